@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/error.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace headroom {
+
+/// Bytes are exact integers everywhere; GiB exist only at the edge.
+using Bytes = std::int64_t;
+
+inline constexpr Bytes KiB = 1024;
+inline constexpr Bytes MiB = 1024 * KiB;
+inline constexpr Bytes GiB = 1024 * MiB;
+
+/// Block size of the CUDA caching allocator (kMinBlockSize, c10/core/AllocatorConfig.h): every request is rounded up to
+/// it.
+inline constexpr Bytes allocationGranularity = 512;
+
+/// `bytes` rounded up to the allocator's block size; 0 stays 0 (no block is taken for an empty storage).
+constexpr Bytes roundedToBlock(Bytes bytes) noexcept
+{
+    return (bytes + allocationGranularity - 1) / allocationGranularity * allocationGranularity;
+}
+
+/// Reads `123`, `1.6GiB`, `512 MiB`, `64KiB` (case-insensitive unit; GB, MB and KB are refused, they are ambiguous).
+/// A fraction of a unit is rounded down to a whole byte. Errors: not a number, negative, unknown unit, over 2^62.
+Result<Bytes> parseBytes(std::string_view text);
+
+/// "1.60 GiB", "512 MiB", "12 KiB", "100 B": the largest unit in which the value is at least 1, `decimals` after the
+/// point.
+std::string formatBytes(Bytes bytes, int decimals = 2);
+
+/// "2,583,888,896": the exact number, grouped.
+std::string groupedDigits(std::int64_t number);
+
+} // namespace headroom

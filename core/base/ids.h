@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <limits>
+
+namespace headroom {
+
+/// A position in one column family of a StepTrace. Each family has a type of its own, so that an op can never be looked
+/// up as a storage. Four bytes, trivially copyable: columns of a mapped file hold it as it is.
+template <class Tag>
+struct Index
+{
+    static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+
+    std::uint32_t value = none;
+
+    constexpr Index() = default;
+    constexpr explicit Index(std::uint32_t position) noexcept
+        : value(position)
+    {
+    }
+    constexpr bool valid() const noexcept { return value != none; }
+    constexpr explicit operator bool() const noexcept { return valid(); }
+    constexpr auto operator<=>(const Index&) const noexcept = default;
+};
+
+using StringId = Index<struct StringTag>;
+using ModuleId = Index<struct ModuleTag>;
+using CallId = Index<struct CallTag>; ///< one call of a module's forward
+using OpId = Index<struct OpTag>;
+using StorageId = Index<struct StorageTag>;
+using PackId = Index<struct PackTag>; ///< one tensor saved for backward by autograd
+using EventIndex = Index<struct EventTag>;
+
+} // namespace headroom
+
+template <class Tag>
+struct std::hash<headroom::Index<Tag>>
+{
+    std::size_t operator()(headroom::Index<Tag> index) const noexcept
+    {
+        return std::hash<std::uint32_t>{}(index.value);
+    }
+};

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/bytes.h"
+#include "core/cost/roofline.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+namespace headroom {
+
+/// A GPU without memory and without compute: PrivateUse1 under the name `sim`. Tensors on it have storages that are
+/// counted but not there (an access faults at once), ops compute shapes only, lifetimes are those of C++'s own
+/// reference counts.
+namespace sim {
+
+/// Registers the backend, its allocator, guard, hooks, generator and kernels with libtorch, as the card `spec`:
+/// attention takes the kernel that CUDA would take there. Idempotent; call before the first tensor. Afterwards the
+/// simulated device is *the* accelerator of this process.
+void initialize(const DeviceSpec& spec);
+
+at::Device device();
+
+struct MemoryStats
+{
+    Bytes live = 0; ///< rounded to blocks
+    Bytes peak = 0;
+    std::int64_t blocks = 0;
+};
+MemoryStats memoryStats();
+void resetPeak();
+
+/// Factory functions without a device create on the simulated device while one lives, as `with torch.device("cuda")`.
+class DefaultDevice
+{
+public:
+    DefaultDevice();
+    ~DefaultDevice();
+    DefaultDevice(const DefaultDevice&) = delete;
+    DefaultDevice& operator=(const DefaultDevice&) = delete;
+};
+
+/// Ops without a kernel here, which ran on zero CPU tensors to learn shapes: the last resort.
+struct Fallback
+{
+    std::string op;
+    std::int64_t count = 0;
+};
+std::vector<Fallback> fallbacks();
+
+/// How often `.item()` was answered with an invented number.
+std::int64_t inventedValues();
+
+} // namespace sim
+} // namespace headroom

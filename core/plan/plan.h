@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace headroom {
+
+enum class Pin { save, recompute };
+
+/// What is asked of a planner.
+struct PlanRequest
+{
+    Bytes budget = 0;
+    int worldSize = 1; ///< FSDP: parameters and gradients of fsdpUnits are sharded over so many ranks
+    std::vector<std::string> acUnits; ///< only these may be checkpointed; empty: any module with children
+    std::vector<std::string> fsdpUnits; ///< empty: the root
+    std::map<std::string, Pin> pins; ///< fqn → what must happen to it
+};
+
+enum class PlanStatus {
+    optimal, ///< proven: gap 0
+    feasible, ///< within the budget, not proven best: see gap
+    infeasible, ///< nothing fits: see leastBudget and reason
+    stopped, ///< ended by the caller before there was an answer
+};
+std::string_view planStatusName(PlanStatus status);
+
+/// What a planner answers. Plain values; JSON keys are CLI.md's.
+struct Plan
+{
+    PlanStatus status = PlanStatus::infeasible;
+    Bytes budget = 0;
+    int worldSize = 1;
+    Bytes peak = -1; ///< of the plan; -1 when infeasible
+    Bytes baselinePeak = 0; ///< without checkpointing
+    double recomputeMs = 0;
+    double stepMs = 0; ///< forward and backward without recomputation
+    double boundMs = 0; ///< no plan recomputes less than this
+    double gap = 0; ///< (recomputeMs - boundMs) / recomputeMs
+    double solveMs = 0; ///< wall time
+    std::map<std::string, double> decisions; ///< fqn → share of its activation memory discarded
+    Bytes leastBudget = 0; ///< the smallest budget for which a plan exists
+    struct
+    {
+        std::string module;
+        std::string phase;
+    } binding; ///< where the plan is tightest
+    std::string reason; ///< infeasible: one sentence that says why, and what would help
+};
+
+} // namespace headroom

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/plan/plan.h"
+#include "core/predict/predict.h"
+#include "core/trace/step_trace.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace headroom {
+
+/// What PyTorch training applies: policy.json, version 1 (CLI.md).
+struct Policy
+{
+    struct Op
+    {
+        std::string op; ///< "aten.mm.default"
+        int index = 0; ///< which call of that op inside the module's forward
+        bool save = false;
+    };
+    struct Module
+    {
+        std::string fqn;
+        double discardRatio = 0;
+        std::vector<Op> ops; ///< in the order in which they run
+    };
+    std::string model;
+    std::string torch;
+    Bytes budget = 0;
+    int worldSize = 1;
+    struct
+    {
+        Bytes peak = 0;
+        double recomputeMs = 0;
+        double gap = 0;
+    } predicted;
+    std::vector<Module> modules;
+};
+
+/// Turns a plan into ops to save in each chosen module: the op policy (GLPK) that keeps 1 - discard ratio of its
+/// memory.
+Result<Policy> makePolicy(const StepTrace& trace, const Plan& plan);
+
+/// The regions that a policy means in this step. Errors: unknown module, an op that never ran there, counts that
+/// differ.
+Result<CheckpointPlan> checkpointPlan(const StepTrace& trace, const Policy& policy);
+
+/// Diffable: keys sorted, one op a line.
+std::string toJson(const Policy& policy);
+Result<Policy> readPolicy(const std::filesystem::path& path); ///< refuses a newer version and names what is wrong
+Status writePolicy(const Policy& policy, const std::filesystem::path& path); ///< atomic
+
+} // namespace headroom

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/error.h"
+#include "core/cost/roofline.h"
+#include "core/trace/step_trace.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace headroom {
+
+/// The module tree of a model, in the order of model.modules(), as a source (demo, .pt2, TorchScript, Python) declares
+/// it.
+struct ModelTree
+{
+    struct Module
+    {
+        std::string fqn; ///< ModTracker's: "Transformer.layers.0"
+        std::string type;
+        ModuleId parent;
+    };
+    struct Registered
+    {
+        ModuleId module; ///< owner
+        std::string name; ///< "weight"
+        at::Tensor tensor; ///< holds the parameter while the tree lives
+        Category category = Category::parameter; ///< parameter or buffer
+    };
+    std::vector<Module> modules;
+    std::vector<Registered> registered;
+};
+
+/// Records one training step below autograd: every op of forward, backward and optimizer with its module, every storage
+/// of the device, and the tensors that autograd saves, program and autograd holds apart.
+///
+/// At most one is active in a process. The thread that calls begin() runs the step; autograd's device thread inherits
+/// what it needs. While it is active, saved tensors are replaced by shadows whose storages are not counted, so that a
+/// storage's free event shows the program's own lifetime (DESIGN in README: program and autograd holds).
+class Recorder
+{
+public:
+    Recorder(StepInfo info, DeviceSpec device);
+    ~Recorder();
+    Recorder(const Recorder&) = delete;
+    Recorder& operator=(const Recorder&) = delete;
+
+    /// Declares the model; names of gradients come from it. Before begin().
+    void setModel(ModelTree tree);
+    /// The batch: counted as inputs. Before begin().
+    void addInput(const at::Tensor& tensor);
+    /// Tensors of the optimizer's state that exist before the step. Before begin().
+    void addOptimizerState(const at::Tensor& tensor);
+
+    /// The recorded step starts: what is alive on the device now is its start state.
+    void begin();
+    /// The optimizer's step begins / has ended: ops are of phase optimizer; `state` are the tensors it keeps.
+    void beginOptimizer();
+    void endOptimizer(at::ArrayRef<at::Tensor> state);
+    void beginZeroGrad();
+    /// Marks an instant: forwardEnd, backwardEnd (stepEnd and zeroGradEnd are marked by endOptimizer() and finish()).
+    void mark(Mark mark);
+    /// The step has ended (gradients cleared): recording stops, the trace is built and validated.
+    Result<StepTracePtr> finish();
+
+    /// A module's forward begins / has ended, on the thread of the step. Registers tensor hooks that mark its backward
+    /// as ModTracker does. Both do nothing when no recorder is active, so that models call them always.
+    static CallId enter(ModuleId module, at::ArrayRef<at::Tensor> arguments);
+    static void exit(CallId call, at::ArrayRef<at::Tensor> results);
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+} // namespace headroom

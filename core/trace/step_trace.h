@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/ids.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headroom {
+
+/// What a storage is used for, as MemTracker's _MemRefType (torch/distributed/_tools/mem_tracker.py), with the batch
+/// apart.
+enum class Category : std::uint8_t { parameter, buffer, gradient, activation, temporary, optimizer, input, other };
+inline constexpr std::size_t categoryCount = 8;
+std::string_view categoryName(Category category); ///< "parameter", … as in JSON
+
+enum class Phase : std::uint8_t { forward, backward, optimizer, zeroGrad };
+std::string_view phaseName(Phase phase); ///< "forward", "backward", "optimizer", "zero_grad"
+
+/// Element type of an op's result, as far as it decides the peak rate of the roofline.
+enum class DType : std::uint8_t {
+    float32,
+    float64,
+    float16,
+    bfloat16,
+    float8,
+    int64,
+    int32,
+    int16,
+    int8,
+    uint8,
+    boolean,
+    complex64,
+    complex128,
+    other
+};
+std::string_view dtypeName(DType dtype); ///< PyTorch's name: "float32", …
+
+/// Facts of an op, combined by bitwise or.
+enum OpFlag : std::uint16_t {
+    opView = 1, ///< result aliases an argument; nothing is allocated (RuntimeEstimator's _VIEW_OPS)
+    opInPlace = 2, ///< writes to an argument
+    opRandom = 4, ///< Tag.nondeterministic_seeded
+    opCreate = 8, ///< a factory that RuntimeEstimator counts as free (_CREATE_OPS)
+    opRecomputed = 16, ///< a forward op that ran again inside backward
+    opSacIgnored = 32, ///< not counted by selective checkpointing (SAC_IGNORED_OPS): its index skips this op
+    opFallback = 64, ///< ran on zero CPU tensors only to learn its shapes: the last resort, shown by info and doctor
+    opNoTensorInput = 128, ///< has no tensor argument
+};
+
+/// One thing that happened, in order. `a` and `b` are read as the comment says. Which ids are alive follows from these
+/// events alone: there are two kinds of holders of a storage, the program (alloc .. free) and autograd (pack ..
+/// release), recorded apart, since a checkpoint takes away the second kind only.
+enum class EventKind : std::uint8_t {
+    alloc, ///< a = StorageId: the program holds it from here
+    free, ///< a = StorageId: the program (Python locals, containers) no longer holds it; autograd may
+    opBegin, ///< a = OpId
+    opEnd, ///< a = OpId
+    enter, ///< a = CallId: forward of a module begins
+    exit, ///< a = CallId
+    backwardEnter, ///< a = CallId: the gradient of a result of the call is there (ModTracker's pre-backward hook)
+    backwardExit, ///< a = CallId: the gradients of the call's arguments are there (post-backward hook)
+    pack, ///< a = PackId: autograd saves a tensor
+    unpack, ///< a = PackId: a backward node asks for it; the unpacked tensor is a holder of its own until unpackEnd
+    unpackEnd, ///< a = PackId: the node's apply() dropped the unpacked tensor
+    release, ///< a = PackId: autograd's saved variable is gone
+    retype, ///< a = StorageId, b = Category: a temporary becomes a gradient, an activation an optimizer state, …
+    resize, ///< a = StorageId, b = index in resizes: the storage was reallocated with another size
+    mark, ///< a = Mark
+};
+
+/// Instants of the step. Everything before stepBegin is the state that the step starts from.
+enum class Mark : std::uint32_t { stepBegin, forwardEnd, backwardEnd, stepEnd, zeroGradEnd };
+
+/// A read-only column: a span with the index type that selects its rows.
+template <class Id, class T>
+struct Column
+{
+    std::span<const T> rows;
+
+    const T& operator[](Id id) const { return rows[id.value]; }
+    std::size_t size() const noexcept { return rows.size(); }
+    auto begin() const noexcept { return rows.begin(); }
+    auto end() const noexcept { return rows.end(); }
+};
+
+/// Rows of a child table for each row of a parent: children of p are first[p] .. first[p+1] (first has one row more).
+template <class Id, class T>
+struct Lists
+{
+    std::span<const std::uint32_t> first;
+    std::span<const T> rows;
+
+    std::span<const T> operator[](Id id) const
+    {
+        return rows.subspan(first[id.value], first[id.value + 1] - first[id.value]);
+    }
+};
+
+/// How the step was recorded: what a user needs to know to trust or repeat it.
+struct StepInfo
+{
+    std::string model; ///< as named on the command line: "demo:transformer", "train.py"
+    std::string gpu; ///< name of the device spec, e.g. "a100-80gb"
+    std::string device; ///< "sim", "cpu", "cuda:0"
+    std::string torch; ///< version of libtorch
+    std::string dtype; ///< dtype of the parameters
+    std::string optimizer; ///< "adam", …
+    std::string lifetimes = "frame"; ///< "frame" or "graph" (CLI.md)
+    bool holdOutput = false; ///< the loop keeps `output` alive until the next forward has returned
+    bool simulated = true; ///< ops took no time; ms come from the roofline
+    std::int64_t batch = 0;
+    std::int64_t sequence = 0; ///< 0: the model has no sequence dimension
+    std::int64_t steps = 2; ///< training steps run; the last one is recorded
+    std::int64_t inventedValues = 0; ///< `.item()` calls answered with a made-up number
+    std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE
+};
+
+/// One recorded training step: columns over one ordered list of events. The hinge of Headroom: everything left of it
+/// needs libtorch, everything right of it only this. Immutable; share as std::shared_ptr<const StepTrace>.
+///
+/// All columns of one family have the same number of rows; ids in columns are in range or invalid: a trace that comes
+/// from readStepTrace() or StepTraceBuilder::finish() was checked.
+struct StepTrace
+{
+    StepInfo info;
+
+    struct Strings
+    {
+        std::span<const std::uint32_t> first; ///< n + 1 offsets into text
+        std::span<const char> text; ///< UTF-8, not terminated
+        std::string_view operator[](StringId id) const
+        {
+            return id.valid() ? std::string_view(text.data() + first[id.value], first[id.value + 1] - first[id.value])
+                              : std::string_view();
+        }
+        std::size_t size() const noexcept { return first.empty() ? 0 : first.size() - 1; }
+    } strings;
+
+    /// Modules in the order of model.modules() (depth first); 0 is the root. Names are ModTracker's: the root's class
+    /// name, then attribute names ("Transformer.layers.0.attention.wq").
+    struct Modules
+    {
+        Column<ModuleId, StringId> fqn;
+        Column<ModuleId, StringId> type; ///< class name
+        Column<ModuleId, ModuleId> parent; ///< invalid for the root
+        std::size_t size() const noexcept { return fqn.size(); }
+    } modules;
+
+    /// Parameters and buffers by owning module, in registration order. A tied weight has one row for each of its
+    /// owners.
+    struct Tensors
+    {
+        std::span<const ModuleId> module;
+        std::span<const StringId> name; ///< without the module's path: "weight"
+        std::span<const StorageId> storage; ///< invalid when the tensor is not on the device
+        std::span<const Category> category; ///< parameter or buffer
+        std::size_t size() const noexcept { return module.size(); }
+    } registered;
+
+    /// Calls of modules in the order of their entry. Arguments and results are storages of the tensors, in order, with
+    /// repetitions, tensors that are not on the device left out.
+    struct Calls
+    {
+        Column<CallId, ModuleId> module;
+        Column<CallId, CallId> parent; ///< the call inside which this one ran; invalid at the root
+        Lists<CallId, StorageId> arguments;
+        Lists<CallId, StorageId> results;
+        std::size_t size() const noexcept { return module.size(); }
+    } calls;
+
+    /// Ops as autograd's backends see them (below composite ops), in order. Ops of the optimizer included.
+    struct Ops
+    {
+        Column<OpId, StringId> name; ///< as PyTorch prints an OpOverload: "aten.mm.default"
+        Column<OpId, StringId> node; ///< autograd node that runs it in backward ("AddmmBackward0"), else invalid
+        Column<OpId, ModuleId> module; ///< innermost module; in backward that of the forward op; root when none
+        Column<OpId, CallId> call; ///< innermost forward call, only in forward (and recomputed forward)
+        Column<OpId, OpId> forwardOp; ///< the op whose backward this is, where known
+        Column<OpId, Phase> phase;
+        Column<OpId, DType> dtype; ///< of the first result
+        Column<OpId, std::uint16_t> flags; ///< OpFlag
+        Column<OpId, Bytes> bytes; ///< read and written, as RuntimeEstimator counts them
+        Column<OpId, double> flops; ///< multiply and add count as two; 0 when PyTorch has no formula
+        Column<OpId, double> ms; ///< roofline on info.gpu, or measured
+        Lists<OpId, StorageId> inputs; ///< storages of tensor arguments, in order, with repetitions
+        Lists<OpId, StorageId> outputs; ///< storages of tensor results
+        Lists<OpId, StorageId> mutated; ///< storages of arguments that the schema marks as written
+        std::size_t size() const noexcept { return name.size(); }
+    } ops;
+
+    /// Storages on the device, in the order of allocation.
+    struct Storages
+    {
+        Column<StorageId, Bytes> bytes; ///< rounded to the allocator's block: what the device loses
+        Column<StorageId, Bytes> requested; ///< before rounding
+        Column<StorageId, Category> category; ///< when allocated; retype events change it
+        Column<StorageId, OpId> creator; ///< invalid for what existed before the step
+        std::size_t size() const noexcept { return bytes.size(); }
+    } storages;
+
+    /// Tensors saved for backward, in the order of saving; those of parameters, inputs and CPU tensors included, since
+    /// a recomputation stops at the n-th of them.
+    struct Packs
+    {
+        Column<PackId, StorageId> storage; ///< invalid when the tensor is not on the device
+        Column<PackId, OpId> op; ///< whose node saves it, where known
+        std::size_t size() const noexcept { return storage.size(); }
+    } packs;
+
+    /// New sizes of resized storages.
+    struct Resizes
+    {
+        std::span<const Bytes> bytes; ///< rounded
+        std::span<const Bytes> requested;
+    } resizes;
+
+    struct Events
+    {
+        Column<EventIndex, EventKind> kind;
+        Column<EventIndex, std::uint32_t> a;
+        Column<EventIndex, std::uint32_t> b;
+        std::size_t size() const noexcept { return kind.size(); }
+    } events;
+
+    /// Keeps the columns' memory alive: a mapped file or the builder's vectors.
+    std::shared_ptr<const void> memory;
+
+    std::string_view opName(OpId op) const { return strings[ops.name[op]]; }
+    std::string_view moduleFqn(ModuleId module) const
+    {
+        return module.valid() ? strings[modules.fqn[module]] : std::string_view();
+    }
+};
+
+using StepTracePtr = std::shared_ptr<const StepTrace>;
+
+} // namespace headroom

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/trace/step_trace.h"
+
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace headroom {
+
+/// Collects one step in the order in which it happens. Used by the recorder and, with hand-made steps, by tests.
+/// Not thread-safe: the recorder calls it from one thread at a time (autograd hands over).
+class StepTraceBuilder
+{
+public:
+    StepInfo info;
+
+    StringId string(std::string_view text); ///< the same id for the same text
+
+    ModuleId addModule(std::string_view fqn, std::string_view type, ModuleId parent);
+    void addRegistered(ModuleId module, std::string_view name, StorageId storage, Category category);
+
+    CallId enter(ModuleId module, std::span<const StorageId> arguments); ///< adds the event
+    void exit(CallId call, std::span<const StorageId> results);
+
+    struct Op
+    {
+        StringId name;
+        StringId node;
+        ModuleId module;
+        CallId call;
+        OpId forwardOp;
+        Phase phase = Phase::forward;
+    };
+    struct OpResult
+    {
+        DType dtype = DType::other;
+        std::uint16_t flags = 0;
+        Bytes bytes = 0;
+        double flops = 0;
+        double ms = 0;
+        std::span<const StorageId> inputs;
+        std::span<const StorageId> outputs;
+        std::span<const StorageId> mutated;
+    };
+    OpId beginOp(const Op& op); ///< adds opBegin
+    void endOp(OpId op, const OpResult& result); ///< adds opEnd; ops do not nest
+
+    StorageId alloc(Bytes requested, Category category, OpId creator); ///< rounds; adds the event
+    void free(StorageId storage);
+    void resize(StorageId storage, Bytes requested);
+    void retype(StorageId storage, Category category);
+
+    PackId pack(StorageId storage, OpId op); ///< storage may be invalid: not on the device
+    void unpack(PackId pack);
+    void unpackEnd(PackId pack);
+    void release(PackId pack);
+
+    void backwardEnter(CallId call);
+    void backwardExit(CallId call);
+    void mark(Mark mark);
+
+    std::size_t opCount() const noexcept { return columns_.opName.size(); }
+    std::size_t storageCount() const noexcept { return columns_.storageBytes.size(); }
+    Category categoryOf(StorageId storage) const; ///< after the retypes so far
+
+    /// The finished, validated step; the builder is empty afterwards. Fails when events do not nest.
+    Result<StepTracePtr> finish();
+
+private:
+    void event(EventKind kind, std::uint32_t a, std::uint32_t b = 0);
+
+    struct Columns
+    {
+        std::vector<std::uint32_t> stringFirst{0};
+        std::vector<char> stringText;
+        std::vector<StringId> moduleFqn, moduleType;
+        std::vector<ModuleId> moduleParent;
+        std::vector<ModuleId> registeredModule;
+        std::vector<StringId> registeredName;
+        std::vector<StorageId> registeredStorage;
+        std::vector<Category> registeredCategory;
+        std::vector<ModuleId> callModule;
+        std::vector<CallId> callParent;
+        std::vector<std::vector<StorageId>> callArguments, callResults;
+        std::vector<StringId> opName, opNode;
+        std::vector<ModuleId> opModule;
+        std::vector<CallId> opCall;
+        std::vector<OpId> opForward;
+        std::vector<Phase> opPhase;
+        std::vector<DType> opDType;
+        std::vector<std::uint16_t> opFlags;
+        std::vector<Bytes> opBytes;
+        std::vector<double> opFlops, opMs;
+        std::vector<std::uint32_t> opInputFirst{0}, opOutputFirst{0}, opMutatedFirst{0};
+        std::vector<StorageId> opInputs, opOutputs, opMutated;
+        std::vector<Bytes> storageBytes, storageRequested;
+        std::vector<Category> storageCategory;
+        std::vector<OpId> storageCreator;
+        std::vector<StorageId> packStorage;
+        std::vector<OpId> packOp;
+        std::vector<Bytes> resizeBytes, resizeRequested;
+        std::vector<EventKind> eventKind;
+        std::vector<std::uint32_t> eventA, eventB;
+    };
+    Columns columns_;
+    std::unordered_map<std::string, StringId> strings_;
+    std::vector<CallId> openCalls_;
+    std::vector<Category> categoryNow_;
+};
+
+} // namespace headroom

@@ -1,0 +1,38 @@
+# Finds libtorch inside a Python wheel (CPU or CUDA) and defines Libtorch::torch_cpu.
+#
+# Looked for in this order: HEADROOM_TORCH_DIR (variable or environment: the folder `torch` of site-packages), the active
+# Python environment, the environment that packaging/run.sh makes under the build folder.
+# PyTorch's own find_package(Torch) is not used: with the CUDA wheel it enables the CUDA language and fails without a
+# toolkit. Only libtorch_cpu and libc10 are linked; what they need of CUDA resolves through their own RPATH.
+set(HEADROOM_TORCH_DIR "$ENV{HEADROOM_TORCH_DIR}" CACHE PATH "Folder `torch` of a site-packages that holds torch 2.11")
+set(_torch_dir "${HEADROOM_TORCH_DIR}")
+if(NOT _torch_dir)
+    foreach(_python "$ENV{VIRTUAL_ENV}/bin/python3" "${PROJECT_SOURCE_DIR}/build/torch-env/bin/python3" python3)
+        execute_process(COMMAND "${_python}" -c
+            "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
+            OUTPUT_VARIABLE _torch_dir OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE _torch_result)
+        if(_torch_result EQUAL 0 AND _torch_dir)
+            break()
+        endif()
+        set(_torch_dir "")
+    endforeach()
+endif()
+
+if(_torch_dir AND EXISTS "${_torch_dir}/version.py")
+    file(STRINGS "${_torch_dir}/version.py" _torch_version_line REGEX "^__version__")
+    string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" Libtorch_VERSION "${_torch_version_line}")
+endif()
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(Libtorch REQUIRED_VARS _torch_dir VERSION_VAR Libtorch_VERSION
+    REASON_FAILURE_MESSAGE "set HEADROOM_TORCH_DIR to the folder `torch` of a site-packages with torch 2.11.0, or run packaging/run.sh, which installs it")
+if(Libtorch_FOUND AND NOT Libtorch_VERSION VERSION_GREATER_EQUAL 2.11)
+    message(FATAL_ERROR "Headroom is written against torch 2.11; ${_torch_dir} holds ${Libtorch_VERSION}")
+endif()
+if(Libtorch_FOUND AND NOT TARGET Libtorch::torch_cpu)
+    add_library(Libtorch::torch_cpu INTERFACE IMPORTED)
+    target_include_directories(Libtorch::torch_cpu SYSTEM INTERFACE
+        "${_torch_dir}/include" "${_torch_dir}/include/torch/csrc/api/include")
+    target_link_libraries(Libtorch::torch_cpu INTERFACE "${_torch_dir}/lib/libtorch_cpu.so" "${_torch_dir}/lib/libc10.so")
+    target_link_options(Libtorch::torch_cpu INTERFACE -Wl,--allow-shlib-undefined "-Wl,-rpath,${_torch_dir}/lib")
+endif()
+set(Libtorch_PYTHON_PACKAGES "${_torch_dir}/.." CACHE INTERNAL "site-packages that holds torch")
