@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/bytes.h"
+
+#include <QSize>
+#include <QString>
+
+#include <optional>
+
+namespace headroom {
+
+/// What the window is asked for on the command line. Everything may be left empty: an empty page that says what can be
+/// opened.
+struct WindowOptions
+{
+    QString file; ///< step file to open
+    QString screenshot; ///< PNG to save once the plan is drawn; then the program exits. Needs no display
+    QSize size; ///< of the window; invalid: as it was left
+    QString theme; ///< "light", "dark" or empty: as the settings say
+    std::optional<Bytes> budget; ///< to plan for; default: chosen from the device and the frontier
+    QString select; ///< module to select, by fqn
+};
+
+/// Shows the window and runs until it is closed; makes the QApplication itself (offscreen for a screenshot when there
+/// is no display). Returns the exit code of the program: 0, or 2 when a screenshot was asked for and the file cannot be
+/// read or the picture cannot be written (one sentence on stderr).
+int runWindow(int& argc, char** argv, const WindowOptions& options);
+
+} // namespace headroom
