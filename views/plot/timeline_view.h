@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/timeline/timeline.h"
+
+#include <QWidget>
+
+#include <memory>
+
+class QAbstractItemModel;
+
+namespace headroom {
+
+/// Live memory of one step over time: the stack of the planned step (of the recorded one while there is no plan), the
+/// outline of the recorded step with a hatch over what the plan saves, phases, peaks, and the budget as a line with a
+/// handle. What is drawn is prepared on a worker thread, latest wins, and replayed here; cursor, selection and budget
+/// line lie on top and move at once.
+class TimelineView : public QWidget
+{
+    Q_OBJECT
+public:
+    explicit TimelineView(QWidget* parent = nullptr);
+    ~TimelineView() override;
+
+    void setStep(StepTracePtr trace, TimelinePtr recorded); ///< forgets plan, zoom, pin and selection
+    void setPlanned(TimelinePtr planned); ///< null: no plan; keeps zoom and selection
+    void setBudget(Bytes budget, bool feasible); ///< moves the line; emits nothing
+    void setBudgetRange(Bytes least, Bytes most); ///< what the handle can be dragged to
+    /// Words of legend and labels, by default "Recorded" and "Planned": a comparison names its two steps.
+    void setNames(const QString& recorded, const QString& planned);
+
+    void showRange(double beginMs, double endMs); ///< one step of the zoom stack
+    void showAll();
+    void zoomBack();
+    void zoomToSelection();
+    void unpin(); ///< and clears the selection
+
+    double visibleBeginMs() const;
+    double visibleEndMs() const;
+    bool zoomedIn() const;
+    bool hasSelection() const;
+
+    /// The same numbers as a table (instant, op, module, bytes by category), at most some thousand rows: the changes
+    /// that the visible columns show. Owned by the view, updated with it.
+    QAbstractItemModel* table() const;
+
+    QSize sizeHint() const override;
+    QSize minimumSizeHint() const override;
+
+Q_SIGNALS:
+    void budgetDragged(headroom::Bytes budget); ///< while the handle moves
+    void budgetCommitted(headroom::Bytes budget); ///< released, or a key moved it
+    void instantHovered(std::size_t changeCount, bool planned);
+    void hoverLeft();
+    void instantPinned(std::size_t changeCount, bool planned);
+    void unpinned();
+    void rangeSelected(double beginMs, double endMs);
+    void selectionCleared();
+    void rangeShown(double beginMs, double endMs);
+
+private:
+    class Private;
+    std::unique_ptr<Private> d_;
+};
+
+} // namespace headroom

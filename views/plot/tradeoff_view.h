@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/plan/plan.h"
+#include "core/sac/module_info.h"
+
+#include <QWidget>
+
+#include <memory>
+#include <string>
+
+class QAbstractItemModel;
+
+namespace headroom {
+
+/// What each module asks for its memory: activation memory kept against time to recompute the rest. The selected module
+/// in ink, others of its class in grey, what the plan chose as dots, and the exchange rate at the budget as a dashed
+/// tangent: a plan buys memory where it is cheaper than that.
+class TradeOffView : public QWidget
+{
+    Q_OBJECT
+public:
+    explicit TradeOffView(QWidget* parent = nullptr);
+    ~TradeOffView() override;
+
+    void setModules(ModuleInfoPtr info); ///< null: empty
+    void select(const std::string& fqn); ///< empty: none
+    void setPlan(const Plan& plan);
+    void clearPlan();
+    void setExchangeRate(double msPerGiB); ///< what one more GiB saves at the budget; NaN or 0: no tangent
+
+    std::string selected() const;
+
+    /// The same numbers as a table: point, kept, recompute, chosen. Owned by the view.
+    QAbstractItemModel* table() const;
+
+    QSize sizeHint() const override;
+    QSize minimumSizeHint() const override;
+
+Q_SIGNALS:
+    /// A point of the selected module was clicked: `ratio` is the share of its activation memory discarded.
+    void pointChosen(const std::string& fqn, double ratio);
+
+private:
+    class Private;
+    std::unique_ptr<Private> d_;
+};
+
+} // namespace headroom

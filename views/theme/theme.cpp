@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/theme/theme.h"
+
+#include <QApplication>
+#include <QFontDatabase>
+#include <QGuiApplication>
+#include <QStyleFactory>
+#include <QWidget>
+
+// Resources of a static library must be pulled in by name, outside of any namespace.
+static void initialiseFontResources()
+{
+    Q_INIT_RESOURCE(fonts);
+}
+
+namespace headroom {
+namespace {
+
+QFont font(const QString& family, int pixels, QFont::Weight weight = QFont::Normal)
+{
+    QFont made(family);
+    made.setPixelSize(pixels);
+    made.setWeight(weight);
+    made.setStyleHint(QFont::SansSerif);
+    return made;
+}
+
+QColor mixed(const QColor& a, const QColor& b, double share)
+{
+    const auto channel = [share](int from, int to) { return static_cast<int>(from + (to - from) * share + 0.5); };
+    return {channel(a.red(), b.red()), channel(a.green(), b.green()), channel(a.blue(), b.blue())};
+}
+
+void setFonts(Theme& theme)
+{
+    const QString text = QStringLiteral("Inter");
+    const QString digits = QStringLiteral("Roboto");
+    theme.body = font(text, 12);
+    theme.bodyStrong = font(text, 12, QFont::DemiBold);
+    theme.title = font(text, 13, QFont::DemiBold);
+    theme.selection = font(text, 16, QFont::DemiBold);
+    theme.caption = font(text, 11);
+    theme.number = font(digits, 12);
+    theme.numberStrong = font(digits, 12, QFont::Medium);
+    theme.numberCaption = font(digits, 11);
+    theme.numberLarge = font(digits, 20, QFont::Medium);
+}
+
+void setCategories(Theme& theme, std::initializer_list<std::pair<Category, QRgb>> colors)
+{
+    for (const auto& [category, color] : colors)
+        theme.categories[static_cast<std::size_t>(category)] = QColor(color);
+}
+
+} // namespace
+
+Theme Theme::light()
+{
+    Theme theme;
+    theme.surface = QColor(0xF4F5F7);
+    theme.card = QColor(0xFFFFFF);
+    theme.line = QColor(0xDFE3E8);
+    theme.text = QColor(0x171B22);
+    theme.secondText = QColor(0x5B6470);
+    theme.accent = QColor(0x6B3FA0);
+    theme.accentSoft = QColor(0xEDE6F6);
+    theme.danger = QColor(0xB3261E);
+    theme.dangerSoft = QColor(0xFBE9E7);
+    theme.hover = QColor(0xF0F2F5);
+    theme.selected = QColor(0xE9EDF2);
+    theme.ghost = QColor(0xDDE1E6);
+    theme.hatch = QColor(0xAEB5BF);
+    setCategories(theme,
+                  {{Category::parameter, 0x33589B},
+                   {Category::buffer, 0x8C94A0},
+                   {Category::optimizer, 0x6FB4E3},
+                   {Category::input, 0xB9C6A5},
+                   {Category::other, 0x7A5A3C},
+                   {Category::gradient, 0x1E8A6E},
+                   {Category::activation, 0xEE8434},
+                   {Category::temporary, 0xF3D06B}});
+    setFonts(theme);
+    return theme;
+}
+
+Theme Theme::dark()
+{
+    Theme theme;
+    theme.isDark = true;
+    theme.surface = QColor(0x111419);
+    theme.card = QColor(0x191D24);
+    theme.line = QColor(0x2A303A);
+    theme.text = QColor(0xE8EBF0);
+    theme.secondText = QColor(0x9BA4B1);
+    theme.accent = QColor(0xC3A2F5);
+    theme.accentSoft = QColor(0x352A48);
+    theme.danger = QColor(0xFF8A80);
+    theme.dangerSoft = QColor(0x43221F);
+    theme.hover = QColor(0x20252D);
+    theme.selected = QColor(0x262C36);
+    theme.ghost = QColor(0x323944);
+    theme.hatch = QColor(0x525C69);
+    setCategories(theme,
+                  {{Category::parameter, 0x5B84CF},
+                   {Category::buffer, 0x78818E},
+                   {Category::optimizer, 0x8CC8EE},
+                   {Category::input, 0xD5DED0},
+                   {Category::other, 0xA9744A},
+                   {Category::gradient, 0x3CAE8E},
+                   {Category::activation, 0xF0934A},
+                   {Category::temporary, 0xF2D57E}});
+    setFonts(theme);
+    return theme;
+}
+
+Theme Theme::of(const QWidget& widget)
+{
+    return make(widget.palette().color(QPalette::Window).lightness() < 128);
+}
+
+QColor Theme::pale(Category category) const
+{
+    return mixed(card, color(category), isDark ? 0.32 : 0.34);
+}
+
+QPalette Theme::palette() const
+{
+    QPalette made;
+    made.setColor(QPalette::Window, surface);
+    made.setColor(QPalette::WindowText, text);
+    made.setColor(QPalette::Base, card);
+    made.setColor(QPalette::AlternateBase, hover);
+    made.setColor(QPalette::Text, text);
+    made.setColor(QPalette::PlaceholderText, secondText);
+    made.setColor(QPalette::Button, card);
+    made.setColor(QPalette::ButtonText, text);
+    made.setColor(QPalette::BrightText, danger);
+    made.setColor(QPalette::ToolTipBase, card);
+    made.setColor(QPalette::ToolTipText, text);
+    made.setColor(QPalette::Highlight, selected);
+    made.setColor(QPalette::HighlightedText, text);
+    made.setColor(QPalette::Link, text);
+    made.setColor(QPalette::LinkVisited, secondText);
+    made.setColor(QPalette::Light, card);
+    made.setColor(QPalette::Midlight, hover);
+    made.setColor(QPalette::Mid, line);
+    made.setColor(QPalette::Dark, mixed(line, text, 0.3));
+    made.setColor(QPalette::Shadow, isDark ? QColor(0, 0, 0) : QColor(0x9AA2AD));
+    const QColor off = mixed(secondText, card, 0.45);
+    for (const auto role : {QPalette::WindowText, QPalette::Text, QPalette::ButtonText, QPalette::HighlightedText})
+        made.setColor(QPalette::Disabled, role, off);
+    return made;
+}
+
+QString Theme::styleSheet() const
+{
+    // Only what the palette cannot say. A card is any QFrame with the dynamic property `card`; a caption any QLabel
+    // with the property `second`; a push button that is checked is drawn in ink.
+    return QStringLiteral(R"(
+QFrame[card="true"] { background: %1; border: 1px solid %2; border-radius: 6px; }
+QLabel[second="true"] { color: %4; }
+QLabel[title="true"] { font-size: 13px; font-weight: 600; }
+QToolTip { background: %1; color: %3; border: 1px solid %2; padding: 4px 6px; }
+QPushButton, QToolButton[framed="true"] { background: %1; border: 1px solid %2; border-radius: 5px; padding: 5px 12px; }
+QPushButton:hover, QToolButton[framed="true"]:hover { background: %5; }
+QPushButton:pressed { background: %6; }
+QPushButton:checked, QPushButton:default { background: %3; color: %1; border-color: %3; }
+QPushButton:disabled { color: %7; }
+QPushButton:focus, QToolButton[framed="true"]:focus { border: 1px solid %3; }
+QLineEdit, QAbstractSpinBox, QComboBox { background: %1; border: 1px solid %2; border-radius: 5px; padding: 4px 8px; }
+QLineEdit:focus, QAbstractSpinBox:focus, QComboBox:focus { border: 1px solid %3; }
+QSplitter::handle { background: transparent; }
+QHeaderView::section { background: %1; color: %4; border: none; border-bottom: 1px solid %2; padding: 5px 6px; }
+QTreeView, QTableView, QListView { border: none; outline: none; }
+QScrollBar:vertical { background: transparent; width: 10px; margin: 0; }
+QScrollBar:horizontal { background: transparent; height: 10px; margin: 0; }
+QScrollBar::handle { background: %8; border-radius: 3px; margin: 2px; }
+QScrollBar::handle:vertical { min-height: 28px; }
+QScrollBar::handle:horizontal { min-width: 28px; }
+QScrollBar::add-line, QScrollBar::sub-line, QScrollBar::add-page, QScrollBar::sub-page { background: none; border: none;
+    width: 0; height: 0; }
+)")
+        .arg(card.name(), line.name(), text.name(), secondText.name(), hover.name(), selected.name(),
+             mixed(secondText, card, 0.45).name(), mixed(line, secondText, 0.25).name());
+}
+
+void loadFonts()
+{
+    initialiseFontResources();
+    if (QFontDatabase::hasFamily(QStringLiteral("Inter")) && QFontDatabase::hasFamily(QStringLiteral("Roboto")))
+        return;
+    for (const auto* name : {"Inter-Regular.otf", "Inter-SemiBold.otf", "Roboto-Regular.ttf", "Roboto-Medium.ttf"})
+        QFontDatabase::addApplicationFont(QStringLiteral(":/headroom/fonts/") + QString::fromLatin1(name));
+}
+
+void applyTheme(QApplication& application, const Theme& theme)
+{
+    loadFonts();
+    application.setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+    application.setPalette(theme.palette());
+    application.setFont(theme.body);
+    application.setStyleSheet(theme.styleSheet());
+}
+
+QString categoryTitle(Category category)
+{
+    switch (category) {
+    case Category::parameter:
+        return QStringLiteral("Parameters");
+    case Category::buffer:
+        return QStringLiteral("Buffers");
+    case Category::gradient:
+        return QStringLiteral("Gradients");
+    case Category::activation:
+        return QStringLiteral("Activations");
+    case Category::temporary:
+        return QStringLiteral("Temporaries");
+    case Category::optimizer:
+        return QStringLiteral("Optimizer state");
+    case Category::input:
+        return QStringLiteral("Inputs");
+    case Category::other:
+        return QStringLiteral("Other");
+    }
+    return {};
+}
+
+} // namespace headroom
