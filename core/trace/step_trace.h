@@ -6,8 +6,8 @@
 #include "core/base/error.h"
 #include "core/base/ids.h"
 
+#include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,6 +23,7 @@ inline constexpr std::size_t categoryCount = 8;
 std::string_view categoryName(Category category); ///< "parameter", … as in JSON
 
 enum class Phase : std::uint8_t { forward, backward, optimizer, zeroGrad };
+inline constexpr std::size_t phaseCount = 4;
 std::string_view phaseName(Phase phase); ///< "forward", "backward", "optimizer", "zero_grad"
 
 /// Element type of an op's result, as far as it decides the peak rate of the roofline.
@@ -42,6 +43,7 @@ enum class DType : std::uint8_t {
     complex128,
     other
 };
+inline constexpr std::size_t dtypeCount = 14;
 std::string_view dtypeName(DType dtype); ///< PyTorch's name: "float32", …
 
 /// Facts of an op, combined by bitwise or.
@@ -70,15 +72,20 @@ enum class EventKind : std::uint8_t {
     backwardExit, ///< a = CallId: the gradients of the call's arguments are there (post-backward hook)
     pack, ///< a = PackId: autograd saves a tensor
     unpack, ///< a = PackId: a backward node asks for it; the unpacked tensor is a holder of its own until unpackEnd
-    unpackEnd, ///< a = PackId: the node's apply() dropped the unpacked tensor
+    unpackEnd, ///< a = PackId: the node's apply() dropped the unpacked tensor; recorded once for each unpack
     release, ///< a = PackId: autograd's saved variable is gone
     retype, ///< a = StorageId, b = Category: a temporary becomes a gradient, an activation an optimizer state, …
     resize, ///< a = StorageId, b = index in resizes: the storage was reallocated with another size
     mark, ///< a = Mark
 };
+inline constexpr std::size_t eventKindCount = 15;
+std::string_view eventKindName(EventKind kind); ///< as the enumerator, for messages
 
 /// Instants of the step. Everything before stepBegin is the state that the step starts from.
+/// stepBegin is there exactly once; the others may repeat (gradient accumulation) or miss (an interrupted step).
 enum class Mark : std::uint32_t { stepBegin, forwardEnd, backwardEnd, stepEnd, zeroGradEnd };
+inline constexpr std::size_t markCount = 5;
+std::string_view markName(Mark mark); ///< of the state at that instant, as in JSON: "start", "after_forward", …
 
 /// A read-only column: a span with the index type that selects its rows.
 template <class Id, class T>

@@ -4,6 +4,8 @@
 
 #include "core/trace/step_trace.h"
 
+#include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -41,9 +43,9 @@ public:
         Bytes bytes = 0;
         double flops = 0;
         double ms = 0;
-        std::span<const StorageId> inputs;
-        std::span<const StorageId> outputs;
-        std::span<const StorageId> mutated;
+        std::span<const StorageId> inputs = {};
+        std::span<const StorageId> outputs = {};
+        std::span<const StorageId> mutated = {};
     };
     OpId beginOp(const Op& op); ///< adds opBegin
     void endOp(OpId op, const OpResult& result); ///< adds opEnd; ops do not nest
@@ -66,12 +68,11 @@ public:
     std::size_t storageCount() const noexcept { return columns_.storageBytes.size(); }
     Category categoryOf(StorageId storage) const; ///< after the retypes so far
 
-    /// The finished, validated step; the builder is empty afterwards. Fails when events do not nest.
+    /// The finished, validated step; the builder is empty afterwards. Fails when events do not nest. Calls and an op
+    /// that are still open end with the step, as after an exception.
     Result<StepTracePtr> finish();
 
 private:
-    void event(EventKind kind, std::uint32_t a, std::uint32_t b = 0);
-
     struct Columns
     {
         std::vector<std::uint32_t> stringFirst{0};
@@ -84,7 +85,9 @@ private:
         std::vector<Category> registeredCategory;
         std::vector<ModuleId> callModule;
         std::vector<CallId> callParent;
-        std::vector<std::vector<StorageId>> callArguments, callResults;
+        std::vector<std::vector<StorageId>> callArguments, callResults; ///< complete only when the calls end
+        std::vector<std::uint32_t> callArgumentFirst{0}, callResultFirst{0}; ///< filled by finish()
+        std::vector<StorageId> callArgumentRows, callResultRows;
         std::vector<StringId> opName, opNode;
         std::vector<ModuleId> opModule;
         std::vector<CallId> opCall;
@@ -105,9 +108,17 @@ private:
         std::vector<EventKind> eventKind;
         std::vector<std::uint32_t> eventA, eventB;
     };
+
+    void event(EventKind kind, std::uint32_t a, std::uint32_t b = 0);
+    void addResult(const OpResult& result);
+    void misuse(std::string_view what); ///< remembered for finish(): a recorder cannot stop in the middle of an op
+    static StepTrace view(const Columns& columns);
+
     Columns columns_;
     std::unordered_map<std::string, StringId> strings_;
     std::vector<CallId> openCalls_;
+    OpId openOp_;
+    std::string misuse_;
     std::vector<Category> categoryNow_;
 };
 

@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/trace/step_trace_builder.h"
+
+#include "core/trace/step_file.h"
+
+#include <utility>
+
+namespace headroom {
+
+namespace {
+
+template <class Id, class Rows>
+Id nextId(const Rows& rows)
+{
+    return Id(static_cast<std::uint32_t>(rows.size()));
+}
+
+template <class T>
+void appendList(std::vector<T>& rows, std::vector<std::uint32_t>& first, std::span<const T> list)
+{
+    rows.insert(rows.end(), list.begin(), list.end());
+    first.push_back(static_cast<std::uint32_t>(rows.size()));
+}
+
+} // namespace
+
+StringId StepTraceBuilder::string(std::string_view text)
+{
+    const auto [entry, isNew] = strings_.try_emplace(std::string(text), nextId<StringId>(strings_));
+    if (isNew) {
+        columns_.stringText.insert(columns_.stringText.end(), text.begin(), text.end());
+        columns_.stringFirst.push_back(static_cast<std::uint32_t>(columns_.stringText.size()));
+    }
+    return entry->second;
+}
+
+ModuleId StepTraceBuilder::addModule(std::string_view fqn, std::string_view type, ModuleId parent)
+{
+    const auto id = nextId<ModuleId>(columns_.moduleFqn);
+    columns_.moduleFqn.push_back(string(fqn));
+    columns_.moduleType.push_back(string(type));
+    columns_.moduleParent.push_back(parent);
+    return id;
+}
+
+void StepTraceBuilder::addRegistered(ModuleId module, std::string_view name, StorageId storage, Category category)
+{
+    columns_.registeredModule.push_back(module);
+    columns_.registeredName.push_back(string(name));
+    columns_.registeredStorage.push_back(storage);
+    columns_.registeredCategory.push_back(category);
+}
+
+CallId StepTraceBuilder::enter(ModuleId module, std::span<const StorageId> arguments)
+{
+    const auto id = nextId<CallId>(columns_.callModule);
+    columns_.callModule.push_back(module);
+    columns_.callParent.push_back(openCalls_.empty() ? CallId() : openCalls_.back());
+    columns_.callArguments.emplace_back(arguments.begin(), arguments.end());
+    columns_.callResults.emplace_back();
+    openCalls_.push_back(id);
+    event(EventKind::enter, id.value);
+    return id;
+}
+
+void StepTraceBuilder::exit(CallId call, std::span<const StorageId> results)
+{
+    if (openCalls_.empty() || openCalls_.back() != call)
+        return misuse("a module call was left that is not the innermost one");
+    openCalls_.pop_back();
+    columns_.callResults[call.value].assign(results.begin(), results.end());
+    event(EventKind::exit, call.value);
+}
+
+OpId StepTraceBuilder::beginOp(const Op& op)
+{
+    const auto id = nextId<OpId>(columns_.opName);
+    if (openOp_.valid())
+        misuse("an op began inside another one");
+    openOp_ = id;
+    columns_.opName.push_back(op.name);
+    columns_.opNode.push_back(op.node);
+    columns_.opModule.push_back(op.module);
+    columns_.opCall.push_back(op.call);
+    columns_.opForward.push_back(op.forwardOp);
+    columns_.opPhase.push_back(op.phase);
+    event(EventKind::opBegin, id.value);
+    return id;
+}
+
+void StepTraceBuilder::endOp(OpId op, const OpResult& result)
+{
+    if (!op.valid() || openOp_ != op)
+        return misuse("an op ended that is not the one that runs");
+    openOp_ = {};
+    addResult(result);
+    event(EventKind::opEnd, op.value);
+}
+
+void StepTraceBuilder::addResult(const OpResult& result)
+{
+    columns_.opDType.push_back(result.dtype);
+    columns_.opFlags.push_back(result.flags);
+    columns_.opBytes.push_back(result.bytes);
+    columns_.opFlops.push_back(result.flops);
+    columns_.opMs.push_back(result.ms);
+    appendList(columns_.opInputs, columns_.opInputFirst, result.inputs);
+    appendList(columns_.opOutputs, columns_.opOutputFirst, result.outputs);
+    appendList(columns_.opMutated, columns_.opMutatedFirst, result.mutated);
+}
+
+StorageId StepTraceBuilder::alloc(Bytes requested, Category category, OpId creator)
+{
+    const auto id = nextId<StorageId>(columns_.storageBytes);
+    columns_.storageBytes.push_back(roundedToBlock(requested));
+    columns_.storageRequested.push_back(requested);
+    columns_.storageCategory.push_back(category);
+    columns_.storageCreator.push_back(creator);
+    categoryNow_.push_back(category);
+    event(EventKind::alloc, id.value);
+    return id;
+}
+
+void StepTraceBuilder::free(StorageId storage)
+{
+    event(EventKind::free, storage.value);
+}
+
+void StepTraceBuilder::resize(StorageId storage, Bytes requested)
+{
+    const auto row = static_cast<std::uint32_t>(columns_.resizeBytes.size());
+    columns_.resizeBytes.push_back(roundedToBlock(requested));
+    columns_.resizeRequested.push_back(requested);
+    event(EventKind::resize, storage.value, row);
+}
+
+void StepTraceBuilder::retype(StorageId storage, Category category)
+{
+    if (storage.value >= categoryNow_.size())
+        return misuse("a storage got a category that does not exist");
+    categoryNow_[storage.value] = category;
+    event(EventKind::retype, storage.value, static_cast<std::uint32_t>(category));
+}
+
+Category StepTraceBuilder::categoryOf(StorageId storage) const
+{
+    return categoryNow_.at(storage.value);
+}
+
+PackId StepTraceBuilder::pack(StorageId storage, OpId op)
+{
+    const auto id = nextId<PackId>(columns_.packStorage);
+    columns_.packStorage.push_back(storage);
+    columns_.packOp.push_back(op);
+    event(EventKind::pack, id.value);
+    return id;
+}
+
+void StepTraceBuilder::unpack(PackId pack)
+{
+    event(EventKind::unpack, pack.value);
+}
+
+void StepTraceBuilder::unpackEnd(PackId pack)
+{
+    event(EventKind::unpackEnd, pack.value);
+}
+
+void StepTraceBuilder::release(PackId pack)
+{
+    event(EventKind::release, pack.value);
+}
+
+void StepTraceBuilder::backwardEnter(CallId call)
+{
+    event(EventKind::backwardEnter, call.value);
+}
+
+void StepTraceBuilder::backwardExit(CallId call)
+{
+    event(EventKind::backwardExit, call.value);
+}
+
+void StepTraceBuilder::mark(Mark mark)
+{
+    event(EventKind::mark, static_cast<std::uint32_t>(mark));
+}
+
+void StepTraceBuilder::event(EventKind kind, std::uint32_t a, std::uint32_t b)
+{
+    columns_.eventKind.push_back(kind);
+    columns_.eventA.push_back(a);
+    columns_.eventB.push_back(b);
+}
+
+void StepTraceBuilder::misuse(std::string_view what)
+{
+    if (misuse_.empty())
+        misuse_ = std::string(what) + " (at event " + std::to_string(columns_.eventKind.size()) + ")";
+}
+
+Result<StepTracePtr> StepTraceBuilder::finish()
+{
+    // An interrupted step may end inside an op: its results are unknown, its row is complete.
+    if (openOp_.valid() && misuse_.empty())
+        addResult({});
+
+    StepTraceBuilder done = std::exchange(*this, StepTraceBuilder());
+    if (!done.misuse_.empty())
+        return Error{ErrorKind::internal, "the step was not recorded in order: " + done.misuse_};
+
+    auto columns = std::make_shared<Columns>(std::move(done.columns_));
+    for (const auto& list : columns->callArguments)
+        appendList<StorageId>(columns->callArgumentRows, columns->callArgumentFirst, list);
+    for (const auto& list : columns->callResults)
+        appendList<StorageId>(columns->callResultRows, columns->callResultFirst, list);
+
+    auto trace = std::make_shared<StepTrace>(view(*columns));
+    trace->info = std::move(done.info);
+    trace->memory = std::move(columns);
+    if (Status status = validate(*trace); !status)
+        return Error{ErrorKind::internal, "the step was not recorded in order: " + status.error().message};
+    return StepTracePtr(std::move(trace));
+}
+
+StepTrace StepTraceBuilder::view(const Columns& c)
+{
+    StepTrace t;
+    t.strings = {c.stringFirst, c.stringText};
+    t.modules = {{c.moduleFqn}, {c.moduleType}, {c.moduleParent}};
+    t.registered = {c.registeredModule, c.registeredName, c.registeredStorage, c.registeredCategory};
+    t.calls = {{c.callModule},
+               {c.callParent},
+               {c.callArgumentFirst, c.callArgumentRows},
+               {c.callResultFirst, c.callResultRows}};
+    t.ops = {{c.opName},
+             {c.opNode},
+             {c.opModule},
+             {c.opCall},
+             {c.opForward},
+             {c.opPhase},
+             {c.opDType},
+             {c.opFlags},
+             {c.opBytes},
+             {c.opFlops},
+             {c.opMs},
+             {c.opInputFirst, c.opInputs},
+             {c.opOutputFirst, c.opOutputs},
+             {c.opMutatedFirst, c.opMutated}};
+    t.storages = {{c.storageBytes}, {c.storageRequested}, {c.storageCategory}, {c.storageCreator}};
+    t.packs = {{c.packStorage}, {c.packOp}};
+    t.resizes = {c.resizeBytes, c.resizeRequested};
+    t.events = {{c.eventKind}, {c.eventA}, {c.eventB}};
+    return t;
+}
+
+} // namespace headroom

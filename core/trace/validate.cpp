@@ -1,0 +1,384 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/trace/step_file.h"
+
+#include <cmath>
+#include <initializer_list>
+#include <optional>
+
+namespace headroom {
+
+namespace {
+
+/// More than any device holds, and small enough that no sum of a step can overflow.
+constexpr Bytes largestSum = Bytes{1} << 60;
+
+Error violation(std::string text)
+{
+    return badInput("not a valid step: " + std::move(text));
+}
+
+/// Checks of columns by themselves: equal lengths, ids in range, enumerators that exist, numbers that make sense.
+/// Keeps the first violation; later checks of a broken family are skipped by the caller asking failed().
+class ColumnChecks
+{
+public:
+    bool failed() const noexcept { return first_.has_value(); }
+    Status status() const { return first_ ? Status(*first_) : Status(); }
+
+    void rows(std::string_view family, std::size_t expected, std::initializer_list<std::size_t> counts)
+    {
+        if (expected >= StorageId::none)
+            fail(std::string(family) + " has " + std::to_string(expected) + " rows, expected fewer than 2^32 - 1");
+        for (const std::size_t count : counts)
+            if (count != expected)
+                fail("a column of " + std::string(family) + " has " + std::to_string(count) + " rows, expected "
+                     + std::to_string(expected));
+    }
+
+    template <class Ids>
+    void ids(std::string_view column, const Ids& values, std::size_t limit, bool mayBeInvalid = true)
+    {
+        check(
+            column, values, [&](auto id) { return id.valid() ? id.value < limit : mayBeInvalid; }, "an id in range");
+    }
+
+    /// Parents come before their children, so that no cycle can exist.
+    template <class Ids>
+    void parents(std::string_view column, const Ids& values)
+    {
+        std::size_t row = 0;
+        check(
+            column, values, [&](auto id) { return (!id.valid() || id.value < row) && ++row; }, "an earlier row");
+    }
+
+    template <class Values>
+    void enumerators(std::string_view column, const Values& values, std::size_t count)
+    {
+        check(
+            column, values, [&](auto value) { return static_cast<std::size_t>(value) < count; }, "a known value");
+    }
+
+    /// Byte counts: not negative, and their sum stays far from overflow.
+    template <class Values>
+    void bytes(std::string_view column, const Values& values, Bytes& sum)
+    {
+        check(
+            column, values,
+            [&](Bytes value) {
+                if (value < 0 || value > largestSum - sum)
+                    return false;
+                sum += value;
+                return true;
+            },
+            "0 or more, in sum at most 2^60");
+    }
+
+    template <class Values>
+    void amounts(std::string_view column, const Values& values)
+    {
+        double sum = 0;
+        check(
+            column, values, [&](double value) { return value >= 0 && std::isfinite(sum += value); },
+            "a finite number, 0 or more");
+    }
+
+    /// Offsets of Lists and Strings: they start at 0, never fall, end at the number of rows.
+    void offsets(std::string_view column, std::span<const std::uint32_t> first, std::size_t parents,
+                 std::size_t children)
+    {
+        if (failed())
+            return;
+        if (first.size() != parents + 1 || first.front() != 0 || first.back() != children)
+            return fail("the offsets of " + std::string(column) + " do not cover its rows");
+        std::uint32_t previous = 0;
+        check(
+            column, first, [&](std::uint32_t offset) { return std::exchange(previous, offset) <= offset; },
+            "rising offsets");
+    }
+
+    void fail(std::string text)
+    {
+        if (!first_)
+            first_ = violation(std::move(text));
+    }
+
+private:
+    template <class Values, class Good>
+    void check(std::string_view column, const Values& values, Good good, std::string_view expected)
+    {
+        if (failed())
+            return;
+        std::size_t row = 0;
+        for (const auto value : values) {
+            if (!good(value))
+                return fail("row " + std::to_string(row) + " of " + std::string(column) + " is not "
+                            + std::string(expected));
+            ++row;
+        }
+    }
+
+    std::optional<Error> first_;
+};
+
+void checkNames(const StepTrace& t, ColumnChecks& checks)
+{
+    checks.offsets("strings", t.strings.first, t.strings.size(), t.strings.text.size());
+    const std::size_t strings = t.strings.size();
+
+    checks.rows("modules", t.modules.size(), {t.modules.type.size(), t.modules.parent.size()});
+    checks.ids("modules.fqn", t.modules.fqn, strings, false);
+    checks.ids("modules.type", t.modules.type, strings);
+    checks.parents("modules.parent", t.modules.parent);
+
+    const auto& r = t.registered;
+    checks.rows("registered", r.size(), {r.name.size(), r.storage.size(), r.category.size()});
+    checks.ids("registered.module", r.module, t.modules.size(), false);
+    checks.ids("registered.name", r.name, strings, false);
+    checks.ids("registered.storage", r.storage, t.storages.size());
+    checks.enumerators("registered.category", r.category, categoryCount);
+}
+
+void checkCalls(const StepTrace& t, ColumnChecks& checks)
+{
+    const auto& c = t.calls;
+    checks.rows("calls", c.size(), {c.parent.size()});
+    checks.ids("calls.module", c.module, t.modules.size(), false);
+    checks.parents("calls.parent", c.parent);
+    checks.offsets("calls.arguments", c.arguments.first, c.size(), c.arguments.rows.size());
+    checks.ids("calls.arguments", c.arguments.rows, t.storages.size(), false);
+    checks.offsets("calls.results", c.results.first, c.size(), c.results.rows.size());
+    checks.ids("calls.results", c.results.rows, t.storages.size(), false);
+}
+
+void checkOps(const StepTrace& t, ColumnChecks& checks)
+{
+    const auto& o = t.ops;
+    checks.rows("ops", o.size(),
+                {o.node.size(), o.module.size(), o.call.size(), o.forwardOp.size(), o.phase.size(), o.dtype.size(),
+                 o.flags.size(), o.bytes.size(), o.flops.size(), o.ms.size()});
+    checks.ids("ops.name", o.name, t.strings.size(), false);
+    checks.ids("ops.node", o.node, t.strings.size());
+    checks.ids("ops.module", o.module, t.modules.size());
+    checks.ids("ops.call", o.call, t.calls.size());
+    checks.ids("ops.forwardOp", o.forwardOp, o.size());
+    checks.enumerators("ops.phase", o.phase, phaseCount);
+    checks.enumerators("ops.dtype", o.dtype, dtypeCount);
+    Bytes sum = 0;
+    checks.bytes("ops.bytes", o.bytes, sum);
+    checks.amounts("ops.flops", o.flops);
+    checks.amounts("ops.ms", o.ms);
+    const std::size_t storages = t.storages.size();
+    checks.offsets("ops.inputs", o.inputs.first, o.size(), o.inputs.rows.size());
+    checks.ids("ops.inputs", o.inputs.rows, storages, false);
+    checks.offsets("ops.outputs", o.outputs.first, o.size(), o.outputs.rows.size());
+    checks.ids("ops.outputs", o.outputs.rows, storages, false);
+    checks.offsets("ops.mutated", o.mutated.first, o.size(), o.mutated.rows.size());
+    checks.ids("ops.mutated", o.mutated.rows, storages, false);
+}
+
+void checkMemory(const StepTrace& t, ColumnChecks& checks)
+{
+    const auto& s = t.storages;
+    checks.rows("storages", s.size(), {s.requested.size(), s.category.size(), s.creator.size()});
+    Bytes sum = 0;
+    Bytes requested = 0;
+    checks.bytes("storages.bytes", s.bytes, sum);
+    checks.bytes("storages.requested", s.requested, requested);
+    checks.enumerators("storages.category", s.category, categoryCount);
+    checks.ids("storages.creator", s.creator, t.ops.size());
+
+    checks.rows("packs", t.packs.size(), {t.packs.op.size()});
+    checks.ids("packs.storage", t.packs.storage, s.size());
+    checks.ids("packs.op", t.packs.op, t.ops.size());
+
+    checks.rows("resizes", t.resizes.bytes.size(), {t.resizes.requested.size()});
+    checks.bytes("resizes.bytes", t.resizes.bytes, sum);
+    checks.bytes("resizes.requested", t.resizes.requested, requested);
+
+    checks.rows("events", t.events.size(), {t.events.a.size(), t.events.b.size()});
+    checks.enumerators("events.kind", t.events.kind, eventKindCount);
+}
+
+/// Follows the events and holds them to the rules of EventKind: ids begin in their order and once, ops and calls nest,
+/// nothing is let go that is not held.
+class EventChecks
+{
+public:
+    explicit EventChecks(const StepTrace& trace)
+        : trace_(trace)
+        , held_(trace.storages.size(), false)
+        , holders_(trace.storages.size(), 0)
+        , released_(trace.packs.size(), false)
+        , unpacked_(trace.packs.size(), 0)
+    {
+    }
+
+    Status run()
+    {
+        for (std::size_t i = 0; i < trace_.events.size(); ++i) {
+            const EventIndex event(static_cast<std::uint32_t>(i));
+            const EventKind kind = trace_.events.kind[event];
+            const std::uint32_t a = trace_.events.a[event];
+            if (const char* problem = apply(kind, a, trace_.events.b[event]))
+                return violation("event " + std::to_string(i) + ", " + std::string(eventKindName(kind)) + " "
+                                 + std::to_string(a) + ": " + problem);
+        }
+        if (!began_)
+            return violation("there is no mark stepBegin among its events");
+        if (allocs_ != trace_.storages.size() || ops_ != trace_.ops.size() || calls_ != trace_.calls.size()
+            || packs_ != trace_.packs.size())
+            return violation("a storage, op, call or pack has no event that begins it");
+        return {};
+    }
+
+private:
+    /// The next id of its family begins, in order.
+    static const char* begin(std::uint32_t a, std::uint32_t& next, std::size_t count)
+    {
+        if (a != next || a >= count)
+            return "expected each id once, in order";
+        ++next;
+        return nullptr;
+    }
+
+    const char* apply(EventKind kind, std::uint32_t a, std::uint32_t b)
+    {
+        switch (kind) {
+        case EventKind::alloc:
+        case EventKind::free:
+        case EventKind::retype:
+        case EventKind::resize:
+            return storage(kind, a, b);
+        case EventKind::pack:
+        case EventKind::unpack:
+        case EventKind::unpackEnd:
+        case EventKind::release:
+            return autograd(kind, a);
+        case EventKind::opBegin:
+        case EventKind::opEnd:
+            return op(kind, a);
+        case EventKind::enter:
+        case EventKind::exit:
+        case EventKind::backwardEnter:
+        case EventKind::backwardExit:
+            return call(kind, a);
+        case EventKind::mark:
+            if (a >= markCount)
+                return "expected a known mark";
+            if (static_cast<Mark>(a) == Mark::stepBegin && std::exchange(began_, true))
+                return "the step began before";
+            return nullptr;
+        }
+        return "expected a known kind of event";
+    }
+
+    const char* storage(EventKind kind, std::uint32_t a, std::uint32_t b)
+    {
+        if (kind == EventKind::alloc) {
+            if (const char* problem = begin(a, allocs_, trace_.storages.size()))
+                return problem;
+            held_[a] = true;
+            holders_[a] = 1;
+            return nullptr;
+        }
+        if (a >= allocs_)
+            return "expected a storage that was allocated before";
+        if (kind == EventKind::free) {
+            if (!held_[a])
+                return "the program does not hold this storage";
+            held_[a] = false;
+            --holders_[a];
+        } else if (kind == EventKind::retype && b >= categoryCount) {
+            return "expected a known category";
+        } else if (kind == EventKind::resize && b >= trace_.resizes.bytes.size()) {
+            return "expected a row of resizes";
+        }
+        return nullptr;
+    }
+
+    const char* autograd(EventKind kind, std::uint32_t a)
+    {
+        if (kind == EventKind::pack)
+            if (const char* problem = begin(a, packs_, trace_.packs.size()))
+                return problem;
+        if (a >= packs_)
+            return "expected a tensor that was packed before";
+        if (kind != EventKind::unpackEnd && released_[a])
+            return "autograd released this tensor before";
+        if (kind == EventKind::unpackEnd && unpacked_[a]-- == 0)
+            return "expected an unpack before";
+        unpacked_[a] += kind == EventKind::unpack ? 1 : 0;
+        released_[a] = kind == EventKind::release;
+
+        const StorageId saved = trace_.packs.storage[PackId(a)];
+        if (!saved.valid())
+            return nullptr;
+        if (saved.value >= allocs_ || holders_[saved.value] == 0)
+            return "its storage is not alive";
+        const bool holds = kind == EventKind::pack || kind == EventKind::unpack;
+        holders_[saved.value] += holds ? 1 : -1;
+        return nullptr;
+    }
+
+    const char* op(EventKind kind, std::uint32_t a)
+    {
+        if (kind == EventKind::opBegin) {
+            if (openOp_.valid())
+                return "another op has not ended: ops do not nest";
+            openOp_ = OpId(a);
+            return begin(a, ops_, trace_.ops.size());
+        }
+        if (openOp_ != OpId(a) || !openOp_.valid())
+            return "expected the op that began last";
+        openOp_ = {};
+        return nullptr;
+    }
+
+    const char* call(EventKind kind, std::uint32_t a)
+    {
+        if (kind == EventKind::enter) {
+            const CallId parent = openCalls_.empty() ? CallId() : CallId(openCalls_.back());
+            if (const char* problem = begin(a, calls_, trace_.calls.size()))
+                return problem;
+            if (trace_.calls.parent[CallId(a)] != parent)
+                return "its parent is not the call that is open";
+            openCalls_.push_back(a);
+            return nullptr;
+        }
+        if (a >= calls_)
+            return "expected a call that was entered before";
+        if (kind == EventKind::exit) {
+            if (openCalls_.empty() || openCalls_.back() != a)
+                return "expected the call that was entered last";
+            openCalls_.pop_back();
+        }
+        return nullptr;
+    }
+
+    const StepTrace& trace_;
+    std::vector<bool> held_; ///< by the program
+    std::vector<std::int32_t> holders_;
+    std::vector<bool> released_;
+    std::vector<std::uint32_t> unpacked_; ///< unpacks not ended, by pack
+    std::vector<std::uint32_t> openCalls_;
+    OpId openOp_;
+    std::uint32_t allocs_ = 0, ops_ = 0, calls_ = 0, packs_ = 0;
+    bool began_ = false;
+};
+
+} // namespace
+
+Status validate(const StepTrace& trace)
+{
+    ColumnChecks checks;
+    checkNames(trace, checks);
+    checkCalls(trace, checks);
+    checkOps(trace, checks);
+    checkMemory(trace, checks);
+    if (checks.failed())
+        return checks.status();
+    return EventChecks(trace).run();
+}
+
+} // namespace headroom
