@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cost/roofline.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace headroom {
+namespace {
+
+using Shape = std::span<const std::int64_t>;
+using Shapes = std::span<const TensorShape>;
+
+struct Arguments
+{
+    Shapes inputs;
+    Shapes outputs;
+    const ConvolutionArguments& convolution;
+    const NestedAttention& nested;
+};
+
+double product(Shape shape)
+{
+    double result = 1;
+    for (const std::int64_t size : shape)
+        result *= static_cast<double>(size);
+    return result;
+}
+
+/// Of matrices [m, k] and [k, n], or of batches of them.
+double matrixProduct(Shapes inputs, std::size_t first)
+{
+    if (inputs.size() < first + 2)
+        return 0;
+    const Shape a = inputs[first].sizes;
+    const Shape b = inputs[first + 1].sizes;
+    if (a.size() < 2 || a.size() != b.size())
+        return 0;
+    return product(a) * static_cast<double>(b.back()) * 2;
+}
+
+double mm(const Arguments& arguments)
+{
+    return matrixProduct(arguments.inputs, 0);
+}
+
+/// addmm, baddbmm: the first argument is added.
+double addmm(const Arguments& arguments)
+{
+    return matrixProduct(arguments.inputs, 1);
+}
+
+/// Every point of `points` meets the whole filter for each pair of channels.
+double convolutionCount(double batch, Shape points, Shape weight)
+{
+    return product(points) * product(weight) * batch * 2;
+}
+
+double convolution(const Arguments& arguments)
+{
+    if (arguments.inputs.size() < 2 || arguments.outputs.empty())
+        return 0;
+    const Shape x = arguments.inputs[0].sizes;
+    const Shape weight = arguments.inputs[1].sizes;
+    const Shape out = arguments.outputs[0].sizes;
+    if (x.size() < 2 || out.size() < 2)
+        return 0;
+    return convolutionCount(static_cast<double>(x[0]), (arguments.convolution.transposed ? x : out).subspan(2), weight);
+}
+
+/// The gradients of input and weight have the shapes of input and weight, so results are not needed.
+double convolutionBackward(const Arguments& arguments)
+{
+    if (arguments.inputs.size() < 3)
+        return 0;
+    const Shape gradOut = arguments.inputs[0].sizes;
+    const Shape x = arguments.inputs[1].sizes;
+    const Shape weight = arguments.inputs[2].sizes;
+    if (gradOut.size() < 2 || x.size() < 2 || weight.size() < 2)
+        return 0;
+    const bool transposed = arguments.convolution.transposed;
+    double count = 0;
+    if (arguments.convolution.gradInput)
+        count += convolutionCount(static_cast<double>(gradOut[0]), (transposed ? x : gradOut).subspan(2), weight);
+    if (arguments.convolution.gradWeight) {
+        // As a convolution of the input by the output's gradient (the other way round when transposed), batch and
+        // channels exchanged.
+        const Shape image = transposed ? gradOut : x;
+        const Shape filter = transposed ? x : gradOut;
+        count += convolutionCount(static_cast<double>(image[1]), weight.subspan(2), filter);
+    }
+    return count;
+}
+
+/// Batch, heads, length and width of attention's query, and length and width of key and value.
+struct Attention
+{
+    double batchHeads = 0;
+    double query = 0;
+    double key = 0;
+    double width = 0;
+    double valueWidth = 0;
+
+    double forward() const { return batchHeads * query * key * (width + valueWidth) * 2; }
+
+    /// Scores again, then the gradients of scores and value, then those of query and key.
+    double backward() const { return batchHeads * query * key * (3 * width + 2 * valueWidth) * 2; }
+};
+
+/// The tensors from `first` on are query, key, value.
+Attention attention(const Arguments& arguments, std::size_t first)
+{
+    if (arguments.inputs.size() < first + 3)
+        return {};
+    const Shape query = arguments.inputs[first].sizes;
+    const Shape key = arguments.inputs[first + 1].sizes;
+    const Shape value = arguments.inputs[first + 2].sizes;
+    const NestedAttention& nested = arguments.nested;
+    if (nested.sequences > 0) {
+        if (query.size() < 3 || key.size() < 3 || value.size() < 3)
+            return {};
+        const std::int64_t heads = query[query.size() - 2];
+        return {static_cast<double>(nested.sequences * heads), static_cast<double>(nested.maxQuery),
+                static_cast<double>(nested.maxKey), static_cast<double>(query.back()),
+                static_cast<double>(value.back())};
+    }
+    if (query.size() != 4 || key.size() != 4 || value.size() != 4)
+        return {};
+    return {static_cast<double>(query[0] * query[1]), static_cast<double>(query[2]), static_cast<double>(key[2]),
+            static_cast<double>(query[3]), static_cast<double>(value[3])};
+}
+
+double attentionForward(const Arguments& arguments)
+{
+    return attention(arguments, 0).forward();
+}
+
+/// The first argument is the output's gradient.
+double attentionBackward(const Arguments& arguments)
+{
+    return attention(arguments, 1).backward();
+}
+
+using Formula = double (*)(const Arguments&);
+
+/// flop_registry of torch/utils/flop_counter.py, sorted by name.
+constexpr std::pair<std::string_view, Formula> registry[] = {
+    {"aten._convolution", convolution},
+    {"aten._efficient_attention_backward", attentionBackward},
+    {"aten._efficient_attention_forward", attentionForward},
+    {"aten._flash_attention_backward", attentionBackward},
+    {"aten._flash_attention_forward", attentionForward},
+    {"aten._scaled_dot_product_cudnn_attention", attentionForward},
+    {"aten._scaled_dot_product_cudnn_attention_backward", attentionBackward},
+    {"aten._scaled_dot_product_efficient_attention", attentionForward},
+    {"aten._scaled_dot_product_efficient_attention_backward", attentionBackward},
+    {"aten._scaled_dot_product_flash_attention", attentionForward},
+    {"aten._scaled_dot_product_flash_attention_backward", attentionBackward},
+    {"aten._scaled_mm", mm},
+    {"aten._slow_conv2d_forward", convolution},
+    {"aten.addmm", addmm},
+    {"aten.baddbmm", addmm},
+    {"aten.bmm", mm},
+    {"aten.convolution", convolution},
+    {"aten.convolution_backward", convolutionBackward},
+    {"aten.convolution_overrideable", convolution},
+    {"aten.cudnn_convolution", convolution},
+    {"aten.mm", mm},
+};
+static_assert(std::ranges::is_sorted(registry, {}, &std::pair<std::string_view, Formula>::first));
+
+/// "aten.addmm.default" → "aten.addmm".
+std::string_view overloadPacket(std::string_view name)
+{
+    const std::size_t first = name.find('.');
+    const std::size_t second = first == std::string_view::npos ? first : name.find('.', first + 1);
+    return name.substr(0, second);
+}
+
+} // namespace
+
+double flops(std::string_view name, std::span<const TensorShape> inputs, std::span<const TensorShape> outputs,
+             const ConvolutionArguments& convolution, const NestedAttention& nested)
+{
+    const std::string_view packet = overloadPacket(name);
+    const auto found = std::ranges::lower_bound(registry, packet, {}, &std::pair<std::string_view, Formula>::first);
+    if (found == std::end(registry) || found->first != packet)
+        return 0;
+    return found->second({inputs, outputs, convolution, nested});
+}
+
+} // namespace headroom
