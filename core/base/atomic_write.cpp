@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/base/atomic_write.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <random>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace headroom {
+
+namespace {
+
+/// A name in the folder of `path` that a listing hides.
+std::string temporaryName(const std::filesystem::path& path)
+{
+    std::random_device random;
+    return (path.parent_path() / ("." + path.filename().string() + "." + std::to_string(random()) + ".new")).string();
+}
+
+/// So that the new name survives a loss of power. A file system that cannot sync a folder loses nothing else.
+void syncFolder(const std::filesystem::path& file)
+{
+    const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+    const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (handle >= 0) {
+        ::fsync(handle);
+        ::close(handle);
+    }
+}
+
+} // namespace
+
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path)
+{
+    AtomicFile result;
+    result.path_ = path;
+    std::error_code ignored;
+    if (std::filesystem::is_symlink(path, ignored)) {
+        // The file behind a link is replaced, not the link.
+        const auto target = std::filesystem::canonical(path, ignored);
+        if (!target.empty())
+            result.path_ = target;
+    }
+    struct stat status = {};
+    const bool existed = ::stat(result.path_.c_str(), &status) == 0;
+    if (existed && !S_ISREG(status.st_mode))
+        return badInput("cannot write " + path.string() + ": it is not a regular file");
+
+    constexpr mode_t everyone = 0666;
+    do {
+        result.temporary_ = temporaryName(result.path_);
+        result.file_ = ::open(result.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, everyone);
+    } while (result.file_ < 0 && errno == EEXIST);
+    if (result.file_ < 0)
+        return result.failure(errno);
+    if (existed && ::fchmod(result.file_, status.st_mode & everyone) != 0)
+        return result.failure(errno);
+    return result;
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_))
+    , temporary_(std::move(other.temporary_))
+    , file_(std::exchange(other.file_, -1))
+{
+}
+
+AtomicFile::~AtomicFile()
+{
+    if (file_ >= 0) {
+        ::close(file_);
+        ::unlink(temporary_.c_str());
+    }
+}
+
+Error AtomicFile::failure(int code) const
+{
+    return badInput("cannot write " + path_.string() + ": " + std::generic_category().message(code));
+}
+
+Status AtomicFile::write(std::span<const std::byte> bytes)
+{
+    while (!bytes.empty()) {
+        const ssize_t written = ::write(file_, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return failure(errno);
+        bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+    return {};
+}
+
+Status AtomicFile::commit()
+{
+    if (::fsync(file_) != 0 || std::rename(temporary_.c_str(), path_.c_str()) != 0)
+        return failure(errno);
+    ::close(std::exchange(file_, -1));
+    syncFolder(path_);
+    return {};
+}
+
+Status writeAtomically(const std::filesystem::path& path, std::string_view content)
+{
+    Result<AtomicFile> file = AtomicFile::create(path);
+    if (!file)
+        return file.error();
+    if (Status status = file->write(std::as_bytes(std::span(content))); !status)
+        return status;
+    return file->commit();
+}
+
+} // namespace headroom

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/base/mapped_file.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace headroom {
+
+namespace {
+
+Error cannotOpen(const std::filesystem::path& path, int code)
+{
+    return badInput("cannot open " + path.string() + ": " + std::generic_category().message(code));
+}
+
+} // namespace
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem::path& path)
+{
+    // Without O_NONBLOCK the opening of a named pipe would wait for a writer.
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return cannotOpen(path, errno);
+    struct stat status = {};
+    if (::fstat(file, &status) != 0) {
+        const int code = errno;
+        ::close(file);
+        return cannotOpen(path, code);
+    }
+    if (!S_ISREG(status.st_mode)) {
+        ::close(file);
+        return badInput("cannot open " + path.string() + ": it is not a regular file");
+    }
+    const auto size = static_cast<std::size_t>(status.st_size);
+    void* address = nullptr;
+    int code = 0;
+    if (size > 0) {
+        address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+        code = address == MAP_FAILED ? errno : 0;
+    }
+    ::close(file);
+    if (code != 0)
+        return cannotOpen(path, code);
+    return std::shared_ptr<const MappedFile>(new MappedFile({static_cast<const std::byte*>(address), size}));
+}
+
+MappedFile::~MappedFile()
+{
+    if (!bytes_.empty())
+        ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+} // namespace headroom

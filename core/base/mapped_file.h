@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/error.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+
+namespace headroom {
+
+/// A file's bytes, read by the kernel when they are touched. Shared: whoever holds views into it holds it too.
+class MappedFile
+{
+public:
+    /// Errors (badInput): not there, not readable, not a regular file.
+    static Result<std::shared_ptr<const MappedFile>> open(const std::filesystem::path& path);
+
+    ~MappedFile();
+    MappedFile(const MappedFile&) = delete;
+    MappedFile& operator=(const MappedFile&) = delete;
+
+    std::span<const std::byte> bytes() const noexcept { return bytes_; } ///< starts at a page
+
+private:
+    explicit MappedFile(std::span<const std::byte> bytes)
+        : bytes_(bytes)
+    {
+    }
+    std::span<const std::byte> bytes_;
+};
+
+} // namespace headroom

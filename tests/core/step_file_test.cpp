@@ -1,0 +1,325 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/trace/step_file.h"
+
+#include "core/base/checksum.h"
+#include "core/trace/step_format.h"
+#include "tests/core/step_bytes.h"
+#include "tests/core/synthetic_step.h"
+#include "tests/core/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstring>
+#include <random>
+#include <sys/resource.h>
+#include <unistd.h>
+
+using namespace headroom;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+namespace {
+
+SyntheticOptions tiny()
+{
+    SyntheticOptions options;
+    options.blocks = 1;
+    options.elementwise = 0;
+    return options;
+}
+
+std::string openError(const StepBytes& bytes, stepformat::Checksums checksums = stepformat::Checksums::verify)
+{
+    const auto result = bytes.open(checksums);
+    if (result)
+        return "no error";
+    EXPECT_EQ(result.error().kind, ErrorKind::badInput);
+    return result.error().message;
+}
+
+std::vector<std::string> filesIn(const std::filesystem::path& folder)
+{
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+        names.push_back(entry.path().filename().string());
+    return names;
+}
+
+class StepFile : public ::testing::Test
+{
+protected:
+    TemporaryFolder folder_;
+    std::filesystem::path path_ = folder_.path() / "step.hrs";
+};
+
+} // namespace
+
+TEST_F(StepFile, RoundTripKeepsEveryColumn)
+{
+    auto written = std::make_shared<StepTrace>(*makeSyntheticStep());
+    written->info.settings = {{"n_layers", "4"}, {"dim", "ü"}};
+    written->info.holdOutput = true;
+    ASSERT_TRUE(writeStepTrace(*written, path_));
+    EXPECT_THAT(filesIn(folder_.path()), ElementsAre("step.hrs"));
+
+    const auto result = readStepTrace(path_);
+    ASSERT_TRUE(result) << result.error().message;
+    const StepTrace& read = **result;
+    EXPECT_EQ(read.info.model, "synthetic");
+    EXPECT_EQ(read.info.batch, 8);
+    EXPECT_TRUE(read.info.holdOutput);
+    EXPECT_EQ(read.info.settings, written->info.settings);
+
+    std::vector<std::vector<std::byte>> columns;
+    stepformat::visitColumns(*written, [&](std::string_view, const auto& column) {
+        const auto bytes = std::as_bytes(column);
+        columns.emplace_back(bytes.begin(), bytes.end());
+    });
+    std::size_t at = 0;
+    stepformat::visitColumns(read, [&](std::string_view name, const auto& column) {
+        const auto bytes = std::as_bytes(column);
+        EXPECT_TRUE(std::ranges::equal(bytes, columns[at])) << name;
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes.data()) % stepformat::alignment, 0U) << name;
+        ++at;
+    });
+    EXPECT_EQ(at, 43U);
+}
+
+TEST_F(StepFile, WritingReplacesTheFileAndKeepsItsPermissions)
+{
+    ASSERT_TRUE(writeStepTrace(*makeSyntheticStep(), path_));
+    std::filesystem::permissions(path_, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    const auto before = readStepTrace(path_);
+    ASSERT_TRUE(before);
+    ASSERT_TRUE(writeStepTrace(*makeSyntheticStep(tiny()), path_));
+    EXPECT_EQ(std::filesystem::status(path_).permissions(),
+              std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    EXPECT_EQ((*readStepTrace(path_))->calls.size(), 12U);
+    // What was open stays whole: the old file lives as long as its mapping.
+    EXPECT_EQ((*before)->calls.size(), 39U);
+    EXPECT_TRUE(validate(**before));
+}
+
+TEST_F(StepFile, WritingThroughALinkReplacesTheFileBehindIt)
+{
+    std::filesystem::create_symlink("step.hrs", folder_.path() / "link.hrs");
+    ASSERT_TRUE(writeStepTrace(*makeSyntheticStep(tiny()), path_));
+    ASSERT_TRUE(writeStepTrace(*makeSyntheticStep(), folder_.path() / "link.hrs"));
+    EXPECT_TRUE(std::filesystem::is_symlink(folder_.path() / "link.hrs"));
+    EXPECT_EQ((*readStepTrace(path_))->calls.size(), 39U);
+}
+
+TEST_F(StepFile, AFolderThatIsNotThereIsNamed)
+{
+    const Status status = writeStepTrace(*makeSyntheticStep(tiny()), folder_.path() / "no" / "step.hrs");
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().kind, ErrorKind::badInput);
+    EXPECT_THAT(status.error().message,
+                AllOf(HasSubstr("cannot write"), EndsWith("no/step.hrs: No such file or directory")));
+}
+
+TEST_F(StepFile, AReadOnlyFolderIsNamedAndStaysEmpty)
+{
+    constexpr uid_t nobody = 65534;
+    const uid_t user = ::geteuid();
+    std::filesystem::permissions(folder_.path(), std::filesystem::perms(0555));
+    if (user == 0 && ::seteuid(nobody) != 0)
+        GTEST_SKIP() << "root may write everywhere, and cannot become someone else here";
+    const Status status = writeStepTrace(*makeSyntheticStep(tiny()), path_);
+    if (user == 0)
+        ASSERT_EQ(::seteuid(user), 0);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().kind, ErrorKind::badInput);
+    EXPECT_THAT(status.error().message, EndsWith("step.hrs: Permission denied"));
+    EXPECT_THAT(filesIn(folder_.path()), ElementsAre());
+}
+
+TEST_F(StepFile, AFullDiskLeavesTheOldFileAndNothingElse)
+{
+    ASSERT_TRUE(writeStepTrace(*makeSyntheticStep(tiny()), path_));
+    rlimit before{};
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit small{4096, before.rlim_max};
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    const Status status = writeStepTrace(*makeSyntheticStep(), path_);
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, SIG_DFL);
+
+    ASSERT_FALSE(status);
+    EXPECT_THAT(status.error().message, EndsWith("step.hrs: File too large"));
+    EXPECT_THAT(filesIn(folder_.path()), ElementsAre("step.hrs"));
+    EXPECT_EQ((*readStepTrace(path_))->calls.size(), 12U);
+}
+
+TEST_F(StepFile, WhatIsNotAFileIsRefused)
+{
+    const auto missing = readStepTrace(path_);
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().message, "cannot open " + path_.string() + ": No such file or directory");
+    const auto directory = readStepTrace(folder_.path());
+    ASSERT_FALSE(directory);
+    EXPECT_EQ(directory.error().message, "cannot open " + folder_.path().string() + ": it is not a regular file");
+    const Status status = writeStepTrace(*makeSyntheticStep(tiny()), "/dev/null");
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().message, "cannot write /dev/null: it is not a regular file");
+}
+
+TEST(StepFormat, AForeignFileIsRefused)
+{
+    for (const std::string_view content : {"", "{", "{\"version\": 1, \"columns\": []}"}) {
+        const StepBytes bytes(std::as_bytes(std::span(content)));
+        EXPECT_EQ(openError(bytes), "step.hrs is not a step file: expected the signature of step.hrs at offset 0");
+    }
+}
+
+TEST(StepFormat, ANewerFileSaysSo)
+{
+    StepBytes bytes(*makeSyntheticStep(tiny()));
+    bytes.header().version = 2;
+    bytes.sign();
+    EXPECT_EQ(openError(bytes),
+              "step.hrs was written by a newer Headroom: it has format 2 at offset 8, expected at most 1");
+}
+
+TEST(StepFormat, TruncationAtEverySectionIsNamed)
+{
+    const StepBytes whole(*makeSyntheticStep(tiny()));
+    ASSERT_EQ(openError(whole), "no error");
+    std::vector<std::size_t> ends{8, 32, 64, 100};
+    for (const stepformat::Section& section : whole.sections()) {
+        ends.push_back(section.offset);
+        ends.push_back(section.offset + 1);
+    }
+    ends.push_back(whole.size() - 1);
+    for (const std::size_t end : ends) {
+        const std::size_t expected = end < 64 ? 64 : whole.size();
+        EXPECT_EQ(openError(StepBytes(whole.bytes().first(end))),
+                  "step.hrs is truncated: it ends at offset " + std::to_string(end) + ", expected "
+                      + std::to_string(expected) + " bytes");
+    }
+}
+
+TEST(StepFormat, ATailIsDamage)
+{
+    StepBytes bytes(*makeSyntheticStep(tiny()));
+    const std::size_t end = bytes.size();
+    bytes.append(7);
+    EXPECT_EQ(openError(bytes),
+              "step.hrs is damaged: it goes on at offset " + std::to_string(end) + ", expected its end there");
+}
+
+TEST(StepFormat, EveryFlippedByteIsFound)
+{
+    StepBytes bytes(*makeSyntheticStep(tiny()));
+    for (std::size_t at = 0; at < bytes.size(); ++at) {
+        bytes.mutableBytes()[at] ^= std::byte{0x20};
+        ASSERT_NE(openError(bytes), "no error") << "offset " << at;
+        bytes.mutableBytes()[at] ^= std::byte{0x20};
+    }
+    EXPECT_EQ(openError(bytes), "no error");
+}
+
+TEST(StepFormat, DamageNamesTheSectionAndItsOffset)
+{
+    StepBytes bytes(*makeSyntheticStep(tiny()));
+    const stepformat::Section ms = bytes.section("ops.ms");
+    bytes.mutableBytes()[ms.offset + 3] ^= std::byte{1};
+    EXPECT_EQ(openError(bytes),
+              "step.hrs is damaged: section ops.ms at offset " + std::to_string(ms.offset)
+                  + " differs from its checksum");
+}
+
+TEST(StepFormat, ASectionOutsideTheFileIsNamed)
+{
+    StepBytes bytes(*makeSyntheticStep(tiny()));
+    bytes.section("events.kind").count = std::uint64_t{1} << 62;
+    bytes.sign();
+    EXPECT_THAT(openError(bytes), HasSubstr("has 4611686018427387904 elements, expected them inside the file"));
+
+    StepBytes moved(*makeSyntheticStep(tiny()));
+    moved.section("events.kind").offset = 64;
+    moved.sign();
+    EXPECT_THAT(openError(moved), HasSubstr("section events.kind begins at offset 64 (table entry at offset"));
+}
+
+TEST(StepFormat, AMissingSectionIsNamed)
+{
+    StepBytes bytes(*makeSyntheticStep(tiny()));
+    std::memcpy(bytes.section("packs.op").name.data(), "packs.xx", 8);
+    bytes.sign();
+    EXPECT_THAT(openError(bytes), HasSubstr("expected a section packs.op in its section table at offset 64"));
+}
+
+TEST(StepFormat, ASectionOfAnotherTypeIsNamed)
+{
+    StepBytes bytes(*makeSyntheticStep(tiny()));
+    bytes.section("ops.ms").type = stepformat::ElementType::i64;
+    bytes.sign();
+    EXPECT_THAT(openError(bytes), HasSubstr("has elements of type 4 and 8 bytes, expected type 5 and 8"));
+}
+
+TEST(StepFormat, AnIdOutOfRangeIsNamedThoughItsChecksumIsRight)
+{
+    StepBytes bytes(*makeSyntheticStep(tiny()));
+    const std::uint32_t beyond = 1000000;
+    std::memcpy(bytes.mutableBytes().data() + bytes.section("calls.module").offset + 8, &beyond, 4);
+    bytes.sign();
+    EXPECT_EQ(openError(bytes), "step.hrs is damaged: not a valid step: row 2 of calls.module is not an id in range");
+}
+
+TEST(StepFormat, InfoOfAnotherTypeIsNamed)
+{
+    StepBytes bytes(*makeSyntheticStep(tiny()));
+    const stepformat::Section info = bytes.section("info");
+    const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()) + info.offset, info.count);
+    const std::size_t at = text.find("false");
+    ASSERT_NE(at, std::string_view::npos);
+    std::memcpy(bytes.mutableBytes().data() + info.offset + at, "12345", 5);
+    bytes.sign();
+    EXPECT_EQ(openError(bytes),
+              "step.hrs is damaged: section info at offset " + std::to_string(info.offset)
+                  + ": `hold_output` has a value of another type than expected");
+
+    bytes.mutableBytes()[info.offset] = std::byte{'x'};
+    bytes.sign();
+    EXPECT_THAT(openError(bytes), EndsWith(": expected a JSON object"));
+}
+
+/// With checksums left out, so that the changes reach the checks behind them. Whatever opens must be a valid step.
+TEST(StepFormat, RandomChangesNeverReadOutOfBounds)
+{
+    const StepBytes whole(*makeSyntheticStep(tiny()));
+    std::mt19937 random(20260722);
+    int opened = 0;
+    for (int round = 0; round < 20000; ++round) {
+        StepBytes bytes = whole;
+        const int changes = 1 + static_cast<int>(random() % 4);
+        for (int i = 0; i < changes; ++i) {
+            const auto to = static_cast<std::byte>(random() % 3 == 0 ? 0xff : random());
+            bytes.mutableBytes()[random() % bytes.size()] = to;
+        }
+        const auto result = bytes.open(stepformat::Checksums::ignore);
+        if (!result) {
+            ASSERT_FALSE(result.error().message.empty());
+            continue;
+        }
+        ++opened;
+        ASSERT_TRUE(validate(**result));
+    }
+    EXPECT_GT(opened, 1000); // changes of fillings, of text and of byte counts are harmless
+}
+
+TEST(Checksum, IsXxh64)
+{
+    const auto of = [](std::string_view text) { return checksum(std::as_bytes(std::span(text))); };
+    EXPECT_EQ(of(""), 0xEF46DB3751D8E999U);
+    EXPECT_EQ(of("a"), 0xD24EC4F1A98C6E5BU);
+    EXPECT_EQ(of("abc"), 0x44BC2CF5AD770999U);
+    EXPECT_EQ(of("Nobody inspects the spammish repetition"), 0xFBCEA83C8A378BF1U);
+}
