@@ -131,8 +131,9 @@ TEST_F(StepFile, AReadOnlyFolderIsNamedAndStaysEmpty)
     if (user == 0 && ::seteuid(nobody) != 0)
         GTEST_SKIP() << "root may write everywhere, and cannot become someone else here";
     const Status status = writeStepTrace(*makeSyntheticStep(tiny()), path_);
-    if (user == 0)
+    if (user == 0) {
         ASSERT_EQ(::seteuid(user), 0);
+    }
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().kind, ErrorKind::badInput);
     EXPECT_THAT(status.error().message, EndsWith("step.hrs: Permission denied"));
