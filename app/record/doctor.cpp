@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/record/doctor.h"
+
+#include <nlohmann/json.hpp>
+#include <torch/version.h>
+
+#include <array>
+#include <dlfcn.h>
+#include <iostream>
+
+namespace headroom {
+namespace {
+
+/// A shared library held open while one looks into it.
+class Library
+{
+public:
+    explicit Library(const char* name)
+        : handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL))
+    {
+    }
+    ~Library()
+    {
+        if (handle_)
+            dlclose(handle_);
+    }
+    Library(const Library&) = delete;
+    Library& operator=(const Library&) = delete;
+
+    explicit operator bool() const { return handle_ != nullptr; }
+
+    /// The function `name`, or null when the library has none.
+    template <class Function>
+    Function* function(const char* name) const
+    {
+        return reinterpret_cast<Function*>(dlsym(handle_, name));
+    }
+
+private:
+    void* handle_;
+};
+
+// The driver's C interface as far as it is called here (cuda.h): 0 is success, a device is an int.
+using CuInit = int(unsigned flags);
+using CuDriverGetVersion = int(int* version);
+using CuDeviceGetCount = int(int* count);
+using CuDeviceGetName = int(char* name, int length, int device);
+using CuDeviceTotalMem = int(std::size_t* bytes, int device);
+using CuDeviceGetAttribute = int(int* value, int attribute, int device);
+constexpr int computeCapabilityMajor = 75; // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+constexpr int computeCapabilityMinor = 76;
+
+std::vector<GpuFound> listGpus(const Library& driver)
+{
+    const auto init = driver.function<CuInit>("cuInit");
+    const auto count = driver.function<CuDeviceGetCount>("cuDeviceGetCount");
+    const auto name = driver.function<CuDeviceGetName>("cuDeviceGetName");
+    const auto memory = driver.function<CuDeviceTotalMem>("cuDeviceTotalMem_v2");
+    const auto attribute = driver.function<CuDeviceGetAttribute>("cuDeviceGetAttribute");
+    std::vector<GpuFound> gpus;
+    int found = 0;
+    if (!init || !count || !name || !memory || !attribute || init(0) != 0 || count(&found) != 0)
+        return gpus;
+    for (int device = 0; device < found; ++device) {
+        std::array<char, 256> text{};
+        std::size_t bytes = 0;
+        int major = 0;
+        int minor = 0;
+        if (name(text.data(), static_cast<int>(text.size()), device) != 0 || memory(&bytes, device) != 0
+            || attribute(&major, computeCapabilityMajor, device) != 0
+            || attribute(&minor, computeCapabilityMinor, device) != 0)
+            continue;
+        gpus.push_back({text.data(), static_cast<Bytes>(bytes), major * 10 + minor});
+    }
+    return gpus;
+}
+
+std::string cudaVersion(int number)
+{
+    return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+}
+
+void printReport(const MachineReport& report)
+{
+    std::cout << "torch " << report.torch << '\n';
+    std::cout << "CUDA driver " << (report.cudaDriver ? "for CUDA " + cudaVersion(*report.cudaDriver) : "not there")
+              << '\n';
+    std::cout << "CUPTI " << report.cupti.value_or("not there") << '\n';
+    for (const GpuFound& gpu : report.gpus)
+        std::cout << "GPU " << gpu.name << ", " << formatBytes(gpu.memory) << ", compute capability "
+                  << gpu.computeCapability / 10 << '.' << gpu.computeCapability % 10 << '\n';
+    for (const std::string& advice : report.advice)
+        std::cout << advice << '\n';
+}
+
+void printJson(const MachineReport& report)
+{
+    nlohmann::json gpus = nlohmann::json::array();
+    for (const GpuFound& gpu : report.gpus)
+        gpus.push_back(
+            {{"name", gpu.name}, {"memory_bytes", gpu.memory}, {"compute_capability", gpu.computeCapability}});
+    const nlohmann::json document{
+        {"torch", report.torch},
+        {"cuda_driver", report.cudaDriver ? nlohmann::json(cudaVersion(*report.cudaDriver)) : nlohmann::json()},
+        {"cupti", report.cupti ? nlohmann::json(*report.cupti) : nlohmann::json()},
+        {"gpus", gpus},
+        {"advice", report.advice}};
+    std::cout << document.dump(2) << '\n';
+}
+
+} // namespace
+
+MachineReport inspectMachine()
+{
+    MachineReport report;
+    report.torch = TORCH_VERSION;
+    if (const Library driver("libcuda.so.1"); driver) {
+        int version = 0;
+        const auto getVersion = driver.function<CuDriverGetVersion>("cuDriverGetVersion");
+        if (getVersion && getVersion(&version) == 0)
+            report.cudaDriver = version;
+        report.gpus = listGpus(driver);
+    }
+    // By the names that a CUDA toolkit, or the wheel nvidia-cuda-cupti beside torch, installs.
+    for (const char* name : {"libcupti.so.13", "libcupti.so.12", "libcupti.so"}) {
+        if (const Library cupti(name); cupti && cupti.function<void>("cuptiGetVersion")) {
+            report.cupti = name;
+            break;
+        }
+    }
+    if (!report.cudaDriver)
+        report.advice.emplace_back("No CUDA driver: steps are simulated; to measure on a GPU, install NVIDIA's driver, "
+                                   "which brings libcuda.so.1.");
+    else if (report.gpus.empty())
+        report.advice.emplace_back("The CUDA driver lists no GPU: steps are simulated; check that nvidia-smi shows the "
+                                   "card and that this user may open /dev/nvidia0.");
+    if (!report.cupti)
+        report.advice.emplace_back("No CUPTI: kernel times cannot be measured; install the CUDA build of torch or the "
+                                   "CUDA toolkit, which bring libcupti.");
+    return report;
+}
+
+int runDoctor(bool json)
+{
+    const MachineReport report = inspectMachine();
+    if (json)
+        printJson(report);
+    else
+        printReport(report);
+    return 0;
+}
+
+} // namespace headroom

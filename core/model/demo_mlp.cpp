@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/model/demo.h"
+#include "core/model/demo_source.h"
+#include "core/model/settings.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/randn.h>
+
+namespace headroom::demo {
+namespace {
+
+struct MlpArgs
+{
+    std::int64_t layers = 4;
+    std::int64_t dim = 1024;
+};
+
+/// nn.Sequential(nn.Linear(dim, 2 * dim), nn.ReLU(), nn.Linear(2 * dim, dim)).
+struct Sequential
+{
+    ModuleId id;
+    Linear expand;
+    Relu relu;
+    Linear contract;
+
+    Sequential(ModuleBuilder& builder, ModuleId parent, std::int64_t dim)
+        : id(builder.child(parent, "mlp_block", "Sequential"))
+        , expand(builder, id, "0", dim, 2 * dim)
+        , relu(builder, id, "1", false)
+        , contract(builder, id, "2", 2 * dim, dim)
+    {
+    }
+    at::Tensor forward(const at::Tensor& x)
+    {
+        at::Tensor input = x;
+        input = call(expand, input);
+        input = call(relu, input);
+        input = call(contract, input);
+        return input;
+    }
+};
+
+struct MlpBlock
+{
+    ModuleId id;
+    Sequential block;
+
+    MlpBlock(ModuleBuilder& builder, ModuleId parent, std::string_view name, std::int64_t dim)
+        : id(builder.child(parent, name, "MLPBlock"))
+        , block(builder, id, dim)
+    {
+    }
+    at::Tensor forward(const at::Tensor& x) { return call(block, x); }
+};
+
+struct Mlp
+{
+    ModuleId id;
+    std::vector<MlpBlock> blocks;
+
+    Mlp(ModuleBuilder& builder, const MlpArgs& args)
+        : id(builder.root("MLP"))
+    {
+        const ModuleId list = builder.child(id, "mlp_blocks", "ModuleList");
+        for (std::int64_t index = 0; index < args.layers; ++index)
+            blocks.emplace_back(builder, list, std::to_string(index), args.dim);
+    }
+    at::Tensor forward(const at::Tensor& input)
+    {
+        at::Tensor x = input;
+        for (MlpBlock& block : blocks)
+            x = call(block, x);
+        return x;
+    }
+};
+
+} // namespace
+
+Result<std::unique_ptr<ModelSource>> openMlp(const ModelRequest& request)
+{
+    MlpArgs args;
+    SettingsReader settings(request.settings, request.name);
+    settings.integer("n_layers", args.layers, 1, 1024);
+    settings.integer("dim", args.dim, 1, 65'536);
+    if (const Status read = settings.finish(); !read)
+        return read.error();
+    const Result<std::int64_t> batch = chosenSize("--batch", request.batch, 8, 65'536);
+    if (!batch)
+        return batch.error();
+    const Result<std::int64_t> sequence = chosenSize("--seq", request.sequence, 1024, 65'536);
+    if (!sequence)
+        return sequence.error();
+
+    ModuleBuilder builder(request.device, request.dtype);
+    Mlp model(builder, args);
+    const std::vector<std::int64_t> sizes{*batch, *sequence, args.dim};
+    const at::Tensor input
+        = request.device.is_cpu() ? at::randn(sizes, builder.options()) : at::empty(sizes, builder.options());
+    return std::unique_ptr<ModelSource>(std::make_unique<DemoSource<Mlp>>(
+        DemoSource<Mlp>::Parts{builder.take(), std::move(model), input, *batch, *sequence}));
+}
+
+} // namespace headroom::demo

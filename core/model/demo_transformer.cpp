@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/model/demo.h"
+#include "core/model/demo_source.h"
+#include "core/model/settings.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+
+// Modules, names and local variables are those of the Python model: a value lives here exactly as long as there.
+namespace headroom::demo {
+namespace {
+
+struct ModelArgs
+{
+    std::int64_t layers = 4;
+    std::int64_t vocabulary = 8192;
+    std::int64_t maxSequence = 1024;
+    std::int64_t dim = 768;
+    std::int64_t heads = 12;
+    double dropout = 0.1;
+    bool causal = true; ///< use_attn_mask
+    bool weightTying = true;
+};
+
+struct Attention
+{
+    ModuleId id;
+    std::int64_t heads;
+    std::int64_t headDim;
+    double dropoutP;
+    bool causal;
+    Dropout residDropout;
+    Linear wq, wk, wv, wo;
+
+    Attention(ModuleBuilder& builder, ModuleId parent, const ModelArgs& args)
+        : id(builder.child(parent, "attention", "Attention"))
+        , heads(args.heads)
+        , headDim(args.dim / args.heads)
+        , dropoutP(args.dropout)
+        , causal(args.causal)
+        , residDropout(builder, id, "resid_dropout", args.dropout)
+        , wq(builder, id, "wq", args.dim, args.dim, false)
+        , wk(builder, id, "wk", args.dim, args.dim, false)
+        , wv(builder, id, "wv", args.dim, args.dim, false)
+        , wo(builder, id, "wo", args.dim, args.dim, false)
+    {
+    }
+    at::Tensor forward(const at::Tensor& x)
+    {
+        const std::int64_t batch = x.size(0);
+        const std::int64_t sequence = x.size(1);
+        at::Tensor queries = call(wq, x);
+        at::Tensor keys = call(wk, x);
+        at::Tensor values = call(wv, x);
+        queries = queries.view({batch, sequence, heads, headDim});
+        keys = keys.view({batch, sequence, heads, headDim});
+        values = values.view({batch, sequence, heads, headDim});
+        queries = queries.transpose(1, 2);
+        keys = keys.transpose(1, 2);
+        values = values.transpose(1, 2);
+        at::Tensor output = at::scaled_dot_product_attention(queries, keys, values, {}, dropoutP, causal);
+        output = output.transpose(1, 2).contiguous().view({batch, sequence, -1});
+        return call(residDropout, call(wo, output));
+    }
+};
+
+struct FeedForward
+{
+    ModuleId id;
+    Linear w1;
+    Gelu gelu;
+    Linear w2;
+    Dropout residDropout;
+
+    FeedForward(ModuleBuilder& builder, ModuleId parent, const ModelArgs& args)
+        : id(builder.child(parent, "feed_forward", "FeedForward"))
+        , w1(builder, id, "w1", args.dim, 4 * args.dim)
+        , gelu(builder, id, "gelu")
+        , w2(builder, id, "w2", 4 * args.dim, args.dim)
+        , residDropout(builder, id, "resid_dropout", args.dropout)
+    {
+    }
+    at::Tensor forward(const at::Tensor& x) { return call(residDropout, call(w2, call(gelu, call(w1, x)))); }
+};
+
+struct TransformerBlock
+{
+    ModuleId id;
+    LayerNorm attentionNorm;
+    Attention attention;
+    LayerNorm ffnNorm;
+    FeedForward feedForward;
+
+    TransformerBlock(ModuleBuilder& builder, ModuleId parent, std::string_view name, const ModelArgs& args)
+        : id(builder.child(parent, name, "TransformerBlock"))
+        , attentionNorm(builder, id, "attention_norm", args.dim)
+        , attention(builder, id, args)
+        , ffnNorm(builder, id, "ffn_norm", args.dim)
+        , feedForward(builder, id, args)
+    {
+    }
+    at::Tensor forward(const at::Tensor& x)
+    {
+        const at::Tensor h = x + call(attention, call(attentionNorm, x));
+        at::Tensor out = h + call(feedForward, call(ffnNorm, h));
+        return out;
+    }
+};
+
+struct Transformer
+{
+    ModuleId id;
+    Embedding tokEmbeddings;
+    Embedding posEmbeddings;
+    Dropout dropout;
+    std::vector<TransformerBlock> layers;
+    LayerNorm norm;
+    Linear output;
+
+    Transformer(ModuleBuilder& builder, const ModelArgs& args)
+        : id(builder.root("Transformer"))
+        , tokEmbeddings(builder, id, "tok_embeddings", args.vocabulary, args.dim)
+        , posEmbeddings(builder, id, "pos_embeddings", args.maxSequence, args.dim)
+        , dropout(builder, id, "dropout", args.dropout)
+        , layers(blocks(builder, id, args))
+        , norm(builder, id, "norm", args.dim)
+        , output(args.weightTying ? Linear(builder, id, "output", tokEmbeddings.weight)
+                                  : Linear(builder, id, "output", args.dim, args.vocabulary, false))
+    {
+    }
+    at::Tensor forward(const at::Tensor& tokens)
+    {
+        const std::int64_t sequence = tokens.size(1);
+        at::Tensor h = call(tokEmbeddings, tokens);
+        const at::Tensor pos = at::arange(0, sequence, at::TensorOptions(tokens.device()).dtype(at::kLong));
+        const at::Tensor p = call(posEmbeddings, pos);
+        h = h + p;
+        h = call(dropout, h);
+        for (TransformerBlock& layer : layers)
+            h = call(layer, h);
+        h = call(norm, h);
+        at::Tensor logits = call(output, h).to(at::kFloat);
+        return logits;
+    }
+
+private:
+    static std::vector<TransformerBlock> blocks(ModuleBuilder& builder, ModuleId parent, const ModelArgs& args)
+    {
+        const ModuleId list = builder.child(parent, "layers", "ModuleList");
+        std::vector<TransformerBlock> made;
+        for (std::int64_t index = 0; index < args.layers; ++index)
+            made.emplace_back(builder, list, std::to_string(index), args);
+        return made;
+    }
+};
+
+Result<ModelArgs> readArgs(const ModelRequest& request)
+{
+    ModelArgs args;
+    SettingsReader settings(request.settings, request.name);
+    settings.integer("n_layers", args.layers, 1, 1024);
+    settings.integer("vocab_size", args.vocabulary, 1, 2'097'152);
+    settings.integer("max_seq_len", args.maxSequence, 1, 1'048'576);
+    settings.integer("dim", args.dim, 1, 65'536);
+    settings.integer("n_heads", args.heads, 1, 65'536);
+    settings.number("dropout_p", args.dropout, 0, 1);
+    settings.flag("use_attn_mask", args.causal);
+    settings.flag("weight_tying", args.weightTying);
+    if (const Status read = settings.finish(); !read)
+        return read.error();
+    if (args.dim % args.heads != 0)
+        return badInput(request.name + ": dim " + std::to_string(args.dim) + " is not a multiple of n_heads "
+                        + std::to_string(args.heads) + "; every head gets dim / n_heads columns");
+    return args;
+}
+
+/// Sums of bytes stay exact below 2^60: larger steps are refused.
+bool fitsArithmetic(const ModelArgs& args, std::int64_t batch, std::int64_t sequence)
+{
+    const auto real = [](std::int64_t number) { return static_cast<double>(number); };
+    const double tokens = real(batch) * real(sequence);
+    const double activations = tokens * (40.0 * real(args.layers) * real(args.dim) + 8.0 * real(args.vocabulary));
+    const double parameters = real(args.dim) * (real(args.vocabulary) * 2 + 13.0 * real(args.layers) * real(args.dim));
+    return 4 * activations + 20 * parameters < 0x1p60;
+}
+
+} // namespace
+
+Result<std::unique_ptr<ModelSource>> openTransformer(const ModelRequest& request)
+{
+    const Result<ModelArgs> args = readArgs(request);
+    if (!args)
+        return args.error();
+    const Result<std::int64_t> batch = chosenSize("--batch", request.batch, 8, 65'536);
+    if (!batch)
+        return batch.error();
+    if (request.sequence > args->maxSequence)
+        return badInput("--seq " + std::to_string(request.sequence) + " is longer than max_seq_len "
+                        + std::to_string(args->maxSequence) + " of " + request.name
+                        + "; raise it with --set max_seq_len=" + std::to_string(request.sequence));
+    const Result<std::int64_t> sequence = chosenSize("--seq", request.sequence, args->maxSequence, args->maxSequence);
+    if (!sequence)
+        return sequence.error();
+    if (!fitsArithmetic(*args, *batch, *sequence))
+        return badInput(request.name + ": this step needs more than 2^60 bytes; choose a smaller model or batch");
+
+    ModuleBuilder builder(request.device, request.dtype);
+    Transformer model(builder, *args);
+    const at::TensorOptions tokens = at::TensorOptions(request.device).dtype(at::kLong);
+    const at::Tensor input = request.device.is_cpu() ? at::randint(args->vocabulary, {*batch, *sequence}, tokens)
+                                                     : at::empty({*batch, *sequence}, tokens);
+    return std::unique_ptr<ModelSource>(std::make_unique<DemoSource<Transformer>>(
+        DemoSource<Transformer>::Parts{builder.take(), std::move(model), input, *batch, *sequence}));
+}
+
+} // namespace headroom::demo

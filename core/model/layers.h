@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/model/module_builder.h"
+
+#include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/relu.h>
+
+#include <cmath>
+
+/// Layers of torch.nn in training, each with the ops and the temporaries of its Python forward.
+namespace headroom::demo {
+
+/// Module.__call__: announces the call and holds the argument as long as Python's frame does, until forward has
+/// returned. A C++ parameter may live until the end of the caller's full expression, which would keep the `w1(x)` of
+/// `w2(gelu(w1(x)))` alive too long: so the argument moves into a local variable.
+template <class Module>
+at::Tensor call(Module& module, at::Tensor argument)
+{
+    const at::Tensor input = std::move(argument);
+    const CallId id = Recorder::enter(module.id, input);
+    at::Tensor result = module.forward(input);
+    Recorder::exit(id, result);
+    return result;
+}
+
+/// nn.Linear.
+struct Linear
+{
+    ModuleId id;
+    at::Tensor weight;
+    std::optional<at::Tensor> bias;
+
+    Linear(ModuleBuilder& builder, ModuleId parent, std::string_view name, std::int64_t in, std::int64_t out,
+           bool withBias = true)
+        : id(builder.child(parent, name, "Linear"))
+    {
+        const Initial initial = Initial::uniform(1 / std::sqrt(static_cast<double>(in)));
+        weight = builder.parameter(id, "weight", {out, in}, initial);
+        if (withBias)
+            bias = builder.parameter(id, "bias", {out}, initial);
+    }
+    /// A layer whose weight another module owns as well.
+    Linear(ModuleBuilder& builder, ModuleId parent, std::string_view name, const at::Tensor& tiedWeight)
+        : id(builder.child(parent, name, "Linear"))
+        , weight(tiedWeight)
+    {
+        builder.share(id, "weight", weight);
+    }
+    at::Tensor forward(const at::Tensor& x) const { return at::linear(x, weight, bias); }
+};
+
+/// nn.Embedding.
+struct Embedding
+{
+    ModuleId id;
+    at::Tensor weight;
+
+    Embedding(ModuleBuilder& builder, ModuleId parent, std::string_view name, std::int64_t rows, std::int64_t width)
+        : id(builder.child(parent, name, "Embedding"))
+        , weight(builder.parameter(id, "weight", {rows, width}, Initial::normal(1)))
+    {
+    }
+    at::Tensor forward(const at::Tensor& indices) const { return at::embedding(weight, indices); }
+};
+
+/// nn.LayerNorm over the last dimension.
+struct LayerNorm
+{
+    ModuleId id;
+    at::Tensor weight;
+    at::Tensor bias;
+
+    LayerNorm(ModuleBuilder& builder, ModuleId parent, std::string_view name, std::int64_t width)
+        : id(builder.child(parent, name, "LayerNorm"))
+        , weight(builder.parameter(id, "weight", {width}, Initial::one()))
+        , bias(builder.parameter(id, "bias", {width}, Initial::zero()))
+    {
+    }
+    at::Tensor forward(const at::Tensor& x) const { return at::layer_norm(x, weight.sizes(), weight, bias, 1e-5); }
+};
+
+/// nn.Dropout.
+struct Dropout
+{
+    ModuleId id;
+    double p;
+
+    Dropout(ModuleBuilder& builder, ModuleId parent, std::string_view name, double probability)
+        : id(builder.child(parent, name, "Dropout"))
+        , p(probability)
+    {
+    }
+    at::Tensor forward(const at::Tensor& x) const { return at::dropout(x, p, true); }
+};
+
+/// nn.GELU.
+struct Gelu
+{
+    ModuleId id;
+
+    Gelu(ModuleBuilder& builder, ModuleId parent, std::string_view name)
+        : id(builder.child(parent, name, "GELU"))
+    {
+    }
+    at::Tensor forward(const at::Tensor& x) const { return at::gelu(x); }
+};
+
+/// nn.ReLU.
+struct Relu
+{
+    ModuleId id;
+    bool inPlace;
+
+    Relu(ModuleBuilder& builder, ModuleId parent, std::string_view name, bool overwritesInput)
+        : id(builder.child(parent, name, "ReLU"))
+        , inPlace(overwritesInput)
+    {
+    }
+    at::Tensor forward(const at::Tensor& x) const
+    {
+        // relu_ returns its argument; the copy is a second handle of the same tensor, as in Python.
+        at::Tensor same = x;
+        return inPlace ? at::relu_(same) : at::relu(x);
+    }
+};
+
+/// nn.Conv2d without bias, square kernel.
+struct Conv2d
+{
+    ModuleId id;
+    at::Tensor weight;
+    std::int64_t stride;
+    std::int64_t padding;
+
+    struct Shape
+    {
+        std::int64_t in;
+        std::int64_t out;
+        std::int64_t kernel;
+        std::int64_t stride = 1;
+        std::int64_t padding = 0;
+    };
+    Conv2d(ModuleBuilder& builder, ModuleId parent, std::string_view name, const Shape& shape)
+        : id(builder.child(parent, name, "Conv2d"))
+        , weight(builder.parameter(
+              id, "weight", {shape.out, shape.in, shape.kernel, shape.kernel},
+              Initial::normal(std::sqrt(2.0 / static_cast<double>(shape.out * shape.kernel * shape.kernel)))))
+        , stride(shape.stride)
+        , padding(shape.padding)
+    {
+    }
+    at::Tensor forward(const at::Tensor& x) const
+    {
+        return at::conv2d(x, weight, {}, {stride, stride}, {padding, padding});
+    }
+};
+
+/// nn.BatchNorm2d.
+struct BatchNorm2d
+{
+    ModuleId id;
+    at::Tensor weight;
+    at::Tensor bias;
+    at::Tensor runningMean;
+    at::Tensor runningVar;
+    at::Tensor batches;
+
+    BatchNorm2d(ModuleBuilder& builder, ModuleId parent, std::string_view name, std::int64_t channels)
+        : id(builder.child(parent, name, "BatchNorm2d"))
+        , weight(builder.parameter(id, "weight", {channels}, Initial::one()))
+        , bias(builder.parameter(id, "bias", {channels}, Initial::zero()))
+        , runningMean(builder.buffer(id, "running_mean", {channels}, Initial::zero()))
+        , runningVar(builder.buffer(id, "running_var", {channels}, Initial::one()))
+        , batches(builder.counter(id, "num_batches_tracked"))
+    {
+    }
+    at::Tensor forward(const at::Tensor& x)
+    {
+        batches.add_(1);
+        return at::batch_norm(x, weight, bias, runningMean, runningVar, true, 0.1, 1e-5, true);
+    }
+};
+
+/// nn.MaxPool2d(kernel_size=3, stride=2, padding=1).
+struct MaxPool2d
+{
+    ModuleId id;
+
+    MaxPool2d(ModuleBuilder& builder, ModuleId parent, std::string_view name)
+        : id(builder.child(parent, name, "MaxPool2d"))
+    {
+    }
+    at::Tensor forward(const at::Tensor& x) const { return at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1}); }
+};
+
+/// nn.AdaptiveAvgPool2d((1, 1)).
+struct AdaptiveAvgPool2d
+{
+    ModuleId id;
+
+    AdaptiveAvgPool2d(ModuleBuilder& builder, ModuleId parent, std::string_view name)
+        : id(builder.child(parent, name, "AdaptiveAvgPool2d"))
+    {
+    }
+    at::Tensor forward(const at::Tensor& x) const { return at::adaptive_avg_pool2d(x, {1, 1}); }
+};
+
+} // namespace headroom::demo

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/model/settings.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <sstream>
+
+namespace headroom {
+namespace {
+
+template <class Number>
+std::optional<Number> parse(const std::string& text)
+{
+    Number number{};
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, number);
+    return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
+}
+
+template <class Value>
+std::string shown(const Value& value)
+{
+    std::ostringstream text;
+    text << value;
+    return text.str();
+}
+
+template <class Range>
+std::string joined(const Range& values)
+{
+    std::string text;
+    for (const auto& value : values)
+        text += (text.empty() ? "" : ", ") + shown(value);
+    return text;
+}
+
+} // namespace
+
+SettingsReader::SettingsReader(const Settings& given, std::string model)
+    : given_(given)
+    , model_(std::move(model))
+{
+}
+
+void SettingsReader::integer(std::string_view key, std::int64_t& value, std::int64_t least, std::int64_t most)
+{
+    if (const std::string* text = find(key)) {
+        const auto number = parse<std::int64_t>(*text);
+        if (number && *number >= least && *number <= most)
+            value = *number;
+        else
+            refuse(key, *text, "a whole number from " + shown(least) + " to " + shown(most));
+    }
+}
+
+void SettingsReader::oneOf(std::string_view key, std::int64_t& value, std::span<const std::int64_t> allowed)
+{
+    if (const std::string* text = find(key)) {
+        const auto number = parse<std::int64_t>(*text);
+        if (number && std::ranges::find(allowed, *number) != allowed.end())
+            value = *number;
+        else
+            refuse(key, *text, "one of " + joined(allowed));
+    }
+}
+
+void SettingsReader::number(std::string_view key, double& value, double least, double below)
+{
+    if (const std::string* text = find(key)) {
+        const auto number = parse<double>(*text);
+        if (number && *number >= least && *number < below)
+            value = *number;
+        else
+            refuse(key, *text, "a number from " + shown(least) + " to below " + shown(below));
+    }
+}
+
+void SettingsReader::flag(std::string_view key, bool& value)
+{
+    if (const std::string* text = find(key)) {
+        if (*text == "true" || *text == "false")
+            value = *text == "true";
+        else
+            refuse(key, *text, "true or false");
+    }
+}
+
+Status SettingsReader::finish() const
+{
+    for (const auto& [key, value] : given_)
+        if (std::ranges::find(known_, key) == known_.end())
+            return badInput(model_ + " has no setting '" + key + "'; it has " + joined(known_));
+    return error_.empty() ? Status() : badInput(error_);
+}
+
+const std::string* SettingsReader::find(std::string_view key)
+{
+    known_.emplace_back(key);
+    const std::string* found = nullptr;
+    for (const auto& [name, value] : given_) {
+        if (name != key)
+            continue;
+        if (found && error_.empty())
+            error_ = "--set " + name + " is given twice for " + model_ + "; give it once";
+        found = &value;
+    }
+    return found;
+}
+
+void SettingsReader::refuse(std::string_view key, const std::string& text, const std::string& expected)
+{
+    if (error_.empty())
+        error_ = "--set " + std::string(key) + "=" + text + ": " + model_ + " expects " + expected;
+}
+
+Result<std::int64_t> chosenSize(const std::string& option, std::int64_t asked, std::int64_t standard, std::int64_t most)
+{
+    if (asked == 0)
+        return standard;
+    if (asked < 0 || asked > most)
+        return badInput(option + " " + shown(asked) + ": expected a whole number from 1 to " + shown(most));
+    return asked;
+}
+
+} // namespace headroom

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/error.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace headroom {
+
+/// Reads a model's arguments from `--set KEY=VALUE`. The model names each argument once with its range, then asks
+/// finish() whether all was well: the first wrong value, or a key that no argument has, is the error.
+class SettingsReader
+{
+public:
+    using Settings = std::vector<std::pair<std::string, std::string>>;
+
+    SettingsReader(const Settings& given, std::string model);
+
+    void integer(std::string_view key, std::int64_t& value, std::int64_t least, std::int64_t most);
+    void oneOf(std::string_view key, std::int64_t& value, std::span<const std::int64_t> allowed);
+    void number(std::string_view key, double& value, double least, double below); ///< least <= value < below
+    void flag(std::string_view key, bool& value); ///< true or false
+
+    Status finish() const;
+
+private:
+    const std::string* find(std::string_view key);
+    void refuse(std::string_view key, const std::string& text, const std::string& expected);
+
+    const Settings& given_;
+    std::string model_;
+    std::vector<std::string> known_;
+    std::string error_; ///< the first; empty: none
+};
+
+/// Batch or sequence length as asked for by `option`, `standard` for 0. Errors: below 1 or above `most`.
+Result<std::int64_t> chosenSize(const std::string& option, std::int64_t asked, std::int64_t standard,
+                                std::int64_t most);
+
+} // namespace headroom

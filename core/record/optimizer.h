@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/error.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headroom {
+
+/// What the user chooses of an optimizer. Learning rates and the like change no byte and no time: PyTorch's defaults.
+struct OptimizerChoice
+{
+    enum class Kind { sgd, adam, adamw } kind = Kind::adam;
+    double momentum = 0; ///< of SGD; not 0: one state tensor a parameter
+};
+
+/// "sgd", "adam", "adamw". Errors list them.
+Result<OptimizerChoice::Kind> parseOptimizer(std::string_view name);
+
+/// An optimizer as torch.optim runs it on CUDA by default: the foreach implementation, with its temporaries, in its
+/// order.
+class Optimizer
+{
+public:
+    static std::unique_ptr<Optimizer> make(const OptimizerChoice& choice, std::vector<at::Tensor> parameters);
+    virtual ~Optimizer() = default;
+    Optimizer(const Optimizer&) = delete;
+    Optimizer& operator=(const Optimizer&) = delete;
+
+    /// Updates the parameters that have a gradient. The first step creates the state.
+    virtual void step() = 0;
+    /// zero_grad(set_to_none=True): the gradients die.
+    void zeroGrad();
+    /// Tensors kept between steps, those on the CPU included.
+    virtual std::vector<at::Tensor> state() const = 0;
+
+protected:
+    explicit Optimizer(std::vector<at::Tensor> parameters);
+    const std::vector<at::Tensor>& parameters() const { return parameters_; }
+
+private:
+    std::vector<at::Tensor> parameters_;
+};
+
+} // namespace headroom

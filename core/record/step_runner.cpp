@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/record/step_runner.h"
+
+#include <c10/util/Exception.h>
+
+namespace headroom {
+namespace {
+
+/// Bad input found while the step runs, such as a loss that is not one number.
+struct StepRefused
+{
+    std::string message;
+};
+
+/// Runs `work`; what libtorch throws becomes one sentence.
+template <class Work>
+auto guarded(Work&& work) -> decltype(work())
+{
+    try {
+        return work();
+    } catch (const StepRefused& refused) {
+        return badInput(refused.message);
+    } catch (const c10::Error& error) {
+        std::string message = error.what_without_backtrace();
+        message.resize(std::min(message.find('\n'), message.size()));
+        return Error{ErrorKind::internal, "the step failed in libtorch: " + message};
+    }
+}
+
+std::string shape(const at::Tensor& tensor)
+{
+    std::string text;
+    for (const std::int64_t size : tensor.sizes())
+        text += (text.empty() ? "" : " x ") + std::to_string(size);
+    return text;
+}
+
+} // namespace
+
+Result<Loss> parseLoss(std::string_view name)
+{
+    if (name == "sum")
+        return Loss::sum;
+    if (name == "mean")
+        return Loss::mean;
+    if (name == "output")
+        return Loss::output;
+    return badInput("unknown loss '" + std::string(name) + "'; known are sum, mean, output");
+}
+
+StepRunner::StepRunner(ModelSource& model, const Options& options)
+    : model_(model)
+    , options_(options)
+    , optimizer_(Optimizer::make(options.optimizer, trainableParameters(model.tree())))
+{
+}
+
+Status StepRunner::run()
+{
+    return guarded([&]() -> Status {
+        step(nullptr, {}, 0, 1);
+        return {};
+    });
+}
+
+Result<StepTracePtr> StepRunner::record(StepInfo info, const DeviceSpec& device, const ProgressReport& progress)
+{
+    return guarded([&]() -> Result<StepTracePtr> {
+        step(nullptr, progress, 0, 0.4);
+        info.holdOutput = options_.holdOutput;
+        info.batch = model_.batch();
+        info.sequence = model_.sequence();
+        info.steps = 2;
+        Recorder recorder(std::move(info), device);
+        recorder.setModel(model_.tree());
+        for (const at::Tensor& input : model_.inputs())
+            recorder.addInput(input);
+        for (const at::Tensor& state : optimizer_->state())
+            recorder.addOptimizerState(state);
+        recorder.begin();
+        step(&recorder, progress, 0.4, 0.5);
+        return recorder.finish();
+    });
+}
+
+void StepRunner::step(Recorder* recorder, const ProgressReport& progress, double begin, double share)
+{
+    const auto report = [&](std::string_view stage, double done) {
+        if (progress)
+            progress(stage, begin + share * done);
+    };
+    report("forward", 0);
+    at::Tensor loss = forward();
+    if (recorder)
+        recorder->mark(Mark::forwardEnd);
+    report("backward", 0.3);
+    loss.backward();
+    if (recorder)
+        recorder->mark(Mark::backwardEnd);
+    loss.reset();
+    report("optimizer", 0.8);
+    if (recorder)
+        recorder->beginOptimizer();
+    optimizer_->step();
+    if (recorder) {
+        recorder->endOptimizer(optimizer_->state());
+        recorder->beginZeroGrad();
+    }
+    optimizer_->zeroGrad();
+}
+
+at::Tensor StepRunner::forward()
+{
+    if (!options_.holdOutput)
+        return lossOf(model_.forward());
+    // The old output dies here, after the new one is there.
+    output_ = model_.forward();
+    return lossOf(output_);
+}
+
+at::Tensor StepRunner::lossOf(const std::vector<at::Tensor>& outputs) const
+{
+    const at::Tensor& output = outputs.front();
+    at::Tensor loss = output;
+    if (options_.loss == Loss::sum)
+        loss = output.sum();
+    else if (options_.loss == Loss::mean)
+        loss = output.mean();
+    else if (output.numel() != 1)
+        throw StepRefused{"--loss output needs a model that returns one number; this one returns " + shape(output)
+                          + "; use --loss sum or mean"};
+    if (!loss.requires_grad())
+        throw StepRefused{"the model's first output does not depend on a trainable parameter, so there is no backward"};
+    return loss;
+}
+
+} // namespace headroom

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/cost/roofline.h"
+#include "core/model/source.h"
+#include "core/record/optimizer.h"
+#include "core/record/recorder.h"
+
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace headroom {
+
+/// What the training loop makes of the model's (first) result.
+enum class Loss {
+    sum, ///< loss = output.sum()
+    mean, ///< loss = output.mean()
+    output, ///< the model returns the loss itself
+};
+Result<Loss> parseLoss(std::string_view name);
+
+/// How far a recording is: what it does now, and the share of the work done before that.
+using ProgressReport = std::function<void(std::string_view stage, double done)>;
+
+/// Runs training steps of a model as this Python loop does:
+///
+///     loss = model(x).sum()          # or, holding the output: output = model(x); loss = output.sum()
+///     loss.backward(); del loss
+///     optimizer.step()
+///     optimizer.zero_grad()
+///
+/// `output` then stays alive until the next forward has returned, as it does in many loops.
+class StepRunner
+{
+public:
+    struct Options
+    {
+        OptimizerChoice optimizer;
+        Loss loss = Loss::sum;
+        bool holdOutput = false;
+    };
+    StepRunner(ModelSource& model, const Options& options);
+
+    /// One step that nobody watches.
+    Status run();
+    /// The protocol of a recording: a first step, which creates the optimizer's state, then one that is recorded.
+    /// `info` says what the caller knows (model, torch, dtype, optimizer, settings); the rest is filled in.
+    Result<StepTracePtr> record(StepInfo info, const DeviceSpec& device, const ProgressReport& progress);
+
+private:
+    void step(Recorder* recorder, const ProgressReport& progress, double begin, double share);
+    at::Tensor forward();
+    at::Tensor lossOf(const std::vector<at::Tensor>& outputs) const;
+
+    ModelSource& model_;
+    Options options_;
+    std::unique_ptr<Optimizer> optimizer_;
+    std::vector<at::Tensor> output_; ///< the loop's variable, when it has one
+};
+
+} // namespace headroom
