@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include <QString>
-
 #include <vector>
 
 namespace headroom {
@@ -42,7 +40,7 @@ struct AxisMap
 /// `range` moved (and, where it is too long, cut) so that it lies inside `limits`.
 AxisRange clamped(AxisRange range, AxisRange limits) noexcept;
 
-/// Ticks at 1, 2 or 5 times a power of ten, at most `most` of them inside the range.
+/// Ticks at 1, 2 or 5 times a power of ten, with at most `mostSteps` steps between them.
 struct Ticks
 {
     double first = 0; ///< at or after the begin of the range
@@ -52,24 +50,25 @@ struct Ticks
 
     double at(int index) const noexcept { return first + step * index; }
 };
-Ticks niceTicks(AxisRange range, int most);
+Ticks niceTicks(AxisRange range, int mostSteps);
 
-/// Ticks at 1, 2, 4, 8 … times a power of 1024 where the range is in bytes printed in binary units would only confuse:
-/// a unit for a whole axis instead, so that all its labels share it.
+/// One unit for a whole axis or table, so that its numbers can be compared: the largest binary one that `largest`
+/// fills.
 struct ByteUnit
 {
-    double bytes = 1; ///< of one unit
-    const char* name = "B"; ///< "GiB", "MiB", "KiB", "B"
+    double bytes = 1; ///< in one unit
+    const char* name = "B"; ///< "GiB", "MiB", "KiB" or "B"
 };
 ByteUnit byteUnitFor(double largest) noexcept;
 
-/// Ranges that were on the screen, to go back to. push() forgets nothing; pop() gives the one before.
+/// Ranges that were on the screen, to go back to.
 class ZoomStack
 {
 public:
     explicit ZoomStack(AxisRange all = {});
 
     void reset(AxisRange all); ///< other data: the stack holds only `all`
+    void setAll(AxisRange all); ///< the data grew or shrank: what is on the stack stays, inside the new limits
     void push(AxisRange range); ///< a new range, which pop() leaves again
     void replaceTop(AxisRange range); ///< the same step goes on: wheel and pan do not fill the stack one notch each
     bool pop(); ///< false at the bottom
@@ -77,7 +76,7 @@ public:
 
     const AxisRange& current() const noexcept { return ranges_.back(); }
     const AxisRange& all() const noexcept { return ranges_.front(); }
-    bool zoomedIn() const noexcept { return ranges_.size() > 1; }
+    bool zoomedIn() const noexcept { return current() != all(); }
 
 private:
     std::vector<AxisRange> ranges_;

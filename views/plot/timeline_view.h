@@ -45,10 +45,13 @@ public:
     /// that the visible columns show. Owned by the view, updated with it.
     QAbstractItemModel* table() const;
 
+    bool upToDate() const; ///< false while the worker still prepares what is to be painted
+
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;
 
 Q_SIGNALS:
+    void prepared(); ///< what the worker prepared is on the screen
     void budgetDragged(headroom::Bytes budget); ///< while the handle moves
     void budgetCommitted(headroom::Bytes budget); ///< released, or a key moved it
     void instantHovered(std::size_t changeCount, bool planned);
@@ -58,6 +61,10 @@ Q_SIGNALS:
     void rangeSelected(double beginMs, double endMs);
     void selectionCleared();
     void rangeShown(double beginMs, double endMs);
+
+protected:
+    bool eventFilter(QObject* watched, QEvent* event) override;
+    void showEvent(QShowEvent* event) override;
 
 private:
     class Private;

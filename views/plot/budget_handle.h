@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "views/plot/timeline_paint.h"
+#include "views/widgets/bytes_control.h"
+
+namespace headroom {
+
+/// The budget line's handle in the right margin of the timeline: a tag that points at the line, dragged up and down. A
+/// budget above the axis keeps the tag at the top edge, with an arrow.
+class BudgetHandle : public BytesControl
+{
+    Q_OBJECT
+public:
+    explicit BudgetHandle(QWidget* parent);
+
+    void setGeometryOf(const TimelineGeometry& geometry); ///< in the parent's pixels
+    void setFeasible(bool feasible);
+    bool feasible() const noexcept { return feasible_; }
+
+    QSize sizeHint() const override;
+    static constexpr int marginWidth = 92; ///< that the plot leaves free at its right
+
+Q_SIGNALS:
+    void moved();
+
+protected:
+    void paintEvent(QPaintEvent* event) override;
+    void mousePressEvent(QMouseEvent* event) override;
+    void mouseMoveEvent(QMouseEvent* event) override;
+    void mouseReleaseEvent(QMouseEvent* event) override;
+    void valueMoved() override;
+
+private:
+    double lineY() const; ///< of the value, kept on the axis
+
+    TimelineGeometry geometry_;
+    bool feasible_ = true;
+    double grabbedAt_ = 0; ///< distance of the pointer from the line
+};
+
+} // namespace headroom

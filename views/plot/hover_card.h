@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "views/plot/axis_map.h"
+#include "views/plot/instant.h"
+#include "views/theme/theme.h"
+
+#include <QRectF>
+#include <QString>
+
+#include <vector>
+
+class QPainter;
+
+namespace headroom {
+
+/// The card beside the cross-hair: module, time and phase, op, and the bytes of each category that holds any.
+class HoverCard
+{
+public:
+    HoverCard(const Instant& instant, const std::vector<Category>& categories, const ByteUnit& unit,
+              const Theme& theme);
+
+    QSizeF size() const { return size_; }
+    void paint(QPainter& painter, QPointF topLeft) const;
+
+private:
+    struct Row
+    {
+        Category category;
+        QString value;
+    };
+    double paintHead(QPainter& painter, const QRectF& inner) const;
+
+    Theme theme_;
+    QString title_;
+    QString when_;
+    QString op_;
+    QString sum_;
+    std::vector<Row> rows_;
+    QSizeF size_;
+};
+
+/// Where a box of `size` beside `anchor` goes: right of it, else left, moved up or down inside `bounds` until it covers
+/// none of `avoid`; where that cannot be, the place that covers least.
+QRectF placeBeside(QPointF anchor, QSizeF size, const QRectF& bounds, const std::vector<QRectF>& avoid,
+                   double distance);
+
+} // namespace headroom

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/plot/legend.h"
+
+#include <QFontMetricsF>
+#include <QPainter>
+
+#include <numeric>
+
+namespace headroom {
+namespace {
+
+constexpr double rowHeight = 20;
+constexpr double square = 9;
+constexpr double squareGap = 6;
+constexpr double entryGap = 15;
+constexpr double titleGap = 24;
+
+} // namespace
+
+Legend::Legend(QString title, std::vector<LegendEntry> entries, double width, const Theme& theme)
+    : theme_(theme)
+    , title_(std::move(title))
+    , entries_(std::move(entries))
+{
+    const QFontMetricsF metrics(theme_.caption);
+    std::vector<double> widths;
+    for (const auto& entry : entries_)
+        widths.push_back(square + squareGap + metrics.horizontalAdvance(entry.text));
+    const double all = std::accumulate(widths.begin(), widths.end(), 0.0)
+        + entryGap * static_cast<double>(entries_.empty() ? 0 : entries_.size() - 1);
+    const double titleWidth = QFontMetricsF(theme_.title).horizontalAdvance(title_);
+    const bool besideTitle = titleWidth + titleGap + all <= width;
+    double x = besideTitle ? width - all : 0;
+    double y = besideTitle || entries_.empty() ? 0 : rowHeight;
+    for (const double entryWidth : widths) {
+        if (!besideTitle && x > 0 && x + entryWidth > width) {
+            x = 0;
+            y += rowHeight;
+        }
+        places_.emplace_back(x, y);
+        x += entryWidth + entryGap;
+    }
+    height_ = y + rowHeight;
+}
+
+void Legend::paint(QPainter& painter, QPointF topLeft) const
+{
+    painter.setRenderHint(QPainter::Antialiasing);
+    painter.setFont(theme_.title);
+    painter.setPen(theme_.text);
+    const QFontMetricsF titleMetrics(theme_.title);
+    painter.drawText(QRectF(topLeft, QSizeF(titleMetrics.horizontalAdvance(title_) + 2, rowHeight)),
+                     Qt::AlignLeft | Qt::AlignVCenter, title_);
+    painter.setFont(theme_.caption);
+    const QFontMetricsF metrics(theme_.caption);
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+        const auto at = topLeft + places_[i];
+        const QRectF box(at.x(), at.y() + (rowHeight - square) / 2, square, square);
+        if (entries_[i].color.isValid()) {
+            painter.setPen(Qt::NoPen);
+            painter.setBrush(entries_[i].color);
+            painter.drawRoundedRect(box, 2, 2);
+        } else {
+            painter.setPen(QPen(theme_.secondText, 1));
+            painter.setBrush(Qt::NoBrush);
+            painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5));
+            painter.drawLine(box.bottomLeft() + QPointF(0.5, -0.5), box.topRight() + QPointF(-0.5, 0.5));
+            painter.drawLine(QPointF(box.left() + 0.5, box.center().y()), QPointF(box.center().x(), box.top() + 0.5));
+            painter.drawLine(QPointF(box.center().x(), box.bottom() - 0.5),
+                             QPointF(box.right() - 0.5, box.center().y()));
+        }
+        painter.setPen(theme_.secondText);
+        painter.drawText(
+            QRectF(box.right() + squareGap, at.y(), metrics.horizontalAdvance(entries_[i].text) + 2, rowHeight),
+            Qt::AlignLeft | Qt::AlignVCenter, entries_[i].text);
+    }
+}
+
+} // namespace headroom

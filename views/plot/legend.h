@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "views/theme/theme.h"
+
+#include <QRectF>
+#include <QString>
+
+#include <vector>
+
+class QPainter;
+
+namespace headroom {
+
+/// One entry of a legend: a filled square for a category, a hatched one for what the plan saves.
+struct LegendEntry
+{
+    QString text;
+    QColor color; ///< invalid: hatched
+};
+
+/// Title at the left, entries at the right of it while they fit, else in rows below. A value: laid out for a width,
+/// then painted by the window and by exported pictures alike.
+class Legend
+{
+public:
+    Legend(QString title, std::vector<LegendEntry> entries, double width, const Theme& theme);
+
+    double height() const noexcept { return height_; }
+    void paint(QPainter& painter, QPointF topLeft) const;
+
+private:
+    Theme theme_;
+    QString title_;
+    std::vector<LegendEntry> entries_;
+    std::vector<QPointF> places_;
+    double height_ = 0;
+};
+
+} // namespace headroom

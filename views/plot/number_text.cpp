@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/plot/number_text.h"
+
+#include <cmath>
+
+namespace headroom {
+
+QString bytesText(Bytes bytes, int decimals)
+{
+    const auto unit = byteUnitFor(std::abs(static_cast<double>(bytes)));
+    return inUnit(bytes, unit, unit.bytes == 1 ? 0 : decimals) + QLatin1Char(' ') + QLatin1String(unit.name);
+}
+
+QString inUnit(Bytes bytes, const ByteUnit& unit, int decimals)
+{
+    return QString::number(static_cast<double>(bytes) / unit.bytes, 'f', decimals);
+}
+
+QString msText(double ms)
+{
+    if (std::abs(ms) >= 10'000)
+        return QString::number(ms / 1000, 'f', 2) + QLatin1String(" s");
+    return QString::number(ms, 'f', std::abs(ms) < 1 ? 3 : 2) + QLatin1String(" ms");
+}
+
+TimeUnit timeUnitFor(AxisRange ms) noexcept
+{
+    if (ms.end >= 10'000 && ms.length() >= 1000)
+        return {1000, "s"};
+    if (ms.end < 1)
+        return {1e-3, "µs"};
+    return {};
+}
+
+} // namespace headroom

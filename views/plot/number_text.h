@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/bytes.h"
+#include "views/plot/axis_map.h"
+
+#include <QString>
+
+namespace headroom {
+
+/// "44.5 GiB": with the largest unit that the number fills.
+QString bytesText(Bytes bytes, int decimals = 1);
+
+/// The number alone, in the unit of its axis or table: "44.50".
+QString inUnit(Bytes bytes, const ByteUnit& unit, int decimals);
+
+/// "576.18 ms", "0.42 ms", "12.30 s".
+QString msText(double ms);
+
+/// One unit for the labels of a time axis.
+struct TimeUnit
+{
+    double ms = 1; ///< in one unit
+    const char* name = "ms";
+};
+TimeUnit timeUnitFor(AxisRange ms) noexcept;
+
+} // namespace headroom

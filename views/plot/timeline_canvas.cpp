@@ -1,0 +1,307 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/plot/timeline_canvas.h"
+
+#include "views/plot/number_text.h"
+
+#include <QChart>
+#include <QGraphicsLayout>
+#include <QMouseEvent>
+#include <QNativeGestureEvent>
+#include <QPinchGesture>
+
+#include <algorithm>
+#include <cmath>
+
+namespace headroom {
+namespace {
+
+constexpr double leftMargin = 46;
+constexpr double bottomMargin = 26;
+constexpr double clickReach = 4; ///< pixels before a press becomes a drag
+
+QString labelFormat(int decimals, const char* unit)
+{
+    return QStringLiteral("%.") + QString::number(decimals) + QStringLiteral("f ") + QString::fromUtf8(unit);
+}
+
+} // namespace
+
+TimelineCanvas::TimelineCanvas(QWidget* parent)
+    : QChartView(parent)
+    , msAxis_(new QValueAxis(this))
+    , bytesAxis_(new QValueAxis(this))
+{
+    chart()->legend()->hide();
+    chart()->setBackgroundVisible(false);
+    chart()->setMargins({});
+    chart()->layout()->setContentsMargins(0, 0, 0, 0);
+    chart()->addAxis(msAxis_, Qt::AlignBottom);
+    chart()->addAxis(bytesAxis_, Qt::AlignLeft);
+    for (auto* axis : {msAxis_, bytesAxis_}) {
+        axis->setTickType(QValueAxis::TicksDynamic);
+        axis->setLineVisible(false);
+        axis->setTruncateLabels(false);
+    }
+    msAxis_->setGridLineVisible(false);
+    bands_ = new BandsLayer(chart());
+    budget_ = new BudgetLayer(chart());
+    marks_ = new MarksLayer(chart());
+    cursor_ = new CursorLayer(chart());
+    handle_ = new BudgetHandle(this);
+    handle_->hide();
+    connect(handle_, &BudgetHandle::moved, this,
+            [this] { budget_->setBudget(budgetVisible_ ? handle_->value() : 0, handle_->feasible()); });
+    setFrameShape(QFrame::NoFrame);
+    setViewportUpdateMode(QGraphicsView::MinimalViewportUpdate);
+    setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    setFocusPolicy(Qt::StrongFocus);
+    setMouseTracking(true);
+    viewport()->setMouseTracking(true);
+    viewport()->grabGesture(Qt::PinchGesture);
+    applyLook(Theme::of(*this));
+}
+
+void TimelineCanvas::setLimits(AxisRange all, double shortestMs)
+{
+    limits_ = all;
+    shortestMs_ = shortestMs;
+}
+
+void TimelineCanvas::setRanges(AxisRange ms, AxisRange bytes)
+{
+    if (ms == ms_ && bytes == bytes_)
+        return;
+    ms_ = ms;
+    bytes_ = bytes;
+    place();
+}
+
+void TimelineCanvas::setBudget(Bytes budget, bool feasible)
+{
+    handle_->setFeasible(feasible);
+    handle_->setValue(budget);
+    budget_->setBudget(budgetVisible_ ? handle_->value() : 0, feasible);
+}
+
+void TimelineCanvas::setBudgetVisible(bool visible)
+{
+    budgetVisible_ = visible;
+    handle_->setVisible(visible);
+    budget_->setBudget(visible ? handle_->value() : 0, handle_->feasible());
+}
+
+void TimelineCanvas::applyLook(const Theme& theme)
+{
+    setBackgroundBrush(theme.card);
+    for (auto* axis : {msAxis_, bytesAxis_}) {
+        axis->setLabelsFont(theme.numberCaption);
+        axis->setLabelsColor(theme.secondText);
+        axis->setGridLineColor(theme.line);
+    }
+    for (auto* layer : std::initializer_list<TimelineLayer*>{bands_, budget_, marks_, cursor_})
+        layer->setTheme(theme);
+}
+
+void TimelineCanvas::place()
+{
+    const QRectF canvas(QPointF(0, 0), QSizeF(viewport()->size()));
+    const QRectF plot = canvas.adjusted(leftMargin, phaseBandHeight + 2, -BudgetHandle::marginWidth, -bottomMargin);
+    if (plot.width() < 10 || plot.height() < 10)
+        return;
+    geometry_ = TimelineGeometry::of(plot, ms_, bytes_);
+    chart()->setPlotArea(plot);
+    updateAxes();
+    for (auto* layer : std::initializer_list<TimelineLayer*>{bands_, budget_, marks_, cursor_})
+        layer->setGeometryOf(geometry_, canvas);
+    handle_->setGeometryOf(geometry_);
+}
+
+void TimelineCanvas::updateAxes()
+{
+    const auto time = timeUnitFor(ms_);
+    const auto msTicks = niceTicks({ms_.begin / time.ms, ms_.end / time.ms},
+                                   std::max(2, static_cast<int>(geometry_.plot.width() / 78)));
+    msAxis_->setLabelFormat(labelFormat(msTicks.decimals, time.name));
+    msAxis_->setTickInterval(msTicks.step);
+    msAxis_->setTickAnchor(0);
+    msAxis_->setRange(ms_.begin / time.ms, ms_.end / time.ms);
+    const auto unit = byteUnitFor(bytes_.end);
+    const auto ticks = niceTicks({bytes_.begin / unit.bytes, bytes_.end / unit.bytes},
+                                 std::max(2, static_cast<int>(geometry_.plot.height() / 40)));
+    bytesAxis_->setLabelFormat(QStringLiteral("%.") + QString::number(ticks.decimals) + QLatin1Char('f'));
+    bytesAxis_->setTickInterval(ticks.step);
+    bytesAxis_->setTickAnchor(0);
+    bytesAxis_->setRange(bytes_.begin / unit.bytes, bytes_.end / unit.bytes);
+}
+
+void TimelineCanvas::resizeEvent(QResizeEvent* event)
+{
+    QChartView::resizeEvent(event);
+    place();
+    Q_EMIT placed();
+}
+
+bool TimelineCanvas::nearBudgetLine(QPointF position) const
+{
+    return budgetVisible_ && geometry_.plot.contains(position)
+        && std::abs(geometry_.bytes.toPixel(static_cast<double>(handle_->value())) - position.y()) <= 3;
+}
+
+void TimelineCanvas::mousePressEvent(QMouseEvent* event)
+{
+    const auto position = event->position();
+    pressed_ = position;
+    lastX_ = position.x();
+    pressedMs_ = geometry_.ms.toData(std::clamp(position.x(), geometry_.plot.left(), geometry_.plot.right()));
+    if (event->button() == Qt::MiddleButton) {
+        drag_ = Drag::pan;
+        Q_EMIT rangeWanted(ms_.begin, ms_.end, true);
+        viewport()->setCursor(Qt::ClosedHandCursor);
+    } else if (event->button() == Qt::LeftButton && nearBudgetLine(position)) {
+        drag_ = Drag::budget;
+        handle_->setFocus(Qt::MouseFocusReason);
+        handle_->beginDrag();
+    } else if (event->button() == Qt::LeftButton && geometry_.plot.contains(position)) {
+        drag_ = Drag::press;
+    }
+}
+
+void TimelineCanvas::mouseMoveEvent(QMouseEvent* event)
+{
+    const auto position = event->position();
+    const auto& plot = geometry_.plot;
+    const double ms = geometry_.ms.toData(std::clamp(position.x(), plot.left(), plot.right()));
+    if (drag_ == Drag::press && std::abs(position.x() - pressed_.x()) >= clickReach)
+        drag_ = Drag::select;
+    switch (drag_) {
+    case Drag::budget:
+        handle_->dragTo(static_cast<Bytes>(geometry_.bytes.toData(position.y())), geometry_.bytes.dataPerPixel(),
+                        event->modifiers().testFlag(Qt::ShiftModifier));
+        return;
+    case Drag::pan:
+        pan(position.x() - lastX_, false);
+        lastX_ = position.x();
+        return;
+    case Drag::select:
+        Q_EMIT selecting(std::min(ms, pressedMs_), std::max(ms, pressedMs_));
+        break;
+    case Drag::press:
+    case Drag::none:
+        viewport()->setCursor(nearBudgetLine(position) ? Qt::SizeVerCursor : Qt::ArrowCursor);
+        break;
+    }
+    if (plot.contains(position)) {
+        pointerMs_ = ms;
+        Q_EMIT hovered(ms);
+    } else if (pointerMs_) {
+        pointerMs_.reset();
+        Q_EMIT hoverLeft();
+    }
+}
+
+void TimelineCanvas::mouseReleaseEvent(QMouseEvent* event)
+{
+    const auto ended = std::exchange(drag_, Drag::none);
+    viewport()->setCursor(Qt::ArrowCursor);
+    const double ms
+        = geometry_.ms.toData(std::clamp(event->position().x(), geometry_.plot.left(), geometry_.plot.right()));
+    if (ended == Drag::budget)
+        handle_->endDrag();
+    else if (ended == Drag::select)
+        Q_EMIT selected(std::min(ms, pressedMs_), std::max(ms, pressedMs_));
+    else if (ended == Drag::press)
+        Q_EMIT clicked(ms);
+}
+
+void TimelineCanvas::mouseDoubleClickEvent(QMouseEvent* event)
+{
+    // The second press of a double click is a press like any other; QGraphicsView would swallow it.
+    mousePressEvent(event);
+}
+
+void TimelineCanvas::zoomAt(double x, double factor, bool step)
+{
+    const auto range = geometry_.ms.zoomed(factor, x, limits_, shortestMs_);
+    Q_EMIT rangeWanted(range.begin, range.end, step);
+}
+
+void TimelineCanvas::pan(double pixels, bool step)
+{
+    const auto range = geometry_.ms.panned(pixels, limits_);
+    Q_EMIT rangeWanted(range.begin, range.end, step);
+}
+
+void TimelineCanvas::wheelEvent(QWheelEvent* event)
+{
+    const auto angle = event->angleDelta();
+    if (event->modifiers().testFlag(Qt::ControlModifier)) {
+        zoomAt(event->position().x(), std::pow(1.2, angle.y() / 120.0), false);
+    } else if (event->modifiers().testFlag(Qt::ShiftModifier) || std::abs(angle.x()) > std::abs(angle.y())) {
+        const int notch = angle.x() != 0 ? angle.x() : angle.y();
+        pan(notch / 120.0 * 60, false);
+    } else {
+        event->ignore();
+        return;
+    }
+    event->accept();
+}
+
+bool TimelineCanvas::gesture(QEvent* event)
+{
+    if (event->type() == QEvent::NativeGesture) {
+        const auto* native = static_cast<QNativeGestureEvent*>(event);
+        if (native->gestureType() != Qt::ZoomNativeGesture)
+            return false;
+        zoomAt(native->position().x(), std::max(0.1, 1 + native->value()), false);
+        return true;
+    }
+    auto* pinch = static_cast<QPinchGesture*>(static_cast<QGestureEvent*>(event)->gesture(Qt::PinchGesture));
+    if (!pinch)
+        return false;
+    zoomAt(viewport()->mapFromGlobal(pinch->centerPoint()).x(), pinch->scaleFactor(), false);
+    return true;
+}
+
+bool TimelineCanvas::viewportEvent(QEvent* event)
+{
+    switch (event->type()) {
+    case QEvent::NativeGesture:
+    case QEvent::Gesture:
+        if (gesture(event))
+            return true;
+        break;
+    case QEvent::Leave:
+        if (pointerMs_) {
+            pointerMs_.reset();
+            Q_EMIT hoverLeft();
+        }
+        break;
+    default:
+        break;
+    }
+    return QChartView::viewportEvent(event);
+}
+
+void TimelineCanvas::focusInEvent(QFocusEvent* event)
+{
+    QChartView::focusInEvent(event);
+    const auto reason = event->reason();
+    marks_->setFocused(reason == Qt::TabFocusReason || reason == Qt::BacktabFocusReason);
+}
+
+void TimelineCanvas::focusOutEvent(QFocusEvent* event)
+{
+    QChartView::focusOutEvent(event);
+    marks_->setFocused(false);
+}
+
+void TimelineCanvas::changeEvent(QEvent* event)
+{
+    QChartView::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange)
+        Q_EMIT lookChanged();
+}
+
+} // namespace headroom

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "views/plot/budget_handle.h"
+#include "views/plot/timeline_items.h"
+
+#include <QChartView>
+#include <QValueAxis>
+
+namespace headroom {
+
+/// The drawing area of the timeline: a chart with axes and grid, the layers in it, the budget handle in its margin. It
+/// turns input into wishes (a range to show, a stretch selected, an instant clicked) and decides nothing.
+class TimelineCanvas : public QChartView
+{
+    Q_OBJECT
+public:
+    explicit TimelineCanvas(QWidget* parent);
+
+    /// Limits of zoom and pan.
+    void setLimits(AxisRange all, double shortestMs);
+    void setRanges(AxisRange ms, AxisRange bytes);
+    void setPrepared(PreparedTimelinePtr prepared) { bands_->setPrepared(std::move(prepared)); }
+    void setBudget(Bytes budget, bool feasible);
+    void setBudgetVisible(bool visible);
+    void applyLook(const Theme& theme);
+
+    const TimelineGeometry& geometryOfPlot() const noexcept { return geometry_; }
+    MarksLayer& marks() { return *marks_; }
+    CursorLayer& cursorLayer() { return *cursor_; }
+    BudgetHandle& handle() { return *handle_; }
+    std::optional<double> pointerMs() const noexcept { return pointerMs_; } ///< where the pointer hovers
+
+Q_SIGNALS:
+    /// `step`: a zoom or pan of its own; else the last one goes on.
+    void rangeWanted(double beginMs, double endMs, bool step);
+    void selecting(double beginMs, double endMs); ///< while dragging
+    void selected(double beginMs, double endMs);
+    void clicked(double ms);
+    void hovered(double ms);
+    void hoverLeft();
+    void placed(); ///< the plot has another size
+    void lookChanged();
+
+protected:
+    void resizeEvent(QResizeEvent* event) override;
+    void mousePressEvent(QMouseEvent* event) override;
+    void mouseMoveEvent(QMouseEvent* event) override;
+    void mouseReleaseEvent(QMouseEvent* event) override;
+    void mouseDoubleClickEvent(QMouseEvent* event) override;
+    void wheelEvent(QWheelEvent* event) override;
+    bool viewportEvent(QEvent* event) override;
+    void focusInEvent(QFocusEvent* event) override;
+    void focusOutEvent(QFocusEvent* event) override;
+    void changeEvent(QEvent* event) override;
+
+private:
+    enum class Drag { none, press, select, pan, budget };
+    void place();
+    void updateAxes();
+    void zoomAt(double x, double factor, bool step);
+    void pan(double pixels, bool step);
+    bool nearBudgetLine(QPointF position) const;
+    bool gesture(QEvent* event);
+
+    QValueAxis* msAxis_;
+    QValueAxis* bytesAxis_;
+    BandsLayer* bands_;
+    BudgetLayer* budget_;
+    MarksLayer* marks_;
+    CursorLayer* cursor_;
+    BudgetHandle* handle_;
+    TimelineGeometry geometry_;
+    AxisRange limits_;
+    double shortestMs_ = 0;
+    AxisRange ms_{0, 1};
+    AxisRange bytes_{0, 1};
+    Drag drag_ = Drag::none;
+    QPointF pressed_;
+    double pressedMs_ = 0;
+    double lastX_ = 0;
+    std::optional<double> pointerMs_;
+    bool budgetVisible_ = false;
+};
+
+} // namespace headroom

@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/plot/timeline_items.h"
+
+#include <QFontMetricsF>
+#include <QPainter>
+
+#include <algorithm>
+#include <cmath>
+
+namespace headroom {
+
+TimelineLayer::TimelineLayer(QGraphicsItem* chart, double z)
+    : QGraphicsObject(chart)
+{
+    setZValue(z);
+    setAcceptedMouseButtons(Qt::NoButton);
+}
+
+void TimelineLayer::setGeometryOf(const TimelineGeometry& geometry, const QRectF& canvas)
+{
+    prepareGeometryChange();
+    geometry_ = geometry;
+    canvas_ = canvas;
+    placed();
+    update();
+}
+
+void TimelineLayer::setTheme(const Theme& theme)
+{
+    theme_ = theme;
+    placed();
+    update();
+}
+
+// Above the chart's grid, axes and series.
+BandsLayer::BandsLayer(QGraphicsItem* chart)
+    : TimelineLayer(chart, 50)
+{
+}
+
+void BandsLayer::setPrepared(PreparedTimelinePtr prepared)
+{
+    prepared_ = std::move(prepared);
+    update();
+}
+
+void BandsLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*)
+{
+    if (!prepared_ || prepared_->image.isNull())
+        return;
+    const auto& request = prepared_->request;
+    const auto& plot = geometry().plot;
+    if (request.viewport.ms == geometry().ms.data && request.bytes == geometry().bytes.data) {
+        painter->drawImage(plot, prepared_->image);
+        return;
+    }
+    const QRectF target(
+        QPointF(geometry().ms.toPixel(request.viewport.ms.begin), geometry().bytes.toPixel(request.bytes.end)),
+        QPointF(geometry().ms.toPixel(request.viewport.ms.end), geometry().bytes.toPixel(request.bytes.begin)));
+    painter->save();
+    painter->setClipRect(plot);
+    painter->drawImage(target, prepared_->image);
+    painter->restore();
+}
+
+MarksLayer::MarksLayer(QGraphicsItem* chart)
+    : TimelineLayer(chart, 52)
+{
+}
+
+void MarksLayer::setPhases(std::vector<PhaseSpan> phases)
+{
+    phases_ = std::move(phases);
+    update();
+}
+
+void MarksLayer::setPeaks(std::vector<PeakMark> peaks)
+{
+    marks_ = std::move(peaks);
+    placed();
+    update();
+}
+
+void MarksLayer::setSelection(std::optional<TimeSelection> selection)
+{
+    selection_ = std::move(selection);
+    update();
+}
+
+void MarksLayer::setPin(std::optional<double> ms)
+{
+    pin_ = ms;
+    update();
+}
+
+void MarksLayer::setFocused(bool focused)
+{
+    focused_ = focused;
+    update();
+}
+
+void MarksLayer::placed()
+{
+    placed_ = placePeaks(marks_, geometry(), theme(), {});
+}
+
+void MarksLayer::paintSelection(QPainter& painter) const
+{
+    const auto& plot = geometry().plot;
+    const double begin = std::clamp(geometry().ms.toPixel(selection_->beginMs), plot.left(), plot.right());
+    const double end = std::clamp(geometry().ms.toPixel(selection_->endMs), plot.left(), plot.right());
+    auto fill = theme().text;
+    fill.setAlphaF(0.10f);
+    painter.fillRect(QRectF(begin, plot.top(), end - begin, plot.height()), fill);
+    painter.setPen(QPen(theme().text, 1));
+    for (const double x : {begin, end})
+        painter.drawLine(QPointF(std::floor(x) + 0.5, plot.top()), QPointF(std::floor(x) + 0.5, plot.bottom()));
+    painter.setFont(theme().numberStrong);
+    const QFontMetricsF metrics(theme().numberStrong);
+    const QSizeF size(metrics.horizontalAdvance(selection_->label) + 12, 20);
+    double x = (begin + end - size.width()) / 2;
+    x = std::clamp(x, plot.left() + 2, std::max(plot.left() + 2, plot.right() - size.width() - 2));
+    const QRectF box(QPointF(x, plot.bottom() - size.height() - 6), size);
+    painter.setRenderHint(QPainter::Antialiasing);
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(theme().text);
+    painter.drawRoundedRect(box, 4, 4);
+    painter.setPen(theme().card);
+    painter.drawText(box, Qt::AlignCenter, selection_->label);
+    painter.setRenderHint(QPainter::Antialiasing, false);
+}
+
+void MarksLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*)
+{
+    paintPhases(*painter, phases_, geometry(), canvas().right() - 4, theme());
+    if (selection_)
+        paintSelection(*painter);
+    if (pin_ && geometry().ms.data.contains(*pin_)) {
+        const double x = std::floor(geometry().ms.toPixel(*pin_)) + 0.5;
+        painter->setPen(QPen(theme().text, 1));
+        painter->drawLine(QPointF(x, geometry().plot.top()), QPointF(x, geometry().plot.bottom()));
+        painter->setRenderHint(QPainter::Antialiasing);
+        painter->setPen(Qt::NoPen);
+        painter->setBrush(theme().text);
+        const double top = geometry().plot.top();
+        painter->drawPolygon(QPolygonF{{x - 5, top - 1}, {x + 5, top - 1}, {x, top + 7}});
+        painter->setRenderHint(QPainter::Antialiasing, false);
+    }
+    paintPeaks(*painter, placed_, theme());
+    if (focused_) {
+        painter->setRenderHint(QPainter::Antialiasing, false);
+        painter->setPen(QPen(theme().secondText, 1));
+        painter->setBrush(Qt::NoBrush);
+        painter->drawRect(geometry().plot.adjusted(0, 0, -1, -1));
+    }
+}
+
+BudgetLayer::BudgetLayer(QGraphicsItem* chart)
+    : TimelineLayer(chart, 51)
+{
+}
+
+void BudgetLayer::setBudget(Bytes budget, bool feasible)
+{
+    prepareGeometryChange();
+    budget_ = budget;
+    feasible_ = feasible;
+    update();
+}
+
+QRectF BudgetLayer::boundingRect() const
+{
+    const double y = geometry().bytes.toPixel(static_cast<double>(budget_));
+    return {geometry().plot.left(), y - 2, geometry().plot.width(), 4};
+}
+
+void BudgetLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*)
+{
+    if (budget_ > 0)
+        paintBudgetLine(*painter, budget_, feasible_, geometry(), theme());
+}
+
+CursorLayer::CursorLayer(QGraphicsItem* chart)
+    : TimelineLayer(chart, 53)
+{
+}
+
+void CursorLayer::show(double ms, Bytes sum, HoverCard card, const std::vector<PlacedPeak>& avoid)
+{
+    prepareGeometryChange();
+    card_ = std::move(card);
+    point_ = {geometry().ms.toPixel(ms), geometry().bytes.toPixel(static_cast<double>(sum))};
+    std::vector<QRectF> taken;
+    for (const auto& peak : avoid)
+        taken.push_back(peak.label | QRectF(peak.point - QPointF(5, 5), QSizeF(10, 10)));
+    const auto& plot = geometry().plot;
+    cardRect_ = placeBeside(point_, card_->size(), canvas().adjusted(2, 2, -2, -2), taken, 12);
+    bounds_ = cardRect_.adjusted(-1, -1, 1, 1) | QRectF(point_.x() - 5, plot.top(), 10, plot.height())
+        | QRectF(plot.left(), point_.y() - 5, plot.width(), 10);
+    update();
+}
+
+void CursorLayer::clear()
+{
+    if (!card_)
+        return;
+    prepareGeometryChange();
+    card_.reset();
+    cardRect_ = {};
+    bounds_ = {};
+    update();
+}
+
+void CursorLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*)
+{
+    if (!card_)
+        return;
+    const auto& plot = geometry().plot;
+    painter->setPen(QPen(theme().text, 1, Qt::DotLine));
+    const double x = std::floor(point_.x()) + 0.5;
+    painter->drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()));
+    auto faint = theme().secondText;
+    faint.setAlphaF(0.7f);
+    painter->setPen(QPen(faint, 1, Qt::DotLine));
+    const double y = std::floor(point_.y()) + 0.5;
+    painter->drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));
+    painter->setRenderHint(QPainter::Antialiasing);
+    painter->setPen(QPen(theme().card, 1.5));
+    painter->setBrush(theme().text);
+    painter->drawEllipse(QPointF(x, y), 3.5, 3.5);
+    card_->paint(*painter, cardRect_.topLeft());
+}
+
+} // namespace headroom

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "views/plot/hover_card.h"
+#include "views/plot/timeline_paint.h"
+#include "views/plot/timeline_preparer.h"
+
+#include <QGraphicsObject>
+
+#include <optional>
+
+namespace headroom {
+
+/// One layer of the timeline inside the chart. All layers share the chart's coordinates; each keeps a copy of geometry
+/// and look, so that painting reads nothing else.
+class TimelineLayer : public QGraphicsObject
+{
+    Q_OBJECT
+public:
+    TimelineLayer(QGraphicsItem* chart, double z);
+
+    void setGeometryOf(const TimelineGeometry& geometry, const QRectF& canvas);
+    void setTheme(const Theme& theme);
+    QRectF boundingRect() const override { return canvas_; }
+
+protected:
+    const TimelineGeometry& geometry() const { return geometry_; }
+    const Theme& theme() const { return theme_; }
+    const QRectF& canvas() const { return canvas_; }
+    virtual void placed() {} ///< geometry or look changed
+
+private:
+    TimelineGeometry geometry_;
+    QRectF canvas_;
+    Theme theme_;
+};
+
+/// The bands: the image that the worker made, stretched to the range on the screen until the one for that range is
+/// there.
+class BandsLayer : public TimelineLayer
+{
+    Q_OBJECT
+public:
+    explicit BandsLayer(QGraphicsItem* chart);
+
+    void setPrepared(PreparedTimelinePtr prepared);
+    QRectF boundingRect() const override { return geometry().plot; }
+    void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
+
+private:
+    PreparedTimelinePtr prepared_;
+};
+
+/// A selected stretch of time, in the words of its label.
+struct TimeSelection
+{
+    double beginMs = 0;
+    double endMs = 0;
+    QString label;
+};
+
+/// What stands still while the pointer moves: phases, peaks with labels, selection, pinned instant.
+class MarksLayer : public TimelineLayer
+{
+    Q_OBJECT
+public:
+    explicit MarksLayer(QGraphicsItem* chart);
+
+    void setPhases(std::vector<PhaseSpan> phases);
+    void setPeaks(std::vector<PeakMark> peaks);
+    void setSelection(std::optional<TimeSelection> selection);
+    void setPin(std::optional<double> ms);
+    void setFocused(bool focused);
+    const std::vector<PlacedPeak>& peaks() const noexcept { return placed_; }
+
+    void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
+
+protected:
+    void placed() override;
+
+private:
+    void paintSelection(QPainter& painter) const;
+
+    std::vector<PhaseSpan> phases_;
+    std::vector<PeakMark> marks_;
+    std::vector<PlacedPeak> placed_;
+    std::optional<TimeSelection> selection_;
+    std::optional<double> pin_;
+    bool focused_ = false;
+};
+
+/// The budget as a line across the plot.
+class BudgetLayer : public TimelineLayer
+{
+    Q_OBJECT
+public:
+    explicit BudgetLayer(QGraphicsItem* chart);
+
+    void setBudget(Bytes budget, bool feasible);
+    QRectF boundingRect() const override;
+    void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
+
+private:
+    Bytes budget_ = 0;
+    bool feasible_ = true;
+};
+
+/// Cross-hair and card of the hovered instant.
+class CursorLayer : public TimelineLayer
+{
+    Q_OBJECT
+public:
+    explicit CursorLayer(QGraphicsItem* chart);
+
+    void show(double ms, Bytes sum, HoverCard card, const std::vector<PlacedPeak>& avoid);
+    void clear();
+    QRectF cardRect() const noexcept { return cardRect_; } ///< empty while nothing is hovered
+
+    QRectF boundingRect() const override { return bounds_; }
+    void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
+
+private:
+    std::optional<HoverCard> card_;
+    QPointF point_;
+    QRectF cardRect_;
+    QRectF bounds_;
+};
+
+} // namespace headroom

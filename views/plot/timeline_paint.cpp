@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/plot/timeline_paint.h"
+
+#include "views/plot/number_text.h"
+
+#include <QFontMetricsF>
+#include <QPainter>
+
+#include <algorithm>
+#include <limits>
+
+namespace headroom {
+namespace {
+
+constexpr double markRadius = 3.5;
+constexpr double labelGap = 6; ///< between name and value
+constexpr double labelPadding = 3;
+
+double overlap(const QRectF& box, const std::vector<QRectF>& others)
+{
+    double area = 0;
+    for (const auto& other : others) {
+        const auto common = box & other;
+        area += common.isValid() ? common.width() * common.height() : 0;
+    }
+    return area;
+}
+
+QSizeF labelSize(const PeakMark& mark, const Theme& theme)
+{
+    const QFontMetricsF name(theme.bodyStrong);
+    const QFontMetricsF value(theme.numberStrong);
+    return {name.horizontalAdvance(mark.name) + labelGap + value.horizontalAdvance(mark.value) + 2 * labelPadding,
+            std::max(name.height(), value.height()) + 2};
+}
+
+QRectF around(QPointF point, double radius)
+{
+    return {point.x() - radius, point.y() - radius, 2 * radius, 2 * radius};
+}
+
+QRectF placeLabel(QPointF point, QSizeF size, const QRectF& plot, const std::vector<QRectF>& avoid)
+{
+    const double away = markRadius + 6;
+    const double w = size.width();
+    const double h = size.height();
+    std::vector<QPointF> corners;
+    for (const double lift : {0.0, 1.0, 2.0, 3.0}) {
+        const double above = point.y() - h - 3 - lift * h;
+        const double below = point.y() + 3 + lift * h;
+        corners.insert(corners.end(),
+                       {{point.x() + away, above},
+                        {point.x() - away - w, above},
+                        {point.x() - w / 2, above - markRadius},
+                        {point.x() + away, below},
+                        {point.x() - away - w, below}});
+    }
+    QRectF best;
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& corner : corners) {
+        const QRectF box(corner, size);
+        const double cost = overlap(box, avoid) + 4 * (w * h - overlap(box, {plot}));
+        if (cost < least - 1e-9) {
+            least = cost;
+            best = box;
+        }
+    }
+    return best;
+}
+
+} // namespace
+
+TimelineGeometry TimelineGeometry::of(const QRectF& plot, AxisRange ms, AxisRange bytes)
+{
+    return {plot, {ms, plot.left(), plot.right()}, {bytes, plot.bottom(), plot.top()}};
+}
+
+AxisRange byteRangeFor(Bytes highestPeak)
+{
+    return {0, std::max(1.0, static_cast<double>(highestPeak) * 1.1)};
+}
+
+std::vector<PeakMark> peakMarks(const Timeline& recorded, const Timeline* planned, const QString& recordedName,
+                                const QString& plannedName)
+{
+    const auto mark = [](const Timeline& timeline, const QString& name, bool isPlan) {
+        const bool atStart = timeline.peakChange == Timeline::npos;
+        return PeakMark{atStart ? 0 : timeline.changes[timeline.peakChange].ms, timeline.peak,
+                        QString(name + QLatin1String(" peak")), bytesText(timeline.peak), isPlan};
+    };
+    const auto before = mark(recorded, recordedName, false);
+    if (!planned)
+        return {before};
+    const auto after = mark(*planned, plannedName, true);
+    if (after.bytes == before.bytes && after.ms == before.ms)
+        return {after};
+    return {after, before};
+}
+
+std::vector<PlacedPeak> placePeaks(const std::vector<PeakMark>& marks, const TimelineGeometry& geometry,
+                                   const Theme& theme, const std::vector<QRectF>& avoid)
+{
+    std::vector<PlacedPeak> placed;
+    for (const auto& mark : marks) {
+        if (!geometry.ms.data.contains(mark.ms))
+            continue;
+        const QPointF point(geometry.ms.toPixel(mark.ms), geometry.bytes.toPixel(static_cast<double>(mark.bytes)));
+        placed.push_back({mark, point, {}});
+    }
+    auto taken = avoid;
+    for (const auto& peak : placed)
+        taken.push_back(around(peak.point, markRadius + 2));
+    for (auto& peak : placed) {
+        peak.label = placeLabel(peak.point, labelSize(peak.mark, theme), geometry.plot, taken);
+        taken.push_back(peak.label);
+    }
+    return placed;
+}
+
+void paintPeaks(QPainter& painter, const std::vector<PlacedPeak>& peaks, const Theme& theme)
+{
+    painter.setRenderHint(QPainter::Antialiasing);
+    auto plate = theme.card;
+    plate.setAlphaF(0.88f);
+    for (const auto& peak : peaks) {
+        const auto ink = peak.mark.planned ? theme.text : theme.secondText;
+        painter.setPen(Qt::NoPen);
+        painter.setBrush(plate);
+        painter.drawRoundedRect(peak.label, 3, 3);
+        const auto inner = peak.label.adjusted(labelPadding, 0, -labelPadding, 0);
+        painter.setPen(ink);
+        painter.setFont(theme.bodyStrong);
+        painter.drawText(inner, Qt::AlignLeft | Qt::AlignVCenter, peak.mark.name);
+        painter.setFont(theme.numberStrong);
+        painter.drawText(inner, Qt::AlignRight | Qt::AlignVCenter, peak.mark.value);
+        painter.setPen(QPen(ink, 1.5));
+        painter.setBrush(theme.card);
+        painter.drawEllipse(peak.point, markRadius, markRadius);
+    }
+}
+
+QString phaseTitle(Phase phase)
+{
+    switch (phase) {
+    case Phase::forward:
+        return QStringLiteral("Forward");
+    case Phase::backward:
+        return QStringLiteral("Backward");
+    case Phase::optimizer:
+        return QStringLiteral("Optimizer");
+    case Phase::zeroGrad:
+        return QStringLiteral("Zero grad");
+    }
+    return {};
+}
+
+void paintPhases(QPainter& painter, const std::vector<PhaseSpan>& phases, const TimelineGeometry& geometry,
+                 double right, const Theme& theme)
+{
+    painter.setFont(theme.caption);
+    const QFontMetricsF metrics(theme.caption);
+    const auto visible = [&](const PhaseSpan& span) {
+        return span.endMs > geometry.ms.data.begin && span.beginMs < geometry.ms.data.end;
+    };
+    const QRectF band(geometry.plot.left(), geometry.plot.top() - phaseBandHeight, geometry.plot.width(),
+                      phaseBandHeight);
+    for (std::size_t i = 0; i < phases.size(); ++i) {
+        if (!visible(phases[i]))
+            continue;
+        const double x = std::max(geometry.plot.left(), geometry.ms.toPixel(phases[i].beginMs));
+        const bool last = i + 1 == phases.size() || !visible(phases[i + 1]);
+        const double end = last ? right : geometry.ms.toPixel(phases[i + 1].beginMs);
+        const double pixel = std::floor(x) + 0.5;
+        painter.setPen(QPen(theme.line, 1));
+        if (x > geometry.plot.left())
+            painter.drawLine(QPointF(pixel, band.top()), QPointF(pixel, geometry.plot.bottom()));
+        const auto title = phaseTitle(phases[i].phase);
+        if (metrics.horizontalAdvance(title) + 10 > end - x)
+            continue;
+        painter.setPen(theme.secondText);
+        painter.drawText(QRectF(x + 6, band.top(), end - x - 6, band.height() - 2), Qt::AlignLeft | Qt::AlignVCenter,
+                         title);
+    }
+}
+
+void paintBudgetLine(QPainter& painter, Bytes budget, bool feasible, const TimelineGeometry& geometry,
+                     const Theme& theme)
+{
+    const double y = std::floor(geometry.bytes.toPixel(static_cast<double>(budget))) + 0.5;
+    if (y < geometry.plot.top() - 1 || y > geometry.plot.bottom() + 1)
+        return;
+    painter.setPen(QPen(feasible ? theme.text : theme.danger, 1));
+    painter.drawLine(QPointF(geometry.plot.left(), y), QPointF(geometry.plot.right(), y));
+}
+
+} // namespace headroom

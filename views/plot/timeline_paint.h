@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "views/plot/timeline_draw_list.h"
+
+#include <QRectF>
+#include <QString>
+
+#include <vector>
+
+class QPainter;
+
+namespace headroom {
+
+/// Where a timeline is drawn: the plot's rectangle and its two axes. The window and the exported picture share what
+/// follows; only the bands differ, an image of pixel columns there, polygons here.
+struct TimelineGeometry
+{
+    QRectF plot;
+    AxisMap ms; ///< to x
+    AxisMap bytes; ///< to y; pixelBegin is the bottom
+
+    static TimelineGeometry of(const QRectF& plot, AxisRange ms, AxisRange bytes);
+};
+
+/// The vertical range for a scene: from 0 to a little above its highest peak, so that the peak's label has room.
+AxisRange byteRangeFor(Bytes highestPeak);
+
+/// A highest point of a timeline, with its words.
+struct PeakMark
+{
+    double ms = 0;
+    Bytes bytes = 0;
+    QString name; ///< "Planned peak"
+    QString value; ///< "44.5 GiB"
+    bool planned = false;
+};
+
+/// Of the recorded step and, where there is one, of the plan; one mark when both are the same point.
+std::vector<PeakMark> peakMarks(const Timeline& recorded, const Timeline* planned, const QString& recordedName,
+                                const QString& plannedName);
+
+/// A label beside the mark that it belongs to.
+struct PlacedPeak
+{
+    PeakMark mark;
+    QPointF point;
+    QRectF label;
+};
+/// Marks inside the plot, with labels that cover neither each other, nor another mark, nor `avoid`, as far as there is
+/// room.
+std::vector<PlacedPeak> placePeaks(const std::vector<PeakMark>& marks, const TimelineGeometry& geometry,
+                                   const Theme& theme, const std::vector<QRectF>& avoid);
+
+void paintPeaks(QPainter& painter, const std::vector<PlacedPeak>& peaks, const Theme& theme);
+
+/// Names of the phases above the plot, with a tick where each begins. A name that has no room is left out.
+void paintPhases(QPainter& painter, const std::vector<PhaseSpan>& phases, const TimelineGeometry& geometry,
+                 double right, const Theme& theme);
+QString phaseTitle(Phase phase);
+inline constexpr double phaseBandHeight = 22;
+
+/// Bands, hatch and outline as polygons, for SVG and PDF.
+void paintBandPolygons(QPainter& painter, const TimelineDrawList& list, const TimelineGeometry& geometry,
+                       const Theme& theme);
+
+void paintBudgetLine(QPainter& painter, Bytes budget, bool feasible, const TimelineGeometry& geometry,
+                     const Theme& theme);
+
+} // namespace headroom

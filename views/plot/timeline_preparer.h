@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "views/plot/timeline_draw_list.h"
+
+#include <QObject>
+#include <QSize>
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace headroom {
+
+/// What a timeline plot wants to have drawn.
+struct TimelineRequest
+{
+    TimelinePtr recorded; ///< null: nothing to draw
+    TimelinePtr planned; ///< null: no plan
+    TimelineViewport viewport; ///< columns = width of `pixels`
+    QSize pixels; ///< of the image
+    double pixelsPerPoint = 1;
+    AxisRange bytes;
+    TimelineViewport overview; ///< of the strip that shows the whole time axis
+    bool dark = false; ///< look
+};
+
+/// The answer: painting replays it, hovering looks up in it.
+struct PreparedTimeline
+{
+    TimelineRequest request;
+    TimelineScene scene;
+    std::vector<Category> categories; ///< in the legend
+    TimelineDrawListPtr list;
+    TimelineDrawListPtr overview;
+    QImage image;
+};
+using PreparedTimelinePtr = std::shared_ptr<const PreparedTimeline>;
+
+/// The work itself, on any thread. What `last` has in common with the request is taken over from it; may be null.
+PreparedTimelinePtr prepareTimeline(const TimelineRequest& request, const PreparedTimeline* last);
+
+/// Prepares timelines on one thread of its own. Only the latest request counts: one that waits is replaced.
+class TimelinePreparer : public QObject
+{
+    Q_OBJECT
+public:
+    explicit TimelinePreparer(QObject* parent = nullptr);
+    ~TimelinePreparer() override;
+
+    void request(TimelineRequest wanted);
+    bool busy() const noexcept { return asked_ != answered_; } ///< is an answer still to come? (GUI thread)
+
+Q_SIGNALS:
+    void ready(headroom::PreparedTimelinePtr prepared);
+
+private:
+    struct Job
+    {
+        TimelineRequest request;
+        std::uint64_t number = 0;
+    };
+
+    void run(std::stop_token stop);
+
+    std::uint64_t asked_ = 0;
+    std::uint64_t answered_ = 0;
+    std::mutex mutex_;
+    std::condition_variable_any wake_;
+    std::optional<Job> waiting_;
+    std::jthread worker_; // last: it ends before what it uses
+};
+
+} // namespace headroom
