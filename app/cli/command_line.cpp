@@ -2,33 +2,139 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/command_line.h"
 
+#include "app/cli/command.h"
+#include "app/cli/recorder_program.h"
 #include "app/window/run_window.h"
 
 #include <CLI/CLI.hpp>
 
+#include <exception>
+#include <filesystem>
 #include <iostream>
+#include <string_view>
 
 namespace headroom {
 
-int runCommandLine(int argc, char** argv, const OpenWindow& openWindow)
+namespace cli {
+
+CLI::App* addCommand(CLI::App& program, const std::string& name, const std::string& description)
 {
-    CLI::App app("Plan the GPU memory of PyTorch training to the byte.", "headroom");
-    app.set_version_flag("--version", "headroom " HEADROOM_VERSION);
+    CLI::App* command = program.add_subcommand(name, description);
+    command->set_version_flag("--version", "headroom " HEADROOM_VERSION);
+    return command;
+}
+
+void printJson(const Json& document)
+{
+    std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+void printError(const std::string& message)
+{
+    std::string line = message;
+    for (char& character : line) {
+        if (character == '\n' || character == '\r')
+            character = ' ';
+    }
+    std::cerr << "headroom: " << line << '\n';
+}
+
+} // namespace cli
+
+namespace {
+
+using cli::Action;
+
+int exitCode(ErrorKind kind)
+{
+    return static_cast<int>(kind);
+}
+
+bool exists(const std::string& file)
+{
+    std::error_code problem;
+    return std::filesystem::exists(file, problem);
+}
+
+/// What CLI11 says, and where help is.
+std::string usageMessage(const CLI::App& program, const CLI::ParseError& error)
+{
+    std::string command = "headroom";
+    for (const CLI::App* chosen : program.get_subcommands())
+        command += ' ' + chosen->get_name();
+    return std::string(error.what()) + "; `" + command + " --help` says what is expected";
+}
+
+std::string unknownCommand(const std::string& word)
+{
+    return "`" + word + "` is neither a command nor a file; `headroom --help` lists the commands";
+}
+
+/// Runs what was asked for, and makes sure that the answer arrived.
+int runAction(const Action& action)
+{
+    const Result<int> result = action();
+    std::cout.flush();
+    if (!result) {
+        cli::printError(result.error().message);
+        return exitCode(result.error().kind);
+    }
+    if (!std::cout) {
+        cli::printError("the answer cannot be written to standard output: is the disk full?");
+        return exitCode(ErrorKind::badInput);
+    }
+    return *result;
+}
+
+int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
+{
+    CLI::App program("Plan the GPU memory of PyTorch training to the byte.\nWithout a command, the window opens.",
+                     "headroom");
+    program.set_version_flag("--version", "headroom " HEADROOM_VERSION);
+    program.require_subcommand(0, 1);
     std::string file;
-    app.add_option("FILE", file, "Step file to open in the window");
+    program.add_option("FILE", file, "Step file to open in the window");
+    Action chosen;
+    for (const auto add :
+         {cli::addRecord, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan, cli::addOpPolicy, cli::addDoctor})
+        add(program, chosen);
+
     try {
-        app.parse(argc, argv);
-    } catch (const CLI::CallForHelp& help) {
-        return app.exit(help, std::cout, std::cerr);
-    } catch (const CLI::CallForVersion& version) {
-        return app.exit(version, std::cout, std::cerr);
+        program.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-        std::cerr << "headroom: " << error.what() << "; `headroom --help` lists what is expected\n";
-        return 2;
+        if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
+            return program.exit(error, std::cout, std::cerr);
+        const bool mistyped = program.get_subcommands().empty() && !file.empty() && !exists(file);
+        cli::printError(mistyped ? unknownCommand(file) : usageMessage(program, error));
+        return exitCode(ErrorKind::badInput);
+    }
+    if (chosen)
+        return runAction(chosen);
+    if (!file.empty() && !exists(file)) {
+        cli::printError(unknownCommand(file));
+        return exitCode(ErrorKind::badInput);
     }
     WindowOptions options;
     options.file = QString::fromStdString(file);
     return openWindow(argc, argv, options);
+}
+
+} // namespace
+
+int runCommandLine(int argc, char** argv, const OpenWindow& openWindow)
+{
+    try {
+        if (argc > 1 && std::string_view(argv[1]) == "record") {
+            if (const auto recorder = cli::recorderProgram()) {
+                cli::printError(cli::becomeRecorder(*recorder, argv));
+                return exitCode(ErrorKind::internal);
+            }
+        }
+        return parseAndRun(argc, argv, openWindow);
+    } catch (const std::exception& error) {
+        cli::printError(std::string("internal error: ") + error.what());
+        return exitCode(ErrorKind::internal);
+    }
 }
 
 } // namespace headroom

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/arguments.h"
+
+#include "core/sac/step_statistics.h"
+#include "core/trace/step_file.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+namespace headroom::cli {
+
+namespace {
+
+/// Levenshtein's distance: how many characters have to change.
+std::size_t editDistance(std::string_view from, std::string_view to)
+{
+    std::vector<std::size_t> row(to.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 1; i <= from.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i;
+        for (std::size_t j = 1; j <= to.size(); ++j) {
+            const std::size_t substituted = diagonal + (from[i - 1] == to[j - 1] ? 0 : 1);
+            diagonal = row[j];
+            row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+        }
+    }
+    return row.back();
+}
+
+} // namespace
+
+Result<int> parseInteger(std::string_view option, std::string_view text, int least, int most)
+{
+    int number = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (problem != std::errc() || end != text.data() + text.size() || number < least || number > most)
+        return badInput(std::string(option) + " `" + std::string(text) + "`: expected a whole number from "
+                        + std::to_string(least) + " to " + std::to_string(most));
+    return number;
+}
+
+Result<double> parseFraction(std::string_view option, std::string_view text)
+{
+    double number = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+    // Written so that NaN, which from_chars reads, is refused as well.
+    const bool inRange = number >= 0 && number <= 1;
+    if (problem != std::errc() || end != text.data() + text.size() || !inRange)
+        return badInput(std::string(option) + " `" + std::string(text)
+                        + "`: expected a share from 0 (keep nothing) to 1 (keep everything), as 0.5");
+    return number;
+}
+
+Status checkModuleName(std::string_view fqn, const std::vector<std::string>& known)
+{
+    if (std::ranges::find(known, fqn) != known.end())
+        return {};
+    std::string message = "no module is named `" + std::string(fqn) + "`";
+    const auto nearest
+        = std::ranges::min_element(known, {}, [&](const std::string& name) { return editDistance(fqn, name); });
+    if (nearest != known.end())
+        message += "; the nearest name is `" + *nearest + "`";
+    return badInput(message + "; `headroom modules` lists all names");
+}
+
+Result<ModuleId> findModule(const StepTrace& trace, std::string_view fqn)
+{
+    std::vector<std::string> known;
+    for (std::uint32_t module = 0; module < trace.modules.size(); ++module) {
+        if (trace.moduleFqn(ModuleId(module)) == fqn)
+            return ModuleId(module);
+        known.emplace_back(trace.moduleFqn(ModuleId(module)));
+    }
+    return checkModuleName(fqn, known).error();
+}
+
+void addPlanArguments(CLI::App& command, PlanArguments& arguments)
+{
+    command.add_option("step", arguments.stepFile, "Step file, as `headroom record` writes it");
+    command.add_option("--module-info", arguments.moduleInfoFile,
+                       "ModuleInfo document in place of a step file, PyTorch's own included");
+    command.add_option("--formulation", arguments.formulation,
+                       "piecewise: PyTorch's sac_milp, solved to its optimum (default)");
+    command.add_option("--world-size", arguments.worldSize, "Ranks over which FSDP shards its units (default 1)");
+    const auto addNames = [&](const char* option, std::vector<std::string>& names, const char* description) {
+        // One name an option: otherwise `--ac-unit NAME step.hrs` would take the file for a name.
+        command.add_option(option, names, description)->allow_extra_args(false)->type_name("FQN");
+    };
+    addNames("--ac-unit", arguments.acUnits, "Only these modules may be checkpointed (default: any with children)");
+    addNames("--fsdp-unit", arguments.fsdpUnits, "Modules whose parameters FSDP shards (default: the root)");
+    addNames("--pin", arguments.pins, "FQN=save or FQN=recompute: decides for a module");
+    command.add_flag("--json", arguments.json, "Print one JSON document");
+}
+
+Result<PlanSource> readPlanSource(const PlanArguments& arguments)
+{
+    if (arguments.formulation != "piecewise")
+        return badInput("--formulation `" + arguments.formulation + "`: expected `piecewise`");
+    if (arguments.stepFile.empty() == arguments.moduleInfoFile.empty())
+        return badInput("expected either a step file or --module-info FILE.json");
+    PlanSource source;
+    if (!arguments.moduleInfoFile.empty()) {
+        Result<ModuleInfo> info = readModuleInfo(arguments.moduleInfoFile);
+        if (!info)
+            return info.error();
+        source.info = std::make_shared<const ModuleInfo>(*std::move(info));
+        return source;
+    }
+    Result<StepTracePtr> trace = readStepTrace(arguments.stepFile);
+    if (!trace)
+        return trace.error();
+    Result<ModuleInfo> info = moduleInfo(**trace);
+    if (!info)
+        return info.error();
+    source.trace = *std::move(trace);
+    source.info = std::make_shared<const ModuleInfo>(*std::move(info));
+    return source;
+}
+
+Result<PlanRequest> planRequest(const PlanArguments& arguments)
+{
+    PlanRequest request;
+    const Result<int> worldSize = parseInteger("--world-size", arguments.worldSize, 1, 1 << 20);
+    if (!worldSize)
+        return worldSize.error();
+    request.worldSize = *worldSize;
+    request.acUnits = arguments.acUnits;
+    request.fsdpUnits = arguments.fsdpUnits;
+    for (const std::string& pin : arguments.pins) {
+        const std::size_t equals = pin.rfind('=');
+        const std::string what = equals == std::string::npos ? "" : pin.substr(equals + 1);
+        if (equals == 0 || (what != "save" && what != "recompute"))
+            return badInput("--pin `" + pin + "`: expected FQN=save or FQN=recompute");
+        const std::string fqn = pin.substr(0, equals);
+        const Pin decision = what == "save" ? Pin::save : Pin::recompute;
+        const auto [known, added] = request.pins.emplace(fqn, decision);
+        if (!added && known->second != decision)
+            return badInput("--pin names `" + fqn + "` twice, with save and with recompute: expected one of them");
+    }
+    return request;
+}
+
+} // namespace headroom::cli

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/error.h"
+#include "core/plan/plan.h"
+#include "core/sac/module_info.h"
+#include "core/trace/step_trace.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace headroom::cli {
+
+/// Whole number of an option. Errors name the option, the text and the range.
+Result<int> parseInteger(std::string_view option, std::string_view text, int least, int most);
+
+/// Share 0..1 of an option.
+Result<double> parseFraction(std::string_view option, std::string_view text);
+
+/// The module with this name. The error names the nearest one that exists.
+Result<ModuleId> findModule(const StepTrace& trace, std::string_view fqn);
+
+/// The same for a list of names.
+Status checkModuleName(std::string_view fqn, const std::vector<std::string>& known);
+
+/// What `plan` and `frontier` have in common on the command line.
+struct PlanArguments
+{
+    std::string stepFile;
+    std::string moduleInfoFile;
+    std::string formulation = "piecewise";
+    std::string worldSize = "1";
+    std::vector<std::string> acUnits;
+    std::vector<std::string> fsdpUnits;
+    std::vector<std::string> pins; ///< FQN=save or FQN=recompute
+    bool json = false;
+};
+void addPlanArguments(CLI::App& command, PlanArguments& arguments);
+
+/// What is planned for: a recorded step, or only its ModuleInfo.
+struct PlanSource
+{
+    StepTracePtr trace; ///< null with --module-info
+    ModuleInfoPtr info;
+};
+Result<PlanSource> readPlanSource(const PlanArguments& arguments);
+
+/// The request, without its budget.
+Result<PlanRequest> planRequest(const PlanArguments& arguments);
+
+} // namespace headroom::cli

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/command.h"
+#include "app/cli/recorder_program.h"
+#include "app/cli/table.h"
+
+#include <CLI/CLI.hpp>
+
+#include <QCoreApplication>
+#include <QProcess>
+
+#include <cstdlib>
+#include <glpk.h>
+#include <iostream>
+
+namespace headroom::cli {
+
+namespace {
+
+std::string displayName()
+{
+    const auto given = [](const char* variable) {
+        const char* value = std::getenv(variable);
+        return value != nullptr && *value != '\0';
+    };
+    if (given("WAYLAND_DISPLAY"))
+        return "wayland";
+    return given("DISPLAY") ? "x11" : "";
+}
+
+/// What `headroom-record doctor --json` says, or null and a sentence on why there is no answer.
+Json askRecorder(const std::filesystem::path& recorder, Json& advice)
+{
+    QProcess process;
+    process.start(QString::fromStdString(recorder.string()), {QStringLiteral("doctor"), QStringLiteral("--json")});
+    const bool finished = process.waitForFinished(60'000);
+    if (finished && process.exitStatus() == QProcess::NormalExit && process.exitCode() == 0) {
+        Json report = Json::parse(process.readAllStandardOutput().toStdString(), nullptr, false);
+        if (report.is_object())
+            return report;
+    }
+    const QByteArray complaint = process.readAllStandardError().trimmed().split('\n').last();
+    advice.push_back("headroom-record does not answer"
+                     + (complaint.isEmpty() ? std::string() : " (" + complaint.toStdString() + ")")
+                     + ": steps cannot be recorded; run packaging/run.sh, which installs torch 2.11 and builds it.");
+    return {};
+}
+
+Json report()
+{
+    Json advice = Json::array();
+    Json json;
+    json["headroom"] = HEADROOM_VERSION;
+    json["qt"] = qVersion();
+    json["glpk"] = glp_version();
+    const std::string display = displayName();
+    json["display"] = display.empty() ? Json() : Json(display);
+    if (display.empty())
+        advice.push_back("No display: every subcommand works; for the window, set DISPLAY or WAYLAND_DISPLAY.");
+
+    const auto recorder = recorderProgram();
+    json["recorder"] = recorder ? Json(recorder->string()) : Json();
+    Json machine;
+    if (recorder)
+        machine = askRecorder(*recorder, advice);
+    else
+        advice.push_back("No headroom-record beside this program: steps cannot be recorded; build it with "
+                         "HEADROOM_RECORDER=ON, which needs torch 2.11.");
+    for (const char* key : {"torch", "cuda_driver", "cupti"})
+        json[key] = machine.is_object() ? machine.value(key, Json()) : Json();
+    json["gpus"] = machine.is_object() ? machine.value("gpus", Json::array()) : Json::array();
+    if (machine.is_object()) {
+        for (const Json& sentence : machine.value("advice", Json::array()))
+            advice.push_back(sentence);
+    }
+    json["advice"] = std::move(advice);
+    return json;
+}
+
+void print(const Json& report, std::ostream& out)
+{
+    const auto line = [&](const char* title, const char* key) {
+        const Json& value = report[key];
+        Json shown = value.is_null() ? Json("not there") : value;
+        out << title << shown.get<std::string>() << '\n';
+    };
+    line("Headroom     ", "headroom");
+    line("Qt           ", "qt");
+    line("GLPK         ", "glpk");
+    line("Display      ", "display");
+    line("Recorder     ", "recorder");
+    line("torch        ", "torch");
+    line("CUDA driver  ", "cuda_driver");
+    line("CUPTI        ", "cupti");
+    if (report["gpus"].empty())
+        out << "GPU          none\n";
+    for (const Json& gpu : report["gpus"])
+        out << "GPU          " << gpu.value("name", "") << ", " << exactBytes(gpu.value("memory_bytes", Bytes{0}))
+            << '\n';
+    if (report["advice"].empty())
+        out << "\nNothing is missing.\n";
+    else
+        out << '\n';
+    for (const Json& sentence : report["advice"])
+        out << sentence.get<std::string>() << '\n';
+}
+
+Result<int> run(bool json)
+{
+    // QProcess wants an application object; no argument of ours is meant for it.
+    int count = 0;
+    char* none = nullptr;
+    const QCoreApplication application(count, &none);
+    const Json found = report();
+    if (json)
+        printJson(found);
+    else
+        print(found, std::cout);
+    return 0;
+}
+
+} // namespace
+
+void addDoctor(CLI::App& program, Action& chosen)
+{
+    const auto json = std::make_shared<bool>(false);
+    CLI::App* command
+        = addCommand(program, "doctor", "What this machine has, and what to do about each thing that is missing");
+    command->add_flag("--json", *json, "Print one JSON document");
+    command->callback([=, &chosen] { chosen = [=] { return run(*json); }; });
+}
+
+} // namespace headroom::cli

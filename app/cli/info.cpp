@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/command.h"
+#include "app/cli/table.h"
+#include "core/allocator/replay.h"
+#include "core/predict/predict.h"
+#include "core/trace/step_file.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+
+namespace headroom::cli {
+
+namespace {
+
+/// When memory was highest, and what the program did then.
+struct PeakInstant
+{
+    double ms = 0;
+    std::string phase;
+    std::string op;
+    std::string module;
+};
+
+PeakInstant peakInstant(const StepTrace& trace, const Timeline& timeline)
+{
+    PeakInstant peak;
+    if (timeline.peakChange == Timeline::npos) {
+        peak.phase = "start";
+        return peak;
+    }
+    const MemoryChange& change = timeline.changes[timeline.peakChange];
+    peak.ms = change.ms;
+    if (change.op) {
+        peak.op = trace.opName(change.op);
+        peak.module = trace.moduleFqn(trace.ops.module[change.op]);
+        peak.phase = phaseName(trace.ops.phase[change.op]);
+        return peak;
+    }
+    for (const PhaseSpan& span : timeline.phases) {
+        if (span.beginMs <= change.ms && change.ms <= span.endMs)
+            peak.phase = phaseName(span.phase);
+    }
+    return peak;
+}
+
+struct Fallback
+{
+    std::string op;
+    std::string module;
+    int count = 0;
+};
+
+std::vector<Fallback> fallbacks(const StepTrace& trace)
+{
+    std::map<std::pair<std::string, std::string>, int> counts;
+    for (std::uint32_t row = 0; row < trace.ops.size(); ++row) {
+        const OpId op(row);
+        if ((trace.ops.flags[op] & opFallback) != 0)
+            ++counts[{std::string(trace.opName(op)), std::string(trace.moduleFqn(trace.ops.module[op]))}];
+    }
+    std::vector<Fallback> found;
+    for (const auto& [where, count] : counts)
+        found.push_back({where.first, where.second, count});
+    return found;
+}
+
+Json toJson(const CategoryBytes& bytes)
+{
+    Json json = Json::object();
+    for (std::size_t category = 0; category < categoryCount; ++category)
+        json[std::string(categoryName(static_cast<Category>(category)))] = bytes[category];
+    return json;
+}
+
+Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAllocator::Stats& allocator)
+{
+    const PeakInstant peak = peakInstant(trace, timeline);
+    Json json;
+    json["model"] = trace.info.model;
+    json["gpu"] = trace.info.gpu;
+    json["device"] = trace.info.device;
+    json["torch"] = trace.info.torch;
+    json["steps"] = trace.info.steps;
+    json["peak_bytes"] = timeline.peak;
+    json["peak"] = {{"phase", peak.phase}, {"op", peak.op}, {"module", peak.module}, {"instant", peak.ms}};
+    json["at_peak"] = toJson(timeline.atPeak);
+    json["phases"] = Json::object();
+    for (const Timeline::Snapshot& snapshot : timeline.snapshots)
+        json["phases"][std::string(markName(snapshot.mark))] = toJson(snapshot.bytes);
+    json["active_peak_bytes"] = allocator.allocatedPeak;
+    json["reserved_peak_bytes"] = allocator.reservedPeak;
+    json["ops"] = trace.ops.size();
+    json["step_ms"] = timeline.durationMs;
+    json["fallbacks"] = Json::array();
+    for (const Fallback& fallback : fallbacks(trace))
+        json["fallbacks"].push_back({{"op", fallback.op}, {"module", fallback.module}, {"count", fallback.count}});
+    json["invented_values"] = trace.info.inventedValues;
+    return json;
+}
+
+void printHow(const StepInfo& info, std::ostream& out)
+{
+    out << info.model << ": ";
+    if (info.batch > 0)
+        out << "batch " << info.batch << ", ";
+    if (info.sequence > 0)
+        out << "sequence " << info.sequence << ", ";
+    out << info.dtype << ", " << info.optimizer << ", " << info.gpu << (info.simulated ? " (simulated)" : " (measured)")
+        << ", torch " << info.torch << ", step " << info.steps << "\n\n";
+}
+
+void printCategories(const Timeline& timeline, std::ostream& out)
+{
+    using enum Table::Align;
+    std::vector<Table::Heading> headings{{"Bytes", left}, {"at the peak", right}};
+    std::vector<CategoryBytes> columns{timeline.atPeak};
+    for (const Timeline::Snapshot& snapshot : timeline.snapshots) {
+        headings.push_back({std::string(markName(snapshot.mark)), right});
+        std::ranges::replace(headings.back().title, '_', ' ');
+        columns.push_back(snapshot.bytes);
+    }
+    Table table(std::move(headings));
+    for (std::size_t category = 0; category < categoryCount; ++category) {
+        if (std::ranges::all_of(columns, [&](const CategoryBytes& bytes) { return bytes[category] == 0; }))
+            continue;
+        std::vector<std::string> cells{std::string(categoryName(static_cast<Category>(category)))};
+        for (const CategoryBytes& bytes : columns)
+            cells.push_back(groupedDigits(bytes[category]));
+        table.addRow(std::move(cells));
+    }
+    std::vector<std::string> totals{"total"};
+    for (const CategoryBytes& bytes : columns)
+        totals.push_back(groupedDigits(total(bytes)));
+    table.addRow(std::move(totals));
+    table.print(out);
+}
+
+void print(const StepTrace& trace, const Timeline& timeline, const CachingAllocator::Stats& allocator,
+           std::ostream& out)
+{
+    printHow(trace.info, out);
+    const PeakInstant peak = peakInstant(trace, timeline);
+    out << "Peak      " << exactBytes(timeline.peak) << " at " << formatMs(peak.ms) << " of "
+        << formatMs(timeline.durationMs) << ", " << peak.phase;
+    if (!peak.op.empty())
+        out << ", " << peak.op << " in " << peak.module;
+    out << "\nActive    " << exactBytes(allocator.allocatedPeak) << " in the caching allocator's blocks\nReserved  "
+        << exactBytes(allocator.reservedPeak) << " in its segments\nOps       "
+        << groupedDigits(static_cast<std::int64_t>(trace.ops.size())) << "\n\n";
+    printCategories(timeline, out);
+    const std::vector<Fallback> ranOnCpu = fallbacks(trace);
+    if (!ranOnCpu.empty()) {
+        out << "\nThese ops have no simulated kernel; their shapes were learned from a run on zeros:\n";
+        Table table({{"Op"}, {"Module"}, {"Count", Table::Align::right}});
+        for (const Fallback& fallback : ranOnCpu)
+            table.addRow({fallback.op, fallback.module, groupedDigits(fallback.count)});
+        table.print(out);
+    }
+    if (trace.info.inventedValues > 0)
+        out << "\nThe model read " << groupedDigits(trace.info.inventedValues)
+            << " values that a simulated device does not have; it was given made-up ones.\n";
+}
+
+Result<int> run(const std::string& file, bool json)
+{
+    const Result<StepTracePtr> trace = readStepTrace(file);
+    if (!trace)
+        return trace.error();
+    const Result<Timeline> timeline = predict(**trace, {});
+    if (!timeline)
+        return timeline.error();
+    const CachingAllocator::Stats allocator = replay(**trace, *timeline);
+    if (json)
+        printJson(toJson(**trace, *timeline, allocator));
+    else
+        print(**trace, *timeline, allocator, std::cout);
+    return 0;
+}
+
+} // namespace
+
+void addInfo(CLI::App& program, Action& chosen)
+{
+    struct Arguments
+    {
+        std::string file;
+        bool json = false;
+    };
+    const auto arguments = std::make_shared<Arguments>();
+    CLI::App* command
+        = addCommand(program, "info", "Where the memory of a recorded step goes: peak, phases, categories");
+    command->add_option("step", arguments->file, "Step file")->required();
+    command->add_flag("--json", arguments->json, "Print one JSON document");
+    command->callback([=, &chosen] { chosen = [=] { return run(arguments->file, arguments->json); }; });
+}
+
+} // namespace headroom::cli

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/command.h"
+#include "app/cli/table.h"
+#include "core/sac/step_statistics.h"
+#include "core/trace/step_file.h"
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+
+namespace headroom::cli {
+
+namespace {
+
+void print(const ModuleInfo& info, std::ostream& out)
+{
+    using enum Table::Align;
+    Table table({{"Module"},
+                 {"Parameters", right},
+                 {"Gradients", right},
+                 {"Activations", right},
+                 {"Forward ms", right},
+                 {"Backward ms", right},
+                 {"SAC bytes", right},
+                 {"SAC ms", right},
+                 {"Segments", right}});
+    for (const ModuleStats& stats : info.stats) {
+        table.addRow({stats.fqn, groupedDigits(stats.paramBytes), groupedDigits(stats.gradBytes),
+                      groupedDigits(stats.activationForward), formatNumber(stats.forwardMs, 4),
+                      formatNumber(stats.backwardMs, 4), stats.isLeaf ? "-" : groupedDigits(stats.sacMemory),
+                      stats.isLeaf ? "-" : formatNumber(stats.sacRuntimeMs, 4),
+                      stats.isLeaf ? "-" : std::to_string(stats.slopes.size())});
+    }
+    table.print(out);
+}
+
+Result<int> run(const std::string& file, bool json)
+{
+    const Result<StepTracePtr> trace = readStepTrace(file);
+    if (!trace)
+        return trace.error();
+    const Result<ModuleInfo> info = moduleInfo(**trace);
+    if (!info)
+        return info.error();
+    if (json)
+        std::cout << toJson(*info) << '\n';
+    else
+        print(*info, std::cout);
+    return 0;
+}
+
+} // namespace
+
+void addModules(CLI::App& program, Action& chosen)
+{
+    struct Arguments
+    {
+        std::string file;
+        bool json = false;
+    };
+    const auto arguments = std::make_shared<Arguments>();
+    CLI::App* command = addCommand(program, "modules",
+                                   "Memory, time and trade-off curve of every module (--json: PyTorch's ModuleInfo)");
+    command->add_option("step", arguments->file, "Step file")->required();
+    command->add_flag("--json", arguments->json, "Print the ModuleInfo document");
+    command->callback([=, &chosen] { chosen = [=] { return run(arguments->file, arguments->json); }; });
+}
+
+} // namespace headroom::cli

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/plan/op_policy.h"
+#include "app/cli/arguments.h"
+#include "app/cli/command.h"
+#include "app/cli/table.h"
+#include "core/sac/step_statistics.h"
+#include "core/trace/step_file.h"
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+
+namespace headroom::cli {
+
+namespace {
+
+struct Arguments
+{
+    std::string stepFile;
+    std::string module;
+    std::string statsFile;
+    std::string memoryBudget;
+    bool json = false;
+};
+
+Result<SacStats> statsOf(const Arguments& arguments)
+{
+    if (arguments.stepFile.empty() == arguments.statsFile.empty())
+        return badInput("expected either a step file with --module FQN, or --sac-stats FILE.json");
+    if (!arguments.statsFile.empty())
+        return readSacStats(arguments.statsFile, arguments.module);
+    if (arguments.module.empty())
+        return badInput("--module is missing: expected the name of a module with children, as `headroom modules` lists "
+                        "them");
+    const Result<StepTracePtr> trace = readStepTrace(arguments.stepFile);
+    if (!trace)
+        return trace.error();
+    const Result<ModuleId> module = findModule(**trace, arguments.module);
+    if (!module)
+        return badInput(arguments.stepFile + ": " + module.error().message);
+    std::map<std::string, SacStats> stats = sacStats(**trace);
+    const auto found = stats.find(arguments.module);
+    if (found == stats.end())
+        return badInput(arguments.stepFile + ": `" + arguments.module
+                        + "` has no statistics of selective checkpointing: expected a module with children that ran");
+    return std::move(found->second);
+}
+
+void print(const SacStats& stats, const OpPolicy& policy, std::ostream& out)
+{
+    using enum Table::Align;
+    out << "Kept       " << exactBytes(policy.memory) << "\nRecompute  " << formatMs(policy.recomputeMs) << "\n\n";
+    Table table({{"Op"}, {"Decision"}, {"Bytes", right}, {"ms", right}});
+    for (std::size_t op = 0; op < policy.save.size(); ++op) {
+        table.addRow({stats.funcNames[op], policy.save[op] ? "save" : "recompute", groupedDigits(stats.memory[op]),
+                      formatNumber(stats.runtimes[op], 5)});
+    }
+    table.print(out);
+}
+
+Result<int> run(const Arguments& arguments)
+{
+    const Result<double> budget = parseFraction("--memory-budget", arguments.memoryBudget);
+    if (!budget)
+        return budget.error();
+    const Result<SacStats> stats = statsOf(arguments);
+    if (!stats)
+        return stats.error();
+    const Result<OpPolicy> policy = opPolicy(*stats, *budget);
+    if (!policy)
+        return policy.error();
+    if (!arguments.json) {
+        print(*stats, *policy, std::cout);
+        return 0;
+    }
+    Json json;
+    json["save"] = Json::array();
+    for (const bool save : policy->save)
+        json["save"].push_back(save ? 1 : 0);
+    json["memory_bytes"] = policy->memory;
+    json["recompute_ms"] = policy->recomputeMs;
+    printJson(json);
+    return 0;
+}
+
+} // namespace
+
+void addOpPolicy(CLI::App& program, Action& chosen)
+{
+    const auto arguments = std::make_shared<Arguments>();
+    CLI::App* command = addCommand(program, "op-policy",
+                                   "Which ops of one module to save for least recompute time under a memory budget");
+    command->add_option("step", arguments->stepFile, "Step file");
+    command->add_option("--module", arguments->module, "The module, by its name")->type_name("FQN");
+    command->add_option("--sac-stats", arguments->statsFile, "PyTorch's SACStats in place of a step file")
+        ->type_name("FILE.json");
+    command
+        ->add_option("--memory-budget", arguments->memoryBudget,
+                     "Share 0..1 of the module's activation memory that may be kept")
+        ->required()
+        ->type_name("FRACTION");
+    command->add_flag("--json", arguments->json, "Print one JSON document");
+    command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
+}
+
+} // namespace headroom::cli

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/arguments.h"
+#include "app/cli/command.h"
+#include "app/cli/table.h"
+#include "core/trace/step_file.h"
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+
+namespace headroom::cli {
+
+namespace {
+
+/// For each op: does autograd keep one of the tensors that it made?
+std::vector<bool> savedForBackward(const StepTrace& trace)
+{
+    std::vector<bool> packed(trace.storages.size(), false);
+    for (const StorageId storage : trace.packs.storage) {
+        if (storage)
+            packed[storage.value] = true;
+    }
+    std::vector<bool> saved(trace.ops.size(), false);
+    for (std::uint32_t row = 0; row < trace.ops.size(); ++row) {
+        for (const StorageId output : trace.ops.outputs[OpId(row)]) {
+            if (output && trace.storages.creator[output] == OpId(row) && packed[output.value])
+                saved[row] = true;
+        }
+    }
+    return saved;
+}
+
+/// The ops of a module and of the modules inside it; all ops when none is named.
+std::vector<OpId> selectOps(const StepTrace& trace, ModuleId selected)
+{
+    std::vector<bool> inside(trace.modules.size(), !selected.valid());
+    if (selected)
+        inside[selected.value] = true;
+    // Modules come depth first: a parent is decided before its children.
+    for (std::uint32_t module = 0; module < trace.modules.size(); ++module) {
+        const ModuleId parent = trace.modules.parent[ModuleId(module)];
+        if (parent && inside[parent.value])
+            inside[module] = true;
+    }
+    std::vector<OpId> ops;
+    for (std::uint32_t row = 0; row < trace.ops.size(); ++row) {
+        const ModuleId module = trace.ops.module[OpId(row)];
+        if (module ? inside[module.value] : !selected.valid())
+            ops.emplace_back(row);
+    }
+    return ops;
+}
+
+Json toJson(const StepTrace& trace, const std::vector<OpId>& ops)
+{
+    const std::vector<bool> saved = savedForBackward(trace);
+    Json json;
+    json["ops"] = Json::array();
+    for (const OpId op : ops) {
+        const std::uint16_t flags = trace.ops.flags[op];
+        json["ops"].push_back({{"name", trace.opName(op)},
+                               {"phase", phaseName(trace.ops.phase[op])},
+                               {"module", trace.moduleFqn(trace.ops.module[op])},
+                               {"dtype", dtypeName(trace.ops.dtype[op])},
+                               {"bytes", trace.ops.bytes[op]},
+                               {"flops", trace.ops.flops[op]},
+                               {"ms", trace.ops.ms[op]},
+                               {"view", (flags & opView) != 0},
+                               {"in_place", (flags & opInPlace) != 0},
+                               {"random", (flags & opRandom) != 0},
+                               {"saved_for_backward", static_cast<bool>(saved[op.value])}});
+    }
+    return json;
+}
+
+void print(const StepTrace& trace, const std::vector<OpId>& ops, std::ostream& out)
+{
+    using enum Table::Align;
+    const std::vector<bool> saved = savedForBackward(trace);
+    Table table({{"Phase"}, {"Op"}, {"Bytes", right}, {"Flops", right}, {"ms", right}, {"Facts"}, {"Module"}});
+    for (const OpId op : ops) {
+        const std::uint16_t flags = trace.ops.flags[op];
+        std::string facts;
+        const auto add = [&](bool holds, const char* fact) {
+            if (holds)
+                facts += std::string(facts.empty() ? "" : ", ") + fact;
+        };
+        add((flags & opView) != 0, "view");
+        add((flags & opInPlace) != 0, "in-place");
+        add((flags & opRandom) != 0, "random");
+        add((flags & opRecomputed) != 0, "recomputed");
+        add(saved[op.value], "saved");
+        table.addRow({std::string(phaseName(trace.ops.phase[op])), std::string(trace.opName(op)),
+                      groupedDigits(trace.ops.bytes[op]), formatNumber(trace.ops.flops[op], 0),
+                      formatNumber(trace.ops.ms[op], 5), facts, std::string(trace.moduleFqn(trace.ops.module[op]))});
+    }
+    table.print(out);
+}
+
+Result<int> run(const std::string& file, const std::string& fqn, bool json)
+{
+    const Result<StepTracePtr> trace = readStepTrace(file);
+    if (!trace)
+        return trace.error();
+    ModuleId selected;
+    if (!fqn.empty()) {
+        const Result<ModuleId> module = findModule(**trace, fqn);
+        if (!module)
+            return badInput(file + ": " + module.error().message);
+        selected = *module;
+    }
+    const std::vector<OpId> ops = selectOps(**trace, selected);
+    if (json)
+        printJson(toJson(**trace, ops));
+    else
+        print(**trace, ops, std::cout);
+    return 0;
+}
+
+} // namespace
+
+void addOps(CLI::App& program, Action& chosen)
+{
+    struct Arguments
+    {
+        std::string file;
+        std::string module;
+        bool json = false;
+    };
+    const auto arguments = std::make_shared<Arguments>();
+    CLI::App* command = addCommand(program, "ops", "Every op of a recorded step, in order");
+    command->add_option("step", arguments->file, "Step file")->required();
+    command->add_option("--module", arguments->module, "Only ops of this module and those inside it")->type_name("FQN");
+    command->add_flag("--json", arguments->json, "Print one JSON document");
+    command->callback(
+        [=, &chosen] { chosen = [=] { return run(arguments->file, arguments->module, arguments->json); }; });
+}
+
+} // namespace headroom::cli

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/arguments.h"
+#include "app/cli/command.h"
+#include "app/cli/table.h"
+#include "core/plan/piecewise.h"
+#include "core/policy/policy.h"
+#include "core/predict/predict.h"
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+
+namespace headroom::cli {
+
+namespace {
+
+struct Arguments : PlanArguments
+{
+    std::string budget;
+    std::string policyFile;
+};
+
+/// A plan and, for a recorded step, what executing it takes.
+struct Answer
+{
+    Plan plan;
+    std::optional<Policy> policy; ///< of a feasible plan of a step
+    Bytes predictedPeak = -1; ///< of the step under that policy
+};
+
+Result<Answer> answer(const PlanSource& source, const PlanRequest& request)
+{
+    const Result<PiecewisePlanner> planner = PiecewisePlanner::create(source.info);
+    if (!planner)
+        return planner.error();
+    Result<Plan> plan = planner->solve(request);
+    if (!plan)
+        return plan.error();
+    Answer answer{*std::move(plan), {}, -1};
+    if (!source.trace || answer.plan.status == PlanStatus::infeasible)
+        return answer;
+
+    Result<Policy> policy = makePolicy(*source.trace, answer.plan);
+    if (!policy)
+        return policy.error();
+    const Result<CheckpointPlan> regions = checkpointPlan(*source.trace, *policy);
+    if (!regions)
+        return regions.error();
+    const Result<Timeline> timeline = predict(*source.trace, *regions);
+    if (!timeline)
+        return timeline.error();
+    answer.predictedPeak = timeline->peak;
+    // The policy promises what its execution takes, not what the planner's coarser model of memory says.
+    policy->predicted.peak = timeline->peak;
+    policy->predicted.recomputeMs = timeline->recomputeMs;
+    answer.policy = *std::move(policy);
+    return answer;
+}
+
+Json toJson(const Answer& answer, bool ofStep)
+{
+    const Plan& plan = answer.plan;
+    Json json;
+    json["status"] = planStatusName(plan.status);
+    json["budget_bytes"] = plan.budget;
+    json["world_size"] = plan.worldSize;
+    json["peak_bytes"] = plan.peak;
+    json["baseline_peak_bytes"] = plan.baselinePeak;
+    json["recompute_ms"] = plan.recomputeMs;
+    json["step_ms"] = plan.stepMs;
+    json["gap"] = plan.gap;
+    json["bound_ms"] = plan.boundMs;
+    json["solve_ms"] = plan.solveMs;
+    json["decisions"] = Json::object();
+    for (const auto& [fqn, ratio] : plan.decisions)
+        json["decisions"][fqn] = ratio;
+    json["least_budget_bytes"] = plan.leastBudget;
+    json["binding"] = {{"module", plan.binding.module}, {"phase", plan.binding.phase}};
+    json["reason"] = plan.reason;
+    if (ofStep)
+        json["predicted_peak_bytes"] = answer.predictedPeak;
+    return json;
+}
+
+void print(const Answer& answer, const PlanSource& source, std::ostream& out)
+{
+    const Plan& plan = answer.plan;
+    out << "Plan          " << planStatusName(plan.status);
+    if (plan.gap > 0)
+        out << ", at most " << formatPercent(plan.gap) << " of its recomputation above the least possible";
+    out << "\nBudget        " << exactBytes(plan.budget);
+    if (plan.worldSize > 1)
+        out << " on each of " << plan.worldSize << " ranks";
+    out << "\n              It counts parameters, gradients and activations, as PyTorch's sac_milp does.\n";
+    if (plan.status == PlanStatus::infeasible) {
+        out << "Least budget  " << exactBytes(plan.leastBudget) << '\n';
+        return;
+    }
+    out << "Peak          " << exactBytes(plan.peak) << "; without checkpointing " << exactBytes(plan.baselinePeak)
+        << "\nRecompute     " << formatMs(plan.recomputeMs);
+    if (plan.stepMs > 0)
+        out << ", " << formatPercent(plan.recomputeMs / plan.stepMs) << " of the " << formatMs(plan.stepMs)
+            << " of forward and backward";
+    out << '\n';
+    if (!plan.binding.module.empty())
+        out << "Tightest      " << plan.binding.module << ", " << plan.binding.phase << '\n';
+    if (source.trace)
+        out << "On the device " << exactBytes(answer.predictedPeak)
+            << "\n              The predicted peak of the step under this plan: everything counts, optimizer state "
+               "included.\n";
+    if (plan.decisions.empty()) {
+        out << "\nNothing has to be recomputed.\n";
+        return;
+    }
+    out << '\n';
+    Table table({{"Checkpointed module"}, {"Activations discarded", Table::Align::right}});
+    for (const auto& [fqn, ratio] : plan.decisions)
+        table.addRow({fqn, formatPercent(ratio)});
+    table.print(out);
+}
+
+Result<int> run(const Arguments& arguments)
+{
+    const Result<Bytes> budget = parseBytes(arguments.budget);
+    if (!budget)
+        return badInput("--budget " + budget.error().message);
+    Result<PlanRequest> request = planRequest(arguments);
+    if (!request)
+        return request.error();
+    request->budget = *budget;
+    if (!arguments.policyFile.empty() && arguments.stepFile.empty())
+        return badInput("-o writes a policy, which names the ops of a recorded step: expected a step file in place of "
+                        "--module-info");
+    const Result<PlanSource> source = readPlanSource(arguments);
+    if (!source)
+        return source.error();
+    const Result<Answer> found = answer(*source, *request);
+    if (!found)
+        return found.error();
+
+    if (!arguments.policyFile.empty() && found->policy) {
+        const Status written = writePolicy(*found->policy, arguments.policyFile);
+        if (!written)
+            return written.error();
+    }
+    if (arguments.json)
+        printJson(toJson(*found, source->trace != nullptr));
+    else
+        print(*found, *source, std::cout);
+    if (found->plan.status == PlanStatus::infeasible)
+        return Error{ErrorKind::infeasible, found->plan.reason};
+    return 0;
+}
+
+} // namespace
+
+void addPlan(CLI::App& program, Action& chosen)
+{
+    const auto arguments = std::make_shared<Arguments>();
+    CLI::App* command = addCommand(program, "plan", "The checkpoint plan of least recompute time under a budget");
+    addPlanArguments(*command, *arguments);
+    command->add_option("--budget", arguments->budget, "Memory for parameters, gradients and activations, as 1.6GiB")
+        ->required()
+        ->type_name("SIZE");
+    command->add_option("-o,--output", arguments->policyFile, "Write the policy that PyTorch training applies")
+        ->type_name("policy.json");
+    command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
+}
+
+} // namespace headroom::cli

@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/command.h"
+
+#include <CLI/CLI.hpp>
+
+namespace headroom::cli {
+
+// Where headroom-record is there, runCommandLine() has become it before the command line is read; what is left for here
+// is the place in --help, and the error.
+void addRecord(CLI::App& program, Action& chosen)
+{
+    CLI::App* command = addCommand(program, "record",
+                                   "Run one training step of a model and write it to a step file (headroom-record)");
+    command->prefix_command();
+    command->footer("The options are those of headroom-record, which is not installed beside this program.");
+    command->callback([&chosen] {
+        chosen = [] {
+            return Error{ErrorKind::internal,
+                         "headroom-record is not beside this program: build it with HEADROOM_RECORDER=ON, or install "
+                         "it in the same folder"};
+        };
+    });
+}
+
+} // namespace headroom::cli

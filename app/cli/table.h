@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/bytes.h"
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace headroom::cli {
+
+/// A table for people: columns as wide as their longest cell, numbers to the right. Printed at once, so that widths are
+/// known; columns are parted by two spaces, which keeps a row easy to split by a script.
+class Table
+{
+public:
+    enum class Align { left, right };
+    struct Heading
+    {
+        std::string title;
+        Align align = Align::left;
+    };
+
+    explicit Table(std::vector<Heading> headings);
+
+    /// One cell a heading.
+    void addRow(std::vector<std::string> cells);
+    bool empty() const noexcept { return rows_.empty(); }
+
+    void print(std::ostream& out) const;
+
+private:
+    std::vector<Heading> headings_;
+    std::vector<std::vector<std::string>> rows_;
+};
+
+/// "2.41 GiB (2,583,888,896 bytes)".
+std::string exactBytes(Bytes bytes);
+
+/// "1,234.568": ms or another measure, grouped, `decimals` after the point.
+std::string formatNumber(double number, int decimals);
+
+/// "39.90 ms"; below 0.01 ms with more digits, so that a short op does not read as free.
+std::string formatMs(double ms);
+
+/// "12.3 %" of a share 0..1.
+std::string formatPercent(double share);
+
+} // namespace headroom::cli
