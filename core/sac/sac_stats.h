@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -27,11 +29,29 @@ struct SacStats
 };
 
 /// Reads PyTorch's SACStats JSON: one object with the fields above, or {"FQN": {...}} where `fqn` selects (empty: the
-/// only one). Errors name the field: missing, lengths that differ, index out of range, NaN.
+/// only one). Errors name the field: missing, lengths that differ, index out of range, NaN. Other fields are ignored.
 Result<SacStats> readSacStats(const std::filesystem::path& path, const std::string& fqn = {});
+Result<SacStats> parseSacStats(std::string_view json, std::string_view sourceName, const std::string& fqn = {});
 
-/// Greedy order of recomputation, and what it says of memory and time (SACEstimator._get_greedy_order_meta,
-/// _get_sac_tradeoff_pwlf_stats).
+/// In which order a module's ops are given up (SACEstimator._get_greedy_order_meta): most memory for the time first.
+/// In-place ops go with the op whose result they change, random ops all together; `op` is then the group's head.
+struct GreedyOrder
+{
+    struct Candidate
+    {
+        int op = 0;
+        Bytes memory = 0; ///< of the whole group
+        double ms = 0;
+        double bytesPerMs = 0; ///< the largest double when it takes no time
+    };
+    std::vector<Candidate> candidates; ///< best first; equal ones in the order of PyTorch's sets
+    std::vector<int> recomputed; ///< views: always recomputed
+    std::vector<int> stored; ///< heads that are always stored: in-place ops on what was there before, forced random ops
+};
+GreedyOrder greedyOrder(const SacStats& stats);
+
+/// What the greedy order says of memory and time, and a continuous piecewise-linear fit of it
+/// (SACEstimator._get_sac_tradeoff_pwlf_stats).
 struct TradeOff
 {
     std::vector<std::pair<double, double>> curve; ///< (share discarded + 0.01, share of time), as PyTorch's
@@ -41,6 +61,17 @@ struct TradeOff
     double sacRuntimeMs = 0;
     Bytes sacMemory = 0;
 };
+
+/// The curve has PyTorch's points to the last bit. The fit is PyTorch's too: with the shares of time moved one point to
+/// the left, at most 2 segments of least squares; only that the best one is found exactly (piecewise_fit.h), so that
+/// identical modules have identical fits.
+///
+/// - One point to fit (PyTorch: NaN): a level segment at its share of time. Whatever is discarded, that op runs again.
+/// - No memory at all (PyTorch divides by zero): no curve and no segments; there is nothing to checkpoint.
+/// - Memory, but no time: every share of time is 0.
+/// - Slopes need not ascend (ResNet's first layers: random ops and in-place groups make the curve concave). The numbers
+///   stay as they are, as PyTorch's do; a planner that takes the larger of the two lines then charges at least what the
+///   fit says, and more the further r is from the breakpoint.
 TradeOff tradeOff(const SacStats& stats);
 
 } // namespace headroom
