@@ -34,6 +34,7 @@ MemoryStats memoryStats();
 void resetPeak();
 
 /// Factory functions without a device create on the simulated device while one lives, as `with torch.device("cuda")`.
+/// An explicit device stays: torch::tensor(), which builds on the CPU and copies, needs options with device().
 class DefaultDevice
 {
 public:
@@ -41,6 +42,9 @@ public:
     ~DefaultDevice();
     DefaultDevice(const DefaultDevice&) = delete;
     DefaultDevice& operator=(const DefaultDevice&) = delete;
+
+private:
+    bool outer_; ///< one lives outside of this one
 };
 
 /// Ops without a kernel here, which ran on zero CPU tensors to learn shapes: the last resort.

@@ -1,0 +1,15 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <ATen/SDPBackend.h>
+#include <ATen/native/transformers/sdp_utils_cpp.h>
+
+namespace headroom::sim {
+
+/// The kernel that scaled_dot_product_attention takes on a CUDA card of this compute capability (86 for 8.6), as
+/// aten/src/ATen/native/transformers/cuda/sdp_utils.cpp of PyTorch 2.11 with the cuDNN of its CUDA 13 wheel (9.19)
+/// decides it. Users' switches (torch.backends.cuda.sdp_kernel) are obeyed.
+at::SDPBackend attentionBackend(const sdp::sdp_params& parameters, int computeCapability);
+
+} // namespace headroom::sim

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Convolution and pooling. Workspaces of cuDNN are not simulated: they depend on the algorithm that it picks on the
+// card.
+#include "core/device/kernels/allocate.h"
+
+#include <torch/library.h>
+
+#include <array>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+namespace headroom::sim {
+namespace {
+
+using at::Tensor;
+
+/// A convolution parameter is one number for all spatial dimensions, or one for each.
+std::int64_t valueAt(c10::SymIntArrayRef values, std::size_t dimension)
+{
+    return number(values[values.size() == 1 ? 0 : dimension]);
+}
+
+Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>&, c10::SymIntArrayRef stride,
+                   c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
+                   c10::SymIntArrayRef outputPadding, c10::SymInt groups)
+{
+    std::vector<std::int64_t> sizes{input.size(0), transposed ? weight.size(1) * number(groups) : weight.size(0)};
+    for (std::int64_t dim = 2; dim < input.dim(); ++dim) {
+        const auto i = static_cast<std::size_t>(dim - 2);
+        const std::int64_t kernel = valueAt(dilation, i) * (weight.size(dim) - 1) + 1;
+        if (transposed)
+            sizes.push_back((input.size(dim) - 1) * valueAt(stride, i) - 2 * valueAt(padding, i) + kernel
+                            + valueAt(outputPadding, i));
+        else
+            sizes.push_back((input.size(dim) + 2 * valueAt(padding, i) - kernel) / valueAt(stride, i) + 1);
+    }
+    at::MemoryFormat format = input.suggest_memory_format();
+    if (format == at::MemoryFormat::Contiguous)
+        format = weight.suggest_memory_format();
+    return emptyTensor(sizes, input.scalar_type(), format);
+}
+
+std::tuple<Tensor, Tensor, Tensor> convolutionBackward(const Tensor& gradOutput, const Tensor& input,
+                                                       const Tensor& weight, at::OptionalSymIntArrayRef,
+                                                       c10::SymIntArrayRef, c10::SymIntArrayRef, c10::SymIntArrayRef,
+                                                       bool, c10::SymIntArrayRef, c10::SymInt, std::array<bool, 3> mask)
+{
+    return {mask[0] ? emptyLike(input) : Tensor(), mask[1] ? emptyLike(weight) : Tensor(),
+            mask[2] ? emptyTensor({gradOutput.size(1)}, gradOutput.scalar_type()) : Tensor()};
+}
+
+Tensor adaptiveAveragePool2d(const Tensor& input, c10::SymIntArrayRef output)
+{
+    std::vector<std::int64_t> sizes = input.sizes().vec();
+    sizes[sizes.size() - 2] = valueAt(output, 0);
+    sizes[sizes.size() - 1] = valueAt(output, 1);
+    return emptyTensor(sizes, input.scalar_type(), input.suggest_memory_format());
+}
+
+Tensor adaptiveAveragePool2dBackward(const Tensor&, const Tensor& input)
+{
+    return emptyTensor(input.sizes(), input.scalar_type(), input.suggest_memory_format());
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
+{
+    library.impl("convolution", convolution);
+    library.impl("convolution_backward", convolutionBackward);
+    library.impl("_adaptive_avg_pool2d", adaptiveAveragePool2d);
+    library.impl("_adaptive_avg_pool2d_backward", adaptiveAveragePool2dBackward);
+}
+
+} // namespace
+} // namespace headroom::sim

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Creating, copying and reading tensors. Values do not exist: what a program reads is invented, and counted.
+#include "core/device/kernels/allocate.h"
+#include "core/device/simulated_state.h"
+
+#include <c10/core/DefaultDtype.h>
+#include <torch/library.h>
+
+#include <cstring>
+#include <optional>
+
+namespace headroom::sim {
+namespace {
+
+using at::Tensor;
+
+at::ScalarType typeOrDefault(std::optional<at::ScalarType> type)
+{
+    return type.value_or(c10::get_default_dtype_as_scalartype());
+}
+
+Tensor empty(c10::SymIntArrayRef sizes, std::optional<at::ScalarType> type, std::optional<at::Layout>,
+             std::optional<at::Device>, std::optional<bool>, std::optional<at::MemoryFormat> format)
+{
+    return emptyTensor(C10_AS_INTARRAYREF_SLOW(sizes), typeOrDefault(type),
+                       format.value_or(at::MemoryFormat::Contiguous));
+}
+
+Tensor emptyStridedKernel(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides, std::optional<at::ScalarType> type,
+                          std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>)
+{
+    return emptyStrided(C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides), typeOrDefault(type));
+}
+
+bool isSimulated(const Tensor& tensor)
+{
+    return tensor.device().type() == c10::DeviceType::PrivateUse1;
+}
+
+/// Reading from the device gives zeros.
+void fillInvented(const Tensor& tensor)
+{
+    ++simulatedState().inventedValues;
+    if (tensor.device().is_cpu() && tensor.is_non_overlapping_and_dense() && tensor.numel() > 0)
+        std::memset(tensor.mutable_data_ptr(), 0, tensor.nbytes());
+}
+
+Tensor& copy(Tensor& self, const Tensor&, bool)
+{
+    if (!isSimulated(self))
+        fillInvented(self);
+    return self;
+}
+
+Tensor copyFrom(const Tensor&, const Tensor& destination, bool)
+{
+    if (!isSimulated(destination))
+        fillInvented(destination);
+    return destination;
+}
+
+at::Scalar localScalar(const Tensor& tensor)
+{
+    ++simulatedState().inventedValues;
+    if (tensor.scalar_type() == at::kBool)
+        return false;
+    if (at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false))
+        return std::int64_t{1};
+    return 1.0;
+}
+
+bool equal(const Tensor&, const Tensor&)
+{
+    ++simulatedState().inventedValues;
+    return true;
+}
+
+/// How many elements are not zero depends on values: all of them, the upper bound.
+Tensor nonzero(const Tensor& tensor)
+{
+    ++simulatedState().inventedValues;
+    return emptyTensor({tensor.numel(), tensor.dim()}, at::kLong);
+}
+
+Tensor& setStorageOffset(Tensor& self, at::Storage storage, c10::SymInt offset, c10::SymIntArrayRef sizes,
+                         c10::SymIntArrayRef strides)
+{
+    c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+    impl->set_storage_keep_dtype(std::move(storage));
+    impl->set_sizes_and_strides(C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides), number(offset));
+    return self;
+}
+
+Tensor& setStorage(Tensor& self, at::Storage storage)
+{
+    const auto elements = static_cast<std::int64_t>(storage.nbytes() / self.dtype().itemsize());
+    c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+    impl->set_storage_keep_dtype(std::move(storage));
+    impl->set_sizes_and_strides(at::IntArrayRef(elements), at::IntArrayRef(std::int64_t{1}), 0);
+    return self;
+}
+
+Tensor& setTensor(Tensor& self, const Tensor& source)
+{
+    c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+    impl->set_storage_keep_dtype(source.storage());
+    impl->set_sizes_and_strides(source.sizes(), source.strides(), source.storage_offset());
+    return self;
+}
+
+Tensor& setEmpty(Tensor& self)
+{
+    return setTensor(self, emptyTensor({0}, self.scalar_type()));
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
+{
+    library.impl("empty.memory_format", empty);
+    library.impl("empty_strided", emptyStridedKernel);
+    library.impl("copy_", copy);
+    library.impl("_copy_from", copyFrom);
+    library.impl("_local_scalar_dense", localScalar);
+    library.impl("equal", equal);
+    library.impl("nonzero", nonzero);
+    library.impl("set_.source_Storage_storage_offset", setStorageOffset);
+    library.impl("set_.source_Storage", setStorage);
+    library.impl("set_.source_Tensor", setTensor);
+    library.impl("set_", setEmpty);
+}
+
+} // namespace
+} // namespace headroom::sim

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Normalizations: results and saved statistics as the CUDA kernels allocate them.
+#include "core/device/kernels/allocate.h"
+
+#include <ATen/AccumulateType.h>
+#include <ATen/ops/_batch_norm_impl_index.h>
+#include <ATen/ops/cudnn_batch_norm.h>
+#include <ATen/ops/native_batch_norm.h>
+#include <torch/library.h>
+
+#include <array>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+namespace headroom::sim {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+bool given(const OptionalTensor& tensor)
+{
+    return tensor.has_value() && tensor->defined();
+}
+
+at::ScalarType accumulateType(const Tensor& tensor)
+{
+    return at::toAccumulateType(tensor.scalar_type(), /*is_cuda=*/true);
+}
+
+std::tuple<Tensor, Tensor, Tensor> layerNorm(const Tensor& input, c10::SymIntArrayRef normalizedShape,
+                                             const OptionalTensor&, const OptionalTensor&, double)
+{
+    std::vector<std::int64_t> statistics = input.sizes().vec();
+    std::fill(statistics.end() - static_cast<std::ptrdiff_t>(normalizedShape.size()), statistics.end(), 1);
+    const at::ScalarType type = accumulateType(input);
+    return {emptyContiguous(input), emptyTensor(statistics, type), emptyTensor(statistics, type)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> layerNormBackward(const Tensor&, const Tensor& input, c10::SymIntArrayRef,
+                                                     const Tensor&, const Tensor&, const OptionalTensor& weight,
+                                                     const OptionalTensor& bias, std::array<bool, 3> mask)
+{
+    return {mask[0] ? emptyContiguous(input) : Tensor(), mask[1] && given(weight) ? emptyContiguous(*weight) : Tensor(),
+            mask[2] && given(bias) ? emptyContiguous(*bias) : Tensor()};
+}
+
+std::tuple<Tensor, Tensor, Tensor> groupNorm(const Tensor& input, const OptionalTensor&, const OptionalTensor&,
+                                             c10::SymInt n, c10::SymInt, c10::SymInt, std::int64_t groups, double)
+{
+    const std::array<std::int64_t, 2> statistics{number(n), groups};
+    return {emptyLike(input), emptyTensor(statistics, input.scalar_type()),
+            emptyTensor(statistics, input.scalar_type())};
+}
+
+std::tuple<Tensor, Tensor, Tensor> groupNormBackward(const Tensor&, const Tensor& input, const Tensor&, const Tensor&,
+                                                     const OptionalTensor& weight, c10::SymInt, c10::SymInt channels,
+                                                     c10::SymInt, std::int64_t, std::array<bool, 3> mask)
+{
+    const at::ScalarType type = given(weight) ? weight->scalar_type() : input.scalar_type();
+    const std::int64_t size = number(channels);
+    return {mask[0] ? emptyLike(input) : Tensor(), mask[1] ? emptyTensor({size}, type) : Tensor(),
+            mask[2] ? emptyTensor({size}, type) : Tensor()};
+}
+
+std::tuple<Tensor, Tensor, Tensor> batchNorm(const Tensor& input, const OptionalTensor&, const OptionalTensor&,
+                                             const OptionalTensor&, const OptionalTensor&, bool training, double,
+                                             double)
+{
+    const std::int64_t channels = training ? input.size(1) : 0;
+    const at::ScalarType type = accumulateType(input);
+    return {emptyLike(input), emptyTensor({channels}, type), emptyTensor({channels}, type)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> batchNormGradients(const Tensor& input, const OptionalTensor& weight,
+                                                      std::array<bool, 3> mask)
+{
+    const at::ScalarType type = given(weight) ? weight->scalar_type() : input.scalar_type();
+    return {mask[0] ? emptyLike(input) : Tensor(), mask[1] ? emptyTensor({input.size(1)}, type) : Tensor(),
+            mask[2] ? emptyTensor({input.size(1)}, type) : Tensor()};
+}
+
+std::tuple<Tensor, Tensor, Tensor> batchNormBackward(const Tensor&, const Tensor& input, const OptionalTensor& weight,
+                                                     const OptionalTensor&, const OptionalTensor&,
+                                                     const OptionalTensor&, const OptionalTensor&, bool, double,
+                                                     std::array<bool, 3> mask)
+{
+    return batchNormGradients(input, weight, mask);
+}
+
+/// The reserve space is empty: cuDNN needs one only for the fused NHWC kernels.
+std::tuple<Tensor, Tensor, Tensor, Tensor> cudnnBatchNorm(const Tensor& input, const Tensor& weight,
+                                                          const OptionalTensor&, const OptionalTensor&,
+                                                          const OptionalTensor&, bool training, double, double)
+{
+    const std::int64_t channels = training ? input.size(1) : 0;
+    return {emptyLike(input), emptyTensor({channels}, weight.scalar_type()),
+            emptyTensor({channels}, weight.scalar_type()), emptyTensor({0}, at::kByte)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> cudnnBatchNormBackward(const Tensor& input, const Tensor&, const Tensor& weight,
+                                                          const OptionalTensor&, const OptionalTensor&,
+                                                          const OptionalTensor&, const OptionalTensor&, double,
+                                                          const Tensor&)
+{
+    return batchNormGradients(input, weight, {true, true, true});
+}
+
+/// The conditions under which CUDA takes cuDNN (aten/src/ATen/native/Normalization.cpp).
+bool takesCudnn(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                const OptionalTensor& runningMean, const OptionalTensor& runningVar, bool training, bool cudnnEnabled)
+{
+    constexpr std::int64_t maxTrainingBatch = 880801;
+    constexpr std::int64_t maxEvaluationBatch = 65535;
+    if (!cudnnEnabled || !given(weight) || !given(bias))
+        return false;
+    const bool types = input.scalar_type() != at::kBFloat16 && weight->scalar_type() != at::kBFloat16
+        && (input.scalar_type() != at::kHalf || weight->scalar_type() == at::kFloat);
+    const bool statistics = given(runningMean) == given(runningVar) && (given(runningMean) || training);
+    return types && statistics && input.dim() >= 3
+        && input.size(0) <= (training ? maxTrainingBatch : maxEvaluationBatch);
+}
+
+Tensor contiguousOrNone(const OptionalTensor& tensor)
+{
+    return given(tensor) ? tensor->contiguous() : Tensor();
+}
+
+/// Composite in PyTorch, with a branch for CUDA that no other device can take: repeated here for the simulated one.
+std::tuple<Tensor, Tensor, Tensor, Tensor, std::int64_t>
+batchNormImplIndex(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                   const OptionalTensor& runningMean, const OptionalTensor& runningVar, bool training, double momentum,
+                   double epsilon, bool cudnnEnabled)
+{
+    if (takesCudnn(input, weight, bias, runningMean, runningVar, training, cudnnEnabled)) {
+        auto [output, mean, var, reserve] = at::cudnn_batch_norm(
+            input.contiguous(input.suggest_memory_format()), weight->contiguous(), bias->contiguous(),
+            contiguousOrNone(runningMean), contiguousOrNone(runningVar), training, momentum, epsilon);
+        return {output, mean, var, reserve, 1};
+    }
+    const Tensor reserve = emptyTensor({0}, at::kByte);
+    auto [output, mean, var]
+        = at::native_batch_norm(input, weight, bias, runningMean, runningVar, training, momentum, epsilon);
+    return {output, mean, var, reserve, 0};
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
+{
+    library.impl("native_layer_norm", layerNorm);
+    library.impl("native_layer_norm_backward", layerNormBackward);
+    library.impl("native_group_norm", groupNorm);
+    library.impl("native_group_norm_backward", groupNormBackward);
+    library.impl("native_batch_norm", batchNorm);
+    library.impl("native_batch_norm_backward", batchNormBackward);
+    library.impl("cudnn_batch_norm", cudnnBatchNorm);
+    library.impl("cudnn_batch_norm_backward", cudnnBatchNormBackward);
+    library.impl("_batch_norm_impl_index", batchNormImplIndex);
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library)
+{
+    library.impl("_batch_norm_impl_index", batchNormImplIndex);
+}
+
+} // namespace
+} // namespace headroom::sim

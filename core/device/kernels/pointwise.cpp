@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Elementwise ops that have no Meta kernel in C++.
+#include "core/device/boxed_values.h"
+#include "core/device/kernels/allocate.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/result_type.h>
+#include <torch/library.h>
+
+#include <optional>
+#include <tuple>
+
+namespace headroom::sim {
+namespace {
+
+using at::Tensor;
+using torch::jit::Stack;
+
+/// The arguments of the running op are the last ones on the stack.
+std::size_t firstArgument(const c10::OperatorHandle& op, const Stack& stack)
+{
+    return stack.size() - op.schema().arguments().size();
+}
+
+void returnTensor(const c10::OperatorHandle& op, Stack* stack, Tensor result)
+{
+    torch::jit::drop(*stack, op.schema().arguments().size());
+    stack->emplace_back(std::move(result));
+}
+
+/// f(self, …): a result like self.
+void likeFirst(const c10::OperatorHandle& op, Stack* stack)
+{
+    returnTensor(op, stack, emptyLike((*stack)[firstArgument(op, *stack)].toTensor()));
+}
+
+/// f(grad, self, …): a result like self.
+void likeSecond(const c10::OperatorHandle& op, Stack* stack)
+{
+    returnTensor(op, stack, emptyLike((*stack)[firstArgument(op, *stack) + 1].toTensor()));
+}
+
+/// f(self, …) to bool.
+void boolLikeFirst(const c10::OperatorHandle& op, Stack* stack)
+{
+    returnTensor(op, stack, emptyLike((*stack)[firstArgument(op, *stack)].toTensor(), at::kBool));
+}
+
+/// f_(self, …): self.
+void inPlace(const c10::OperatorHandle& op, Stack* stack)
+{
+    returnTensor(op, stack, (*stack)[firstArgument(op, *stack)].toTensor());
+}
+
+/// f.out(self, …, out): out with the broadcast sizes of the tensors before it.
+void intoLast(const c10::OperatorHandle& op, Stack* stack)
+{
+    const std::size_t first = firstArgument(op, *stack);
+    Tensor out = stack->back().toTensor();
+    std::vector<std::int64_t> sizes = (*stack)[first].toTensor().sizes().vec();
+    for (std::size_t i = first + 1; i + 1 < stack->size(); ++i) {
+        if ((*stack)[i].isTensor())
+            sizes = at::infer_size(sizes, (*stack)[i].toTensor().sizes());
+    }
+    if (out.sizes() != at::IntArrayRef(sizes))
+        out.resize_(sizes);
+    returnTensor(op, stack, std::move(out));
+}
+
+Tensor whereSelf(const Tensor& condition, const Tensor& self, const Tensor& other)
+{
+    const at::ScalarType type = at::result_type(self, other);
+    const std::vector<std::int64_t> sizes
+        = at::infer_size(at::infer_size(condition.sizes(), self.sizes()), other.sizes());
+    for (const Tensor* tensor : {&condition, &self, &other}) {
+        if (tensor->sizes() == at::IntArrayRef(sizes) && tensor->is_non_overlapping_and_dense())
+            return emptyStrided(sizes, tensor->strides(), type);
+    }
+    return emptyTensor(sizes, type);
+}
+
+std::tuple<Tensor, Tensor> preluBackward(const Tensor&, const Tensor& self, const Tensor&)
+{
+    return {emptyLike(self), emptyLike(self)};
+}
+
+Tensor gluBackward(const Tensor&, const Tensor& self, std::int64_t)
+{
+    return emptyContiguous(self);
+}
+
+template <void kernel(const c10::OperatorHandle&, Stack*)>
+void implement(torch::Library& library, std::initializer_list<const char*> names)
+{
+    for (const char* name : names)
+        library.impl(name, torch::CppFunction::makeFromBoxedFunction<kernel>());
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
+{
+    implement<&likeFirst>(library, {"relu", "hardswish", "angle", "roll", "flip", "_prelu_kernel"});
+    implement<&likeSecond>(library, {"hardswish_backward"});
+    implement<&boolLikeFirst>(library, {"isnan"});
+    implement<&inPlace>(library, {"relu_", "hardswish_", "_index_put_impl_", "bernoulli_.float", "bernoulli_.Tensor"});
+    implement<&intoLast>(library,
+                         {"logical_not.out", "abs.out", "angle.out", "nan_to_num.out", "logical_and.out",
+                          "logical_or.out", "logical_xor.out"});
+    library.impl("where.self", whereSelf);
+    library.impl("_prelu_kernel_backward", preluBackward);
+    library.impl("glu_backward", gluBackward);
+}
+
+} // namespace
+} // namespace headroom::sim

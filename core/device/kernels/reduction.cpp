@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Reductions and losses that have no Meta kernel in C++.
+#include "core/device/kernels/allocate.h"
+
+#include <ATen/WrapDimUtils.h>
+#include <c10/core/ScalarType.h>
+#include <torch/library.h>
+
+#include <bitset>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+namespace headroom::sim {
+namespace {
+
+using at::Tensor;
+
+Tensor scalarLike(const Tensor& self)
+{
+    return emptyTensor({}, self.scalar_type());
+}
+
+Tensor product(const Tensor& self, std::optional<at::ScalarType> type)
+{
+    const bool integral = at::isIntegralType(self.scalar_type(), /*includeBool=*/true);
+    return emptyTensor({}, type.value_or(integral ? at::kLong : self.scalar_type()));
+}
+
+Tensor dot(const Tensor& self, const Tensor&)
+{
+    return scalarLike(self);
+}
+
+std::vector<std::int64_t> reducedSizes(const Tensor& self, at::OptionalIntArrayRef dims, bool keepDim)
+{
+    std::bitset<64> reduced;
+    if (!dims.has_value() || dims->empty())
+        reduced.set();
+    else
+        for (const std::int64_t dim : *dims)
+            reduced.set(static_cast<std::size_t>(at::maybe_wrap_dim(dim, self.dim())));
+    std::vector<std::int64_t> sizes;
+    for (std::int64_t dim = 0; dim < self.dim(); ++dim) {
+        if (!reduced[static_cast<std::size_t>(dim)])
+            sizes.push_back(self.size(dim));
+        else if (keepDim)
+            sizes.push_back(1);
+    }
+    return sizes;
+}
+
+Tensor variance(const Tensor& self, at::OptionalIntArrayRef dims, const std::optional<at::Scalar>&, bool keepDim)
+{
+    return emptyTensor(reducedSizes(self, dims, keepDim), c10::toRealValueType(self.scalar_type()));
+}
+
+std::tuple<Tensor, Tensor> varianceAndMean(const Tensor& self, at::OptionalIntArrayRef dims,
+                                           const std::optional<at::Scalar>& correction, bool keepDim)
+{
+    return {variance(self, dims, correction, keepDim),
+            emptyTensor(reducedSizes(self, dims, keepDim), self.scalar_type())};
+}
+
+Tensor pairLossBackward(const Tensor&, const Tensor& self, const Tensor&, std::int64_t)
+{
+    return emptyContiguous(self);
+}
+
+Tensor smoothLossBackward(const Tensor&, const Tensor& self, const Tensor&, std::int64_t, double)
+{
+    return emptyContiguous(self);
+}
+
+constexpr std::int64_t noReduction = 0; // at::Reduction::None
+
+Tensor binaryCrossEntropy(const Tensor& self, const Tensor&, const std::optional<Tensor>&, std::int64_t reduction)
+{
+    return reduction == noReduction ? emptyLike(self) : scalarLike(self);
+}
+
+Tensor binaryCrossEntropyBackward(const Tensor&, const Tensor& self, const Tensor&, const std::optional<Tensor>&,
+                                  std::int64_t)
+{
+    return emptyLike(self);
+}
+
+std::tuple<Tensor, Tensor> nllLoss2d(const Tensor& self, const Tensor& target, const std::optional<Tensor>&,
+                                     std::int64_t reduction, c10::SymInt)
+{
+    return {reduction == noReduction ? emptyTensor(target.sizes(), self.scalar_type()) : scalarLike(self),
+            scalarLike(self)};
+}
+
+Tensor nllLoss2dBackward(const Tensor&, const Tensor& self, const Tensor&, const std::optional<Tensor>&, std::int64_t,
+                         c10::SymInt, const Tensor&)
+{
+    return emptyContiguous(self);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
+{
+    library.impl("min", scalarLike);
+    library.impl("max", scalarLike);
+    library.impl("prod", product);
+    library.impl("dot", dot);
+    library.impl("var.correction", variance);
+    library.impl("std.correction", variance);
+    library.impl("var_mean.correction", varianceAndMean);
+    library.impl("std_mean.correction", varianceAndMean);
+    library.impl("mse_loss_backward", pairLossBackward);
+    library.impl("smooth_l1_loss_backward", smoothLossBackward);
+    library.impl("huber_loss_backward", smoothLossBackward);
+    library.impl("binary_cross_entropy", binaryCrossEntropy);
+    library.impl("binary_cross_entropy_backward", binaryCrossEntropyBackward);
+    library.impl("nll_loss2d_forward", nllLoss2d);
+    library.impl("nll_loss2d_backward", nllLoss2dBackward);
+}
+
+} // namespace
+} // namespace headroom::sim

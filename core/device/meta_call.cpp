@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/device/meta_call.h"
+
+#include "core/device/boxed_values.h"
+#include "core/device/simulated_state.h"
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <vector>
+
+namespace headroom::sim {
+namespace {
+
+using at::Tensor;
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+
+bool isSimulated(const Tensor& tensor)
+{
+    return tensor.device().type() == c10::DeviceType::PrivateUse1 && tensor.layout() == at::kStrided;
+}
+
+c10::StorageImpl* storageOf(const Tensor& tensor)
+{
+    return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+void copyBits(const Tensor& from, const Tensor& to)
+{
+    if (from.is_conj())
+        to._set_conj(true);
+    if (from.is_neg())
+        to._set_neg(true);
+}
+
+/// The twins of one call. A call has few tensors, so linear search is the fastest.
+class Twins
+{
+public:
+    Tensor toMeta(const Tensor& tensor)
+    {
+        if (!isSimulated(tensor))
+            return tensor;
+        for (const Pair& pair : tensors_) {
+            if (pair.device.is_same(tensor))
+                return pair.meta;
+        }
+        Tensor meta = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(metaStorage(storageOf(tensor))),
+                                                               DispatchKeySet(DispatchKey::Meta), tensor.dtype());
+        c10::TensorImpl* impl = meta.unsafeGetTensorImpl();
+        impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+        if (tensor.unsafeGetTensorImpl()->is_wrapped_number())
+            impl->set_wrapped_number(true);
+        copyBits(tensor, meta);
+        tensors_.push_back({tensor, meta});
+        return meta;
+    }
+
+    Tensor toDevice(const Tensor& meta)
+    {
+        if (!meta.is_meta() || meta.layout() != at::kStrided)
+            return meta;
+        for (const Pair& pair : tensors_) {
+            if (pair.meta.is_same(meta))
+                return pair.device;
+        }
+        Tensor device = at::detail::make_tensor<c10::TensorImpl>(
+            deviceStorage(meta.storage()), DispatchKeySet(DispatchKey::PrivateUse1), meta.dtype());
+        device.unsafeGetTensorImpl()->set_sizes_and_strides(meta.sizes(), meta.strides(), meta.storage_offset());
+        copyBits(meta, device);
+        tensors_.push_back({device, meta});
+        return device;
+    }
+
+    /// Arguments may have changed: resize_, out=, set_, squeeze_.
+    void updateArguments()
+    {
+        for (Pair& pair : tensors_)
+            update(pair);
+    }
+
+private:
+    struct Pair
+    {
+        Tensor device;
+        Tensor meta;
+    };
+    struct Storages
+    {
+        c10::StorageImpl* device;
+        c10::Storage meta;
+    };
+
+    c10::Storage metaStorage(c10::StorageImpl* device)
+    {
+        for (const Storages& pair : storages_) {
+            if (pair.device == device)
+                return pair.meta;
+        }
+        c10::Storage meta(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), device->nbytes(),
+                                                                c10::DataPtr(nullptr, c10::Device(c10::kMeta)),
+                                                                c10::GetAllocator(c10::kMeta), /*resizable=*/true));
+        storages_.push_back({device, meta});
+        return meta;
+    }
+
+    c10::Storage deviceStorage(const c10::Storage& meta)
+    {
+        for (const Storages& pair : storages_) {
+            if (pair.meta.unsafeGetStorageImpl() == meta.unsafeGetStorageImpl())
+                return c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(pair.device));
+        }
+        SimulatedAllocator& allocator = simulatedState().allocator;
+        c10::Storage device(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), meta.nbytes(),
+                                                                  allocator.allocate(meta.nbytes()), &allocator,
+                                                                  /*resizable=*/true));
+        storages_.push_back({device.unsafeGetStorageImpl(), meta});
+        return device;
+    }
+
+    void update(Pair& pair)
+    {
+        c10::TensorImpl* device = pair.device.unsafeGetTensorImpl();
+        const Tensor& meta = pair.meta;
+        if (meta.storage().nbytes() > storageOf(pair.device)->nbytes())
+            simulatedState().allocator.resize(*storageOf(pair.device), static_cast<Bytes>(meta.storage().nbytes()));
+        if (pair.device.sizes() != meta.sizes() || pair.device.strides() != meta.strides()
+            || pair.device.storage_offset() != meta.storage_offset())
+            device->set_sizes_and_strides(meta.sizes(), meta.strides(), meta.storage_offset());
+    }
+
+    std::vector<Storages> storages_;
+    std::vector<Pair> tensors_;
+};
+
+} // namespace
+
+DispatchKeySet keysAboveBackend()
+{
+    return c10::autograd_dispatch_keyset_with_ADInplaceOrView | DispatchKeySet(DispatchKey::Fake);
+}
+
+void callMeta(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+{
+    Twins twins;
+    const std::size_t firstArgument = stack->size() - op.schema().arguments().size();
+    for (std::size_t i = firstArgument; i < stack->size(); ++i) {
+        c10::IValue& value = (*stack)[i];
+        mapTensors(value, [&](const Tensor& tensor) { return twins.toMeta(tensor); });
+        if (value.isDevice() && value.toDevice().type() == c10::DeviceType::PrivateUse1)
+            value = c10::Device(c10::kMeta);
+        else if (value.isGenerator())
+            value = c10::IValue();
+    }
+    {
+        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+        op.redispatchBoxed(DispatchKeySet(DispatchKey::Meta), stack);
+    }
+    twins.updateArguments();
+    for (std::size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i)
+        mapTensors((*stack)[i], [&](const Tensor& tensor) { return twins.toDevice(tensor); });
+}
+
+} // namespace headroom::sim

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/bytes.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/StorageImpl.h>
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+namespace headroom::sim {
+
+/// What an observer remembers of a block. `epoch` tells its own notes from those of an earlier observer.
+struct BlockTag
+{
+    std::uint32_t epoch = 0;
+    std::uint32_t id = 0;
+};
+
+/// One allocation on the simulated device: the context of a storage's data pointer.
+struct Block
+{
+    void* address = nullptr; ///< unique while the process lives, never readable
+    Bytes requested = 0;
+    bool counted = true; ///< false: a shadow, which takes no memory of the device
+    BlockTag tag;
+    std::function<void()> onFree; ///< only of shadows: called when the storage dies
+    Block* previous = nullptr; ///< list of counted blocks, oldest first
+    Block* next = nullptr;
+};
+
+/// Told of every change of the device's memory, in the thread that makes it.
+class BlockObserver
+{
+public:
+    virtual ~BlockObserver() = default;
+    virtual void allocated(Block& block) = 0;
+    virtual void freed(Block& block) = 0;
+    /// A storage moves from `old` to `replacement`, of which allocated() was called; freed(old) follows. Both exist for
+    /// this instant, as on a GPU, where the contents are copied.
+    virtual void moved(Block& old, Block& replacement) = 0;
+};
+
+/// Hands out memory that is not there: addresses are non-canonical, so that an access faults at once. It counts in the
+/// CUDA caching allocator's blocks of 512 bytes.
+class SimulatedAllocator final : public c10::Allocator
+{
+public:
+    SimulatedAllocator();
+
+    c10::DataPtr allocate(std::size_t bytes) override;
+    c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+    void copy_data(void*, const void*, std::size_t) const override {}
+
+    /// A shadow: a storage on the device that takes no memory. `onFree` is called when it dies.
+    c10::DataPtr allocateUncounted(Bytes bytes, BlockTag tag, std::function<void()> onFree);
+
+    /// Gives a storage another size, as resize_ on CUDA does: allocate, copy, free the old one.
+    void resize(c10::StorageImpl& storage, Bytes bytes);
+
+    /// The block behind a storage; null for an empty one and for other devices.
+    static Block* blockOf(const c10::StorageImpl& storage);
+
+    Bytes live() const;
+    Bytes peak() const;
+    std::int64_t blocks() const;
+    void resetPeak();
+    /// Counted blocks that exist now, oldest first.
+    std::vector<Block*> liveBlocks() const;
+
+    /// At most one; null to stop observing.
+    void setObserver(BlockObserver* observer);
+
+private:
+    c10::DataPtr hand(Block* block);
+    void link(Block* block);
+    void release(Block* block);
+    static void freeBlock(void* block);
+
+    mutable std::mutex mutex_;
+    BlockObserver* observer_ = nullptr;
+    std::uintptr_t nextAddress_;
+    Bytes live_ = 0;
+    Bytes peak_ = 0;
+    std::int64_t blocks_ = 0;
+    Block* oldest_ = nullptr;
+    Block* youngest_ = nullptr;
+};
+
+} // namespace headroom::sim

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/device/meta_call.h"
+#include "core/device/simulated_state.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <vector>
+
+namespace headroom::sim {
+namespace {
+
+using c10::DispatchKey;
+
+/// libtorch registers a throwing fallback at Meta, so that hasComputedKernelForDispatchKey says yes of every op: only a
+/// kernel of the op itself counts.
+bool hasMetaKernel(const c10::OperatorHandle& op)
+{
+    return op.hasKernelForDispatchKey(DispatchKey::Meta);
+}
+
+void metaKernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack)
+{
+    callMeta(op, stack);
+}
+
+/// Ops that no kernel was registered for on this device.
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack)
+{
+    if (hasMetaKernel(op))
+        callMeta(op, stack);
+    else
+        callOnZeros(op, stack);
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, library)
+{
+    library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+} // namespace
+
+void registerMetaKernels()
+{
+    // With the fallback alone, an op that has a composite kernel would take that one: pieces of it would then allocate
+    // what the op's CUDA kernel does not.
+    auto& dispatcher = c10::Dispatcher::singleton();
+    static std::vector<c10::RegistrationHandleRAII> registrations;
+    for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+        const auto op = dispatcher.findSchema(name);
+        if (!op || !hasMetaKernel(*op) || op->hasKernelForDispatchKey(DispatchKey::PrivateUse1))
+            continue;
+        registrations.push_back(dispatcher.registerImpl(name, DispatchKey::PrivateUse1,
+                                                        c10::KernelFunction::makeFromBoxedFunction<&metaKernel>(),
+                                                        std::nullopt, nullptr, "headroom simulated device"));
+    }
+}
+
+} // namespace headroom::sim

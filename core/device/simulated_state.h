@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/cost/roofline.h"
+#include "core/device/simulated_allocator.h"
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace headroom::sim {
+
+/// All that is global in the simulated device. It has to be: libtorch knows one allocator and one kernel an op for the
+/// process, and calls them without a context. Never destroyed, since tensors of static storage duration may be freed
+/// after main().
+struct SimulatedState
+{
+    SimulatedAllocator allocator;
+    DeviceSpec spec; ///< written by initialize() only
+    std::atomic<std::int64_t> inventedValues{0};
+    std::mutex fallbackMutex;
+    std::map<std::string, std::int64_t> fallbacks; ///< by op
+    std::atomic<std::int64_t> fallbackCount{0}; ///< sum of them: the recorder compares it before and after an op
+};
+SimulatedState& simulatedState();
+
+/// Gives the ops that have a Meta kernel and none of ours a kernel on the device that goes through Meta.
+void registerMetaKernels();
+
+} // namespace headroom::sim
