@@ -36,6 +36,7 @@ endfunction()
 # headroom_qt_target(NAME): the same for a target that uses Qt.
 function(headroom_qt_target name)
     headroom_target(${name})
+    set_target_properties(${name} PROPERTIES AUTOMOC ON AUTORCC ON)
     target_compile_definitions(${name} PRIVATE QT_NO_KEYWORDS QT_NO_CAST_FROM_ASCII QT_NO_CAST_TO_ASCII
         QT_NO_URL_CAST_FROM_STRING QT_USE_QSTRINGBUILDER QT_DISABLE_DEPRECATED_BEFORE=0x060400)
 endfunction()
@@ -50,4 +51,22 @@ function(headroom_test name)
         HEADROOM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" HEADROOM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
     gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${arg_LABELS}")
+endfunction()
+
+# headroom_qt_test(NAME SOURCES... LIBRARIES libs... [LABELS labels...]): one Qt Test program (QTEST_MAIN), run without a
+# display and with the settings of nobody.
+function(headroom_qt_test name)
+    cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+    add_executable(${name} ${arg_SOURCES} ${arg_UNPARSED_ARGUMENTS})
+    headroom_qt_target(${name})
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+    target_compile_definitions(${name} PRIVATE HEADROOM_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
+        HEADROOM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" HEADROOM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} Qt6::Test)
+    add_test(NAME ${name} COMMAND ${name})
+    set(home "${CMAKE_BINARY_DIR}/tests/home/${name}")
+    file(MAKE_DIRECTORY "${home}/run")
+    file(CHMOD "${home}/run" DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+    set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" ENVIRONMENT
+        "QT_QPA_PLATFORM=offscreen;HOME=${home};XDG_CONFIG_HOME=${home};XDG_DATA_HOME=${home};XDG_RUNTIME_DIR=${home}/run")
 endfunction()
