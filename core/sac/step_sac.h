@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/sac/module_records.h"
+#include "core/sac/op_facts.h"
+#include "core/sac/sac_stats.h"
+
+#include <memory>
+#include <vector>
+
+namespace headroom {
+
+/// SACEstimator on a recorded step: what it knows of each op of the forward, and from that the SacStats of any module.
+class StepSac
+{
+public:
+    StepSac(const StepTrace& trace, const ModuleRecords& records);
+
+    /// Has it children? Without, it is a leaf and has no statistics.
+    bool hasChildren(ModuleId module) const { return hasChildren_[module.value]; }
+
+    /// The ops of the module's last call, less those that are not counted.
+    std::vector<OpId> ops(ModuleId module) const;
+
+    enum class Names { with, without };
+    /// `names`: fills funcNames, which the trade-off does not need.
+    SacStats stats(ModuleId module, Names names) const;
+
+private:
+    bool counted(OpId op) const;
+    bool random(OpId op) const;
+    std::uint32_t savedSince(OpId op) const;
+    OpId inPlaceParent(OpId op, std::uint32_t firstOp) const;
+    void indexOutputs();
+
+    const StepTrace& trace_;
+    const ModuleRecords& records_;
+    OpNames names_;
+    std::vector<bool> hasChildren_;
+    /// The ops with a result in each storage, by storage; empty when no op is in place.
+    std::vector<std::uint32_t> outputFirst_;
+    std::vector<OpId> outputOps_;
+};
+
+} // namespace headroom
