@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/plan/glpk_problem.h"
+
+#include <glpk.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csetjmp>
+
+namespace headroom {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// GLPK's environment of one thread: silent, and freed when the thread ends.
+struct Environment
+{
+    std::uint64_t generation = 0; ///< counts how often it was thrown away after an error, with all problems in it
+
+    ~Environment() { glp_free_env(); }
+};
+
+Environment& environment()
+{
+    thread_local Environment instance;
+    return instance;
+}
+
+extern "C" void leaveGlpk(void* info)
+{
+    std::longjmp(*static_cast<std::jmp_buf*>(info), 1);
+}
+
+/// Runs `call`, which enters GLPK; false when GLPK met an error. GLPK would end the process then; its documented way
+/// out is a jump over its own frames, after which the environment is to be thrown away. `call` must hold nothing that
+/// has a destructor.
+template <class Call>
+bool guarded(Call&& call)
+{
+    std::jmp_buf escape;
+    glp_error_hook(leaveGlpk, &escape);
+    // NOLINTNEXTLINE(cert-err52-cpp): the jump crosses frames of C only.
+    if (setjmp(escape) != 0) {
+        glp_free_env();
+        ++environment().generation;
+        return false;
+    }
+    call();
+    glp_error_hook(nullptr, nullptr);
+    return true;
+}
+
+int boundType(double lower, double upper)
+{
+    if (lower == upper)
+        return GLP_FX;
+    if (std::isfinite(lower) && std::isfinite(upper))
+        return GLP_DB;
+    if (std::isfinite(lower))
+        return GLP_LO;
+    return std::isfinite(upper) ? GLP_UP : GLP_FR;
+}
+
+/// What the branch and bound callback needs.
+struct SearchState
+{
+    const std::stop_token* stop = nullptr;
+    const std::vector<double>* incumbent = nullptr; ///< shifted by one, as GLPK counts; null when there is none
+    bool incumbentGiven = false;
+    bool stopped = false;
+    double bound = -std::numeric_limits<double>::infinity();
+};
+
+extern "C" void duringSearch(glp_tree* tree, void* info)
+{
+    auto& state = *static_cast<SearchState*>(info);
+    if (state.stop->stop_requested()) {
+        state.stopped = true;
+        glp_ios_terminate(tree);
+        return;
+    }
+    const int reason = glp_ios_reason(tree);
+    if (reason == GLP_ISELECT) {
+        if (const int best = glp_ios_best_node(tree))
+            state.bound = glp_ios_node_bound(tree, best);
+    } else if (reason == GLP_IHEUR && state.incumbent != nullptr && !state.incumbentGiven) {
+        state.incumbentGiven = true;
+        glp_ios_heur_sol(tree, state.incumbent->data());
+    }
+}
+
+glp_iocp searchParameters(SearchState& state, int limitMs)
+{
+    glp_iocp parameters;
+    glp_init_iocp(&parameters);
+    parameters.msg_lev = GLP_MSG_OFF;
+    parameters.br_tech = GLP_BR_DTH;
+    parameters.bt_tech = GLP_BT_BLB;
+    parameters.tol_int = 1e-7;
+    parameters.tol_obj = 1e-9;
+    parameters.mip_gap = 0;
+    parameters.tm_lim = std::max(1, limitMs);
+    parameters.cb_func = duringSearch;
+    parameters.cb_info = &state;
+    return parameters;
+}
+
+} // namespace
+
+struct GlpkProblem::Handle
+{
+    glp_prob* problem = nullptr; ///< null after an error
+    std::uint64_t generation = environment().generation;
+
+    bool alive() const { return problem != nullptr && generation == environment().generation; }
+
+    /// The LP relaxation; GLPK's status.
+    int solveRelaxation(int limitMs)
+    {
+        glp_smcp parameters;
+        glp_init_smcp(&parameters);
+        parameters.msg_lev = GLP_MSG_OFF;
+        parameters.tm_lim = std::max(1, limitMs);
+        glp_adv_basis(problem, 0);
+        int failure = glp_simplex(problem, &parameters);
+        if (failure != 0 || glp_get_status(problem) != GLP_OPT) {
+            // A degenerate problem was once called infeasible from the advanced basis: ask again from the plain one.
+            glp_std_basis(problem);
+            failure = glp_simplex(problem, &parameters);
+        }
+        return failure == 0 ? glp_get_status(problem) : GLP_UNDEF;
+    }
+};
+
+GlpkProblem::GlpkProblem()
+    : handle_(std::make_unique<Handle>())
+{
+    glp_term_out(GLP_OFF);
+    guarded([this] {
+        handle_->problem = glp_create_prob();
+        glp_set_obj_dir(handle_->problem, GLP_MIN);
+    });
+}
+
+GlpkProblem::~GlpkProblem()
+{
+    if (handle_->alive())
+        guarded([this] { glp_delete_prob(handle_->problem); });
+}
+
+int GlpkProblem::addColumn(double lower, double upper, double cost, bool integer)
+{
+    const int column = static_cast<int>(integer_.size());
+    integer_.push_back(integer);
+    if (handle_->alive())
+        guarded([&] {
+            glp_add_cols(handle_->problem, 1);
+            glp_set_col_kind(handle_->problem, column + 1, integer ? GLP_IV : GLP_CV);
+            glp_set_col_bnds(handle_->problem, column + 1, boundType(lower, upper), lower, upper);
+            glp_set_obj_coef(handle_->problem, column + 1, cost);
+        });
+    return column;
+}
+
+void GlpkProblem::addRow(std::span<const Term> terms, double lower, double upper)
+{
+    std::vector<int> columns{0};
+    std::vector<double> coefficients{0};
+    for (const Term& term : terms) {
+        columns.push_back(term.column + 1);
+        coefficients.push_back(term.coefficient);
+    }
+    if (handle_->alive())
+        guarded([&] {
+            const int row = glp_add_rows(handle_->problem, 1);
+            glp_set_mat_row(handle_->problem, row, static_cast<int>(terms.size()), columns.data(), coefficients.data());
+            glp_set_row_bnds(handle_->problem, row, boundType(lower, upper), lower, upper);
+        });
+}
+
+MilpResult GlpkProblem::solve(const MilpOptions& options)
+{
+    MilpResult result;
+    if (!handle_->alive())
+        return result;
+    const auto begin = Clock::now();
+    const auto remainingMs = [&] {
+        const std::chrono::duration<double, std::milli> spent = Clock::now() - begin;
+        return static_cast<int>(options.limitMs - spent.count());
+    };
+    std::vector<double> incumbent;
+    if (!options.incumbent.empty()) {
+        incumbent.assign(1, 0.0);
+        incumbent.insert(incumbent.end(), options.incumbent.begin(), options.incumbent.end());
+    }
+    SearchState state;
+    state.stop = &options.stop;
+    state.incumbent = incumbent.empty() ? nullptr : &incumbent;
+
+    glp_prob* problem = handle_->problem;
+    int status = GLP_UNDEF;
+    int failure = 0;
+    if (!guarded([&] {
+            glp_scale_prob(problem, GLP_SF_AUTO);
+            status = handle_->solveRelaxation(remainingMs());
+        }))
+        return result;
+    if (status != GLP_OPT) {
+        result.status = status == GLP_NOFEAS || status == GLP_INFEAS ? MilpStatus::infeasible : MilpStatus::failed;
+        return result;
+    }
+    result.bound = glp_get_obj_val(problem);
+    if (std::ranges::find(integer_, true) == integer_.end()) {
+        result.status = MilpStatus::optimal;
+        result.objective = result.bound;
+        for (int column = 1; column <= static_cast<int>(integer_.size()); ++column)
+            result.values.push_back(glp_get_col_prim(problem, column));
+        return result;
+    }
+
+    const glp_iocp parameters = searchParameters(state, remainingMs());
+    if (!guarded([&] { failure = glp_intopt(problem, &parameters); }))
+        return result;
+    const int found = glp_mip_status(problem);
+    if (found == GLP_OPT || found == GLP_FEAS) {
+        result.objective = glp_mip_obj_val(problem);
+        for (int column = 1; column <= static_cast<int>(integer_.size()); ++column)
+            result.values.push_back(glp_mip_col_val(problem, column));
+    }
+    if (found == GLP_OPT)
+        result.bound = result.objective;
+    else
+        result.bound = std::max(result.bound, state.bound);
+    if (state.stopped || failure == GLP_ESTOP)
+        result.status = MilpStatus::stopped;
+    else if (found == GLP_OPT)
+        result.status = MilpStatus::optimal;
+    else if (found == GLP_NOFEAS)
+        result.status = MilpStatus::infeasible;
+    else if (failure == GLP_ETMLIM)
+        result.status = found == GLP_FEAS ? MilpStatus::feasible : MilpStatus::timeout;
+    return result;
+}
+
+} // namespace headroom
