@@ -4,7 +4,9 @@
 
 #include "core/timeline/timeline.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace headroom {
@@ -32,19 +34,28 @@ public:
         Bytes minimumTotal = 0;
         std::size_t maximumChange = 0; ///< count of changes at that instant: an argument for bytesAt()
     };
-    /// `width` columns over [beginMs, endMs]. A column without changes repeats the value that holds there.
+    /// `width` columns over [beginMs, endMs], each with the value that holds when it begins and its changes.
     std::vector<PixelColumn> columns(double beginMs, double endMs, int width) const;
 
 private:
+    /// The extremes of a range of changes.
     struct Node
     {
-        Bytes maximum = 0;
-        Bytes minimum = 0;
-        std::uint32_t maximumAt = 0; ///< count of changes
+        Bytes maximum = std::numeric_limits<Bytes>::min();
+        Bytes minimum = std::numeric_limits<Bytes>::max();
+        std::uint32_t maximumAt = 0; ///< count of changes; the first of equals
+
+        void merge(Bytes otherMaximum, Bytes otherMinimum, std::uint32_t otherAt) noexcept;
     };
+    Node extremes(std::size_t begin, std::size_t end) const; ///< of the totals after each change of [begin, end)
+    void scanLeaf(std::size_t begin, std::size_t end, Node& node) const; ///< the same, inside one leaf
+    template <class Counts>
+    std::size_t countChanges(Counts counts) const; ///< changes for which counts(ms): all before all others
+
     TimelinePtr timeline_;
     std::vector<CategoryBytes> leafStart_; ///< state before each leaf
-    std::vector<std::vector<Node>> levels_;
+    std::vector<double> leafMs_; ///< of the first change of each leaf
+    std::vector<std::vector<Node>> levels_; ///< extremes of leaves, of groups of leaves, …
 };
 
 } // namespace headroom

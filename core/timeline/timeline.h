@@ -17,12 +17,14 @@ Bytes total(const CategoryBytes& bytes) noexcept;
 /// One change of live memory.
 struct MemoryChange
 {
-    double ms = 0; ///< on the step's own time axis; recomputation moves everything after it
-    Bytes delta = 0; ///< > 0 a storage became alive, < 0 it died; a retype is two changes that cancel
+    /// On the step's own time axis: ops take their ms one after the other, recomputed ones too, and between ops no time
+    /// passes. What an op allocates is there when the op begins; what dies inside an op is there until it ends.
+    double ms = 0;
+    Bytes delta = 0; ///< > 0 a storage became alive, < 0 it died; a retype or resize is two changes
     StorageId storage; ///< of the trace; a recomputed copy carries the id of its original
     OpId op; ///< during which it happened; invalid between ops
     Category category = Category::other;
-    bool recomputed = false; ///< happened inside a recomputation
+    bool recomputed = false; ///< of a recomputed copy of the storage, not of the one that was recorded
 };
 
 /// A labelled stretch of the time axis.

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/predict/predict.h"
+
+#include "core/predict/regions.h"
+#include "core/predict/replay.h"
+#include "core/predict/step_index.h"
+#include "core/predict/step_model.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace headroom {
+
+namespace {
+
+Result<Timeline> predictWith(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
+{
+    const Result<Regions> regions = layOut(trace, index, plan);
+    if (!regions)
+        return regions.error();
+    return replay(trace, index, *regions);
+}
+
+std::vector<OpId> regionOpsWith(const StepTrace& trace, const StepIndex& index, ModuleId module)
+{
+    if (module.value >= index.callsOf.size() || index.callsOf[module.value].empty())
+        return {};
+    return countedOps(trace, index.calls[index.callsOf[module.value].front().value]);
+}
+
+std::vector<bool> savableOpsWith(const StepTrace& trace, const StepIndex& index, ModuleId module)
+{
+    std::vector<bool> savable;
+    for (const OpId op : regionOpsWith(trace, index, module)) {
+        const auto outputs = trace.ops.outputs[op];
+        savable.push_back(!outputs.empty() && std::ranges::all_of(outputs, [&](StorageId storage) {
+            return index.allocatedIn[storage.value] == op && !index.mutated[storage.value];
+        }));
+    }
+    return savable;
+}
+
+} // namespace
+
+Result<Timeline> predict(const StepTrace& trace, const CheckpointPlan& plan)
+{
+    return predictWith(trace, StepIndex(trace), plan);
+}
+
+std::vector<OpId> regionOps(const StepTrace& trace, ModuleId module)
+{
+    return regionOpsWith(trace, StepIndex(trace), module);
+}
+
+std::vector<bool> savableOps(const StepTrace& trace, ModuleId module)
+{
+    return savableOpsWith(trace, StepIndex(trace), module);
+}
+
+StepModel::StepModel(StepTracePtr trace)
+    : trace_(std::move(trace))
+    , index_(std::make_shared<const StepIndex>(*trace_))
+    , recorded_(std::make_shared<const Timeline>(replay(*trace_, *index_, Regions())))
+{
+}
+
+Result<Timeline> StepModel::predict(const CheckpointPlan& plan) const
+{
+    return predictWith(*trace_, *index_, plan);
+}
+
+std::vector<OpId> StepModel::regionOps(ModuleId module) const
+{
+    return regionOpsWith(*trace_, *index_, module);
+}
+
+std::vector<bool> StepModel::savableOps(ModuleId module) const
+{
+    return savableOpsWith(*trace_, *index_, module);
+}
+
+} // namespace headroom

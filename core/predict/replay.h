@@ -1,0 +1,14 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/predict/regions.h"
+#include "core/predict/step_index.h"
+#include "core/timeline/timeline.h"
+
+namespace headroom {
+
+/// The timeline of a step whose regions are checkpointed. Cost: one pass over the events and one over each region.
+Timeline replay(const StepTrace& trace, const StepIndex& index, const Regions& plan);
+
+} // namespace headroom

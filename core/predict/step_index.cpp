@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/predict/step_index.h"
+
+namespace headroom {
+
+StepIndex::StepIndex(const StepTrace& trace)
+    : calls(trace.calls.size())
+    , callsOf(trace.modules.size())
+    , packEvent(trace.packs.size())
+    , releaseEvent(trace.packs.size(), never)
+    , allocatedIn(trace.storages.size())
+    , mutated(trace.storages.size(), false)
+{
+    std::uint32_t packs = 0;
+    std::uint32_t ops = 0;
+    OpId current;
+    const auto end = static_cast<std::uint32_t>(trace.events.size());
+    const auto leave = [&](Call& call, std::uint32_t event) {
+        call.exit = event;
+        call.endPack = packs;
+        call.endOp = ops;
+    };
+    for (std::uint32_t event = 0; event < end; ++event) {
+        const std::uint32_t a = trace.events.a[EventIndex(event)];
+        switch (trace.events.kind[EventIndex(event)]) {
+        case EventKind::enter:
+            calls[a] = {event, end, packs, 0, ops, 0};
+            callsOf[trace.calls.module[CallId(a)].value].push_back(CallId(a));
+            break;
+        case EventKind::exit:
+            leave(calls[a], event);
+            break;
+        case EventKind::opBegin:
+            current = OpId(a);
+            ops = a + 1;
+            break;
+        case EventKind::opEnd:
+            for (const StorageId storage : trace.ops.mutated[current])
+                mutated[storage.value] = mutated[storage.value] || allocatedIn[storage.value] != current;
+            current = {};
+            break;
+        case EventKind::alloc:
+            allocatedIn[a] = current;
+            break;
+        case EventKind::pack:
+            packEvent[a] = event;
+            packs = a + 1;
+            break;
+        case EventKind::release:
+            releaseEvent[a] = event;
+            break;
+        default:
+            break;
+        }
+    }
+    for (Call& call : calls)
+        if (call.exit == end)
+            leave(call, end);
+}
+
+} // namespace headroom

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/trace/step_trace.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace headroom {
+
+/// Where things of a step are in its list of events, found in one pass: what prediction looks up for every plan.
+/// Ids of packs and ops rise with the events, so that what happened inside a call is a range of ids.
+struct StepIndex
+{
+    explicit StepIndex(const StepTrace& trace);
+
+    struct Call
+    {
+        std::uint32_t enter = 0; ///< event
+        std::uint32_t exit = 0; ///< event; the end of the step when an interrupted step never left the call
+        std::uint32_t firstPack = 0, endPack = 0;
+        std::uint32_t firstOp = 0, endOp = 0;
+    };
+    std::vector<Call> calls;
+    std::vector<std::vector<CallId>> callsOf; ///< by module
+    std::vector<std::uint32_t> packEvent; ///< by pack
+    std::vector<std::uint32_t> releaseEvent; ///< by pack; `never` when it outlives the step
+    std::vector<OpId> allocatedIn; ///< by storage: the op during which it was allocated; invalid between ops
+    std::vector<bool> mutated; ///< by storage: changed by an op after the one that allocated it
+
+    static constexpr std::uint32_t never = static_cast<std::uint32_t>(-1);
+};
+
+} // namespace headroom

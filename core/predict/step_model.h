@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/predict/predict.h"
+
+#include <memory>
+
+namespace headroom {
+
+struct StepIndex;
+
+/// A recorded step, ready to be asked for its timeline under plan after plan: what all predictions share is computed
+/// once. Immutable; a copy is cheap; any thread may ask.
+class StepModel
+{
+public:
+    explicit StepModel(StepTracePtr trace);
+
+    const StepTracePtr& trace() const noexcept { return trace_; }
+    const TimelinePtr& recorded() const noexcept { return recorded_; } ///< the step without a plan
+
+    /// As the functions of the same name in predict.h.
+    Result<Timeline> predict(const CheckpointPlan& plan) const;
+    std::vector<OpId> regionOps(ModuleId module) const;
+    std::vector<bool> savableOps(ModuleId module) const;
+
+private:
+    StepTracePtr trace_;
+    std::shared_ptr<const StepIndex> index_;
+    TimelinePtr recorded_;
+};
+
+} // namespace headroom
