@@ -94,7 +94,16 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
     addNames("--ac-unit", arguments.acUnits, "Only these modules may be checkpointed (default: any with children)");
     addNames("--fsdp-unit", arguments.fsdpUnits, "Modules whose parameters FSDP shards (default: the root)");
     addNames("--pin", arguments.pins, "FQN=save or FQN=recompute: decides for a module");
+    command.add_flag("--whole-device", arguments.wholeDevice,
+                     "Memory counts everything on the device, optimizer state included; each plan was predicted on the "
+                     "step and fits to the byte. Needs a step file");
     command.add_flag("--json", arguments.json, "Print one JSON document");
+}
+
+std::string countedMemory(bool wholeDevice)
+{
+    return wholeDevice ? "everything on the device, optimizer state included"
+                       : "parameters, gradients and activations, as PyTorch's sac_milp does";
 }
 
 Result<PlanSource> readPlanSource(const PlanArguments& arguments)
@@ -103,6 +112,8 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
         return badInput("--formulation `" + arguments.formulation + "`: expected `piecewise`");
     if (arguments.stepFile.empty() == arguments.moduleInfoFile.empty())
         return badInput("expected either a step file or --module-info FILE.json");
+    if (arguments.wholeDevice && arguments.stepFile.empty())
+        return badInput("--whole-device predicts on a recorded step: expected a step file in place of --module-info");
     PlanSource source;
     if (!arguments.moduleInfoFile.empty()) {
         Result<ModuleInfo> info = readModuleInfo(arguments.moduleInfoFile);

@@ -39,9 +39,13 @@ struct PlanArguments
     std::vector<std::string> acUnits;
     std::vector<std::string> fsdpUnits;
     std::vector<std::string> pins; ///< FQN=save or FQN=recompute
+    bool wholeDevice = false; ///< memory means everything on the device
     bool json = false;
 };
 void addPlanArguments(CLI::App& command, PlanArguments& arguments);
+
+/// What a budget and a peak count: "parameters, gradients and activations, as PyTorch's sac_milp does", or everything.
+std::string countedMemory(bool wholeDevice);
 
 /// What is planned for: a recorded step, or only its ModuleInfo.
 struct PlanSource

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "app/cli/command_line.h"
 #include "core/base/error.h"
 
 #include <nlohmann/json.hpp>
@@ -30,8 +31,10 @@ void addOps(CLI::App& program, Action& chosen);
 void addPlan(CLI::App& program, Action& chosen);
 void addFrontier(CLI::App& program, Action& chosen);
 void addOpPolicy(CLI::App& program, Action& chosen);
+void addExport(CLI::App& program, Action& chosen);
 void addRecord(CLI::App& program, Action& chosen);
 void addDoctor(CLI::App& program, Action& chosen);
+void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWindow);
 
 /// A subcommand with --help and --version, which every level of the program has.
 CLI::App* addCommand(CLI::App& program, const std::string& name, const std::string& description);

@@ -5,6 +5,7 @@
 #include "app/cli/table.h"
 #include "core/plan/piecewise.h"
 #include "core/policy/policy.h"
+#include "core/policy/step_planner.h"
 #include "core/predict/predict.h"
 
 #include <CLI/CLI.hpp>
@@ -29,7 +30,8 @@ struct Answer
     Bytes predictedPeak = -1; ///< of the step under that policy
 };
 
-Result<Answer> answer(const PlanSource& source, const PlanRequest& request)
+/// PyTorch's question: memory as its ModuleInfo counts it.
+Result<Answer> answerModel(const PlanSource& source, const PlanRequest& request)
 {
     const Result<PiecewisePlanner> planner = PiecewisePlanner::create(source.info);
     if (!planner)
@@ -58,6 +60,23 @@ Result<Answer> answer(const PlanSource& source, const PlanRequest& request)
     return answer;
 }
 
+/// The user's question: will the step fit on the card?
+Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request)
+{
+    const Result<StepPlanner> planner = StepPlanner::create(source.trace);
+    if (!planner)
+        return planner.error();
+    Result<PlannedStep> step = planner->solve(request);
+    if (!step)
+        return step.error();
+    Answer answer{std::move(step->plan), {}, -1};
+    if (step->timeline) {
+        answer.policy = std::move(step->policy);
+        answer.predictedPeak = step->timeline->peak;
+    }
+    return answer;
+}
+
 Json toJson(const Answer& answer, bool ofStep)
 {
     const Plan& plan = answer.plan;
@@ -83,7 +102,7 @@ Json toJson(const Answer& answer, bool ofStep)
     return json;
 }
 
-void print(const Answer& answer, const PlanSource& source, std::ostream& out)
+void print(const Answer& answer, const Arguments& arguments, std::ostream& out)
 {
     const Plan& plan = answer.plan;
     out << "Plan          " << planStatusName(plan.status);
@@ -92,7 +111,7 @@ void print(const Answer& answer, const PlanSource& source, std::ostream& out)
     out << "\nBudget        " << exactBytes(plan.budget);
     if (plan.worldSize > 1)
         out << " on each of " << plan.worldSize << " ranks";
-    out << "\n              It counts parameters, gradients and activations, as PyTorch's sac_milp does.\n";
+    out << "\n              It counts " << countedMemory(arguments.wholeDevice) << ".\n";
     if (plan.status == PlanStatus::infeasible) {
         out << "Least budget  " << exactBytes(plan.leastBudget) << '\n';
         return;
@@ -105,7 +124,7 @@ void print(const Answer& answer, const PlanSource& source, std::ostream& out)
     out << '\n';
     if (!plan.binding.module.empty())
         out << "Tightest      " << plan.binding.module << ", " << plan.binding.phase << '\n';
-    if (source.trace)
+    if (answer.policy && !arguments.wholeDevice)
         out << "On the device " << exactBytes(answer.predictedPeak)
             << "\n              The predicted peak of the step under this plan: everything counts, optimizer state "
                "included.\n";
@@ -135,7 +154,8 @@ Result<int> run(const Arguments& arguments)
     const Result<PlanSource> source = readPlanSource(arguments);
     if (!source)
         return source.error();
-    const Result<Answer> found = answer(*source, *request);
+    const Result<Answer> found
+        = arguments.wholeDevice ? answerDevice(*source, *request) : answerModel(*source, *request);
     if (!found)
         return found.error();
 
@@ -147,7 +167,7 @@ Result<int> run(const Arguments& arguments)
     if (arguments.json)
         printJson(toJson(*found, source->trace != nullptr));
     else
-        print(*found, *source, std::cout);
+        print(*found, arguments, std::cout);
     if (found->plan.status == PlanStatus::infeasible)
         return Error{ErrorKind::infeasible, found->plan.reason};
     return 0;

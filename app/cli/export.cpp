@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/export/export.h"
+#include "app/cli/arguments.h"
+#include "app/cli/command.h"
+#include "app/cli/pictures.h"
+#include "core/sac/step_statistics.h"
+#include "core/trace/step_file.h"
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+
+namespace headroom::cli {
+
+namespace {
+
+struct Arguments
+{
+    std::string stepFile;
+    std::string output;
+    bool timeline = false;
+    bool tradeOff = false;
+    bool frontier = false;
+    std::string policyFile;
+    std::string module;
+    bool dark = false;
+};
+
+std::string titleOf(const StepInfo& info)
+{
+    std::string title = info.model;
+    if (info.batch > 0)
+        title += ", batch " + std::to_string(info.batch);
+    return title + ", " + info.gpu;
+}
+
+Status drawTimeline(const StepTracePtr& trace, const Arguments& arguments, const ExportOptions& options)
+{
+    Result<Timeline> recorded = predict(*trace, {});
+    if (!recorded)
+        return recorded.error();
+    TimelineExport data;
+    data.title = titleOf(trace->info);
+    data.trace = trace;
+    data.recorded = std::make_shared<const Timeline>(*std::move(recorded));
+    if (!arguments.policyFile.empty()) {
+        const Result<Policy> policy = readPolicy(arguments.policyFile);
+        if (!policy)
+            return policy.error();
+        const Result<CheckpointPlan> regions = checkpointPlan(*trace, *policy);
+        if (!regions)
+            return badInput(arguments.policyFile + ": " + regions.error().message);
+        Result<Timeline> planned = predict(*trace, *regions);
+        if (!planned)
+            return planned.error();
+        data.planned = std::make_shared<const Timeline>(*std::move(planned));
+        data.budget = policy->budget;
+    }
+    return withoutDisplay([&] { return exportTimeline(data, arguments.output, options); });
+}
+
+Status drawTradeOff(const StepTracePtr& trace, const Arguments& arguments, const ExportOptions& options)
+{
+    Result<ModuleInfo> info = moduleInfo(*trace);
+    if (!info)
+        return info.error();
+    TradeOffExport data;
+    data.title = titleOf(trace->info);
+    data.info = std::make_shared<const ModuleInfo>(*std::move(info));
+    if (!arguments.module.empty()) {
+        const Result<ModuleId> module = findModule(*trace, arguments.module);
+        if (!module)
+            return module.error();
+        data.selected = arguments.module;
+    }
+    return withoutDisplay([&] { return exportTradeOff(data, arguments.output, options); });
+}
+
+Status drawDeviceFrontier(const StepTracePtr& trace, const Arguments& arguments, const ExportOptions& options)
+{
+    const Result<StepPlanner> planner = StepPlanner::create(trace);
+    if (!planner)
+        return planner.error();
+    PlanRequest request;
+    request.budget = std::max<Bytes>(1, planner->recorded()->peak);
+    Result<std::vector<FrontierPoint>> points = planner->frontier(request, 64);
+    if (!points)
+        return points.error();
+    FrontierExport data;
+    data.title = titleOf(trace->info);
+    data.points = *std::move(points);
+    data.stepMs = planner->recorded()->durationMs;
+    return withoutDisplay([&] { return exportFrontier(data, arguments.output, options); });
+}
+
+Result<int> run(const Arguments& arguments)
+{
+    if (int(arguments.timeline) + int(arguments.tradeOff) + int(arguments.frontier) != 1)
+        return badInput("export: expected one of --timeline, --tradeoff and --frontier");
+    if (!arguments.policyFile.empty() && !arguments.timeline)
+        return badInput("export: --policy changes the timeline: expected it together with --timeline");
+    if (!arguments.module.empty() && !arguments.tradeOff)
+        return badInput("export: --module selects a trade-off curve: expected it together with --tradeoff");
+    const Result<StepTracePtr> trace = readStepTrace(arguments.stepFile);
+    if (!trace)
+        return trace.error();
+    ExportOptions options;
+    options.dark = arguments.dark;
+    const auto draw = arguments.timeline ? drawTimeline : arguments.tradeOff ? drawTradeOff : drawDeviceFrontier;
+    const Status drawn = draw(*trace, arguments, options);
+    if (!drawn)
+        return drawn.error();
+    std::cerr << arguments.output << " written\n";
+    return 0;
+}
+
+} // namespace
+
+void addExport(CLI::App& program, Action& chosen)
+{
+    const auto arguments = std::make_shared<Arguments>();
+    CLI::App* command = addCommand(program, "export", "Pictures and tables of a step, without a display");
+    command->add_option("step", arguments->stepFile, "Step file")->required();
+    command->add_option("output", arguments->output, "File to write: .svg, .png, .pdf or .csv")->required();
+    command->add_flag("--timeline", arguments->timeline, "Memory by category over the step");
+    command->add_flag("--tradeoff", arguments->tradeOff, "Memory against recompute time, a curve for each module");
+    command->add_flag("--frontier", arguments->frontier, "Recompute time against the peak on the device");
+    command->add_option("--policy", arguments->policyFile, "--timeline: the step under this policy as well")
+        ->type_name("policy.json");
+    command->add_option("--module", arguments->module, "--tradeoff: the curve to point out")->type_name("FQN");
+    command->add_flag("--dark", arguments->dark, "Light on dark");
+    command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
+}
+
+} // namespace headroom::cli

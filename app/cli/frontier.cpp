@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/arguments.h"
+#include "app/cli/command.h"
+#include "app/cli/pictures.h"
+#include "app/cli/table.h"
+#include "core/plan/piecewise.h"
+#include "core/policy/step_planner.h"
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+
+namespace headroom::cli {
+
+namespace {
+
+struct Arguments : PlanArguments
+{
+    std::string points = "33";
+    std::string output;
+};
+
+struct Frontier
+{
+    Plan ends; ///< of the largest budget: least budget, baseline, time of the step
+    std::vector<FrontierPoint> points; ///< peak ascending, recomputation descending
+};
+
+/// Budgets spread evenly from the least feasible one to no checkpointing, each solved to its optimum. A plan that takes
+/// as long as a smaller one is left out.
+Result<Frontier> solveBudgets(const PlanSource& source, PlanRequest request, int points)
+{
+    const Result<PiecewisePlanner> planner = PiecewisePlanner::create(source.info);
+    if (!planner)
+        return planner.error();
+    request.budget = std::max<Bytes>(1, baseline(*source.info).peak);
+    const Result<Plan> roomy = planner->solve(request);
+    if (!roomy)
+        return roomy.error();
+    Frontier frontier{*roomy, {}};
+    if (roomy->status == PlanStatus::infeasible)
+        return Error{ErrorKind::infeasible, roomy->reason};
+    const Bytes least = roomy->leastBudget;
+    const Bytes most = std::max(least, roomy->peak);
+    for (int point = 0; point < points; ++point) {
+        request.budget = most - (most - least) / (points - 1) * (points - 1 - point);
+        if (point == 0)
+            request.budget = least;
+        const Result<Plan> plan = planner->solve(request);
+        if (!plan)
+            return plan.error();
+        if (plan->status == PlanStatus::infeasible)
+            continue;
+        if (frontier.points.empty() || plan->recomputeMs < frontier.points.back().recomputeMs)
+            frontier.points.push_back({plan->peak, plan->recomputeMs, plan->gap});
+    }
+    return frontier;
+}
+
+Result<Frontier> solveOnDevice(const PlanSource& source, PlanRequest request, int points)
+{
+    const Result<StepPlanner> planner = StepPlanner::create(source.trace);
+    if (!planner)
+        return planner.error();
+    request.budget = std::max<Bytes>(1, planner->recorded()->peak);
+    const Result<PlannedStep> roomy = planner->solve(request);
+    if (!roomy)
+        return roomy.error();
+    if (roomy->plan.status == PlanStatus::infeasible)
+        return Error{ErrorKind::infeasible, roomy->plan.reason};
+    Result<std::vector<FrontierPoint>> found = planner->frontier(request, points);
+    if (!found)
+        return found.error();
+    return Frontier{roomy->plan, *std::move(found)};
+}
+
+Json toJson(const Frontier& frontier)
+{
+    Json json;
+    json["world_size"] = frontier.ends.worldSize;
+    json["baseline_peak_bytes"] = frontier.ends.baselinePeak;
+    json["least_budget_bytes"] = frontier.ends.leastBudget;
+    json["step_ms"] = frontier.ends.stepMs;
+    json["points"] = Json::array();
+    for (const FrontierPoint& point : frontier.points)
+        json["points"].push_back({{"peak_bytes", point.peak}, {"recompute_ms", point.recomputeMs}, {"gap", point.gap}});
+    return json;
+}
+
+void print(const Frontier& frontier, bool wholeDevice, std::ostream& out)
+{
+    using enum Table::Align;
+    out << "Peaks count " << countedMemory(wholeDevice) << ".\n\n";
+    Table table(
+        {{"Peak", right}, {"Bytes", right}, {"Recompute ms", right}, {"Added to the step", right}, {"Gap", right}});
+    for (const FrontierPoint& point : frontier.points) {
+        const double stepMs = frontier.ends.stepMs;
+        table.addRow({formatBytes(point.peak), groupedDigits(point.peak), formatNumber(point.recomputeMs, 3),
+                      stepMs > 0 ? formatPercent(point.recomputeMs / stepMs) : "-", formatPercent(point.gap)});
+    }
+    table.print(out);
+}
+
+Result<int> run(const Arguments& arguments)
+{
+    const Result<int> points = parseInteger("--points", arguments.points, 2, 10'000);
+    if (!points)
+        return points.error();
+    const Result<PlanRequest> request = planRequest(arguments);
+    if (!request)
+        return request.error();
+    const Result<PlanSource> source = readPlanSource(arguments);
+    if (!source)
+        return source.error();
+    const Result<Frontier> frontier
+        = arguments.wholeDevice ? solveOnDevice(*source, *request, *points) : solveBudgets(*source, *request, *points);
+    if (!frontier)
+        return frontier.error();
+    if (!arguments.output.empty()) {
+        const std::string title = source->trace ? source->trace->info.model : arguments.moduleInfoFile;
+        const Status drawn = drawFrontier({title, frontier->points, frontier->ends.stepMs}, arguments.output);
+        if (!drawn)
+            return drawn.error();
+    }
+    if (arguments.json)
+        printJson(toJson(*frontier));
+    else
+        print(*frontier, arguments.wholeDevice, std::cout);
+    return 0;
+}
+
+} // namespace
+
+void addFrontier(CLI::App& program, Action& chosen)
+{
+    const auto arguments = std::make_shared<Arguments>();
+    CLI::App* command
+        = addCommand(program, "frontier", "The least recompute time for every budget, from the least feasible one up");
+    addPlanArguments(*command, *arguments);
+    command->add_option("--points", arguments->points, "Budgets to solve (default 33)")->type_name("N");
+    command->add_option("-o,--output", arguments->output, "Write a picture or a table: .svg, .pdf, .png or .csv")
+        ->type_name("FILE");
+    command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
+}
+
+} // namespace headroom::cli

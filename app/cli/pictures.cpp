@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/pictures.h"
+
+#include "views/export/export.h"
+
+#include <QApplication>
+
+namespace headroom::cli {
+
+Status withoutDisplay(const std::function<Status()>& draw)
+{
+    // Also where there is a display: a picture must not depend on it.
+    qputenv("QT_QPA_PLATFORM", "offscreen");
+    int count = 1;
+    char name[] = "headroom";
+    char* arguments[] = {name, nullptr};
+    const QApplication application(count, arguments);
+    return draw();
+}
+
+Status drawFrontier(const FrontierPicture& frontier, const std::filesystem::path& path)
+{
+    FrontierExport data;
+    data.title = frontier.title;
+    data.points = frontier.points;
+    data.stepMs = frontier.stepMs;
+    return withoutDisplay([&] { return exportFrontier(data, path); });
+}
+
+} // namespace headroom::cli

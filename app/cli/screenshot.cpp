@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/arguments.h"
+#include "app/cli/command.h"
+#include "app/window/run_window.h"
+#include "core/base/bytes.h"
+
+#include <CLI/CLI.hpp>
+
+namespace headroom::cli {
+
+namespace {
+
+struct Arguments
+{
+    std::string stepFile;
+    std::string output;
+    std::string size = "1600x1000";
+    std::string theme;
+    std::string budget;
+    std::string module;
+};
+
+Result<QSize> parseSize(const std::string& text)
+{
+    const std::size_t cross = text.find('x');
+    if (cross != std::string::npos) {
+        const Result<int> width = parseInteger("--size", text.substr(0, cross), 320, 16'384);
+        const Result<int> height = parseInteger("--size", text.substr(cross + 1), 240, 16'384);
+        if (width && height)
+            return QSize(*width, *height);
+    }
+    return badInput("--size `" + text + "`: expected WIDTHxHEIGHT in pixels, as 1600x1000");
+}
+
+Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
+{
+    WindowOptions options;
+    const Result<QSize> size = parseSize(arguments.size);
+    if (!size)
+        return size.error();
+    options.size = *size;
+    if (!arguments.theme.empty() && arguments.theme != "light" && arguments.theme != "dark")
+        return badInput("--theme `" + arguments.theme + "`: expected light or dark");
+    options.theme = QString::fromStdString(arguments.theme);
+    if (!arguments.budget.empty()) {
+        const Result<Bytes> budget = parseBytes(arguments.budget);
+        if (!budget)
+            return badInput("--budget " + budget.error().message);
+        options.budget = *budget;
+    }
+    options.file = QString::fromStdString(arguments.stepFile);
+    options.screenshot = QString::fromStdString(arguments.output);
+    options.select = QString::fromStdString(arguments.module);
+    int count = 1;
+    char name[] = "headroom";
+    char* argv[] = {name, nullptr};
+    return openWindow(count, argv, options);
+}
+
+} // namespace
+
+void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWindow)
+{
+    const auto arguments = std::make_shared<Arguments>();
+    CLI::App* command
+        = addCommand(program, "screenshot", "A picture of the window with a step open, without a display");
+    command->add_option("step", arguments->stepFile, "Step file")->required();
+    command->add_option("output", arguments->output, "File to write: .png")->required();
+    command->add_option("--size", arguments->size, "Of the window in pixels (default 1600x1000)")->type_name("WxH");
+    command->add_option("--theme", arguments->theme, "light or dark (default: the desktop's)");
+    command->add_option("--budget", arguments->budget, "Plan for this budget")->type_name("SIZE");
+    command->add_option("--select", arguments->module, "Module to select")->type_name("FQN");
+    command->callback([=, &chosen] { chosen = [=] { return run(*arguments, openWindow); }; });
+}
+
+} // namespace headroom::cli
