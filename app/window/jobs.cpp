@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/jobs.h"
+
+#include "core/trace/step_file.h"
+
+#include <utility>
+
+namespace headroom {
+namespace {
+
+QString text(const Error& error)
+{
+    return QString::fromStdString(error.message);
+}
+
+double instantOf(const Timeline& timeline, std::size_t changeCount)
+{
+    return changeCount == 0 || timeline.changes.empty()
+        ? 0
+        : timeline.changes[std::min(changeCount, timeline.changes.size()) - 1].ms;
+}
+
+} // namespace
+
+Jobs::Jobs(StepEngineFactory makeEngine, QObject* parent)
+    : QObject(parent)
+    , makeEngine_(std::move(makeEngine))
+{
+    staleTimer_.setSingleShot(true);
+    staleTimer_.setInterval(patience);
+    connect(&staleTimer_, &QTimer::timeout, this, &Jobs::stopStaleSolve);
+}
+
+Jobs::~Jobs() = default;
+
+void Jobs::open(const QString& path)
+{
+    const quint64 generation = ++openGeneration_;
+    const auto report = [this, generation](auto send) {
+        QMetaObject::invokeMethod(
+            this,
+            [this, generation, send] {
+                if (generation == openGeneration_)
+                    send();
+            },
+            Qt::QueuedConnection);
+    };
+    openLane_.cancel();
+    openLane_.post([this, path, report](std::stop_token stop) {
+        report([this, path] { Q_EMIT openProgressed(path, tr("Reading")); });
+        Result<StepTracePtr> trace = readStepTrace(std::filesystem::path(path.toStdU16String()));
+        if (!trace) {
+            report([this, path, reason = text(trace.error())] { Q_EMIT openFailed(path, reason); });
+            return;
+        }
+        if (stop.stop_requested())
+            return;
+        report([this, path] { Q_EMIT openProgressed(path, tr("Measuring modules")); });
+        Result<StepEnginePtr> engine = makeEngine_(*trace);
+        if (!engine) {
+            report([this, path, reason = text(engine.error())] { Q_EMIT openFailed(path, reason); });
+            return;
+        }
+        ModuleEffects effects(*trace);
+        std::vector<ModuleEffect> recorded = effects.of({});
+        const auto step
+            = std::make_shared<const OpenStep>(OpenStep{path, *engine, std::move(effects), std::move(recorded)});
+        report([this, step] { Q_EMIT opened(step); });
+    });
+}
+
+void Jobs::solve(const OpenStepPtr& step, const PlanRequest& request)
+{
+    const quint64 generation = ++askedGeneration_;
+    planLane_.post([this, step, request, generation](std::stop_token stop) {
+        Result<PlannedStep> planned = step->engine->solve(request, stop);
+        if (!planned) {
+            QMetaObject::invokeMethod(
+                this, [this, generation, error = planned.error()] { acceptFailure(generation, error); },
+                Qt::QueuedConnection);
+            return;
+        }
+        if (planned->plan.status == PlanStatus::stopped)
+            return; // a newer question waits, and will be answered
+        std::vector<ModuleEffect> effects = step->effects.of(planned->regions);
+        const auto answer = std::make_shared<const PlanAnswer>(
+            PlanAnswer{generation, request, *std::move(planned), std::move(effects)});
+        QMetaObject::invokeMethod(
+            this, [this, answer] { acceptAnswer(answer); }, Qt::QueuedConnection);
+    });
+    stopStaleSolve();
+}
+
+void Jobs::acceptAnswer(const PlanAnswerPtr& answer)
+{
+    if (answer->generation <= answeredGeneration_)
+        return;
+    answeredGeneration_ = answer->generation;
+    Q_EMIT planned(answer);
+}
+
+void Jobs::acceptFailure(quint64 generation, const Error& error)
+{
+    if (generation <= answeredGeneration_)
+        return;
+    answeredGeneration_ = generation;
+    Q_EMIT planFailed(text(error));
+}
+
+void Jobs::stopStaleSolve()
+{
+    if (planLane_.stopStale(patience))
+        staleTimer_.start();
+}
+
+void Jobs::computeFrontier(const OpenStepPtr& step, const PlanRequest& request, int points)
+{
+    const quint64 generation = ++frontierGeneration_;
+    frontierLane_.cancel();
+    frontierLane_.post([this, step, request, points, generation](std::stop_token stop) {
+        Result<std::vector<FrontierPoint>> points_ = step->engine->frontier(request, points, stop);
+        if (stop.stop_requested())
+            return;
+        QMetaObject::invokeMethod(
+            this,
+            [this, generation, result = std::move(points_)] {
+                if (generation != frontierGeneration_)
+                    return;
+                if (result)
+                    Q_EMIT frontierComputed(std::make_shared<const std::vector<FrontierPoint>>(*result));
+                else
+                    Q_EMIT frontierFailed(text(result.error()));
+            },
+            Qt::QueuedConnection);
+    });
+}
+
+void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount)
+{
+    const quint64 generation = ++memoryGeneration_;
+    memoryLane_.post([this, step, timeline, changeCount, generation](std::stop_token) {
+        const auto memory
+            = std::make_shared<const LiveMemory>(LiveMemory{timeline, changeCount, instantOf(*timeline, changeCount),
+                                                            liveBlocks(step->trace(), *timeline, changeCount)});
+        QMetaObject::invokeMethod(
+            this,
+            [this, generation, memory] {
+                if (generation == memoryGeneration_)
+                    Q_EMIT liveMemoryListed(memory);
+            },
+            Qt::QueuedConnection);
+    });
+}
+
+void Jobs::forgetPlans()
+{
+    planLane_.cancel();
+    frontierLane_.cancel();
+    memoryLane_.cancel();
+    answeredGeneration_ = askedGeneration_;
+    ++frontierGeneration_;
+    ++memoryGeneration_;
+}
+
+void Jobs::forgetOpening()
+{
+    openLane_.cancel();
+    ++openGeneration_;
+}
+
+} // namespace headroom

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "app/window/lane.h"
+#include "app/window/open_step.h"
+
+#include <QObject>
+#include <QTimer>
+
+#include <chrono>
+#include <optional>
+
+namespace headroom {
+
+/// The bridge from core to the window: everything that takes longer than a frame runs here, beside the GUI thread, and
+/// comes back as one signal with an immutable value. Each kind of question has a lane of its own in which the latest
+/// wins, so that a long frontier never delays a drag.
+class Jobs : public QObject
+{
+    Q_OBJECT
+public:
+    /// A solve that a newer question waits for may go on for so long before it is stopped: long enough that a drag
+    /// shows plans on its way, short enough that its end is not late.
+    static constexpr std::chrono::milliseconds patience{40};
+
+    explicit Jobs(StepEngineFactory makeEngine, QObject* parent = nullptr);
+    ~Jobs() override;
+
+    void open(const QString& path);
+    void solve(const OpenStepPtr& step, const PlanRequest& request);
+    void computeFrontier(const OpenStepPtr& step, const PlanRequest& request, int points);
+    void listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount);
+    void forgetPlans(); ///< drops questions about a step that is closed; their answers will not come
+    void forgetOpening();
+
+    bool solving() const noexcept { return askedGeneration_ > answeredGeneration_; }
+
+Q_SIGNALS:
+    void openProgressed(const QString& path, const QString& stage);
+    void opened(const headroom::OpenStepPtr& step);
+    void openFailed(const QString& path, const QString& reason);
+    void planned(const headroom::PlanAnswerPtr& answer); ///< generations ascend; out of date ones may come in between
+    void planFailed(const QString& reason);
+    void frontierComputed(const headroom::FrontierPtr& frontier);
+    void frontierFailed(const QString& reason);
+    void liveMemoryListed(const headroom::LiveMemoryPtr& memory);
+
+private:
+    void acceptAnswer(const PlanAnswerPtr& answer);
+    void acceptFailure(quint64 generation, const Error& error);
+    void stopStaleSolve();
+
+    StepEngineFactory makeEngine_;
+    QTimer staleTimer_;
+    quint64 askedGeneration_ = 0;
+    quint64 answeredGeneration_ = 0;
+    quint64 openGeneration_ = 0;
+    quint64 frontierGeneration_ = 0;
+    quint64 memoryGeneration_ = 0;
+    Lane openLane_; ///< lanes last: their threads end before what they report to
+    Lane planLane_;
+    Lane frontierLane_;
+    Lane memoryLane_;
+};
+
+} // namespace headroom
+
+Q_DECLARE_METATYPE(headroom::OpenStepPtr)
+Q_DECLARE_METATYPE(headroom::PlanAnswerPtr)
+Q_DECLARE_METATYPE(headroom::FrontierPtr)
+Q_DECLARE_METATYPE(headroom::LiveMemoryPtr)

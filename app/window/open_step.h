@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "app/window/step_engine.h"
+#include "core/predict/module_effect.h"
+
+#include <QMetaType>
+#include <QString>
+
+#include <memory>
+#include <vector>
+
+namespace headroom {
+
+/// A recorded step, read and ready to be planned. Immutable.
+struct OpenStep
+{
+    QString path;
+    StepEnginePtr engine;
+    ModuleEffects effects;
+    std::vector<ModuleEffect> recorded; ///< by ModuleId: the step without a plan
+
+    const StepTrace& trace() const { return *engine->trace(); }
+};
+using OpenStepPtr = std::shared_ptr<const OpenStep>;
+
+/// What the solver answered, with all that the window shows of it. Immutable.
+struct PlanAnswer
+{
+    quint64 generation = 0; ///< ascending: a later question has a higher one
+    PlanRequest request;
+    PlannedStep step;
+    std::vector<ModuleEffect> effects; ///< by ModuleId
+};
+using PlanAnswerPtr = std::shared_ptr<const PlanAnswer>;
+
+using FrontierPtr = std::shared_ptr<const std::vector<FrontierPoint>>;
+
+/// What is alive at one instant of a timeline.
+struct LiveMemory
+{
+    TimelinePtr timeline;
+    std::size_t changeCount = 0;
+    double ms = 0;
+    std::vector<LiveBlock> blocks;
+};
+using LiveMemoryPtr = std::shared_ptr<const LiveMemory>;
+
+} // namespace headroom

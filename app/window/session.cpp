@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/session.h"
+
+#include "core/cost/roofline.h"
+
+#include <QUndoCommand>
+
+#include <algorithm>
+#include <utility>
+
+namespace headroom {
+
+/// The budget was dragged, typed or moved by a key.
+class BudgetCommand : public QUndoCommand
+{
+public:
+    BudgetCommand(Session& session, Bytes from, Bytes to)
+        : QUndoCommand(Session::tr("budget %1").arg(QString::fromStdString(formatBytes(to))))
+        , session_(session)
+        , from_(from)
+        , to_(to)
+    {
+    }
+    void undo() override { session_.applyBudget(from_); }
+    void redo() override { session_.applyBudget(to_); }
+
+private:
+    Session& session_;
+    Bytes from_;
+    Bytes to_;
+};
+
+/// Modules were pinned by hand, or set free.
+class PinsCommand : public QUndoCommand
+{
+public:
+    PinsCommand(Session& session, const QString& text, std::map<std::string, Pin> to)
+        : QUndoCommand(text)
+        , session_(session)
+        , from_(session.request_.pins)
+        , to_(std::move(to))
+    {
+    }
+    void undo() override { session_.applyPins(from_); }
+    void redo() override { session_.applyPins(to_); }
+
+private:
+    Session& session_;
+    std::map<std::string, Pin> from_;
+    std::map<std::string, Pin> to_;
+};
+
+Session::Session(QObject* parent)
+    : QObject(parent)
+{
+    connect(&undo_, &QUndoStack::cleanChanged, this, [this] { Q_EMIT dirtyChanged(dirty()); });
+}
+
+void Session::open(const OpenStepPtr& step, Bytes budget)
+{
+    undo_.clear();
+    step_ = step;
+    request_ = {};
+    request_.budget = budget;
+    answer_.reset();
+    frontier_.reset();
+    dragStart_.reset();
+    selected_ = {};
+    Q_EMIT stepChanged();
+    if (isOpen())
+        Q_EMIT questionChanged();
+}
+
+void Session::close()
+{
+    open(nullptr, 0);
+}
+
+std::optional<Pin> Session::pin(const std::string& fqn) const
+{
+    const auto found = request_.pins.find(fqn);
+    return found == request_.pins.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Session::dragBudget(Bytes budget)
+{
+    if (!isOpen())
+        return;
+    if (!dragStart_)
+        dragStart_ = request_.budget;
+    applyBudget(budget);
+}
+
+void Session::commitBudget(Bytes budget)
+{
+    if (!isOpen())
+        return;
+    const Bytes from = std::exchange(dragStart_, std::nullopt).value_or(request_.budget);
+    if (from == budget)
+        applyBudget(budget);
+    else
+        undo_.push(new BudgetCommand(*this, from, budget));
+}
+
+void Session::cancelDrag()
+{
+    if (dragStart_)
+        applyBudget(*std::exchange(dragStart_, std::nullopt));
+}
+
+void Session::applyBudget(Bytes budget)
+{
+    if (request_.budget == budget)
+        return;
+    request_.budget = budget;
+    Q_EMIT budgetChanged(budget);
+    Q_EMIT questionChanged();
+}
+
+void Session::setPin(const std::string& fqn, std::optional<Pin> pin)
+{
+    if (!isOpen() || pin == this->pin(fqn))
+        return;
+    std::map<std::string, Pin> pins = request_.pins;
+    if (pin)
+        pins.insert_or_assign(fqn, *pin);
+    else
+        pins.erase(fqn);
+    const QString name = QString::fromStdString(fqn);
+    const QString text = !pin ? tr("leave %1 to the plan") : *pin == Pin::save ? tr("keep %1") : tr("recompute %1");
+    undo_.push(new PinsCommand(*this, text.arg(name), std::move(pins)));
+}
+
+void Session::clearPins()
+{
+    if (hasPins())
+        undo_.push(new PinsCommand(*this, tr("leave all modules to the plan"), {}));
+}
+
+void Session::applyPins(std::map<std::string, Pin> pins)
+{
+    request_.pins = std::move(pins);
+    Q_EMIT pinsChanged();
+    Q_EMIT questionChanged();
+}
+
+void Session::setAnswer(const PlanAnswerPtr& answer)
+{
+    answer_ = answer;
+    Q_EMIT answerChanged();
+}
+
+bool Session::feasible() const noexcept
+{
+    return answer_ && answer_->step.timeline != nullptr;
+}
+
+bool Session::answerIsCurrent() const noexcept
+{
+    return answer_ && answer_->request.budget == request_.budget && answer_->request.pins == request_.pins;
+}
+
+void Session::setFrontier(const FrontierPtr& frontier)
+{
+    frontier_ = frontier;
+    Q_EMIT frontierChanged();
+}
+
+Bytes Session::leastBudget() const noexcept
+{
+    if (frontier_ && !frontier_->empty())
+        return frontier_->front().peak;
+    return answer_ ? answer_->step.plan.leastBudget : 0;
+}
+
+Bytes Session::recordedPeak() const noexcept
+{
+    return isOpen() ? step_->engine->recorded()->peak : 0;
+}
+
+double Session::exchangeRate() const
+{
+    return frontier_ && answer_ ? headroom::exchangeRate(*frontier_, answer_->request.budget) : 0;
+}
+
+void Session::select(ModuleId module)
+{
+    if (selected_ == module)
+        return;
+    selected_ = module;
+    Q_EMIT selectionChanged();
+}
+
+std::string Session::selectedFqn() const
+{
+    return isOpen() ? std::string(step_->trace().moduleFqn(selected_)) : std::string();
+}
+
+bool Session::dirty() const
+{
+    return isOpen() && !undo_.isClean();
+}
+
+void Session::markExported()
+{
+    undo_.setClean();
+}
+
+double exchangeRate(const std::vector<FrontierPoint>& frontier, Bytes budget)
+{
+    if (frontier.size() < 2)
+        return 0;
+    // The plan at a budget is the last point that fits; one more GiB leads towards the point after it.
+    const auto above = std::upper_bound(frontier.begin(), frontier.end(), budget,
+                                        [](Bytes value, const FrontierPoint& point) { return value < point.peak; });
+    if (above == frontier.end())
+        return 0;
+    const auto upper = above == frontier.begin() ? above + 1 : above;
+    const auto lower = upper - 1;
+    const double gib = static_cast<double>(upper->peak - lower->peak) / static_cast<double>(GiB);
+    return gib > 0 ? std::max(0.0, (lower->recomputeMs - upper->recomputeMs) / gib) : 0;
+}
+
+Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak)
+{
+    const Result<DeviceSpec> device = findDeviceSpec(trace.info.gpu);
+    if (device && device->memory > 0 && device->memory < recordedPeak)
+        return device->memory;
+    const Bytes wanted = recordedPeak / 10 * 7;
+    const Bytes step = wanted >= 2 * GiB ? 64 * MiB : wanted >= 64 * MiB ? MiB : allocationGranularity;
+    return wanted / step * step;
+}
+
+} // namespace headroom

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "app/window/open_step.h"
+
+#include <QObject>
+#include <QUndoStack>
+
+#include <optional>
+#include <string>
+
+namespace headroom {
+
+/// The open document: one recorded step, what is asked of the planner for it (budget and pins, with undo), and the last
+/// answer. The only state right of a StepTrace; everything it hands out is immutable. Knows no thread and no widget:
+/// it says when the question has changed, and is told the answer.
+class Session : public QObject
+{
+    Q_OBJECT
+public:
+    explicit Session(QObject* parent = nullptr);
+
+    void open(const OpenStepPtr& step, Bytes budget);
+    void close();
+
+    bool isOpen() const noexcept { return step_ != nullptr; }
+    const OpenStepPtr& step() const noexcept { return step_; }
+    const PlanRequest& request() const noexcept { return request_; }
+    Bytes budget() const noexcept { return request_.budget; }
+    std::optional<Pin> pin(const std::string& fqn) const;
+    bool hasPins() const noexcept { return !request_.pins.empty(); }
+
+    /// A handle moves: the budget follows, nothing is to undo yet.
+    void dragBudget(Bytes budget);
+    /// The budget from here on. One undo step, from where the drag began.
+    void commitBudget(Bytes budget);
+    bool dragging() const noexcept { return dragStart_.has_value(); }
+    void cancelDrag(); ///< the budget is again what it was before the drag
+
+    void setPin(const std::string& fqn, std::optional<Pin> pin); ///< nullopt: the plan decides. One undo step
+    void clearPins(); ///< one undo step
+
+    void setAnswer(const PlanAnswerPtr& answer);
+    const PlanAnswerPtr& answer() const noexcept { return answer_; } ///< null: none yet
+    bool feasible() const noexcept; ///< there is a plan, and it fits
+    bool answerIsCurrent() const noexcept; ///< the answer is to the question as it stands
+
+    void setFrontier(const FrontierPtr& frontier);
+    const FrontierPtr& frontier() const noexcept { return frontier_; } ///< null: not known yet
+    Bytes leastBudget() const noexcept; ///< 0: not known yet
+    Bytes recordedPeak() const noexcept;
+    /// What one more GiB would save at the answer's budget, in ms; 0: not known, or nothing to save.
+    double exchangeRate() const;
+
+    void select(ModuleId module); ///< invalid: none
+    ModuleId selected() const noexcept { return selected_; }
+    std::string selectedFqn() const;
+
+    QUndoStack& undoStack() noexcept { return undo_; }
+    bool dirty() const; ///< budget or pins changed since the last export
+    void markExported();
+
+Q_SIGNALS:
+    void stepChanged(); ///< another step, or none
+    void budgetChanged(headroom::Bytes budget);
+    void pinsChanged();
+    void questionChanged(); ///< budget or pins: the planner must be asked
+    void answerChanged();
+    void frontierChanged();
+    void selectionChanged();
+    void dirtyChanged(bool dirty);
+
+private:
+    friend class BudgetCommand;
+    friend class PinsCommand;
+    void applyBudget(Bytes budget);
+    void applyPins(std::map<std::string, Pin> pins);
+
+    OpenStepPtr step_;
+    PlanRequest request_;
+    PlanAnswerPtr answer_;
+    FrontierPtr frontier_;
+    std::optional<Bytes> dragStart_;
+    ModuleId selected_;
+    QUndoStack undo_;
+};
+
+/// What one more GiB would save at `budget`, in ms: the slope of the frontier there. 0 at the end where nothing is
+/// recomputed, and for a frontier of fewer than two points.
+double exchangeRate(const std::vector<FrontierPoint>& frontier, Bytes budget);
+
+/// The budget that a step opens with: the memory of its GPU when the step does not fit there, else 70 % of the recorded
+/// peak, a saving that is worth looking at. In whole steps of 64 MiB where the step is large enough.
+Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak);
+
+} // namespace headroom

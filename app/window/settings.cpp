@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/settings.h"
+
+#include <QFileInfo>
+#include <QStandardPaths>
+
+namespace headroom {
+namespace {
+
+const auto recentFilesKey = QStringLiteral("recentFiles");
+const auto themeKey = QStringLiteral("theme");
+const auto exportFolderKey = QStringLiteral("exportFolder");
+
+QString layoutKey(const QString& widget)
+{
+    return QStringLiteral("layout/") + widget;
+}
+
+} // namespace
+
+Settings::Settings()
+    : store_(std::make_unique<QSettings>(QStringLiteral("Headroom"), QStringLiteral("headroom")))
+{
+}
+
+Settings::Settings(const QString& iniFile)
+    : store_(std::make_unique<QSettings>(iniFile, QSettings::IniFormat))
+{
+}
+
+QStringList Settings::recentFiles() const
+{
+    QStringList files = store_->value(recentFilesKey).toStringList();
+    files.removeIf([](const QString& path) { return !QFileInfo::exists(path); });
+    return files;
+}
+
+void Settings::addRecentFile(const QString& path)
+{
+    const QString absolute = QFileInfo(path).absoluteFilePath();
+    QStringList files = recentFiles();
+    files.removeAll(absolute);
+    files.prepend(absolute);
+    store_->setValue(recentFilesKey, QStringList(files.mid(0, recentFileLimit)));
+}
+
+void Settings::clearRecentFiles()
+{
+    store_->remove(recentFilesKey);
+}
+
+ThemeChoice Settings::theme() const
+{
+    const QString name = store_->value(themeKey).toString();
+    return name == QLatin1String("light") ? ThemeChoice::light
+        : name == QLatin1String("dark")   ? ThemeChoice::dark
+                                          : ThemeChoice::followDesktop;
+}
+
+void Settings::setTheme(ThemeChoice choice)
+{
+    switch (choice) {
+    case ThemeChoice::light:
+        store_->setValue(themeKey, QStringLiteral("light"));
+        break;
+    case ThemeChoice::dark:
+        store_->setValue(themeKey, QStringLiteral("dark"));
+        break;
+    case ThemeChoice::followDesktop:
+        store_->remove(themeKey);
+        break;
+    }
+}
+
+QByteArray Settings::layout(const QString& widget) const
+{
+    return store_->value(layoutKey(widget)).toByteArray();
+}
+
+void Settings::setLayout(const QString& widget, const QByteArray& state)
+{
+    store_->setValue(layoutKey(widget), state);
+}
+
+QString Settings::exportFolder() const
+{
+    const QString folder = store_->value(exportFolderKey).toString();
+    return QFileInfo(folder).isDir() ? folder : QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation);
+}
+
+void Settings::setExportFolder(const QString& folder)
+{
+    store_->setValue(exportFolderKey, folder);
+}
+
+} // namespace headroom

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/policy/step_planner.h"
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <vector>
+
+namespace headroom {
+
+/// What the window asks of one recorded step: StepPlanner's questions behind virtual functions, so that tests of the
+/// window answer them without solving anything. Immutable; every function may be called from any thread.
+class StepEngine
+{
+public:
+    virtual ~StepEngine() = default;
+
+    virtual const StepTracePtr& trace() const noexcept = 0;
+    virtual const ModuleInfoPtr& moduleInfo() const noexcept = 0;
+    virtual const TimelinePtr& recorded() const noexcept = 0;
+
+    virtual Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop) const = 0;
+    virtual Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points,
+                                                        std::stop_token stop) const = 0;
+
+protected:
+    StepEngine() = default;
+    StepEngine(const StepEngine&) = delete;
+    StepEngine& operator=(const StepEngine&) = delete;
+};
+
+using StepEnginePtr = std::shared_ptr<const StepEngine>;
+using StepEngineFactory = std::function<Result<StepEnginePtr>(StepTracePtr)>;
+
+} // namespace headroom

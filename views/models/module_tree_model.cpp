@@ -1,0 +1,351 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/models/module_tree_model.h"
+
+#include "views/plot/number_text.h"
+
+#include <QLocale>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace headroom {
+namespace {
+
+bool same(const ModuleEffect& a, const ModuleEffect& b)
+{
+    return a.recorded == b.recorded && a.kept == b.kept && a.recomputeMs == b.recomputeMs;
+}
+
+/// Modules that no row stands for: containers that never ran and only lead to others.
+std::vector<bool> passedThrough(const StepTrace& trace)
+{
+    std::vector<bool> ran(trace.modules.size(), false);
+    std::vector<bool> hasChildren(trace.modules.size(), false);
+    for (const ModuleId module : trace.calls.module)
+        ran[module.value] = true;
+    for (const ModuleId parent : trace.modules.parent) {
+        if (parent.valid())
+            hasChildren[parent.value] = true;
+    }
+    std::vector<bool> passed(trace.modules.size(), false);
+    for (std::size_t i = 0; i < passed.size(); ++i)
+        passed[i] = hasChildren[i] && (i == 0 || !ran[i]);
+    return passed;
+}
+
+std::vector<PlanMark> marksOf(const StepTrace& trace, const CheckpointPlan& plan,
+                              const std::vector<ModuleEffect>& effects)
+{
+    std::vector<PlanMark> marks(trace.modules.size(), PlanMark::none);
+    for (const CheckpointRegion& region : plan) {
+        marks[region.module.value] = PlanMark::checkpointed;
+        for (ModuleId m = trace.modules.parent[region.module]; m.valid(); m = trace.modules.parent[m])
+            marks[m.value] = PlanMark::contains;
+    }
+    std::vector<bool> within(marks.size(), false); // parents come before their children
+    for (std::uint32_t i = 1; i < marks.size(); ++i) {
+        const ModuleId parent = trace.modules.parent[ModuleId(i)];
+        within[i] = parent.valid() && (within[parent.value] || marks[parent.value] == PlanMark::checkpointed);
+        const bool touched = effects[i].kept < effects[i].recorded || effects[i].recomputeMs > 0;
+        if (within[i] && touched)
+            marks[i] = PlanMark::inside;
+    }
+    return marks;
+}
+
+} // namespace
+
+QString discardLabel(const ModuleEffect& effect)
+{
+    if (effect.recorded <= 0)
+        return {};
+    const double share = 1 - static_cast<double>(effect.kept) / static_cast<double>(effect.recorded);
+    if (share >= 0.995)
+        return ModuleTreeModel::tr("all");
+    return ModuleTreeModel::tr("%1 %").arg(std::max(1L, std::lround(share * 100)));
+}
+
+ModuleTreeModel::ModuleTreeModel(QObject* parent)
+    : QAbstractItemModel(parent)
+{
+}
+
+void ModuleTreeModel::setStep(StepTracePtr trace, const std::vector<ModuleEffect>& recorded)
+{
+    beginResetModel();
+    trace_ = std::move(trace);
+    recorded_ = recorded;
+    rows_.clear();
+    top_.clear();
+    rowOfModule_.clear();
+    if (trace_) {
+        const std::vector<bool> passed = passedThrough(*trace_);
+        rowOfModule_.assign(trace_->modules.size(), -1);
+        std::vector<int> container(trace_->modules.size(), -1); // row under which a module's children come
+        for (std::uint32_t i = 0; i < trace_->modules.size(); ++i) {
+            const ModuleId parent = trace_->modules.parent[ModuleId(i)];
+            const int above = parent.valid() ? container[parent.value] : -1;
+            if (!passed[i])
+                addRow(ModuleId(i), above);
+            container[i] = passed[i] ? above : rowOfModule_[i];
+        }
+        setScales();
+    }
+    endResetModel();
+    Q_EMIT headerDataChanged(Qt::Horizontal, keptColumn, keptColumn);
+}
+
+void ModuleTreeModel::addRow(ModuleId module, int parent)
+{
+    Row row;
+    row.module = module;
+    row.parent = parent;
+    const std::string_view fqn = trace_->moduleFqn(module);
+    const std::string_view above
+        = trace_->moduleFqn(parent < 0 ? ModuleId(0) : rows_[static_cast<std::size_t>(parent)].module);
+    row.label = QString::fromUtf8(fqn.size() > above.size() + 1 ? fqn.substr(above.size() + 1) : fqn);
+    row.effect = recorded_[module.value];
+    const int position = static_cast<int>(rows_.size());
+    auto& siblings = parent < 0 ? top_ : rows_[static_cast<std::size_t>(parent)].children;
+    row.position = static_cast<int>(siblings.size());
+    siblings.push_back(position);
+    rowOfModule_[module.value] = position;
+    rows_.push_back(std::move(row));
+}
+
+void ModuleTreeModel::setScales()
+{
+    Bytes largest = 0;
+    const auto scale = [&](const std::vector<int>& siblings) {
+        Bytes most = 0;
+        for (const int i : siblings)
+            most = std::max(most, rows_[static_cast<std::size_t>(i)].effect.recorded);
+        for (const int i : siblings)
+            rows_[static_cast<std::size_t>(i)].scale = most;
+        largest = std::max(largest, most);
+    };
+    scale(top_);
+    for (const Row& row : rows_)
+        scale(row.children);
+    unit_ = byteUnitFor(static_cast<double>(std::min(largest, GiB - 1))); // MiB at most: blocks are compared
+    decimals_ = static_cast<double>(largest) >= 100 * unit_.bytes ? 0 : 1;
+}
+
+void ModuleTreeModel::setPlan(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects)
+{
+    if (trace_)
+        setMarks(marksOf(*trace_, plan, effects), effects);
+}
+
+void ModuleTreeModel::clearPlan()
+{
+    if (trace_)
+        setMarks(std::vector<PlanMark>(trace_->modules.size(), PlanMark::none), recorded_);
+}
+
+void ModuleTreeModel::setMarks(std::vector<PlanMark> marks, const std::vector<ModuleEffect>& effects)
+{
+    std::vector<bool> changed(rows_.size(), false);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+        Row& row = rows_[i];
+        const ModuleEffect& effect = effects[row.module.value];
+        const PlanMark mark = marks[row.module.value];
+        changed[i] = mark != row.mark || !same(effect, row.effect);
+        row.mark = mark;
+        row.effect = effect;
+    }
+    reportChanges(changed);
+}
+
+void ModuleTreeModel::setPins(const std::map<std::string, Pin>& pins)
+{
+    std::vector<bool> changed(rows_.size(), false);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+        Row& row = rows_[i];
+        const auto found = pins.find(std::string(trace_->moduleFqn(row.module)));
+        const bool pinned = found != pins.end();
+        const Pin pin = pinned ? found->second : Pin::save;
+        changed[i] = pinned != row.pinned || pin != row.pin;
+        row.pinned = pinned;
+        row.pin = pin;
+    }
+    reportChanges(changed);
+}
+
+/// One dataChanged for each run of changed siblings.
+void ModuleTreeModel::reportChanges(const std::vector<bool>& changed)
+{
+    const auto report = [&](const std::vector<int>& siblings) {
+        for (std::size_t begin = 0; begin < siblings.size(); ++begin) {
+            if (!changed[static_cast<std::size_t>(siblings[begin])])
+                continue;
+            std::size_t end = begin;
+            while (end + 1 < siblings.size() && changed[static_cast<std::size_t>(siblings[end + 1])])
+                ++end;
+            Q_EMIT dataChanged(
+                createIndex(static_cast<int>(begin), 0, static_cast<quintptr>(siblings[begin])),
+                createIndex(static_cast<int>(end), columnCount() - 1, static_cast<quintptr>(siblings[end])));
+            begin = end;
+        }
+    };
+    report(top_);
+    for (const Row& row : rows_)
+        report(row.children);
+}
+
+QModelIndex ModuleTreeModel::indexOf(ModuleId module, int column) const
+{
+    if (!module.valid() || module.value >= rowOfModule_.size() || rowOfModule_[module.value] < 0)
+        return {};
+    const int at = rowOfModule_[module.value];
+    return createIndex(rows_[static_cast<std::size_t>(at)].position, column, static_cast<quintptr>(at));
+}
+
+ModuleId ModuleTreeModel::moduleAt(const QModelIndex& index) const
+{
+    const Row* row = rowAt(index);
+    return row ? row->module : ModuleId();
+}
+
+const ModuleTreeModel::Row* ModuleTreeModel::rowAt(const QModelIndex& index) const
+{
+    return index.isValid() ? &rows_[index.internalId()] : nullptr;
+}
+
+const std::vector<int>& ModuleTreeModel::childrenOf(const QModelIndex& parent) const
+{
+    const Row* row = rowAt(parent);
+    return row ? row->children : top_;
+}
+
+QModelIndex ModuleTreeModel::index(int row, int column, const QModelIndex& parent) const
+{
+    if (!hasIndex(row, column, parent))
+        return {};
+    return createIndex(row, column, static_cast<quintptr>(childrenOf(parent)[static_cast<std::size_t>(row)]));
+}
+
+QModelIndex ModuleTreeModel::parent(const QModelIndex& index) const
+{
+    const Row* row = rowAt(index);
+    if (!row || row->parent < 0)
+        return {};
+    return createIndex(rows_[static_cast<std::size_t>(row->parent)].position, 0, static_cast<quintptr>(row->parent));
+}
+
+int ModuleTreeModel::rowCount(const QModelIndex& parent) const
+{
+    return parent.column() > 0 ? 0 : static_cast<int>(childrenOf(parent).size());
+}
+
+int ModuleTreeModel::columnCount(const QModelIndex&) const
+{
+    return Column::columns;
+}
+
+QVariant ModuleTreeModel::data(const QModelIndex& index, int role) const
+{
+    const Row* row = rowAt(index);
+    if (!row)
+        return {};
+    switch (role) {
+    case Qt::DisplayRole:
+        return textOf(*row, index.column());
+    case Qt::TextAlignmentRole:
+        return QVariant::fromValue(Qt::Alignment(index.column() == moduleColumn ? Qt::AlignLeft : Qt::AlignRight)
+                                   | Qt::AlignVCenter);
+    case Qt::ToolTipRole:
+        return toolTipOf(*row);
+    case Qt::AccessibleTextRole:
+        return descriptionOf(*row, index.column());
+    case FqnRole:
+        return QString::fromUtf8(trace_->moduleFqn(row->module));
+    case ModuleRole:
+        return row->module.value;
+    case SortRole:
+        return index.column() == moduleColumn ? QVariant(row->module.value)
+            : index.column() == keptColumn    ? QVariant(static_cast<qlonglong>(row->effect.kept))
+                                              : QVariant(row->effect.recomputeMs);
+    case MarkRole:
+        return QVariant::fromValue(row->mark);
+    case PillRole:
+        return row->mark == PlanMark::checkpointed ? discardLabel(row->effect) : QString();
+    case PinRole:
+        return !row->pinned ? QString() : row->pin == Pin::save ? tr("keep") : tr("recompute");
+    case RecordedRole:
+        return static_cast<qlonglong>(row->effect.recorded);
+    case KeptRole:
+        return static_cast<qlonglong>(row->effect.kept);
+    case RecomputeRole:
+        return row->effect.recomputeMs;
+    case ScaleRole:
+        return static_cast<qlonglong>(row->scale);
+    default:
+        return {};
+    }
+}
+
+QVariant ModuleTreeModel::headerData(int section, Qt::Orientation orientation, int role) const
+{
+    if (orientation != Qt::Horizontal || section >= Column::columns)
+        return {};
+    if (role == Qt::TextAlignmentRole)
+        return QVariant::fromValue(Qt::Alignment(section == moduleColumn ? Qt::AlignLeft : Qt::AlignRight)
+                                   | Qt::AlignVCenter);
+    if (role == Qt::ToolTipRole)
+        return section == moduleColumn ? tr("Module, and what the plan discards of its activation memory")
+            : section == keptColumn
+            ? tr("Activation memory kept from forward to backward: pale as recorded, solid under the plan")
+            : tr("Time to run the module's ops a second time in backward");
+    if (role != Qt::DisplayRole)
+        return {};
+    return section == moduleColumn ? tr("Module")
+        : section == keptColumn    ? tr("Kept, %1").arg(QLatin1String(unit_.name))
+                                   : tr("Recompute, ms");
+}
+
+QString ModuleTreeModel::textOf(const Row& row, int column) const
+{
+    switch (column) {
+    case moduleColumn:
+        return row.label;
+    case keptColumn:
+        return inUnit(row.effect.kept, unit_, decimals_);
+    default:
+        return row.effect.recomputeMs > 0 ? QLocale::c().toString(row.effect.recomputeMs, 'f', 2) : QStringLiteral("–");
+    }
+}
+
+QString ModuleTreeModel::toolTipOf(const Row& row) const
+{
+    const QString head = tr("%1 (%2)").arg(QString::fromUtf8(trace_->moduleFqn(row.module)),
+                                           QString::fromUtf8(trace_->strings[trace_->modules.type[row.module]]));
+    const QString memory = row.mark == PlanMark::none
+        ? tr("Keeps %1 for backward").arg(bytesText(row.effect.recorded))
+        : tr("Keeps %1 of %2 for backward, recomputes for %3")
+              .arg(bytesText(row.effect.kept), bytesText(row.effect.recorded), msText(row.effect.recomputeMs));
+    if (!row.pinned)
+        return head + QLatin1Char('\n') + memory;
+    return head + QLatin1Char('\n') + memory + QLatin1Char('\n')
+        + (row.pin == Pin::save ? tr("Pinned by hand: keep everything") : tr("Pinned by hand: recompute"));
+}
+
+QString ModuleTreeModel::descriptionOf(const Row& row, int column) const
+{
+    switch (column) {
+    case moduleColumn:
+        return row.mark == PlanMark::checkpointed
+            ? tr("%1, checkpointed, %2 discarded").arg(row.label, discardLabel(row.effect))
+            : row.mark == PlanMark::inside   ? tr("%1, inside a checkpointed module").arg(row.label)
+            : row.mark == PlanMark::contains ? tr("%1, contains a checkpointed module").arg(row.label)
+                                             : row.label;
+    case keptColumn:
+        return tr("%1 kept of %2").arg(bytesText(row.effect.kept), bytesText(row.effect.recorded));
+    default:
+        return row.effect.recomputeMs > 0 ? msText(row.effect.recomputeMs) : tr("nothing recomputed");
+    }
+}
+
+} // namespace headroom

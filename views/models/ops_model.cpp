@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/models/ops_model.h"
+
+#include "views/plot/number_text.h"
+
+#include <QLocale>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace headroom {
+namespace {
+
+bool isNumber(int column)
+{
+    return column == OpsModel::numberColumn || column == OpsModel::bytesColumn || column == OpsModel::msColumn;
+}
+
+} // namespace
+
+OpsModel::OpsModel(QObject* parent)
+    : QAbstractTableModel(parent)
+{
+}
+
+void OpsModel::setStep(StepTracePtr trace)
+{
+    beginResetModel();
+    trace_ = std::move(trace);
+    collect({});
+    Bytes largest = 0;
+    for (const OpId op : ops_)
+        largest = std::max(largest, outputBytes(op));
+    unit_ = byteUnitFor(static_cast<double>(std::min(largest, GiB - 1)));
+    endResetModel();
+}
+
+void OpsModel::setModule(ModuleId module)
+{
+    beginResetModel();
+    collect(module);
+    endResetModel();
+}
+
+void OpsModel::collect(ModuleId module)
+{
+    ops_.clear();
+    if (!trace_)
+        return;
+    std::vector<bool> within(trace_->modules.size(), !module.valid()); // parents come before their children
+    for (std::uint32_t i = module.valid() ? module.value : 0; i < within.size(); ++i) {
+        const ModuleId parent = trace_->modules.parent[ModuleId(i)];
+        within[i] = within[i] || i == module.value || (parent.valid() && within[parent.value]);
+    }
+    for (std::uint32_t i = 0; i < trace_->ops.size(); ++i) {
+        const ModuleId of = trace_->ops.module[OpId(i)];
+        if (of.valid() ? within[of.value] : !module.valid())
+            ops_.push_back(OpId(i));
+    }
+    sortRows();
+}
+
+OpId OpsModel::opAt(const QModelIndex& index) const
+{
+    return index.isValid() ? ops_[static_cast<std::size_t>(index.row())] : OpId();
+}
+
+Bytes OpsModel::outputBytes(OpId op) const
+{
+    if (trace_->ops.flags[op] & (opView | opInPlace))
+        return 0;
+    Bytes bytes = 0;
+    for (const StorageId storage : trace_->ops.outputs[op])
+        bytes += storage.valid() && trace_->storages.creator[storage] == op ? trace_->storages.bytes[storage] : 0;
+    return bytes;
+}
+
+int OpsModel::rowCount(const QModelIndex& parent) const
+{
+    return parent.isValid() ? 0 : static_cast<int>(ops_.size());
+}
+
+int OpsModel::columnCount(const QModelIndex& parent) const
+{
+    return parent.isValid() ? 0 : Column::columns;
+}
+
+QVariant OpsModel::data(const QModelIndex& index, int role) const
+{
+    if (!index.isValid())
+        return {};
+    if (role == Qt::TextAlignmentRole)
+        return QVariant::fromValue(Qt::Alignment(isNumber(index.column()) ? Qt::AlignRight : Qt::AlignLeft)
+                                   | Qt::AlignVCenter);
+    return role == Qt::DisplayRole ? QVariant(textOf(opAt(index), index.column())) : QVariant();
+}
+
+QString OpsModel::textOf(OpId op, int column) const
+{
+    switch (column) {
+    case numberColumn:
+        return QString::number(op.value);
+    case nameColumn:
+        return QString::fromUtf8(trace_->opName(op));
+    case moduleColumn:
+        return QString::fromUtf8(trace_->moduleFqn(trace_->ops.module[op]));
+    case phaseColumn:
+        return QString::fromUtf8(phaseName(trace_->ops.phase[op])).replace(QLatin1Char('_'), QLatin1Char(' '));
+    case bytesColumn: {
+        const Bytes bytes = outputBytes(op);
+        return bytes > 0 ? inUnit(bytes, unit_, 2) : QStringLiteral("–");
+    }
+    default:
+        return trace_->ops.ms[op] > 0 ? QLocale::c().toString(trace_->ops.ms[op], 'f', 3) : QStringLiteral("–");
+    }
+}
+
+QVariant OpsModel::headerData(int section, Qt::Orientation orientation, int role) const
+{
+    if (orientation != Qt::Horizontal || section >= Column::columns)
+        return {};
+    if (role == Qt::TextAlignmentRole)
+        return QVariant::fromValue(Qt::Alignment(isNumber(section) ? Qt::AlignRight : Qt::AlignLeft)
+                                   | Qt::AlignVCenter);
+    if (role != Qt::DisplayRole)
+        return {};
+    switch (section) {
+    case numberColumn:
+        return tr("#");
+    case nameColumn:
+        return tr("Op");
+    case moduleColumn:
+        return tr("Module");
+    case phaseColumn:
+        return tr("Phase");
+    case bytesColumn:
+        return tr("Result, %1").arg(QLatin1String(unit_.name));
+    default:
+        return tr("Time, ms");
+    }
+}
+
+void OpsModel::sort(int column, Qt::SortOrder order)
+{
+    Q_EMIT layoutAboutToBeChanged({}, QAbstractItemModel::VerticalSortHint);
+    const QModelIndexList before = persistentIndexList();
+    std::vector<OpId> stood;
+    for (const QModelIndex& index : before)
+        stood.push_back(opAt(index));
+    sortColumn_ = column;
+    sortOrder_ = order;
+    sortRows();
+    if (!before.isEmpty()) {
+        std::unordered_map<OpId, int> rowOf;
+        for (std::size_t row = 0; row < ops_.size(); ++row)
+            rowOf.emplace(ops_[row], static_cast<int>(row));
+        QModelIndexList after;
+        for (int i = 0; i < before.size(); ++i)
+            after << index(rowOf.at(stood[static_cast<std::size_t>(i)]), before[i].column());
+        changePersistentIndexList(before, after);
+    }
+    Q_EMIT layoutChanged({}, QAbstractItemModel::VerticalSortHint);
+}
+
+void OpsModel::sortRows()
+{
+    const auto by = [this](auto key) {
+        std::stable_sort(ops_.begin(), ops_.end(), [&](OpId a, OpId b) {
+            return sortOrder_ == Qt::AscendingOrder ? key(a) < key(b) : key(b) < key(a);
+        });
+    };
+    switch (sortColumn_) {
+    case nameColumn:
+        by([this](OpId op) { return trace_->opName(op); });
+        break;
+    case moduleColumn:
+        by([this](OpId op) { return trace_->ops.module[op]; });
+        break;
+    case phaseColumn:
+        by([this](OpId op) { return trace_->ops.phase[op]; });
+        break;
+    case bytesColumn:
+        by([this](OpId op) { return outputBytes(op); });
+        break;
+    case msColumn:
+        by([this](OpId op) { return trace_->ops.ms[op]; });
+        break;
+    default:
+        by([](OpId op) { return op; });
+    }
+}
+
+} // namespace headroom
