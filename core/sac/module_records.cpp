@@ -12,7 +12,8 @@ namespace {
 
 constexpr double femtosecondsPerMs = 1e12;
 
-/// Live bytes by category while a step is replayed, as MemTracker counts them: without the batch.
+/// Live bytes by category while a step is replayed, as MemTracker counts them: without the batch. Prediction has its
+/// own (LiveMemory), which makes a timeline of it.
 class LiveBytes
 {
 public:
