@@ -3,6 +3,7 @@
 #include "core/trace/step_file.h"
 
 #include "core/base/checksum.h"
+#include "core/predict/predict.h"
 #include "core/trace/step_format.h"
 #include "tests/core/step_bytes.h"
 #include "tests/core/synthetic_step.h"
@@ -312,6 +313,9 @@ TEST(StepFormat, RandomChangesNeverReadOutOfBounds)
         }
         ++opened;
         ASSERT_TRUE(validate(**result));
+        ASSERT_TRUE(predict(**result, {}));
+        const auto region = predict(**result, {{ModuleId(static_cast<std::uint32_t>(random() % 13)), {}}});
+        ASSERT_TRUE(region) << region.error().message;
     }
     EXPECT_GT(opened, 1000); // changes of fillings, of text and of byte counts are harmless
 }
