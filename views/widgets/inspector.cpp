@@ -1,0 +1,284 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/inspector.h"
+
+#include "views/plot/number_text.h"
+#include "views/theme/theme.h"
+#include "views/widgets/option_button.h"
+#include "views/widgets/peak_table.h"
+
+#include <QButtonGroup>
+#include <QEvent>
+#include <QFrame>
+#include <QLabel>
+#include <QPushButton>
+#include <QScrollBar>
+#include <QVBoxLayout>
+
+namespace headroom {
+namespace {
+
+constexpr int margin = 16;
+constexpr int preferredWidth = 290;
+
+QLabel* makeText(QWidget* parent, const char* objectName, bool second)
+{
+    auto* label = new QLabel(parent);
+    label->setObjectName(QLatin1String(objectName));
+    label->setWordWrap(true);
+    label->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    label->setProperty("second", second);
+    return label;
+}
+
+QFrame* makeLine(QWidget* parent)
+{
+    auto* line = new QFrame(parent);
+    line->setFrameShape(QFrame::HLine);
+    line->setFrameShadow(QFrame::Plain);
+    line->setObjectName(QStringLiteral("separator"));
+    line->setFixedHeight(1);
+    return line;
+}
+
+} // namespace
+
+Inspector::Inspector(QWidget* parent)
+    : QScrollArea(parent)
+{
+    setObjectName(QStringLiteral("inspector"));
+    setAccessibleName(tr("Inspector"));
+    setWidgetResizable(true);
+    setFrameShape(QFrame::NoFrame);
+    setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    auto* content = new QWidget;
+    content->setObjectName(QStringLiteral("inspectorContent"));
+    auto* column = new QVBoxLayout(content);
+    column->setContentsMargins(margin, 14, margin, 14);
+    column->setSpacing(6);
+    setWidget(content);
+    content->setAutoFillBackground(false);
+    viewport()->setAutoFillBackground(false);
+
+    makeHead(column);
+    makeInfeasible(column);
+    makeOptions(column);
+    makeSolver(column);
+    column->addStretch(1);
+    applyFonts();
+    setInfeasible(std::nullopt);
+    showOptions(false);
+}
+
+void Inspector::makeHead(QVBoxLayout* column)
+{
+    name_ = new QLabel(this);
+    name_->setObjectName(QStringLiteral("moduleName"));
+    name_->setMinimumWidth(0);
+    name_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    description_ = makeText(this, "moduleDescription", true);
+    column->addWidget(name_);
+    column->addWidget(description_);
+    column->addSpacing(8);
+}
+
+void Inspector::makeInfeasible(QVBoxLayout* column)
+{
+    infeasible_ = new QWidget(this);
+    auto* inside = new QVBoxLayout(infeasible_);
+    inside->setContentsMargins(0, 0, 0, 8);
+    inside->setSpacing(6);
+    infeasibleHeadline_ = makeText(infeasible_, "infeasibleHeadline", false);
+    infeasibleReason_ = makeText(infeasible_, "infeasibleReason", false);
+    infeasibleAdvice_ = makeText(infeasible_, "infeasibleAdvice", true);
+    leastBudget_ = new QPushButton(infeasible_);
+    leastBudget_->setObjectName(QStringLiteral("leastBudget"));
+    inside->addWidget(infeasibleHeadline_);
+    inside->addWidget(infeasibleReason_);
+    inside->addWidget(leastBudget_);
+    inside->addWidget(infeasibleAdvice_);
+    column->addWidget(infeasible_);
+    connect(leastBudget_, &QPushButton::clicked, this, &Inspector::leastBudgetWanted);
+}
+
+void Inspector::makeOptions(QVBoxLayout* column)
+{
+    options_ = new QWidget(this);
+    auto* inside = new QVBoxLayout(options_);
+    inside->setContentsMargins(0, 0, 0, 0);
+    inside->setSpacing(2);
+    auto* title = new QLabel(tr("What to keep"), options_);
+    headings_.push_back(title);
+    inside->addWidget(title);
+    inside->addSpacing(4);
+    decided_ = new OptionButton(tr("Let the plan decide"), options_);
+    keepAll_ = new OptionButton(tr("Keep everything"), options_);
+    recompute_ = new OptionButton(tr("Recompute"), options_);
+    decided_->setObjectName(QStringLiteral("pinFree"));
+    keepAll_->setObjectName(QStringLiteral("pinKeep"));
+    recompute_->setObjectName(QStringLiteral("pinRecompute"));
+    decided_->setToolTip(tr("The solver chooses what this module keeps"));
+    keepAll_->setToolTip(tr("Pin: nothing of this module is recomputed"));
+    recompute_->setToolTip(tr("Pin: this module is checkpointed; the solver chooses how much it keeps"));
+    auto* group = new QButtonGroup(this);
+    for (OptionButton* option : {decided_, keepAll_, recompute_}) {
+        group->addButton(option);
+        inside->addWidget(option);
+    }
+    connect(decided_, &QRadioButton::clicked, this, [this] { Q_EMIT pinWanted(std::nullopt); });
+    connect(keepAll_, &QRadioButton::clicked, this, [this] { Q_EMIT pinWanted(Pin::save); });
+    connect(recompute_, &QRadioButton::clicked, this, [this] { Q_EMIT pinWanted(Pin::recompute); });
+    inside->addSpacing(8);
+    curveTitle_ = new QLabel(tr("Points of its trade-off curve"), options_);
+    curveTitle_->setProperty("second", true);
+    curve_ = new CurveTable(options_);
+    curve_->setAccessibleName(curveTitle_->text());
+    inside->addWidget(curveTitle_);
+    inside->addWidget(curve_);
+    column->addWidget(options_);
+
+    whyNot_ = makeText(this, "whyNot", true);
+    reason_ = makeText(this, "reason", true);
+    column->addWidget(whyNot_);
+    column->addSpacing(4);
+    column->addWidget(reason_);
+}
+
+void Inspector::makeSolver(QVBoxLayout* column)
+{
+    const auto heading = [&](const QString& text) {
+        column->addSpacing(8);
+        column->addWidget(makeLine(this));
+        column->addSpacing(8);
+        auto* label = new QLabel(text, this);
+        headings_.push_back(label);
+        column->addWidget(label);
+    };
+    heading(tr("Solver"));
+    solver_ = makeText(this, "solverLine", true);
+    pins_ = makeText(this, "pinsLine", true);
+    pins_->setTextInteractionFlags(Qt::TextBrowserInteraction);
+    connect(pins_, &QLabel::linkActivated, this, &Inspector::pinsCleared);
+    column->addWidget(solver_);
+    column->addWidget(pins_);
+    heading(tr("At the peak, GiB"));
+    headings_.back()->setObjectName(QStringLiteral("peakHeading"));
+    column->addSpacing(2);
+    peaks_ = new PeakTable(this);
+    peaks_->setAccessibleName(tr("Memory at the peak by category"));
+    column->addWidget(peaks_);
+}
+
+void Inspector::setModule(const ModuleFacts& facts)
+{
+    fullName_ = facts.name;
+    name_->setToolTip(facts.fqn);
+    elideName();
+    description_->setText(facts.description);
+    const bool possible = facts.whyNot.isEmpty();
+    showOptions(possible);
+    whyNot_->setText(facts.whyNot);
+    whyNot_->setVisible(!possible);
+    reason_->setText(facts.reason);
+    reason_->setVisible(!facts.reason.isEmpty());
+    if (!possible)
+        return;
+    decided_->setDetails(facts.decided.kept, facts.decided.cost);
+    keepAll_->setDetails(facts.keepAll.kept, facts.keepAll.cost);
+    recompute_->setDetails(facts.recompute.kept, facts.recompute.cost);
+    OptionButton* chosen = !facts.pin ? decided_ : *facts.pin == Pin::save ? keepAll_ : recompute_;
+    chosen->setChecked(true);
+    curve_->setPoints(facts.curve);
+    curve_->setVisible(!facts.curve.empty());
+    curveTitle_->setVisible(!facts.curve.empty());
+}
+
+void Inspector::setNoModule(const QString& name, const QString& description)
+{
+    fullName_ = name;
+    name_->setToolTip(name);
+    elideName();
+    description_->setText(description);
+    showOptions(false);
+    whyNot_->hide();
+    reason_->hide();
+}
+
+void Inspector::showOptions(bool shown)
+{
+    options_->setVisible(shown);
+}
+
+void Inspector::setInfeasible(const std::optional<InfeasibleFacts>& facts)
+{
+    infeasible_->setVisible(facts.has_value());
+    if (!facts)
+        return;
+    infeasibleHeadline_->setText(facts->headline);
+    infeasibleReason_->setText(facts->reason);
+    infeasibleReason_->setVisible(!facts->reason.isEmpty());
+    infeasibleAdvice_->setText(facts->advice);
+    infeasibleAdvice_->setVisible(!facts->advice.isEmpty());
+    leastBudget_->setVisible(facts->leastBudget > 0);
+    leastBudget_->setText(tr("Set %1, the least that fits").arg(bytesText(facts->leastBudget, 2)));
+}
+
+void Inspector::setSolver(const QString& line, bool fits, int pins)
+{
+    const Theme theme = Theme::of(*this);
+    solver_->setText(fits ? line : QStringLiteral("<span style=\"color:%1\">%2</span>").arg(theme.danger.name(), line));
+    pins_->setVisible(pins > 0);
+    pins_->setText(tr("%n module(s) pinned by hand. <a href=\"#\">Leave all to the plan</a>", nullptr, pins));
+}
+
+void Inspector::setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned)
+{
+    peaks_->setPeaks(recorded, planned);
+    const ByteUnit unit = byteUnitFor(static_cast<double>(std::max(total(recorded), planned ? total(*planned) : 0)));
+    headings_.back()->setText(tr("At the peak, %1").arg(QLatin1String(unit.name)));
+}
+
+QSize Inspector::sizeHint() const
+{
+    return {preferredWidth, 600};
+}
+
+void Inspector::applyFonts()
+{
+    const Theme theme = Theme::of(*this);
+    name_->setFont(theme.selection);
+    for (QLabel* heading : headings_)
+        heading->setFont(theme.bodyStrong);
+    curveTitle_->setFont(theme.caption);
+    infeasibleHeadline_->setFont(theme.title);
+    QPalette red = infeasibleHeadline_->palette();
+    red.setColor(QPalette::WindowText, theme.danger);
+    infeasibleHeadline_->setPalette(red);
+    for (QFrame* line : findChildren<QFrame*>(QStringLiteral("separator"))) {
+        QPalette edge = line->palette();
+        edge.setColor(QPalette::WindowText, theme.line);
+        line->setPalette(edge);
+    }
+}
+
+void Inspector::elideName()
+{
+    const int width = viewport()->width() - 2 * margin;
+    name_->setText(name_->fontMetrics().elidedText(fullName_, Qt::ElideMiddle, std::max(width, 40)));
+    name_->setAccessibleName(fullName_);
+}
+
+void Inspector::changeEvent(QEvent* event)
+{
+    if (event->type() == QEvent::PaletteChange && name_)
+        applyFonts();
+    QScrollArea::changeEvent(event);
+}
+
+void Inspector::resizeEvent(QResizeEvent* event)
+{
+    QScrollArea::resizeEvent(event);
+    elideName();
+}
+
+} // namespace headroom

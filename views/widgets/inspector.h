@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/plan/plan.h"
+#include "core/timeline/timeline.h"
+#include "views/widgets/curve_table.h"
+
+#include <QScrollArea>
+#include <QString>
+
+#include <optional>
+#include <vector>
+
+class QLabel;
+class QPushButton;
+class QVBoxLayout;
+
+namespace headroom {
+
+class OptionButton;
+class PeakTable;
+
+/// What the inspector says of the selected module: words and numbers, ready to be shown.
+struct ModuleFacts
+{
+    struct Option
+    {
+        QString kept; ///< "141 MiB kept"
+        QString cost; ///< "+1.69 ms"
+    };
+    QString name; ///< "layers.42"
+    QString fqn; ///< the whole path, as a tool tip
+    QString description; ///< "TransformerBlock, 64 MiB of weights"
+    QString whyNot; ///< why it cannot be checkpointed; empty: it can
+    std::optional<Pin> pin; ///< nullopt: the plan decides
+    Option decided; ///< what the plan does now
+    Option keepAll;
+    Option recompute;
+    std::vector<CurvePoint> curve; ///< break points, most kept first
+    QString reason; ///< one sentence in rich text that says why
+};
+
+/// Why no plan fits, and what would help.
+struct InfeasibleFacts
+{
+    QString headline; ///< "No plan fits 20.0 GiB"
+    QString reason; ///< where it is tightest, in rich text
+    QString advice; ///< what would help
+    Bytes leastBudget = 0; ///< 0: not known
+};
+
+/// The right side of the window: the selected module with the ways to treat it, why the plan chose what it chose, the
+/// solver's answer, and what the device holds at the peak. Shows values that it is given; knows no plan.
+class Inspector : public QScrollArea
+{
+    Q_OBJECT
+public:
+    explicit Inspector(QWidget* parent = nullptr);
+
+    void setModule(const ModuleFacts& facts);
+    void setNoModule(const QString& name, const QString& description); ///< nothing is selected: the step as a whole
+    void setInfeasible(const std::optional<InfeasibleFacts>& facts);
+    void setSolver(const QString& line, bool fits, int pins);
+    void setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned);
+
+    QSize sizeHint() const override;
+
+Q_SIGNALS:
+    void pinWanted(std::optional<headroom::Pin> pin);
+    void pinsCleared();
+    void leastBudgetWanted();
+
+protected:
+    void changeEvent(QEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
+
+private:
+    void makeHead(QVBoxLayout* column);
+    void makeOptions(QVBoxLayout* column);
+    void makeInfeasible(QVBoxLayout* column);
+    void makeSolver(QVBoxLayout* column);
+    void applyFonts();
+    void elideName();
+    void showOptions(bool shown);
+
+    QString fullName_;
+    QLabel* name_;
+    QLabel* description_;
+    QWidget* infeasible_;
+    QLabel* infeasibleHeadline_;
+    QLabel* infeasibleReason_;
+    QLabel* infeasibleAdvice_;
+    QPushButton* leastBudget_;
+    QWidget* options_;
+    OptionButton* decided_;
+    OptionButton* keepAll_;
+    OptionButton* recompute_;
+    QLabel* curveTitle_;
+    CurveTable* curve_;
+    QLabel* whyNot_;
+    QLabel* reason_;
+    QLabel* solver_;
+    QLabel* pins_;
+    PeakTable* peaks_;
+    std::vector<QLabel*> headings_;
+};
+
+} // namespace headroom

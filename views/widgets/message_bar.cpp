@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/message_bar.h"
+
+#include "views/theme/theme.h"
+
+#include <QAccessible>
+#include <QEvent>
+#include <QHBoxLayout>
+#include <QKeyEvent>
+#include <QLabel>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QToolButton>
+
+#include <utility>
+
+namespace headroom {
+namespace {
+
+constexpr int doneMs = 8000;
+constexpr int progressSteps = 1000;
+
+} // namespace
+
+MessageBar::MessageBar(QWidget* parent)
+    : QFrame(parent)
+    , mark_(new QLabel(this))
+    , message_(new QLabel(this))
+    , progress_(new QProgressBar(this))
+    , action_(new QPushButton(this))
+    , close_(new QToolButton(this))
+{
+    setObjectName(QStringLiteral("messageBar"));
+    message_->setObjectName(QStringLiteral("message"));
+    message_->setWordWrap(true);
+    message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    progress_->setFixedSize(160, 6);
+    progress_->setTextVisible(false);
+    action_->setObjectName(QStringLiteral("messageAction"));
+    close_->setText(QStringLiteral("×"));
+    close_->setAutoRaise(true);
+    close_->setToolTip(tr("Close this message"));
+    close_->setAccessibleName(tr("Close this message"));
+
+    auto* row = new QHBoxLayout(this);
+    row->setContentsMargins(12, 6, 6, 6);
+    row->setSpacing(10);
+    row->addWidget(mark_);
+    row->addWidget(message_, 1);
+    row->addWidget(progress_);
+    row->addWidget(action_);
+    row->addWidget(close_);
+
+    leaving_.setSingleShot(true);
+    leaving_.setInterval(doneMs);
+    connect(&leaving_, &QTimer::timeout, this, &MessageBar::dismiss);
+    connect(close_, &QToolButton::clicked, this, &MessageBar::dismiss);
+    connect(action_, &QPushButton::clicked, this, [this] {
+        const auto run = run_; // the action may show another message
+        if (run)
+            run();
+    });
+    dismiss();
+}
+
+void MessageBar::showError(const QString& message, Action action)
+{
+    show(Kind::error, message, std::move(action));
+}
+
+void MessageBar::showDone(const QString& message, Action action)
+{
+    show(Kind::done, message, std::move(action));
+    leaving_.start();
+}
+
+void MessageBar::showProgress(const QString& message, double share, Action action)
+{
+    show(Kind::progress, message, std::move(action));
+    progress_->setRange(0, share < 0 ? 0 : progressSteps);
+    if (share >= 0)
+        progress_->setValue(static_cast<int>(share * progressSteps));
+}
+
+void MessageBar::dismiss()
+{
+    leaving_.stop();
+    kind_ = Kind::none;
+    run_ = nullptr;
+    hide();
+}
+
+QString MessageBar::message() const
+{
+    return message_->text();
+}
+
+void MessageBar::show(Kind kind, const QString& message, Action action)
+{
+    leaving_.stop();
+    const bool another = kind != kind_;
+    kind_ = kind;
+    message_->setText(message);
+    progress_->setVisible(kind == Kind::progress);
+    action_->setVisible(!action.text.isEmpty());
+    action_->setText(action.text);
+    run_ = std::move(action.run);
+    close_->setVisible(kind != Kind::progress);
+    if (another)
+        setLook();
+    setAccessibleName(message);
+    QFrame::show();
+    if (another && QAccessible::isActive()) {
+        QAccessibleEvent event(this, QAccessible::Alert);
+        QAccessible::updateAccessibility(&event);
+    }
+}
+
+void MessageBar::setLook()
+{
+    const Theme theme = Theme::of(*this);
+    const bool error = kind_ == Kind::error;
+    mark_->setText(error ? QStringLiteral("!") : kind_ == Kind::done ? QStringLiteral("✓") : QString());
+    mark_->setVisible(!mark_->text().isEmpty());
+    const QString background = (error ? theme.dangerSoft : theme.card).name();
+    const QString edge = (error ? theme.danger : theme.line).name();
+    const QString sheet
+        = QStringLiteral("QFrame#messageBar { background: %1; border: 1px solid %2; border-radius: 6px; }"
+                         "QFrame#messageBar > QLabel { color: %3; }"
+                         "QProgressBar { background: %4; border: none; border-radius: 3px; }"
+                         "QProgressBar::chunk { background: %3; border-radius: 3px; }")
+              .arg(background, edge, theme.text.name(), theme.line.name());
+    if (sheet != styleSheet())
+        setStyleSheet(sheet);
+    mark_->setFont(theme.bodyStrong);
+}
+
+void MessageBar::changeEvent(QEvent* event)
+{
+    if (event->type() == QEvent::PaletteChange && kind_ != Kind::none)
+        setLook();
+    QFrame::changeEvent(event);
+}
+
+void MessageBar::keyPressEvent(QKeyEvent* event)
+{
+    if (event->key() == Qt::Key_Escape && kind_ != Kind::progress)
+        dismiss();
+    else
+        QFrame::keyPressEvent(event);
+}
+
+} // namespace headroom

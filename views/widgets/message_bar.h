@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QFrame>
+#include <QTimer>
+
+#include <functional>
+
+class QLabel;
+class QProgressBar;
+class QPushButton;
+class QToolButton;
+
+namespace headroom {
+
+/// One line at the top of the window that says what went wrong, what was done or what is going on, in place of modal
+/// boxes. Shows one message at a time, the latest.
+class MessageBar : public QFrame
+{
+    Q_OBJECT
+public:
+    enum class Kind { none, done, error, progress };
+
+    struct Action
+    {
+        QString text; ///< empty: no button
+        std::function<void()> run;
+    };
+
+    explicit MessageBar(QWidget* parent = nullptr);
+
+    void showError(const QString& message, Action action = {}); ///< stays until closed
+    void showDone(const QString& message, Action action = {}); ///< leaves after some seconds
+    void showProgress(const QString& message, double share, Action action); ///< share < 0: not known
+    void dismiss();
+
+    Kind kind() const noexcept { return kind_; }
+    QString message() const;
+    QPushButton* actionButton() const noexcept { return action_; }
+
+protected:
+    void changeEvent(QEvent* event) override;
+    void keyPressEvent(QKeyEvent* event) override;
+
+private:
+    void show(Kind kind, const QString& message, Action action);
+    void setLook();
+
+    Kind kind_ = Kind::none;
+    QLabel* mark_;
+    QLabel* message_;
+    QProgressBar* progress_;
+    QPushButton* action_;
+    QToolButton* close_;
+    std::function<void()> run_;
+    QTimer leaving_;
+};
+
+} // namespace headroom

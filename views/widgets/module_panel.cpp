@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/module_panel.h"
+
+#include "views/models/module_delegate.h"
+#include "views/models/module_tree_model.h"
+
+#include <QHeaderView>
+#include <QLineEdit>
+#include <QSortFilterProxyModel>
+#include <QTreeView>
+#include <QVBoxLayout>
+
+namespace headroom {
+namespace {
+
+constexpr int keptWidth = 118;
+constexpr int recomputeWidth = 104;
+constexpr int indentation = 14;
+
+} // namespace
+
+ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
+    : QWidget(parent)
+    , model_(model)
+    , proxy_(new QSortFilterProxyModel(this))
+    , filter_(new QLineEdit(this))
+    , tree_(new QTreeView(this))
+{
+    proxy_->setSourceModel(model);
+    proxy_->setRecursiveFilteringEnabled(true);
+    proxy_->setAutoAcceptChildRows(true);
+    proxy_->setFilterRole(ModuleTreeModel::FqnRole);
+    proxy_->setFilterCaseSensitivity(Qt::CaseInsensitive);
+    proxy_->setSortRole(ModuleTreeModel::SortRole);
+
+    filter_->setPlaceholderText(tr("Filter modules"));
+    filter_->setAccessibleName(filter_->placeholderText());
+    filter_->setClearButtonEnabled(true);
+    connect(filter_, &QLineEdit::textChanged, this, &ModulePanel::applyFilter);
+
+    tree_->setModel(proxy_);
+    tree_->setItemDelegate(new ModuleDelegate(tree_));
+    tree_->setAccessibleName(tr("Modules"));
+    tree_->setUniformRowHeights(true);
+    tree_->setIndentation(indentation);
+    tree_->setExpandsOnDoubleClick(true);
+    tree_->setAllColumnsShowFocus(true);
+    tree_->setSortingEnabled(true);
+    tree_->sortByColumn(ModuleTreeModel::moduleColumn, Qt::AscendingOrder);
+    tree_->setContextMenuPolicy(Qt::CustomContextMenu);
+    tree_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    QHeaderView* header = tree_->header();
+    header->setStretchLastSection(false);
+    header->setSectionsMovable(false);
+    header->setSortIndicatorShown(false);
+    header->setSectionResizeMode(ModuleTreeModel::moduleColumn, QHeaderView::Stretch);
+    header->setSectionResizeMode(ModuleTreeModel::keptColumn, QHeaderView::Fixed);
+    header->setSectionResizeMode(ModuleTreeModel::recomputeColumn, QHeaderView::Fixed);
+    header->resizeSection(ModuleTreeModel::keptColumn, keptWidth);
+    header->resizeSection(ModuleTreeModel::recomputeColumn, recomputeWidth);
+
+    auto* column = new QVBoxLayout(this);
+    column->setContentsMargins(8, 8, 8, 8);
+    column->setSpacing(6);
+    column->addWidget(filter_);
+    column->addWidget(tree_, 1);
+    setFocusProxy(tree_);
+
+    connect(tree_->selectionModel(), &QItemSelectionModel::currentChanged, this, [this](const QModelIndex& current) {
+        if (!selecting_)
+            Q_EMIT moduleSelected(model_->moduleAt(proxy_->mapToSource(current)));
+    });
+    connect(tree_, &QTreeView::customContextMenuRequested, this, [this](const QPoint& position) {
+        const QModelIndex index = tree_->indexAt(position);
+        if (index.isValid())
+            Q_EMIT menuWanted(model_->moduleAt(proxy_->mapToSource(index)), tree_->viewport()->mapToGlobal(position));
+    });
+}
+
+void ModulePanel::select(ModuleId module)
+{
+    const QModelIndex index = proxy_->mapFromSource(model_->indexOf(module));
+    if (index == tree_->currentIndex().siblingAtColumn(0))
+        return;
+    selecting_ = true;
+    tree_->setCurrentIndex(index);
+    if (index.isValid())
+        tree_->scrollTo(index);
+    else
+        tree_->clearSelection();
+    selecting_ = false;
+}
+
+void ModulePanel::focusFilter()
+{
+    filter_->setFocus(Qt::ShortcutFocusReason);
+    filter_->selectAll();
+}
+
+void ModulePanel::applyFilter(const QString& text)
+{
+    proxy_->setFilterFixedString(text);
+    if (!text.isEmpty())
+        tree_->expandAll();
+    if (tree_->currentIndex().isValid())
+        tree_->scrollTo(tree_->currentIndex());
+}
+
+} // namespace headroom

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/trace/step_trace.h"
+
+#include <QWidget>
+
+class QLineEdit;
+class QSortFilterProxyModel;
+class QTreeView;
+
+namespace headroom {
+
+class ModuleTreeModel;
+
+/// The left side of the window: the module tree with a filter above it. Rows come from a ModuleTreeModel that the owner
+/// fills.
+class ModulePanel : public QWidget
+{
+    Q_OBJECT
+public:
+    explicit ModulePanel(ModuleTreeModel* model, QWidget* parent = nullptr);
+
+    void select(ModuleId module); ///< and scrolls to it; emits nothing
+    void focusFilter();
+    QTreeView* tree() const noexcept { return tree_; }
+    QLineEdit* filter() const noexcept { return filter_; }
+
+    QSize sizeHint() const override { return {400, 600}; }
+
+Q_SIGNALS:
+    void moduleSelected(headroom::ModuleId module);
+    void menuWanted(headroom::ModuleId module, const QPoint& globalPosition);
+
+private:
+    void applyFilter(const QString& text);
+
+    ModuleTreeModel* model_;
+    QSortFilterProxyModel* proxy_;
+    QLineEdit* filter_;
+    QTreeView* tree_;
+    bool selecting_ = false;
+};
+
+} // namespace headroom

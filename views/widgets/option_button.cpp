@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/option_button.h"
+
+#include "views/theme/theme.h"
+
+#include <QFontMetrics>
+#include <QPainter>
+
+namespace headroom {
+namespace {
+
+constexpr int rowHeight = 40;
+constexpr int radius = 6;
+constexpr int textLeft = 30;
+constexpr int textRight = 8;
+
+} // namespace
+
+OptionButton::OptionButton(const QString& title, QWidget* parent)
+    : QRadioButton(title, parent)
+{
+    setAttribute(Qt::WA_Hover);
+    setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+}
+
+void OptionButton::setDetails(const QString& kept, const QString& cost)
+{
+    kept_ = kept;
+    cost_ = cost;
+    setAccessibleDescription(kept + QStringLiteral(", ") + cost);
+    update();
+}
+
+QSize OptionButton::sizeHint() const
+{
+    return {240, rowHeight};
+}
+
+QSize OptionButton::minimumSizeHint() const
+{
+    return {120, rowHeight};
+}
+
+bool OptionButton::hitButton(const QPoint& position) const
+{
+    return rect().contains(position);
+}
+
+void OptionButton::paintEvent(QPaintEvent*)
+{
+    const Theme theme = Theme::of(*this);
+    QPainter painter(this);
+    painter.setRenderHint(QPainter::Antialiasing);
+    const QRectF frame = QRectF(rect()).adjusted(0.5, 0.5, -0.5, -0.5);
+    painter.setPen(hasFocus() ? QPen(theme.text, 1) : QPen(Qt::NoPen));
+    if (isChecked())
+        painter.setBrush(theme.accentSoft);
+    else if (underMouse() && isEnabled())
+        painter.setBrush(theme.hover);
+    painter.drawRoundedRect(frame, radius, radius);
+
+    const QPointF circle(16, height() / 2.0);
+    painter.setPen(QPen(isChecked() ? theme.accent : theme.secondText, 1.4));
+    painter.setBrush(Qt::NoBrush);
+    painter.drawEllipse(circle, 5, 5);
+    if (isChecked()) {
+        painter.setPen(Qt::NoPen);
+        painter.setBrush(theme.accent);
+        painter.drawEllipse(circle, 2.6, 2.6);
+    }
+
+    const QRect top(textLeft, 4, width() - textLeft - textRight, height() / 2 - 4);
+    const QRect bottom(textLeft, height() / 2, top.width(), height() / 2 - 4);
+    painter.setFont(isChecked() ? theme.bodyStrong : theme.body);
+    painter.setPen(!isEnabled() ? theme.secondText : isChecked() ? theme.accent : theme.text);
+    painter.drawText(top, Qt::AlignLeft | Qt::AlignVCenter,
+                     painter.fontMetrics().elidedText(text(), Qt::ElideRight, top.width()));
+    painter.setFont(theme.numberCaption);
+    painter.setPen(theme.secondText);
+    const int costWidth = painter.fontMetrics().horizontalAdvance(cost_);
+    painter.drawText(bottom, Qt::AlignRight | Qt::AlignVCenter, cost_);
+    painter.drawText(bottom, Qt::AlignLeft | Qt::AlignVCenter,
+                     painter.fontMetrics().elidedText(kept_, Qt::ElideRight, bottom.width() - costWidth - 8));
+}
+
+} // namespace headroom

@@ -1,0 +1,212 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/start_page.h"
+
+#include "views/theme/theme.h"
+#include "views/widgets/row_button.h"
+
+#include <QClipboard>
+#include <QDir>
+#include <QEvent>
+#include <QFileInfo>
+#include <QGuiApplication>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QPainter>
+#include <QPushButton>
+#include <QScrollArea>
+#include <QVBoxLayout>
+
+#include <utility>
+
+namespace headroom {
+namespace {
+
+constexpr int columnWidth = 620;
+const auto ownCommand = QStringLiteral("python -m headroom.record train.py");
+
+/// Where a file can be dropped: a dashed frame, though the whole window takes it.
+class DropZone : public QWidget
+{
+public:
+    using QWidget::QWidget;
+
+protected:
+    void paintEvent(QPaintEvent*) override
+    {
+        const Theme theme = Theme::of(*this);
+        QPainter painter(this);
+        painter.setRenderHint(QPainter::Antialiasing);
+        painter.setPen(QPen(theme.secondText, 1.2, Qt::DashLine));
+        painter.setBrush(theme.card);
+        painter.drawRoundedRect(QRectF(rect()).adjusted(1, 1, -1, -1), 8, 8);
+    }
+};
+
+void clear(QVBoxLayout* layout)
+{
+    while (QLayoutItem* item = layout->takeAt(0)) {
+        delete item->widget();
+        delete item;
+    }
+}
+
+QString shortFolder(const QString& path)
+{
+    QString folder = QFileInfo(path).absolutePath();
+    if (folder.startsWith(QDir::homePath()))
+        folder.replace(0, QDir::homePath().size(), QStringLiteral("~"));
+    return folder;
+}
+
+} // namespace
+
+StartPage::StartPage(QWidget* parent)
+    : QWidget(parent)
+    , title_(new QLabel(tr("Where does the memory go, and what would it cost to fit?"), this))
+    , demoRows_(new QVBoxLayout)
+    , recentRows_(new QVBoxLayout)
+    , demos_(new QWidget(this))
+{
+    setObjectName(QStringLiteral("startPage"));
+    title_->setWordWrap(true);
+    auto* column = new QVBoxLayout;
+    column->setSpacing(8);
+    column->addStretch(2);
+    column->addWidget(title_);
+    column->addSpacing(12);
+    column->addWidget(dropZone_ = makeDropZone());
+    column->addSpacing(18);
+    column->addWidget(makeHeading(tr("Record your own training step")));
+    column->addWidget(makeOwnStep());
+    column->addSpacing(18);
+    column->addWidget(makeHeading(tr("Or record a demo model now, on a simulated GPU")));
+    demos_->setLayout(demoRows_);
+    demoRows_->setContentsMargins(0, 0, 0, 0);
+    demoRows_->setSpacing(6);
+    column->addWidget(demos_);
+    column->addSpacing(18);
+    column->addWidget(recentTitle_ = makeHeading(tr("Opened last")));
+    recentRows_->setSpacing(6);
+    column->addLayout(recentRows_);
+    column->addStretch(3);
+
+    auto* middle = new QWidget;
+    middle->setLayout(column);
+    middle->setMaximumWidth(columnWidth);
+    auto* page = new QWidget;
+    auto* row = new QHBoxLayout(page);
+    row->addStretch(1);
+    row->addWidget(middle, 100);
+    row->addStretch(1);
+    auto* scroll = new QScrollArea(this);
+    scroll->setWidgetResizable(true);
+    scroll->setFrameShape(QFrame::NoFrame);
+    scroll->setWidget(page);
+    scroll->viewport()->setAutoFillBackground(false);
+    page->setAutoFillBackground(false);
+    auto* whole = new QVBoxLayout(this);
+    whole->setContentsMargins(0, 0, 0, 0);
+    whole->addWidget(scroll);
+    setRecentFiles({});
+    applyFonts();
+}
+
+QLabel* StartPage::makeHeading(const QString& text)
+{
+    auto* heading = new QLabel(text, this);
+    headings_.push_back(heading);
+    return heading;
+}
+
+QWidget* StartPage::makeDropZone()
+{
+    auto* zone = new DropZone(this);
+    auto* row = new QHBoxLayout(zone);
+    row->setContentsMargins(20, 22, 20, 22);
+    auto* words = new QLabel(tr("Drop a recorded step (.hrs) anywhere in this window."), zone);
+    words->setWordWrap(true);
+    auto* open = new QPushButton(tr("Open…"), zone);
+    open->setObjectName(QStringLiteral("openButton"));
+    open->setDefault(true);
+    connect(open, &QPushButton::clicked, this, &StartPage::openWanted);
+    row->addWidget(words, 1);
+    row->addWidget(open);
+    return zone;
+}
+
+QWidget* StartPage::makeOwnStep()
+{
+    auto* card = new QFrame(this);
+    card->setProperty("card", true);
+    auto* column = new QVBoxLayout(card);
+    column->setContentsMargins(14, 12, 14, 12);
+    auto* words = new QLabel(tr("Runs your script unmodified until its second step, on a simulated GPU or a real one, "
+                                "and writes step.hrs."),
+                             card);
+    words->setWordWrap(true);
+    words->setProperty("second", true);
+    auto* command = new QLabel(ownCommand, card);
+    command->setObjectName(QStringLiteral("command"));
+    command->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+    auto* copy = new QPushButton(tr("Copy"), card);
+    copy->setToolTip(tr("Copy the command to the clipboard"));
+    connect(copy, &QPushButton::clicked, this, [] { QGuiApplication::clipboard()->setText(ownCommand); });
+    auto* row = new QHBoxLayout;
+    row->addWidget(command, 1);
+    row->addWidget(copy);
+    column->addWidget(words);
+    column->addLayout(row);
+    return card;
+}
+
+void StartPage::setDemos(std::vector<DemoModel> demos)
+{
+    clear(demoRows_);
+    for (DemoModel& demo : demos) {
+        auto* row = new RowButton(demo.title, demo.detail, tr("Record"), demos_);
+        row->setObjectName(QStringLiteral("demo-") + demo.name);
+        demoRows_->addWidget(row);
+        connect(row, &RowButton::clicked, this, [this, demo = std::move(demo)] { Q_EMIT demoWanted(demo); });
+    }
+}
+
+void StartPage::setRecentFiles(const QStringList& paths)
+{
+    clear(recentRows_);
+    recentTitle_->setVisible(!paths.isEmpty());
+    for (const QString& path : paths) {
+        auto* row = new RowButton(QFileInfo(path).fileName(), shortFolder(path), tr("Open"), this);
+        recentRows_->addWidget(row);
+        connect(row, &RowButton::clicked, this, [this, path] { Q_EMIT fileWanted(path); });
+    }
+}
+
+void StartPage::setBusy(bool busy)
+{
+    demos_->setEnabled(!busy);
+}
+
+void StartPage::applyFonts()
+{
+    const Theme theme = Theme::of(*this);
+    QFont large = theme.selection;
+    large.setPixelSize(22);
+    title_->setFont(large);
+    for (QLabel* heading : headings_)
+        heading->setFont(theme.title);
+}
+
+void StartPage::changeEvent(QEvent* event)
+{
+    if (event->type() == QEvent::PaletteChange)
+        applyFonts();
+    QWidget::changeEvent(event);
+}
+
+void StartPage::paintEvent(QPaintEvent*)
+{
+    QPainter(this).fillRect(rect(), Theme::of(*this).surface);
+}
+
+} // namespace headroom

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QStringList>
+#include <QWidget>
+
+#include <vector>
+
+class QLabel;
+class QVBoxLayout;
+
+namespace headroom {
+
+/// A model that can be recorded at once.
+struct DemoModel
+{
+    QString title; ///< "Transformer, 12 layers"
+    QString detail; ///< "batch 8 of 1024 tokens, Adam, on an A100 40 GB"
+    QStringList arguments; ///< of `headroom record`: the model and its options
+    QString name; ///< file name without suffix
+};
+
+/// The window while nothing is open: what can be dropped here, how to record an own training step, demo models one
+/// click away, and what was open last.
+class StartPage : public QWidget
+{
+    Q_OBJECT
+public:
+    explicit StartPage(QWidget* parent = nullptr);
+
+    void setDemos(std::vector<DemoModel> demos);
+    void setRecentFiles(const QStringList& paths);
+    void setBusy(bool busy); ///< a recording runs: no second one can be started
+
+Q_SIGNALS:
+    void openWanted();
+    void fileWanted(const QString& path);
+    void demoWanted(const headroom::DemoModel& demo);
+
+protected:
+    void changeEvent(QEvent* event) override;
+    void paintEvent(QPaintEvent* event) override;
+
+private:
+    QWidget* makeDropZone();
+    QWidget* makeOwnStep();
+    QLabel* makeHeading(const QString& text);
+    void applyFonts();
+
+    QLabel* title_;
+    QWidget* dropZone_;
+    QVBoxLayout* demoRows_;
+    QVBoxLayout* recentRows_;
+    QLabel* recentTitle_;
+    QWidget* demos_;
+    std::vector<QLabel*> headings_;
+};
+
+} // namespace headroom
