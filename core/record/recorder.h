@@ -55,6 +55,9 @@ public:
     void addInput(const at::Tensor& tensor);
     /// Tensors of the optimizer's state that exist before the step. Before begin().
     void addOptimizerState(const at::Tensor& tensor);
+    /// A result of the step before that the training loop still holds: counted as activation, as MemTracker does.
+    /// Before begin(). What is alive at begin() and was never declared counts as `other`.
+    void addHeldResult(const at::Tensor& tensor);
 
     /// The recorded step starts: what is alive on the device now is its start state.
     void begin();
@@ -63,12 +66,15 @@ public:
     void endOptimizer(at::ArrayRef<at::Tensor> state);
     void beginZeroGrad();
     /// Marks an instant: forwardEnd, backwardEnd (stepEnd and zeroGradEnd are marked by endOptimizer() and finish()).
+    /// What runs between the two is of phase backward, the making of the first gradient included.
     void mark(Mark mark);
-    /// The step has ended (gradients cleared): recording stops, the trace is built and validated.
+    /// The step has ended (gradients cleared, if it does so): recording stops, the trace is built and validated. On the
+    /// thread of begin().
     Result<StepTracePtr> finish();
 
-    /// A module's forward begins / has ended, on the thread of the step. Registers tensor hooks that mark its backward
-    /// as ModTracker does. Both do nothing when no recorder is active, so that models call them always.
+    /// A module's forward begins / has ended. Registers tensor hooks that mark its backward as ModTracker does. Both do
+    /// nothing when no recorder is active, so that models call them always. Calls nest: leave one also when an
+    /// exception passes through it (a checkpoint stops its recomputation with one), then without results.
     static CallId enter(ModuleId module, at::ArrayRef<at::Tensor> arguments);
     static void exit(CallId call, at::ArrayRef<at::Tensor> results);
 

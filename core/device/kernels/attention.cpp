@@ -144,8 +144,9 @@ OptionalTensor additiveMask(const OptionalTensor& mask, at::ScalarType type)
         return std::nullopt;
     if (mask->scalar_type() != at::kBool)
         return mask;
-    return at::where(mask->logical_not(), -std::numeric_limits<double>::infinity(),
-                     at::scalar_tensor(0.0, at::TensorOptions().dtype(type).device(mask->device())));
+    return at::where(*mask, 0.0,
+                     at::scalar_tensor(-std::numeric_limits<double>::infinity(),
+                                       at::TensorOptions().dtype(type).device(mask->device())));
 }
 
 Tensor alignedMask(const Tensor& mask, const Tensor& query, const Tensor& key)

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/record/interceptor.h"
+
+#include "core/device/simulated_state.h"
+#include "core/record/step_recording.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+namespace headroom {
+namespace {
+
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+
+/// libtorch reserves it for fake tensors in C++, which do not exist: just below autograd, above Python's dispatch
+/// modes.
+constexpr DispatchKey interceptionKey = DispatchKey::Fake;
+
+/// How many ops run in this thread, each inside the one before: what a composite kernel calls belongs to its op.
+thread_local int depth = 0;
+
+/// Ends the op in the recording also when its kernel throws.
+class OpScope
+{
+public:
+    OpScope(StepRecording& recording, const c10::OperatorHandle& op, const torch::jit::Stack& stack)
+        : recording_(recording)
+        , fallbacks_(sim::simulatedState().fallbackCount)
+    {
+        recording_.beginOp(op, stack, running_);
+        ++depth;
+    }
+    ~OpScope()
+    {
+        if (!ended_)
+            end(nullptr);
+    }
+    OpScope(const OpScope&) = delete;
+    OpScope& operator=(const OpScope&) = delete;
+
+    void end(const torch::jit::Stack* stack)
+    {
+        --depth;
+        ended_ = true;
+        if (sim::simulatedState().fallbackCount != fallbacks_)
+            running_.flags |= opFallback;
+        recording_.endOp(running_, stack);
+    }
+
+private:
+    StepRecording& recording_;
+    StepRecording::RunningOp running_;
+    std::int64_t fallbacks_;
+    bool ended_ = false;
+};
+
+void intercept(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::Stack* stack)
+{
+    const DispatchKeySet below = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, interceptionKey);
+    // A Python dispatch mode or tensor subclass sees the op next and calls what it makes of it from the top.
+    const bool python = below.has(DispatchKey::Python);
+    const std::shared_ptr<StepRecording> recording = depth == 0 && !python ? StepRecording::active() : nullptr;
+    if (!recording) {
+        op.redispatchBoxed(below, stack);
+        return;
+    }
+    OpScope scope(*recording, op, *stack);
+    op.redispatchBoxed(below, stack);
+    scope.end(stack);
+}
+
+TORCH_LIBRARY_IMPL(_, Fake, library)
+{
+    library.fallback(torch::CppFunction::makeFromBoxedFunction<&intercept>());
+}
+
+} // namespace
+
+Interception::Interception()
+    : outer_(c10::impl::tls_is_dispatch_key_included(interceptionKey))
+{
+    c10::impl::tls_set_dispatch_key_included(interceptionKey, true);
+}
+
+Interception::~Interception()
+{
+    c10::impl::tls_set_dispatch_key_included(interceptionKey, outer_);
+}
+
+} // namespace headroom

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/cost/roofline.h"
+#include "core/record/op_facts.h"
+
+#include <ATen/core/stack.h>
+
+#include <vector>
+
+namespace headroom {
+
+DType dtypeOf(at::ScalarType type);
+
+/// The shapes that one run of an op reads and writes, taken before and after it. Tensors that stand for a number in the
+/// program (`x * 2.0`) are numbers in PyTorch's account: no shape.
+class OpCost
+{
+public:
+    void addInputs(const OpFacts& facts, const torch::jit::Stack& stack);
+    void addOutputs(const OpFacts& facts, const torch::jit::Stack& stack);
+
+    bool hasTensorInput() const noexcept { return inputCount_ > 0; }
+    DType dtype() const noexcept; ///< of the first result
+    Bytes bytes() const { return transferBytes(shapes_); }
+    double flops(const OpFacts& facts) const;
+
+private:
+    std::vector<TensorShape> shapes_; ///< inputs, then outputs
+    std::size_t inputCount_ = 0;
+    ConvolutionArguments convolution_;
+};
+
+} // namespace headroom

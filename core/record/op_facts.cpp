@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/record/op_facts.h"
+
+#include "core/trace/step_trace.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace headroom {
+namespace {
+
+/// _VIEW_OPS of torch/utils/_runtime_estimation.py, sorted.
+constexpr std::string_view viewOps[]
+    = {"adjoint",   "as_strided",       "chunk",     "detach",   "diagonal", "expand",  "expand_as",   "hsplit",
+       "imag",      "lift_fresh",       "mH",        "mT",       "movedim",  "permute", "real",        "select",
+       "split",     "split_with_sizes", "squeeze",   "swapaxes", "swapdims", "t",       "transpose",   "unbind",
+       "unflatten", "unfold",           "unsqueeze", "view",     "view_as",  "vsplit",  "_unsafe_view"};
+
+/// _CREATE_OPS of the same file.
+constexpr std::string_view createOps[]
+    = {"arange", "ones_like", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "zeros_like"};
+
+/// SAC_IGNORED_OPS of torch/utils/checkpoint.py.
+constexpr std::string_view sacIgnoredOps[] = {"aten.detach.default",
+                                              "aten.dim.default",
+                                              "aten.is_contiguous.default",
+                                              "aten.is_contiguous.memory_format",
+                                              "aten.is_non_overlapping_and_dense.default",
+                                              "aten.is_strides_like_format.default",
+                                              "aten.numel.default",
+                                              "aten.size.default",
+                                              "aten.storage_offset.default",
+                                              "aten.stride.default",
+                                              "aten.sym_numel.default",
+                                              "aten.sym_size.default",
+                                              "aten.sym_storage_offset.default",
+                                              "aten.sym_stride.default",
+                                              "prim.device.default"};
+
+template <std::size_t n>
+bool contains(const std::string_view (&list)[n], std::string_view text)
+{
+    return std::find(std::begin(list), std::end(list), text) != std::end(list);
+}
+
+/// "aten::add_" and "Tensor" → "aten.add_.Tensor".
+std::string overloadName(const c10::OperatorName& op)
+{
+    const std::size_t colons = op.name.find("::");
+    return op.name.substr(0, colons) + '.' + op.name.substr(colons + 2) + '.'
+        + (op.overload_name.empty() ? "default" : op.overload_name);
+}
+
+OpFacts::Kind kindOf(std::string_view name)
+{
+    if (name == "aten.convolution.default")
+        return OpFacts::Kind::convolution;
+    if (name == "aten.convolution_backward.default")
+        return OpFacts::Kind::convolutionBackward;
+    return OpFacts::Kind::ordinary;
+}
+
+} // namespace
+
+OpFacts opFacts(const c10::OperatorHandle& op)
+{
+    const c10::FunctionSchema& schema = op.schema();
+    OpFacts facts;
+    facts.name = overloadName(op.operator_name());
+    facts.kind = kindOf(facts.name);
+    facts.arguments = schema.arguments().size();
+    facts.returns = schema.returns().size();
+    bool writes = false;
+    for (const c10::Argument& argument : schema.arguments()) {
+        facts.written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
+        writes = writes || facts.written.back();
+    }
+    const std::string_view qualified = op.operator_name().name;
+    if (qualified.starts_with("aten::")) {
+        const std::string_view packet = qualified.substr(std::string_view("aten::").size());
+        facts.flags |= contains(viewOps, packet) ? opView : 0;
+        facts.flags |= contains(createOps, packet) ? opCreate : 0;
+    }
+    facts.flags |= writes ? opInPlace : 0;
+    facts.flags |= op.hasTag(at::Tag::nondeterministic_seeded) ? opRandom : 0;
+    facts.flags |= contains(sacIgnoredOps, facts.name) ? opSacIgnored : 0;
+    return facts;
+}
+
+} // namespace headroom

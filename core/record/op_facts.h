@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/ids.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace headroom {
+
+/// What of an op does not depend on its arguments. Looked up once for each op of a step.
+struct OpFacts
+{
+    std::string name; ///< as PyTorch prints an OpOverload: "aten.mm.default"
+    StringId id; ///< the same in the step's strings
+    std::uint16_t flags = 0; ///< opView, opInPlace, opRandom, opCreate, opSacIgnored
+    std::size_t arguments = 0;
+    std::size_t returns = 0;
+    std::vector<bool> written; ///< by argument: the schema marks it as written
+    enum class Kind : std::uint8_t { ordinary, convolution, convolutionBackward } kind = Kind::ordinary;
+};
+
+OpFacts opFacts(const c10::OperatorHandle& op);
+
+} // namespace headroom

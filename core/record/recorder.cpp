@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/record/recorder.h"
+
+#include "core/record/backward_hooks.h"
+#include "core/record/interceptor.h"
+#include "core/record/saved_tensor_hooks.h"
+#include "core/record/shadow_save.h"
+#include "core/record/step_recording.h"
+
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/version.h>
+
+#include <optional>
+
+namespace headroom {
+
+struct Recorder::State
+{
+    StepInfo info;
+    DeviceSpec device;
+    ModelTree tree;
+    std::vector<std::pair<at::Tensor, Category>> declared;
+    std::shared_ptr<StepRecording> recording;
+    std::optional<Interception> interception;
+    GradientHooks gradientHooks;
+    bool clearsGradients = false;
+    bool refused = false; ///< another recorder was active
+
+    void declareModel();
+    void registerModel();
+    void stop();
+};
+
+Recorder::Recorder(StepInfo info, DeviceSpec device)
+    : state_(std::make_unique<State>())
+{
+    state_->info = std::move(info);
+    state_->device = std::move(device);
+    if (state_->info.torch.empty())
+        state_->info.torch = TORCH_VERSION;
+    if (state_->info.gpu.empty())
+        state_->info.gpu = state_->device.name;
+    if (state_->info.device.empty())
+        state_->info.device = "sim";
+}
+
+Recorder::~Recorder()
+{
+    state_->stop();
+}
+
+void Recorder::setModel(ModelTree tree)
+{
+    state_->tree = std::move(tree);
+}
+
+void Recorder::addInput(const at::Tensor& tensor)
+{
+    state_->declared.emplace_back(tensor, Category::input);
+}
+
+void Recorder::addOptimizerState(const at::Tensor& tensor)
+{
+    state_->declared.emplace_back(tensor, Category::optimizer);
+}
+
+void Recorder::addHeldResult(const at::Tensor& tensor)
+{
+    state_->declared.emplace_back(tensor, Category::activation);
+}
+
+void Recorder::State::declareModel()
+{
+    for (const ModelTree::Module& module : tree.modules)
+        recording->addModule(module.fqn, module.type, module.parent);
+    for (const ModelTree::Registered& registered : tree.registered) {
+        recording->declare(registered.tensor, registered.category);
+        if (registered.category == Category::parameter && registered.tensor.defined())
+            recording->declare(registered.tensor.grad(), Category::gradient);
+    }
+    for (const auto& [tensor, category] : declared)
+        recording->declare(tensor, category);
+}
+
+void Recorder::State::registerModel()
+{
+    for (const ModelTree::Registered& registered : tree.registered) {
+        recording->addRegistered(registered.module, registered.name, registered.tensor, registered.category);
+        const at::Tensor& tensor = registered.tensor;
+        if (!tensor.defined() || !tensor.requires_grad() || !tensor.is_leaf())
+            continue;
+        if (recording->addLeaf(tensor, registered.module))
+            gradientHooks.add(recording, tensor);
+    }
+}
+
+void Recorder::begin()
+{
+    State& state = *state_;
+    state.refused = StepRecording::active() != nullptr;
+    if (state.refused)
+        return;
+    state.recording = std::make_shared<StepRecording>(state.info, state.device);
+    state.declareModel();
+    state.recording->start();
+    state.registerModel();
+    state.declared.clear();
+    StepRecording::activate(state.recording);
+    setDefaultSavedTensorHooks([weak = std::weak_ptr(state.recording)]() -> std::unique_ptr<ShadowSave> {
+        const auto alive = weak.lock();
+        return alive ? std::make_unique<ShadowSave>(alive) : nullptr;
+    });
+    state.interception.emplace();
+}
+
+void Recorder::State::stop()
+{
+    if (!recording)
+        return;
+    interception.reset();
+    setDefaultSavedTensorHooks({});
+    StepRecording::activate(nullptr);
+    gradientHooks.removeAll();
+}
+
+void Recorder::beginOptimizer()
+{
+    if (state_->recording)
+        state_->recording->setPhase(Phase::optimizer);
+}
+
+void Recorder::endOptimizer(at::ArrayRef<at::Tensor> state)
+{
+    if (!state_->recording)
+        return;
+    for (const at::Tensor& tensor : state)
+        state_->recording->retype(tensor, Category::optimizer);
+    state_->recording->setPhase(Phase::forward);
+    state_->recording->mark(Mark::stepEnd);
+}
+
+void Recorder::beginZeroGrad()
+{
+    if (!state_->recording)
+        return;
+    state_->clearsGradients = true;
+    state_->recording->setPhase(Phase::zeroGrad);
+}
+
+void Recorder::mark(Mark mark)
+{
+    if (state_->recording)
+        state_->recording->mark(mark);
+}
+
+Result<StepTracePtr> Recorder::finish()
+{
+    State& state = *state_;
+    if (state.refused)
+        return Error{ErrorKind::internal,
+                     "A step cannot be recorded while another one is: finish that recorder first."};
+    if (!state.recording)
+        return Error{ErrorKind::internal, "No step was recorded: call begin() before finish()."};
+    if (state.clearsGradients)
+        state.recording->mark(Mark::zeroGradEnd);
+    state.stop();
+    const std::shared_ptr<StepRecording> recording = std::move(state.recording);
+    state.tree = {};
+    return recording->finish();
+}
+
+CallId Recorder::enter(ModuleId module, at::ArrayRef<at::Tensor> arguments)
+{
+    const auto recording = StepRecording::active();
+    if (!recording)
+        return {};
+    const CallId call = recording->enter(module, arguments);
+    if (torch::autograd::get_current_graph_task_id() == -1)
+        hookArguments(recording, call, arguments);
+    return call;
+}
+
+void Recorder::exit(CallId call, at::ArrayRef<at::Tensor> results)
+{
+    const auto recording = StepRecording::active();
+    if (!recording || !call.valid())
+        return;
+    recording->exit(call, results);
+    if (torch::autograd::get_current_graph_task_id() == -1)
+        hookResults(recording, call, results);
+}
+
+} // namespace headroom

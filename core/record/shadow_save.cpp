@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/record/shadow_save.h"
+
+#include "core/device/simulated_state.h"
+
+namespace headroom {
+namespace {
+
+/// The tensor on another storage: everything else of it (strides, offset, type, conjugation) as it is.
+at::Tensor onStorage(const at::Tensor& tensor, c10::Storage storage)
+{
+    auto copy = tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0),
+                                                                      /*allow_tensor_metadata_change=*/true);
+    copy->set_storage_keep_dtype(std::move(storage));
+    return at::Tensor(std::move(copy));
+}
+
+c10::Storage simulatedStorage(c10::DataPtr pointer, Bytes bytes)
+{
+    return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
+                                                              static_cast<std::size_t>(bytes), std::move(pointer),
+                                                              &sim::simulatedState().allocator, /*resizable=*/false));
+}
+
+} // namespace
+
+ShadowSave::ShadowSave(const std::shared_ptr<StepRecording>& recording)
+    : recording_(recording)
+{
+}
+
+ShadowSave::~ShadowSave()
+{
+    const auto recording = recording_.lock();
+    if (recording && pack_.id.valid())
+        recording->release(pack_);
+}
+
+void ShadowSave::call_pack_hook(const at::Tensor& tensor)
+{
+    if (const auto recording = recording_.lock())
+        pack_ = recording->pack(tensor);
+    if (pack_.shadowed) {
+        storageBytes_ = static_cast<Bytes>(tensor.storage().nbytes());
+        kept_ = onStorage(tensor, simulatedStorage(sim::simulatedState().allocator.allocate(0), 0));
+    } else {
+        // Without its autograd history: the hooks live inside of that of a result.
+        kept_ = at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
+            tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/false));
+    }
+}
+
+at::Tensor ShadowSave::call_unpack_hook()
+{
+    const auto recording = recording_.lock();
+    if (recording)
+        recording->unpack(pack_);
+    if (!pack_.shadowed)
+        return kept_;
+    std::function<void()> onFree;
+    sim::BlockTag tag;
+    if (recording) {
+        tag = recording->tagOf(pack_.storage);
+        onFree = [weak = recording_, pack = pack_] {
+            if (const auto alive = weak.lock())
+                alive->unpackEnd(pack);
+        };
+    }
+    return onStorage(
+        kept_,
+        simulatedStorage(sim::simulatedState().allocator.allocateUncounted(storageBytes_, tag, std::move(onFree)),
+                         storageBytes_));
+}
+
+} // namespace headroom

@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/record/step_recording.h"
+
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+namespace headroom {
+
+/// A tensor saved for backward while a step is recorded. Of a storage that the step made itself nothing is kept but its
+/// shape: the storage then dies when the program drops it, and what autograd would have held is recorded by events. The
+/// backward node gets a shadow, a tensor of the same shape on a storage that takes no memory, whose death is the end of
+/// the node's hold.
+class ShadowSave final : public torch::autograd::SavedVariableHooks
+{
+public:
+    explicit ShadowSave(const std::shared_ptr<StepRecording>& recording);
+    ~ShadowSave() override;
+    ShadowSave(const ShadowSave&) = delete;
+    ShadowSave& operator=(const ShadowSave&) = delete;
+
+    void call_pack_hook(const at::Tensor& tensor) override;
+    at::Tensor call_unpack_hook() override;
+
+private:
+    std::weak_ptr<StepRecording> recording_;
+    StepRecording::Pack pack_;
+    at::Tensor kept_; ///< the tensor, detached; of a shadowed one only the shape
+    Bytes storageBytes_ = 0;
+};
+
+} // namespace headroom

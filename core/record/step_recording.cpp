@@ -1,0 +1,393 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/record/step_recording.h"
+
+#include "core/device/boxed_values.h"
+#include "core/device/simulated_state.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <atomic>
+#include <limits>
+
+namespace headroom {
+namespace {
+
+/// AccumulateGrad's: it shall run as soon as it can.
+constexpr std::uint64_t accumulateGradSequence = std::numeric_limits<std::uint64_t>::max();
+
+std::uint32_t nextEpoch()
+{
+    static std::atomic<std::uint32_t> epochs{0};
+    return ++epochs;
+}
+
+/// There is one for the process, as libtorch's interception is.
+std::shared_ptr<StepRecording>& activeSlot()
+{
+    static std::shared_ptr<StepRecording> recording;
+    return recording;
+}
+
+const sim::Block* blockOf(const at::Tensor& tensor)
+{
+    if (!tensor.defined() || !tensor.has_storage())
+        return nullptr;
+    return sim::SimulatedAllocator::blockOf(*tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+}
+
+/// "torch::autograd::AccumulateGrad" → "AccumulateGrad".
+std::string_view withoutNamespace(std::string_view name)
+{
+    const std::size_t colons = name.rfind("::");
+    return colons == std::string_view::npos ? name : name.substr(colons + 2);
+}
+
+} // namespace
+
+StepRecording::StepRecording(StepInfo info, DeviceSpec device)
+    : device_(std::move(device))
+    , epoch_(nextEpoch())
+    , inventedBefore_(sim::simulatedState().inventedValues)
+{
+    builder_.info = std::move(info);
+}
+
+std::shared_ptr<StepRecording> StepRecording::active()
+{
+    return activeSlot();
+}
+
+void StepRecording::activate(std::shared_ptr<StepRecording> recording)
+{
+    sim::simulatedState().allocator.setObserver(recording.get());
+    activeSlot() = std::move(recording);
+}
+
+void StepRecording::addModule(std::string_view fqn, std::string_view type, ModuleId parent)
+{
+    builder_.addModule(fqn, type, parent);
+    hasModules_ = true;
+}
+
+void StepRecording::declare(const at::Tensor& tensor, Category category)
+{
+    if (const sim::Block* block = blockOf(tensor))
+        declared_.try_emplace(block, category);
+}
+
+void StepRecording::start()
+{
+    for (sim::Block* block : sim::simulatedState().allocator.liveBlocks()) {
+        const auto declared = declared_.find(block);
+        const Category category = declared == declared_.end() ? Category::other : declared->second;
+        block->tag = tagOf(builder_.alloc(block->requested, category, OpId()));
+    }
+    declared_.clear();
+    startStorages_ = static_cast<std::uint32_t>(builder_.storageCount());
+    builder_.mark(Mark::stepBegin);
+    nodes_.startThread();
+}
+
+void StepRecording::addRegistered(ModuleId module, std::string_view name, const at::Tensor& tensor, Category category)
+{
+    builder_.addRegistered(module, name, storageOf(tensor), category);
+}
+
+bool StepRecording::addLeaf(const at::Tensor& leaf, ModuleId owner)
+{
+    return leaves_.try_emplace(leaf.unsafeGetTensorImpl(), owner).second;
+}
+
+StorageId StepRecording::tagged(const sim::Block* block) const
+{
+    return block && block->tag.epoch == epoch_ ? StorageId(block->tag.id) : StorageId();
+}
+
+StorageId StepRecording::storageOf(const at::Tensor& tensor) const
+{
+    return tagged(blockOf(tensor));
+}
+
+void StepRecording::addStorages(const c10::IValue& value, std::vector<StorageId>& storages) const
+{
+    forEachTensor(value, [&](const at::Tensor& tensor) {
+        if (const StorageId storage = storageOf(tensor))
+            storages.push_back(storage);
+    });
+}
+
+std::vector<StorageId> StepRecording::storagesOf(at::ArrayRef<at::Tensor> tensors) const
+{
+    std::vector<StorageId> storages;
+    for (const at::Tensor& tensor : tensors) {
+        if (const StorageId storage = storageOf(tensor))
+            storages.push_back(storage);
+    }
+    return storages;
+}
+
+StepRecording::Situation StepRecording::situation()
+{
+    Situation where;
+    where.backward = torch::autograd::get_current_graph_task_id() != -1;
+    where.node = torch::autograd::get_current_node();
+    where.recomputed = where.node && at::GradMode::is_enabled();
+    return where;
+}
+
+Phase StepRecording::phaseOf(const Situation& where) const
+{
+    if (phase_ == Phase::optimizer || phase_ == Phase::zeroGrad)
+        return phase_;
+    return where.backward ? Phase::backward : phase_;
+}
+
+Category StepRecording::categoryOfAllocation() const
+{
+    if (phase_ == Phase::optimizer)
+        return Category::optimizer;
+    const Situation where = situation();
+    return where.backward && !where.recomputed ? Category::temporary : Category::activation;
+}
+
+OpFacts& StepRecording::factsOf(const c10::OperatorHandle& op)
+{
+    const auto found = facts_.find(op);
+    if (found != facts_.end())
+        return found->second;
+    OpFacts& facts = facts_.emplace(op, opFacts(op)).first->second;
+    facts.id = builder_.string(facts.name);
+    return facts;
+}
+
+StringId StepRecording::nameOf(const torch::autograd::Node& node)
+{
+    const auto [entry, isNew] = nodeNames_.try_emplace(std::type_index(typeid(node)));
+    if (isNew)
+        entry->second = builder_.string(withoutNamespace(node.name()));
+    return entry->second;
+}
+
+void StepRecording::place(const Situation& where, StepTraceBuilder::Op& op)
+{
+    op.phase = phaseOf(where);
+    if (hasModules_)
+        op.module = ModuleId(0);
+    if (!calls_.empty() && (!where.node || where.recomputed)) {
+        op.call = calls_.back().call;
+        op.module = calls_.back().module;
+    }
+    if (!where.node)
+        return;
+    op.node = nameOf(*where.node);
+    if (where.node->sequence_nr() == accumulateGradSequence) {
+        const auto* accumulate = dynamic_cast<const torch::autograd::AccumulateGrad*>(where.node.get());
+        const auto leaf = accumulate ? leaves_.find(accumulate->variable.unsafeGetTensorImpl()) : leaves_.end();
+        if (leaf != leaves_.end())
+            op.module = leaf->second;
+        return;
+    }
+    const OpId forward = nodes_.opOf(where.node->thread_id(), where.node->sequence_nr());
+    if (!forward.valid())
+        return;
+    if (!op.call.valid())
+        op.module = opModules_[forward.value];
+    if (!where.recomputed)
+        op.forwardOp = forward;
+}
+
+void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Stack& stack, RunningOp& running)
+{
+    const Situation where = situation();
+    const std::lock_guard lock(mutex_);
+    OpFacts& facts = factsOf(op);
+    const std::size_t first = stack.size() - facts.arguments;
+    for (std::size_t i = 0; i < facts.arguments; ++i) {
+        const std::size_t before = running.inputs.size();
+        addStorages(stack[first + i], running.inputs);
+        if (facts.written[i])
+            running.mutated.insert(running.mutated.end(), running.inputs.begin() + static_cast<std::ptrdiff_t>(before),
+                                   running.inputs.end());
+    }
+    running.facts = &facts;
+    running.cost.addInputs(facts, stack);
+    running.flags = facts.flags;
+    running.flags |= where.recomputed ? opRecomputed : 0;
+    running.flags |= running.cost.hasTensorInput() ? 0 : opNoTensorInput;
+
+    StepTraceBuilder::Op columns;
+    columns.name = facts.id;
+    place(where, columns);
+    running.id = builder_.beginOp(columns);
+    openOp_ = running.id;
+    opModules_.push_back(columns.module);
+    nodes_.opBegins(running.id);
+}
+
+void StepRecording::endOp(RunningOp& running, const torch::jit::Stack* stack)
+{
+    const std::lock_guard lock(mutex_);
+    const OpFacts& facts = *running.facts;
+    if (stack) {
+        for (std::size_t i = stack->size() - facts.returns; i < stack->size(); ++i)
+            addStorages((*stack)[i], running.outputs);
+        running.cost.addOutputs(facts, *stack);
+    }
+    StepTraceBuilder::OpResult result;
+    result.dtype = running.cost.dtype();
+    result.flags = running.flags;
+    result.bytes = running.cost.bytes();
+    result.flops = running.cost.flops(facts);
+    result.ms = rooflineMs(device_, result.bytes, result.flops, result.dtype, result.flags);
+    result.inputs = running.inputs;
+    result.outputs = running.outputs;
+    result.mutated = running.mutated;
+    builder_.endOp(running.id, result);
+    openOp_ = {};
+}
+
+void StepRecording::allocated(sim::Block& block)
+{
+    const Category category = categoryOfAllocation();
+    const std::lock_guard lock(mutex_);
+    block.tag = tagOf(builder_.alloc(block.requested, category, openOp_));
+}
+
+void StepRecording::freed(sim::Block& block)
+{
+    const std::lock_guard lock(mutex_);
+    if (const StorageId storage = tagged(&block))
+        builder_.free(storage);
+}
+
+void StepRecording::moved(sim::Block& old, sim::Block& replacement)
+{
+    const std::lock_guard lock(mutex_);
+    const StorageId storage = tagged(&old);
+    if (!storage.valid())
+        return;
+    builder_.free(tagged(&replacement)); // it stood for the moment in which both blocks existed
+    builder_.resize(storage, replacement.requested);
+    replacement.tag = old.tag;
+    old.tag = {};
+}
+
+StepRecording::Pack StepRecording::pack(const at::Tensor& tensor)
+{
+    const std::lock_guard lock(mutex_);
+    Pack pack;
+    pack.storage = storageOf(tensor);
+    pack.shadowed = pack.storage.valid() && pack.storage.value >= startStorages_;
+    // A node saves its inputs before its op begins, its results after.
+    const auto ops = static_cast<std::uint32_t>(builder_.opCount());
+    const OpId op = nodes_.nodesWait() ? OpId(ops) : ops > 0 ? OpId(ops - 1) : OpId();
+    pack.id = builder_.pack(pack.storage, op);
+    return pack;
+}
+
+void StepRecording::unpack(const Pack& pack)
+{
+    const std::lock_guard lock(mutex_);
+    builder_.unpack(pack.id);
+    if (!pack.shadowed)
+        builder_.unpackEnd(pack.id); // the tensor itself: the program's hold on its storage is what is seen
+}
+
+void StepRecording::unpackEnd(const Pack& pack)
+{
+    const std::lock_guard lock(mutex_);
+    builder_.unpackEnd(pack.id);
+}
+
+void StepRecording::release(const Pack& pack)
+{
+    const std::lock_guard lock(mutex_);
+    builder_.release(pack.id);
+}
+
+CallId StepRecording::enter(ModuleId module, at::ArrayRef<at::Tensor> arguments)
+{
+    const std::lock_guard lock(mutex_);
+    const CallId call = builder_.enter(module, storagesOf(arguments));
+    calls_.push_back({call, module});
+    return call;
+}
+
+void StepRecording::exit(CallId call, at::ArrayRef<at::Tensor> results)
+{
+    const std::lock_guard lock(mutex_);
+    builder_.exit(call, storagesOf(results));
+    if (!calls_.empty() && calls_.back().call == call)
+        calls_.pop_back();
+}
+
+void StepRecording::backwardEnter(CallId call)
+{
+    const std::lock_guard lock(mutex_);
+    builder_.backwardEnter(call);
+}
+
+void StepRecording::backwardExit(CallId call)
+{
+    const std::lock_guard lock(mutex_);
+    builder_.backwardExit(call);
+}
+
+void StepRecording::exitAfterBackward(CallId call)
+{
+    const std::lock_guard lock(mutex_);
+    exitAfterBackward_.push_back(call);
+}
+
+bool StepRecording::takeCallsToExit(std::vector<CallId>& calls)
+{
+    const std::lock_guard lock(mutex_);
+    if (exitsQueued_)
+        return false;
+    exitsQueued_ = true;
+    calls.assign(exitAfterBackward_.rbegin(), exitAfterBackward_.rend());
+    exitAfterBackward_.clear();
+    return true;
+}
+
+void StepRecording::backwardPassEnded()
+{
+    const std::lock_guard lock(mutex_);
+    exitsQueued_ = false;
+}
+
+void StepRecording::retype(const at::Tensor& tensor, Category category)
+{
+    const std::lock_guard lock(mutex_);
+    const StorageId storage = storageOf(tensor);
+    if (storage.valid() && builder_.categoryOf(storage) != category)
+        builder_.retype(storage, category);
+}
+
+void StepRecording::setPhase(Phase phase)
+{
+    const std::lock_guard lock(mutex_);
+    phase_ = phase;
+}
+
+void StepRecording::mark(Mark mark)
+{
+    const std::lock_guard lock(mutex_);
+    builder_.mark(mark);
+    if (mark == Mark::forwardEnd)
+        phase_ = Phase::backward;
+    else if (mark == Mark::backwardEnd)
+        phase_ = Phase::forward;
+}
+
+Result<StepTracePtr> StepRecording::finish()
+{
+    const std::lock_guard lock(mutex_);
+    builder_.info.inventedValues += sim::simulatedState().inventedValues - inventedBefore_;
+    return builder_.finish();
+}
+
+} // namespace headroom

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/cost/roofline.h"
+#include "core/device/simulated_allocator.h"
+#include "core/record/node_table.h"
+#include "core/record/op_cost.h"
+#include "core/record/op_facts.h"
+#include "core/trace/step_trace_builder.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <memory>
+#include <mutex>
+#include <typeindex>
+#include <unordered_map>
+#include <vector>
+
+namespace headroom {
+
+/// A step while it is recorded: what the interceptor, the allocator, autograd's saved tensors and hooks report goes
+/// through here into the builder. Its methods may be called from the step's thread and from autograd's.
+///
+/// Hooks in the autograd graph may outlive the recording; they hold it weakly.
+class StepRecording final : public sim::BlockObserver
+{
+public:
+    StepRecording(StepInfo info, DeviceSpec device);
+
+    /// The recording of this process; null when there is none.
+    static std::shared_ptr<StepRecording> active();
+    /// Makes `recording` the active one, or none.
+    static void activate(std::shared_ptr<StepRecording> recording);
+
+    // --- the start state, in this order
+    void addModule(std::string_view fqn, std::string_view type, ModuleId parent);
+    void declare(const at::Tensor& tensor, Category category); ///< what a storage was declared as first counts
+    void start(); ///< what is alive and was not declared is `other`; marks stepBegin
+    void addRegistered(ModuleId module, std::string_view name, const at::Tensor& tensor, Category category);
+    /// A leaf and the module that owns it: the op that accumulates its gradient belongs to that module.
+    /// False: it has an owner already (a tied weight has several; the first counts).
+    bool addLeaf(const at::Tensor& leaf, ModuleId owner);
+
+    // --- ops, from the interceptor
+    struct RunningOp
+    {
+        OpId id;
+        OpFacts* facts = nullptr;
+        std::uint16_t flags = 0;
+        std::vector<StorageId> inputs;
+        std::vector<StorageId> mutated;
+        std::vector<StorageId> outputs;
+        OpCost cost;
+    };
+    void beginOp(const c10::OperatorHandle& op, const torch::jit::Stack& stack, RunningOp& running);
+    /// `stack` holds the results; null when the op threw.
+    void endOp(RunningOp& running, const torch::jit::Stack* stack);
+
+    // --- memory, from the allocator
+    void allocated(sim::Block& block) override;
+    void freed(sim::Block& block) override;
+    void moved(sim::Block& old, sim::Block& replacement) override;
+
+    // --- saved tensors
+    struct Pack
+    {
+        PackId id;
+        StorageId storage;
+        bool shadowed = false; ///< the storage is the step's own: autograd's hold is recorded apart from the program's
+    };
+    Pack pack(const at::Tensor& tensor);
+    void unpack(const Pack& pack);
+    void unpackEnd(const Pack& pack);
+    void release(const Pack& pack);
+    sim::BlockTag tagOf(StorageId storage) const noexcept { return {epoch_, storage.value}; }
+
+    // --- modules
+    CallId enter(ModuleId module, at::ArrayRef<at::Tensor> arguments);
+    void exit(CallId call, at::ArrayRef<at::Tensor> results);
+    void backwardEnter(CallId call);
+    void backwardExit(CallId call);
+    /// Calls whose arguments need no gradient end when the backward pass does.
+    void exitAfterBackward(CallId call);
+    /// The calls above, last first, if this is the first question in this backward pass; and whether it is.
+    bool takeCallsToExit(std::vector<CallId>& calls);
+    void backwardPassEnded();
+
+    // --- phases
+    void retype(const at::Tensor& tensor, Category category);
+    void setPhase(Phase phase);
+    void mark(Mark mark);
+
+    /// Stops counting and gives the step.
+    Result<StepTracePtr> finish();
+
+private:
+    struct OpenCall
+    {
+        CallId call;
+        ModuleId module;
+    };
+    /// Where an op or an allocation happens, seen from autograd.
+    struct Situation
+    {
+        bool backward = false; ///< inside a backward pass
+        bool recomputed = false; ///< a forward op that runs again inside of it
+        std::shared_ptr<torch::autograd::Node> node; ///< that runs now
+    };
+    static Situation situation();
+
+    StorageId storageOf(const at::Tensor& tensor) const;
+    StorageId tagged(const sim::Block* block) const;
+    void addStorages(const c10::IValue& value, std::vector<StorageId>& storages) const;
+    std::vector<StorageId> storagesOf(at::ArrayRef<at::Tensor> tensors) const;
+    Category categoryOfAllocation() const;
+    Phase phaseOf(const Situation& where) const;
+    OpFacts& factsOf(const c10::OperatorHandle& op);
+    StringId nameOf(const torch::autograd::Node& node);
+    void place(const Situation& where, StepTraceBuilder::Op& op);
+
+    mutable std::mutex mutex_;
+    StepTraceBuilder builder_;
+    const DeviceSpec device_;
+    const std::uint32_t epoch_;
+    bool hasModules_ = false; ///< the first is the root, to which belongs what belongs to none
+    std::uint32_t startStorages_ = 0; ///< ids below were there before the step
+    std::unordered_map<const sim::Block*, Category> declared_;
+    std::unordered_map<c10::OperatorHandle, OpFacts> facts_;
+    std::unordered_map<std::type_index, StringId> nodeNames_;
+    std::unordered_map<const c10::TensorImpl*, ModuleId> leaves_;
+    NodeTable nodes_;
+    std::vector<ModuleId> opModules_; ///< by OpId
+    std::vector<OpenCall> calls_;
+    std::vector<CallId> exitAfterBackward_;
+    bool exitsQueued_ = false;
+    OpId openOp_;
+    Phase phase_ = Phase::forward;
+    std::int64_t inventedBefore_ = 0;
+};
+
+} // namespace headroom
