@@ -3,6 +3,7 @@
 #include "core/cost/roofline.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace headroom {
@@ -144,7 +145,7 @@ double attentionBackward(const Arguments& arguments)
 using Formula = double (*)(const Arguments&);
 
 /// flop_registry of torch/utils/flop_counter.py, sorted by name.
-constexpr std::pair<std::string_view, Formula> registry[] = {
+constexpr auto registry = std::to_array<std::pair<std::string_view, Formula>>({
     {"aten._convolution", convolution},
     {"aten._efficient_attention_backward", attentionBackward},
     {"aten._efficient_attention_forward", attentionForward},
@@ -166,7 +167,7 @@ constexpr std::pair<std::string_view, Formula> registry[] = {
     {"aten.convolution_overrideable", convolution},
     {"aten.cudnn_convolution", convolution},
     {"aten.mm", mm},
-};
+});
 static_assert(std::ranges::is_sorted(registry, {}, &std::pair<std::string_view, Formula>::first));
 
 /// "aten.addmm.default" → "aten.addmm".
@@ -184,7 +185,7 @@ double flops(std::string_view name, std::span<const TensorShape> inputs, std::sp
 {
     const std::string_view packet = overloadPacket(name);
     const auto found = std::ranges::lower_bound(registry, packet, {}, &std::pair<std::string_view, Formula>::first);
-    if (found == std::end(registry) || found->first != packet)
+    if (found == registry.end() || found->first != packet)
         return 0;
     return found->second({inputs, outputs, convolution, nested});
 }

@@ -56,7 +56,7 @@ using ModuleInfoPtr = std::shared_ptr<const ModuleInfo>;
 /// Reads a ModuleInfo document, PyTorch's own included. Every field is checked: the error names the module and the
 /// field (missing, not a number, NaN, negative, an order that names an unknown module).
 Result<ModuleInfo> readModuleInfo(const std::filesystem::path& path);
-Result<ModuleInfo> parseModuleInfo(std::string_view json, std::string_view sourceName);
+Result<ModuleInfo> parseModuleInfo(std::string_view text, std::string_view sourceName);
 
 /// The document as JSON, keys as PyTorch's, two spaces of indentation.
 std::string toJson(const ModuleInfo& info);

@@ -31,7 +31,7 @@ struct SacStats
 /// Reads PyTorch's SACStats JSON: one object with the fields above, or {"FQN": {...}} where `fqn` selects (empty: the
 /// only one). Errors name the field: missing, lengths that differ, index out of range, NaN. Other fields are ignored.
 Result<SacStats> readSacStats(const std::filesystem::path& path, const std::string& fqn = {});
-Result<SacStats> parseSacStats(std::string_view json, std::string_view sourceName, const std::string& fqn = {});
+Result<SacStats> parseSacStats(std::string_view text, std::string_view sourceName, const std::string& fqn = {});
 
 /// In which order a module's ops are given up (SACEstimator._get_greedy_order_meta): most memory for the time first.
 /// In-place ops go with the op whose result they change, random ops all together; `op` is then the group's head.

@@ -87,7 +87,7 @@ std::vector<OpId> StepSac::ops(ModuleId module) const
     std::vector<OpId> result;
     for (std::uint32_t i = call.firstOp; i < call.endOp; ++i) {
         if (counted(OpId(i)))
-            result.push_back(OpId(i));
+            result.emplace_back(i);
     }
     return result;
 }
