@@ -5,6 +5,7 @@
 #include <QFontMetricsF>
 #include <QPainter>
 
+#include <cmath>
 #include <numeric>
 
 namespace headroom {
@@ -15,6 +16,40 @@ constexpr double square = 9;
 constexpr double squareGap = 6;
 constexpr double entryGap = 15;
 constexpr double titleGap = 24;
+
+void paintSymbol(QPainter& painter, const LegendEntry& entry, const QRectF& box)
+{
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(entry.color);
+    const double middle = std::floor(box.center().y()) + 0.5;
+    switch (entry.symbol) {
+    case LegendEntry::Symbol::square:
+        painter.drawRoundedRect(box, 2, 2);
+        break;
+    case LegendEntry::Symbol::dot:
+        painter.drawEllipse(box.adjusted(0.5, 0.5, -0.5, -0.5));
+        break;
+    case LegendEntry::Symbol::line:
+    case LegendEntry::Symbol::dash:
+        painter.setPen(QPen(entry.color, 1.5));
+        painter.drawLine(QPointF(box.left(), middle), QPointF(box.left() + 3.5, middle));
+        if (entry.symbol == LegendEntry::Symbol::line)
+            painter.drawLine(QPointF(box.left() + 3.5, middle), QPointF(box.right(), middle));
+        else
+            painter.drawLine(QPointF(box.right() - 3.5, middle), QPointF(box.right(), middle));
+        break;
+    case LegendEntry::Symbol::hatch: {
+        painter.setPen(QPen(entry.color, 1));
+        painter.setBrush(Qt::NoBrush);
+        const auto inner = box.adjusted(0.5, 0.5, -0.5, -0.5);
+        painter.drawRect(inner);
+        painter.drawLine(inner.bottomLeft(), inner.topRight());
+        painter.drawLine(QPointF(inner.left(), inner.center().y()), QPointF(inner.center().x(), inner.top()));
+        painter.drawLine(QPointF(inner.center().x(), inner.bottom()), QPointF(inner.right(), inner.center().y()));
+        break;
+    }
+    }
+}
 
 } // namespace
 
@@ -57,19 +92,7 @@ void Legend::paint(QPainter& painter, QPointF topLeft) const
     for (std::size_t i = 0; i < entries_.size(); ++i) {
         const auto at = topLeft + places_[i];
         const QRectF box(at.x(), at.y() + (rowHeight - square) / 2, square, square);
-        if (entries_[i].color.isValid()) {
-            painter.setPen(Qt::NoPen);
-            painter.setBrush(entries_[i].color);
-            painter.drawRoundedRect(box, 2, 2);
-        } else {
-            painter.setPen(QPen(theme_.secondText, 1));
-            painter.setBrush(Qt::NoBrush);
-            painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5));
-            painter.drawLine(box.bottomLeft() + QPointF(0.5, -0.5), box.topRight() + QPointF(-0.5, 0.5));
-            painter.drawLine(QPointF(box.left() + 0.5, box.center().y()), QPointF(box.center().x(), box.top() + 0.5));
-            painter.drawLine(QPointF(box.center().x(), box.bottom() - 0.5),
-                             QPointF(box.right() - 0.5, box.center().y()));
-        }
+        paintSymbol(painter, entries_[i], box);
         painter.setPen(theme_.secondText);
         painter.drawText(
             QRectF(box.right() + squareGap, at.y(), metrics.horizontalAdvance(entries_[i].text) + 2, rowHeight),

@@ -13,11 +13,14 @@ class QPainter;
 
 namespace headroom {
 
-/// One entry of a legend: a filled square for a category, a hatched one for what the plan saves.
+/// One entry of a legend.
 struct LegendEntry
 {
+    enum class Symbol { square, hatch, line, dash, dot };
+
     QString text;
-    QColor color; ///< invalid: hatched
+    QColor color;
+    Symbol symbol = Symbol::square;
 };
 
 /// Title at the left, entries at the right of it while they fit, else in rows below. A value: laid out for a width,

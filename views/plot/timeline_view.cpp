@@ -325,9 +325,9 @@ void TimelineView::Private::updateLegend()
     std::vector<LegendEntry> entries;
     if (prepared()) {
         for (auto category = answer->categories.rbegin(); category != answer->categories.rend(); ++category)
-            entries.push_back({categoryTitle(*category), theme.color(*category)});
+            entries.push_back({categoryTitle(*category), theme.color(*category), LegendEntry::Symbol::square});
         if (planned && planned->peak < recorded->peak)
-            entries.push_back({tr("Saved by the plan"), QColor()});
+            entries.push_back({tr("Saved by the plan"), theme.secondText, LegendEntry::Symbol::hatch});
     }
     legend->setTitle(recorded ? tr("Allocated memory, %1").arg(QLatin1String(byteUnitFor(bytes.end).name))
                               : tr("Allocated memory"));

@@ -39,9 +39,6 @@ Q_SIGNALS:
     void budgetCommitted(headroom::Bytes budget); ///< released, typed, or moved by a key
     void leastBudgetWanted(); ///< the button that is there when nothing fits
 
-protected:
-    void changeEvent(QEvent* event) override;
-
 private:
     class Private;
     std::unique_ptr<Private> d_;

@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/plot/tradeoff_chart.h"
+
+#include "views/plot/axis_map.h"
+#include "views/plot/number_text.h"
+
+#include <QChart>
+#include <QGraphicsLayout>
+#include <QKeyEvent>
+#include <QPainter>
+#include <QToolTip>
+
+#include <algorithm>
+#include <cmath>
+
+namespace headroom {
+namespace {
+
+constexpr double leftMargin = 58;
+constexpr double topMargin = 10;
+constexpr double rightMargin = 18;
+constexpr double bottomMargin = 44;
+constexpr double cornerReach = 9; ///< pixels
+constexpr double mib = static_cast<double>(MiB);
+
+QList<QPointF> pointsOf(const std::vector<TradeOffPoint>& curve)
+{
+    QList<QPointF> points;
+    for (const auto& point : curve)
+        points.append({point.kept / mib, point.ms});
+    return points;
+}
+
+QString numberFormat(int decimals)
+{
+    return QStringLiteral("%.") + QString::number(decimals) + QLatin1Char('f');
+}
+
+} // namespace
+
+TradeOffChart::TradeOffChart(QWidget* parent)
+    : QChartView(parent)
+    , keptAxis_(new QValueAxis(this))
+    , msAxis_(new QValueAxis(this))
+    , curve_(new QLineSeries(this))
+    , tangent_(new QLineSeries(this))
+    , corners_(new QScatterSeries(this))
+    , choices_(new QScatterSeries(this))
+    , chosen_(new QScatterSeries(this))
+{
+    chart()->legend()->hide();
+    chart()->setBackgroundVisible(false);
+    chart()->setMargins({});
+    chart()->layout()->setContentsMargins(0, 0, 0, 0);
+    chart()->addAxis(keptAxis_, Qt::AlignBottom);
+    chart()->addAxis(msAxis_, Qt::AlignLeft);
+    for (auto* axis : {keptAxis_, msAxis_}) {
+        axis->setTickType(QValueAxis::TicksDynamic);
+        axis->setLineVisible(false);
+        axis->setTruncateLabels(false);
+    }
+    keptAxis_->setTitleText(tr("Activation memory kept, MiB"));
+    msAxis_->setTitleText(tr("Recompute, ms"));
+    for (auto* series : std::initializer_list<QXYSeries*>{tangent_, choices_, curve_, corners_, chosen_}) {
+        chart()->addSeries(series);
+        series->attachAxis(keptAxis_);
+        series->attachAxis(msAxis_);
+    }
+    setRenderHint(QPainter::Antialiasing);
+    setFrameShape(QFrame::NoFrame);
+    setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    setFocusPolicy(Qt::StrongFocus);
+    setMouseTracking(true);
+    viewport()->setMouseTracking(true);
+    setAccessibleName(tr("Trade-off of the selected module"));
+}
+
+void TradeOffChart::setPicture(const TradeOffPicture& picture, double msPerGiB, const QString& empty)
+{
+    const bool otherModule = picture.selected != picture_.selected;
+    picture_ = picture;
+    empty_ = empty;
+    if (otherModule || current_ >= static_cast<int>(picture_.curve.size()))
+        current_ = -1;
+    const auto theme = Theme::of(*this);
+    setBackgroundBrush(theme.card);
+    const bool any = !picture_.curve.empty();
+    keptAxis_->setVisible(any);
+    msAxis_->setVisible(any);
+    fillSeries(msPerGiB, theme);
+    updateAxes(theme);
+    setAccessibleDescription(any && picture_.hasPlan ? tr("The plan: %1").arg(words(picture_.chosen)) : empty_);
+    viewport()->update();
+}
+
+void TradeOffChart::styleDots(QScatterSeries* series, double size, const QColor& fill, const QColor& border)
+{
+    series->setMarkerSize(size);
+    series->setColor(fill);
+    series->setBorderColor(border);
+    series->setPen(QPen(border, 1.5));
+}
+
+void TradeOffChart::fillSeries(double msPerGiB, const Theme& theme)
+{
+    while (others_.size() < picture_.others.size()) {
+        auto* series = new QLineSeries(this);
+        // The selected curve and the dots stay on top: series are drawn in the order in which they came.
+        for (auto* later : std::initializer_list<QXYSeries*>{tangent_, choices_, curve_, corners_, chosen_})
+            chart()->removeSeries(later);
+        others_.push_back(series);
+        for (auto* added : std::initializer_list<QXYSeries*>{series, tangent_, choices_, curve_, corners_, chosen_}) {
+            chart()->addSeries(added);
+            added->attachAxis(keptAxis_);
+            added->attachAxis(msAxis_);
+        }
+    }
+    for (std::size_t i = 0; i < others_.size(); ++i) {
+        others_[i]->setPen(QPen(theme.ghost, 1));
+        others_[i]->replace(i < picture_.others.size() ? pointsOf(picture_.others[i]) : QList<QPointF>());
+    }
+    curve_->setPen(QPen(theme.text, 2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
+    curve_->replace(pointsOf(picture_.curve));
+    corners_->replace(pointsOf(picture_.curve));
+    styleDots(corners_, 7, theme.card, theme.text);
+    QList<QPointF> choices;
+    for (const auto& choice : picture_.choices)
+        choices.append({choice.point.kept / mib, choice.point.ms});
+    choices_->replace(picture_.curve.empty() ? QList<QPointF>() : choices);
+    auto pale = theme.accent;
+    pale.setAlphaF(0.55f);
+    styleDots(choices_, 7, pale, pale);
+    const bool marked = picture_.hasPlan && !picture_.curve.empty();
+    chosen_->replace(marked ? pointsOf({picture_.chosen}) : QList<QPointF>());
+    styleDots(chosen_, 11, theme.accent, theme.card);
+    QList<QPointF> line;
+    if (marked && msPerGiB > 0) {
+        const auto piece = tangent(picture_, msPerGiB);
+        line = {{piece.keptBegin / mib, piece.msBegin}, {piece.keptEnd / mib, piece.msEnd}};
+    }
+    tangent_->setPen(QPen(theme.accent, 1.25, Qt::DashLine));
+    tangent_->replace(line);
+}
+
+void TradeOffChart::updateAxes(const Theme& theme)
+{
+    for (auto* axis : {keptAxis_, msAxis_}) {
+        axis->setLabelsFont(theme.numberCaption);
+        axis->setLabelsColor(theme.secondText);
+        axis->setGridLineColor(theme.line);
+        axis->setTitleFont(theme.caption);
+        axis->setTitleBrush(theme.secondText);
+    }
+    // A little below zero, so that dots on an axis are whole.
+    const auto range = [](double most) { return AxisRange{-0.03 * most, 1.06 * most}; };
+    const auto kept = range(std::max(picture_.mostKept / mib, 1e-6));
+    const auto ms = range(std::max(picture_.mostMs, 1e-6));
+    const auto plot = chart()->plotArea();
+    const auto set = [](QValueAxis* axis, AxisRange shown, int mostSteps) {
+        const auto ticks = niceTicks({0, shown.end}, std::max(2, mostSteps));
+        axis->setLabelFormat(numberFormat(ticks.decimals));
+        axis->setTickAnchor(0);
+        axis->setTickInterval(ticks.step);
+        axis->setRange(shown.begin, shown.end);
+    };
+    set(keptAxis_, kept, static_cast<int>(plot.width() / 80));
+    set(msAxis_, ms, static_cast<int>(plot.height() / 36));
+}
+
+void TradeOffChart::place()
+{
+    const QRectF canvas(QPointF(0, 0), QSizeF(viewport()->size()));
+    const auto plot = canvas.adjusted(leftMargin, topMargin, -rightMargin, -bottomMargin);
+    if (plot.width() < 10 || plot.height() < 10)
+        return;
+    chart()->setPlotArea(plot);
+    updateAxes(Theme::of(*this));
+}
+
+void TradeOffChart::resizeEvent(QResizeEvent* event)
+{
+    QChartView::resizeEvent(event);
+    place();
+}
+
+QPointF TradeOffChart::pixelOf(const TradeOffPoint& point) const
+{
+    const auto plot = chart()->plotArea();
+    const AxisMap x{{keptAxis_->min(), keptAxis_->max()}, plot.left(), plot.right()};
+    const AxisMap y{{msAxis_->min(), msAxis_->max()}, plot.bottom(), plot.top()};
+    return {x.toPixel(point.kept / mib), y.toPixel(point.ms)};
+}
+
+void TradeOffChart::drawForeground(QPainter* painter, const QRectF&)
+{
+    const auto theme = Theme::of(*this);
+    painter->save();
+    painter->setRenderHint(QPainter::Antialiasing);
+    if (picture_.curve.empty()) {
+        painter->setFont(theme.body);
+        painter->setPen(theme.secondText);
+        painter->drawText(QRectF(viewport()->rect()).adjusted(24, 0, -24, 0), Qt::AlignCenter | Qt::TextWordWrap,
+                          empty_);
+    } else {
+        painter->setFont(theme.numberCaption);
+        painter->setPen(theme.accent);
+        for (const auto& choice : picture_.choices) {
+            if (choice.modules > 1) {
+                const auto at = pixelOf(choice.point);
+                painter->drawText(QRectF(at.x() + 8, at.y() - 20, 60, 16), Qt::AlignLeft | Qt::AlignVCenter,
+                                  QStringLiteral("×%1").arg(choice.modules));
+            }
+        }
+        if (current_ >= 0) {
+            painter->setBrush(Qt::NoBrush);
+            painter->setPen(QPen(theme.text, 1.5));
+            painter->drawEllipse(pixelOf(picture_.curve[static_cast<std::size_t>(current_)]), 8, 8);
+        }
+    }
+    painter->restore();
+}
+
+QString TradeOffChart::words(const TradeOffPoint& point) const
+{
+    return tr("keeps %1, recomputes %2 % in %3")
+        .arg(bytesText(static_cast<Bytes>(point.kept)), QString::number(100 * point.ratio, 'f', 0), msText(point.ms));
+}
+
+int TradeOffChart::cornerAt(QPointF position) const
+{
+    int best = -1;
+    double nearest = cornerReach;
+    for (std::size_t i = 0; i < picture_.curve.size(); ++i) {
+        const auto away = pixelOf(picture_.curve[i]) - position;
+        const double distance = std::hypot(away.x(), away.y());
+        if (distance < nearest) {
+            nearest = distance;
+            best = static_cast<int>(i);
+        }
+    }
+    return best;
+}
+
+void TradeOffChart::mouseMoveEvent(QMouseEvent* event)
+{
+    const int corner = cornerAt(event->position());
+    if (corner != current_) {
+        current_ = corner;
+        viewport()->update();
+    }
+    viewport()->setCursor(corner >= 0 ? Qt::PointingHandCursor : Qt::ArrowCursor);
+    if (corner >= 0)
+        QToolTip::showText(event->globalPosition().toPoint(), words(picture_.curve[static_cast<std::size_t>(corner)]),
+                           this);
+    else
+        QToolTip::hideText();
+}
+
+void TradeOffChart::mousePressEvent(QMouseEvent* event)
+{
+    const int corner = event->button() == Qt::LeftButton ? cornerAt(event->position()) : -1;
+    if (corner >= 0)
+        Q_EMIT pointChosen(picture_.curve[static_cast<std::size_t>(corner)].ratio);
+}
+
+void TradeOffChart::keyPressEvent(QKeyEvent* event)
+{
+    const int last = static_cast<int>(picture_.curve.size()) - 1;
+    const auto go = [&](int to) {
+        current_ = std::clamp(to, 0, last);
+        setAccessibleDescription(words(picture_.curve[static_cast<std::size_t>(current_)]));
+        viewport()->update();
+    };
+    if (last < 0)
+        return event->ignore();
+    switch (event->key()) {
+    case Qt::Key_Left: // less is kept: further along the curve
+        return go(current_ < 0 ? 0 : current_ + 1);
+    case Qt::Key_Right:
+        return go(current_ < 0 ? last : current_ - 1);
+    case Qt::Key_Return:
+    case Qt::Key_Enter:
+        if (current_ >= 0)
+            Q_EMIT pointChosen(picture_.curve[static_cast<std::size_t>(current_)].ratio);
+        return;
+    default:
+        event->ignore();
+    }
+}
+
+void TradeOffChart::focusInEvent(QFocusEvent* event)
+{
+    QChartView::focusInEvent(event);
+    if (event->reason() != Qt::MouseFocusReason && current_ < 0 && !picture_.curve.empty())
+        current_ = 0;
+    viewport()->update();
+}
+
+void TradeOffChart::focusOutEvent(QFocusEvent* event)
+{
+    QChartView::focusOutEvent(event);
+    current_ = -1;
+    viewport()->update();
+}
+
+void TradeOffChart::wheelEvent(QWheelEvent* event)
+{
+    event->ignore();
+}
+
+void TradeOffChart::changeEvent(QEvent* event)
+{
+    QChartView::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange)
+        Q_EMIT lookChanged();
+}
+
+} // namespace headroom

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/plan/plan.h"
+#include "core/sac/module_info.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headroom {
+
+/// One point of a module's trade-off: what it keeps, and what it costs to recompute the rest.
+struct TradeOffPoint
+{
+    double ratio = 0; ///< share of the activation memory discarded
+    double kept = 0; ///< bytes
+    double ms = 0; ///< to recompute
+};
+
+/// Time to recompute `ratio` of the module's activation memory, by its convex piecewise-linear curve.
+double recomputeMs(const ModuleStats& module, double ratio);
+TradeOffPoint tradeOffPoint(const ModuleStats& module, double ratio);
+
+/// The corners of the curve from nothing discarded to everything; empty for a module that has nothing to discard.
+std::vector<TradeOffPoint> tradeOffCurve(const ModuleStats& module);
+
+/// The name with every number replaced: modules of one list, "layers.#.mlp", are of one class.
+std::string classOf(std::string_view fqn);
+
+const ModuleStats* findModule(const ModuleInfo& info, std::string_view fqn);
+
+/// What the trade-off plot shows for one selected module.
+struct TradeOffPicture
+{
+    const ModuleStats* selected = nullptr;
+    std::vector<TradeOffPoint> curve;
+    std::vector<std::vector<TradeOffPoint>> others; ///< of the same class, equal curves once, at most some dozens
+    struct Choice
+    {
+        TradeOffPoint point;
+        int modules = 1; ///< that the plan treats so
+    };
+    std::vector<Choice> choices; ///< of the other modules of the class
+    TradeOffPoint chosen; ///< of the selected one
+    bool hasPlan = false;
+    double mostKept = 0;
+    double mostMs = 0;
+};
+TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const Plan* plan);
+
+/// The piece of the tangent with slope -`msPerGiB` through `through` that lies inside the picture.
+struct TangentPiece
+{
+    double keptBegin = 0, msBegin = 0, keptEnd = 0, msEnd = 0;
+};
+TangentPiece tangent(const TradeOffPicture& picture, double msPerGiB);
+
+} // namespace headroom

@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/budget_bar.h"
+
+#include "views/plot/number_text.h"
+#include "views/theme/theme.h"
+#include "views/widgets/budget_edit.h"
+#include "views/widgets/budget_scale.h"
+#include "views/widgets/result_figure.h"
+
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QPushButton>
+#include <QTimer>
+
+#include <algorithm>
+
+namespace headroom {
+namespace {
+
+// A solve takes a few ms: the figures turn grey only when it takes longer than one can see.
+constexpr int greyAfterMs = 150;
+
+} // namespace
+
+class BudgetBar::Private
+{
+public:
+    explicit Private(BudgetBar* bar);
+
+    void moved(Bytes value);
+    void showPlan(const Plan& plan);
+    void showNothing();
+    void setMood(ResultFigure::Mood mood);
+    void updateFeasible();
+
+    BudgetBar* q;
+    BudgetEdit* edit;
+    BudgetScale* scale;
+    ResultFigure* peak;
+    ResultFigure* time;
+    ResultFigure* modules;
+    QPushButton* leastButton;
+    QTimer grey;
+    int moduleCount = 0;
+    bool infeasible = false;
+};
+
+BudgetBar::Private::Private(BudgetBar* bar)
+    : q(bar)
+    , edit(new BudgetEdit(bar))
+    , scale(new BudgetScale(bar))
+    , peak(new ResultFigure(tr("Planned peak"), bar))
+    , time(new ResultFigure(tr("Step time added"), bar))
+    , modules(new ResultFigure(tr("Modules recomputed"), bar))
+    , leastButton(new QPushButton(bar))
+{
+    auto* caption = new QLabel(tr("Budget"), bar);
+    caption->setProperty("second", true);
+    caption->setBuddy(edit);
+    auto* value = new QVBoxLayout;
+    value->setSpacing(0);
+    value->addStretch(1);
+    value->addWidget(caption);
+    value->addWidget(edit);
+    value->addStretch(1);
+    auto* row = new QHBoxLayout(bar);
+    row->setContentsMargins(18, 6, 18, 6);
+    row->setSpacing(24);
+    row->addLayout(value);
+    row->addWidget(scale, 1);
+    for (auto* figure : {peak, time, modules})
+        row->addWidget(figure, 0, Qt::AlignVCenter);
+    row->insertWidget(3, leastButton, 0, Qt::AlignVCenter);
+    leastButton->hide();
+    leastButton->setToolTip(tr("Set the smallest budget for which a plan exists"));
+    grey.setSingleShot(true);
+    grey.setInterval(greyAfterMs);
+    connect(&grey, &QTimer::timeout, q, [this] { setMood(ResultFigure::Mood::old); });
+    connect(scale, &BudgetScale::dragged, q, [this](Bytes bytes) {
+        moved(bytes);
+        Q_EMIT q->budgetDragged(bytes);
+    });
+    connect(scale, &BudgetScale::committed, q, &BudgetBar::budgetCommitted);
+    connect(edit, &BudgetEdit::entered, q, [this](Bytes bytes) {
+        q->setBudget(bytes);
+        Q_EMIT q->budgetDragged(bytes);
+        Q_EMIT q->budgetCommitted(bytes);
+    });
+    connect(edit, &BudgetEdit::stepped, q, [this](int steps) { q->stepBy(steps); });
+    connect(leastButton, &QPushButton::clicked, q, &BudgetBar::leastBudgetWanted);
+}
+
+void BudgetBar::Private::moved(Bytes value)
+{
+    edit->setValue(value);
+    updateFeasible();
+}
+
+void BudgetBar::Private::updateFeasible()
+{
+    edit->setDanger(infeasible || scale->value() < scale->least());
+}
+
+void BudgetBar::Private::setMood(ResultFigure::Mood mood)
+{
+    time->setMood(mood);
+    modules->setMood(mood);
+    peak->setMood(infeasible && mood == ResultFigure::Mood::normal ? ResultFigure::Mood::danger : mood);
+}
+
+void BudgetBar::Private::showNothing()
+{
+    for (auto* figure : {peak, time, modules})
+        figure->setValue(QStringLiteral("–"), {});
+}
+
+void BudgetBar::Private::showPlan(const Plan& plan)
+{
+    infeasible = plan.status == PlanStatus::infeasible;
+    leastButton->setVisible(infeasible && plan.leastBudget > 0);
+    if (infeasible) {
+        showNothing();
+        peak->setValue(tr("No plan fits"), {});
+        leastButton->setText(tr("Use %1, the least that fits").arg(bytesText(plan.leastBudget, 2)));
+        return;
+    }
+    const auto unit = byteUnitFor(static_cast<double>(plan.peak));
+    peak->setValue(inUnit(plan.peak, unit, 2), QLatin1String(unit.name));
+    const double share = plan.stepMs > 0 ? 100 * plan.recomputeMs / plan.stepMs : 0;
+    time->setValue(QLatin1Char('+') + QString::number(plan.recomputeMs, 'f', plan.recomputeMs < 10 ? 2 : 1),
+                   plan.stepMs > 0 ? tr("ms (%1 %)").arg(QString::number(share, 'f', 1)) : tr("ms"));
+    const auto count = std::count_if(plan.decisions.begin(), plan.decisions.end(),
+                                     [](const auto& decision) { return decision.second > 0; });
+    modules->setValue(QString::number(count), moduleCount > 0 ? tr("of %1").arg(moduleCount) : QString());
+    scale->setStepMs(plan.stepMs);
+}
+
+BudgetBar::BudgetBar(QWidget* parent)
+    : QWidget(parent)
+    , d_(std::make_unique<Private>(this))
+{
+    setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+    setFocusProxy(d_->scale);
+    setTabOrder(d_->edit, d_->scale);
+    setTabOrder(d_->scale, d_->leastButton);
+}
+
+BudgetBar::~BudgetBar() = default;
+
+void BudgetBar::setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax)
+{
+    d_->scale->setRange(least, recordedPeak, axisMin, axisMax);
+    d_->edit->setUnitOf(axisMax);
+    d_->updateFeasible();
+}
+
+void BudgetBar::setFrontier(std::vector<FrontierPoint> frontier)
+{
+    d_->scale->setFrontier(std::move(frontier));
+}
+
+void BudgetBar::setBudget(Bytes budget)
+{
+    d_->scale->setValue(budget);
+    d_->moved(d_->scale->value());
+}
+
+Bytes BudgetBar::budget() const
+{
+    return d_->scale->value();
+}
+
+void BudgetBar::setResult(const Plan* plan, bool busy)
+{
+    if (!busy) {
+        d_->grey.stop();
+        d_->infeasible = false;
+        d_->leastButton->hide();
+        if (plan)
+            d_->showPlan(*plan);
+        else
+            d_->showNothing();
+        d_->setMood(ResultFigure::Mood::normal);
+        d_->updateFeasible();
+    } else if (!d_->grey.isActive()) {
+        d_->grey.start();
+    }
+}
+
+void BudgetBar::setModuleCount(int candidates)
+{
+    d_->moduleCount = candidates;
+}
+
+Bytes BudgetBar::step() const
+{
+    return d_->scale->step();
+}
+
+void BudgetBar::stepBy(int steps)
+{
+    d_->scale->moveTo(d_->scale->value() + steps * d_->scale->step());
+}
+
+void BudgetBar::toBreakPoint(int direction)
+{
+    d_->scale->moveToStop(direction);
+}
+
+} // namespace headroom

@@ -1,0 +1,287 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/budget_scale.h"
+
+#include "views/plot/number_text.h"
+
+#include <QFontMetricsF>
+#include <QHelpEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QPainterPath>
+#include <QToolTip>
+
+#include <algorithm>
+#include <cmath>
+
+namespace headroom {
+namespace {
+
+constexpr double sideMargin = 14; ///< half of a tick label, and the knob
+constexpr double curveTop = 20; ///< below the labels of the stops
+constexpr double curveHeight = 26;
+constexpr double trackY = curveTop + curveHeight + 4;
+constexpr double knobRadius = 9;
+constexpr double tickTop = trackY + 9;
+constexpr double tickLabelTop = trackY + 13;
+constexpr int heightOfAll = 82;
+
+} // namespace
+
+BudgetScale::BudgetScale(QWidget* parent)
+    : BytesControl(parent)
+{
+    setMinimumWidth(240);
+    setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+    setAccessibleName(tr("Budget"));
+    setAccessibleDescription(tr("Left and Right move the budget one step, Ctrl with them to the next plan of the "
+                                "frontier, Home to the least feasible budget, End to no checkpointing."));
+}
+
+QSize BudgetScale::sizeHint() const
+{
+    return {640, heightOfAll};
+}
+
+QSize BudgetScale::minimumSizeHint() const
+{
+    return {240, heightOfAll};
+}
+
+void BudgetScale::setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax)
+{
+    least_ = least;
+    recordedPeak_ = recordedPeak;
+    axis_ = {static_cast<double>(axisMin), static_cast<double>(std::max(axisMax, axisMin + 1))};
+    setLimits(axisMin, axisMax);
+    setLandmarks(least > 0 ? least : axisMin, recordedPeak);
+    updateStops();
+}
+
+void BudgetScale::setFrontier(std::vector<FrontierPoint> frontier)
+{
+    frontier_ = std::move(frontier);
+    updateStops();
+}
+
+void BudgetScale::updateStops()
+{
+    std::vector<Bytes> stops;
+    for (const auto& point : frontier_)
+        stops.push_back(point.peak);
+    setStops(std::move(stops));
+    std::vector<Bytes> magnets{least_, recordedPeak_};
+    for (const auto& card : cardSizes(minimum(), maximum()))
+        magnets.push_back(card.bytes);
+    std::sort(magnets.begin(), magnets.end());
+    setMagnets(std::move(magnets));
+    update();
+}
+
+AxisMap BudgetScale::map() const
+{
+    return {axis_, sideMargin, width() - sideMargin};
+}
+
+double BudgetScale::knobX() const
+{
+    return std::clamp(map().toPixel(static_cast<double>(value())), sideMargin, width() - sideMargin);
+}
+
+void BudgetScale::paintHatch(QPainter& painter, const Theme& theme) const
+{
+    if (least_ <= minimum())
+        return;
+    const double end = std::min(map().toPixel(static_cast<double>(least_)), map().pixelEnd);
+    const QRectF area(sideMargin, curveTop, end - sideMargin, curveHeight + 2);
+    painter.save();
+    painter.setClipRect(area);
+    painter.setPen(QPen(theme.hatch, 1));
+    for (double x = area.left() - area.height(); x < area.right(); x += 7)
+        painter.drawLine(QPointF(x, area.bottom()), QPointF(x + area.height(), area.top()));
+    painter.restore();
+}
+
+void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
+{
+    if (frontier_.empty())
+        return;
+    double highest = 0;
+    for (const auto& point : frontier_)
+        highest = std::max(highest, point.recomputeMs);
+    const double base = curveTop + curveHeight + 2;
+    const AxisMap y{{0, std::max(highest, 1e-9)}, base, curveTop + 2};
+    const double end = map().pixelEnd;
+    // A staircase: between two plans of the frontier the cheaper one does not fit yet.
+    QPolygonF line;
+    for (const auto& point : frontier_) {
+        const double x = std::clamp(map().toPixel(static_cast<double>(point.peak)), map().pixelBegin, end);
+        if (!line.empty())
+            line << QPointF(x, line.last().y());
+        line << QPointF(x, y.toPixel(point.recomputeMs));
+    }
+    line << QPointF(end, line.last().y());
+    QPolygonF area = line;
+    area << QPointF(end, base) << QPointF(line.first().x(), base);
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(theme.accentSoft);
+    painter.drawPolygon(area);
+    painter.setBrush(Qt::NoBrush);
+    painter.setPen(QPen(theme.accent, 1.5, Qt::SolidLine, Qt::FlatCap, Qt::RoundJoin));
+    painter.drawPolyline(line);
+}
+
+bool BudgetScale::placeLabels(std::vector<StopLabel>& labels, const QFontMetricsF& metrics) const
+{
+    // The recorded peak comes first: it may push a card's label out.
+    bool all = true;
+    std::vector<QRectF> taken;
+    for (auto& label : labels) {
+        const double w = metrics.horizontalAdvance(label.text) + 2;
+        label.box = {};
+        for (const double left : {label.x + 5, label.x - 5 - w}) {
+            const QRectF box(left, 2, w, 15);
+            const bool free = std::none_of(taken.begin(), taken.end(), [&](const QRectF& other) {
+                return box.adjusted(-4, 0, 4, 0).intersects(other);
+            });
+            if (free && box.left() >= 0 && box.right() <= width()) {
+                label.box = box;
+                taken.push_back(box);
+                break;
+            }
+        }
+        all = all && !label.box.isEmpty();
+        taken.emplace_back(label.x - 1, 2, 2, 15); // its line
+    }
+    return all;
+}
+
+std::vector<BudgetScale::StopLabel> BudgetScale::stopLabels(const QFontMetricsF& metrics) const
+{
+    std::vector<StopLabel> labels;
+    if (recordedPeak_ > 0 && axis_.contains(static_cast<double>(recordedPeak_)))
+        labels.push_back({map().toPixel(static_cast<double>(recordedPeak_)), tr("recorded peak"), {}, false});
+    const auto cards = cardSizes(minimum(), maximum());
+    const std::size_t first = labels.size();
+    for (const auto& card : cards)
+        labels.push_back(
+            {map().toPixel(static_cast<double>(card.bytes)), tr("%1 GB card").arg(card.gigabytes), {}, true});
+    if (placeLabels(labels, metrics))
+        return labels;
+    for (std::size_t i = 0; i < cards.size(); ++i)
+        labels[first + i].text = tr("%1 GB").arg(cards[i].gigabytes);
+    placeLabels(labels, metrics);
+    return labels;
+}
+
+void BudgetScale::paintStops(QPainter& painter, const Theme& theme) const
+{
+    painter.setFont(theme.caption);
+    painter.setRenderHint(QPainter::Antialiasing, false);
+    for (const auto& label : stopLabels(QFontMetricsF(theme.caption))) {
+        const double x = std::floor(label.x) + 0.5;
+        painter.setPen(QPen(label.card ? theme.secondText : theme.text, 1, label.card ? Qt::DotLine : Qt::SolidLine));
+        painter.drawLine(QPointF(x, label.box.isEmpty() ? curveTop : 4.0), QPointF(x, trackY));
+        painter.setPen(theme.secondText);
+        if (!label.box.isEmpty())
+            painter.drawText(label.box, Qt::AlignLeft | Qt::AlignVCenter, label.text);
+    }
+    painter.setRenderHint(QPainter::Antialiasing);
+}
+
+void BudgetScale::paintTicks(QPainter& painter, const Theme& theme) const
+{
+    const auto unit = byteUnitFor(axis_.end);
+    const AxisRange range{axis_.begin / unit.bytes, axis_.end / unit.bytes};
+    const auto ticks = niceTicks(range, std::max(2, static_cast<int>(width() / 64)));
+    painter.setFont(theme.numberCaption);
+    for (int i = 0; i < ticks.count; ++i) {
+        const double x = std::floor(map().toPixel(ticks.at(i) * unit.bytes)) + 0.5;
+        painter.setPen(QPen(theme.line, 1));
+        painter.drawLine(QPointF(x, tickTop - 4), QPointF(x, tickTop));
+        painter.setPen(theme.secondText);
+        painter.drawText(QRectF(x - 40, tickLabelTop, 80, 16), Qt::AlignHCenter | Qt::AlignTop,
+                         QString::number(ticks.at(i), 'f', ticks.decimals));
+    }
+}
+
+void BudgetScale::paintTrack(QPainter& painter, const Theme& theme) const
+{
+    const double x = knobX();
+    const double first
+        = std::clamp(map().toPixel(static_cast<double>(std::max(least_, minimum()))), sideMargin, map().pixelEnd);
+    painter.setPen(QPen(theme.line, 3, Qt::SolidLine, Qt::RoundCap));
+    painter.drawLine(QPointF(sideMargin, trackY), QPointF(map().pixelEnd, trackY));
+    const bool feasible = value() >= least_;
+    if (feasible && x > first) {
+        painter.setPen(QPen(theme.accent, 3, Qt::SolidLine, Qt::RoundCap));
+        painter.drawLine(QPointF(first, trackY), QPointF(x, trackY));
+    }
+    const QPointF middle(x, trackY);
+    if (hasFocus()) {
+        painter.setPen(QPen(theme.text, 1.5));
+        painter.setBrush(theme.card);
+        painter.drawEllipse(middle, knobRadius + 2.5, knobRadius + 2.5);
+    }
+    painter.setPen(QPen(theme.card, 1.5));
+    painter.setBrush(feasible ? theme.text : theme.danger);
+    const double radius = dragging() ? knobRadius : knobRadius - 1;
+    painter.drawEllipse(middle, radius, radius);
+}
+
+void BudgetScale::paintEvent(QPaintEvent*)
+{
+    const auto theme = Theme::of(*this);
+    QPainter painter(this);
+    painter.setRenderHint(QPainter::Antialiasing);
+    paintHatch(painter, theme);
+    paintCurve(painter, theme);
+    paintStops(painter, theme);
+    paintTicks(painter, theme);
+    paintTrack(painter, theme);
+}
+
+bool BudgetScale::event(QEvent* event)
+{
+    if (event->type() != QEvent::ToolTip)
+        return BytesControl::event(event);
+    const auto* help = static_cast<QHelpEvent*>(event);
+    const Bytes budget = static_cast<Bytes>(map().toData(help->pos().x()));
+    QString words = bytesText(budget);
+    if (budget < least_)
+        words += tr(": no plan fits");
+    else if (!frontier_.empty()) {
+        const double ms = recomputeAt(frontier_, budget);
+        words += stepMs_ > 0 ? tr(": +%1 (%2 %)").arg(msText(ms), QString::number(100 * ms / stepMs_, 'f', 1))
+                             : tr(": +%1").arg(msText(ms));
+    }
+    QToolTip::showText(help->globalPos(), words, this);
+    return true;
+}
+
+void BudgetScale::mousePressEvent(QMouseEvent* event)
+{
+    if (event->button() != Qt::LeftButton)
+        return;
+    const double x = event->position().x();
+    const bool onKnob = std::abs(x - knobX()) <= knobRadius + 2;
+    grabbedAt_ = onKnob ? x - knobX() : 0;
+    beginDrag();
+    if (!onKnob)
+        mouseMoveEvent(event);
+}
+
+void BudgetScale::mouseMoveEvent(QMouseEvent* event)
+{
+    if (dragging())
+        dragTo(static_cast<Bytes>(map().toData(event->position().x() - grabbedAt_)), map().dataPerPixel(),
+               event->modifiers().testFlag(Qt::ShiftModifier));
+}
+
+void BudgetScale::mouseReleaseEvent(QMouseEvent* event)
+{
+    if (event->button() == Qt::LeftButton)
+        endDrag();
+}
+
+} // namespace headroom

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "views/plot/axis_map.h"
+#include "views/theme/theme.h"
+#include "views/widgets/budget_steps.h"
+#include "views/widgets/bytes_control.h"
+
+namespace headroom {
+
+/// The budget's slider, drawn over its own cost curve: hatched where no plan fits, card sizes and the recorded peak as
+/// stops, ticks below.
+class BudgetScale : public BytesControl
+{
+    Q_OBJECT
+public:
+    explicit BudgetScale(QWidget* parent = nullptr);
+
+    void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
+    void setFrontier(std::vector<FrontierPoint> frontier);
+    void setStepMs(double ms) { stepMs_ = ms; } ///< without recomputation: for the percentage in the tool tip
+    Bytes least() const noexcept { return least_; }
+    const AxisRange axis() const noexcept { return axis_; }
+    double knobX() const; ///< of the value, in own pixels
+
+    QSize sizeHint() const override;
+    QSize minimumSizeHint() const override;
+
+protected:
+    bool event(QEvent* event) override;
+    void paintEvent(QPaintEvent* event) override;
+    void mousePressEvent(QMouseEvent* event) override;
+    void mouseMoveEvent(QMouseEvent* event) override;
+    void mouseReleaseEvent(QMouseEvent* event) override;
+    void valueMoved() override { update(); }
+
+private:
+    struct StopLabel
+    {
+        double x = 0;
+        QString text;
+        QRectF box; ///< empty: no room for the text
+        bool card = true;
+    };
+    AxisMap map() const;
+    void updateStops();
+    std::vector<StopLabel> stopLabels(const QFontMetricsF& metrics) const;
+    bool placeLabels(std::vector<StopLabel>& labels, const QFontMetricsF& metrics) const;
+    void paintHatch(QPainter& painter, const Theme& theme) const;
+    void paintCurve(QPainter& painter, const Theme& theme) const;
+    void paintStops(QPainter& painter, const Theme& theme) const;
+    void paintTicks(QPainter& painter, const Theme& theme) const;
+    void paintTrack(QPainter& painter, const Theme& theme) const;
+
+    Bytes least_ = 0;
+    Bytes recordedPeak_ = 0;
+    AxisRange axis_;
+    std::vector<FrontierPoint> frontier_;
+    double stepMs_ = 0;
+    double grabbedAt_ = 0;
+};
+
+} // namespace headroom

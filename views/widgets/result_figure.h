@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QWidget>
+
+namespace headroom {
+
+/// One figure with its caption: a large number in digits of one width, and a small grey rest. It keeps its width while
+/// the number changes.
+class ResultFigure : public QWidget
+{
+    Q_OBJECT
+public:
+    enum class Mood { normal, old, danger }; ///< old: of the plan before, while another is being solved
+
+    explicit ResultFigure(const QString& caption, QWidget* parent = nullptr);
+
+    void setValue(const QString& number, const QString& rest);
+    void setMood(Mood mood);
+    QString number() const { return number_; }
+    QString rest() const { return rest_; }
+
+    QSize sizeHint() const override;
+
+protected:
+    void paintEvent(QPaintEvent* event) override;
+
+private:
+    QString caption_;
+    QString number_;
+    QString rest_;
+    Mood mood_ = Mood::normal;
+    int widest_ = 0;
+};
+
+} // namespace headroom
