@@ -120,8 +120,13 @@ QRectF placeBeside(QPointF anchor, QSizeF size, const QRectF& bounds, const std:
                      [&](double a, double b) { return std::abs(a - tops.front()) < std::abs(b - tops.front()); });
     QRectF best;
     double least = std::numeric_limits<double>::infinity();
-    for (const double top : tops) {
-        for (const double left : {anchor.x() + distance, anchor.x() - distance - size.width()}) {
+    std::vector<double> lefts{anchor.x() + distance, anchor.x() - distance - size.width()};
+    for (const auto& other : avoid) {
+        lefts.push_back(other.right() + 1);
+        lefts.push_back(other.left() - size.width() - 1);
+    }
+    for (const double left : lefts) {
+        for (const double top : tops) {
             const auto box = inside({QPointF(left, top), size});
             const bool overAnchor = box.left() <= anchor.x() && box.right() >= anchor.x();
             const double cost = covered(box, avoid) + (overAnchor ? size.width() * size.height() : 0);

@@ -11,16 +11,14 @@ namespace headroom {
 LegendBar::LegendBar(QWidget* parent)
     : QWidget(parent)
 {
-    QSizePolicy policy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-    policy.setHeightForWidth(true);
-    setSizePolicy(policy);
+    setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
 }
 
 void LegendBar::setTitle(const QString& title)
 {
     title_ = title;
     setAccessibleName(title);
-    updateGeometry();
+    fitHeight();
     update();
 }
 
@@ -31,29 +29,37 @@ void LegendBar::setEntries(std::vector<LegendEntry> entries)
     for (const auto& entry : entries_)
         names << entry.text;
     setAccessibleDescription(names.join(QStringLiteral(", ")));
-    updateGeometry();
+    fitHeight();
     update();
 }
 
-Legend LegendBar::laidOut(int width) const
+Legend LegendBar::laidOut() const
 {
-    return {title_, entries_, static_cast<double>(width), Theme::of(*this)};
+    return {title_, entries_, static_cast<double>(width()), Theme::of(*this)};
+}
+
+// A fixed height for the width that is there, not height-for-width: a layout with such an item forgets the minimum size
+// of the plot around it.
+void LegendBar::fitHeight()
+{
+    setFixedHeight(static_cast<int>(std::ceil(laidOut().height())));
 }
 
 QSize LegendBar::sizeHint() const
 {
-    return {400, heightForWidth(400)};
+    return {400, height()};
 }
 
-int LegendBar::heightForWidth(int width) const
+void LegendBar::resizeEvent(QResizeEvent* event)
 {
-    return static_cast<int>(std::ceil(laidOut(width).height()));
+    QWidget::resizeEvent(event);
+    fitHeight();
 }
 
 void LegendBar::paintEvent(QPaintEvent*)
 {
     QPainter painter(this);
-    laidOut(width()).paint(painter, {0, 0});
+    laidOut().paint(painter, {0, 0});
 }
 
 } // namespace headroom

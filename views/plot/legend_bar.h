@@ -19,14 +19,14 @@ public:
     void setEntries(std::vector<LegendEntry> entries);
 
     QSize sizeHint() const override;
-    bool hasHeightForWidth() const override { return true; }
-    int heightForWidth(int width) const override;
 
 protected:
+    void resizeEvent(QResizeEvent* event) override;
     void paintEvent(QPaintEvent* event) override;
 
 private:
-    Legend laidOut(int width) const;
+    Legend laidOut() const;
+    void fitHeight();
 
     QString title_;
     std::vector<LegendEntry> entries_;

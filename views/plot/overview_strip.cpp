@@ -95,7 +95,8 @@ void OverviewStrip::paintEvent(QPaintEvent*)
     painter.fillRect(QRectF(left_, 0, begin - left_, height()), veil);
     painter.fillRect(QRectF(end, 0, right_ - end, height()), veil);
     painter.setRenderHint(QPainter::Antialiasing);
-    painter.setPen(QPen(hasFocus() ? theme.text : theme.secondText, hasFocus() ? 1.6 : 1));
+    const auto quiet = shown_ == all_ ? theme.line : theme.secondText;
+    painter.setPen(QPen(hasFocus() ? theme.text : quiet, hasFocus() ? 1.6 : 1));
     painter.setBrush(Qt::NoBrush);
     const QRectF window(begin + 0.5, 0.5, std::max(2.0, end - begin - 1), height() - 1);
     painter.drawRoundedRect(window, 3, 3);

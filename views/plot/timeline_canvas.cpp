@@ -44,6 +44,7 @@ TimelineCanvas::TimelineCanvas(QWidget* parent)
         axis->setTruncateLabels(false);
     }
     msAxis_->setGridLineVisible(false);
+    phases_ = new PhaseLayer(chart());
     bands_ = new BandsLayer(chart());
     budget_ = new BudgetLayer(chart());
     marks_ = new MarksLayer(chart());
@@ -100,7 +101,7 @@ void TimelineCanvas::applyLook(const Theme& theme)
         axis->setLabelsColor(theme.secondText);
         axis->setGridLineColor(theme.line);
     }
-    for (auto* layer : std::initializer_list<TimelineLayer*>{bands_, budget_, marks_, cursor_})
+    for (auto* layer : std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, marks_, cursor_})
         layer->setTheme(theme);
 }
 
@@ -113,7 +114,7 @@ void TimelineCanvas::place()
     geometry_ = TimelineGeometry::of(plot, ms_, bytes_);
     chart()->setPlotArea(plot);
     updateAxes();
-    for (auto* layer : std::initializer_list<TimelineLayer*>{bands_, budget_, marks_, cursor_})
+    for (auto* layer : std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, marks_, cursor_})
         layer->setGeometryOf(geometry_, canvas);
     handle_->setGeometryOf(geometry_);
 }
@@ -129,7 +130,7 @@ void TimelineCanvas::updateAxes()
     msAxis_->setRange(ms_.begin / time.ms, ms_.end / time.ms);
     const auto unit = byteUnitFor(bytes_.end);
     const auto ticks = niceTicks({bytes_.begin / unit.bytes, bytes_.end / unit.bytes},
-                                 std::max(2, static_cast<int>(geometry_.plot.height() / 40)));
+                                 std::max(2, static_cast<int>(geometry_.plot.height() / 32)));
     bytesAxis_->setLabelFormat(QStringLiteral("%.") + QString::number(ticks.decimals) + QLatin1Char('f'));
     bytesAxis_->setTickInterval(ticks.step);
     bytesAxis_->setTickAnchor(0);

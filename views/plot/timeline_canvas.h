@@ -27,6 +27,7 @@ public:
     void applyLook(const Theme& theme);
 
     const TimelineGeometry& geometryOfPlot() const noexcept { return geometry_; }
+    PhaseLayer& phases() { return *phases_; }
     MarksLayer& marks() { return *marks_; }
     CursorLayer& cursorLayer() { return *cursor_; }
     BudgetHandle& handle() { return *handle_; }
@@ -66,6 +67,7 @@ private:
 
     QValueAxis* msAxis_;
     QValueAxis* bytesAxis_;
+    PhaseLayer* phases_;
     BandsLayer* bands_;
     BudgetLayer* budget_;
     MarksLayer* marks_;

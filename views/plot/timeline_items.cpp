@@ -64,20 +64,38 @@ void BandsLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidg
     painter->restore();
 }
 
-MarksLayer::MarksLayer(QGraphicsItem* chart)
-    : TimelineLayer(chart, 52)
+// Above the chart's grid, below the bands.
+PhaseLayer::PhaseLayer(QGraphicsItem* chart)
+    : TimelineLayer(chart, 49)
 {
 }
 
-void MarksLayer::setPhases(std::vector<PhaseSpan> phases)
+void PhaseLayer::setPhases(std::vector<PhaseSpan> phases)
 {
     phases_ = std::move(phases);
     update();
 }
 
+void PhaseLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*)
+{
+    paintPhases(*painter, phases_, geometry(), canvas().right() - 4, theme());
+}
+
+MarksLayer::MarksLayer(QGraphicsItem* chart)
+    : TimelineLayer(chart, 52)
+{
+}
+
 void MarksLayer::setPeaks(std::vector<PeakMark> peaks)
 {
     marks_ = std::move(peaks);
+    placed();
+    update();
+}
+
+void MarksLayer::setAddedTime(std::optional<AddedTime> added)
+{
+    added_ = added;
     placed();
     update();
 }
@@ -102,7 +120,21 @@ void MarksLayer::setFocused(bool focused)
 
 void MarksLayer::placed()
 {
-    placed_ = placePeaks(marks_, geometry(), theme(), {});
+    placedAdded_ = added_ ? placeAddedTime(*added_, geometry(), theme()) : std::nullopt;
+    std::vector<QRectF> taken;
+    if (placedAdded_)
+        taken.push_back(placedAdded_->label.adjusted(0, 0, 0, 8));
+    placed_ = placePeaks(marks_, geometry(), theme(), taken);
+}
+
+std::vector<QRectF> MarksLayer::labels() const
+{
+    std::vector<QRectF> taken;
+    for (const auto& peak : placed_)
+        taken.push_back(peak.label | QRectF(peak.point - QPointF(5, 5), QSizeF(10, 10)));
+    if (placedAdded_)
+        taken.push_back(placedAdded_->label.adjusted(0, 0, 0, 8));
+    return taken;
 }
 
 void MarksLayer::paintSelection(QPainter& painter) const
@@ -133,7 +165,6 @@ void MarksLayer::paintSelection(QPainter& painter) const
 
 void MarksLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*)
 {
-    paintPhases(*painter, phases_, geometry(), canvas().right() - 4, theme());
     if (selection_)
         paintSelection(*painter);
     if (pin_ && geometry().ms.data.contains(*pin_)) {
@@ -147,6 +178,8 @@ void MarksLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidg
         painter->drawPolygon(QPolygonF{{x - 5, top - 1}, {x + 5, top - 1}, {x, top + 7}});
         painter->setRenderHint(QPainter::Antialiasing, false);
     }
+    if (placedAdded_)
+        paintAddedTime(*painter, *placedAdded_, theme());
     paintPeaks(*painter, placed_, theme());
     if (focused_) {
         painter->setRenderHint(QPainter::Antialiasing, false);
@@ -186,16 +219,13 @@ CursorLayer::CursorLayer(QGraphicsItem* chart)
 {
 }
 
-void CursorLayer::show(double ms, Bytes sum, HoverCard card, const std::vector<PlacedPeak>& avoid)
+void CursorLayer::show(double ms, Bytes sum, HoverCard card, const std::vector<QRectF>& avoid)
 {
     prepareGeometryChange();
     card_ = std::move(card);
     point_ = {geometry().ms.toPixel(ms), geometry().bytes.toPixel(static_cast<double>(sum))};
-    std::vector<QRectF> taken;
-    for (const auto& peak : avoid)
-        taken.push_back(peak.label | QRectF(peak.point - QPointF(5, 5), QSizeF(10, 10)));
     const auto& plot = geometry().plot;
-    cardRect_ = placeBeside(point_, card_->size(), canvas().adjusted(2, 2, -2, -2), taken, 12);
+    cardRect_ = placeBeside(point_, card_->size(), plot.adjusted(2, 2, -2, 0), avoid, 12);
     bounds_ = cardRect_.adjusted(-1, -1, 1, 1) | QRectF(point_.x() - 5, plot.top(), 10, plot.height())
         | QRectF(plot.left(), point_.y() - 5, plot.width(), 10);
     update();

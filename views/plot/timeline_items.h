@@ -60,19 +60,34 @@ struct TimeSelection
     QString label;
 };
 
-/// What stands still while the pointer moves: phases, peaks with labels, selection, pinned instant.
+/// Phases: names above the plot, lines behind the bands.
+class PhaseLayer : public TimelineLayer
+{
+    Q_OBJECT
+public:
+    explicit PhaseLayer(QGraphicsItem* chart);
+
+    void setPhases(std::vector<PhaseSpan> phases);
+    void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
+
+private:
+    std::vector<PhaseSpan> phases_;
+};
+
+/// What stands still while the pointer moves: peaks with labels, the time that the plan adds, selection, pinned
+/// instant.
 class MarksLayer : public TimelineLayer
 {
     Q_OBJECT
 public:
     explicit MarksLayer(QGraphicsItem* chart);
 
-    void setPhases(std::vector<PhaseSpan> phases);
     void setPeaks(std::vector<PeakMark> peaks);
+    void setAddedTime(std::optional<AddedTime> added);
     void setSelection(std::optional<TimeSelection> selection);
     void setPin(std::optional<double> ms);
     void setFocused(bool focused);
-    const std::vector<PlacedPeak>& peaks() const noexcept { return placed_; }
+    std::vector<QRectF> labels() const; ///< what a card must not cover
 
     void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
 
@@ -82,9 +97,10 @@ protected:
 private:
     void paintSelection(QPainter& painter) const;
 
-    std::vector<PhaseSpan> phases_;
     std::vector<PeakMark> marks_;
+    std::optional<AddedTime> added_;
     std::vector<PlacedPeak> placed_;
+    std::optional<PlacedAddedTime> placedAdded_;
     std::optional<TimeSelection> selection_;
     std::optional<double> pin_;
     bool focused_ = false;
@@ -113,7 +129,7 @@ class CursorLayer : public TimelineLayer
 public:
     explicit CursorLayer(QGraphicsItem* chart);
 
-    void show(double ms, Bytes sum, HoverCard card, const std::vector<PlacedPeak>& avoid);
+    void show(double ms, Bytes sum, HoverCard card, const std::vector<QRectF>& avoid);
     void clear();
     QRectF cardRect() const noexcept { return cardRect_; } ///< empty while nothing is hovered
 

@@ -76,9 +76,11 @@ TimelineGeometry TimelineGeometry::of(const QRectF& plot, AxisRange ms, AxisRang
     return {plot, {ms, plot.left(), plot.right()}, {bytes, plot.bottom(), plot.top()}};
 }
 
-AxisRange byteRangeFor(Bytes highestPeak)
+AxisRange byteRangeFor(Bytes highestPeak, double height)
 {
-    return {0, std::max(1.0, static_cast<double>(highestPeak) * 1.1)};
+    constexpr double labelRoom = 28;
+    const double share = std::clamp(labelRoom / std::max(height, 1.0), 0.05, 0.4);
+    return {0, std::max(1.0, static_cast<double>(highestPeak) / (1 - share))};
 }
 
 std::vector<PeakMark> peakMarks(const Timeline& recorded, const Timeline* planned, const QString& recordedName,
@@ -182,6 +184,50 @@ void paintPhases(QPainter& painter, const std::vector<PhaseSpan>& phases, const 
         painter.drawText(QRectF(x + 6, band.top(), end - x - 6, band.height() - 2), Qt::AlignLeft | Qt::AlignVCenter,
                          title);
     }
+}
+
+std::optional<AddedTime> addedTime(const Timeline& recorded, const Timeline& planned, const TimelinePyramid& pyramid)
+{
+    if (planned.durationMs <= recorded.durationMs * 1.001)
+        return {};
+    const auto column = pyramid.columns(recorded.durationMs, planned.durationMs, 1);
+    return AddedTime{recorded.durationMs, planned.durationMs, total(column.front().atMaximum)};
+}
+
+std::optional<PlacedAddedTime> placeAddedTime(const AddedTime& added, const TimelineGeometry& geometry,
+                                              const Theme& theme)
+{
+    if (!geometry.ms.data.contains(added.plannedEndMs))
+        return {};
+    const double begin = std::max(geometry.plot.left(), geometry.ms.toPixel(added.recordedEndMs));
+    const double end = geometry.ms.toPixel(added.plannedEndMs);
+    const double y = std::floor(geometry.bytes.toPixel(static_cast<double>(added.height))) - 8.5;
+    const QString text = QLatin1Char('+') + msText(added.plannedEndMs - added.recordedEndMs);
+    const QFontMetricsF metrics(theme.numberStrong);
+    const double width = metrics.horizontalAdvance(text) + 2 * labelPadding;
+    const double left = std::clamp((begin + end - width) / 2, geometry.plot.left(), geometry.plot.right() - width);
+    const QRectF label(left, y - metrics.height() - 4, width, metrics.height() + 2);
+    if (!geometry.plot.contains(label))
+        return {};
+    return PlacedAddedTime{{begin, y, end, y}, label, text};
+}
+
+void paintAddedTime(QPainter& painter, const PlacedAddedTime& added, const Theme& theme)
+{
+    painter.setRenderHint(QPainter::Antialiasing, false);
+    painter.setPen(QPen(theme.accent, 1));
+    painter.drawLine(added.measure);
+    for (const auto& end : {added.measure.p1(), added.measure.p2()})
+        painter.drawLine(end - QPointF(0, 3), end + QPointF(0, 3));
+    painter.setRenderHint(QPainter::Antialiasing);
+    auto plate = theme.card;
+    plate.setAlphaF(0.88f);
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(plate);
+    painter.drawRoundedRect(added.label, 3, 3);
+    painter.setPen(theme.accent);
+    painter.setFont(theme.numberStrong);
+    painter.drawText(added.label, Qt::AlignCenter, added.text);
 }
 
 void paintBudgetLine(QPainter& painter, Bytes budget, bool feasible, const TimelineGeometry& geometry,

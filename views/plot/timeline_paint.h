@@ -4,9 +4,11 @@
 
 #include "views/plot/timeline_draw_list.h"
 
+#include <QLineF>
 #include <QRectF>
 #include <QString>
 
+#include <optional>
 #include <vector>
 
 class QPainter;
@@ -24,8 +26,8 @@ struct TimelineGeometry
     static TimelineGeometry of(const QRectF& plot, AxisRange ms, AxisRange bytes);
 };
 
-/// The vertical range for a scene: from 0 to a little above its highest peak, so that the peak's label has room.
-AxisRange byteRangeFor(Bytes highestPeak);
+/// The vertical range for a plot of `height` pixels: from 0 to so much above the highest peak that its label has room.
+AxisRange byteRangeFor(Bytes highestPeak, double height);
 
 /// A highest point of a timeline, with its words.
 struct PeakMark
@@ -60,6 +62,27 @@ void paintPhases(QPainter& painter, const std::vector<PhaseSpan>& phases, const 
                  double right, const Theme& theme);
 QString phaseTitle(Phase phase);
 inline constexpr double phaseBandHeight = 22;
+
+/// By how much the plan makes the step longer.
+struct AddedTime
+{
+    double recordedEndMs = 0;
+    double plannedEndMs = 0;
+    Bytes height = 0; ///< above which there is room: the highest total of that stretch
+};
+std::optional<AddedTime> addedTime(const Timeline& recorded, const Timeline& planned, const TimelinePyramid& pyramid);
+
+/// The added time as a measure from the one end to the other, with its label above.
+struct PlacedAddedTime
+{
+    QLineF measure;
+    QRectF label;
+    QString text;
+};
+/// Nothing where the end of the step is not on the plot.
+std::optional<PlacedAddedTime> placeAddedTime(const AddedTime& added, const TimelineGeometry& geometry,
+                                              const Theme& theme);
+void paintAddedTime(QPainter& painter, const PlacedAddedTime& added, const Theme& theme);
 
 /// Bands, hatch and outline as polygons, for SVG and PDF.
 void paintBandPolygons(QPainter& painter, const TimelineDrawList& list, const TimelineGeometry& geometry,

@@ -141,10 +141,11 @@ public:
         if (at >= list_.outline.size())
             return;
         const double outline = y_.toPixel(static_cast<double>(list_.outline[at]));
-        if (outline < top)
-            painter.hatch(outline, top, pattern_, column);
+        if (outline >= top)
+            return; // nothing is saved here; inside the stack the outline would only be noise
+        painter.hatch(outline, top, pattern_, column);
         // The outline joins the columns: it runs from the height of the one before to its own.
-        const double before = at > 0 ? y_.toPixel(static_cast<double>(list_.outline[at - 1])) : outline;
+        const double before = at > 0 ? std::min(top, y_.toPixel(static_cast<double>(list_.outline[at - 1]))) : outline;
         const double half = lineWidth_ / 2;
         painter.blend(std::min(outline, before) - half, std::max(outline, before) + half, outlineColor_);
     }

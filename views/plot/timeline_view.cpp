@@ -107,7 +107,7 @@ TimelineView::Private::Private(TimelineView* view)
         const auto& plot = canvas->geometryOfPlot().plot;
         const double shift = canvas->x() - overview->x();
         overview->setPlotEdges(plot.left() + shift, plot.right() + shift);
-        request();
+        rescale();
     });
     connect(canvas, &TimelineCanvas::lookChanged, q, [this] { lookChanged(); });
     connect(canvas, &TimelineCanvas::rangeWanted, q, [this](double begin, double end, bool step) {
@@ -161,12 +161,14 @@ void TimelineView::Private::request()
 
 void TimelineView::Private::take(PreparedTimelinePtr made)
 {
-    if (made->request.recorded != recorded)
-        return; // of the step before
+    if (made->request.recorded != recorded || made->request.planned != planned || !made->list)
+        return; // of a step or plan before; the answer for this one comes
     answer = std::move(made);
     canvas->setPrepared(answer);
     overview->setPrepared(answer);
     table->setPrepared(trace, answer);
+    canvas->marks().setAddedTime(planned ? addedTime(*recorded, *planned, answer->scene.main())
+                                         : std::optional<AddedTime>());
     updateLegend();
     if (canvas->pointerMs())
         hover(*canvas->pointerMs());
@@ -178,7 +180,7 @@ void TimelineView::Private::rescale()
     const double duration = std::max(recorded ? recorded->durationMs : 0, planned ? planned->durationMs : 0);
     const Bytes peak = std::max(recorded ? recorded->peak : 0, planned ? planned->peak : 0);
     const AxisRange all{0, std::max(duration * 1.02, 1e-6)};
-    bytes = byteRangeFor(peak);
+    bytes = byteRangeFor(peak, canvas->geometryOfPlot().plot.height());
     shortestMs = std::max(duration * 1e-7, 1e-6);
     if (!zoom.zoomedIn())
         zoom.reset(all);
@@ -229,7 +231,7 @@ void TimelineView::Private::hover(double ms)
     const double shown
         = answer->list->viewport.ms.begin + (static_cast<double>(column) + 0.5) * answer->list->viewport.columnMs();
     HoverCard card(instant, answer->categories, byteUnitFor(bytes.end), Theme::of(*q));
-    canvas->cursorLayer().show(shown, instant.sum, std::move(card), canvas->marks().peaks());
+    canvas->cursorLayer().show(shown, instant.sum, std::move(card), canvas->marks().labels());
     Q_EMIT q->instantHovered(change, planned != nullptr);
 }
 
@@ -300,7 +302,7 @@ void TimelineView::Private::updateMarks()
 {
     auto& marks = canvas->marks();
     const auto* timeline = mainTimeline();
-    marks.setPhases(timeline ? timeline->phases : std::vector<PhaseSpan>());
+    canvas->phases().setPhases(timeline ? timeline->phases : std::vector<PhaseSpan>());
     marks.setPeaks(recorded ? peakMarks(*recorded, planned.get(), recordedName, plannedName) : std::vector<PeakMark>());
     std::optional<double> pinMs;
     if (pin && timeline)

@@ -130,8 +130,8 @@ void TradeOffChart::fillSeries(double msPerGiB, const Theme& theme)
         choices.append({choice.point.kept / mib, choice.point.ms});
     choices_->replace(picture_.curve.empty() ? QList<QPointF>() : choices);
     auto pale = theme.accent;
-    pale.setAlphaF(0.55f);
-    styleDots(choices_, 7, pale, pale);
+    pale.setAlphaF(0.4f);
+    styleDots(choices_, 7, pale, Qt::transparent);
     const bool marked = picture_.hasPlan && !picture_.curve.empty();
     chosen_->replace(marked ? pointsOf({picture_.chosen}) : QList<QPointF>());
     styleDots(chosen_, 11, theme.accent, theme.card);

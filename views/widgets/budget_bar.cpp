@@ -181,6 +181,8 @@ void BudgetBar::setResult(const Plan* plan, bool busy)
             d_->showPlan(*plan);
         else
             d_->showNothing();
+        d_->time->setVisible(!d_->infeasible);
+        d_->modules->setVisible(!d_->infeasible);
         d_->setMood(ResultFigure::Mood::normal);
         d_->updateFeasible();
     } else if (!d_->grey.isActive()) {

@@ -10,6 +10,8 @@
 #include <QLabel>
 #include <QLineEdit>
 
+#include <algorithm>
+
 namespace headroom {
 
 BudgetEdit::BudgetEdit(QWidget* parent)
@@ -23,7 +25,8 @@ BudgetEdit::BudgetEdit(QWidget* parent)
     row->addWidget(line_);
     row->addWidget(unit_, 0, Qt::AlignBottom);
     row->addStretch(1);
-    unit_->setContentsMargins(0, 0, 0, 4);
+    unit_->setContentsMargins(0, 0, 0, 3);
+    line_->setTextMargins(-2, 0, 0, 0); // QLineEdit insets its text by two pixels
     line_->setAccessibleName(tr("Budget value"));
     line_->setAccessibleDescription(tr("Takes a size such as 12.5 GiB or 800 MiB"));
     line_->setToolTip(tr("Type a size: 12.5 GiB, 800 MiB"));
@@ -31,6 +34,7 @@ BudgetEdit::BudgetEdit(QWidget* parent)
     setFocusProxy(line_);
     setUnitOf(GiB);
     applyLook();
+    connect(line_, &QLineEdit::textEdited, this, [this] { fitWidth(); });
     connect(line_, &QLineEdit::returnPressed, this, [this] { read(); });
     connect(line_, &QLineEdit::editingFinished, this, [this] {
         if (line_->isModified())
@@ -66,11 +70,20 @@ void BudgetEdit::show()
 {
     line_->setText(inUnit(value_, {unitBytes_, unitName_}, 2));
     line_->setModified(false);
+    fitWidth();
     if (!problem_.isEmpty()) {
         problem_.clear();
         line_->setToolTip(tr("Type a size: 12.5 GiB, 800 MiB"));
         applyLook();
     }
+}
+
+// As wide as what it holds, so that the unit follows the number; never narrower than a usual one.
+void BudgetEdit::fitWidth()
+{
+    const QFontMetrics metrics(Theme::of(*this).numberLarge);
+    const int text = metrics.horizontalAdvance(line_->text());
+    line_->setFixedWidth(std::max(text, metrics.horizontalAdvance(QStringLiteral("00.00"))) + 5);
 }
 
 void BudgetEdit::read()
@@ -130,14 +143,14 @@ void BudgetEdit::applyLook()
 {
     const auto theme = Theme::of(*this);
     const bool red = danger_ || !problem_.isEmpty();
-    line_->setFixedWidth(QFontMetrics(theme.numberLarge).horizontalAdvance(QStringLiteral("0000.00")) + 12);
+    fitWidth();
     // Flat until it is used, so that it reads as a number first.
-    line_->setStyleSheet(
-        QStringLiteral("QLineEdit { font-family: Roboto; font-size: 20px; font-weight: 500; color: %1; "
-                       "background: transparent; border: 1px solid transparent; border-radius: 5px; "
-                       "padding: 0px 3px; margin-left: -4px; }"
-                       "QLineEdit:hover { border-color: %2; } QLineEdit:focus { border-color: %3; }")
-            .arg((red ? theme.danger : theme.text).name(), theme.line.name(), theme.text.name()));
+    line_->setStyleSheet(QStringLiteral("QLineEdit { font-family: Roboto; font-size: 20px; font-weight: 500; color: %1;"
+                                        " background: transparent; border: none; border-bottom: 1px solid transparent;"
+                                        " border-radius: 0; padding: 0; }"
+                                        "QLineEdit:hover { border-bottom-color: %2; }"
+                                        "QLineEdit:focus { border-bottom-color: %3; }")
+                             .arg((red ? theme.danger : theme.text).name(), theme.hatch.name(), theme.text.name()));
     unit_->setStyleSheet(QStringLiteral("QLabel { font-size: 12px; color: %1; }").arg(theme.secondText.name()));
 }
 

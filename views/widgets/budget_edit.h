@@ -35,6 +35,7 @@ protected:
 private:
     void show();
     void read();
+    void fitWidth();
     void applyLook();
 
     QLineEdit* line_;

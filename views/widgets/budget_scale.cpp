@@ -193,7 +193,7 @@ void BudgetScale::paintTicks(QPainter& painter, const Theme& theme) const
 {
     const auto unit = byteUnitFor(axis_.end);
     const AxisRange range{axis_.begin / unit.bytes, axis_.end / unit.bytes};
-    const auto ticks = niceTicks(range, std::max(2, static_cast<int>(width() / 64)));
+    const auto ticks = niceTicks(range, std::max(2, static_cast<int>(width() / 46)));
     painter.setFont(theme.numberCaption);
     for (int i = 0; i < ticks.count; ++i) {
         const double x = std::floor(map().toPixel(ticks.at(i) * unit.bytes)) + 0.5;

@@ -22,6 +22,7 @@ public:
     QString rest() const { return rest_; }
 
     QSize sizeHint() const override;
+    QSize minimumSizeHint() const override { return sizeHint(); }
 
 protected:
     void paintEvent(QPaintEvent* event) override;
