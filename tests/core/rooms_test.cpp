@@ -65,7 +65,7 @@ const std::map<std::string, Room>& rooms()
         {"app/record", {torch, coreRooms + Names{"core/device", "core/record", "core/model", "core/checkpoint"}}},
         // Views: Qt and core's results, never libtorch.
         {"views/theme", {qt, coreRooms}},
-        {"views/models", {qt, coreRooms + Names{"views/theme"}}},
+        {"views/models", {qt, coreRooms + Names{"views/theme", "views/plot"}}},
         {"views/plot", {qt, coreRooms + Names{"views/theme", "views/widgets"}}},
         {"views/widgets", {qt, coreRooms + Names{"views/theme", "views/plot", "views/models"}}},
         {"views/export", {qt, coreRooms + Names{"views/theme", "views/plot", "views/widgets"}}},

@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/cli/cli_test.h"
+
+#include <cmath>
+
+namespace headroom {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::vector<std::string> planKeys{
+    "status", "budget_bytes", "world_size", "peak_bytes", "baseline_peak_bytes", "recompute_ms", "step_ms",
+    "gap",    "bound_ms",     "solve_ms",   "decisions",  "least_budget_bytes",  "binding",      "reason"};
+
+// The seed's case: Transformer of 4 layers, 1.6 GiB on each of 4 ranks. The optimum is HiGHS's, proven.
+TEST_F(CliTest, PlanOfPyTorchsModuleInfoIsItsOptimum)
+{
+    const Finished finished = headroomProgram({"plan", "--module-info", data("transformer_modinfo.json"), "--budget",
+                                               "1.6GiB", "--world-size", "4", "--json"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    EXPECT_EQ(finished.err, "");
+    const auto plan = finished.json();
+    EXPECT_EQ(keysOf(plan), planKeys);
+    EXPECT_EQ(plan["status"], "optimal");
+    EXPECT_EQ(plan["budget_bytes"], 1717986918);
+    EXPECT_EQ(plan["world_size"], 4);
+    EXPECT_EQ(plan["baseline_peak_bytes"], 2583888896);
+    EXPECT_LE(plan["peak_bytes"].get<std::int64_t>(), 1717986918);
+    EXPECT_NEAR(plan["recompute_ms"].get<double>(), 6.924122703833241, 1e-6);
+    EXPECT_NEAR(plan["step_ms"].get<double>(), 87.92345617183895, 1e-9);
+    EXPECT_NEAR(plan["gap"].get<double>(), 0, 1e-9);
+    EXPECT_LE(plan["bound_ms"].get<double>(), plan["recompute_ms"].get<double>() + 1e-9);
+    EXPECT_THAT(
+        keysOf(plan["decisions"]),
+        ElementsAre("Transformer.layers.0", "Transformer.layers.1", "Transformer.layers.2", "Transformer.layers.3"));
+    EXPECT_EQ(keysOf(plan["binding"]), (std::vector<std::string>{"module", "phase"}));
+    EXPECT_EQ(plan["reason"], "");
+}
+
+TEST_F(CliTest, PlanThatNeedsNothingRecomputesNothing)
+{
+    const Finished finished
+        = headroomProgram({"plan", "--module-info", data("transformer_modinfo.json"), "--budget", "2.5GiB", "--json"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto plan = finished.json();
+    EXPECT_EQ(plan["status"], "optimal");
+    EXPECT_EQ(plan["recompute_ms"], 0.0);
+    EXPECT_TRUE(plan["decisions"].empty());
+}
+
+TEST_F(CliTest, InfeasibleBudgetIsExitCodeThreeWithAReason)
+{
+    const Finished finished = headroomProgram({"plan", "--module-info", data("transformer_modinfo.json"), "--budget",
+                                               "100MiB", "--world-size", "4", "--json"});
+    EXPECT_EQ(finished.exitCode, 3);
+    EXPECT_TRUE(isErrorLine(finished.err)) << finished.err;
+    const auto plan = finished.json();
+    EXPECT_EQ(keysOf(plan), planKeys);
+    EXPECT_EQ(plan["status"], "infeasible");
+    EXPECT_EQ(plan["decisions"], nlohmann::ordered_json::object());
+    EXPECT_EQ(plan["recompute_ms"], 0.0);
+    EXPECT_EQ(plan["peak_bytes"], -1);
+    EXPECT_NE(plan["reason"], "");
+    EXPECT_GT(plan["least_budget_bytes"].get<std::int64_t>(), 100 * MiB);
+
+    // The least budget is one: with it there is a plan, with one byte less there is none.
+    const std::int64_t least = plan["least_budget_bytes"].get<std::int64_t>();
+    const auto solveAt = [&](std::int64_t budget) {
+        return headroomProgram({"plan", "--module-info", data("transformer_modinfo.json"), "--budget",
+                                std::to_string(budget), "--world-size", "4", "--json"})
+            .exitCode;
+    };
+    EXPECT_EQ(solveAt(least), 0);
+    EXPECT_EQ(solveAt(least - 1), 3);
+}
+
+TEST_F(CliTest, InfeasiblePlanForPeople)
+{
+    const Finished finished = headroomProgram({"plan", stepPath(), "--budget", "1KiB", "-o", path("policy.json")});
+    EXPECT_EQ(finished.exitCode, 3);
+    EXPECT_THAT(finished.out, HasSubstr("infeasible"));
+    EXPECT_THAT(finished.out, HasSubstr("Least budget"));
+    EXPECT_TRUE(isErrorLine(finished.err)) << finished.err;
+    EXPECT_FALSE(std::filesystem::exists(path("policy.json")));
+}
+
+TEST_F(CliTest, PlanOfAStepPredictsTheDeviceAndWritesThePolicy)
+{
+    const auto info = headroomProgram({"info", stepPath(), "--json"}).json();
+    const auto baseline
+        = headroomProgram({"plan", stepPath(), "--budget", "64GiB", "--json"}).json()["baseline_peak_bytes"];
+    const std::int64_t budget = baseline.get<std::int64_t>() * 8 / 10;
+    const Finished finished = headroomProgram(
+        {"plan", stepPath(), "--budget", std::to_string(budget), "-o", path("policy.json"), "--json"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto plan = finished.json();
+    std::vector<std::string> keys = planKeys;
+    keys.emplace_back("predicted_peak_bytes");
+    EXPECT_EQ(keysOf(plan), keys);
+    EXPECT_LE(plan["peak_bytes"].get<std::int64_t>(), budget);
+    EXPECT_FALSE(plan["decisions"].empty());
+    EXPECT_GT(plan["predicted_peak_bytes"].get<std::int64_t>(), 0);
+    EXPECT_LT(plan["predicted_peak_bytes"].get<std::int64_t>(), info["peak_bytes"].get<std::int64_t>());
+
+    const auto policy = nlohmann::ordered_json::parse(readFile(path("policy.json")));
+    EXPECT_EQ(policy["headroom_policy"], 1);
+    EXPECT_EQ(policy["budget_bytes"], budget);
+    EXPECT_EQ(policy["predicted"]["peak_bytes"], plan["predicted_peak_bytes"]);
+    EXPECT_EQ(policy["modules"].size(), plan["decisions"].size());
+    EXPECT_THAT(filesIn(folder.path()), ElementsAre("policy.json", "step.hrs")) << "nothing else may stay";
+}
+
+TEST_F(CliTest, PlanOfTheWholeDeviceFits)
+{
+    const auto peak = headroomProgram({"info", stepPath(), "--json"}).json()["peak_bytes"].get<std::int64_t>();
+    const std::int64_t budget = peak * 9 / 10;
+    const Finished finished
+        = headroomProgram({"plan", stepPath(), "--whole-device", "--budget", std::to_string(budget), "--json"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto plan = finished.json();
+    EXPECT_EQ(plan["baseline_peak_bytes"], peak);
+    EXPECT_LE(plan["peak_bytes"].get<std::int64_t>(), budget);
+    EXPECT_EQ(plan["predicted_peak_bytes"], plan["peak_bytes"]);
+    expectBadInput(headroomProgram({"plan", "--module-info", data("transformer_modinfo.json"), "--whole-device",
+                                    "--budget", "1GiB"}),
+                   {"--whole-device", "step file"});
+}
+
+TEST_F(CliTest, PlanForPeopleSaysWhatIsCounted)
+{
+    const Finished finished = headroomProgram({"plan", stepPath(), "--budget", "64GiB"});
+    EXPECT_EQ(finished.exitCode, 0) << finished.err;
+    EXPECT_THAT(finished.out, HasSubstr("parameters, gradients and activations"));
+    EXPECT_THAT(finished.out, HasSubstr("optimizer state included"));
+    EXPECT_THAT(finished.out, HasSubstr("68,719,476,736 bytes"));
+}
+
+TEST_F(CliTest, BadBudgetsAreNamed)
+{
+    for (const char* budget : {"abc", "12GB", "-1GiB", "1.6.2GiB", "", "nan", "inf", "99999999999GiB"})
+        expectBadInput(headroomProgram({"plan", stepPath(), std::string("--budget=") + budget}), {"--budget"});
+    expectBadInput(headroomProgram({"plan", stepPath(), "--budget", "abc"}), {"`abc`", "1.6GiB"});
+    expectBadInput(headroomProgram({"plan", stepPath(), "--budget", "0"}), {"budget"});
+}
+
+TEST_F(CliTest, BadRequestsAreNamed)
+{
+    const auto plan = [&](std::initializer_list<std::string> more) {
+        std::vector<std::string> arguments{"plan", stepPath(), "--budget", "1GiB"};
+        arguments.insert(arguments.end(), more);
+        return headroomProgram(arguments);
+    };
+    expectBadInput(plan({"--world-size", "0"}), {"--world-size", "`0`"});
+    expectBadInput(plan({"--world-size", "2.5"}), {"--world-size", "`2.5`"});
+    expectBadInput(plan({"--pin", "Transformer.layers.0"}), {"--pin", "FQN=save"});
+    expectBadInput(plan({"--pin", "Transformer.layers.0=keep"}), {"--pin", "FQN=save"});
+    expectBadInput(plan({"--pin", "Transformer.layers.0=save", "--pin", "Transformer.layers.0=recompute"}), {"twice"});
+    expectBadInput(plan({"--pin", "Transformer.layer.0=save"}), {"Transformer.layer.0"});
+    expectBadInput(plan({"--ac-unit", "Transformer.nothing"}), {"Transformer.nothing"});
+    expectBadInput(plan({"--fsdp-unit", "Transformer.nothing"}), {"Transformer.nothing"});
+    expectBadInput(plan({"--formulation", "exact"}), {"--formulation", "piecewise"});
+    expectBadInput(plan({"--module-info", data("transformer_modinfo.json")}), {"either a step file or --module-info"});
+    expectBadInput(headroomProgram({"plan", "--budget", "1GiB"}), {"either a step file or --module-info"});
+    expectBadInput(headroomProgram({"plan", "--module-info", data("transformer_modinfo.json"), "--budget", "2GiB", "-o",
+                                    path("policy.json")}),
+                   {"-o", "step file"});
+}
+
+TEST_F(CliTest, PinsAndUnitsAreFollowed)
+{
+    const auto solve = [&](std::initializer_list<std::string> more) {
+        std::vector<std::string> arguments{"plan",     "--module-info", data("transformer_modinfo.json"),
+                                           "--budget", "1.6GiB",        "--world-size",
+                                           "4",        "--json"};
+        arguments.insert(arguments.end(), more);
+        const Finished finished = headroomProgram(arguments);
+        EXPECT_EQ(finished.exitCode, 0) << finished.err;
+        return finished.json();
+    };
+    const auto kept = solve({"--pin", "Transformer.layers.3=save"});
+    EXPECT_FALSE(kept["decisions"].contains("Transformer.layers.3"));
+    EXPECT_GT(kept["recompute_ms"].get<double>(), 6.92);
+    const auto only = solve({"--ac-unit", "Transformer.layers.0", "--ac-unit", "Transformer.layers.1", "--ac-unit",
+                             "Transformer.layers.2"});
+    EXPECT_THAT(keysOf(only["decisions"]),
+                ElementsAre("Transformer.layers.0", "Transformer.layers.1", "Transformer.layers.2"));
+}
+
+TEST_F(CliTest, BrokenModuleInfoIsRefusedByFieldAndModule)
+{
+    const auto plan = [&](const std::string& document) {
+        writeFile(path("info.json"), document);
+        return headroomProgram({"plan", "--module-info", path("info.json"), "--budget", "1GiB", "--json"});
+    };
+    const auto whole = nlohmann::ordered_json::parse(readFile(data("transformer_modinfo.json")));
+    const std::string fqn = whole["mod_stats"][3]["fqn"];
+
+    auto document = whole;
+    document["mod_stats"][3].erase("act_total");
+    expectBadInput(plan(document.dump()), {"info.json", fqn.c_str(), "act_total"});
+
+    std::string text = whole.dump();
+    const std::size_t at = text.find("\"act_total\":") + std::string("\"act_total\":").size();
+    text.replace(at, text.find_first_of(",}", at) - at, "NaN");
+    expectBadInput(plan(text), {"info.json"});
+
+    document = whole;
+    document["mod_stats"][3]["fw_runtime_per_module"] = nullptr;
+    expectBadInput(plan(document.dump()), {"info.json", fqn.c_str(), "fw_runtime_per_module"});
+
+    document = whole;
+    document["mod_stats"][3]["act_total"] = -5;
+    expectBadInput(plan(document.dump()), {"info.json", fqn.c_str(), "act_total"});
+
+    expectBadInput(plan("[]"), {"info.json"});
+    expectBadInput(plan("{\"mod_order\": "), {"info.json"});
+    expectBadInput(headroomProgram({"plan", "--module-info", path("none.json"), "--budget", "1GiB"}), {"none.json"});
+}
+
+// Under /proc and under a regular file nobody can make a file, root included.
+TEST_F(CliTest, AFolderThatCannotBeWrittenLeavesNothing)
+{
+    for (const std::string& output :
+         {std::string("/proc/policy.json"), path("step.hrs/policy.json"), path("no/such/folder/policy.json")}) {
+        const std::string before = readFile(stepPath());
+        expectBadInput(headroomProgram({"plan", stepPath(), "--budget", "64GiB", "-o", output}), {"policy.json"});
+        EXPECT_THAT(filesIn(folder.path()), ElementsAre("step.hrs"));
+        EXPECT_EQ(readFile(stepPath()), before);
+    }
+}
+
+TEST_F(CliTest, AnInfeasiblePlanLeavesAnOlderPolicyAlone)
+{
+    writeFile(path("policy.json"), "older");
+    EXPECT_EQ(headroomProgram({"plan", stepPath(), "--budget", "1KiB", "-o", path("policy.json")}).exitCode, 3);
+    EXPECT_EQ(readFile(path("policy.json")), "older");
+}
+
+} // namespace
+} // namespace headroom

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/predict/predict.h"
+#include "core/sac/step_statistics.h"
+#include "tests/cli/cli_test.h"
+
+namespace headroom {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST_F(CliTest, InfoSaysThePeakAndTheBytesOfEachPhase)
+{
+    const Finished finished = headroomProgram({"info", stepPath(), "--json"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    EXPECT_EQ(finished.err, "");
+    const auto info = finished.json();
+    EXPECT_THAT(keysOf(info),
+                ElementsAre("model", "gpu", "device", "torch", "steps", "peak_bytes", "peak", "at_peak", "phases",
+                            "active_peak_bytes", "reserved_peak_bytes", "ops", "step_ms", "fallbacks",
+                            "invented_values"));
+    EXPECT_THAT(keysOf(info["peak"]), ElementsAre("phase", "op", "module", "instant"));
+    const std::vector<std::string> categories{"parameter", "buffer",    "gradient", "activation",
+                                              "temporary", "optimizer", "input",    "other"};
+    EXPECT_EQ(keysOf(info["at_peak"]), categories);
+    EXPECT_THAT(keysOf(info["phases"]),
+                ElementsAre("start", "after_forward", "after_backward", "after_step", "after_zero_grad"));
+
+    const Result<Timeline> timeline = predict(*trace, {});
+    ASSERT_TRUE(timeline.ok());
+    EXPECT_EQ(info["peak_bytes"], timeline->peak);
+    std::int64_t atPeak = 0;
+    for (const auto& [category, bytes] : info["at_peak"].items())
+        atPeak += bytes.get<std::int64_t>();
+    EXPECT_EQ(atPeak, timeline->peak);
+    for (const Timeline::Snapshot& snapshot : timeline->snapshots) {
+        const auto& phase = info["phases"][std::string(markName(snapshot.mark))];
+        EXPECT_EQ(keysOf(phase), categories);
+        for (std::size_t category = 0; category < categoryCount; ++category)
+            EXPECT_EQ(phase[categories[category]], snapshot.bytes[category]) << categories[category];
+    }
+    EXPECT_EQ(info["ops"], trace->ops.size());
+    EXPECT_EQ(info["model"], trace->info.model);
+    // Blocks hold at least the bytes of the step, segments at least those of the blocks.
+    EXPECT_GE(info["active_peak_bytes"].get<std::int64_t>(), timeline->peak);
+    EXPECT_GE(info["reserved_peak_bytes"].get<std::int64_t>(), info["active_peak_bytes"].get<std::int64_t>());
+    EXPECT_EQ(info["fallbacks"], nlohmann::ordered_json::array());
+}
+
+TEST_F(CliTest, InfoForPeople)
+{
+    const Finished finished = headroomProgram({"info", stepPath()});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const Result<Timeline> timeline = predict(*trace, {});
+    EXPECT_THAT(finished.out, HasSubstr(groupedDigits(timeline->peak) + " bytes"));
+    EXPECT_THAT(finished.out, HasSubstr("after backward"));
+    EXPECT_THAT(finished.out, HasSubstr("activation"));
+}
+
+TEST_F(CliTest, ModulesIsTheModuleInfoDocument)
+{
+    const Finished finished = headroomProgram({"modules", stepPath(), "--json"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto info = finished.json();
+    EXPECT_THAT(keysOf(info), ElementsAre("mod_order", "mod_stats"));
+    const auto pytorchs = nlohmann::ordered_json::parse(readFile(data("transformer_modinfo.json")));
+    auto ours = keysOf(info["mod_stats"][0]);
+    auto theirs = keysOf(pytorchs["mod_stats"][0]);
+    EXPECT_THAT(ours, testing::UnorderedElementsAreArray(theirs));
+    EXPECT_THAT(keysOf(info["mod_order"]), testing::UnorderedElementsAreArray(keysOf(pytorchs["mod_order"])));
+    const Result<ModuleInfo> expected = moduleInfo(*trace);
+    ASSERT_TRUE(expected.ok());
+    EXPECT_EQ(info["mod_stats"].size(), expected->stats.size());
+
+    // What it prints is what `plan --module-info` reads, and the plan is that of the step itself.
+    writeFile(path("info.json"), finished.out);
+    const auto ofInfo
+        = headroomProgram({"plan", "--module-info", path("info.json"), "--budget", "100MiB", "--json"}).json();
+    const auto ofStep = headroomProgram({"plan", stepPath(), "--budget", "100MiB", "--json"}).json();
+    EXPECT_EQ(ofInfo["peak_bytes"], ofStep["peak_bytes"]);
+    EXPECT_EQ(ofInfo["recompute_ms"], ofStep["recompute_ms"]);
+    EXPECT_EQ(ofInfo["decisions"], ofStep["decisions"]);
+
+    EXPECT_THAT(headroomProgram({"modules", stepPath()}).out, HasSubstr("Transformer.layers.3.feed_forward"));
+}
+
+TEST_F(CliTest, OpsInOrderWithTheirFacts)
+{
+    const Finished finished = headroomProgram({"ops", stepPath(), "--json"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto ops = finished.json()["ops"];
+    ASSERT_EQ(ops.size(), trace->ops.size());
+    EXPECT_THAT(keysOf(ops[0]),
+                ElementsAre("name", "phase", "module", "dtype", "bytes", "flops", "ms", "view", "in_place", "random",
+                            "saved_for_backward"));
+    bool anySaved = false;
+    for (std::uint32_t row = 0; row < trace->ops.size(); ++row) {
+        EXPECT_EQ(ops[row]["name"], trace->opName(OpId(row)));
+        EXPECT_EQ(ops[row]["view"], (trace->ops.flags[OpId(row)] & opView) != 0);
+        EXPECT_EQ(ops[row]["bytes"], trace->ops.bytes[OpId(row)]);
+        anySaved |= ops[row]["saved_for_backward"].get<bool>();
+    }
+    EXPECT_TRUE(anySaved);
+}
+
+TEST_F(CliTest, OpsOfOneModule)
+{
+    const Finished finished
+        = headroomProgram({"ops", stepPath(), "--module", "Transformer.layers.1.attention", "--json"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto ops = finished.json()["ops"];
+    EXPECT_GT(ops.size(), 0U);
+    EXPECT_LT(ops.size(), trace->ops.size());
+    for (const auto& op : ops)
+        EXPECT_THAT(op["module"].get<std::string>(), testing::StartsWith("Transformer.layers.1.attention"));
+    expectBadInput(headroomProgram({"ops", stepPath(), "--module", "Transformer.layers.1.atention"}),
+                   {"Transformer.layers.1.atention", "nearest name is `Transformer.layers.1.attention`"});
+}
+
+} // namespace
+} // namespace headroom
