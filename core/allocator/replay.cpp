@@ -53,6 +53,25 @@ public:
         return found == live_.end() || found->second.empty() ? 0 : found->second.back().bytes;
     }
 
+    void rename(StorageId from, StorageId to)
+    {
+        auto node = live_.extract(from);
+        node.key() = to;
+        live_.erase(to);
+        live_.insert(std::move(node));
+    }
+
+    std::vector<std::pair<StorageId, Bytes>> live() const
+    {
+        std::vector<std::pair<StorageId, Bytes>> result;
+        for (const auto& [storage, held] : live_) {
+            if (!held.empty())
+                result.emplace_back(storage, held.back().bytes);
+        }
+        return result;
+    }
+
+    void resetPeaks() { allocator_.resetPeaks(); }
     const CachingAllocator::Stats& stats() const { return allocator_.stats(); }
 
 private:
@@ -89,14 +108,9 @@ bool isRetype(const MemoryChange& first, const MemoryChange& second)
         && first.category != second.category;
 }
 
-} // namespace
-
-CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline, AllocatorRules rules)
+/// Plays the changes of one step.
+void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline)
 {
-    Replayer replayer(rules);
-    for (const StorageId storage : aliveAtStart(trace))
-        replayer.take(storage, trace.storages.requested[storage], trace.storages.bytes[storage]);
-
     for (std::size_t row = 0; row < timeline.changes.size(); ++row) {
         const MemoryChange& change = timeline.changes[row];
         if (row + 1 < timeline.changes.size() && isRetype(change, timeline.changes[row + 1])) {
@@ -115,6 +129,46 @@ CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline,
         else if (size > 0)
             replayer.resize(change.storage, size + change.delta);
     }
+}
+
+/// What a step leaves behind takes the place of what it started from, block by block of the same size where it can: the
+/// gradient or output of one step is that of the step before, seen from the next one.
+void startAgain(Replayer& replayer, const StepTrace& trace, const std::set<StorageId>& start)
+{
+    std::multimap<Bytes, StorageId> left;
+    for (const auto& [storage, bytes] : replayer.live()) {
+        if (!start.contains(storage))
+            left.emplace(bytes, storage);
+    }
+    std::vector<StorageId> missing;
+    for (const StorageId storage : start) {
+        if (replayer.size(storage) > 0)
+            continue;
+        if (const auto same = left.find(trace.storages.bytes[storage]); same != left.end()) {
+            replayer.rename(same->second, storage);
+            left.erase(same);
+        } else {
+            missing.push_back(storage);
+        }
+    }
+    for (const auto& [bytes, storage] : left)
+        replayer.giveBack(storage);
+    for (const StorageId storage : missing)
+        replayer.take(storage, trace.storages.requested[storage], trace.storages.bytes[storage]);
+}
+
+} // namespace
+
+CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline, AllocatorRules rules)
+{
+    Replayer replayer(rules);
+    const std::set<StorageId> start = aliveAtStart(trace);
+    for (const StorageId storage : start)
+        replayer.take(storage, trace.storages.requested[storage], trace.storages.bytes[storage]);
+    run(replayer, trace, timeline);
+    startAgain(replayer, trace, start);
+    replayer.resetPeaks();
+    run(replayer, trace, timeline);
     return replayer.stats();
 }
 

@@ -7,9 +7,9 @@
 
 namespace headroom {
 
-/// What PyTorch's caching allocator would have handed out and reserved during a step: the timeline's allocations and
-/// frees in their order, on an allocator that starts empty. The state before the step is allocated first, in the order
-/// of its storages.
+/// What PyTorch's caching allocator hands out and reserves during a step that is repeated, as in training: the
+/// timeline's allocations and frees are played twice, the first time on an allocator that holds the state before the
+/// step, and the second time, whose peaks are returned, on the cache that the first one left.
 CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline, AllocatorRules rules = {});
 
 } // namespace headroom
