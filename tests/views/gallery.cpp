@@ -5,6 +5,7 @@
 // Usage: views_gallery FOLDER (QT_QPA_PLATFORM=offscreen; QT_SCALE_FACTOR=2 for a dense screen).
 
 #include "tests/views/made_up.h"
+#include "views/export/export.h"
 #include "views/plot/timeline_view.h"
 #include "views/plot/tradeoff_view.h"
 #include "views/theme/theme.h"
@@ -135,6 +136,35 @@ void shoot(const QString& folder, const QString& name, bool dark, QSize size, co
     page.grab().save(QDir(folder).filePath(name + QStringLiteral(".png")));
 }
 
+// Every exported picture in every format.
+void exportAll(const QString& folder, const MadeUpStep& step)
+{
+    const auto recorded = madeUpTimeline(step, 0);
+    const auto planned = madeUpTimeline(step, 0.5);
+    const auto plan = madeUpPlan(step, 0.5);
+    const auto frontier = madeUpFrontier(step);
+    for (const std::string suffix : {".svg", ".pdf", ".png", ".csv"}) {
+        for (const bool dark : {false, true}) {
+            ExportOptions options;
+            options.dark = dark;
+            const auto path = [&](const char* name) {
+                return std::filesystem::path(folder.toStdString()) / (name + std::string(dark ? "_dark" : "") + suffix);
+            };
+            const Status drawn[]
+                = {exportTimeline({"gpt-96L, batch 4, A100 80 GB", nullptr, recorded, planned, plan.budget},
+                                  path("timeline"), options),
+                   exportTradeOff({"gpt-96L", madeUpModules(step), "GPT.layers.42", &plan, 4.4}, path("tradeoff"),
+                                  options),
+                   exportTradeOff({"gpt-96L", madeUpModules(step), "", nullptr, 0}, path("tradeoff_all"), options),
+                   exportFrontier({"gpt-96L", frontier, plan.stepMs, plan.budget}, path("frontier"), options)};
+            for (const auto& status : drawn) {
+                if (!status)
+                    std::fprintf(stderr, "%s\n", status.error().message.c_str());
+            }
+        }
+    }
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -154,6 +184,7 @@ int main(int argc, char** argv)
     shoot(folder, QStringLiteral("light_narrow"), false, {560, 640}, large, 0.8, 0.3);
     shoot(folder, QStringLiteral("light_small"), false, {1100, 800}, small, 0.45, 0.5);
     shoot(folder, QStringLiteral("dark_wide"), true, {1900, 1300}, large, 0.3, 0.34);
+    exportAll(folder, large);
     shoot(folder, QStringLiteral("light_zoomed"), false, {1100, 900}, large, 0.5, -1);
     return 0;
 }

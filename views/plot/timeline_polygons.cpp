@@ -10,25 +10,31 @@
 namespace headroom {
 namespace {
 
-// Heights over columns as a staircase, points that lie on a straight line left out.
-QPolygonF staircase(const std::vector<Bytes>& heights, const TimelineViewport& viewport,
-                    const TimelineGeometry& geometry)
+// Heights of columns [first, last) as a staircase, points that lie on a straight line left out.
+QPolygonF staircase(const std::vector<Bytes>& heights, std::size_t first, std::size_t last,
+                    const TimelineViewport& viewport, const TimelineGeometry& geometry)
 {
     QPolygonF line;
     const auto x = [&](std::size_t column) {
         return geometry.ms.toPixel(viewport.ms.begin + static_cast<double>(column) * viewport.columnMs());
     };
-    for (std::size_t i = 0; i < heights.size(); ++i) {
-        if (i > 0 && heights[i] == heights[i - 1])
+    for (std::size_t i = first; i < last; ++i) {
+        if (i > first && heights[i] == heights[i - 1])
             continue;
         const double y = geometry.bytes.toPixel(static_cast<double>(heights[i]));
-        if (i > 0)
+        if (i > first)
             line << QPointF(x(i), line.last().y());
         line << QPointF(x(i), y);
     }
-    if (!heights.empty())
-        line << QPointF(x(heights.size()), line.last().y());
+    if (last > first)
+        line << QPointF(x(last), line.last().y());
     return line;
+}
+
+QPolygonF staircase(const std::vector<Bytes>& heights, const TimelineViewport& viewport,
+                    const TimelineGeometry& geometry)
+{
+    return staircase(heights, 0, heights.size(), viewport, geometry);
 }
 
 // The area between two staircases.
@@ -71,6 +77,26 @@ void paintHatch(QPainter& painter, const TimelineDrawList& list, const TimelineG
     painter.drawLines(lines.data(), static_cast<int>(lines.size()));
 }
 
+// The recorded total where it is above the stack; inside of it the line would only be noise.
+void paintOutline(QPainter& painter, const TimelineDrawList& list, const TimelineGeometry& geometry, const Theme& theme)
+{
+    auto ink = theme.text;
+    ink.setAlphaF(0.62f);
+    painter.setBrush(Qt::NoBrush);
+    painter.setPen(QPen(ink, 1.1));
+    const auto& totals = list.main.totals;
+    const auto above = [&](std::size_t i) { return i >= totals.size() || list.outline[i] > totals[i]; };
+    std::size_t first = 0;
+    while (first < list.outline.size()) {
+        std::size_t last = first;
+        while (last < list.outline.size() && above(last))
+            ++last;
+        if (last > first)
+            painter.drawPolyline(staircase(list.outline, first, last, list.viewport, geometry));
+        first = last + 1;
+    }
+}
+
 } // namespace
 
 void paintBandPolygons(QPainter& painter, const TimelineDrawList& list, const TimelineGeometry& geometry,
@@ -99,11 +125,7 @@ void paintBandPolygons(QPainter& painter, const TimelineDrawList& list, const Ti
     }
     if (!list.outline.empty()) {
         paintHatch(painter, list, geometry, theme);
-        auto ink = theme.text;
-        ink.setAlphaF(0.62f);
-        painter.setBrush(Qt::NoBrush);
-        painter.setPen(QPen(ink, 1.1));
-        painter.drawPolyline(staircase(list.outline, list.viewport, geometry));
+        paintOutline(painter, list, geometry, theme);
     }
     painter.restore();
 }

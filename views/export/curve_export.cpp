@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/export/axes.h"
+#include "views/export/export.h"
+#include "views/export/picture_file.h"
+#include "views/export/tables.h"
+#include "views/plot/number_text.h"
+#include "views/plot/tradeoff_curve.h"
+
+#include <QPainter>
+
+#include <algorithm>
+
+namespace headroom {
+namespace {
+
+constexpr double mib = static_cast<double>(MiB);
+constexpr double gib = static_cast<double>(GiB);
+
+struct Plane
+{
+    QRectF plot;
+    AxisMap x;
+    AxisMap y;
+
+    QPointF at(double dataX, double dataY) const { return {x.toPixel(dataX), y.toPixel(dataY)}; }
+};
+
+// From a little below 0, so that dots on an axis are whole.
+AxisRange fromZero(double most)
+{
+    const double end = most > 0 ? most : 1;
+    return {-0.03 * end, 1.06 * end};
+}
+
+QPolygonF lineOf(const std::vector<TradeOffPoint>& curve, const Plane& plane)
+{
+    QPolygonF line;
+    for (const auto& point : curve)
+        line << plane.at(point.kept, point.ms);
+    return line;
+}
+
+void paintDot(QPainter& painter, QPointF at, double radius, const QColor& fill, const QColor& border)
+{
+    painter.setPen(QPen(border, 1.5));
+    painter.setBrush(fill);
+    painter.drawEllipse(at, radius, radius);
+}
+
+// The picture without a selection: every module's curve, all alike.
+TradeOffPicture wholeModel(const ModuleInfo& info)
+{
+    TradeOffPicture picture;
+    for (const auto& module : info.stats) {
+        auto curve = tradeOffCurve(module);
+        for (const auto& point : curve) {
+            picture.mostKept = std::max(picture.mostKept, point.kept);
+            picture.mostMs = std::max(picture.mostMs, point.ms);
+        }
+        if (!curve.empty())
+            picture.others.push_back(std::move(curve));
+    }
+    return picture;
+}
+
+void paintCurves(QPainter& painter, const TradeOffPicture& picture, double exchangeRate, const Plane& plane,
+                 const Theme& theme)
+{
+    painter.setBrush(Qt::NoBrush);
+    painter.setPen(QPen(picture.selected ? theme.ghost : theme.hatch, 1));
+    for (const auto& other : picture.others)
+        painter.drawPolyline(lineOf(other, plane));
+    if (picture.curve.empty())
+        return;
+    if (picture.hasPlan && exchangeRate > 0) {
+        const auto piece = tangent(picture, exchangeRate);
+        painter.setPen(QPen(theme.accent, 1.25, Qt::DashLine));
+        painter.drawLine(plane.at(piece.keptBegin, piece.msBegin), plane.at(piece.keptEnd, piece.msEnd));
+    }
+    auto pale = theme.accent;
+    pale.setAlphaF(0.4f);
+    for (const auto& choice : picture.choices)
+        paintDot(painter, plane.at(choice.point.kept, choice.point.ms), 3.5, pale, Qt::transparent);
+    painter.setBrush(Qt::NoBrush);
+    painter.setPen(QPen(theme.text, 2));
+    painter.drawPolyline(lineOf(picture.curve, plane));
+    for (const auto& point : picture.curve)
+        paintDot(painter, plane.at(point.kept, point.ms), 3.5, theme.card, theme.text);
+    if (picture.hasPlan)
+        paintDot(painter, plane.at(picture.chosen.kept, picture.chosen.ms), 5.5, theme.accent, theme.card);
+}
+
+void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOptions& options)
+{
+    const auto theme = Theme::make(options.dark);
+    const auto picture
+        = data.selected.empty() ? wholeModel(*data.info) : tradeOffPicture(*data.info, data.selected, data.plan);
+    std::vector<LegendEntry> entries;
+    if (!picture.others.empty())
+        entries.push_back({picture.selected ? QStringLiteral("others of its class") : QStringLiteral("modules"),
+                           theme.hatch, LegendEntry::Symbol::line});
+    if (picture.hasPlan) {
+        entries.push_back({QStringLiteral("chosen by the plan"), theme.accent, LegendEntry::Symbol::dot});
+        if (data.exchangeRate > 0)
+            entries.push_back({QStringLiteral("%1 ms per GiB").arg(data.exchangeRate, 0, 'f', 1), theme.accent,
+                               LegendEntry::Symbol::dash});
+    }
+    const auto head = data.selected.empty() ? QStringLiteral("Trade-off of every module")
+                                            : QStringLiteral("Trade-off of ") + QString::fromStdString(data.selected);
+    const Legend legend(head, std::move(entries), options.width - 2 * pictureMargin, theme);
+    auto plot = paintFrame(painter, {options.width, options.height}, QString::fromStdString(data.title), legend, theme);
+    plot.adjust(58, 6, -10, -44);
+    const Plane plane{plot,
+                      {fromZero(picture.mostKept), plot.left(), plot.right()},
+                      {fromZero(picture.mostMs), plot.bottom(), plot.top()}};
+    paintAxes(painter, plot, {plane.x, mib, {}, QStringLiteral("Activation memory kept, MiB")},
+              {plane.y, 1, {}, QStringLiteral("Recompute, ms")}, theme);
+    paintCurves(painter, picture, data.exchangeRate, plane, theme);
+}
+
+void paintFrontier(QPainter& painter, const FrontierExport& data, const ExportOptions& options)
+{
+    const auto theme = Theme::make(options.dark);
+    auto head = QStringLiteral("Time added by a budget");
+    if (data.stepMs > 0)
+        head += QStringLiteral(" to a step of ") + msText(data.stepMs);
+    const Legend legend(head, {}, options.width - 2 * pictureMargin, theme);
+    auto plot = paintFrame(painter, {options.width, options.height}, QString::fromStdString(data.title), legend, theme);
+    plot.adjust(58, 10, -24, -44);
+    double mostMs = 0;
+    for (const auto& point : data.points)
+        mostMs = std::max(mostMs, point.recomputeMs);
+    const double first = data.points.empty() ? 0 : static_cast<double>(data.points.front().peak);
+    const double last = data.points.empty() ? gib : static_cast<double>(data.points.back().peak);
+    const double room = std::max((last - first) * 0.06, 1.0);
+    const auto unit = byteUnitFor(last);
+    const Plane plane{plot,
+                      {{std::max(0.0, first - room), last + room}, plot.left(), plot.right()},
+                      {fromZero(mostMs), plot.bottom(), plot.top()}};
+    paintAxes(painter, plot, {plane.x, unit.bytes, {}, QStringLiteral("Peak memory, ") + QLatin1String(unit.name)},
+              {plane.y, 1, {}, QStringLiteral("Recompute, ms")}, theme);
+    // A staircase: between two plans of the frontier the cheaper one does not fit yet.
+    QPolygonF line;
+    for (const auto& point : data.points) {
+        const auto corner = plane.at(static_cast<double>(point.peak), point.recomputeMs);
+        if (!line.empty())
+            line << QPointF(corner.x(), line.last().y());
+        line << corner;
+    }
+    painter.setBrush(Qt::NoBrush);
+    painter.setPen(QPen(theme.accent, 1.75));
+    painter.drawPolyline(line);
+    for (const auto& point : data.points)
+        paintDot(painter, plane.at(static_cast<double>(point.peak), point.recomputeMs), 2.25, theme.accent,
+                 theme.accent);
+    if (data.budget > 0 && plane.x.data.contains(static_cast<double>(data.budget))) {
+        const double x = plane.x.toPixel(static_cast<double>(data.budget));
+        painter.setPen(QPen(theme.text, 1));
+        painter.drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()));
+        painter.setFont(theme.caption);
+        painter.drawText(QRectF(x + 6, plot.top(), 160, 18), Qt::AlignLeft | Qt::AlignVCenter,
+                         QStringLiteral("Budget ") + bytesText(data.budget));
+    }
+}
+
+} // namespace
+
+Status exportTradeOff(const TradeOffExport& data, const std::filesystem::path& path, const ExportOptions& options)
+{
+    const auto format = fileFormatOf(path);
+    if (!format)
+        return format.error();
+    if (!data.selected.empty() && !findModule(*data.info, data.selected))
+        return badInput(data.selected + ": the model has no such module; `headroom modules` lists them");
+    if (*format == FileFormat::csv)
+        return writeText(tradeOffCsv(data), path);
+    loadFonts();
+    const Picture picture{QString::fromStdString(data.title), QSize(options.width, options.height), options.scale,
+                          [&](QPainter& painter) { paintTradeOff(painter, data, options); }};
+    return writePicture(picture, *format, path);
+}
+
+Status exportFrontier(const FrontierExport& data, const std::filesystem::path& path, const ExportOptions& options)
+{
+    const auto format = fileFormatOf(path);
+    if (!format)
+        return format.error();
+    if (*format == FileFormat::csv)
+        return writeText(frontierCsv(data), path);
+    loadFonts();
+    const Picture picture{QString::fromStdString(data.title), QSize(options.width, options.height), options.scale,
+                          [&](QPainter& painter) { paintFrontier(painter, data, options); }};
+    return writePicture(picture, *format, path);
+}
+
+} // namespace headroom
