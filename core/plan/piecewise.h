@@ -12,7 +12,11 @@ namespace headroom {
 
 /// The seed's MILP (torch/distributed/_tools/sac_ilp.py, sac_milp) in a form that solves in milliseconds: perspective
 /// rows instead of big-M, cumulative sums, one clique row per path, classes of identical modules as integer counts.
-/// Same input, same optimum, gap 0.
+/// Same input, same optimum, gap 0. What differs: no limit of 100 ms on the recomputation of one module (sac_milp's
+/// big M), trade-off curves of identical modules that differ by less than 1e-4 are taken for one curve (the first
+/// module's: the difference is noise of PyTorch's fit), and bytes are whole, so that a plan never exceeds its budget.
+///
+/// Among plans of equal time the earliest modules are checkpointed, and of those the last discards the rest of a layer.
 ///
 /// Built once for a ModuleInfo and asked again for each budget. solve() is const and may run on any thread (GLPK's
 /// environment is thread-local, problems never leave the call).

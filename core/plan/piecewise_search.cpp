@@ -112,6 +112,8 @@ Result<PiecewiseSolution> Search::run()
         return finished();
     for (;;) {
         const std::chrono::duration<double, std::milli> spent = Clock::now() - begin;
+        if (spent.count() >= limitMs)
+            return finished();
         PiecewiseRelaxation relaxation(problem_, budget_, active_, coarseness_);
         MilpOptions options;
         options.stop = stop_;

@@ -12,20 +12,22 @@
 
 namespace headroom {
 
+/// What must happen to a module: `save` keeps all its activations, so that neither it nor a module inside or around it
+/// is checkpointed; `recompute` checkpoints it.
 enum class Pin { save, recompute };
 
 /// What is asked of a planner.
 struct PlanRequest
 {
     Bytes budget = 0;
-    int worldSize = 1; ///< FSDP: parameters and gradients of fsdpUnits are sharded over so many ranks
+    int worldSize = 1; ///< FSDP: parameters and gradients are sharded over so many ranks, as in PyTorch's sac_milp
     std::vector<std::string> acUnits; ///< only these may be checkpointed; empty: any module with children
-    std::vector<std::string> fsdpUnits; ///< empty: the root
+    std::vector<std::string> fsdpUnits; ///< no module that contains one of these is checkpointed
     std::map<std::string, Pin> pins; ///< fqn → what must happen to it
 };
 
 enum class PlanStatus {
-    optimal, ///< proven: gap 0
+    optimal, ///< proven: gap 0, to a solver's tolerance of 1e-6
     feasible, ///< within the budget, not proven best: see gap
     infeasible, ///< nothing fits: see leastBudget and reason
     stopped, ///< ended by the caller before there was an answer
@@ -39,7 +41,7 @@ struct Plan
     Bytes budget = 0;
     int worldSize = 1;
     Bytes peak = -1; ///< of the plan; -1 when infeasible
-    Bytes baselinePeak = 0; ///< without checkpointing
+    Bytes baselinePeak = 0; ///< PyTorch's baseline: without checkpointing, on one GPU
     double recomputeMs = 0;
     double stepMs = 0; ///< forward and backward without recomputation
     double boundMs = 0; ///< no plan recomputes less than this
