@@ -3,6 +3,7 @@
 #include "app/window/session.h"
 
 #include "core/cost/roofline.h"
+#include "views/widgets/budget_steps.h"
 
 #include <QUndoCommand>
 
@@ -22,8 +23,8 @@ public:
         , to_(to)
     {
     }
-    void undo() override { session_.applyBudget(from_); }
-    void redo() override { session_.applyBudget(to_); }
+    void undo() override { session_.setBudget(from_); }
+    void redo() override { session_.setBudget(to_); }
 
 private:
     Session& session_;
@@ -89,6 +90,8 @@ void Session::dragBudget(Bytes budget)
         return;
     if (!dragStart_)
         dragStart_ = request_.budget;
+    if (budget == *dragStart_)
+        dragStart_.reset(); // back where it began, as after Esc: the next move begins anew
     applyBudget(budget);
 }
 
@@ -103,10 +106,22 @@ void Session::commitBudget(Bytes budget)
         undo_.push(new BudgetCommand(*this, from, budget));
 }
 
+void Session::suggestBudget(Bytes budget)
+{
+    if (isOpen() && undo_.count() == 0)
+        setBudget(budget);
+}
+
 void Session::cancelDrag()
 {
     if (dragStart_)
         applyBudget(*std::exchange(dragStart_, std::nullopt));
+}
+
+void Session::setBudget(Bytes budget)
+{
+    dragStart_.reset();
+    applyBudget(budget);
 }
 
 void Session::applyBudget(Bytes budget)
@@ -205,21 +220,6 @@ bool Session::dirty() const
 void Session::markExported()
 {
     undo_.setClean();
-}
-
-double exchangeRate(const std::vector<FrontierPoint>& frontier, Bytes budget)
-{
-    if (frontier.size() < 2)
-        return 0;
-    // The plan at a budget is the last point that fits; one more GiB leads towards the point after it.
-    const auto above = std::upper_bound(frontier.begin(), frontier.end(), budget,
-                                        [](Bytes value, const FrontierPoint& point) { return value < point.peak; });
-    if (above == frontier.end())
-        return 0;
-    const auto upper = above == frontier.begin() ? above + 1 : above;
-    const auto lower = upper - 1;
-    const double gib = static_cast<double>(upper->peak - lower->peak) / static_cast<double>(GiB);
-    return gib > 0 ? std::max(0.0, (lower->recomputeMs - upper->recomputeMs) / gib) : 0;
 }
 
 Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak)

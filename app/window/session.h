@@ -36,6 +36,7 @@ public:
     /// The budget from here on. One undo step, from where the drag began.
     void commitBudget(Bytes budget);
     bool dragging() const noexcept { return dragStart_.has_value(); }
+    void suggestBudget(Bytes budget); ///< the window's own choice: nothing to undo
     void cancelDrag(); ///< the budget is again what it was before the drag
 
     void setPin(const std::string& fqn, std::optional<Pin> pin); ///< nullopt: the plan decides. One undo step
@@ -74,6 +75,7 @@ Q_SIGNALS:
 private:
     friend class BudgetCommand;
     friend class PinsCommand;
+    void setBudget(Bytes budget);
     void applyBudget(Bytes budget);
     void applyPins(std::map<std::string, Pin> pins);
 
@@ -85,10 +87,6 @@ private:
     ModuleId selected_;
     QUndoStack undo_;
 };
-
-/// What one more GiB would save at `budget`, in ms: the slope of the frontier there. 0 at the end where nothing is
-/// recomputed, and for a frontier of fewer than two points.
-double exchangeRate(const std::vector<FrontierPoint>& frontier, Bytes budget);
 
 /// The budget that a step opens with: the memory of its GPU when the step does not fit there, else 70 % of the recorded
 /// peak, a saving that is worth looking at. In whole steps of 64 MiB where the step is large enough.

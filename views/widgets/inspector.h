@@ -85,7 +85,7 @@ private:
     void showOptions(bool shown);
 
     QString fullName_;
-    QLabel* name_;
+    QLabel* name_ = nullptr;
     QLabel* description_;
     QWidget* infeasible_;
     QLabel* infeasibleHeadline_;

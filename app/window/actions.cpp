@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/actions.h"
+
+#include <QAction>
+#include <QActionGroup>
+#include <QKeySequence>
+#include <QMenu>
+#include <QMenuBar>
+#include <QWidget>
+
+namespace headroom {
+
+Actions::Actions(QWidget* window)
+    : QObject(window)
+    , window_(window)
+{
+    open = make(tr("&Open…"), tr("Open a recorded training step (.hrs)"), "Ctrl+O");
+    closeStep = make(tr("&Close"), tr("Close the open step and show the start page"), "Ctrl+W");
+    exportPolicy
+        = make(tr("Export &policy…"), tr("Write the plan as policy.json, which PyTorch training applies"), "Ctrl+E");
+    exportTimeline = make(tr("&Timeline…"), tr("Save the memory timeline as SVG, PDF, PNG or CSV"), "Ctrl+Shift+E");
+    exportTradeOff
+        = make(tr("Trade-&off curves…"), tr("Save the trade-off curves as SVG, PDF, PNG or CSV"), "Ctrl+Shift+O");
+    exportFrontier
+        = make(tr("&Frontier…"), tr("Save recompute time against budget as SVG, PDF, PNG or CSV"), "Ctrl+Shift+F");
+    quit = make(tr("&Quit"), tr("Close the window"), "Ctrl+Q");
+    quit->setMenuRole(QAction::QuitRole);
+    undo = make(tr("&Undo"), tr("Take back the last change of budget or pins"), "Ctrl+Z");
+    redo = make(tr("&Redo"), tr("Do again what was taken back"), "Ctrl+Shift+Z");
+    pinFree = make(tr("Let the plan &decide"), tr("Take away the pin of the selected module"), "Ctrl+L");
+    pinKeep = make(tr("&Keep everything"), tr("Pin the selected module: nothing of it is recomputed"), "Ctrl+K");
+    pinRecompute = make(tr("&Recompute"), tr("Pin the selected module: it is checkpointed"), "Ctrl+R");
+    clearPins = make(tr("&Leave all modules to the plan"), tr("Take away all pins"), "Ctrl+Shift+L");
+    findModule = make(tr("&Find module"), tr("Filter the module tree by name"), "Ctrl+F");
+    fitStep = make(tr("&Fit step"), tr("Show the whole step"), "Ctrl+0");
+    zoomBack = make(tr("Zoom &back"), tr("Show what was visible before the last zoom"), "Alt+Left");
+    zoomToSelection = make(tr("Zoom to &selection"), tr("Show the selected stretch of time"), "Ctrl+J");
+    showTradeOff = make(tr("&Trade-off"), tr("Show the trade-off curve of the selected module"), "Ctrl+1");
+    showLiveBlocks = make(tr("&Live blocks"), tr("Show what is alive at the pinned instant, or at the peak"), "Ctrl+2");
+    showOps = make(tr("&Ops"), tr("Show the ops of the selected module"), "Ctrl+3");
+    themeDesktop = make(tr("As the &desktop"), tr("Light or dark as the desktop is"), "Ctrl+Alt+0");
+    themeLight = make(tr("&Light"), tr("Dark text on light ground"), "Ctrl+Alt+1");
+    themeDark = make(tr("&Dark"), tr("Light text on dark ground"), "Ctrl+Alt+2");
+    about = make(tr("&About Headroom"), tr("Version, licence and where to get help"), "F1");
+    about->setMenuRole(QAction::AboutRole);
+    aboutQt = make(tr("About &Qt"), tr("Version and licence of Qt"), "Shift+F1");
+    aboutQt->setMenuRole(QAction::AboutQtRole);
+
+    const auto exclusive = [this](std::initializer_list<QAction*> actions) {
+        auto* group = new QActionGroup(this);
+        for (QAction* action : actions) {
+            action->setCheckable(true);
+            group->addAction(action);
+        }
+    };
+    exclusive({themeDesktop, themeLight, themeDark});
+    exclusive({showTradeOff, showLiveBlocks, showOps});
+    exclusive({pinFree, pinKeep, pinRecompute});
+    showTradeOff->setChecked(true);
+
+    recentMenu = new QMenu(tr("Open &recent"), window_);
+    pictureMenu = new QMenu(tr("Export p&icture"), window_);
+    pictureMenu->addActions({exportTimeline, exportTradeOff, exportFrontier});
+}
+
+QAction* Actions::make(const QString& text, const QString& tip, const char* shortcut)
+{
+    auto* action = new QAction(text, this);
+    action->setStatusTip(tip);
+    QString toolTip = tip;
+    if (shortcut) {
+        action->setShortcut(QKeySequence(QLatin1String(shortcut)));
+        toolTip = tr("%1 (%2)").arg(tip, action->shortcut().toString(QKeySequence::NativeText));
+    }
+    action->setToolTip(toolTip);
+    window_->addAction(action);
+    return action;
+}
+
+void Actions::fillMenuBar(QMenuBar* bar)
+{
+    QMenu* file = bar->addMenu(tr("&File"));
+    file->addAction(open);
+    file->addMenu(recentMenu);
+    file->addAction(closeStep);
+    file->addSeparator();
+    file->addAction(exportPolicy);
+    file->addMenu(pictureMenu);
+    file->addSeparator();
+    file->addAction(quit);
+
+    QMenu* edit = bar->addMenu(tr("&Edit"));
+    edit->addActions({undo, redo});
+    edit->addSeparator();
+    edit->addAction(findModule);
+
+    QMenu* plan = bar->addMenu(tr("&Plan"));
+    plan->addActions({pinFree, pinKeep, pinRecompute});
+    plan->addSeparator();
+    plan->addAction(clearPins);
+
+    QMenu* view = bar->addMenu(tr("&View"));
+    view->addActions({fitStep, zoomBack, zoomToSelection});
+    view->addSeparator();
+    view->addActions({showTradeOff, showLiveBlocks, showOps});
+    view->addSeparator();
+    QMenu* theme = view->addMenu(tr("&Theme"));
+    theme->addActions({themeDesktop, themeLight, themeDark});
+
+    QMenu* help = bar->addMenu(tr("&Help"));
+    help->addActions({about, aboutQt});
+    for (QMenu* menu : {file, edit, plan, view, theme, help, recentMenu, pictureMenu})
+        menu->setToolTipsVisible(true);
+}
+
+void Actions::setDocumentOpen(bool isOpen)
+{
+    for (QAction* action :
+         {closeStep, exportPolicy, exportTimeline, exportTradeOff, exportFrontier, pinFree, pinKeep, pinRecompute,
+          clearPins, findModule, fitStep, zoomBack, zoomToSelection, showTradeOff, showLiveBlocks, showOps})
+        action->setEnabled(isOpen);
+    pictureMenu->setEnabled(isOpen);
+}
+
+} // namespace headroom

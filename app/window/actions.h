@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QObject>
+
+class QAction;
+class QActionGroup;
+class QMenu;
+class QMenuBar;
+class QWidget;
+
+namespace headroom {
+
+/// Every action of the window with its text, shortcut and status tip, and the menus that they are in. What they do is
+/// connected by the window.
+class Actions : public QObject
+{
+    Q_OBJECT
+public:
+    explicit Actions(QWidget* window);
+
+    void fillMenuBar(QMenuBar* bar);
+    void setDocumentOpen(bool open);
+
+    QAction* open;
+    QAction* closeStep;
+    QAction* exportPolicy;
+    QAction* exportTimeline;
+    QAction* exportTradeOff;
+    QAction* exportFrontier;
+    QAction* quit;
+    QAction* undo;
+    QAction* redo;
+    QAction* pinFree;
+    QAction* pinKeep;
+    QAction* pinRecompute;
+    QAction* clearPins;
+    QAction* findModule;
+    QAction* fitStep;
+    QAction* zoomBack;
+    QAction* zoomToSelection;
+    QAction* showTradeOff;
+    QAction* showLiveBlocks;
+    QAction* showOps;
+    QAction* themeDesktop;
+    QAction* themeLight;
+    QAction* themeDark;
+    QAction* about;
+    QAction* aboutQt;
+
+    QMenu* recentMenu;
+    QMenu* pictureMenu; ///< also behind the button in the header
+
+private:
+    QAction* make(const QString& text, const QString& tip, const char* shortcut = nullptr);
+
+    QWidget* window_;
+};
+
+} // namespace headroom

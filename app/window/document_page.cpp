@@ -1,0 +1,406 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/document_page.h"
+
+#include "app/window/actions.h"
+#include "app/window/jobs.h"
+#include "app/window/plan_text.h"
+#include "app/window/session.h"
+#include "app/window/settings.h"
+#include "views/models/live_blocks_model.h"
+#include "views/models/module_tree_model.h"
+#include "views/models/ops_model.h"
+#include "views/plot/number_text.h"
+#include "views/plot/timeline_view.h"
+#include "views/plot/tradeoff_view.h"
+#include "views/theme/theme.h"
+#include "views/widgets/budget_bar.h"
+#include "views/widgets/inspector.h"
+#include "views/widgets/module_panel.h"
+
+#include <QAction>
+#include <QEvent>
+#include <QFrame>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QLineEdit>
+#include <QMenu>
+#include <QSplitter>
+#include <QToolButton>
+#include <QVBoxLayout>
+
+#include <algorithm>
+#include <array>
+
+namespace headroom {
+namespace {
+
+constexpr int spacing = 10;
+const auto sidesName = QStringLiteral("sides");
+const auto centreName = QStringLiteral("centre");
+
+QFrame* cardAround(QWidget* content)
+{
+    auto* card = new QFrame;
+    card->setProperty("card", true);
+    auto* layout = new QVBoxLayout(card);
+    layout->setContentsMargins(1, 1, 1, 1);
+    layout->addWidget(content);
+    return card;
+}
+
+QToolButton* makeButton(QAction* action, const QString& text)
+{
+    auto* button = new QToolButton;
+    button->setDefaultAction(action);
+    button->setText(text);
+    button->setProperty("framed", true);
+    button->setFocusPolicy(Qt::TabFocus);
+    return button;
+}
+
+} // namespace
+
+DocumentPage::DocumentPage(Session& session, Jobs& jobs, Actions& actions, QWidget* parent)
+    : QWidget(parent)
+    , session_(session)
+    , jobs_(jobs)
+    , actions_(actions)
+    , moduleModel_(new ModuleTreeModel(this))
+    , liveModel_(new LiveBlocksModel(this))
+    , opsModel_(new OpsModel(this))
+    , modules_(new ModulePanel(moduleModel_))
+    , timeline_(new TimelineView)
+    , tradeOff_(new TradeOffView)
+    , lower_(new LowerPanel(tradeOff_, liveModel_, opsModel_))
+    , inspector_(new Inspector)
+    , budgetBar_(new BudgetBar)
+{
+    layOut();
+    wireSession();
+    wireViews();
+    wireActions();
+    applyFonts();
+}
+
+QWidget* DocumentPage::makeHeader()
+{
+    auto* header = new QWidget;
+    name_ = new QLabel(header);
+    name_->setObjectName(QStringLiteral("stepName"));
+    facts_ = new QLabel(header);
+    facts_->setObjectName(QStringLiteral("stepFacts"));
+    facts_->setProperty("second", true);
+    facts_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    QToolButton* picture = makeButton(actions_.pictureMenu->menuAction(), tr("Export picture"));
+    picture->setPopupMode(QToolButton::InstantPopup);
+    QToolButton* policy = makeButton(actions_.exportPolicy, tr("Export policy"));
+    policy->setProperty("primary", true);
+    auto* row = new QHBoxLayout(header);
+    row->setContentsMargins(6, 0, 0, 0);
+    row->setSpacing(8);
+    row->addWidget(name_);
+    row->addSpacing(8);
+    row->addWidget(facts_, 1);
+    row->addWidget(makeButton(actions_.fitStep, tr("Fit step")));
+    row->addWidget(picture);
+    row->addWidget(policy);
+    return header;
+}
+
+void DocumentPage::layOut()
+{
+    centre_ = new QSplitter(Qt::Vertical);
+    centre_->setObjectName(centreName);
+    centre_->addWidget(cardAround(timeline_));
+    centre_->addWidget(cardAround(lower_));
+    centre_->setStretchFactor(0, 3);
+    centre_->setStretchFactor(1, 2);
+    centre_->setSizes({600, 400});
+    sides_ = new QSplitter(Qt::Horizontal);
+    sides_->setObjectName(sidesName);
+    sides_->addWidget(cardAround(modules_));
+    sides_->addWidget(centre_);
+    sides_->addWidget(cardAround(inspector_));
+    sides_->setStretchFactor(0, 0);
+    sides_->setStretchFactor(1, 1);
+    sides_->setStretchFactor(2, 0);
+    sides_->setSizes({400, 880, 290});
+    for (QSplitter* splitter : {sides_, centre_}) {
+        splitter->setHandleWidth(spacing);
+        splitter->setChildrenCollapsible(false);
+    }
+    modules_->setMinimumWidth(280);
+    inspector_->setMinimumWidth(240);
+    auto* column = new QVBoxLayout(this);
+    column->setContentsMargins(12, 6, 12, 12);
+    column->setSpacing(spacing);
+    column->addWidget(makeHeader());
+    column->addWidget(sides_, 1);
+    column->addWidget(cardAround(budgetBar_));
+    setTabOrder(modules_->filter(), modules_);
+}
+
+void DocumentPage::wireSession()
+{
+    connect(&session_, &Session::stepChanged, this, &DocumentPage::showStep);
+    connect(&session_, &Session::budgetChanged, this, &DocumentPage::showBudget);
+    connect(&session_, &Session::questionChanged, this,
+            [this] { budgetBar_->setResult(session_.answer() ? &session_.answer()->step.plan : nullptr, true); });
+    connect(&session_, &Session::answerChanged, this, &DocumentPage::showAnswer);
+    connect(&session_, &Session::pinsChanged, this, &DocumentPage::showPins);
+    connect(&session_, &Session::selectionChanged, this, &DocumentPage::showSelection);
+    connect(&session_, &Session::frontierChanged, this, [this] {
+        budgetBar_->setFrontier(session_.frontier() ? *session_.frontier() : std::vector<FrontierPoint>());
+        showBudgetRange();
+        tradeOff_->setExchangeRate(session_.exchangeRate());
+        showInspector();
+    });
+    connect(&jobs_, &Jobs::liveMemoryListed, this, [this](const LiveMemoryPtr& memory) { showLiveMemory(*memory); });
+}
+
+void DocumentPage::wireViews()
+{
+    connect(timeline_, &TimelineView::budgetDragged, &session_, &Session::dragBudget);
+    connect(timeline_, &TimelineView::budgetCommitted, &session_, &Session::commitBudget);
+    connect(budgetBar_, &BudgetBar::budgetDragged, &session_, &Session::dragBudget);
+    connect(budgetBar_, &BudgetBar::budgetCommitted, &session_, &Session::commitBudget);
+    const auto takeLeast = [this] {
+        if (session_.leastBudget() > 0)
+            session_.commitBudget(session_.leastBudget());
+    };
+    connect(budgetBar_, &BudgetBar::leastBudgetWanted, this, takeLeast);
+    connect(inspector_, &Inspector::leastBudgetWanted, this, takeLeast);
+    connect(inspector_, &Inspector::pinWanted, this, &DocumentPage::applyPin);
+    connect(inspector_, &Inspector::pinsCleared, &session_, &Session::clearPins);
+    connect(modules_, &ModulePanel::moduleSelected, &session_, &Session::select);
+    connect(modules_, &ModulePanel::menuWanted, this, [this](ModuleId module, const QPoint& position) {
+        session_.select(module);
+        QMenu::exec({actions_.pinFree, actions_.pinKeep, actions_.pinRecompute}, position, nullptr, this);
+    });
+    connect(lower_, &LowerPanel::moduleWanted, &session_, &Session::select);
+    connect(tradeOff_, &TradeOffView::pointChosen, this, [this](const std::string& fqn, double ratio) {
+        session_.setPin(fqn, ratio > 0 ? Pin::recompute : Pin::save);
+    });
+    connect(timeline_, &TimelineView::instantPinned, this, [this](std::size_t changeCount, bool planned) {
+        pinned_ = Instant{changeCount, planned};
+        lower_->show(LowerPanel::Page::liveBlocks);
+        askForLiveMemory();
+    });
+    connect(timeline_, &TimelineView::unpinned, this, [this] {
+        pinned_.reset();
+        askForLiveMemory();
+    });
+    connect(lower_, &LowerPanel::pageShown, this, [this](LowerPanel::Page page) {
+        const std::array pages{actions_.showTradeOff, actions_.showLiveBlocks, actions_.showOps};
+        pages[static_cast<std::size_t>(page)]->setChecked(true);
+        askForLiveMemory();
+        showOps();
+    });
+}
+
+void DocumentPage::wireActions()
+{
+    connect(actions_.fitStep, &QAction::triggered, timeline_, &TimelineView::showAll);
+    connect(actions_.zoomBack, &QAction::triggered, timeline_, &TimelineView::zoomBack);
+    connect(actions_.zoomToSelection, &QAction::triggered, timeline_, &TimelineView::zoomToSelection);
+    connect(actions_.findModule, &QAction::triggered, modules_, &ModulePanel::focusFilter);
+    connect(actions_.pinFree, &QAction::triggered, this, [this] { applyPin(std::nullopt); });
+    connect(actions_.pinKeep, &QAction::triggered, this, [this] { applyPin(Pin::save); });
+    connect(actions_.pinRecompute, &QAction::triggered, this, [this] { applyPin(Pin::recompute); });
+    connect(actions_.clearPins, &QAction::triggered, &session_, &Session::clearPins);
+    connect(actions_.showTradeOff, &QAction::triggered, this, [this] { lower_->show(LowerPanel::Page::tradeOff); });
+    connect(actions_.showLiveBlocks, &QAction::triggered, this, [this] { lower_->show(LowerPanel::Page::liveBlocks); });
+    connect(actions_.showOps, &QAction::triggered, this, [this] { lower_->show(LowerPanel::Page::ops); });
+}
+
+void DocumentPage::restoreLayout(const Settings& settings)
+{
+    sides_->restoreState(settings.layout(sidesName));
+    centre_->restoreState(settings.layout(centreName));
+}
+
+void DocumentPage::saveLayout(Settings& settings) const
+{
+    settings.setLayout(sidesName, sides_->saveState());
+    settings.setLayout(centreName, centre_->saveState());
+}
+
+void DocumentPage::showStep()
+{
+    pinned_.reset();
+    liveModel_->clear();
+    const OpenStepPtr& step = session_.step();
+    const StepTracePtr trace = step ? step->engine->trace() : nullptr;
+    moduleModel_->setStep(trace, step ? step->recorded : std::vector<ModuleEffect>());
+    opsModel_->setStep(nullptr);
+    timeline_->setStep(trace, step ? step->engine->recorded() : nullptr);
+    tradeOff_->clearPlan();
+    tradeOff_->setModules(step ? step->engine->moduleInfo() : nullptr);
+    budgetBar_->setFrontier({});
+    if (!step)
+        return;
+    name_->setText(stepName(*trace));
+    name_->setToolTip(step->path);
+    elideHeader();
+    showBudgetRange();
+    showBudget(session_.budget());
+    showInspector();
+    session_.select(firstCandidate(*step->engine->moduleInfo(), *trace));
+}
+
+void DocumentPage::showBudgetRange()
+{
+    if (!session_.isOpen())
+        return;
+    const Bytes peak = session_.recordedPeak();
+    const Bytes least = session_.leastBudget();
+    const Bytes axisMax = peak + peak / 20;
+    const Bytes axisMin = least > 0 ? std::max<Bytes>(0, least - (peak - least) / 4) : peak / 5;
+    budgetBar_->setRange(least, peak, axisMin, axisMax);
+    timeline_->setBudgetRange(axisMin, axisMax);
+}
+
+void DocumentPage::showBudget(Bytes budget)
+{
+    budgetBar_->setBudget(budget);
+    const Bytes least = session_.leastBudget();
+    timeline_->setBudget(budget, least == 0 || budget >= least);
+}
+
+void DocumentPage::showAnswer()
+{
+    const PlanAnswer& answer = *session_.answer();
+    const Plan& plan = answer.step.plan;
+    if (session_.feasible()) {
+        moduleModel_->setPlan(answer.step.regions, answer.effects);
+        tradeOff_->setPlan(plan);
+    } else {
+        moduleModel_->clearPlan();
+        tradeOff_->clearPlan();
+    }
+    timeline_->setPlanned(answer.step.timeline);
+    if (!session_.frontier())
+        showBudgetRange();
+    showBudget(session_.budget());
+    tradeOff_->setExchangeRate(session_.exchangeRate());
+    budgetBar_->setResult(&plan, !session_.answerIsCurrent());
+    showInspector();
+    askForLiveMemory();
+}
+
+void DocumentPage::showSelection()
+{
+    modules_->select(session_.selected());
+    tradeOff_->select(session_.selectedFqn());
+    showInspector();
+    showOps();
+}
+
+void DocumentPage::showPins()
+{
+    moduleModel_->setPins(session_.request().pins);
+    showInspector();
+}
+
+void DocumentPage::showInspector()
+{
+    if (!session_.isOpen())
+        return;
+    const ModuleId module = session_.selected();
+    bool pinnable = false;
+    if (module.valid()) {
+        const ModuleFacts facts = moduleFacts(session_);
+        pinnable = facts.whyNot.isEmpty();
+        inspector_->setModule(facts);
+        QAction* chosen = !facts.pin  ? actions_.pinFree
+            : *facts.pin == Pin::save ? actions_.pinKeep
+                                      : actions_.pinRecompute;
+        chosen->setChecked(true);
+    } else {
+        inspector_->setNoModule(stepName(session_.step()->trace()), planSummary(session_));
+    }
+    for (QAction* action : {actions_.pinFree, actions_.pinKeep, actions_.pinRecompute})
+        action->setEnabled(pinnable);
+    actions_.clearPins->setEnabled(session_.hasPins());
+    inspector_->setInfeasible(infeasibleFacts(session_));
+    inspector_->setSolver(solverLine(session_), !session_.answer() || session_.feasible(),
+                          static_cast<int>(session_.request().pins.size()));
+    inspector_->setPeaks(session_.step()->engine->recorded()->atPeak,
+                         session_.feasible() ? std::optional(session_.answer()->step.timeline->atPeak) : std::nullopt);
+}
+
+void DocumentPage::applyPin(std::optional<Pin> pin)
+{
+    if (session_.selected().valid())
+        session_.setPin(session_.selectedFqn(), pin);
+}
+
+void DocumentPage::askForLiveMemory()
+{
+    if (!session_.isOpen() || lower_->page() != LowerPanel::Page::liveBlocks)
+        return;
+    const TimelinePtr& recorded = session_.step()->engine->recorded();
+    const TimelinePtr planned = session_.feasible() ? session_.answer()->step.timeline : nullptr;
+    const bool ofPlan = planned && (!pinned_ || pinned_->planned);
+    const TimelinePtr& timeline = ofPlan ? planned : recorded;
+    const std::size_t peak = timeline->peakChange == Timeline::npos ? 0 : timeline->peakChange + 1;
+    jobs_.listLiveMemory(session_.step(), timeline, pinned_ ? pinned_->changeCount : peak);
+}
+
+void DocumentPage::showLiveMemory(const LiveMemory& memory)
+{
+    if (!session_.isOpen())
+        return;
+    liveModel_->setBlocks(session_.step()->engine->trace(), memory.blocks);
+    const bool ofPlan = memory.timeline != session_.step()->engine->recorded();
+    const QString where
+        = !pinned_ ? (ofPlan ? tr("At the planned peak") : tr("At the recorded peak")) : tr("At the pinned instant");
+    lower_->setLiveTitle(tr("%1, %2: %3 in %4 blocks")
+                             .arg(where, msText(memory.ms), bytesText(liveModel_->totalBytes(), 2))
+                             .arg(liveModel_->blockCount()));
+}
+
+void DocumentPage::showOps()
+{
+    if (!session_.isOpen() || lower_->page() != LowerPanel::Page::ops)
+        return;
+    opsModel_->setStep(session_.step()->engine->trace());
+    opsModel_->setModule(session_.selected());
+    lower_->setOpsTitle(
+        session_.selected().valid()
+            ? tr("%1 ops of %2").arg(opsModel_->rowCount()).arg(QString::fromStdString(session_.selectedFqn()))
+            : tr("%1 ops of the whole step").arg(opsModel_->rowCount()));
+}
+
+void DocumentPage::elideHeader()
+{
+    if (!session_.isOpen())
+        return;
+    const QString facts = stepFacts(session_.step()->trace());
+    facts_->setToolTip(facts);
+    facts_->setText(facts_->fontMetrics().elidedText(facts, Qt::ElideRight, std::max(facts_->width(), 40)));
+}
+
+void DocumentPage::applyFonts()
+{
+    const Theme theme = Theme::of(*this);
+    name_->setFont(theme.selection);
+}
+
+void DocumentPage::changeEvent(QEvent* event)
+{
+    if (event->type() == QEvent::PaletteChange && name_) {
+        applyFonts();
+        showInspector();
+    }
+    QWidget::changeEvent(event);
+}
+
+void DocumentPage::resizeEvent(QResizeEvent* event)
+{
+    QWidget::resizeEvent(event);
+    elideHeader();
+}
+
+} // namespace headroom

@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/exporter.h"
+
+#include "app/window/plan_text.h"
+#include "app/window/session.h"
+#include "app/window/settings.h"
+#include "core/policy/policy.h"
+#include "views/export/export.h"
+#include "views/theme/theme.h"
+#include "views/widgets/message_bar.h"
+
+#include <QDir>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QWidget>
+
+#include <filesystem>
+
+namespace headroom {
+namespace {
+
+std::filesystem::path nativePath(const QString& path)
+{
+    return std::filesystem::path(path.toStdU16String());
+}
+
+} // namespace
+
+Exporter::Exporter(Session& session, Settings& settings, MessageBar& messages, QWidget* window)
+    : QObject(window)
+    , session_(session)
+    , settings_(settings)
+    , messages_(messages)
+    , window_(window)
+{
+}
+
+QString Exporter::ask(const QString& title, const QString& fileName, const QString& filter)
+{
+    const QString place = QDir(settings_.exportFolder()).filePath(fileName);
+    return QFileDialog::getSaveFileName(window_, title, place, filter);
+}
+
+QString Exporter::askPicture(const QString& title, const QString& what)
+{
+    const QString name = QFileInfo(session_.step()->path).completeBaseName() + QLatin1Char('-') + what;
+    return ask(title, name + QStringLiteral(".svg"), tr("Pictures and tables (*.svg *.pdf *.png *.csv)"));
+}
+
+void Exporter::askPolicy()
+{
+    const QString path = ask(tr("Export policy"), QStringLiteral("policy.json"), tr("Policy (*.json)"));
+    if (!path.isEmpty())
+        writePolicyTo(path);
+}
+
+void Exporter::askTimeline()
+{
+    const QString path = askPicture(tr("Export timeline"), QStringLiteral("timeline"));
+    if (!path.isEmpty())
+        writeTimelineTo(path);
+}
+
+void Exporter::askTradeOff()
+{
+    const QString path = askPicture(tr("Export trade-off curves"), QStringLiteral("tradeoff"));
+    if (!path.isEmpty())
+        writeTradeOffTo(path);
+}
+
+void Exporter::askFrontier()
+{
+    const QString path = askPicture(tr("Export frontier"), QStringLiteral("frontier"));
+    if (!path.isEmpty())
+        writeFrontierTo(path);
+}
+
+bool Exporter::writePolicyTo(const QString& path)
+{
+    if (!session_.feasible()) {
+        messages_.showError(tr("There is no plan to export: none fits the budget of %1.")
+                                .arg(QString::fromStdString(formatBytes(session_.budget()))));
+        return false;
+    }
+    if (!session_.answerIsCurrent()) {
+        messages_.showError(tr("The plan is still being solved; export it when it is done."));
+        return false;
+    }
+    if (!report(writePolicy(session_.answer()->step.policy, nativePath(path)), path))
+        return false;
+    session_.markExported();
+    return true;
+}
+
+bool Exporter::writeTimelineTo(const QString& path)
+{
+    TimelineExport data;
+    data.title = pictureTitle(session_.step()->trace()).toStdString();
+    data.trace = session_.step()->engine->trace();
+    data.recorded = session_.step()->engine->recorded();
+    if (session_.feasible())
+        data.planned = session_.answer()->step.timeline;
+    data.budget = session_.budget();
+    return report(exportTimeline(data, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
+}
+
+bool Exporter::writeTradeOffTo(const QString& path)
+{
+    TradeOffExport data;
+    data.title = pictureTitle(session_.step()->trace()).toStdString();
+    data.info = session_.step()->engine->moduleInfo();
+    data.selected = session_.selectedFqn();
+    if (session_.feasible())
+        data.plan = &session_.answer()->step.plan;
+    data.exchangeRate = session_.exchangeRate();
+    return report(exportTradeOff(data, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
+}
+
+bool Exporter::writeFrontierTo(const QString& path)
+{
+    if (!session_.frontier()) {
+        messages_.showError(tr("The frontier is still being computed; export it when the budget bar shows its curve."));
+        return false;
+    }
+    FrontierExport data;
+    data.title = pictureTitle(session_.step()->trace()).toStdString();
+    data.points = *session_.frontier();
+    if (session_.answer())
+        data.stepMs = session_.answer()->step.plan.stepMs;
+    data.budget = session_.budget();
+    return report(exportFrontier(data, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
+}
+
+bool Exporter::report(const Status& written, const QString& path)
+{
+    const QFileInfo file(path);
+    if (!written) {
+        messages_.showError(QString::fromStdString(written.error().message));
+        return false;
+    }
+    settings_.setExportFolder(file.absolutePath());
+    messages_.showDone(tr("%1 was written to %2.").arg(file.fileName(), QDir::toNativeSeparators(file.absolutePath())));
+    return true;
+}
+
+} // namespace headroom

@@ -1,0 +1,379 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/mainwindow.h"
+
+#include "app/window/actions.h"
+#include "app/window/demos.h"
+#include "app/window/document_page.h"
+#include "app/window/exporter.h"
+#include "app/window/plan_text.h"
+#include "views/widgets/message_bar.h"
+#include "views/widgets/module_panel.h"
+
+#include <QAction>
+#include <QApplication>
+#include <QCloseEvent>
+#include <QDir>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QMenu>
+#include <QMenuBar>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QPushButton>
+#include <QStackedWidget>
+#include <QVBoxLayout>
+
+#include <utility>
+
+namespace headroom {
+namespace {
+
+constexpr int frontierPoints = 60;
+const auto windowName = QStringLiteral("window");
+
+/// The first local file of what is dragged.
+QString draggedFile(const QMimeData& data)
+{
+    for (const QUrl& url : data.urls()) {
+        if (url.isLocalFile())
+            return url.toLocalFile();
+    }
+    return {};
+}
+
+} // namespace
+
+MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
+    : QMainWindow(parent)
+    , settings_(settings)
+    , recordingsFolder_(std::move(parts.recordingsFolder))
+    , theme_(settings)
+    , jobs_(std::move(parts.makeEngine))
+    , recording_(std::move(parts.recorder))
+    , actions_(new Actions(this))
+    , messages_(new MessageBar)
+    , pages_(new QStackedWidget)
+    , start_(new StartPage)
+    , page_(new DocumentPage(session_, jobs_, *actions_))
+    , exporter_(new Exporter(session_, settings_, *messages_, this))
+{
+    setObjectName(windowName);
+    setAcceptDrops(true);
+    layOut();
+    wireJobs();
+    wireActions();
+    wireRecording();
+    start_->setDemos(demoModels());
+    fillRecentFiles();
+    showPage();
+    restoreGeometry(settings_.layout(windowName));
+    page_->restoreLayout(settings_);
+}
+
+MainWindow::~MainWindow()
+{
+    session_.disconnect(this);
+    jobs_.disconnect(this);
+    recording_.disconnect(this);
+    delete takeCentralWidget(); // before the session and the jobs that it shows
+}
+
+void MainWindow::layOut()
+{
+    actions_->fillMenuBar(menuBar());
+    auto* centre = new QWidget;
+    auto* column = new QVBoxLayout(centre);
+    column->setContentsMargins(0, 0, 0, 0);
+    column->setSpacing(0);
+    auto* messageRow = new QVBoxLayout;
+    messageRow->setContentsMargins(12, 6, 12, 0);
+    messageRow->addWidget(messages_);
+    column->addLayout(messageRow);
+    column->addWidget(pages_, 1);
+    pages_->addWidget(start_);
+    pages_->addWidget(page_);
+    setCentralWidget(centre);
+    resize(1440, 900);
+}
+
+void MainWindow::wireJobs()
+{
+    connect(&jobs_, &Jobs::openProgressed, this, [this](const QString& path, const QString& stage) {
+        messages_->showProgress(tr("Opening %1: %2").arg(QFileInfo(path).fileName(), stage), -1,
+                                {tr("Cancel"), [this] {
+                                     jobs_.forgetOpening();
+                                     messages_->dismiss();
+                                 }});
+    });
+    connect(&jobs_, &Jobs::opened, this, &MainWindow::takeStep);
+    connect(&jobs_, &Jobs::openFailed, this, &MainWindow::refuseFile);
+    connect(&jobs_, &Jobs::planned, this, &MainWindow::takeAnswer);
+    connect(&jobs_, &Jobs::planFailed, this, &MainWindow::refusePlan);
+    connect(&jobs_, &Jobs::frontierComputed, &session_, &Session::setFrontier);
+    connect(&jobs_, &Jobs::frontierFailed, this, [this](const QString& reason) { messages_->showError(reason); });
+
+    connect(&session_, &Session::questionChanged, this, &MainWindow::ask);
+    connect(&session_, &Session::pinsChanged, this, &MainWindow::askFrontier);
+    connect(&session_, &Session::dirtyChanged, this, &MainWindow::showTitle);
+    connect(&session_.undoStack(), &QUndoStack::indexChanged, this, [this] { budgetIsOurs_ = false; });
+}
+
+void MainWindow::wireActions()
+{
+    Actions& a = *actions_;
+    connect(a.open, &QAction::triggered, this, &MainWindow::askForFile);
+    connect(a.closeStep, &QAction::triggered, this, &MainWindow::closeStep);
+    connect(a.quit, &QAction::triggered, this, &QWidget::close);
+    connect(a.exportPolicy, &QAction::triggered, exporter_, &Exporter::askPolicy);
+    connect(a.exportTimeline, &QAction::triggered, exporter_, &Exporter::askTimeline);
+    connect(a.exportTradeOff, &QAction::triggered, exporter_, &Exporter::askTradeOff);
+    connect(a.exportFrontier, &QAction::triggered, exporter_, &Exporter::askFrontier);
+    QUndoStack& undo = session_.undoStack();
+    const auto name = [](QAction* action, const QString& verb) {
+        return [action, verb](const QString& what) {
+            action->setText(what.isEmpty() ? verb : verb + QLatin1Char(' ') + what);
+        };
+    };
+    connect(&undo, &QUndoStack::undoTextChanged, this, name(a.undo, tr("&Undo")));
+    connect(&undo, &QUndoStack::redoTextChanged, this, name(a.redo, tr("&Redo")));
+    connect(&undo, &QUndoStack::canUndoChanged, a.undo, &QAction::setEnabled);
+    connect(&undo, &QUndoStack::canRedoChanged, a.redo, &QAction::setEnabled);
+    connect(a.undo, &QAction::triggered, &undo, &QUndoStack::undo);
+    connect(a.redo, &QAction::triggered, &undo, &QUndoStack::redo);
+    a.undo->setEnabled(false);
+    a.redo->setEnabled(false);
+    connect(a.themeDesktop, &QAction::triggered, this, [this] { theme_.choose(ThemeChoice::followDesktop); });
+    connect(a.themeLight, &QAction::triggered, this, [this] { theme_.choose(ThemeChoice::light); });
+    connect(a.themeDark, &QAction::triggered, this, [this] { theme_.choose(ThemeChoice::dark); });
+    QAction* chosen = theme_.choice() == ThemeChoice::light ? a.themeLight
+        : theme_.choice() == ThemeChoice::dark              ? a.themeDark
+                                                            : a.themeDesktop;
+    chosen->setChecked(true);
+    connect(a.about, &QAction::triggered, this, &MainWindow::showAbout);
+    connect(a.aboutQt, &QAction::triggered, qApp, &QApplication::aboutQt);
+
+    connect(start_, &StartPage::openWanted, this, &MainWindow::askForFile);
+    connect(start_, &StartPage::fileWanted, this, [this](const QString& path) { openFile(path); });
+    connect(start_, &StartPage::demoWanted, this, &MainWindow::recordDemo);
+}
+
+void MainWindow::wireRecording()
+{
+    const MessageBar::Action cancel{tr("Cancel"), [this] { recording_.cancel(); }};
+    connect(&recording_, &Recording::progressed, this, [this, cancel](double share, const QString& stage) {
+        messages_->showProgress(tr("Recording: %1").arg(stage), share, cancel);
+    });
+    connect(&recording_, &Recording::finished, this, [this](const QString& path) {
+        start_->setBusy(false);
+        openFile(path);
+    });
+    connect(&recording_, &Recording::failed, this, [this](const QString& reason) {
+        start_->setBusy(false);
+        messages_->showError(reason);
+    });
+    connect(&recording_, &Recording::cancelled, this, [this] {
+        start_->setBusy(false);
+        messages_->showDone(tr("The recording was cancelled; nothing was written."));
+    });
+}
+
+void MainWindow::openFile(const QString& path, std::optional<Bytes> budget, const QString& select)
+{
+    opening_ = {budget, select};
+    jobs_.open(path);
+}
+
+void MainWindow::takeStep(const OpenStepPtr& step)
+{
+    messages_->dismiss();
+    if (session_.isOpen() && !maySayGoodbye())
+        return;
+    jobs_.forgetPlans();
+    settings_.addRecentFile(step->path);
+    fillRecentFiles();
+    const Opening wanted = std::exchange(opening_, {});
+    session_.open(step, wanted.budget.value_or(firstBudget(step->trace(), step->engine->recorded()->peak)));
+    budgetIsOurs_ = !wanted.budget;
+    if (const ModuleId module = moduleNamed(wanted.select); module.valid())
+        session_.select(module);
+    askFrontier();
+    showPage();
+    page_->modules()->setFocus();
+}
+
+void MainWindow::refuseFile(const QString& path, const QString& reason)
+{
+    Q_UNUSED(path);
+    messages_->showError(reason);
+    Q_EMIT openFailed(reason);
+}
+
+void MainWindow::ask()
+{
+    jobs_.solve(session_.step(), session_.request());
+}
+
+void MainWindow::askFrontier()
+{
+    if (session_.isOpen())
+        jobs_.computeFrontier(session_.step(), session_.request(), frontierPoints);
+}
+
+void MainWindow::takeAnswer(const PlanAnswerPtr& answer)
+{
+    session_.setAnswer(answer);
+    // The first budget is a guess: when nothing fits it, the least that does is the better one.
+    const Plan& plan = answer->step.plan;
+    if (std::exchange(budgetIsOurs_, false) && plan.status == PlanStatus::infeasible && plan.leastBudget > 0)
+        session_.suggestBudget(plan.leastBudget);
+}
+
+void MainWindow::refusePlan(const QString& reason)
+{
+    MessageBar::Action undo;
+    if (session_.undoStack().canUndo())
+        undo = {tr("Undo"), [this] {
+                    messages_->dismiss();
+                    session_.undoStack().undo();
+                }};
+    messages_->showError(reason, undo);
+}
+
+bool MainWindow::closeStep()
+{
+    if (!session_.isOpen())
+        return true;
+    if (!maySayGoodbye())
+        return false;
+    jobs_.forgetPlans();
+    session_.close();
+    showPage();
+    return true;
+}
+
+void MainWindow::recordDemo(const DemoModel& demo)
+{
+    if (recording_.running())
+        return;
+    start_->setBusy(true);
+    recording_.start(demo.arguments, QDir(recordingsFolder_).filePath(demo.name + QStringLiteral(".hrs")));
+}
+
+void MainWindow::askForFile()
+{
+    const QStringList recent = settings_.recentFiles();
+    const QString folder = recent.isEmpty() ? QString() : QFileInfo(recent.first()).absolutePath();
+    const QString path = QFileDialog::getOpenFileName(this, tr("Open a recorded step"), folder,
+                                                      tr("Recorded steps (*.hrs);;All files (*)"));
+    if (!path.isEmpty())
+        openFile(path);
+}
+
+void MainWindow::fillRecentFiles()
+{
+    const QStringList files = settings_.recentFiles();
+    start_->setRecentFiles(files.mid(0, 4));
+    QMenu* menu = actions_->recentMenu;
+    menu->clear();
+    for (const QString& path : files) {
+        QAction* action = menu->addAction(QFileInfo(path).fileName());
+        action->setStatusTip(path);
+        action->setToolTip(path);
+        connect(action, &QAction::triggered, this, [this, path] { openFile(path); });
+    }
+    menu->setEnabled(!files.isEmpty());
+    if (files.isEmpty())
+        return;
+    menu->addSeparator();
+    QAction* clear = menu->addAction(tr("Clear this list"));
+    clear->setStatusTip(tr("Forget which files were open"));
+    connect(clear, &QAction::triggered, this, [this] {
+        settings_.clearRecentFiles();
+        fillRecentFiles();
+    });
+}
+
+void MainWindow::showPage()
+{
+    pages_->setCurrentWidget(session_.isOpen() ? static_cast<QWidget*>(page_) : start_);
+    actions_->setDocumentOpen(session_.isOpen());
+    showTitle();
+}
+
+void MainWindow::showTitle()
+{
+    setWindowTitle(session_.isOpen() ? tr("%1[*] – Headroom").arg(QFileInfo(session_.step()->path).fileName())
+                                     : tr("Headroom"));
+    setWindowModified(session_.dirty());
+}
+
+void MainWindow::showAbout()
+{
+    QMessageBox::about(this, tr("About Headroom"),
+                       tr("<h3>Headroom %1</h3><p>Plans the GPU memory of PyTorch training to the byte.</p>"
+                          "<p>Free software under the GNU General Public License, version 3 or later.</p>"
+                          "<p>`headroom doctor` says what this machine has.</p>")
+                           .arg(QStringLiteral(HEADROOM_VERSION)));
+}
+
+/// Asks when the plan was changed and not exported since.
+bool MainWindow::maySayGoodbye()
+{
+    if (!session_.dirty() || !askBeforeClosing_)
+        return true;
+    QMessageBox box(QMessageBox::Question, tr("Headroom"), tr("The plan has changed since it was opened or exported."),
+                    QMessageBox::NoButton, this);
+    box.setInformativeText(tr("Export it as policy.json, so that training can apply it?"));
+    QPushButton* exportIt = box.addButton(tr("Export policy…"), QMessageBox::AcceptRole);
+    QPushButton* discard = box.addButton(tr("Close without"), QMessageBox::DestructiveRole);
+    box.addButton(QMessageBox::Cancel);
+    box.exec();
+    if (box.clickedButton() == exportIt) {
+        exporter_->askPolicy();
+        return !session_.dirty();
+    }
+    return box.clickedButton() == discard;
+}
+
+ModuleId MainWindow::moduleNamed(const QString& fqn) const
+{
+    const StepTrace& trace = session_.step()->trace();
+    const std::string name = fqn.toStdString();
+    const std::string fromRoot = std::string(trace.moduleFqn(ModuleId(0))) + '.' + name;
+    for (std::uint32_t i = 0; !name.empty() && i < trace.modules.size(); ++i) {
+        const std::string_view candidate = trace.moduleFqn(ModuleId(i));
+        if (candidate == name || candidate == fromRoot)
+            return ModuleId(i);
+    }
+    return {};
+}
+
+void MainWindow::closeEvent(QCloseEvent* event)
+{
+    if (!maySayGoodbye()) {
+        event->ignore();
+        return;
+    }
+    recording_.cancel();
+    settings_.setLayout(windowName, saveGeometry());
+    page_->saveLayout(settings_);
+    QMainWindow::closeEvent(event);
+}
+
+void MainWindow::dragEnterEvent(QDragEnterEvent* event)
+{
+    if (!draggedFile(*event->mimeData()).isEmpty())
+        event->acceptProposedAction();
+}
+
+void MainWindow::dropEvent(QDropEvent* event)
+{
+    const QString path = draggedFile(*event->mimeData());
+    if (path.isEmpty())
+        return;
+    event->acceptProposedAction();
+    openFile(path);
+}
+
+} // namespace headroom

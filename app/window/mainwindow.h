@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "app/window/jobs.h"
+#include "app/window/recording.h"
+#include "app/window/session.h"
+#include "app/window/settings.h"
+#include "app/window/theme_switch.h"
+#include "views/widgets/start_page.h"
+
+#include <QMainWindow>
+
+#include <optional>
+
+class QStackedWidget;
+
+namespace headroom {
+
+class Actions;
+class DocumentPage;
+class Exporter;
+class MessageBar;
+
+/// The window: the start page or the open step, and above them the message bar. Opens, closes and records documents;
+/// asks the planner whenever the question of the session changes.
+class MainWindow : public QMainWindow
+{
+    Q_OBJECT
+public:
+    struct Parts
+    {
+        StepEngineFactory makeEngine;
+        QString recorder; ///< program that records
+        QString recordingsFolder; ///< where recordings of demo models are kept
+    };
+
+    MainWindow(Parts parts, Settings& settings, QWidget* parent = nullptr);
+    ~MainWindow() override;
+
+    /// Opens when it is read; what is open stays until then, and when the file is broken. `budget` and `select` are
+    /// used in place of the window's own choice.
+    void openFile(const QString& path, std::optional<Bytes> budget = {}, const QString& select = {});
+    bool closeStep(); ///< false: the user wants to export the plan first
+    void recordDemo(const DemoModel& demo);
+
+    Session& session() noexcept { return session_; }
+    Jobs& jobs() noexcept { return jobs_; }
+    ThemeSwitch& theme() noexcept { return theme_; }
+    Actions& actions() noexcept { return *actions_; }
+    DocumentPage& page() noexcept { return *page_; }
+    StartPage& startPage() noexcept { return *start_; }
+    MessageBar& messages() noexcept { return *messages_; }
+    Exporter& exporter() noexcept { return *exporter_; }
+    Recording& recording() noexcept { return recording_; }
+    void askBeforeClosing(bool ask) noexcept { askBeforeClosing_ = ask; }
+
+Q_SIGNALS:
+    void openFailed(const QString& reason);
+
+protected:
+    void closeEvent(QCloseEvent* event) override;
+    void dragEnterEvent(QDragEnterEvent* event) override;
+    void dropEvent(QDropEvent* event) override;
+
+private:
+    struct Opening
+    {
+        std::optional<Bytes> budget;
+        QString select;
+    };
+
+    void layOut();
+    void wireJobs();
+    void wireActions();
+    void wireRecording();
+
+    void takeStep(const OpenStepPtr& step);
+    void refuseFile(const QString& path, const QString& reason);
+    void takeAnswer(const PlanAnswerPtr& answer);
+    void refusePlan(const QString& reason);
+    void ask();
+    void askFrontier();
+    void askForFile();
+    void fillRecentFiles();
+    void showPage();
+    void showTitle();
+    void showAbout();
+    bool maySayGoodbye();
+    ModuleId moduleNamed(const QString& fqn) const;
+
+    Settings& settings_;
+    QString recordingsFolder_;
+    ThemeSwitch theme_;
+    Session session_;
+    Jobs jobs_;
+    Recording recording_;
+    Actions* actions_;
+    MessageBar* messages_;
+    QStackedWidget* pages_;
+    StartPage* start_;
+    DocumentPage* page_;
+    Exporter* exporter_;
+    Opening opening_;
+    bool budgetIsOurs_ = false; ///< chosen by the window, not yet touched by the user
+    bool askBeforeClosing_ = true;
+};
+
+} // namespace headroom

@@ -1,0 +1,294 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/plan_text.h"
+
+#include "core/cost/roofline.h"
+#include "views/plot/number_text.h"
+
+#include <QCoreApplication>
+#include <QLocale>
+#include <QStringList>
+
+#include <algorithm>
+#include <cmath>
+
+namespace headroom {
+namespace {
+
+QString tr(const char* text)
+{
+    return QCoreApplication::translate("PlanText", text);
+}
+
+QString bold(const QString& text)
+{
+    return QStringLiteral("<b>") + text.toHtmlEscaped() + QStringLiteral("</b>");
+}
+
+QString number(double value, int decimals)
+{
+    return QLocale::c().toString(value, 'f', decimals);
+}
+
+QString gpuTitle(const std::string& name)
+{
+    const Result<DeviceSpec> device = findDeviceSpec(name);
+    return QString::fromStdString(device ? device->title : name);
+}
+
+QString keptText(Bytes bytes)
+{
+    return tr("%1 kept").arg(bytesText(bytes));
+}
+
+QString costText(double ms)
+{
+    return ms > 0 ? tr("+%1 ms").arg(number(ms, 2)) : tr("no recompute");
+}
+
+/// Name without the root's class name, which every path begins with.
+QString shortName(std::string_view fqn)
+{
+    const auto dot = fqn.find('.');
+    return QString::fromUtf8(dot == std::string_view::npos ? fqn : fqn.substr(dot + 1));
+}
+
+double decidedShare(const Session& session, const std::string& fqn)
+{
+    if (!session.feasible())
+        return 0;
+    const auto& decisions = session.answer()->step.plan.decisions;
+    const auto found = decisions.find(fqn);
+    return found == decisions.end() ? 0 : found->second;
+}
+
+double relativeRecompute(const ModuleStats& stats, double share)
+{
+    double time = 0;
+    for (std::size_t s = 0; s < stats.slopes.size(); ++s)
+        time = std::max(time, stats.slopes[s] * share + stats.intercepts[s]);
+    return time;
+}
+
+std::vector<CurvePoint> curvePoints(const ModuleStats& stats, double chosenShare, bool planned)
+{
+    std::vector<CurvePoint> points;
+    for (const double breakpoint : stats.breakpoints) {
+        const double share = std::clamp(breakpoint, 0.0, 1.0);
+        points.push_back({static_cast<Bytes>(static_cast<double>(stats.sacMemory) * (1 - share)),
+                          stats.sacRuntimeMs * relativeRecompute(stats, share), false});
+    }
+    if (points.empty() || !planned)
+        return points;
+    const auto distance = [&](std::size_t i) { return std::abs(stats.breakpoints[i] - chosenShare); };
+    std::size_t nearest = 0;
+    for (std::size_t i = 1; i < points.size(); ++i)
+        nearest = distance(i) < distance(nearest) ? i : nearest;
+    points[nearest].chosen = distance(nearest) < 0.005;
+    return points;
+}
+
+/// The module that the plan checkpoints and that holds `module` inside; invalid: none.
+ModuleId regionAround(const Session& session, ModuleId module)
+{
+    const StepTrace& trace = session.step()->trace();
+    for (ModuleId m = trace.modules.parent[module]; m.valid(); m = trace.modules.parent[m]) {
+        for (const CheckpointRegion& region : session.answer()->step.regions) {
+            if (region.module == m)
+                return m;
+        }
+    }
+    return {};
+}
+
+QString rateText(const Session& session)
+{
+    const double rate = session.exchangeRate();
+    return rate > 0 ? tr(" The plan pays up to %1 at this budget.").arg(bold(tr("%1 ms per GiB").arg(number(rate, 1))))
+                    : QString();
+}
+
+/// Why the plan treats the module as it does, in a sentence or two.
+QString reasonText(const Session& session, ModuleId module)
+{
+    if (!session.feasible())
+        return {};
+    const PlanAnswer& answer = *session.answer();
+    const ModuleEffect& effect = answer.effects[module.value];
+    const Bytes freed = effect.recorded - effect.kept;
+    if (freed > 0 && effect.recomputeMs > 0) {
+        const double rate = effect.recomputeMs / (static_cast<double>(freed) / static_cast<double>(GiB));
+        QString text = tr("Frees %1 for %2, which is %3 ms per GiB.")
+                           .arg(bold(bytesText(freed)), bold(msText(effect.recomputeMs)), number(rate, 1));
+        const ModuleId around = regionAround(session, module);
+        if (around.valid())
+            text += tr(" It runs again with %1.").arg(bold(shortName(session.step()->trace().moduleFqn(around))));
+        return text + rateText(session);
+    }
+    if (freed > 0)
+        return tr("Frees %1 at no cost.").arg(bold(bytesText(freed)));
+    if (answer.step.regions.empty())
+        return tr("The whole step fits this budget: nothing has to be recomputed.");
+    if (session.pin(session.selectedFqn()) == Pin::save)
+        return tr("Pinned by hand: the plan recomputes other modules instead.");
+    if (effect.recorded == 0)
+        return tr("Keeps nothing for backward, so there is nothing to free here.");
+    return tr("Other modules give memory for less time, so this one keeps everything.") + rateText(session);
+}
+
+} // namespace
+
+const ModuleStats* statsOf(const ModuleInfo& info, std::string_view fqn)
+{
+    const auto found = std::find_if(info.stats.begin(), info.stats.end(),
+                                    [&](const ModuleStats& stats) { return stats.fqn == fqn; });
+    return found == info.stats.end() ? nullptr : &*found;
+}
+
+ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace)
+{
+    ModuleId leaf;
+    for (std::uint32_t i = 1; i < trace.modules.size(); ++i) {
+        const ModuleStats* stats = statsOf(info, trace.moduleFqn(ModuleId(i)));
+        if (stats && !stats->isLeaf)
+            return ModuleId(i);
+        if (stats && !leaf.valid())
+            leaf = ModuleId(i);
+    }
+    return leaf;
+}
+
+QString stepName(const StepTrace& trace)
+{
+    QString name = QString::fromStdString(trace.info.model);
+    const QString demo = QStringLiteral("demo:");
+    if (name.startsWith(demo))
+        name.remove(0, demo.size());
+    const auto slash = name.lastIndexOf(QLatin1Char('/'));
+    return slash >= 0 ? name.mid(slash + 1) : name;
+}
+
+QString stepFacts(const StepTrace& trace)
+{
+    const StepInfo& info = trace.info;
+    QStringList facts;
+    if (info.batch > 0 && info.sequence > 0)
+        facts << tr("batch %1 × %2").arg(info.batch).arg(info.sequence);
+    else if (info.batch > 0)
+        facts << tr("batch %1").arg(info.batch);
+    for (const std::string& fact : {info.dtype, info.optimizer}) {
+        if (!fact.empty())
+            facts << QString::fromStdString(fact);
+    }
+    if (!info.gpu.empty())
+        facts << (info.simulated ? tr("simulated %1") : QStringLiteral("%1")).arg(gpuTitle(info.gpu));
+    facts << tr("%1 events").arg(QString::fromStdString(groupedDigits(static_cast<std::int64_t>(trace.events.size()))));
+    return facts.join(QStringLiteral(", "));
+}
+
+QString pictureTitle(const StepTrace& trace)
+{
+    QString title = stepName(trace);
+    if (trace.info.batch > 0)
+        title += tr(", batch %1").arg(trace.info.batch);
+    if (!trace.info.gpu.empty())
+        title += QStringLiteral(", ") + gpuTitle(trace.info.gpu);
+    return title;
+}
+
+ModuleFacts moduleFacts(const Session& session)
+{
+    const OpenStep& step = *session.step();
+    const StepTrace& trace = step.trace();
+    const ModuleId module = session.selected();
+    const std::string fqn = session.selectedFqn();
+    const ModuleStats* stats = statsOf(*step.engine->moduleInfo(), fqn);
+
+    ModuleFacts facts;
+    facts.fqn = QString::fromStdString(fqn);
+    facts.name = shortName(fqn);
+    const QString type = QString::fromUtf8(trace.strings[trace.modules.type[module]]);
+    facts.description = stats && stats->paramBytes > 0 ? tr("%1, %2 of weights").arg(type, bytesText(stats->paramBytes))
+                                                       : tr("%1, no weights").arg(type);
+    facts.reason = reasonText(session, module);
+    if (!stats)
+        facts.whyNot = tr("This module did not run in the recorded step.");
+    else if (stats->isLeaf)
+        facts.whyNot = tr("A module without children is not checkpointed on its own, only with one around it.");
+    else if (module.value == 0)
+        facts.whyNot = tr("The whole model is not checkpointed as one: nothing would be left to save.");
+    if (!facts.whyNot.isEmpty())
+        return facts;
+
+    const ModuleEffect& recorded = step.recorded[module.value];
+    const ModuleEffect& now = session.feasible() ? session.answer()->effects[module.value] : recorded;
+    facts.pin = session.pin(fqn);
+    facts.decided = facts.pin ? ModuleFacts::Option{tr("what pays most"), tr("no pin")}
+                              : ModuleFacts::Option{keptText(now.kept), costText(now.recomputeMs)};
+    facts.keepAll = {keptText(recorded.recorded), tr("no recompute")};
+    facts.recompute = facts.pin == Pin::recompute
+        ? ModuleFacts::Option{keptText(now.kept), costText(now.recomputeMs)}
+        : ModuleFacts::Option{tr("as much as pays"), tr("at most +%1 ms").arg(number(stats->sacRuntimeMs, 2))};
+    facts.curve = curvePoints(*stats, decidedShare(session, fqn), session.feasible());
+    return facts;
+}
+
+QString planSummary(const Session& session)
+{
+    if (!session.isOpen())
+        return {};
+    if (!session.answer())
+        return tr("Solving …");
+    if (!session.feasible())
+        return {};
+    const Plan& plan = session.answer()->step.plan;
+    const int count = static_cast<int>(session.answer()->step.regions.size());
+    if (count == 0)
+        return tr("The whole step fits this budget: nothing has to be recomputed.");
+    const double percent = plan.stepMs > 0 ? 100 * plan.recomputeMs / plan.stepMs : 0;
+    return (count == 1 ? tr("One module is recomputed, which adds %1 (%2 %).")
+                       : tr("%3 modules are recomputed, which adds %1 (%2 %)."))
+        .arg(msText(plan.recomputeMs), number(percent, 1))
+        .arg(count);
+}
+
+std::optional<InfeasibleFacts> infeasibleFacts(const Session& session)
+{
+    if (!session.answer() || session.feasible())
+        return std::nullopt;
+    const Plan& plan = session.answer()->step.plan;
+    InfeasibleFacts facts;
+    facts.headline = tr("No plan fits %1").arg(bytesText(plan.budget, 2));
+    facts.leastBudget = plan.leastBudget;
+    facts.reason = QString::fromStdString(plan.reason).toHtmlEscaped();
+    if (facts.reason.isEmpty() && !plan.binding.module.empty())
+        facts.reason = tr("It is tightest in %1 of %2.")
+                           .arg(QString::fromStdString(plan.binding.phase), bold(shortName(plan.binding.module)));
+    facts.advice = session.hasPins()
+        ? tr("Pins by hand may be what does not fit: leave modules to the plan. A smaller batch, sharding with FSDP or "
+             "a narrower dtype helps as well.")
+        : tr("Checkpointing frees activations only. To go lower, take a smaller batch, shard parameters and optimizer "
+             "state with FSDP, or use a narrower dtype.");
+    return facts;
+}
+
+QString solverLine(const Session& session)
+{
+    if (!session.answer())
+        return tr("Solving …");
+    const Plan& plan = session.answer()->step.plan;
+    const QString time = msText(plan.solveMs);
+    switch (plan.status) {
+    case PlanStatus::optimal:
+        return tr("Optimal in %1").arg(time);
+    case PlanStatus::feasible:
+        return tr("Within %1 % of the best in %2").arg(number(100 * plan.gap, 1), time);
+    case PlanStatus::infeasible:
+        return tr("No plan fits, proven in %1").arg(time);
+    case PlanStatus::stopped:
+        break;
+    }
+    return tr("Stopped after %1").arg(time);
+}
+
+} // namespace headroom

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "app/window/session.h"
+#include "views/widgets/inspector.h"
+
+#include <QString>
+
+#include <optional>
+
+namespace headroom {
+
+/// The words of the window about a session, made from its values alone.
+
+/// "transformer", and what else names the open step: "batch 8 of 1024 tokens, float32, adam, …".
+QString stepName(const StepTrace& trace);
+QString stepFacts(const StepTrace& trace);
+
+/// Title of exported pictures: name, batch, GPU.
+QString pictureTitle(const StepTrace& trace);
+
+/// What the inspector says of the selected module, which must be valid.
+ModuleFacts moduleFacts(const Session& session);
+
+/// The plan in one line, while no module is selected: "Recomputes 12 modules, which adds 1.2 ms (3.1 %)."
+QString planSummary(const Session& session);
+
+/// Set when there is an answer and nothing fits.
+std::optional<InfeasibleFacts> infeasibleFacts(const Session& session);
+
+/// "Optimal in 1.1 ms".
+QString solverLine(const Session& session);
+
+/// The first module in the order of the model that can be checkpointed; what is selected when a step opens.
+ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace);
+
+/// Statistics of a module; null when there are none.
+const ModuleStats* statsOf(const ModuleInfo& info, std::string_view fqn);
+
+} // namespace headroom

@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/run_window.h"
+
+#include "app/cli/recorder_program.h"
+#include "app/window/mainwindow.h"
+#include "app/window/planner_engine.h"
+#include "app/window/screenshot.h"
+
+#include <QApplication>
+#include <QDir>
+#include <QStandardPaths>
+#include <QTemporaryDir>
+
+#include <cstdio>
+#include <memory>
+
+namespace headroom {
+namespace {
+
+constexpr int badInputCode = static_cast<int>(ErrorKind::badInput);
+
+/// A screenshot needs no display: without one Qt draws into memory.
+void chooseOffscreen()
+{
+#ifdef Q_OS_LINUX
+    const bool display = qEnvironmentVariableIsSet("DISPLAY") || qEnvironmentVariableIsSet("WAYLAND_DISPLAY");
+    if (!display && !qEnvironmentVariableIsSet("QT_QPA_PLATFORM"))
+        qputenv("QT_QPA_PLATFORM", "offscreen");
+#endif
+}
+
+QString recorderPath()
+{
+    const auto found = cli::recorderProgram();
+    return found ? QString::fromStdU16String(found->u16string())
+                 : QDir(QCoreApplication::applicationDirPath()).filePath(QStringLiteral("headroom-record"));
+}
+
+void applyOptions(MainWindow& window, const WindowOptions& options)
+{
+    if (options.theme == QLatin1String("light"))
+        window.theme().useOnce(ThemeChoice::light);
+    else if (options.theme == QLatin1String("dark"))
+        window.theme().useOnce(ThemeChoice::dark);
+    if (options.size.isValid())
+        window.resize(options.size);
+    if (!options.file.isEmpty())
+        window.openFile(options.file, options.budget, options.select);
+}
+
+int takeScreenshot(MainWindow& window, const WindowOptions& options)
+{
+    window.askBeforeClosing(false);
+    Screenshot screenshot(window, options.screenshot);
+    QObject::connect(&screenshot, &Screenshot::saved, qApp, &QCoreApplication::quit);
+    QObject::connect(&screenshot, &Screenshot::failed, qApp, [](const QString& reason) {
+        std::fprintf(stderr, "headroom: %s\n", qPrintable(reason));
+        QCoreApplication::exit(badInputCode);
+    });
+    return QApplication::exec();
+}
+
+} // namespace
+
+int runWindow(int& argc, char** argv, const WindowOptions& options)
+{
+    const bool picture = !options.screenshot.isEmpty();
+    if (picture)
+        chooseOffscreen();
+    QApplication application(argc, argv);
+    QApplication::setApplicationName(QStringLiteral("headroom"));
+    QApplication::setApplicationDisplayName(QStringLiteral("Headroom"));
+    QApplication::setApplicationVersion(QStringLiteral(HEADROOM_VERSION));
+    QApplication::setOrganizationName(QStringLiteral("Headroom"));
+    QApplication::setDesktopFileName(QStringLiteral("headroom"));
+
+    // A picture shows the window as it is at first, and leaves the user's settings alone.
+    const auto nobody = picture ? std::make_unique<QTemporaryDir>() : nullptr;
+    Settings settings = picture ? Settings(nobody->filePath(QStringLiteral("settings.ini"))) : Settings();
+    const QString data = QStandardPaths::writableLocation(QStandardPaths::AppLocalDataLocation);
+    MainWindow window({makePlannerEngine, recorderPath(), QDir(data).filePath(QStringLiteral("recordings"))}, settings);
+    applyOptions(window, options);
+    window.show();
+    return picture ? takeScreenshot(window, options) : QApplication::exec();
+}
+
+} // namespace headroom

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QObject>
+#include <QString>
+#include <QTimer>
+
+namespace headroom {
+
+class MainWindow;
+
+/// Waits until the window shows all that was asked for (the step, its plan, the frontier, and the plots drawn), saves
+/// its picture, and says how that went.
+class Screenshot : public QObject
+{
+    Q_OBJECT
+public:
+    Screenshot(MainWindow& window, QString path, QObject* parent = nullptr);
+
+Q_SIGNALS:
+    void saved();
+    void failed(const QString& reason); ///< one sentence
+
+private:
+    void changed();
+    void save();
+
+    MainWindow& window_;
+    QString path_;
+    QTimer quiet_; ///< runs out when nothing has changed for a while
+};
+
+} // namespace headroom

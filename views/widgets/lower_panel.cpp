@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/lower_panel.h"
+
+#include "views/models/live_blocks_model.h"
+#include "views/models/ops_model.h"
+#include "views/plot/tradeoff_view.h"
+
+#include <QButtonGroup>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QStackedWidget>
+#include <QToolButton>
+#include <QTreeView>
+#include <QVBoxLayout>
+
+namespace headroom {
+namespace {
+
+QTreeView* makeView(QAbstractItemModel* model, bool tree)
+{
+    auto* view = new QTreeView;
+    view->setModel(model);
+    view->setRootIsDecorated(tree);
+    view->setUniformRowHeights(true);
+    view->setSortingEnabled(true);
+    view->setAllColumnsShowFocus(true);
+    view->setAlternatingRowColors(false);
+    view->setTextElideMode(Qt::ElideMiddle);
+    view->header()->setStretchLastSection(false);
+    return view;
+}
+
+} // namespace
+
+LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel* ops, QWidget* parent)
+    : QWidget(parent)
+    , switch_(new QButtonGroup(this))
+    , pages_(new QStackedWidget(this))
+    , liveTitle_(new QLabel(this))
+    , opsTitle_(new QLabel(this))
+    , live_(makeView(blocks, true))
+    , ops_(makeView(ops, false))
+{
+    auto* row = new QHBoxLayout;
+    row->setContentsMargins(12, 8, 12, 0);
+    row->setSpacing(2);
+    int id = 0;
+    for (const QString& text : {tr("Trade-off"), tr("Live blocks"), tr("Ops")}) {
+        auto* button = new QToolButton(this);
+        button->setText(text);
+        button->setCheckable(true);
+        button->setProperty("segment", true);
+        switch_->addButton(button, id++);
+        row->addWidget(button);
+    }
+    row->addStretch(1);
+    auto* column = new QVBoxLayout(this);
+    column->setContentsMargins(0, 0, 0, 0);
+    column->setSpacing(0);
+    column->addLayout(row);
+    column->addWidget(pages_, 1);
+
+    pages_->addWidget(tradeOff);
+    pages_->addWidget(makeTable(live_, liveTitle_, tr("Live blocks")));
+    pages_->addWidget(makeTable(ops_, opsTitle_, tr("Ops")));
+    live_->sortByColumn(LiveBlocksModel::sizeColumn, Qt::DescendingOrder);
+    live_->header()->setSectionResizeMode(LiveBlocksModel::nameColumn, QHeaderView::Stretch);
+    live_->header()->resizeSection(LiveBlocksModel::categoryColumn, 130);
+    live_->header()->resizeSection(LiveBlocksModel::sizeColumn, 100);
+    ops_->sortByColumn(OpsModel::numberColumn, Qt::AscendingOrder);
+    ops_->header()->setSectionResizeMode(OpsModel::nameColumn, QHeaderView::Stretch);
+    ops_->header()->setSectionResizeMode(OpsModel::moduleColumn, QHeaderView::Stretch);
+    ops_->header()->resizeSection(OpsModel::numberColumn, 64);
+    ops_->header()->resizeSection(OpsModel::phaseColumn, 84);
+
+    connect(switch_, &QButtonGroup::idClicked, this, [this](int clicked) { show(static_cast<Page>(clicked)); });
+    connect(live_, &QTreeView::activated, this,
+            [this, blocks](const QModelIndex& index) { Q_EMIT moduleWanted(blocks->moduleAt(index)); });
+    switch_->button(0)->setChecked(true);
+}
+
+QWidget* LowerPanel::makeTable(QTreeView* view, QLabel* title, const QString& name)
+{
+    auto* page = new QWidget(this);
+    auto* column = new QVBoxLayout(page);
+    column->setContentsMargins(12, 6, 8, 8);
+    column->setSpacing(4);
+    title->setProperty("second", true);
+    title->setWordWrap(true);
+    view->setAccessibleName(name);
+    column->addWidget(title);
+    column->addWidget(view, 1);
+    return page;
+}
+
+void LowerPanel::show(Page page)
+{
+    const int id = static_cast<int>(page);
+    switch_->button(id)->setChecked(true);
+    if (pages_->currentIndex() == id)
+        return;
+    pages_->setCurrentIndex(id);
+    Q_EMIT pageShown(page);
+}
+
+LowerPanel::Page LowerPanel::page() const
+{
+    return static_cast<Page>(pages_->currentIndex());
+}
+
+void LowerPanel::setLiveTitle(const QString& title)
+{
+    liveTitle_->setText(title);
+}
+
+void LowerPanel::setOpsTitle(const QString& title)
+{
+    opsTitle_->setText(title);
+}
+
+} // namespace headroom

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/timeline/timeline.h"
+
+#include <QWidget>
+
+class QAbstractItemModel;
+class QButtonGroup;
+class QLabel;
+class QStackedWidget;
+class QTreeView;
+
+namespace headroom {
+
+class LiveBlocksModel;
+class OpsModel;
+class TradeOffView;
+
+/// Below the timeline: the trade-off curve of the selected module, or as tables what is alive at an instant and the ops
+/// of the module. One of them is shown at a time.
+class LowerPanel : public QWidget
+{
+    Q_OBJECT
+public:
+    enum class Page { tradeOff, liveBlocks, ops };
+
+    LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel* ops, QWidget* parent = nullptr);
+
+    void show(Page page);
+    Page page() const;
+    void setLiveTitle(const QString& title);
+    void setOpsTitle(const QString& title);
+    QTreeView* liveBlocks() const noexcept { return live_; }
+
+Q_SIGNALS:
+    void pageShown(headroom::LowerPanel::Page page);
+    void moduleWanted(headroom::ModuleId module); ///< a row was activated
+
+private:
+    QWidget* makeTable(QTreeView* view, QLabel* title, const QString& name);
+
+    QButtonGroup* switch_;
+    QStackedWidget* pages_;
+    QLabel* liveTitle_;
+    QLabel* opsTitle_;
+    QTreeView* live_;
+    QTreeView* ops_;
+};
+
+} // namespace headroom
