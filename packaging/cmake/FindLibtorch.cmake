@@ -5,23 +5,31 @@
 # PyTorch's own find_package(Torch) is not used: with the CUDA wheel it enables the CUDA language and fails without a
 # toolkit. Only libtorch_cpu and libc10 are linked; what they need of CUDA resolves through their own RPATH.
 set(HEADROOM_TORCH_DIR "$ENV{HEADROOM_TORCH_DIR}" CACHE PATH "Folder `torch` of a site-packages that holds torch 2.11")
+# The version in a folder `torch`, or nothing.
+function(_libtorch_version folder result)
+    set(version "")
+    if(EXISTS "${folder}/version.py")
+        file(STRINGS "${folder}/version.py" line REGEX "^__version__")
+        string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" version "${line}")
+    endif()
+    set(${result} "${version}" PARENT_SCOPE)
+endfunction()
+
 set(_torch_dir "${HEADROOM_TORCH_DIR}")
 if(NOT _torch_dir)
+    # An environment with another torch is passed over: the one of the training code may be older or newer than ours.
     foreach(_python "$ENV{VIRTUAL_ENV}/bin/python3" "${PROJECT_SOURCE_DIR}/build/torch-env/bin/python3" python3)
         execute_process(COMMAND "${_python}" -c
             "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
-            OUTPUT_VARIABLE _torch_dir OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE _torch_result)
-        if(_torch_result EQUAL 0 AND _torch_dir)
+            OUTPUT_VARIABLE _candidate OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE _torch_result)
+        _libtorch_version("${_candidate}" _candidate_version)
+        if(_torch_result EQUAL 0 AND _candidate_version MATCHES "^2\\.11\\.")
+            set(_torch_dir "${_candidate}")
             break()
         endif()
-        set(_torch_dir "")
     endforeach()
 endif()
-
-if(_torch_dir AND EXISTS "${_torch_dir}/version.py")
-    file(STRINGS "${_torch_dir}/version.py" _torch_version_line REGEX "^__version__")
-    string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" Libtorch_VERSION "${_torch_version_line}")
-endif()
+_libtorch_version("${_torch_dir}" Libtorch_VERSION)
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(Libtorch REQUIRED_VARS _torch_dir VERSION_VAR Libtorch_VERSION
     REASON_FAILURE_MESSAGE "set HEADROOM_TORCH_DIR to the folder `torch` of a site-packages with torch 2.11.0, or run packaging/run.sh, which installs it")

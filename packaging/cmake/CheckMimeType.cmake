@@ -1,0 +1,11 @@
+# Installs a MIME type into a folder of its own and looks whether its file pattern arrived.
+file(REMOVE_RECURSE "${FOLDER}")
+file(COPY "${TYPE}" DESTINATION "${FOLDER}/packages")
+execute_process(COMMAND "${TOOL}" "${FOLDER}" RESULT_VARIABLE result ERROR_VARIABLE complaint)
+if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${TYPE}: ${complaint}")
+endif()
+file(READ "${FOLDER}/globs2" globs)
+if(NOT globs MATCHES "application/x-headroom-step:\\*\\.hrs")
+    message(FATAL_ERROR "${TYPE}: *.hrs is not there after installation:\n${globs}")
+endif()

@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Installs what is missing to build Headroom, and nothing that is there:
+#   install.sh [--tests] [--full-torch]
+# Debian packages by apt (with sudo when not root), torch by pip into build/torch-env unless HEADROOM_TORCH_DIR or the
+# active Python environment has it. The lists are the files beside this script.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+
+tests=no
+full=no
+for argument in "$@"; do
+    case $argument in
+        --tests) tests=yes ;;
+        --full-torch) full=yes ;;
+        *) echo "install.sh: $argument: expected --tests or --full-torch" >&2; exit 2 ;;
+    esac
+done
+
+names() { sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' "$@"; }
+
+install_packages() {
+    local lists=("$here/apt-build.txt") missing=() package
+    [ "$tests" = yes ] && lists+=("$here/apt-test.txt")
+    if ! command -v dpkg-query > /dev/null; then
+        echo "Not a Debian: install these by hand, or what they are called here:" $(names "${lists[@]}") >&2
+        return
+    fi
+    for package in $(names "${lists[@]}"); do
+        dpkg-query -W -f='${db:Status-Status}\n' "$package" 2> /dev/null | grep -qx installed || missing+=("$package")
+    done
+    [ ${#missing[@]} -eq 0 ] && return
+    local as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! command -v sudo > /dev/null; then
+            echo "These packages are missing; as root: apt-get install --no-install-recommends ${missing[*]}" >&2
+            exit 2
+        fi
+        as_root=(sudo)
+    fi
+    echo "Installing ${missing[*]}" >&2
+    "${as_root[@]}" apt-get update
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+}
+
+# The folder of torch in the Python given, when it is 2.11.
+torch_of() {
+    command -v "$1" > /dev/null && "$1" - <<'PYTHON' 2> /dev/null
+import importlib.util, pathlib, re, sys
+spec = importlib.util.find_spec("torch")
+folder = pathlib.Path(spec.submodule_search_locations[0]) if spec else None
+version = folder and re.search(r"__version__ = '2\.11\.", (folder / "version.py").read_text())
+if not version:
+    sys.exit(1)
+print(folder)
+PYTHON
+}
+
+install_torch() {
+    if [ -n "${HEADROOM_TORCH_DIR:-}" ]; then
+        echo "torch: $HEADROOM_TORCH_DIR (HEADROOM_TORCH_DIR)" >&2
+        return
+    fi
+    local found
+    if [ -n "${VIRTUAL_ENV:-}" ] && found=$(torch_of "$VIRTUAL_ENV/bin/python3"); then
+        echo "torch: $found (the active environment)" >&2
+        return
+    fi
+    local list=$here/torch-recorder.txt options=(--no-deps) env=$root/build/torch-env
+    # Measuring on a GPU loads the CUDA half of torch, which needs all of NVIDIA's libraries.
+    if [ "$full" = yes ] || [ -e /dev/nvidiactl ]; then
+        list=$here/torch-full.txt
+        options=()
+    fi
+    # What was asked for is noted when it is there, so that an interrupted installation is taken up again.
+    cmp -s "$list" "$env/installed.txt" && return
+    cmp -s "$here/torch-full.txt" "$env/installed.txt" && return
+    [ -x "$env/bin/pip" ] || /usr/bin/env python3 -m venv "$env"
+    echo "Installing torch 2.11.0 into $env" >&2
+    "$env/bin/pip" install --disable-pip-version-check "${options[@]}" -r "$list"
+    cp "$list" "$env/installed.txt"
+}
+
+install_packages
+install_torch
