@@ -24,9 +24,8 @@ Result<Timeline> predictWith(const StepTrace& trace, const StepIndex& index, con
 
 std::vector<OpId> regionOpsWith(const StepTrace& trace, const StepIndex& index, ModuleId module)
 {
-    if (module.value >= index.callsOf.size() || index.callsOf[module.value].empty())
-        return {};
-    return countedOps(trace, index.calls[index.callsOf[module.value].front().value]);
+    const CallId call = decidingCall(index, module);
+    return call.valid() ? countedOps(trace, index.calls[call.value]) : std::vector<OpId>();
 }
 
 std::vector<bool> savableOpsWith(const StepTrace& trace, const StepIndex& index, ModuleId module)

@@ -25,10 +25,10 @@ using CheckpointPlan = std::vector<CheckpointRegion>;
 /// recomputed tensors die as backward consumes them. Exact to the byte for a simulated trace.
 ///
 /// With an empty plan this is the recorded step. Cost: one pass over the events and one over each region.
-/// Errors: a region's `save` has another length than the module's op count; regions nest; unknown module.
+/// Errors: a region's `save` has another length than regionOps(); regions nest; unknown module.
 Result<Timeline> predict(const StepTrace& trace, const CheckpointPlan& plan);
 
-/// The ops that CheckpointRegion::save numbers, for the first call of a module.
+/// The ops that CheckpointRegion::save numbers: those of the module's first call that saves something for backward.
 std::vector<OpId> regionOps(const StepTrace& trace, ModuleId module);
 
 /// Which of regionOps() may be kept: ops that allocate their outputs and whose outputs nothing changes later (views,

@@ -3,7 +3,11 @@
 #include "core/predict/regions.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <span>
 #include <string>
+#include <utility>
 
 namespace headroom {
 
@@ -56,7 +60,59 @@ Region regionOf(const StepIndex& index, CallId id)
     return region;
 }
 
+/// Ops of a call by name and by how many of that name ran before, as a policy names them.
+std::vector<std::pair<StringId, std::uint32_t>> namesOf(const StepTrace& trace, std::span<const OpId> ops)
+{
+    std::map<StringId, std::uint32_t> counts;
+    std::vector<std::pair<StringId, std::uint32_t>> names;
+    names.reserve(ops.size());
+    for (const OpId op : ops)
+        names.emplace_back(trace.ops.name[op], counts[trace.ops.name[op]]++);
+    return names;
+}
+
+/// Marks the ops that a region keeps in each of its calls. Its decisions are on one call's ops; another call may run
+/// others, then they hold for the ops of the same name and number. A call that packs nothing ran without gradients:
+/// checkpoint steps aside there, and no cache exists.
+Status markSaved(const StepTrace& trace, const StepIndex& index, const CheckpointRegion& region,
+                 std::vector<bool>& saved)
+{
+    const auto& calls = index.callsOf[region.module.value];
+    if (region.save.empty() || calls.empty())
+        return {};
+    const std::vector<OpId> first = countedOps(trace, index.calls[decidingCall(index, region.module).value]);
+    if (first.size() != region.save.size())
+        return badInput("the plan decides on " + std::to_string(region.save.size()) + " ops of "
+                        + nameOf(trace, region.module) + ", but its forward runs " + std::to_string(first.size()));
+    saved.resize(trace.ops.size(), false);
+    std::set<std::pair<StringId, std::uint32_t>> names;
+    const auto firstNames = namesOf(trace, first);
+    for (std::size_t i = 0; i < first.size(); ++i)
+        if (region.save[i])
+            names.insert(firstNames[i]);
+    for (const CallId id : calls) {
+        const StepIndex::Call& call = index.calls[id.value];
+        if (call.firstPack == call.endPack)
+            continue;
+        const std::vector<OpId> ops = countedOps(trace, call);
+        const auto callNames = namesOf(trace, ops);
+        for (std::size_t i = 0; i < ops.size(); ++i)
+            saved[ops[i].value] = names.contains(callNames[i]);
+    }
+    return {};
+}
+
 } // namespace
+
+CallId decidingCall(const StepIndex& index, ModuleId module)
+{
+    if (module.value >= index.callsOf.size() || index.callsOf[module.value].empty())
+        return {};
+    const auto& calls = index.callsOf[module.value];
+    const auto packs = [&](CallId call) { return index.calls[call.value].firstPack < index.calls[call.value].endPack; };
+    const auto found = std::ranges::find_if(calls, packs);
+    return found == calls.end() ? calls.front() : *found;
+}
 
 std::vector<OpId> countedOps(const StepTrace& trace, const StepIndex::Call& call)
 {
@@ -73,19 +129,10 @@ Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const Che
         return status.error();
     Regions result;
     for (const CheckpointRegion& region : plan) {
-        for (const CallId call : index.callsOf[region.module.value]) {
+        for (const CallId call : index.callsOf[region.module.value])
             result.regions.push_back(regionOf(index, call));
-            if (region.save.empty())
-                continue;
-            const std::vector<OpId> ops = countedOps(trace, index.calls[call.value]);
-            if (ops.size() != region.save.size())
-                return badInput("the plan decides on " + std::to_string(region.save.size()) + " ops of "
-                                + nameOf(trace, region.module) + ", but a call of it runs "
-                                + std::to_string(ops.size()));
-            result.saved.resize(trace.ops.size(), false);
-            for (std::size_t i = 0; i < ops.size(); ++i)
-                result.saved[ops[i].value] = region.save[i];
-        }
+        if (Status status = markSaved(trace, index, region, result.saved); !status)
+            return status.error();
     }
     std::ranges::sort(result.regions, {}, &Region::enter);
     return result;

@@ -29,8 +29,12 @@ struct Regions
 };
 
 /// Errors: unknown module, a module twice, regions that contain one another, a `save` of another length than the ops of
-/// one of the module's calls.
+/// its decidingCall().
 Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan);
+
+/// The call whose ops a plan numbers: the module's first one that saves something for backward (one without gradients
+/// is not checkpointed), else its first; invalid when it never ran.
+CallId decidingCall(const StepIndex& index, ModuleId module);
 
 /// Ops of a call that selective checkpointing counts.
 std::vector<OpId> countedOps(const StepTrace& trace, const StepIndex::Call& call);
