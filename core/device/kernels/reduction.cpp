@@ -76,9 +76,15 @@ Tensor smoothLossBackward(const Tensor&, const Tensor& self, const Tensor&, std:
 
 constexpr std::int64_t noReduction = 0; // at::Reduction::None
 
+/// The kernel computes all losses, reduces them, and then shrinks the tensor of all losses to the result.
 Tensor binaryCrossEntropy(const Tensor& self, const Tensor&, const std::optional<Tensor>&, std::int64_t reduction)
 {
-    return reduction == noReduction ? emptyLike(self) : scalarLike(self);
+    Tensor loss = emptyLike(self);
+    if (reduction != noReduction) {
+        const Tensor reduced = scalarLike(self);
+        loss.unsafeGetTensorImpl()->set_sizes_and_strides(reduced.sizes(), reduced.strides());
+    }
+    return loss;
 }
 
 Tensor binaryCrossEntropyBackward(const Tensor&, const Tensor& self, const Tensor&, const std::optional<Tensor>&,
