@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/record/step_runner.h"
 
+#include <ATen/autocast_mode.h>
 #include <c10/util/Exception.h>
 
 namespace headroom {
@@ -27,6 +28,35 @@ auto guarded(Work&& work) -> decltype(work())
         return Error{ErrorKind::internal, "the step failed in libtorch: " + message};
     }
 }
+
+/// `with torch.autocast(device, dtype=torch.bfloat16)`: the copies of weights that it caches die at its end.
+class AutocastScope
+{
+public:
+    explicit AutocastScope(at::DeviceType device)
+        : device_(device)
+        , enabledBefore_(at::autocast::is_autocast_enabled(device))
+        , dtypeBefore_(at::autocast::get_autocast_dtype(device))
+    {
+        at::autocast::set_autocast_enabled(device_, true);
+        at::autocast::set_autocast_dtype(device_, at::kBFloat16);
+        at::autocast::increment_nesting();
+    }
+    ~AutocastScope()
+    {
+        if (at::autocast::decrement_nesting() == 0)
+            at::autocast::clear_cache();
+        at::autocast::set_autocast_enabled(device_, enabledBefore_);
+        at::autocast::set_autocast_dtype(device_, dtypeBefore_);
+    }
+    AutocastScope(const AutocastScope&) = delete;
+    AutocastScope& operator=(const AutocastScope&) = delete;
+
+private:
+    at::DeviceType device_;
+    bool enabledBefore_;
+    at::ScalarType dtypeBefore_;
+};
 
 std::string shape(const at::Tensor& tensor)
 {
@@ -68,6 +98,7 @@ Result<StepTracePtr> StepRunner::record(StepInfo info, const DeviceSpec& device,
 {
     return guarded([&]() -> Result<StepTracePtr> {
         step(nullptr, progress, 0, 0.4);
+        info.autocast = options_.autocast;
         info.holdOutput = options_.holdOutput;
         info.batch = model_.batch();
         info.sequence = model_.sequence();
@@ -111,6 +142,14 @@ void StepRunner::step(Recorder* recorder, const ProgressReport& progress, double
 }
 
 at::Tensor StepRunner::forward()
+{
+    if (!options_.autocast)
+        return outputAndLoss();
+    const AutocastScope autocast(model_.inputs().front().device().type());
+    return outputAndLoss();
+}
+
+at::Tensor StepRunner::outputAndLoss()
 {
     if (!options_.holdOutput)
         return lossOf(model_.forward());

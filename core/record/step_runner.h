@@ -40,6 +40,7 @@ public:
     {
         OptimizerChoice optimizer;
         Loss loss = Loss::sum;
+        bool autocast = false; ///< forward and loss under torch.autocast(dtype=torch.bfloat16)
         bool holdOutput = false;
     };
     StepRunner(ModelSource& model, const Options& options);
@@ -53,6 +54,7 @@ public:
 private:
     void step(Recorder* recorder, const ProgressReport& progress, double begin, double share);
     at::Tensor forward();
+    at::Tensor outputAndLoss();
     at::Tensor lossOf(const std::vector<at::Tensor>& outputs) const;
 
     ModelSource& model_;

@@ -21,6 +21,7 @@ void visitFields(Info& info, Visit visit)
     visit("torch", info.torch);
     visit("dtype", info.dtype);
     visit("optimizer", info.optimizer);
+    visit("autocast", info.autocast);
     visit("lifetimes", info.lifetimes);
     visit("hold_output", info.holdOutput);
     visit("simulated", info.simulated);

@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/record/record_command.h"
+
+#include "core/base/bytes.h"
+#include "core/device/simulated_device.h"
+#include "core/model/settings.h"
+#include "core/predict/predict.h"
+#include "core/record/step_runner.h"
+#include "core/sac/step_statistics.h"
+#include "core/trace/step_file.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <torch/version.h>
+
+#include <chrono>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+
+namespace headroom {
+namespace {
+
+/// What is printed of a recorded step.
+struct Summary
+{
+    StepTracePtr trace;
+    std::string gpuTitle;
+    Bytes peak = 0;
+    Baseline baseline;
+    double recordMs = 0;
+};
+
+void listGpus()
+{
+    for (const DeviceSpec& spec : deviceSpecs())
+        std::cout << std::left << std::setw(20) << spec.name << spec.title << ", " << formatBytes(spec.memory, 0)
+                  << '\n';
+}
+
+Result<SettingsReader::Settings> splitSettings(const std::vector<std::string>& given)
+{
+    SettingsReader::Settings settings;
+    for (const std::string& text : given) {
+        const std::size_t equals = text.find('=');
+        if (equals == 0 || equals == std::string::npos)
+            return badInput("--set " + text + ": expected KEY=VALUE, for example --set n_layers=12");
+        settings.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    }
+    return settings;
+}
+
+/// Found out before the step runs rather than after it; writeStepTrace() says everything else.
+Status checkOutput(const std::string& output)
+{
+    if (output.empty())
+        return badInput("-o is missing: name the step file to write, for example -o step.hrs");
+    std::error_code ignored;
+    const std::filesystem::path path(output);
+    if (std::filesystem::is_directory(path, ignored))
+        return badInput("-o " + output + " is a folder; name the step file in it, for example -o "
+                        + (path / "step.hrs").string());
+    const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+    if (!std::filesystem::is_directory(folder, ignored))
+        return badInput("-o " + output + ": the folder " + folder.string() + " is not there; create it first");
+    return {};
+}
+
+struct Request
+{
+    ModelRequest model;
+    StepRunner::Options step;
+    DeviceSpec gpu;
+    StepInfo info;
+};
+
+Result<Request> readRequest(const RecordOptions& options)
+{
+    if (options.model.empty())
+        return badInput("MODEL is missing: name a model, for example demo:transformer");
+    if (const Status output = checkOutput(options.output); !output)
+        return output.error();
+    if (options.device != "sim")
+        return badInput("unknown device '" + options.device + "'; known is sim, the simulated GPU");
+    auto settings = splitSettings(options.settings);
+    if (!settings)
+        return settings.error();
+    const auto gpu = findDeviceSpec(options.gpu);
+    if (!gpu)
+        return gpu.error();
+    const auto dtype = parseDType(options.dtype);
+    if (!dtype)
+        return dtype.error();
+    if (options.autocast && *dtype != at::kFloat)
+        return badInput("--autocast keeps parameters in float32; leave out --dtype " + options.dtype);
+    const auto optimizer = parseOptimizer(options.optimizer);
+    if (!optimizer)
+        return optimizer.error();
+    if (options.momentum != 0 && *optimizer != OptimizerChoice::Kind::sgd)
+        return badInput("--momentum is SGD's; " + options.optimizer + " has none");
+    const auto loss = parseLoss(options.loss);
+    if (!loss)
+        return loss.error();
+
+    Request request;
+    request.model = {.name = options.model,
+                     .batch = options.batch,
+                     .sequence = options.sequence,
+                     .dtype = *dtype,
+                     .settings = *settings};
+    request.step = {.optimizer = {*optimizer, options.momentum},
+                    .loss = *loss,
+                    .autocast = options.autocast,
+                    .holdOutput = options.holdOutput};
+    request.gpu = *gpu;
+    request.info.model = options.model;
+    request.info.gpu = gpu->name;
+    request.info.device = options.device;
+    request.info.torch = TORCH_VERSION;
+    request.info.dtype = options.dtype;
+    request.info.optimizer = options.optimizer;
+    request.info.settings = std::move(*settings);
+    return request;
+}
+
+/// One JSON object a line on stderr: a window that runs this program shows them.
+ProgressReport progressTo(std::ostream& stream, bool wanted)
+{
+    if (!wanted)
+        return {};
+    return [&stream](std::string_view stage, double done) {
+        stream << nlohmann::json{{"stage", stage}, {"done", done}}.dump() << std::endl;
+    };
+}
+
+Result<StepTracePtr> recordStep(Request& request, const ProgressReport& progress)
+{
+    sim::initialize(request.gpu);
+    request.model.device = sim::device();
+    auto source = openModel(request.model);
+    if (!source)
+        return source.error();
+    return StepRunner(**source, request.step).record(std::move(request.info), request.gpu, progress);
+}
+
+void printJson(const RecordOptions& options, const Summary& summary)
+{
+    const StepTrace& trace = *summary.trace;
+    nlohmann::json fallbacks = nlohmann::json::array();
+    for (const sim::Fallback& fallback : sim::fallbacks())
+        fallbacks.push_back({{"op", fallback.op}, {"count", fallback.count}});
+    const nlohmann::json document{{"step", options.output},
+                                  {"model", trace.info.model},
+                                  {"gpu", trace.info.gpu},
+                                  {"peak_bytes", summary.peak},
+                                  {"baseline_peak_bytes", summary.baseline.peak},
+                                  {"compute_ms", summary.baseline.computeMs},
+                                  {"ops", trace.ops.size()},
+                                  {"record_ms", summary.recordMs},
+                                  {"fallbacks", fallbacks},
+                                  {"invented_values", trace.info.inventedValues}};
+    std::cout << document.dump(2) << '\n';
+}
+
+void printText(const RecordOptions& options, const Summary& summary)
+{
+    const StepTrace& trace = *summary.trace;
+    const auto bytes = [](Bytes value) { return formatBytes(value) + " (" + groupedDigits(value) + " bytes)"; };
+    std::cout << trace.info.model << " on " << summary.gpuTitle << " (simulated)\n"
+              << "peak on the device   " << bytes(summary.peak) << '\n'
+              << "  without optimizer  " << bytes(summary.baseline.peak) << ": parameters, gradients and activations\n"
+              << "forward and backward " << std::fixed << std::setprecision(2) << summary.baseline.computeMs << " ms, "
+              << trace.ops.size() << " ops in the step\n"
+              << "recorded in          " << std::setprecision(0) << summary.recordMs << " ms, written to "
+              << options.output << '\n';
+    for (const sim::Fallback& fallback : sim::fallbacks())
+        std::cout << "note: " << fallback.op << " has no kernel on the simulated GPU and ran " << fallback.count
+                  << " times on zeros to learn its shapes\n";
+    if (trace.info.inventedValues != 0)
+        std::cout << "note: " << trace.info.inventedValues
+                  << " values read back from the GPU were invented, as there is no data\n";
+}
+
+} // namespace
+
+CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options)
+{
+    CLI::App* command = app.add_subcommand("record", "Run one training step and write it as a step file");
+    std::string models;
+    for (const std::string& name : demoModels())
+        models += (models.empty() ? "" : ", ") + name;
+    command->add_option("MODEL", options.model, models);
+    command->add_option("-o,--output", options.output, "The step file to write, for example step.hrs");
+    command->add_option("--device", options.device, "sim: the simulated GPU")->capture_default_str();
+    command->add_option("--gpu", options.gpu, "The GPU that the simulation stands for; list: print all")
+        ->capture_default_str();
+    command->add_option("--batch", options.batch, "Samples a step (default: the model's)")->check(CLI::PositiveNumber);
+    command->add_option("--seq", options.sequence, "Sequence length (default: the model's)")
+        ->check(CLI::PositiveNumber);
+    command->add_option("--dtype", options.dtype, "float32, bfloat16 or float16: parameters and activations")
+        ->capture_default_str();
+    command->add_flag("--autocast", options.autocast,
+                      "Forward and loss under torch.autocast(dtype=torch.bfloat16), parameters in float32");
+    command->add_option("--optimizer", options.optimizer, "sgd, adam or adamw, as torch.optim runs them on CUDA")
+        ->capture_default_str();
+    command->add_option("--momentum", options.momentum, "Momentum of sgd")->check(CLI::Range(0.0, 1.0));
+    command->add_option("--loss", options.loss, "sum or mean of the model's output, or output: the model returns it")
+        ->capture_default_str();
+    command->add_option("--set", options.settings, "KEY=VALUE: an argument of the model")->allow_extra_args(false);
+    command->add_flag("--hold-output", options.holdOutput,
+                      "The loop keeps `output = model(x)` alive until the next forward has returned");
+    command->add_flag("--json", options.json, "One JSON document on stdout");
+    command->add_flag("--progress", options.progress, "Progress as JSON lines on stderr");
+    return command;
+}
+
+Status runRecord(const RecordOptions& options)
+{
+    if (options.gpu == "list") {
+        listGpus();
+        return {};
+    }
+    auto request = readRequest(options);
+    if (!request)
+        return request.error();
+    const auto begin = std::chrono::steady_clock::now();
+    const ProgressReport progress = progressTo(std::cerr, options.progress);
+    Summary summary;
+    summary.gpuTitle = request->gpu.title;
+    const auto trace = recordStep(*request, progress);
+    if (!trace)
+        return trace.error();
+    summary.trace = *trace;
+
+    const auto timeline = predict(**trace, {});
+    if (!timeline)
+        return timeline.error();
+    summary.peak = timeline->peak;
+    const auto info = moduleInfo(**trace);
+    if (!info)
+        return info.error();
+    summary.baseline = baseline(*info);
+    if (progress)
+        progress("write", 0.95);
+    if (const Status written = writeStepTrace(**trace, options.output); !written)
+        return written.error();
+    summary.recordMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    if (progress)
+        progress("done", 1);
+    if (options.json)
+        printJson(options, summary);
+    else
+        printText(options, summary);
+    return {};
+}
+
+} // namespace headroom

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/error.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace headroom {
+
+/// The command line of `headroom-record record`, as given.
+struct RecordOptions
+{
+    std::string model;
+    std::string output;
+    std::string device = "sim";
+    std::string gpu = "h100-80gb";
+    std::int64_t batch = 0;
+    std::int64_t sequence = 0;
+    std::string dtype = "float32";
+    bool autocast = false;
+    std::string optimizer = "adam";
+    double momentum = 0;
+    std::string loss = "sum";
+    std::vector<std::string> settings; ///< KEY=VALUE
+    bool holdOutput = false;
+    bool json = false;
+    bool progress = false;
+};
+
+/// Declares the subcommand's options; parsing fills `options`.
+CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options);
+
+/// Opens the model, runs the step, writes the step file and prints what it holds. Nothing is written on an error.
+Status runRecord(const RecordOptions& options);
+
+} // namespace headroom
