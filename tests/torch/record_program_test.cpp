@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/trace/step_file.h"
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <sys/wait.h>
+
+namespace headroom {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome
+{
+    int exitCode = -1;
+    std::string output;
+    std::string errors;
+};
+
+/// A folder of its own for each test, in which headroom-record runs.
+class RecordProgram : public testing::Test
+{
+protected:
+    RecordProgram()
+        : folder_(fs::path(testing::TempDir())
+                  / ("headroom_record_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name())))
+    {
+        fs::remove_all(folder_);
+        fs::create_directories(folder_);
+    }
+    ~RecordProgram() override { fs::remove_all(folder_); }
+
+    Outcome run(const std::string& arguments) const
+    {
+        const std::string command
+            = "cd '" + folder_.string() + "' && '" HEADROOM_BIN_DIR "/headroom-record' " + arguments + " 2>.errors";
+        Outcome result;
+        FILE* pipe = popen(command.c_str(), "r");
+        if (!pipe)
+            return result;
+        std::array<char, 4096> buffer{};
+        while (const std::size_t count = fread(buffer.data(), 1, buffer.size(), pipe))
+            result.output.append(buffer.data(), count);
+        const int status = pclose(pipe);
+        result.exitCode = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+        std::ostringstream errors;
+        errors << std::ifstream(folder_ / ".errors").rdbuf();
+        result.errors = errors.str();
+        fs::remove(folder_ / ".errors");
+        return result;
+    }
+
+    /// Bad input: exit 2, this one line on stderr, nothing on stdout, nothing written.
+    void expectRefused(const std::string& arguments, const std::string& message) const
+    {
+        SCOPED_TRACE(arguments);
+        const Outcome result = run(arguments);
+        EXPECT_EQ(result.exitCode, 2);
+        EXPECT_EQ(result.errors, "headroom-record: " + message + "\n");
+        EXPECT_EQ(result.output, "");
+        EXPECT_TRUE(fs::is_empty(folder_));
+    }
+
+    fs::path folder_;
+};
+
+TEST_F(RecordProgram, WritesTheStepAndSaysWhatItHolds)
+{
+    const Outcome result = run("record demo:transformer -o step.hrs --gpu a100-80gb --hold-output --json");
+    ASSERT_EQ(result.exitCode, 0) << result.errors;
+    EXPECT_EQ(result.errors, "");
+    const nlohmann::json document = nlohmann::json::parse(result.output);
+    EXPECT_EQ(document["step"], "step.hrs");
+    EXPECT_EQ(document["model"], "demo:transformer");
+    EXPECT_EQ(document["gpu"], "a100-80gb");
+    EXPECT_EQ(document["peak_bytes"], 2'684'782'592 + 65'536); // MemTracker's and the batch
+    EXPECT_EQ(document["baseline_peak_bytes"], 2'583'888'896);
+    EXPECT_NEAR(document["compute_ms"].get<double>(), 73.8225, 1e-4); // see record_step_test
+    EXPECT_GT(document["record_ms"], 0);
+    EXPECT_EQ(document["fallbacks"], nlohmann::json::array());
+    EXPECT_EQ(document["invented_values"], 0);
+    const auto trace = readStepTrace(folder_ / "step.hrs");
+    ASSERT_TRUE(trace) << trace.error().message;
+    EXPECT_EQ((*trace)->ops.size(), document["ops"].get<std::size_t>());
+    EXPECT_EQ((*trace)->info.dtype, "float32");
+    EXPECT_EQ((*trace)->info.optimizer, "adam");
+    EXPECT_EQ((*trace)->info.device, "sim");
+    EXPECT_TRUE((*trace)->info.holdOutput);
+}
+
+TEST_F(RecordProgram, TakesEveryOption)
+{
+    const Outcome result
+        = run("record demo:transformer -o step.hrs --batch 2 --seq 32 --dtype bfloat16 --optimizer sgd "
+              "--momentum 0.9 --loss mean --set n_layers=2 --set dim=64 --set n_heads=4 --progress");
+    ASSERT_EQ(result.exitCode, 0) << result.errors;
+    EXPECT_NE(result.output.find("demo:transformer on NVIDIA H100"), std::string::npos) << result.output;
+    std::istringstream lines(result.errors);
+    double done = 0;
+    std::string stage;
+    for (std::string line; std::getline(lines, line);) {
+        const nlohmann::json progress = nlohmann::json::parse(line);
+        EXPECT_GE(progress["done"].get<double>(), done);
+        done = progress["done"];
+        stage = progress["stage"];
+    }
+    EXPECT_EQ(stage, "done");
+    EXPECT_EQ(done, 1);
+    const auto trace = readStepTrace(folder_ / "step.hrs");
+    ASSERT_TRUE(trace) << trace.error().message;
+    EXPECT_EQ((*trace)->info.batch, 2);
+    EXPECT_EQ((*trace)->info.sequence, 32);
+    EXPECT_EQ((*trace)->info.dtype, "bfloat16");
+    EXPECT_EQ((*trace)->info.optimizer, "sgd");
+    EXPECT_EQ((*trace)->info.settings.size(), 3U);
+}
+
+TEST_F(RecordProgram, RecordsTheSameStepTwice)
+{
+    const std::string command = "record demo:resnet --batch 2 --set image_size=64 -o ";
+    ASSERT_EQ(run(command + "a.hrs").exitCode, 0);
+    ASSERT_EQ(run(command + "b.hrs").exitCode, 0);
+    std::ostringstream first;
+    std::ostringstream second;
+    first << std::ifstream(folder_ / "a.hrs").rdbuf();
+    second << std::ifstream(folder_ / "b.hrs").rdbuf();
+    EXPECT_EQ(first.str(), second.str());
+}
+
+TEST_F(RecordProgram, RefusesWithOneSentence)
+{
+    expectRefused("record demo:gpt -o step.hrs",
+                  "unknown model 'demo:gpt'; known are demo:mlp, demo:resnet, demo:transformer");
+    expectRefused("record -o step.hrs", "MODEL is missing: name a model, for example demo:transformer");
+    expectRefused("record demo:mlp", "-o is missing: name the step file to write, for example -o step.hrs");
+    expectRefused("record demo:mlp -o .", "-o . is a folder; name the step file in it, for example -o ./step.hrs");
+    expectRefused("record demo:mlp -o none/step.hrs",
+                  "-o none/step.hrs: the folder none is not there; create it first");
+    expectRefused("record demo:mlp -o step.hrs --set dim",
+                  "--set dim: expected KEY=VALUE, for example --set n_layers=12");
+    expectRefused("record demo:mlp -o step.hrs --set width=3", "demo:mlp has no setting 'width'; it has n_layers, dim");
+    expectRefused("record demo:mlp -o step.hrs --dtype int8",
+                  "unknown dtype 'int8'; known are float32, bfloat16, float16");
+    expectRefused("record demo:mlp -o step.hrs --autocast --dtype float16",
+                  "--autocast keeps parameters in float32; leave out --dtype float16");
+    expectRefused("record demo:mlp -o step.hrs --optimizer lion",
+                  "unknown optimizer 'lion'; known are sgd, adam, adamw");
+    expectRefused("record demo:mlp -o step.hrs --momentum 0.9", "--momentum is SGD's; adam has none");
+    expectRefused("record demo:mlp -o step.hrs --loss none", "unknown loss 'none'; known are sum, mean, output");
+    expectRefused("record demo:mlp -o step.hrs --device tpu", "unknown device 'tpu'; known is sim, the simulated GPU");
+    expectRefused("record demo:mlp -o step.hrs --loss output",
+                  "--loss output needs a model that returns one number; this one returns 8 x 1024 x 1024; use "
+                  "--loss sum or mean");
+    expectRefused("", "a command is missing: record or doctor (see headroom-record --help)");
+}
+
+TEST_F(RecordProgram, RefusesAnUnknownGpuAndListsTheKnown)
+{
+    const Outcome refused = run("record demo:mlp -o step.hrs --gpu abacus");
+    EXPECT_EQ(refused.exitCode, 2);
+    EXPECT_NE(refused.errors.find("a100-80gb"), std::string::npos) << refused.errors;
+    EXPECT_EQ(std::ranges::count(refused.errors, '\n'), 1);
+    const Outcome list = run("record --gpu list");
+    EXPECT_EQ(list.exitCode, 0);
+    EXPECT_NE(list.output.find("h100-80gb"), std::string::npos) << list.output;
+    EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(RecordProgram, RefusesAnOutputThatCannotBeWritten)
+{
+    const Outcome result = run("record demo:mlp -o /proc/step.hrs");
+    EXPECT_EQ(result.exitCode, 2);
+    EXPECT_EQ(result.output, "");
+    EXPECT_EQ(result.errors.find("headroom-record: cannot write /proc/step.hrs: "), 0U) << result.errors;
+    EXPECT_EQ(std::ranges::count(result.errors, '\n'), 1);
+}
+
+TEST_F(RecordProgram, LeavesAnOldFileAloneWhenItFails)
+{
+    std::ofstream(folder_ / "step.hrs") << "precious";
+    EXPECT_EQ(run("record demo:mlp -o step.hrs --loss output").exitCode, 2);
+    std::string content;
+    std::ifstream(folder_ / "step.hrs") >> content;
+    EXPECT_EQ(content, "precious");
+}
+
+TEST_F(RecordProgram, HelpAndVersionGoToStdout)
+{
+    for (const char* arguments : {"--help", "--version", "record --help", "doctor --help"}) {
+        const Outcome result = run(arguments);
+        EXPECT_EQ(result.exitCode, 0) << arguments;
+        EXPECT_NE(result.output, "") << arguments;
+        EXPECT_EQ(result.errors, "") << arguments;
+    }
+}
+
+TEST_F(RecordProgram, DoctorReportsTheTorchInUse)
+{
+    const Outcome result = run("doctor --json");
+    ASSERT_EQ(result.exitCode, 0) << result.errors;
+    const nlohmann::json document = nlohmann::json::parse(result.output);
+    EXPECT_EQ(document["torch"].get<std::string>().substr(0, 4), "2.11");
+    for (const char* key : {"cuda_driver", "cupti", "gpus", "advice"})
+        EXPECT_TRUE(document.contains(key)) << key;
+    EXPECT_TRUE(document["gpus"].is_array());
+    EXPECT_EQ(document["cuda_driver"].is_null() || document["gpus"].empty() || document["cupti"].is_null(),
+              !document["advice"].empty());
+}
+
+} // namespace
+} // namespace headroom
