@@ -10,12 +10,13 @@
 namespace headroom {
 namespace {
 
-/// _VIEW_OPS of torch/utils/_runtime_estimation.py, sorted.
-constexpr std::string_view viewOps[]
-    = {"adjoint",   "as_strided",       "chunk",     "detach",   "diagonal", "expand",  "expand_as",   "hsplit",
-       "imag",      "lift_fresh",       "mH",        "mT",       "movedim",  "permute", "real",        "select",
-       "split",     "split_with_sizes", "squeeze",   "swapaxes", "swapdims", "t",       "transpose",   "unbind",
-       "unflatten", "unfold",           "unsqueeze", "view",     "view_as",  "vsplit",  "_unsafe_view"};
+/// _VIEW_OPS of torch/utils/_runtime_estimation.py, sorted; and `_reshape_alias`, into which reshape() turns where
+/// there is no Python mode, and which is `view` on the fake tensors that PyTorch's tools see.
+constexpr std::string_view viewOps[] = {
+    "adjoint",   "as_strided",       "chunk",     "detach",   "diagonal", "expand",  "expand_as",    "hsplit",
+    "imag",      "lift_fresh",       "mH",        "mT",       "movedim",  "permute", "real",         "select",
+    "split",     "split_with_sizes", "squeeze",   "swapaxes", "swapdims", "t",       "transpose",    "unbind",
+    "unflatten", "unfold",           "unsqueeze", "view",     "view_as",  "vsplit",  "_unsafe_view", "_reshape_alias"};
 
 /// _CREATE_OPS of the same file.
 constexpr std::string_view createOps[]
