@@ -73,7 +73,7 @@ int runWindow(int& argc, char** argv, const WindowOptions& options)
     QApplication::setApplicationDisplayName(QStringLiteral("Headroom"));
     QApplication::setApplicationVersion(QStringLiteral(HEADROOM_VERSION));
     QApplication::setOrganizationName(QStringLiteral("Headroom"));
-    QApplication::setDesktopFileName(QStringLiteral("headroom"));
+    QApplication::setDesktopFileName(QStringLiteral("org.headroom.Headroom"));
 
     // A picture shows the window as it is at first, and leaves the user's settings alone.
     const auto nobody = picture ? std::make_unique<QTemporaryDir>() : nullptr;

@@ -44,6 +44,9 @@ endfunction()
 function(headroom_qt_target name)
     headroom_target(${name})
     set_target_properties(${name} PROPERTIES AUTOMOC ON AUTORCC ON)
+    # moc looks again after each configuration: sources are listed in the rooms, whose CMakeLists.txt AUTOMOC does not
+    # watch, so that a new class in one would stay without its moc file.
+    file(REMOVE "${CMAKE_CURRENT_BINARY_DIR}/${name}_autogen/timestamp")
     target_compile_definitions(${name} PRIVATE QT_NO_KEYWORDS QT_NO_CAST_FROM_ASCII QT_NO_CAST_TO_ASCII
         QT_NO_URL_CAST_FROM_STRING QT_USE_QSTRINGBUILDER QT_DISABLE_DEPRECATED_BEFORE=0x060400)
 endfunction()
