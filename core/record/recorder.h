@@ -59,8 +59,7 @@ public:
     /// Before begin(). What is alive at begin() and was never declared counts as `other`.
     void addHeldResult(const at::Tensor& tensor);
 
-    /// The recorded step starts: what is alive on the device now is its start state; what was not declared counts as
-    /// an activation, left by the step before.
+    /// The recorded step starts: what is alive on the device now is its start state.
     void begin();
     /// The optimizer's step begins / has ended: ops are of phase optimizer; `state` are the tensors it keeps.
     void beginOptimizer();

@@ -82,8 +82,7 @@ void StepRecording::start()
 {
     for (sim::Block* block : sim::simulatedState().allocator.liveBlocks()) {
         const auto declared = declared_.find(block);
-        // What nobody declared is what the step before left behind: an output that the loop still holds.
-        const Category category = declared == declared_.end() ? Category::activation : declared->second;
+        const Category category = declared == declared_.end() ? Category::other : declared->second;
         block->tag = tagOf(builder_.alloc(block->requested, category, OpId()));
     }
     declared_.clear();

@@ -109,6 +109,8 @@ Result<StepTracePtr> StepRunner::record(StepInfo info, const DeviceSpec& device,
             recorder.addInput(input);
         for (const at::Tensor& state : optimizer_->state())
             recorder.addOptimizerState(state);
+        for (const at::Tensor& output : output_)
+            recorder.addHeldResult(output);
         recorder.begin();
         step(&recorder, progress, 0.4, 0.5);
         return recorder.finish();

@@ -3,13 +3,13 @@
 #include "core/device/simulated_device.h"
 #include "core/predict/predict.h"
 #include "core/record/step_runner.h"
-#include "core/sac/step_statistics.h"
 #include "core/trace/step_file.h"
 
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+// Ops, module statistics and times of the same models: module_statistics_test.
 namespace headroom {
 namespace {
 
@@ -126,117 +126,6 @@ TEST(StepOnSimulatedDevice, PeaksAtMemTrackersBytes)
         EXPECT_EQ(sim::memoryStats().peak, known.peak) << known.setup.model;
     }
     EXPECT_TRUE(sim::fallbacks().empty());
-}
-
-TEST(RecordTransformer, OpsOfEveryModuleAreThoseOfPyTorch)
-{
-    const StepTracePtr trace = record(transformer(true));
-    ASSERT_TRUE(trace);
-    const std::map<std::string, SacStats> stats = sacStats(*trace);
-    const nlohmann::json expected = reference("transformer_sacstats.json");
-    ASSERT_EQ(stats.size(), expected.size());
-    for (const auto& [fqn, module] : stats) {
-        SCOPED_TRACE(fqn);
-        const nlohmann::json& pytorch = expected.at(fqn);
-        EXPECT_EQ(module.funcNames, pytorch["func_names"].get<std::vector<std::string>>());
-        EXPECT_EQ(module.memory, pytorch["memory"].get<std::vector<Bytes>>());
-        EXPECT_EQ(module.viewLikeOps, pytorch["view_like_ops"].get<std::vector<int>>());
-        EXPECT_EQ(module.randOps, pytorch["rand_ops"].get<std::vector<int>>());
-        EXPECT_EQ(module.savedAutogradOps, pytorch["saved_autograd_ops"].get<std::vector<int>>());
-        EXPECT_EQ(module.forceStoreRandom, pytorch["force_store_random"].get<bool>());
-        ASSERT_EQ(module.runtimes.size(), pytorch["runtimes"].size());
-        for (std::size_t op = 0; op < module.runtimes.size(); ++op)
-            EXPECT_NEAR(module.runtimes[op], pytorch["runtimes"][op].get<double>(), 1e-9) << op;
-    }
-}
-
-TEST(RecordTransformer, BaselinePeakIsPyTorchs)
-{
-    const auto held = moduleInfo(*record(transformer(true)));
-    ASSERT_TRUE(held) << held.error().message;
-    EXPECT_EQ(baseline(*held).peak, 2'583'888'896);
-    const auto clean = moduleInfo(*record(transformer(false)));
-    ASSERT_TRUE(clean) << clean.error().message;
-    EXPECT_EQ(baseline(*clean).peak, 2'315'453'440);
-}
-
-// PyTorch's RuntimeEstimator says 87.92 ms for forward and backward. 14.1 of these are calls of prim.device, which is
-// how a fake tensor answers `.device`: the estimator takes each for an op that reads the tensor. Without them the ops
-// of this step take these times (RuntimeEstimator on the same model, summed by op, both phases).
-TEST(RecordTransformer, TimesAreThoseOfPyTorchsOps)
-{
-    const StepTracePtr trace = record(transformer(false));
-    std::map<std::string, double> byOp;
-    double forward = 0;
-    double total = 0;
-    for (std::uint32_t index = 0; index < trace->ops.size(); ++index) {
-        const OpId op(index);
-        if (trace->ops.phase[op] != Phase::forward && trace->ops.phase[op] != Phase::backward)
-            continue;
-        byOp[std::string(trace->opName(op))] += trace->ops.ms[op];
-        (trace->ops.call[op].valid() ? forward : total) += trace->ops.ms[op];
-    }
-    total += forward;
-    EXPECT_NEAR(byOp["aten.mm.default"], 47.5949, 1e-4);
-    EXPECT_NEAR(byOp["aten.addmm.default"], 10.5767, 1e-4);
-    EXPECT_NEAR(byOp["aten.gelu.default"], 0.3949, 1e-4);
-    EXPECT_NEAR(byOp["aten.gelu_backward.default"], 0.5924, 1e-4);
-    EXPECT_NEAR(byOp["aten.native_layer_norm.default"], 0.2225, 1e-4);
-    EXPECT_NEAR(byOp["aten.native_layer_norm_backward.default"], 0.3336, 1e-4);
-    EXPECT_NEAR(byOp["aten.sum.dim_IntList"], 0.2608, 1e-4);
-    EXPECT_NEAR(byOp["aten.embedding.default"], 0.0278, 1e-4);
-    EXPECT_NEAR(byOp["aten.embedding_dense_backward.default"], 0.0278, 1e-4);
-    // SACEstimator, which counts no prim.device, on the whole forward.
-    EXPECT_NEAR(forward, 24.13366366505946, 1e-9);
-
-    const auto info = moduleInfo(*trace);
-    ASSERT_TRUE(info);
-    EXPECT_NEAR(info->stats.front().forwardMs, forward, 1e-9);
-    // The loss is outside of the model, its backward (an expand) takes no time.
-    EXPECT_NEAR(baseline(*info).computeMs, total - byOp["aten.sum.default"], 1e-9);
-    EXPECT_NEAR(baseline(*info).computeMs, 73.8225, 1e-4);
-}
-
-void expectModuleMemory(bool holdOutput, const std::string& file)
-{
-    const auto info = moduleInfo(*record(transformer(holdOutput)));
-    ASSERT_TRUE(info) << info.error().message;
-    const auto expected = readModuleInfo(HEADROOM_TEST_DATA "/pytorch/" + file);
-    ASSERT_TRUE(expected) << expected.error().message;
-    EXPECT_EQ(info->fwPreOrder, expected->fwPreOrder);
-    EXPECT_EQ(info->fwPostOrder, expected->fwPostOrder);
-    EXPECT_EQ(info->bwPreOrder, expected->bwPreOrder);
-    EXPECT_EQ(info->bwPostOrder, expected->bwPostOrder);
-    std::map<std::string, ModuleStats> byName;
-    for (const ModuleStats& stats : expected->stats)
-        byName[stats.fqn] = stats;
-    ASSERT_EQ(info->stats.size(), byName.size());
-    for (const ModuleStats& stats : info->stats) {
-        SCOPED_TRACE(stats.fqn);
-        const ModuleStats& pytorch = byName.at(stats.fqn);
-        EXPECT_EQ(stats.paramBytes, pytorch.paramBytes);
-        EXPECT_EQ(stats.gradBytes, pytorch.gradBytes);
-        EXPECT_EQ(stats.gradTotal, pytorch.gradTotal);
-        EXPECT_EQ(stats.activationForward, pytorch.activationForward);
-        EXPECT_EQ(stats.activationBackward, pytorch.activationBackward);
-        EXPECT_EQ(stats.activationGrad, pytorch.activationGrad);
-        EXPECT_EQ(stats.activationTotal, pytorch.activationTotal);
-        EXPECT_EQ(stats.inputBytes, pytorch.inputBytes);
-        EXPECT_EQ(stats.outputBytes, pytorch.outputBytes);
-        EXPECT_EQ(stats.isLeaf, pytorch.isLeaf);
-        EXPECT_EQ(stats.sacMemory, pytorch.sacMemory);
-        EXPECT_NEAR(stats.sacRuntimeMs, pytorch.sacRuntimeMs, 1e-9);
-    }
-}
-
-TEST(RecordTransformer, ModuleMemoryIsPyTorchs)
-{
-    expectModuleMemory(false, "transformer_clean_modinfo.json");
-}
-
-TEST(RecordTransformer, ModuleMemoryIsPyTorchsWhileTheLoopHoldsTheOutput)
-{
-    expectModuleMemory(true, "transformer_modinfo.json");
 }
 
 TEST(RecordTransformer, PhasesAreMemTrackers)
