@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -123,7 +124,7 @@ void OverviewStrip::want(AxisRange range)
 {
     const auto inside = clamped(range, all_);
     if (inside != shown_)
-        Q_EMIT rangeWanted(inside.begin, inside.end);
+        Q_EMIT rangeWanted(inside.begin, inside.end, std::exchange(begins_, grip_ == Grip::none));
 }
 
 void OverviewStrip::mousePressEvent(QMouseEvent* event)
@@ -132,12 +133,13 @@ void OverviewStrip::mousePressEvent(QMouseEvent* event)
         return;
     const double x = event->position().x();
     const double ms = map().toData(x);
+    begins_ = true;
     grip_ = gripAt(x);
     if (grip_ == Grip::none) {
         const double half = shown_.length() / 2;
-        want({ms - half, ms + half});
         grip_ = Grip::window;
         grabbedAt_ = half;
+        want({ms - half, ms + half});
         return;
     }
     grabbedAt_ = ms - shown_.begin;
@@ -168,6 +170,7 @@ void OverviewStrip::mouseMoveEvent(QMouseEvent* event)
 void OverviewStrip::mouseReleaseEvent(QMouseEvent*)
 {
     grip_ = Grip::none;
+    begins_ = true;
 }
 
 void OverviewStrip::keyPressEvent(QKeyEvent* event)

@@ -24,7 +24,8 @@ public:
     QSize sizeHint() const override;
 
 Q_SIGNALS:
-    void rangeWanted(double beginMs, double endMs);
+    /// `step`: a drag begins; else it goes on, as one step of the zoom stack.
+    void rangeWanted(double beginMs, double endMs, bool step);
 
 protected:
     void paintEvent(QPaintEvent* event) override;
@@ -48,6 +49,7 @@ private:
     double shortest_ = 0;
     Grip grip_ = Grip::none;
     double grabbedAt_ = 0; ///< ms from the window's begin
+    bool begins_ = true; ///< the next range is a step of its own
 };
 
 } // namespace headroom

@@ -18,6 +18,7 @@ namespace {
 
 constexpr double leftMargin = 46;
 constexpr double bottomMargin = 26;
+constexpr int sameTurnMs = 800; ///< between notches of one turn of the wheel
 constexpr double clickReach = 4; ///< pixels before a press becomes a drag
 
 QString labelFormat(int decimals, const char* unit)
@@ -158,7 +159,7 @@ void TimelineCanvas::mousePressEvent(QMouseEvent* event)
     pressedMs_ = geometry_.ms.toData(std::clamp(position.x(), geometry_.plot.left(), geometry_.plot.right()));
     if (event->button() == Qt::MiddleButton) {
         drag_ = Drag::pan;
-        Q_EMIT rangeWanted(ms_.begin, ms_.end, true);
+        panBegins_ = true;
         viewport()->setCursor(Qt::ClosedHandCursor);
     } else if (event->button() == Qt::LeftButton && nearBudgetLine(position)) {
         drag_ = Drag::budget;
@@ -182,7 +183,7 @@ void TimelineCanvas::mouseMoveEvent(QMouseEvent* event)
                         event->modifiers().testFlag(Qt::ShiftModifier));
         return;
     case Drag::pan:
-        pan(position.x() - lastX_, false);
+        pan(position.x() - lastX_, std::exchange(panBegins_, false));
         lastX_ = position.x();
         return;
     case Drag::select:
@@ -234,14 +235,21 @@ void TimelineCanvas::pan(double pixels, bool step)
     Q_EMIT rangeWanted(range.begin, range.end, step);
 }
 
+bool TimelineCanvas::wheelBegins()
+{
+    const bool goesOn = sinceWheel_.isValid() && sinceWheel_.elapsed() < sameTurnMs;
+    sinceWheel_.start();
+    return !goesOn;
+}
+
 void TimelineCanvas::wheelEvent(QWheelEvent* event)
 {
     const auto angle = event->angleDelta();
     if (event->modifiers().testFlag(Qt::ControlModifier)) {
-        zoomAt(event->position().x(), std::pow(1.2, angle.y() / 120.0), false);
+        zoomAt(event->position().x(), std::pow(1.2, angle.y() / 120.0), wheelBegins());
     } else if (event->modifiers().testFlag(Qt::ShiftModifier) || std::abs(angle.x()) > std::abs(angle.y())) {
         const int notch = angle.x() != 0 ? angle.x() : angle.y();
-        pan(notch / 120.0 * 60, false);
+        pan(notch / 120.0 * 60, wheelBegins());
     } else {
         event->ignore();
         return;
@@ -255,13 +263,14 @@ bool TimelineCanvas::gesture(QEvent* event)
         const auto* native = static_cast<QNativeGestureEvent*>(event);
         if (native->gestureType() != Qt::ZoomNativeGesture)
             return false;
-        zoomAt(native->position().x(), std::max(0.1, 1 + native->value()), false);
+        zoomAt(native->position().x(), std::max(0.1, 1 + native->value()), wheelBegins());
         return true;
     }
     auto* pinch = static_cast<QPinchGesture*>(static_cast<QGestureEvent*>(event)->gesture(Qt::PinchGesture));
     if (!pinch)
         return false;
-    zoomAt(viewport()->mapFromGlobal(pinch->centerPoint()).x(), pinch->scaleFactor(), false);
+    zoomAt(viewport()->mapFromGlobal(pinch->centerPoint()).x(), pinch->scaleFactor(),
+           pinch->state() == Qt::GestureStarted);
     return true;
 }
 

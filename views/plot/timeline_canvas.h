@@ -6,6 +6,7 @@
 #include "views/plot/timeline_items.h"
 
 #include <QChartView>
+#include <QElapsedTimer>
 #include <QValueAxis>
 
 namespace headroom {
@@ -34,7 +35,7 @@ public:
     std::optional<double> pointerMs() const noexcept { return pointerMs_; } ///< where the pointer hovers
 
 Q_SIGNALS:
-    /// `step`: a zoom or pan of its own; else the last one goes on.
+    /// `step`: a zoom or pan begins; else the one before goes on, as one step of the zoom stack.
     void rangeWanted(double beginMs, double endMs, bool step);
     void selecting(double beginMs, double endMs); ///< while dragging
     void selected(double beginMs, double endMs);
@@ -62,6 +63,7 @@ private:
     void updateAxes();
     void zoomAt(double x, double factor, bool step);
     void pan(double pixels, bool step);
+    bool wheelBegins(); ///< is this the first notch of a turn?
     bool nearBudgetLine(QPointF position) const;
     bool gesture(QEvent* event);
 
@@ -82,6 +84,8 @@ private:
     QPointF pressed_;
     double pressedMs_ = 0;
     double lastX_ = 0;
+    bool panBegins_ = false;
+    QElapsedTimer sinceWheel_;
     std::optional<double> pointerMs_;
     bool budgetVisible_ = false;
 };

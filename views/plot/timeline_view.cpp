@@ -23,8 +23,6 @@ namespace {
 // once more at full density when they stop.
 constexpr int draftMs = 100;
 constexpr int settleMs = 140;
-// A wheel turned on within this time goes on with the same step of the zoom stack.
-constexpr int sameStepMs = 800;
 
 } // namespace
 
@@ -62,7 +60,6 @@ public:
     TimelinePreparer preparer;
     QTimer settle;
     QElapsedTimer sinceRequest;
-    QElapsedTimer sinceZoom;
 
     StepTracePtr trace;
     TimelinePtr recorded;
@@ -111,14 +108,10 @@ TimelineView::Private::Private(TimelineView* view)
     });
     connect(canvas, &TimelineCanvas::lookChanged, q, [this] { lookChanged(); });
     connect(canvas, &TimelineCanvas::rangeWanted, q, [this](double begin, double end, bool step) {
-        const bool goesOn = !step && sinceZoom.isValid() && sinceZoom.elapsed() < sameStepMs;
-        showRange({begin, end}, !goesOn);
-        sinceZoom.start();
+        showRange({begin, end}, step);
     });
-    connect(overview, &OverviewStrip::rangeWanted, q, [this](double begin, double end) {
-        const bool goesOn = sinceZoom.isValid() && sinceZoom.elapsed() < sameStepMs;
-        showRange({begin, end}, !goesOn);
-        sinceZoom.start();
+    connect(overview, &OverviewStrip::rangeWanted, q, [this](double begin, double end, bool step) {
+        showRange({begin, end}, step);
     });
     connect(canvas, &TimelineCanvas::hovered, q, [this](double ms) { hover(ms); });
     connect(canvas, &TimelineCanvas::hoverLeft, q, [this] {

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/budget_steps.h"
+
+#include <gmock/gmock.h>
+
+namespace headroom {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(BudgetStep, Is64MiBOnALongAxisAndFinerOnAShortOne)
+{
+    EXPECT_EQ(budgetStep(60 * GiB), 64 * MiB);
+    EXPECT_EQ(budgetPage(60 * GiB), 1 * GiB);
+    EXPECT_EQ(budgetStep(GiB), 4 * MiB); // 5.1 MiB is a two-hundredth
+    EXPECT_EQ(budgetStep(50 * MiB), 256 * KiB);
+    EXPECT_EQ(budgetStep(0), 512); // never less than a block of the allocator
+}
+
+TEST(CardSizes, AreThoseOnTheAxisWithTheSmallestCapacityOfEachSize)
+{
+    std::vector<int> sizes;
+    for (const auto& card : cardSizes(10 * GiB, 60 * GiB))
+        sizes.push_back(card.gigabytes);
+    EXPECT_THAT(sizes, ElementsAre(12, 16, 24, 32, 40, 48));
+    // A plan that fits the stop must fit every card of that name: of the two 48 GB cards the L40S shows less.
+    const auto large = cardSizes(41 * GiB, 60 * GiB);
+    ASSERT_EQ(large.size(), 1u);
+    EXPECT_LT(large.front().bytes, static_cast<Bytes>(44.5 * static_cast<double>(GiB)));
+    EXPECT_GT(large.front().bytes, 44 * GiB);
+}
+
+TEST(Stops, NextAndPrevious)
+{
+    const std::vector<Bytes> stops{10, 20, 30};
+    EXPECT_EQ(nextStop(stops, 15, +1), 20);
+    EXPECT_EQ(nextStop(stops, 20, +1), 30);
+    EXPECT_EQ(nextStop(stops, 30, +1), 30);
+    EXPECT_EQ(nextStop(stops, 15, -1), 10);
+    EXPECT_EQ(nextStop(stops, 20, -1), 10);
+    EXPECT_EQ(nextStop(stops, 10, -1), 10);
+    EXPECT_EQ(nextStop({}, 5, +1), 5);
+}
+
+TEST(Stops, SnapWithinReachOnly)
+{
+    const std::vector<Bytes> stops{100, 200};
+    EXPECT_EQ(snapped(stops, 104, 4), 100);
+    EXPECT_EQ(snapped(stops, 105, 4), 105);
+    EXPECT_EQ(snapped(stops, 150, 60), 100);
+    EXPECT_EQ(snapped(stops, 151, 60), 200);
+}
+
+TEST(Drag, RoundsToWhatAPixelCanTell)
+{
+    EXPECT_EQ(roundedForDrag(10 * MiB + 5, 3.0 * static_cast<double>(MiB)), 10 * MiB);
+    EXPECT_EQ(roundedForDrag(11 * MiB, 3.0 * static_cast<double>(MiB)), 12 * MiB);
+    EXPECT_EQ(roundedForDrag(700, 1), 512);
+}
+
+std::vector<FrontierPoint> frontier()
+{
+    return {{10 * GiB, 100, 0}, {12 * GiB, 50, 0}, {16 * GiB, 30, 0}, {20 * GiB, 0, 0}};
+}
+
+TEST(Frontier, CostIsThatOfTheLargestPlanThatFits)
+{
+    EXPECT_DOUBLE_EQ(recomputeAt(frontier(), 9 * GiB), 100);
+    EXPECT_DOUBLE_EQ(recomputeAt(frontier(), 10 * GiB), 100);
+    EXPECT_DOUBLE_EQ(recomputeAt(frontier(), 12 * GiB - 1), 100);
+    EXPECT_DOUBLE_EQ(recomputeAt(frontier(), 12 * GiB), 50);
+    EXPECT_DOUBLE_EQ(recomputeAt(frontier(), 30 * GiB), 0);
+}
+
+TEST(Frontier, ExchangeRateIsTheSlopeOfTheLowerHull)
+{
+    EXPECT_DOUBLE_EQ(exchangeRate(frontier(), 11 * GiB), 25); // 50 ms for 2 GiB
+    // The point at 16 GiB lies above the line from 12 to 20 GiB: 50 ms for 8 GiB.
+    EXPECT_DOUBLE_EQ(exchangeRate(frontier(), 13 * GiB), 6.25);
+    EXPECT_DOUBLE_EQ(exchangeRate(frontier(), 18 * GiB), 6.25);
+    EXPECT_DOUBLE_EQ(exchangeRate(frontier(), 20 * GiB), 0);
+    EXPECT_DOUBLE_EQ(exchangeRate({}, GiB), 0);
+}
+
+} // namespace
+} // namespace headroom

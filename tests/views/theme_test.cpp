@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/theme/desktop_look.h"
+#include "views/theme/theme.h"
+
+#include <QApplication>
+#include <QFontDatabase>
+#include <QFontInfo>
+#include <QFontMetrics>
+#include <QLabel>
+#include <QTest>
+
+#include <array>
+#include <cmath>
+#include <set>
+
+using namespace headroom;
+
+namespace {
+
+using Vector = std::array<double, 3>;
+
+double linear(double channel)
+{
+    return channel <= 0.04045 ? channel / 12.92 : std::pow((channel + 0.055) / 1.055, 2.4);
+}
+
+Vector linearRgb(const QColor& color)
+{
+    return {linear(color.redF()), linear(color.greenF()), linear(color.blueF())};
+}
+
+// Relative luminance and contrast as WCAG 2 defines them.
+double contrast(const QColor& a, const QColor& b)
+{
+    const auto luminance = [](const QColor& color) {
+        const auto rgb = linearRgb(color);
+        return 0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2];
+    };
+    const double high = std::max(luminance(a), luminance(b));
+    const double low = std::min(luminance(a), luminance(b));
+    return (high + 0.05) / (low + 0.05);
+}
+
+// How someone without one kind of cones sees a colour (Machado, Oliveira, Fernandes 2009, severity 1), in CIELAB.
+struct Eye
+{
+    const char* name;
+    std::array<Vector, 3> matrix;
+};
+const Eye eyes[] = {
+    {"normal", {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}}},
+    {"protanopia",
+     {{{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}}}},
+    {"deuteranopia",
+     {{{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413}, {-0.011820, 0.042940, 0.968881}}}},
+    {"tritanopia",
+     {{{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}}}},
+};
+
+Vector lab(const QColor& color, const Eye& eye)
+{
+    const auto rgb = linearRgb(color);
+    Vector seen{};
+    for (std::size_t i = 0; i < 3; ++i)
+        seen[i]
+            = std::clamp(eye.matrix[i][0] * rgb[0] + eye.matrix[i][1] * rgb[1] + eye.matrix[i][2] * rgb[2], 0.0, 1.0);
+    const auto f = [](double t) { return t > 0.008856 ? std::cbrt(t) : 7.787 * t + 16.0 / 116; };
+    const double x = f((0.4124 * seen[0] + 0.3576 * seen[1] + 0.1805 * seen[2]) / 0.95047);
+    const double y = f(0.2126 * seen[0] + 0.7152 * seen[1] + 0.0722 * seen[2]);
+    const double z = f((0.0193 * seen[0] + 0.1192 * seen[1] + 0.9505 * seen[2]) / 1.08883);
+    return {116 * y - 16, 500 * (x - y), 200 * (y - z)};
+}
+
+double distance(const QColor& a, const QColor& b, const Eye& eye)
+{
+    const auto left = lab(a, eye);
+    const auto right = lab(b, eye);
+    return std::hypot(left[0] - right[0], left[1] - right[1], left[2] - right[2]);
+}
+
+} // namespace
+
+class ThemeTest : public QObject
+{
+    Q_OBJECT
+
+private Q_SLOTS:
+    void looks_data()
+    {
+        QTest::addColumn<bool>("dark");
+        QTest::newRow("light") << false;
+        QTest::newRow("dark") << true;
+    }
+
+    void categoriesCanBeToldApart_data() { looks_data(); }
+    void categoriesCanBeToldApart()
+    {
+        QFETCH(bool, dark);
+        const auto theme = Theme::make(dark);
+        for (const auto& eye : eyes) {
+            for (std::size_t i = 0; i < categoryCount; ++i) {
+                for (std::size_t j = i + 1; j < categoryCount; ++j) {
+                    const double apart = distance(theme.categories[i], theme.categories[j], eye);
+                    const auto what = QStringLiteral("%1: %2 and %3 are %4 apart")
+                                          .arg(QLatin1String(eye.name), categoryTitle(static_cast<Category>(i)),
+                                               categoryTitle(static_cast<Category>(j)))
+                                          .arg(apart);
+                    QVERIFY2(apart >= 15, qPrintable(what));
+                }
+            }
+        }
+    }
+
+    void textCanBeRead_data() { looks_data(); }
+    void textCanBeRead()
+    {
+        QFETCH(bool, dark);
+        const auto theme = Theme::make(dark);
+        for (const auto& ground : {theme.card, theme.surface, theme.hover, theme.selected}) {
+            QVERIFY(contrast(theme.text, ground) >= 7);
+            QVERIFY2(contrast(theme.secondText, ground) >= 4.5, qPrintable(ground.name()));
+        }
+        QVERIFY(contrast(theme.accent, theme.card) >= 4.5);
+        QVERIFY(contrast(theme.accent, theme.accentSoft) >= 4.5);
+        QVERIFY(contrast(theme.danger, theme.card) >= 4.5);
+        QVERIFY(contrast(theme.danger, theme.dangerSoft) >= 4.5);
+    }
+
+    void fontsComeWithTheProgram()
+    {
+        loadFonts();
+        const auto theme = Theme::light();
+        QCOMPARE(QFontInfo(theme.body).family(), QStringLiteral("Inter"));
+        QCOMPARE(QFontInfo(theme.number).family(), QStringLiteral("Roboto"));
+        QVERIFY(QFontInfo(theme.title).weight() >= QFont::DemiBold);
+        // Digits of one width, so that live numbers do not jitter.
+        for (const auto& font : {theme.number, theme.numberStrong, theme.numberLarge}) {
+            const QFontMetricsF metrics(font);
+            for (char digit = '1'; digit <= '9'; ++digit)
+                QCOMPARE(metrics.horizontalAdvance(QLatin1Char(digit)), metrics.horizontalAdvance(QLatin1Char('0')));
+        }
+    }
+
+    void widgetsKnowTheirLook()
+    {
+        QLabel label;
+        label.show();
+        applyTheme(*qApp, Theme::dark());
+        QVERIFY(Theme::of(label).isDark);
+        applyTheme(*qApp, Theme::light());
+        QVERIFY(!Theme::of(label).isDark);
+        QCOMPARE(label.palette().color(QPalette::WindowText), Theme::light().text);
+    }
+
+    void everyCategoryHasATitleAndAPlaceInTheStack()
+    {
+        std::set<Category> seen;
+        for (const auto category : stackOrder) {
+            QVERIFY(!categoryTitle(category).isEmpty());
+            seen.insert(category);
+        }
+        QCOMPARE(seen.size(), categoryCount);
+        QCOMPARE(stackOrder.front(), Category::parameter);
+        QCOMPARE(stackOrder.back(), Category::temporary);
+    }
+
+    void desktopLookStartsWithThePlatformsPalette()
+    {
+        const DesktopLook look;
+        QCOMPARE(look.isDark(), QGuiApplication::palette().color(QPalette::Window).lightness() < 128);
+    }
+};
+
+QTEST_MAIN(ThemeTest)
+#include "theme_test.moc"

@@ -1,0 +1,411 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// The timeline as a user meets it: a real widget, real events.
+
+#include "core/predict/predict.h"
+#include "tests/core/synthetic_step.h"
+#include "tests/views/made_up.h"
+#include "views/plot/overview_strip.h"
+#include "views/plot/timeline_canvas.h"
+#include "views/plot/timeline_view.h"
+#include "views/theme/theme.h"
+
+#include <QAbstractItemModelTester>
+#include <QAccessible>
+#include <QApplication>
+#include <QSignalSpy>
+#include <QTest>
+#include <QWheelEvent>
+
+using namespace headroom;
+
+class TimelineViewTest : public QObject
+{
+    Q_OBJECT
+
+private:
+    TimelinePtr recorded_;
+    TimelinePtr planned_;
+    std::unique_ptr<TimelineView> view_;
+    TimelineCanvas* canvas_ = nullptr;
+
+    QPoint at(double ms) const
+    {
+        const auto& geometry = canvas_->geometryOfPlot();
+        return {static_cast<int>(std::lround(geometry.ms.toPixel(ms))), static_cast<int>(geometry.plot.center().y())};
+    }
+    void waitUntilPainted() const { QTRY_VERIFY(view_->upToDate()); }
+
+    void wheel(double ms, int notches, Qt::KeyboardModifiers modifiers)
+    {
+        auto* viewport = canvas_->viewport();
+        QWheelEvent event(at(ms), viewport->mapToGlobal(at(ms)), {}, {0, 120 * notches}, Qt::NoButton, modifiers,
+                          Qt::NoScrollPhase, false);
+        QApplication::sendEvent(viewport, &event);
+    }
+    void hover(QPoint position)
+    {
+        QMouseEvent event(QEvent::MouseMove, position, canvas_->viewport()->mapToGlobal(position), Qt::NoButton,
+                          Qt::NoButton, Qt::NoModifier);
+        QApplication::sendEvent(canvas_->viewport(), &event);
+    }
+    void drag(double fromMs, double toMs, Qt::MouseButton button)
+    {
+        auto* viewport = canvas_->viewport();
+        QTest::mousePress(viewport, button, {}, at(fromMs));
+        const auto to = at(toMs);
+        for (const auto& position : {(at(fromMs) + to) / 2, to}) {
+            QMouseEvent move(QEvent::MouseMove, position, viewport->mapToGlobal(position), Qt::NoButton, button,
+                             Qt::NoModifier);
+            QApplication::sendEvent(viewport, &move);
+        }
+        QTest::mouseRelease(viewport, button, {}, to);
+    }
+
+private Q_SLOTS:
+    void initTestCase()
+    {
+        qRegisterMetaType<Bytes>("headroom::Bytes");
+        applyTheme(*qApp, Theme::light());
+        const MadeUpStep step;
+        recorded_ = madeUpTimeline(step, 0);
+        planned_ = madeUpTimeline(step, 0.5);
+    }
+
+    void init()
+    {
+        view_ = std::make_unique<TimelineView>();
+        view_->resize(1000, 520);
+        view_->setStep(nullptr, recorded_);
+        view_->setBudgetRange(20 * GiB, 75 * GiB);
+        view_->setBudget(48 * GiB, true);
+        view_->show();
+        canvas_ = view_->findChild<TimelineCanvas*>();
+        waitUntilPainted();
+    }
+
+    void showsTheWholeStepAtFirst()
+    {
+        QCOMPARE(view_->visibleBeginMs(), 0.0);
+        QVERIFY(view_->visibleEndMs() > recorded_->durationMs);
+        QVERIFY(!view_->zoomedIn());
+    }
+
+    void paintsTheActivationsColour()
+    {
+        const auto image = view_->grab().toImage();
+        const auto& geometry = canvas_->geometryOfPlot();
+        const auto& atPeak = recorded_->atPeak;
+        const double activation = static_cast<double>(atPeak[static_cast<std::size_t>(Category::activation)]);
+        const double below
+            = static_cast<double>(recorded_->peak - atPeak[static_cast<std::size_t>(Category::temporary)])
+            - activation / 2;
+        const double ms = recorded_->changes[recorded_->peakChange].ms;
+        const auto position = canvas_->viewport()->mapTo(
+            view_.get(),
+            QPoint(static_cast<int>(geometry.ms.toPixel(ms)), static_cast<int>(geometry.bytes.toPixel(below))));
+        QCOMPARE(image.pixelColor(position), Theme::light().color(Category::activation));
+    }
+
+    void hoverNamesTheHighestInstantOfTheColumn()
+    {
+        QSignalSpy hovered(view_.get(), &TimelineView::instantHovered);
+        hover(at(recorded_->changes[recorded_->peakChange].ms));
+        QCOMPARE(hovered.count(), 1);
+        QCOMPARE(hovered.first().at(0).value<std::size_t>(), recorded_->peakChange + 1);
+        QCOMPARE(hovered.first().at(1).toBool(), false);
+        QVERIFY(!canvas_->cursorLayer().cardRect().isEmpty());
+        QSignalSpy left(view_.get(), &TimelineView::hoverLeft);
+        hover({2, 2});
+        QCOMPARE(left.count(), 1);
+        QVERIFY(canvas_->cursorLayer().cardRect().isEmpty());
+    }
+
+    void cardCoversNoLabelAndStaysOnThePlot()
+    {
+        view_->setPlanned(planned_);
+        waitUntilPainted();
+        const auto labels = canvas_->marks().labels();
+        QVERIFY(labels.size() >= 2);
+        for (double ms = 5; ms < planned_->durationMs; ms += 20) {
+            hover(at(ms));
+            const auto card = canvas_->cursorLayer().cardRect();
+            QVERIFY(!card.isEmpty());
+            QVERIFY(canvas_->geometryOfPlot().plot.contains(card));
+            for (const auto& label : labels)
+                QVERIFY2(!card.intersects(label), qPrintable(QString::number(ms)));
+        }
+    }
+
+    void clickPinsAndArrowsMoveThePin()
+    {
+        QSignalSpy pinned(view_.get(), &TimelineView::instantPinned);
+        QSignalSpy unpinned(view_.get(), &TimelineView::unpinned);
+        QTest::mouseClick(canvas_->viewport(), Qt::LeftButton, {}, at(100));
+        QCOMPARE(pinned.count(), 1);
+        const auto first = pinned.first().at(0).value<std::size_t>();
+        QTest::keyClick(canvas_, Qt::Key_Right);
+        QCOMPARE(pinned.count(), 2);
+        QVERIFY(pinned.last().at(0).value<std::size_t>() > first);
+        QTest::keyClick(canvas_, Qt::Key_Left);
+        QCOMPARE(pinned.last().at(0).value<std::size_t>(), first);
+        QTest::keyClick(canvas_, Qt::Key_Escape);
+        QCOMPARE(unpinned.count(), 1);
+    }
+
+    void spacePinsThePeak()
+    {
+        QSignalSpy pinned(view_.get(), &TimelineView::instantPinned);
+        QTest::keyClick(canvas_, Qt::Key_Space);
+        QCOMPARE(pinned.count(), 1);
+        QCOMPARE(pinned.first().at(0).value<std::size_t>(), recorded_->peakChange + 1);
+    }
+
+    void pinFollowsItsInstantIntoAnotherPlan()
+    {
+        QTest::mouseClick(canvas_->viewport(), Qt::LeftButton, {}, at(100));
+        QSignalSpy pinned(view_.get(), &TimelineView::instantPinned);
+        QSignalSpy unpinned(view_.get(), &TimelineView::unpinned);
+        view_->setPlanned(planned_);
+        QCOMPARE(pinned.count() + unpinned.count(), 1);
+        if (pinned.count() == 1) {
+            QCOMPARE(pinned.first().at(1).toBool(), true);
+            QVERIFY(pinned.first().at(0).value<std::size_t>() <= planned_->changes.size());
+        }
+    }
+
+    void dragSelectsAndEnterZoomsThere()
+    {
+        QSignalSpy selected(view_.get(), &TimelineView::rangeSelected);
+        QSignalSpy shown(view_.get(), &TimelineView::rangeShown);
+        drag(200, 400, Qt::LeftButton);
+        QCOMPARE(selected.count(), 1);
+        QVERIFY(std::abs(selected.first().at(0).toDouble() - 200) < 1);
+        QVERIFY(std::abs(selected.first().at(1).toDouble() - 400) < 1);
+        QVERIFY(view_->hasSelection());
+        QTest::keyClick(canvas_, Qt::Key_Return);
+        QCOMPARE(shown.count(), 1);
+        QVERIFY(!view_->hasSelection());
+        QCOMPARE(view_->visibleBeginMs(), selected.first().at(0).toDouble());
+        QCOMPARE(view_->visibleEndMs(), selected.first().at(1).toDouble());
+        QTest::keyClick(canvas_, Qt::Key_Backspace);
+        QVERIFY(!view_->zoomedIn());
+    }
+
+    void wheelZoomsAtThePointerAndOneTurnIsOneStepBack()
+    {
+        const double under = canvas_->geometryOfPlot().ms.toData(at(300).x());
+        for (int i = 0; i < 4; ++i)
+            wheel(under, 1, Qt::ControlModifier);
+        QVERIFY(view_->zoomedIn());
+        const auto& map = canvas_->geometryOfPlot().ms;
+        QVERIFY(std::abs(map.data.length() - recorded_->durationMs * 1.02 / std::pow(1.2, 4)) < 1e-6);
+        QVERIFY(std::abs(map.toPixel(under) - at(under).x()) <= 1);
+        view_->zoomBack();
+        QVERIFY(!view_->zoomedIn());
+    }
+
+    void wheelAloneIsLeftToThePageAround()
+    {
+        wheel(300, 1, Qt::NoModifier);
+        QVERIFY(!view_->zoomedIn());
+    }
+
+    void middleDragPansAndStaysInsideTheStep()
+    {
+        view_->showRange(200, 300);
+        waitUntilPainted();
+        drag(250, 220, Qt::MiddleButton);
+        QVERIFY(std::abs(view_->visibleBeginMs() - 230) < 0.5);
+        QVERIFY(std::abs(view_->visibleEndMs() - 330) < 0.5);
+        view_->zoomBack();
+        QCOMPARE(view_->visibleBeginMs(), 200.0);
+        wheel(250, 1000, Qt::ShiftModifier);
+        QCOMPARE(view_->visibleBeginMs(), 0.0);
+    }
+
+    void keysZoomAndControlZeroShowsAll()
+    {
+        QTest::keyClick(canvas_, Qt::Key_Plus);
+        QTest::keyClick(canvas_, Qt::Key_Plus);
+        const double length = view_->visibleEndMs() - view_->visibleBeginMs();
+        QVERIFY(std::abs(length - recorded_->durationMs * 1.02 / 2.25) < 1e-6);
+        const double begin = view_->visibleBeginMs();
+        QTest::keyClick(canvas_, Qt::Key_Right);
+        QVERIFY(std::abs(view_->visibleBeginMs() - begin - length / 10) < 1e-6);
+        QTest::keyClick(canvas_, Qt::Key_Minus);
+        QTest::keyClick(canvas_, Qt::Key_0, Qt::ControlModifier);
+        QVERIFY(!view_->zoomedIn());
+    }
+
+    void zoomStaysWhenThePlanChanges()
+    {
+        view_->showRange(100, 300);
+        view_->setPlanned(planned_);
+        QCOMPARE(view_->visibleBeginMs(), 100.0);
+        QCOMPARE(view_->visibleEndMs(), 300.0);
+        view_->showAll();
+        QVERIFY(view_->visibleEndMs() > planned_->durationMs);
+    }
+
+    void handleDragsTheBudget()
+    {
+        auto& handle = canvas_->handle();
+        QSignalSpy dragged(view_.get(), &TimelineView::budgetDragged);
+        QSignalSpy committed(view_.get(), &TimelineView::budgetCommitted);
+        const auto& bytes = canvas_->geometryOfPlot().bytes;
+        const QPoint grip(20, handle.height() / 2);
+        const int down = 60;
+        QTest::mousePress(&handle, Qt::LeftButton, {}, grip);
+        // The handle follows the pointer: positions are given in its parent and mapped at each move.
+        const auto start = handle.mapToParent(grip);
+        for (const int moved : {down / 2, down}) {
+            const QPointF inHandle = handle.mapFromParent(start + QPoint(0, moved));
+            QMouseEvent move(QEvent::MouseMove, inHandle, handle.mapToGlobal(inHandle), Qt::NoButton, Qt::LeftButton,
+                             Qt::ShiftModifier);
+            QApplication::sendEvent(&handle, &move);
+        }
+        QCOMPARE(committed.count(), 0);
+        QVERIFY(dragged.count() >= 2);
+        const double expected = static_cast<double>(48 * GiB) - down * bytes.dataPerPixel();
+        const double last = static_cast<double>(dragged.last().first().value<Bytes>());
+        QVERIFY(std::abs(last - expected) <= bytes.dataPerPixel());
+        QTest::mouseRelease(&handle, Qt::LeftButton, {}, handle.mapFromParent(start + QPoint(0, down)));
+        QCOMPARE(committed.count(), 1);
+        QCOMPARE(committed.first().first().value<Bytes>(), static_cast<Bytes>(last));
+    }
+
+    void escapeRestoresTheBudgetOfADrag()
+    {
+        auto& handle = canvas_->handle();
+        QSignalSpy dragged(view_.get(), &TimelineView::budgetDragged);
+        QSignalSpy committed(view_.get(), &TimelineView::budgetCommitted);
+        handle.beginDrag();
+        handle.dragTo(30 * GiB, 1, true);
+        QCOMPARE(dragged.last().first().value<Bytes>(), 30 * GiB);
+        view_->setBudget(31 * GiB, true); // the session's echo must not fight the pointer
+        QCOMPARE(handle.value(), 30 * GiB);
+        QTest::keyClick(&handle, Qt::Key_Escape);
+        QCOMPARE(dragged.last().first().value<Bytes>(), 48 * GiB);
+        QCOMPARE(handle.value(), 48 * GiB);
+        QVERIFY(!handle.dragging());
+        QTest::mouseRelease(&handle, Qt::LeftButton);
+        QCOMPARE(committed.count(), 0);
+    }
+
+    void lineItselfCanBeDragged()
+    {
+        QSignalSpy committed(view_.get(), &TimelineView::budgetCommitted);
+        const auto& geometry = canvas_->geometryOfPlot();
+        auto* viewport = canvas_->viewport();
+        const int y = static_cast<int>(std::lround(geometry.bytes.toPixel(static_cast<double>(48 * GiB))));
+        const QPoint on(static_cast<int>(geometry.plot.right()) - 30, y);
+        QTest::mousePress(viewport, Qt::LeftButton, {}, on);
+        QMouseEvent move(QEvent::MouseMove, on + QPoint(0, 40), viewport->mapToGlobal(on + QPoint(0, 40)), Qt::NoButton,
+                         Qt::LeftButton, Qt::NoModifier);
+        QApplication::sendEvent(viewport, &move);
+        QTest::mouseRelease(viewport, Qt::LeftButton, {}, on + QPoint(0, 40));
+        QCOMPARE(committed.count(), 1);
+        QVERIFY(committed.first().first().value<Bytes>() < 44 * GiB);
+        QVERIFY(!view_->hasSelection());
+    }
+
+    void budgetAboveTheAxisKeepsItsHandleInView()
+    {
+        view_->setBudget(500 * GiB, true);
+        QVERIFY(canvas_->rect().contains(canvas_->handle().geometry()));
+        QCOMPARE(canvas_->handle().value(), 500 * GiB);
+    }
+
+    void overviewPansAndZooms()
+    {
+        auto* strip = view_->findChild<OverviewStrip*>();
+        view_->showRange(200, 300);
+        QTest::keyClick(strip, Qt::Key_Right);
+        QVERIFY(std::abs(view_->visibleBeginMs() - 210) < 1e-6);
+        QTest::keyClick(strip, Qt::Key_Plus);
+        QVERIFY(std::abs(view_->visibleEndMs() - view_->visibleBeginMs() - 80) < 1e-6);
+        // A click beside the window goes there.
+        const double all = recorded_->durationMs * 1.02;
+        const auto& plot = canvas_->geometryOfPlot().plot;
+        const int x = static_cast<int>(plot.left() + canvas_->x() - strip->x() + plot.width() * 0.75);
+        QTest::mouseClick(strip, Qt::LeftButton, {}, {x, strip->height() / 2});
+        QVERIFY(std::abs((view_->visibleBeginMs() + view_->visibleEndMs()) / 2 - all * 0.75) < 2);
+    }
+
+    void tableHoldsThePeak()
+    {
+        QAbstractItemModelTester tester(view_->table());
+        const auto* table = view_->table();
+        QVERIFY(table->rowCount() > 200);
+        QCOMPARE(table->headerData(4, Qt::Horizontal).toString(), QStringLiteral("Total, bytes"));
+        const auto peak = QString::fromStdString(groupedDigits(recorded_->peak));
+        QCOMPARE(table->match(table->index(0, 4), Qt::DisplayRole, peak, 1, Qt::MatchExactly).size(), 1);
+    }
+
+    void namesOpAndModuleOfARealStep()
+    {
+        const auto trace = makeSyntheticStep();
+        auto timeline = predict(*trace, {});
+        QVERIFY(timeline.ok());
+        view_->setStep(trace, std::make_shared<const Timeline>(*std::move(timeline)));
+        waitUntilPainted();
+        const auto* table = view_->table();
+        bool named = false;
+        for (int row = 0; row < table->rowCount() && !named; ++row)
+            named = table->index(row, 2).data().toString().contains(QStringLiteral("feed_forward"))
+                && table->index(row, 3).data().toString().startsWith(QStringLiteral("aten."));
+        QVERIFY(named);
+    }
+
+    void forgetsTheStepBefore()
+    {
+        view_->setPlanned(planned_);
+        view_->showRange(100, 200);
+        QTest::mouseClick(canvas_->viewport(), Qt::LeftButton, {}, at(150));
+        MadeUpStep small;
+        small.blocks = 4;
+        const auto other = madeUpTimeline(small, 0);
+        view_->setStep(nullptr, other);
+        waitUntilPainted();
+        QVERIFY(!view_->zoomedIn());
+        QVERIFY(std::abs(view_->visibleEndMs() - other->durationMs * 1.02) < 1e-6);
+        view_->setStep(nullptr, nullptr);
+        QCOMPARE(view_->table()->rowCount(), 0);
+        view_->grab();
+    }
+
+    void isAccessible()
+    {
+        view_->setPlanned(planned_);
+        QVERIFY(canvas_->accessibleDescription().contains(QStringLiteral("72.6")));
+        auto* interface = QAccessible::queryAccessibleInterface(&canvas_->handle());
+        QVERIFY(interface);
+        QCOMPARE(interface->role(), QAccessible::Slider);
+        QVERIFY(!interface->text(QAccessible::Name).isEmpty());
+        auto* value = interface->valueInterface();
+        QVERIFY(value);
+        QCOMPARE(value->currentValue().toLongLong(), 48 * GiB);
+        QCOMPARE(value->minimumValue().toLongLong(), 20 * GiB);
+        QSignalSpy committed(view_.get(), &TimelineView::budgetCommitted);
+        value->setCurrentValue(QVariant::fromValue<qlonglong>(40 * GiB));
+        QCOMPARE(committed.count(), 1);
+        QCOMPARE(interface->text(QAccessible::Value), QStringLiteral("40.00 GiB"));
+    }
+
+    void followsTheLook()
+    {
+        applyTheme(*qApp, Theme::dark());
+        waitUntilPainted();
+        const auto image = view_->grab().toImage();
+        const auto position = canvas_->viewport()->mapTo(view_.get(), QPoint(5, 5));
+        QCOMPARE(image.pixelColor(position), Theme::dark().card);
+        applyTheme(*qApp, Theme::light());
+        waitUntilPainted();
+        QCOMPARE(view_->grab().toImage().pixelColor(position), Theme::light().card);
+    }
+};
+
+QTEST_MAIN(TimelineViewTest)
+#include "timeline_view_test.moc"

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/views/made_up.h"
+#include "views/plot/tradeoff_chart.h"
+#include "views/plot/tradeoff_view.h"
+#include "views/theme/theme.h"
+
+#include <QAbstractItemModelTester>
+#include <QApplication>
+#include <QChart>
+#include <QSignalSpy>
+#include <QTest>
+
+using namespace headroom;
+
+class TradeOffViewTest : public QObject
+{
+    Q_OBJECT
+
+private:
+    std::unique_ptr<TradeOffView> view_;
+    TradeOffChart* chart_ = nullptr;
+    ModuleInfoPtr info_ = madeUpModules({});
+
+    QPoint pixelOf(double keptMiB, double ms) const
+    {
+        const auto position = chart_->chart()->mapToPosition({keptMiB, ms}, chart_->chart()->series().last());
+        return position.toPoint();
+    }
+
+private Q_SLOTS:
+    void initTestCase() { applyTheme(*qApp, Theme::light()); }
+
+    void init()
+    {
+        view_ = std::make_unique<TradeOffView>();
+        view_->resize(900, 320);
+        view_->setModules(info_);
+        view_->select("GPT.layers.42");
+        view_->show();
+        chart_ = view_->findChild<TradeOffChart*>();
+    }
+
+    void saysWhatIsMissing()
+    {
+        view_->select("");
+        QVERIFY(chart_->accessibleDescription().contains(QStringLiteral("Select a module")));
+        view_->select("GPT.layers.42.norm");
+        QVERIFY(chart_->accessibleDescription().contains(QStringLiteral("no modules inside")));
+        view_->setModules(nullptr);
+        QVERIFY(chart_->accessibleDescription().contains(QStringLiteral("Open a step")));
+        QCOMPARE(view_->table()->rowCount(), 0);
+        view_->grab();
+    }
+
+    void clickOnACornerChoosesIt()
+    {
+        const auto& module = *findModule(*info_, "GPT.layers.42");
+        const auto corner = tradeOffCurve(module).at(2);
+        QSignalSpy chosen(view_.get(), &TradeOffView::pointChosen);
+        QTest::mouseClick(chart_->viewport(), Qt::LeftButton, {},
+                          pixelOf(corner.kept / static_cast<double>(MiB), corner.ms));
+        QCOMPARE(chosen.count(), 1);
+        QCOMPARE(chosen.first().at(0).value<std::string>(), std::string("GPT.layers.42"));
+        QCOMPARE(chosen.first().at(1).toDouble(), corner.ratio);
+        QTest::mouseClick(chart_->viewport(), Qt::LeftButton, {}, {chart_->width() - 30, 30});
+        QCOMPARE(chosen.count(), 1);
+    }
+
+    void keysWalkAlongTheCurve()
+    {
+        QSignalSpy chosen(view_.get(), &TradeOffView::pointChosen);
+        QTest::keyClick(chart_, Qt::Key_Left); // everything kept
+        QTest::keyClick(chart_, Qt::Key_Left);
+        QTest::keyClick(chart_, Qt::Key_Return);
+        QCOMPARE(chosen.count(), 1);
+        QCOMPARE(chosen.first().at(1).toDouble(), 0.25);
+        for (int i = 0; i < 10; ++i)
+            QTest::keyClick(chart_, Qt::Key_Left);
+        QTest::keyClick(chart_, Qt::Key_Return);
+        QCOMPARE(chosen.last().at(1).toDouble(), 1.0);
+    }
+
+    void dotsOnTheAxesAreWhole()
+    {
+        // The corners at no recompute and at nothing kept lie on the axes: the plot reaches beyond them.
+        const auto plot = chart_->chart()->plotArea();
+        const auto curve = tradeOffCurve(*findModule(*info_, "GPT.layers.42"));
+        const auto first = pixelOf(curve.front().kept / static_cast<double>(MiB), curve.front().ms);
+        const auto last = pixelOf(curve.back().kept / static_cast<double>(MiB), curve.back().ms);
+        QVERIFY(plot.bottom() - first.y() > 4);
+        QVERIFY(last.x() - plot.left() > 4);
+    }
+
+    void tableHoldsTheCurveAndTheChoice()
+    {
+        QAbstractItemModelTester tester(view_->table());
+        const auto* table = view_->table();
+        QCOMPARE(table->rowCount(), 5);
+        Plan plan;
+        plan.status = PlanStatus::optimal;
+        plan.decisions = {{"GPT.layers.42", 0.45}};
+        view_->setPlan(plan);
+        QCOMPARE(table->rowCount(), 5);
+        QCOMPARE(table->index(2, 3).data().toString(), QStringLiteral("chosen"));
+        plan.decisions = {{"GPT.layers.42", 0.6}};
+        view_->setPlan(plan);
+        QCOMPARE(table->rowCount(), 6);
+        QCOMPARE(table->index(3, 0).data().toString(), QStringLiteral("60.0"));
+        QCOMPARE(table->index(3, 3).data().toString(), QStringLiteral("chosen"));
+        view_->clearPlan();
+        QCOMPARE(table->rowCount(), 5);
+    }
+
+    void seriesStaySmallAndInOrder()
+    {
+        view_->setPlan(madeUpPlan({}, 0.5));
+        view_->setExchangeRate(4.4);
+        int points = 0;
+        for (auto* series : chart_->chart()->series()) {
+            const auto* line = qobject_cast<QXYSeries*>(series);
+            QVERIFY(line->count() <= 100);
+            points += line->count();
+        }
+        QVERIFY(points > 100);
+        // The chosen point is on top of everything.
+        const auto* top = qobject_cast<QScatterSeries*>(chart_->chart()->series().last());
+        QVERIFY(top);
+        QCOMPARE(top->count(), 1);
+        QCOMPARE(top->color(), Theme::light().accent);
+    }
+};
+
+QTEST_MAIN(TradeOffViewTest)
+#include "tradeoff_view_test.moc"
