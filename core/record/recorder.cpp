@@ -65,6 +65,11 @@ void Recorder::addOptimizerState(const at::Tensor& tensor)
     state_->declared.emplace_back(tensor, Category::optimizer);
 }
 
+void Recorder::addHeldResult(const at::Tensor& tensor)
+{
+    state_->declared.emplace_back(tensor, Category::activation);
+}
+
 void Recorder::State::declareModel()
 {
     for (const ModelTree::Module& module : tree.modules)

@@ -55,6 +55,9 @@ public:
     void addInput(const at::Tensor& tensor);
     /// Tensors of the optimizer's state that exist before the step. Before begin().
     void addOptimizerState(const at::Tensor& tensor);
+    /// A result of the step before that the training loop still holds: counted as activation, as MemTracker does.
+    /// Before begin(). What is alive at begin() and was never declared counts as `other`.
+    void addHeldResult(const at::Tensor& tensor);
 
     /// The recorded step starts: what is alive on the device now is its start state.
     void begin();

@@ -37,7 +37,7 @@ public:
     // --- the start state, in this order
     void addModule(std::string_view fqn, std::string_view type, ModuleId parent);
     void declare(const at::Tensor& tensor, Category category); ///< what a storage was declared as first counts
-    void start(); ///< what is alive and was not declared is an activation; marks stepBegin
+    void start(); ///< what is alive and was not declared is `other`; marks stepBegin
     void addRegistered(ModuleId module, std::string_view name, const at::Tensor& tensor, Category category);
     /// A leaf and the module that owns it: the op that accumulates its gradient belongs to that module.
     /// False: it has an owner already (a tied weight has several; the first counts).

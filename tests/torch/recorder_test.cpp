@@ -496,18 +496,20 @@ TEST_F(RecorderTest, CategoriesOfStartState)
     const Tensor buffer = model.buffer(ModuleId(0), "buffer", {4});
     const Tensor input = empty({4});
     const Tensor state = empty({4});
-    const Tensor held = empty({4}); // by the loop, from the step before
+    const Tensor held = empty({4});
+    const Tensor unknown = empty({4});
     weight.mutable_grad() = empty({4});
     Recorder recorder({}, card());
     recorder.setModel(model.tree());
     recorder.addInput(input);
     recorder.addOptimizerState(state);
+    recorder.addHeldResult(held);
     recorder.begin();
     const Result<StepTracePtr> trace = recorder.finish();
     ASSERT_TRUE(trace.ok()) << trace.error().message;
     EXPECT_THAT((*trace)->storages.category.rows,
                 ElementsAre(Category::parameter, Category::buffer, Category::input, Category::optimizer,
-                            Category::activation, Category::gradient));
+                            Category::activation, Category::other, Category::gradient));
 }
 
 TEST_F(RecorderTest, NewOptimizerStateIsOfCategoryOptimizer)
@@ -541,8 +543,8 @@ TEST_F(RecorderTest, ResizingKeepsTheStorage)
     const Result<StepTracePtr> trace = recorder.finish();
     ASSERT_TRUE(trace.ok()) << trace.error().message;
     EXPECT_THAT(listing(**trace),
-                ElementsAre("alloc 0 activation 512", "mark start", "op aten.resize_.default in ",
-                            "alloc 1 activation 1024", "free 1", "resize 0", "end"));
+                ElementsAre("alloc 0 other 512", "mark start", "op aten.resize_.default in ", "alloc 1 activation 1024",
+                            "free 1", "resize 0", "end"));
     EXPECT_EQ(replay(**trace).peak, sim::memoryStats().peak - before + 512);
 }
 
