@@ -16,6 +16,9 @@ namespace headroom {
 /// SACStats of every module with children that ran, by fqn, as SACEstimator would collect them on this step. Of a
 /// module that ran more than once, those of its last call, as PyTorch's.
 ///
+/// Random is what the op's schema calls so, flash attention included: PyTorch leaves that one out unless its dropout is
+/// passed by keyword, which autograd never does, and would recompute it with another mask than the stored random ops.
+///
 /// Where PyTorch gives up, this goes on: a module without ops has empty stats; an in-place op on a clone, which is not
 /// counted, is its own parent.
 std::map<std::string, SacStats> sacStats(const StepTrace& trace);
