@@ -13,13 +13,12 @@
 #include "views/plot/number_text.h"
 #include "views/plot/timeline_view.h"
 #include "views/plot/tradeoff_view.h"
-#include "views/theme/theme.h"
 #include "views/widgets/budget_bar.h"
+#include "views/widgets/elided_label.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/module_panel.h"
 
 #include <QAction>
-#include <QEvent>
 #include <QFrame>
 #include <QHBoxLayout>
 #include <QLabel>
@@ -49,11 +48,10 @@ QFrame* cardAround(QWidget* content)
     return card;
 }
 
-QToolButton* makeButton(QAction* action, const QString& text)
+QToolButton* makeButton(QAction* action)
 {
     auto* button = new QToolButton;
     button->setDefaultAction(action);
-    button->setText(text);
     button->setProperty("framed", true);
     button->setFocusPolicy(Qt::TabFocus);
     return button;
@@ -80,7 +78,6 @@ DocumentPage::DocumentPage(Session& session, Jobs& jobs, Actions& actions, QWidg
     wireSession();
     wireViews();
     wireActions();
-    applyFonts();
 }
 
 QWidget* DocumentPage::makeHeader()
@@ -88,13 +85,13 @@ QWidget* DocumentPage::makeHeader()
     auto* header = new QWidget;
     name_ = new QLabel(header);
     name_->setObjectName(QStringLiteral("stepName"));
-    facts_ = new QLabel(header);
+    name_->setProperty("selection", true);
+    facts_ = new ElidedLabel(Qt::ElideRight, header);
     facts_->setObjectName(QStringLiteral("stepFacts"));
     facts_->setProperty("second", true);
-    facts_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
-    QToolButton* picture = makeButton(actions_.pictureMenu->menuAction(), tr("Export picture"));
+    QToolButton* picture = makeButton(actions_.pictureMenu->menuAction());
     picture->setPopupMode(QToolButton::InstantPopup);
-    QToolButton* policy = makeButton(actions_.exportPolicy, tr("Export policy"));
+    QToolButton* policy = makeButton(actions_.exportPolicy);
     policy->setProperty("primary", true);
     auto* row = new QHBoxLayout(header);
     row->setContentsMargins(6, 0, 0, 0);
@@ -102,7 +99,7 @@ QWidget* DocumentPage::makeHeader()
     row->addWidget(name_);
     row->addSpacing(8);
     row->addWidget(facts_, 1);
-    row->addWidget(makeButton(actions_.fitStep, tr("Fit step")));
+    row->addWidget(makeButton(actions_.fitStep));
     row->addWidget(picture);
     row->addWidget(policy);
     return header;
@@ -242,7 +239,8 @@ void DocumentPage::showStep()
         return;
     name_->setText(stepName(*trace));
     name_->setToolTip(step->path);
-    elideHeader();
+    facts_->setText(stepFacts(*trace));
+    facts_->setToolTip(facts_->text());
     showBudgetRange();
     showBudget(session_.budget());
     showInspector();
@@ -371,36 +369,6 @@ void DocumentPage::showOps()
         session_.selected().valid()
             ? tr("%1 ops of %2").arg(opsModel_->rowCount()).arg(QString::fromStdString(session_.selectedFqn()))
             : tr("%1 ops of the whole step").arg(opsModel_->rowCount()));
-}
-
-void DocumentPage::elideHeader()
-{
-    if (!session_.isOpen())
-        return;
-    const QString facts = stepFacts(session_.step()->trace());
-    facts_->setToolTip(facts);
-    facts_->setText(facts_->fontMetrics().elidedText(facts, Qt::ElideRight, std::max(facts_->width(), 40)));
-}
-
-void DocumentPage::applyFonts()
-{
-    const Theme theme = Theme::of(*this);
-    name_->setFont(theme.selection);
-}
-
-void DocumentPage::changeEvent(QEvent* event)
-{
-    if (event->type() == QEvent::PaletteChange && name_) {
-        applyFonts();
-        showInspector();
-    }
-    QWidget::changeEvent(event);
-}
-
-void DocumentPage::resizeEvent(QResizeEvent* event)
-{
-    QWidget::resizeEvent(event);
-    elideHeader();
 }
 
 } // namespace headroom

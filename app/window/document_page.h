@@ -18,6 +18,7 @@ namespace headroom {
 
 class Actions;
 class BudgetBar;
+class ElidedLabel;
 class Inspector;
 class Jobs;
 class LiveBlocksModel;
@@ -71,22 +72,15 @@ private:
     void askForLiveMemory();
     void showLiveMemory(const LiveMemory& memory);
     void showOps();
-    void elideHeader();
-    void applyFonts();
 
-protected:
-    void changeEvent(QEvent* event) override;
-    void resizeEvent(QResizeEvent* event) override;
-
-private:
     Session& session_;
     Jobs& jobs_;
     Actions& actions_;
     ModuleTreeModel* moduleModel_;
     LiveBlocksModel* liveModel_;
     OpsModel* opsModel_;
-    QLabel* name_ = nullptr;
-    QLabel* facts_ = nullptr;
+    QLabel* name_;
+    ElidedLabel* facts_;
     ModulePanel* modules_;
     TimelineView* timeline_;
     TradeOffView* tradeOff_;

@@ -4,6 +4,7 @@
 
 #include "core/cost/roofline.h"
 #include "views/plot/number_text.h"
+#include "views/plot/tradeoff_curve.h"
 
 #include <QCoreApplication>
 #include <QLocale>
@@ -62,30 +63,14 @@ double decidedShare(const Session& session, const std::string& fqn)
     return found == decisions.end() ? 0 : found->second;
 }
 
-double relativeRecompute(const ModuleStats& stats, double share)
+/// The corner of the curve that the plan chose; -1: none, or between two of them.
+int chosenPoint(const std::vector<TradeOffPoint>& curve, double share)
 {
-    double time = 0;
-    for (std::size_t s = 0; s < stats.slopes.size(); ++s)
-        time = std::max(time, stats.slopes[s] * share + stats.intercepts[s]);
-    return time;
-}
-
-std::vector<CurvePoint> curvePoints(const ModuleStats& stats, double chosenShare, bool planned)
-{
-    std::vector<CurvePoint> points;
-    for (const double breakpoint : stats.breakpoints) {
-        const double share = std::clamp(breakpoint, 0.0, 1.0);
-        points.push_back({static_cast<Bytes>(static_cast<double>(stats.sacMemory) * (1 - share)),
-                          stats.sacRuntimeMs * relativeRecompute(stats, share), false});
+    for (std::size_t i = 0; i < curve.size(); ++i) {
+        if (std::abs(curve[i].ratio - share) < 0.005)
+            return static_cast<int>(i);
     }
-    if (points.empty() || !planned)
-        return points;
-    const auto distance = [&](std::size_t i) { return std::abs(stats.breakpoints[i] - chosenShare); };
-    std::size_t nearest = 0;
-    for (std::size_t i = 1; i < points.size(); ++i)
-        nearest = distance(i) < distance(nearest) ? i : nearest;
-    points[nearest].chosen = distance(nearest) < 0.005;
-    return points;
+    return -1;
 }
 
 /// The module that the plan checkpoints and that holds `module` inside; invalid: none.
@@ -138,18 +123,11 @@ QString reasonText(const Session& session, ModuleId module)
 
 } // namespace
 
-const ModuleStats* statsOf(const ModuleInfo& info, std::string_view fqn)
-{
-    const auto found = std::find_if(info.stats.begin(), info.stats.end(),
-                                    [&](const ModuleStats& stats) { return stats.fqn == fqn; });
-    return found == info.stats.end() ? nullptr : &*found;
-}
-
 ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace)
 {
     ModuleId leaf;
     for (std::uint32_t i = 1; i < trace.modules.size(); ++i) {
-        const ModuleStats* stats = statsOf(info, trace.moduleFqn(ModuleId(i)));
+        const ModuleStats* stats = findModule(info, trace.moduleFqn(ModuleId(i)));
         if (stats && !stats->isLeaf)
             return ModuleId(i);
         if (stats && !leaf.valid())
@@ -202,7 +180,7 @@ ModuleFacts moduleFacts(const Session& session)
     const StepTrace& trace = step.trace();
     const ModuleId module = session.selected();
     const std::string fqn = session.selectedFqn();
-    const ModuleStats* stats = statsOf(*step.engine->moduleInfo(), fqn);
+    const ModuleStats* stats = findModule(*step.engine->moduleInfo(), fqn);
 
     ModuleFacts facts;
     facts.fqn = QString::fromStdString(fqn);
@@ -229,7 +207,9 @@ ModuleFacts moduleFacts(const Session& session)
     facts.recompute = facts.pin == Pin::recompute
         ? ModuleFacts::Option{keptText(now.kept), costText(now.recomputeMs)}
         : ModuleFacts::Option{tr("as much as pays"), tr("at most +%1 ms").arg(number(stats->sacRuntimeMs, 2))};
-    facts.curve = curvePoints(*stats, decidedShare(session, fqn), session.feasible());
+    facts.curve = tradeOffCurve(*stats);
+    if (session.feasible())
+        facts.chosenPoint = chosenPoint(facts.curve, decidedShare(session, fqn));
     return facts;
 }
 

@@ -35,7 +35,4 @@ QString solverLine(const Session& session);
 /// The first module in the order of the model that can be checkpointed; what is selected when a step opens.
 ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace);
 
-/// Statistics of a module; null when there are none.
-const ModuleStats* statsOf(const ModuleInfo& info, std::string_view fqn);
-
 } // namespace headroom

@@ -16,10 +16,10 @@ namespace {
 constexpr int rowHeight = 25;
 constexpr int pillPadding = 7;
 constexpr int pillHeight = 16;
-constexpr int barWidth = 56;
+constexpr int barWidth = 54;
 constexpr int barHeight = 6;
 constexpr int gap = 6;
-constexpr int cellMargin = 8;
+constexpr int cellMargin = 6;
 
 PlanMark markOf(const QModelIndex& index)
 {

@@ -35,37 +35,7 @@ std::vector<bool> passedThrough(const StepTrace& trace)
     return passed;
 }
 
-std::vector<PlanMark> marksOf(const StepTrace& trace, const CheckpointPlan& plan,
-                              const std::vector<ModuleEffect>& effects)
-{
-    std::vector<PlanMark> marks(trace.modules.size(), PlanMark::none);
-    for (const CheckpointRegion& region : plan) {
-        marks[region.module.value] = PlanMark::checkpointed;
-        for (ModuleId m = trace.modules.parent[region.module]; m.valid(); m = trace.modules.parent[m])
-            marks[m.value] = PlanMark::contains;
-    }
-    std::vector<bool> within(marks.size(), false); // parents come before their children
-    for (std::uint32_t i = 1; i < marks.size(); ++i) {
-        const ModuleId parent = trace.modules.parent[ModuleId(i)];
-        within[i] = parent.valid() && (within[parent.value] || marks[parent.value] == PlanMark::checkpointed);
-        const bool touched = effects[i].kept < effects[i].recorded || effects[i].recomputeMs > 0;
-        if (within[i] && touched)
-            marks[i] = PlanMark::inside;
-    }
-    return marks;
-}
-
 } // namespace
-
-QString discardLabel(const ModuleEffect& effect)
-{
-    if (effect.recorded <= 0)
-        return {};
-    const double share = 1 - static_cast<double>(effect.kept) / static_cast<double>(effect.recorded);
-    if (share >= 0.995)
-        return ModuleTreeModel::tr("all");
-    return ModuleTreeModel::tr("%1 %").arg(std::max(1L, std::lround(share * 100)));
-}
 
 ModuleTreeModel::ModuleTreeModel(QObject* parent)
     : QAbstractItemModel(parent)
@@ -136,27 +106,59 @@ void ModuleTreeModel::setScales()
 void ModuleTreeModel::setPlan(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects)
 {
     if (trace_)
-        setMarks(marksOf(*trace_, plan, effects), effects);
+        setTreatments(treatmentsOf(plan, effects), effects);
 }
 
 void ModuleTreeModel::clearPlan()
 {
     if (trace_)
-        setMarks(std::vector<PlanMark>(trace_->modules.size(), PlanMark::none), recorded_);
+        setTreatments(std::vector<Treatment>(trace_->modules.size()), recorded_);
 }
 
-void ModuleTreeModel::setMarks(std::vector<PlanMark> marks, const std::vector<ModuleEffect>& effects)
+std::vector<ModuleTreeModel::Treatment> ModuleTreeModel::treatmentsOf(const CheckpointPlan& plan,
+                                                                      const std::vector<ModuleEffect>& effects) const
+{
+    std::vector<Treatment> treatments(trace_->modules.size());
+    for (const CheckpointRegion& region : plan) {
+        const bool saves = std::find(region.save.begin(), region.save.end(), true) != region.save.end();
+        treatments[region.module.value] = {PlanMark::checkpointed, !saves};
+        for (ModuleId m = trace_->modules.parent[region.module]; m.valid(); m = trace_->modules.parent[m])
+            treatments[m.value].mark = PlanMark::contains;
+    }
+    std::vector<bool> within(treatments.size(), false); // parents come before their children
+    for (std::uint32_t i = 1; i < treatments.size(); ++i) {
+        const ModuleId parent = trace_->modules.parent[ModuleId(i)];
+        within[i] = parent.valid() && (within[parent.value] || treatments[parent.value].mark == PlanMark::checkpointed);
+        const bool touched = effects[i].kept < effects[i].recorded || effects[i].recomputeMs > 0;
+        if (within[i] && touched)
+            treatments[i].mark = PlanMark::inside;
+    }
+    return treatments;
+}
+
+void ModuleTreeModel::setTreatments(const std::vector<Treatment>& treatments, const std::vector<ModuleEffect>& effects)
 {
     std::vector<bool> changed(rows_.size(), false);
     for (std::size_t i = 0; i < rows_.size(); ++i) {
         Row& row = rows_[i];
         const ModuleEffect& effect = effects[row.module.value];
-        const PlanMark mark = marks[row.module.value];
-        changed[i] = mark != row.mark || !same(effect, row.effect);
-        row.mark = mark;
+        const Treatment& treatment = treatments[row.module.value];
+        changed[i] = treatment != row.treatment || !same(effect, row.effect);
+        row.treatment = treatment;
         row.effect = effect;
     }
     reportChanges(changed);
+}
+
+/// The share of its memory that a checkpointed module discards: "62 %", "all".
+QString ModuleTreeModel::pillOf(const Row& row) const
+{
+    if (row.treatment.mark != PlanMark::checkpointed)
+        return {};
+    if (row.treatment.whole || row.effect.recorded <= 0)
+        return tr("all");
+    const double kept = static_cast<double>(row.effect.kept) / static_cast<double>(row.effect.recorded);
+    return tr("%1 %").arg(std::clamp(std::lround(100 * (1 - kept)), 1L, 99L));
 }
 
 void ModuleTreeModel::setPins(const std::map<std::string, Pin>& pins)
@@ -269,9 +271,9 @@ QVariant ModuleTreeModel::data(const QModelIndex& index, int role) const
             : index.column() == keptColumn    ? QVariant(static_cast<qlonglong>(row->effect.kept))
                                               : QVariant(row->effect.recomputeMs);
     case MarkRole:
-        return QVariant::fromValue(row->mark);
+        return QVariant::fromValue(row->treatment.mark);
     case PillRole:
-        return row->mark == PlanMark::checkpointed ? discardLabel(row->effect) : QString();
+        return pillOf(*row);
     case PinRole:
         return !row->pinned ? QString() : row->pin == Pin::save ? tr("keep") : tr("recompute");
     case RecordedRole:
@@ -303,7 +305,7 @@ QVariant ModuleTreeModel::headerData(int section, Qt::Orientation orientation, i
         return {};
     return section == moduleColumn ? tr("Module")
         : section == keptColumn    ? tr("Kept, %1").arg(QLatin1String(unit_.name))
-                                   : tr("Recompute, ms");
+                                   : tr("Recomp., ms");
 }
 
 QString ModuleTreeModel::textOf(const Row& row, int column) const
@@ -322,7 +324,7 @@ QString ModuleTreeModel::toolTipOf(const Row& row) const
 {
     const QString head = tr("%1 (%2)").arg(QString::fromUtf8(trace_->moduleFqn(row.module)),
                                            QString::fromUtf8(trace_->strings[trace_->modules.type[row.module]]));
-    const QString memory = row.mark == PlanMark::none
+    const QString memory = row.treatment.mark == PlanMark::none
         ? tr("Keeps %1 for backward").arg(bytesText(row.effect.recorded))
         : tr("Keeps %1 of %2 for backward, recomputes for %3")
               .arg(bytesText(row.effect.kept), bytesText(row.effect.recorded), msText(row.effect.recomputeMs));
@@ -336,11 +338,11 @@ QString ModuleTreeModel::descriptionOf(const Row& row, int column) const
 {
     switch (column) {
     case moduleColumn:
-        return row.mark == PlanMark::checkpointed
-            ? tr("%1, checkpointed, %2 discarded").arg(row.label, discardLabel(row.effect))
-            : row.mark == PlanMark::inside   ? tr("%1, inside a checkpointed module").arg(row.label)
-            : row.mark == PlanMark::contains ? tr("%1, contains a checkpointed module").arg(row.label)
-                                             : row.label;
+        return row.treatment.mark == PlanMark::checkpointed
+            ? tr("%1, checkpointed, %2 discarded").arg(row.label, pillOf(row))
+            : row.treatment.mark == PlanMark::inside   ? tr("%1, inside a checkpointed module").arg(row.label)
+            : row.treatment.mark == PlanMark::contains ? tr("%1, contains a checkpointed module").arg(row.label)
+                                                       : row.label;
     case keptColumn:
         return tr("%1 kept of %2").arg(bytesText(row.effect.kept), bytesText(row.effect.recorded));
     default:

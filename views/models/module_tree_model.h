@@ -61,6 +61,12 @@ public:
     QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
 private:
+    struct Treatment
+    {
+        PlanMark mark = PlanMark::none;
+        bool whole = false; ///< checkpointed, and no op of it is saved
+        bool operator==(const Treatment&) const = default;
+    };
     struct Row
     {
         ModuleId module;
@@ -70,14 +76,16 @@ private:
         QString label;
         Bytes scale = 0;
         ModuleEffect effect;
-        PlanMark mark = PlanMark::none;
+        Treatment treatment;
         Pin pin = Pin::save;
         bool pinned = false;
     };
 
     void addRow(ModuleId module, int parent);
     void setScales();
-    void setMarks(std::vector<PlanMark> marks, const std::vector<ModuleEffect>& effects);
+    void setTreatments(const std::vector<Treatment>& treatments, const std::vector<ModuleEffect>& effects);
+    std::vector<Treatment> treatmentsOf(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects) const;
+    QString pillOf(const Row& row) const;
     void reportChanges(const std::vector<bool>& changed);
     const Row* rowAt(const QModelIndex& index) const;
     const std::vector<int>& childrenOf(const QModelIndex& parent) const;
@@ -93,9 +101,6 @@ private:
     ByteUnit unit_;
     int decimals_ = 0;
 };
-
-/// "62 %", "all": the share of its memory that a checkpointed module discards.
-QString discardLabel(const ModuleEffect& effect);
 
 } // namespace headroom
 

@@ -155,12 +155,20 @@ QPalette Theme::palette() const
 
 QString Theme::styleSheet() const
 {
-    // Only what the palette cannot say. A card is any QFrame with the dynamic property `card`; a caption any QLabel
-    // with the property `second`; a push button that is checked is drawn in ink.
+    // Only what the palette cannot say. Widgets ask for a look by a dynamic property: a QFrame for `card` or
+    // `separator`; a QLabel for a size (`headline`, `selection`, `title`, `strong`, `caption`) and for a colour
+    // (`second`, `danger`); a QToolButton for `framed`, `primary` or `segment`. A checked push button is drawn in ink.
+    // Set on a label, font and palette would be lost when the theme changes: a new style resets both.
     return QStringLiteral(R"(
 QFrame[card="true"] { background: %1; border: 1px solid %2; border-radius: 6px; }
 QLabel[second="true"] { color: %4; }
+QFrame[separator="true"] { background: %2; border: none; min-height: 1px; max-height: 1px; }
+QLabel[danger="true"] { color: %9; }
+QLabel[headline="true"] { font-size: 22px; font-weight: 600; }
+QLabel[selection="true"] { font-size: 16px; font-weight: 600; }
 QLabel[title="true"] { font-size: 13px; font-weight: 600; }
+QLabel[strong="true"] { font-weight: 600; }
+QLabel[caption="true"] { font-size: 11px; }
 QToolTip { background: %1; color: %3; border: 1px solid %2; padding: 4px 6px; }
 QPushButton, QToolButton[framed="true"] { background: %1; border: 1px solid %2; border-radius: 5px; padding: 5px 12px; }
 QPushButton:hover, QToolButton[framed="true"]:hover { background: %5; }
@@ -168,11 +176,24 @@ QPushButton:pressed { background: %6; }
 QPushButton:checked, QPushButton:default { background: %3; color: %1; border-color: %3; }
 QPushButton:disabled { color: %7; }
 QPushButton:focus, QToolButton[framed="true"]:focus { border: 1px solid %3; }
+QToolButton[framed="true"]:disabled { color: %7; }
+QToolButton[framed="true"]::menu-indicator { image: none; }
+QToolButton[primary="true"] { background: %3; color: %1; border-color: %3; }
+QToolButton[primary="true"]:hover { background: %4; border-color: %4; }
+QToolButton[primary="true"]:disabled { background: %6; color: %7; border-color: %6; }
+QToolButton[segment="true"] { background: transparent; color: %4; border: 1px solid transparent; border-radius: 5px;
+    padding: 3px 9px; }
+QToolButton[segment="true"]:hover { background: %5; }
+QToolButton[segment="true"]:checked { background: %6; color: %3; }
+QToolButton[segment="true"]:focus { border-color: %3; }
 QLineEdit, QAbstractSpinBox, QComboBox { background: %1; border: 1px solid %2; border-radius: 5px; padding: 4px 8px; }
 QLineEdit:focus, QAbstractSpinBox:focus, QComboBox:focus { border: 1px solid %3; }
 QSplitter::handle { background: transparent; }
 QHeaderView::section { background: %1; color: %4; border: none; border-bottom: 1px solid %2; padding: 5px 6px; }
-QTreeView, QTableView, QListView { border: none; outline: none; }
+QTreeView, QTableView, QListView { border: none; outline: none; show-decoration-selected: 1; }
+QTreeView::item { border: none; }
+QTreeView::item:hover { background: %5; }
+QTreeView::item:selected { background: %6; color: %3; }
 QScrollBar:vertical { background: transparent; width: 10px; margin: 0; }
 QScrollBar:horizontal { background: transparent; height: 10px; margin: 0; }
 QScrollBar::handle { background: %8; border-radius: 3px; margin: 2px; }
@@ -182,7 +203,7 @@ QScrollBar::add-line, QScrollBar::sub-line, QScrollBar::add-page, QScrollBar::su
     width: 0; height: 0; }
 )")
         .arg(card.name(), line.name(), text.name(), secondText.name(), hover.name(), selected.name(),
-             mixed(secondText, card, 0.45).name(), mixed(line, secondText, 0.25).name());
+             mixed(secondText, card, 0.45).name(), mixed(line, secondText, 0.25).name(), danger.name());
 }
 
 void loadFonts()

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/curve_table.h"
 
-#include "views/plot/number_text.h"
 #include "views/theme/theme.h"
 
 #include <QLocale>
 #include <QPainter>
 #include <QStringList>
 
+#include <cmath>
 #include <utility>
 
 namespace headroom {
@@ -18,10 +18,19 @@ constexpr int rowHeight = 20;
 constexpr int textLeft = 30;
 constexpr int textRight = 8;
 
-QString costText(const CurvePoint& point)
+QString shareText(const TradeOffPoint& point)
 {
-    return point.recomputeMs > 0 ? CurveTable::tr("+%1 ms").arg(QLocale::c().toString(point.recomputeMs, 'f', 2))
-                                 : CurveTable::tr("no recompute");
+    if (point.ratio < 0.005)
+        return CurveTable::tr("keeps everything");
+    if (point.ratio > 0.995)
+        return CurveTable::tr("discards everything");
+    return CurveTable::tr("discards %1 %").arg(std::lround(100 * point.ratio));
+}
+
+QString costText(const TradeOffPoint& point)
+{
+    return point.ms > 0 ? CurveTable::tr("+%1 ms").arg(QLocale::c().toString(point.ms, 'f', 2))
+                        : CurveTable::tr("no recompute");
 }
 
 } // namespace
@@ -32,15 +41,19 @@ CurveTable::CurveTable(QWidget* parent)
     setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
 }
 
-void CurveTable::setPoints(std::vector<CurvePoint> points)
+void CurveTable::setPoints(std::vector<TradeOffPoint> points, int chosen)
 {
+    const bool resized = points.size() != points_.size();
     points_ = std::move(points);
+    chosen_ = chosen;
     QStringList lines;
-    for (const CurvePoint& point : points_)
-        lines << tr("%1 kept, %2%3")
-                     .arg(bytesText(point.kept), costText(point), point.chosen ? tr(", chosen") : QString());
+    for (std::size_t i = 0; i < points_.size(); ++i)
+        lines << tr("%1, %2%3")
+                     .arg(shareText(points_[i]), costText(points_[i]),
+                          static_cast<int>(i) == chosen_ ? tr(", chosen by the plan") : QString());
     setAccessibleDescription(lines.join(QStringLiteral("; ")));
-    updateGeometry();
+    if (resized)
+        updateGeometry();
     update();
 }
 
@@ -54,18 +67,18 @@ void CurveTable::paintEvent(QPaintEvent*)
     const Theme theme = Theme::of(*this);
     QPainter painter(this);
     painter.setRenderHint(QPainter::Antialiasing);
-    int top = 0;
-    for (const CurvePoint& point : points_) {
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+        const bool chosen = static_cast<int>(i) == chosen_;
+        const int top = static_cast<int>(i) * rowHeight;
         const QRect row(textLeft, top, width() - textLeft - textRight, rowHeight);
-        painter.setPen(QPen(point.chosen ? theme.accent : theme.secondText, 1.2));
-        painter.setBrush(point.chosen ? theme.accent : theme.card);
+        painter.setPen(QPen(chosen ? theme.accent : theme.secondText, 1.2));
+        painter.setBrush(chosen ? theme.accent : theme.card);
         painter.drawEllipse(QPointF(16, top + rowHeight / 2.0), 3, 3);
-        painter.setFont(point.chosen ? theme.numberStrong : theme.number);
-        painter.setPen(point.chosen ? theme.accent : theme.text);
-        painter.drawText(row, Qt::AlignLeft | Qt::AlignVCenter, tr("%1 kept").arg(bytesText(point.kept)));
-        painter.setPen(point.chosen ? theme.accent : theme.secondText);
-        painter.drawText(row, Qt::AlignRight | Qt::AlignVCenter, costText(point));
-        top += rowHeight;
+        painter.setPen(chosen ? theme.accent : theme.secondText);
+        painter.setFont(theme.caption);
+        painter.drawText(row, Qt::AlignLeft | Qt::AlignVCenter, shareText(points_[i]));
+        painter.setFont(theme.numberCaption);
+        painter.drawText(row, Qt::AlignRight | Qt::AlignVCenter, costText(points_[i]));
     }
 }
 

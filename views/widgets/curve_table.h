@@ -2,21 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/base/bytes.h"
+#include "views/plot/tradeoff_curve.h"
 
 #include <QWidget>
 
 #include <vector>
 
 namespace headroom {
-
-/// One point of a module's trade-off curve.
-struct CurvePoint
-{
-    Bytes kept = 0;
-    double recomputeMs = 0;
-    bool chosen = false; ///< by the plan
-};
 
 /// The break points of a module's trade-off curve as lines of text, the chosen one with a dot in the accent.
 class CurveTable : public QWidget
@@ -25,16 +17,17 @@ class CurveTable : public QWidget
 public:
     explicit CurveTable(QWidget* parent = nullptr);
 
-    void setPoints(std::vector<CurvePoint> points);
+    void setPoints(std::vector<TradeOffPoint> points, int chosen); ///< chosen by the plan; -1: none of them
 
     QSize sizeHint() const override;
-    QSize minimumSizeHint() const override { return sizeHint(); }
+    QSize minimumSizeHint() const override { return {160, sizeHint().height()}; }
 
 protected:
     void paintEvent(QPaintEvent* event) override;
 
 private:
-    std::vector<CurvePoint> points_;
+    std::vector<TradeOffPoint> points_;
+    int chosen_ = -1;
 };
 
 } // namespace headroom

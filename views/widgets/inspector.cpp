@@ -3,16 +3,15 @@
 #include "views/widgets/inspector.h"
 
 #include "views/plot/number_text.h"
-#include "views/theme/theme.h"
+#include "views/widgets/elided_label.h"
 #include "views/widgets/option_button.h"
 #include "views/widgets/peak_table.h"
 
 #include <QButtonGroup>
-#include <QEvent>
 #include <QFrame>
 #include <QLabel>
 #include <QPushButton>
-#include <QScrollBar>
+#include <QStyle>
 #include <QVBoxLayout>
 
 namespace headroom {
@@ -34,10 +33,7 @@ QLabel* makeText(QWidget* parent, const char* objectName, bool second)
 QFrame* makeLine(QWidget* parent)
 {
     auto* line = new QFrame(parent);
-    line->setFrameShape(QFrame::HLine);
-    line->setFrameShadow(QFrame::Plain);
-    line->setObjectName(QStringLiteral("separator"));
-    line->setFixedHeight(1);
+    line->setProperty("separator", true);
     return line;
 }
 
@@ -65,17 +61,15 @@ Inspector::Inspector(QWidget* parent)
     makeOptions(column);
     makeSolver(column);
     column->addStretch(1);
-    applyFonts();
     setInfeasible(std::nullopt);
     showOptions(false);
 }
 
 void Inspector::makeHead(QVBoxLayout* column)
 {
-    name_ = new QLabel(this);
+    name_ = new ElidedLabel(Qt::ElideMiddle, this);
     name_->setObjectName(QStringLiteral("moduleName"));
-    name_->setMinimumWidth(0);
-    name_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    name_->setProperty("selection", true);
     description_ = makeText(this, "moduleDescription", true);
     column->addWidget(name_);
     column->addWidget(description_);
@@ -89,6 +83,8 @@ void Inspector::makeInfeasible(QVBoxLayout* column)
     inside->setContentsMargins(0, 0, 0, 8);
     inside->setSpacing(6);
     infeasibleHeadline_ = makeText(infeasible_, "infeasibleHeadline", false);
+    infeasibleHeadline_->setProperty("title", true);
+    infeasibleHeadline_->setProperty("danger", true);
     infeasibleReason_ = makeText(infeasible_, "infeasibleReason", false);
     infeasibleAdvice_ = makeText(infeasible_, "infeasibleAdvice", true);
     leastBudget_ = new QPushButton(infeasible_);
@@ -108,7 +104,7 @@ void Inspector::makeOptions(QVBoxLayout* column)
     inside->setContentsMargins(0, 0, 0, 0);
     inside->setSpacing(2);
     auto* title = new QLabel(tr("What to keep"), options_);
-    headings_.push_back(title);
+    title->setProperty("strong", true);
     inside->addWidget(title);
     inside->addSpacing(4);
     decided_ = new OptionButton(tr("Let the plan decide"), options_);
@@ -131,6 +127,7 @@ void Inspector::makeOptions(QVBoxLayout* column)
     inside->addSpacing(8);
     curveTitle_ = new QLabel(tr("Points of its trade-off curve"), options_);
     curveTitle_->setProperty("second", true);
+    curveTitle_->setProperty("caption", true);
     curve_ = new CurveTable(options_);
     curve_->setAccessibleName(curveTitle_->text());
     inside->addWidget(curveTitle_);
@@ -151,8 +148,9 @@ void Inspector::makeSolver(QVBoxLayout* column)
         column->addWidget(makeLine(this));
         column->addSpacing(8);
         auto* label = new QLabel(text, this);
-        headings_.push_back(label);
+        label->setProperty("strong", true);
         column->addWidget(label);
+        return label;
     };
     heading(tr("Solver"));
     solver_ = makeText(this, "solverLine", true);
@@ -161,8 +159,7 @@ void Inspector::makeSolver(QVBoxLayout* column)
     connect(pins_, &QLabel::linkActivated, this, &Inspector::pinsCleared);
     column->addWidget(solver_);
     column->addWidget(pins_);
-    heading(tr("At the peak, GiB"));
-    headings_.back()->setObjectName(QStringLiteral("peakHeading"));
+    peakTitle_ = heading(tr("At the peak"));
     column->addSpacing(2);
     peaks_ = new PeakTable(this);
     peaks_->setAccessibleName(tr("Memory at the peak by category"));
@@ -171,9 +168,8 @@ void Inspector::makeSolver(QVBoxLayout* column)
 
 void Inspector::setModule(const ModuleFacts& facts)
 {
-    fullName_ = facts.name;
+    name_->setText(facts.name);
     name_->setToolTip(facts.fqn);
-    elideName();
     description_->setText(facts.description);
     const bool possible = facts.whyNot.isEmpty();
     showOptions(possible);
@@ -188,16 +184,15 @@ void Inspector::setModule(const ModuleFacts& facts)
     recompute_->setDetails(facts.recompute.kept, facts.recompute.cost);
     OptionButton* chosen = !facts.pin ? decided_ : *facts.pin == Pin::save ? keepAll_ : recompute_;
     chosen->setChecked(true);
-    curve_->setPoints(facts.curve);
+    curve_->setPoints(facts.curve, facts.chosenPoint);
     curve_->setVisible(!facts.curve.empty());
     curveTitle_->setVisible(!facts.curve.empty());
 }
 
 void Inspector::setNoModule(const QString& name, const QString& description)
 {
-    fullName_ = name;
+    name_->setText(name);
     name_->setToolTip(name);
-    elideName();
     description_->setText(description);
     showOptions(false);
     whyNot_->hide();
@@ -225,60 +220,29 @@ void Inspector::setInfeasible(const std::optional<InfeasibleFacts>& facts)
 
 void Inspector::setSolver(const QString& line, bool fits, int pins)
 {
-    const Theme theme = Theme::of(*this);
-    solver_->setText(fits ? line : QStringLiteral("<span style=\"color:%1\">%2</span>").arg(theme.danger.name(), line));
+    solver_->setText(line);
+    if (solver_->property("danger").toBool() == fits) {
+        solver_->setProperty("danger", !fits);
+        solver_->setProperty("second", fits);
+        solver_->style()->unpolish(solver_);
+        solver_->style()->polish(solver_);
+    }
     pins_->setVisible(pins > 0);
-    pins_->setText(tr("%n module(s) pinned by hand. <a href=\"#\">Leave all to the plan</a>", nullptr, pins));
+    const QString count
+        = pins == 1 ? tr("One module is pinned by hand.") : tr("%1 modules are pinned by hand.").arg(pins);
+    pins_->setText(tr("%1 <a href=\"#\">Leave all to the plan</a>").arg(count));
 }
 
 void Inspector::setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned)
 {
     peaks_->setPeaks(recorded, planned);
     const ByteUnit unit = byteUnitFor(static_cast<double>(std::max(total(recorded), planned ? total(*planned) : 0)));
-    headings_.back()->setText(tr("At the peak, %1").arg(QLatin1String(unit.name)));
+    peakTitle_->setText(tr("At the peak, %1").arg(QLatin1String(unit.name)));
 }
 
 QSize Inspector::sizeHint() const
 {
     return {preferredWidth, 600};
-}
-
-void Inspector::applyFonts()
-{
-    const Theme theme = Theme::of(*this);
-    name_->setFont(theme.selection);
-    for (QLabel* heading : headings_)
-        heading->setFont(theme.bodyStrong);
-    curveTitle_->setFont(theme.caption);
-    infeasibleHeadline_->setFont(theme.title);
-    QPalette red = infeasibleHeadline_->palette();
-    red.setColor(QPalette::WindowText, theme.danger);
-    infeasibleHeadline_->setPalette(red);
-    for (QFrame* line : findChildren<QFrame*>(QStringLiteral("separator"))) {
-        QPalette edge = line->palette();
-        edge.setColor(QPalette::WindowText, theme.line);
-        line->setPalette(edge);
-    }
-}
-
-void Inspector::elideName()
-{
-    const int width = viewport()->width() - 2 * margin;
-    name_->setText(name_->fontMetrics().elidedText(fullName_, Qt::ElideMiddle, std::max(width, 40)));
-    name_->setAccessibleName(fullName_);
-}
-
-void Inspector::changeEvent(QEvent* event)
-{
-    if (event->type() == QEvent::PaletteChange && name_)
-        applyFonts();
-    QScrollArea::changeEvent(event);
-}
-
-void Inspector::resizeEvent(QResizeEvent* event)
-{
-    QScrollArea::resizeEvent(event);
-    elideName();
 }
 
 } // namespace headroom

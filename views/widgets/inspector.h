@@ -18,6 +18,7 @@ class QVBoxLayout;
 
 namespace headroom {
 
+class ElidedLabel;
 class OptionButton;
 class PeakTable;
 
@@ -37,7 +38,8 @@ struct ModuleFacts
     Option decided; ///< what the plan does now
     Option keepAll;
     Option recompute;
-    std::vector<CurvePoint> curve; ///< break points, most kept first
+    std::vector<TradeOffPoint> curve; ///< corners, most kept first
+    int chosenPoint = -1; ///< of the curve, by the plan; -1: none of them
     QString reason; ///< one sentence in rich text that says why
 };
 
@@ -71,21 +73,14 @@ Q_SIGNALS:
     void pinsCleared();
     void leastBudgetWanted();
 
-protected:
-    void changeEvent(QEvent* event) override;
-    void resizeEvent(QResizeEvent* event) override;
-
 private:
     void makeHead(QVBoxLayout* column);
     void makeOptions(QVBoxLayout* column);
     void makeInfeasible(QVBoxLayout* column);
     void makeSolver(QVBoxLayout* column);
-    void applyFonts();
-    void elideName();
     void showOptions(bool shown);
 
-    QString fullName_;
-    QLabel* name_ = nullptr;
+    ElidedLabel* name_;
     QLabel* description_;
     QWidget* infeasible_;
     QLabel* infeasibleHeadline_;
@@ -103,7 +98,7 @@ private:
     QLabel* solver_;
     QLabel* pins_;
     PeakTable* peaks_;
-    std::vector<QLabel*> headings_;
+    QLabel* peakTitle_;
 };
 
 } // namespace headroom

@@ -4,6 +4,7 @@
 
 #include "views/models/live_blocks_model.h"
 #include "views/models/ops_model.h"
+#include "views/models/table_delegate.h"
 #include "views/plot/tradeoff_view.h"
 
 #include <QButtonGroup>
@@ -22,6 +23,7 @@ QTreeView* makeView(QAbstractItemModel* model, bool tree)
 {
     auto* view = new QTreeView;
     view->setModel(model);
+    view->setItemDelegate(new TableDelegate(view));
     view->setRootIsDecorated(tree);
     view->setUniformRowHeights(true);
     view->setSortingEnabled(true);

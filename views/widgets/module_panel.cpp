@@ -14,8 +14,8 @@
 namespace headroom {
 namespace {
 
-constexpr int keptWidth = 118;
-constexpr int recomputeWidth = 104;
+constexpr int keptWidth = 112;
+constexpr int recomputeWidth = 84;
 constexpr int indentation = 14;
 
 } // namespace

@@ -22,7 +22,7 @@ public:
     void setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned);
 
     QSize sizeHint() const override;
-    QSize minimumSizeHint() const override { return sizeHint(); }
+    QSize minimumSizeHint() const override { return {200, sizeHint().height()}; }
 
 protected:
     void paintEvent(QPaintEvent* event) override;

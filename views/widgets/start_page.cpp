@@ -7,7 +7,6 @@
 
 #include <QClipboard>
 #include <QDir>
-#include <QEvent>
 #include <QFileInfo>
 #include <QGuiApplication>
 #include <QHBoxLayout>
@@ -69,6 +68,7 @@ StartPage::StartPage(QWidget* parent)
     , demos_(new QWidget(this))
 {
     setObjectName(QStringLiteral("startPage"));
+    title_->setProperty("headline", true);
     title_->setWordWrap(true);
     auto* column = new QVBoxLayout;
     column->setSpacing(8);
@@ -109,13 +109,12 @@ StartPage::StartPage(QWidget* parent)
     whole->setContentsMargins(0, 0, 0, 0);
     whole->addWidget(scroll);
     setRecentFiles({});
-    applyFonts();
 }
 
 QLabel* StartPage::makeHeading(const QString& text)
 {
     auto* heading = new QLabel(text, this);
-    headings_.push_back(heading);
+    heading->setProperty("title", true);
     return heading;
 }
 
@@ -185,23 +184,6 @@ void StartPage::setRecentFiles(const QStringList& paths)
 void StartPage::setBusy(bool busy)
 {
     demos_->setEnabled(!busy);
-}
-
-void StartPage::applyFonts()
-{
-    const Theme theme = Theme::of(*this);
-    QFont large = theme.selection;
-    large.setPixelSize(22);
-    title_->setFont(large);
-    for (QLabel* heading : headings_)
-        heading->setFont(theme.title);
-}
-
-void StartPage::changeEvent(QEvent* event)
-{
-    if (event->type() == QEvent::PaletteChange)
-        applyFonts();
-    QWidget::changeEvent(event);
 }
 
 void StartPage::paintEvent(QPaintEvent*)

@@ -39,14 +39,12 @@ Q_SIGNALS:
     void demoWanted(const headroom::DemoModel& demo);
 
 protected:
-    void changeEvent(QEvent* event) override;
     void paintEvent(QPaintEvent* event) override;
 
 private:
     QWidget* makeDropZone();
     QWidget* makeOwnStep();
     QLabel* makeHeading(const QString& text);
-    void applyFonts();
 
     QLabel* title_;
     QWidget* dropZone_;
@@ -54,7 +52,6 @@ private:
     QVBoxLayout* recentRows_;
     QLabel* recentTitle_;
     QWidget* demos_;
-    std::vector<QLabel*> headings_;
 };
 
 } // namespace headroom

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/views/block_engine.h"
+
+#include "core/predict/predict.h"
+#include "core/sac/step_statistics.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace headroom {
+namespace {
+
+Policy::Module policyOf(const StepTrace& trace, ModuleId module)
+{
+    Policy::Module entry;
+    entry.fqn = trace.moduleFqn(module);
+    entry.discardRatio = 1;
+    std::map<std::string, int> count;
+    for (const OpId op : regionOps(trace, module)) {
+        const std::string name(trace.opName(op));
+        entry.ops.push_back({name, count[name]++, false});
+    }
+    return entry;
+}
+
+} // namespace
+
+Result<StepEnginePtr> BlockEngine::create(StepTracePtr trace, std::shared_ptr<Control> control)
+{
+    const std::shared_ptr<BlockEngine> engine(new BlockEngine);
+    engine->trace_ = trace;
+    engine->control_ = control ? std::move(control) : std::make_shared<Control>();
+    Result<ModuleInfo> info = headroom::moduleInfo(*trace);
+    if (!info)
+        return info.error();
+    engine->info_ = std::make_shared<const ModuleInfo>(*std::move(info));
+    Result<Timeline> recorded = predict(*trace, {});
+    if (!recorded)
+        return recorded.error();
+    engine->recorded_ = std::make_shared<const Timeline>(*std::move(recorded));
+    for (std::uint32_t i = 0; i < trace->modules.size(); ++i) {
+        if (trace->strings[trace->modules.type[ModuleId(i)]] == "TransformerBlock")
+            engine->blocks_.push_back(ModuleId(i));
+    }
+    return StepEnginePtr(engine);
+}
+
+bool BlockEngine::wait(const std::stop_token& stop) const
+{
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(control_->solveMs);
+    while (!stop.stop_requested() && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return !stop.stop_requested();
+}
+
+Result<std::vector<ModuleId>> BlockEngine::freeBlocks(const PlanRequest& request, std::vector<ModuleId>& forced) const
+{
+    std::vector<ModuleId> open = blocks_;
+    for (const auto& [fqn, pin] : request.pins) {
+        const auto found = std::find_if(blocks_.begin(), blocks_.end(),
+                                        [&, &name = fqn](ModuleId block) { return trace_->moduleFqn(block) == name; });
+        if (found == blocks_.end())
+            return badInput("cannot pin `" + fqn + "`: it is no block");
+        std::erase(open, *found);
+        if (pin == Pin::recompute)
+            forced.push_back(*found);
+    }
+    return open;
+}
+
+PlannedStep BlockEngine::planned(const PlanRequest& request, const std::vector<ModuleId>& chosen) const
+{
+    PlannedStep step;
+    for (const ModuleId module : chosen) {
+        step.regions.push_back({module, {}});
+        step.plan.decisions.emplace(trace_->moduleFqn(module), 1.0);
+        step.policy.modules.push_back(policyOf(*trace_, module));
+    }
+    step.timeline = std::make_shared<const Timeline>(predict(*trace_, step.regions).value());
+    step.plan.status = PlanStatus::optimal;
+    step.plan.budget = request.budget;
+    step.plan.peak = step.timeline->peak;
+    step.plan.baselinePeak = recorded_->peak;
+    step.plan.recomputeMs = step.timeline->recomputeMs;
+    step.plan.boundMs = step.plan.recomputeMs;
+    step.plan.stepMs = recorded_->durationMs;
+    step.plan.solveMs = 1.1;
+    step.policy.model = trace_->info.model;
+    step.policy.torch = trace_->info.torch;
+    step.policy.budget = request.budget;
+    step.policy.predicted.peak = step.plan.peak;
+    step.policy.predicted.recomputeMs = step.plan.recomputeMs;
+    return step;
+}
+
+Result<PlannedStep> BlockEngine::solve(const PlanRequest& request, std::stop_token stop) const
+{
+    ++control_->solves;
+    if (!wait(stop)) {
+        ++control_->stopped;
+        PlannedStep none;
+        none.plan.status = PlanStatus::stopped;
+        return none;
+    }
+    std::vector<ModuleId> chosen;
+    const Result<std::vector<ModuleId>> open = freeBlocks(request, chosen);
+    if (!open)
+        return open.error();
+    Bytes least = recorded_->peak;
+    for (std::size_t count = 0; count <= open->size(); ++count) {
+        if (count > 0)
+            chosen.push_back((*open)[count - 1]);
+        PlannedStep step = planned(request, chosen);
+        if (step.plan.peak <= request.budget)
+            return step;
+        least = std::min(least, step.plan.peak);
+    }
+    PlannedStep none;
+    none.plan.status = PlanStatus::infeasible;
+    none.plan.budget = request.budget;
+    none.plan.baselinePeak = recorded_->peak;
+    none.plan.stepMs = recorded_->durationMs;
+    none.plan.solveMs = 1.7;
+    none.plan.leastBudget = least;
+    none.plan.binding = {"Transformer.output", "forward"};
+    none.plan.reason = "With every block recomputed the step still takes " + formatBytes(least)
+        + ", in the forward of Transformer.output.";
+    return none;
+}
+
+Result<std::vector<FrontierPoint>> BlockEngine::frontier(const PlanRequest& request, int points,
+                                                         std::stop_token stop) const
+{
+    std::vector<ModuleId> chosen;
+    const Result<std::vector<ModuleId>> open = freeBlocks(request, chosen);
+    if (!open)
+        return open.error();
+    std::vector<FrontierPoint> all;
+    for (std::size_t count = 0; count <= open->size() && !stop.stop_requested(); ++count) {
+        if (count > 0)
+            chosen.push_back((*open)[count - 1]);
+        const Timeline timeline = predict(*trace_, planned(request, chosen).regions).value();
+        if (all.empty() || timeline.peak < all.back().peak)
+            all.push_back({timeline.peak, timeline.recomputeMs, 0});
+    }
+    std::reverse(all.begin(), all.end());
+    if (static_cast<int>(all.size()) > points)
+        all.resize(static_cast<std::size_t>(points));
+    return all;
+}
+
+} // namespace headroom

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "app/window/step_engine.h"
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+namespace headroom {
+
+/// A planner for tests of the window: as many whole blocks as the budget asks for are checkpointed, first ones first,
+/// and what that does is predicted on the step. Its answers are exact, its plans are not the best ones.
+class BlockEngine : public StepEngine
+{
+public:
+    /// How long every solve takes at least, and how often one was stopped: shared with the test.
+    struct Control
+    {
+        std::atomic<int> solveMs = 0;
+        std::atomic<int> solves = 0;
+        std::atomic<int> stopped = 0;
+    };
+
+    static Result<StepEnginePtr> create(StepTracePtr trace, std::shared_ptr<Control> control = {});
+
+    const StepTracePtr& trace() const noexcept override { return trace_; }
+    const ModuleInfoPtr& moduleInfo() const noexcept override { return info_; }
+    const TimelinePtr& recorded() const noexcept override { return recorded_; }
+    Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop) const override;
+    Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points,
+                                                std::stop_token stop) const override;
+
+private:
+    BlockEngine() = default;
+    Result<std::vector<ModuleId>> freeBlocks(const PlanRequest& request, std::vector<ModuleId>& forced) const;
+    PlannedStep planned(const PlanRequest& request, const std::vector<ModuleId>& chosen) const;
+    bool wait(const std::stop_token& stop) const; ///< false: stopped
+
+    StepTracePtr trace_;
+    ModuleInfoPtr info_;
+    TimelinePtr recorded_;
+    std::vector<ModuleId> blocks_;
+    std::shared_ptr<Control> control_;
+};
+
+} // namespace headroom

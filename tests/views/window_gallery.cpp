@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Renders the whole window, light and dark and at several sizes, as PNG files to look at: start page, a plan, a budget
+// that nothing fits, pins, tables. Usage: window_gallery FOLDER [STEP.hrs] (QT_QPA_PLATFORM=offscreen). Without a step
+// file a synthetic step is planned block by block.
+
+#include "app/window/actions.h"
+#include "app/window/document_page.h"
+#include "app/window/mainwindow.h"
+#include "core/trace/step_file.h"
+#include "tests/core/synthetic_step.h"
+#include "tests/views/block_engine.h"
+#include "views/plot/timeline_view.h"
+#include "views/widgets/message_bar.h"
+
+#include <QAction>
+#include <QApplication>
+#include <QDir>
+#include <QEventLoop>
+#include <QTemporaryDir>
+#include <QTimer>
+
+using namespace headroom;
+
+namespace {
+
+void wait(int ms)
+{
+    QEventLoop loop;
+    QTimer::singleShot(ms, Qt::PreciseTimer, &loop, &QEventLoop::quit);
+    loop.exec();
+}
+
+void settle(MainWindow& window)
+{
+    for (int i = 0; i < 300 && !(window.session().answerIsCurrent() && window.session().frontier()); ++i)
+        wait(20);
+    wait(700);
+}
+
+class Gallery
+{
+public:
+    Gallery(MainWindow& window, const QDir& folder)
+        : window_(window)
+        , folder_(folder)
+    {
+    }
+
+    void save(const QString& name)
+    {
+        wait(300);
+        window_.grab().save(folder_.filePath(name + QStringLiteral(".png")));
+    }
+
+    void bothThemes(const QString& name)
+    {
+        window_.theme().useOnce(ThemeChoice::light);
+        save(name + QStringLiteral("-light"));
+        window_.theme().useOnce(ThemeChoice::dark);
+        save(name + QStringLiteral("-dark"));
+        window_.theme().useOnce(ThemeChoice::light);
+    }
+
+private:
+    MainWindow& window_;
+    QDir folder_;
+};
+
+void showAll(MainWindow& window, Gallery& gallery, const QString& file)
+{
+    window.resize(1600, 1000);
+    window.show();
+    gallery.bothThemes(QStringLiteral("start"));
+    window.messages().showError(
+        QStringLiteral("step.hrs: at offset 64 a section table of 21 entries was expected, the file ends at 80."));
+    gallery.save(QStringLiteral("start-error"));
+    window.messages().showProgress(QStringLiteral("Recording: backward"), 0.6, {QStringLiteral("Cancel"), [] {}});
+    window.resize(1280, 800);
+    gallery.save(QStringLiteral("start-progress"));
+    window.resize(1600, 1000);
+
+    window.openFile(file);
+    settle(window);
+    gallery.bothThemes(QStringLiteral("plan-1600"));
+    for (const QSize size : {QSize(1280, 800), QSize(2560, 1440), QSize(1024, 700)}) {
+        window.resize(size);
+        wait(400);
+        gallery.save(QStringLiteral("plan-%1").arg(size.width()));
+    }
+    window.resize(1600, 1000);
+    window.actions().pinKeep->trigger();
+    window.actions().showLiveBlocks->trigger();
+    settle(window);
+    gallery.bothThemes(QStringLiteral("pinned-live"));
+    window.actions().showOps->trigger();
+    gallery.save(QStringLiteral("ops"));
+    window.actions().showTradeOff->trigger();
+    window.session().commitBudget(window.session().recordedPeak() / 5);
+    settle(window);
+    gallery.bothThemes(QStringLiteral("infeasible"));
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    QApplication application(argc, argv);
+    const QStringList arguments = QApplication::arguments();
+    if (arguments.size() < 2)
+        return 2;
+    const QDir folder(arguments[1]);
+    folder.mkpath(QStringLiteral("."));
+    QTemporaryDir place;
+    QString file = arguments.value(2);
+    if (file.isEmpty()) {
+        file = place.filePath(QStringLiteral("step.hrs"));
+        const StepTracePtr step
+            = makeSyntheticStep({.blocks = 24, .elementwise = 3, .activation = 96 * MiB, .weight = 12 * MiB});
+        if (!writeStepTrace(*step, file.toStdString()))
+            return 1;
+    }
+    Settings settings(place.filePath(QStringLiteral("settings.ini")));
+    MainWindow window(
+        {[](StepTracePtr trace) { return BlockEngine::create(std::move(trace)); }, QString(), place.path()}, settings);
+    window.askBeforeClosing(false);
+    Gallery gallery(window, folder);
+    showAll(window, gallery, file);
+    return 0;
+}
