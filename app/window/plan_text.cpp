@@ -201,12 +201,11 @@ ModuleFacts moduleFacts(const Session& session)
     const ModuleEffect& recorded = step.recorded[module.value];
     const ModuleEffect& now = session.feasible() ? session.answer()->effects[module.value] : recorded;
     facts.pin = session.pin(fqn);
-    facts.decided = facts.pin ? ModuleFacts::Option{tr("what pays most"), tr("no pin")}
+    facts.decided = facts.pin ? ModuleFacts::Option{tr("takes the pin away"), {}}
                               : ModuleFacts::Option{keptText(now.kept), costText(now.recomputeMs)};
     facts.keepAll = {keptText(recorded.recorded), tr("no recompute")};
-    facts.recompute = facts.pin == Pin::recompute
-        ? ModuleFacts::Option{keptText(now.kept), costText(now.recomputeMs)}
-        : ModuleFacts::Option{tr("as much as pays"), tr("at most +%1 ms").arg(number(stats->sacRuntimeMs, 2))};
+    facts.recompute = facts.pin == Pin::recompute ? ModuleFacts::Option{keptText(now.kept), costText(now.recomputeMs)}
+                                                  : ModuleFacts::Option{tr("checkpointed at any budget"), {}};
     facts.curve = tradeOffCurve(*stats);
     if (session.feasible())
         facts.chosenPoint = chosenPoint(facts.curve, decidedShare(session, fqn));

@@ -195,6 +195,8 @@ QVariant LiveBlocksModel::data(const QModelIndex& index, int role) const
     if (role == Qt::TextAlignmentRole)
         return QVariant::fromValue(Qt::Alignment(index.column() == sizeColumn ? Qt::AlignRight : Qt::AlignLeft)
                                    | Qt::AlignVCenter);
+    if (role == CategoryRole && index.column() == categoryColumn)
+        return static_cast<int>(isGroup(index) ? groups_[index.internalId()].category : blockAt(index).live.category);
     return isGroup(index) ? groupData(groups_[index.internalId()], index.column(), role)
                           : blockData(blockAt(index).live, index.column(), role);
 }

@@ -20,6 +20,8 @@ class LiveBlocksModel : public QAbstractItemModel
 public:
     enum Column { nameColumn, categoryColumn, sizeColumn, columns };
 
+    enum Role { CategoryRole = Qt::UserRole }; ///< int, value of Category, in the category column
+
     explicit LiveBlocksModel(QObject* parent = nullptr);
 
     void setBlocks(StepTracePtr trace, const std::vector<LiveBlock>& blocks);

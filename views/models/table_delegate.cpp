@@ -2,14 +2,35 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/models/table_delegate.h"
 
+#include "views/models/live_blocks_model.h"
 #include "views/theme/theme.h"
+
+#include <QPainter>
 
 namespace headroom {
 namespace {
 
 constexpr int rowHeight = 23;
+constexpr int swatch = 8;
 
 } // namespace
+
+void TableDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const
+{
+    const QVariant category = index.data(LiveBlocksModel::CategoryRole);
+    if (!category.isValid()) {
+        QStyledItemDelegate::paint(painter, option, index);
+        return;
+    }
+    QStyleOptionViewItem text = option;
+    text.rect.setLeft(option.rect.left() + swatch + 4);
+    QStyledItemDelegate::paint(painter, text, index);
+    const QRectF square(option.rect.left(), option.rect.center().y() - swatch / 2 + 1, swatch, swatch);
+    if (option.state.testFlag(QStyle::State_Selected))
+        painter->fillRect(QRect(option.rect.topLeft(), QSize(swatch + 4, option.rect.height())),
+                          option.palette.highlight());
+    painter->fillRect(square, Theme::of(*option.widget).color(static_cast<Category>(category.toInt())));
+}
 
 QSize TableDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const
 {

@@ -6,13 +6,15 @@
 
 namespace headroom {
 
-/// Cells of a plain table: rows with room to read, numbers (what is aligned to the right) in digits of one width.
+/// Cells of a plain table: rows with room to read, numbers (what is aligned to the right) in digits of one width, a
+/// category with a square of its colour.
 class TableDelegate : public QStyledItemDelegate
 {
     Q_OBJECT
 public:
     using QStyledItemDelegate::QStyledItemDelegate;
 
+    void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;
     QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
 
 protected:

@@ -190,6 +190,8 @@ QLineEdit, QAbstractSpinBox, QComboBox { background: %1; border: 1px solid %2; b
 QLineEdit:focus, QAbstractSpinBox:focus, QComboBox:focus { border: 1px solid %3; }
 QSplitter::handle { background: transparent; }
 QHeaderView::section { background: %1; color: %4; border: none; border-bottom: 1px solid %2; padding: 5px 6px; }
+QHeaderView::up-arrow, QHeaderView::down-arrow { subcontrol-origin: padding; subcontrol-position: top center;
+    width: 8px; height: 6px; }
 QTreeView, QTableView, QListView { border: none; outline: none; show-decoration-selected: 1; }
 QTreeView::item { border: none; }
 QTreeView::item:hover { background: %5; }

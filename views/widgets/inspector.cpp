@@ -125,7 +125,7 @@ void Inspector::makeOptions(QVBoxLayout* column)
     connect(keepAll_, &QRadioButton::clicked, this, [this] { Q_EMIT pinWanted(Pin::save); });
     connect(recompute_, &QRadioButton::clicked, this, [this] { Q_EMIT pinWanted(Pin::recompute); });
     inside->addSpacing(8);
-    curveTitle_ = new QLabel(tr("Points of its trade-off curve"), options_);
+    curveTitle_ = new QLabel(tr("Its trade-off, as PyTorch estimates it"), options_);
     curveTitle_->setProperty("second", true);
     curveTitle_->setProperty("caption", true);
     curve_ = new CurveTable(options_);
@@ -155,10 +155,12 @@ void Inspector::makeSolver(QVBoxLayout* column)
     heading(tr("Solver"));
     solver_ = makeText(this, "solverLine", true);
     pins_ = makeText(this, "pinsLine", true);
-    pins_->setTextInteractionFlags(Qt::TextBrowserInteraction);
-    connect(pins_, &QLabel::linkActivated, this, &Inspector::pinsCleared);
+    clearPins_ = new QPushButton(tr("Leave all to the plan"), this);
+    clearPins_->setObjectName(QStringLiteral("clearPins"));
+    connect(clearPins_, &QPushButton::clicked, this, &Inspector::pinsCleared);
     column->addWidget(solver_);
     column->addWidget(pins_);
+    column->addWidget(clearPins_);
     peakTitle_ = heading(tr("At the peak"));
     column->addSpacing(2);
     peaks_ = new PeakTable(this);
@@ -228,9 +230,8 @@ void Inspector::setSolver(const QString& line, bool fits, int pins)
         solver_->style()->polish(solver_);
     }
     pins_->setVisible(pins > 0);
-    const QString count
-        = pins == 1 ? tr("One module is pinned by hand.") : tr("%1 modules are pinned by hand.").arg(pins);
-    pins_->setText(tr("%1 <a href=\"#\">Leave all to the plan</a>").arg(count));
+    clearPins_->setVisible(pins > 0);
+    pins_->setText(pins == 1 ? tr("One module is pinned by hand.") : tr("%1 modules are pinned by hand.").arg(pins));
 }
 
 void Inspector::setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned)

@@ -97,6 +97,7 @@ private:
     QLabel* reason_;
     QLabel* solver_;
     QLabel* pins_;
+    QPushButton* clearPins_;
     PeakTable* peaks_;
     QLabel* peakTitle_;
 };

@@ -4,11 +4,11 @@
 
 #include "views/models/module_delegate.h"
 #include "views/models/module_tree_model.h"
+#include "views/widgets/module_tree_view.h"
 
 #include <QHeaderView>
 #include <QLineEdit>
 #include <QSortFilterProxyModel>
-#include <QTreeView>
 #include <QVBoxLayout>
 
 namespace headroom {
@@ -25,7 +25,7 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     , model_(model)
     , proxy_(new QSortFilterProxyModel(this))
     , filter_(new QLineEdit(this))
-    , tree_(new QTreeView(this))
+    , tree_(new ModuleTreeView(this))
 {
     proxy_->setSourceModel(model);
     proxy_->setRecursiveFilteringEnabled(true);
@@ -45,7 +45,6 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     tree_->setUniformRowHeights(true);
     tree_->setIndentation(indentation);
     tree_->setExpandsOnDoubleClick(true);
-    tree_->setAllColumnsShowFocus(true);
     tree_->setSortingEnabled(true);
     tree_->sortByColumn(ModuleTreeModel::moduleColumn, Qt::AscendingOrder);
     tree_->setContextMenuPolicy(Qt::CustomContextMenu);
@@ -90,6 +89,11 @@ void ModulePanel::select(ModuleId module)
     else
         tree_->clearSelection();
     selecting_ = false;
+}
+
+QTreeView* ModulePanel::tree() const noexcept
+{
+    return tree_;
 }
 
 void ModulePanel::focusFilter()

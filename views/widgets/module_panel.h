@@ -13,6 +13,7 @@ class QTreeView;
 namespace headroom {
 
 class ModuleTreeModel;
+class ModuleTreeView;
 
 /// The left side of the window: the module tree with a filter above it. Rows come from a ModuleTreeModel that the owner
 /// fills.
@@ -24,7 +25,7 @@ public:
 
     void select(ModuleId module); ///< and scrolls to it; emits nothing
     void focusFilter();
-    QTreeView* tree() const noexcept { return tree_; }
+    QTreeView* tree() const noexcept;
     QLineEdit* filter() const noexcept { return filter_; }
 
     QSize sizeHint() const override { return {400, 600}; }
@@ -39,7 +40,7 @@ private:
     ModuleTreeModel* model_;
     QSortFilterProxyModel* proxy_;
     QLineEdit* filter_;
-    QTreeView* tree_;
+    ModuleTreeView* tree_;
     bool selecting_ = false;
 };
 

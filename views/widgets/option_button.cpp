@@ -28,7 +28,7 @@ void OptionButton::setDetails(const QString& kept, const QString& cost)
 {
     kept_ = kept;
     cost_ = cost;
-    setAccessibleDescription(kept + QStringLiteral(", ") + cost);
+    setAccessibleDescription(cost.isEmpty() ? kept : kept + QStringLiteral(", ") + cost);
     update();
 }
 

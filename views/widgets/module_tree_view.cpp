@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/module_tree_view.h"
+
+#include "views/models/module_tree_model.h"
+#include "views/theme/theme.h"
+
+#include <QPainter>
+
+namespace headroom {
+namespace {
+
+constexpr int stripeWidth = 2;
+constexpr int stripeGap = 3; // above and below
+
+} // namespace
+
+ModuleTreeView::ModuleTreeView(QWidget* parent)
+    : QTreeView(parent)
+{
+}
+
+void ModuleTreeView::drawRow(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const
+{
+    QTreeView::drawRow(painter, option, index);
+    const auto mark = index.data(ModuleTreeModel::MarkRole).value<PlanMark>();
+    const bool current = index.row() == currentIndex().row() && index.parent() == currentIndex().parent();
+    const bool focused = current && hasFocus();
+    if (mark != PlanMark::checkpointed && mark != PlanMark::inside && !focused)
+        return;
+    const Theme theme = Theme::of(*this);
+    const QRect stripe(0, option.rect.top() + stripeGap, stripeWidth, option.rect.height() - 2 * stripeGap);
+    if (mark == PlanMark::checkpointed || mark == PlanMark::inside)
+        painter->fillRect(stripe, theme.accent);
+    if (focused) {
+        painter->setPen(theme.text);
+        painter->setBrush(Qt::NoBrush);
+        painter->drawRect(QRectF(option.rect).adjusted(0.5, 0.5, -0.5, -0.5));
+    }
+}
+
+} // namespace headroom

@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QTreeView>
+
+namespace headroom {
+
+/// The tree of a ModuleTreeModel (or of a proxy of it): draws a stripe at the left edge of every row that the plan
+/// changed, so that they are seen at any depth of the tree.
+class ModuleTreeView : public QTreeView
+{
+    Q_OBJECT
+public:
+    explicit ModuleTreeView(QWidget* parent = nullptr);
+
+protected:
+    void drawRow(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;
+};
+
+} // namespace headroom
