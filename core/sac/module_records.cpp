@@ -200,7 +200,7 @@ private:
     void endOp(OpId op)
     {
         ++ops_;
-        const auto time = static_cast<Femtoseconds>(std::llround(trace_.ops.ms[op] * femtosecondsPerMs));
+        const auto time = static_cast<Femtoseconds>(std::round(trace_.ops.ms[op] * femtosecondsPerMs));
         Bytes memory = 0;
         const auto outputs = trace_.ops.outputs[op];
         for (std::size_t i = 0; i < outputs.size(); ++i) {

@@ -9,8 +9,9 @@
 
 namespace headroom {
 
-/// A time as whole femtoseconds: sums are exact, whatever was summed before.
-using Femtoseconds = std::int64_t;
+/// A time as whole femtoseconds: sums are exact, whatever was summed before. In 64 bits two and a half hours would
+/// overflow.
+__extension__ using Femtoseconds = __int128;
 
 /// What one pass over a step finds out about one module: MemTracker's snapshots and RuntimeEstimator's sums.
 struct ModuleRecord
