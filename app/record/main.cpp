@@ -8,6 +8,8 @@
 
 #include <exception>
 #include <iostream>
+#include <string>
+#include <string_view>
 
 namespace {
 
@@ -60,6 +62,8 @@ int main(int argc, char** argv)
     try {
         return run(argc, argv);
     } catch (const std::exception& error) {
-        return fail(ErrorKind::internal, std::string("internal error: ") + error.what());
+        // The first line: libtorch's errors go on with a backtrace.
+        const std::string_view message = error.what();
+        return fail(ErrorKind::internal, "internal error: " + std::string(message.substr(0, message.find('\n'))));
     }
 }

@@ -26,7 +26,7 @@ namespace {
 struct Summary
 {
     StepTracePtr trace;
-    std::string gpuTitle;
+    DeviceSpec gpu;
     Bytes peak = 0;
     Baseline baseline;
     double recordMs = 0;
@@ -153,6 +153,7 @@ void printJson(const RecordOptions& options, const Summary& summary)
     const nlohmann::json document{{"step", options.output},
                                   {"model", trace.info.model},
                                   {"gpu", trace.info.gpu},
+                                  {"gpu_memory_bytes", summary.gpu.memory},
                                   {"peak_bytes", summary.peak},
                                   {"baseline_peak_bytes", summary.baseline.peak},
                                   {"compute_ms", summary.baseline.computeMs},
@@ -167,19 +168,34 @@ void printText(const RecordOptions& options, const Summary& summary)
 {
     const StepTrace& trace = *summary.trace;
     const auto bytes = [](Bytes value) { return formatBytes(value) + " (" + groupedDigits(value) + " bytes)"; };
-    std::cout << trace.info.model << " on " << summary.gpuTitle << " (simulated)\n"
+    std::cout << trace.info.model << " on " << summary.gpu.title << " (simulated)\n"
               << "peak on the device   " << bytes(summary.peak) << '\n'
-              << "  without optimizer  " << bytes(summary.baseline.peak) << ": parameters, gradients and activations\n"
+              << "PyTorch's estimate   " << bytes(summary.baseline.peak)
+              << ": parameters, gradients and activations, without optimizer state\n"
               << "forward and backward " << std::fixed << std::setprecision(2) << summary.baseline.computeMs << " ms, "
               << trace.ops.size() << " ops in the step\n"
               << "recorded in          " << std::setprecision(0) << summary.recordMs << " ms, written to "
               << options.output << '\n';
+    if (summary.peak > summary.gpu.memory)
+        std::cout << "note: this is more than the card's " << formatBytes(summary.gpu.memory)
+                  << "; headroom plan says what to recompute\n";
     for (const sim::Fallback& fallback : sim::fallbacks())
         std::cout << "note: " << fallback.op << " has no kernel on the simulated GPU and ran " << fallback.count
                   << " times on zeros to learn its shapes\n";
     if (trace.info.inventedValues != 0)
         std::cout << "note: " << trace.info.inventedValues
                   << " values read back from the GPU were invented, as there is no data\n";
+}
+
+/// CLI::PositiveNumber, with a message for people.
+CLI::Validator atLeastOne()
+{
+    return {[](std::string& text) {
+                return text.starts_with('-') || text.find_first_not_of('0') == std::string::npos
+                    ? "expected a whole number of at least 1, not " + text
+                    : std::string();
+            },
+            "N >= 1"};
 }
 
 } // namespace
@@ -195,9 +211,8 @@ CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options)
     command->add_option("--device", options.device, "sim: the simulated GPU")->capture_default_str();
     command->add_option("--gpu", options.gpu, "The GPU that the simulation stands for; list: print all")
         ->capture_default_str();
-    command->add_option("--batch", options.batch, "Samples a step (default: the model's)")->check(CLI::PositiveNumber);
-    command->add_option("--seq", options.sequence, "Sequence length (default: the model's)")
-        ->check(CLI::PositiveNumber);
+    command->add_option("--batch", options.batch, "Samples a step (default: the model's)")->check(atLeastOne());
+    command->add_option("--seq", options.sequence, "Sequence length (default: the model's)")->check(atLeastOne());
     command->add_option("--dtype", options.dtype, "float32, bfloat16 or float16: parameters and activations")
         ->capture_default_str();
     command->add_flag("--autocast", options.autocast,
@@ -227,7 +242,7 @@ Status runRecord(const RecordOptions& options)
     const auto begin = std::chrono::steady_clock::now();
     const ProgressReport progress = progressTo(std::cerr, options.progress);
     Summary summary;
-    summary.gpuTitle = request->gpu.title;
+    summary.gpu = request->gpu;
     const auto trace = recordStep(*request, progress);
     if (!trace)
         return trace.error();

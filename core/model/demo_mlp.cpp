@@ -92,6 +92,12 @@ Result<std::unique_ptr<ModelSource>> openMlp(const ModelRequest& request)
     if (!sequence)
         return sequence.error();
 
+    const auto tokens = static_cast<double>(*batch) * static_cast<double>(*sequence);
+    const auto width = static_cast<double>(args.dim);
+    const double estimate = static_cast<double>(args.layers) * width * (tokens * 5 * 4 + width * 4 * 20);
+    if (const Status size = checkStepSize(request.name, estimate); !size)
+        return size.error();
+
     ModuleBuilder builder(request.device, request.dtype);
     Mlp model(builder, args);
     const std::vector<std::int64_t> sizes{*batch, *sequence, args.dim};

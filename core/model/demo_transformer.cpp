@@ -178,14 +178,13 @@ Result<ModelArgs> readArgs(const ModelRequest& request)
     return args;
 }
 
-/// Sums of bytes stay exact below 2^60: larger steps are refused.
-bool fitsArithmetic(const ModelArgs& args, std::int64_t batch, std::int64_t sequence)
+double estimatedBytes(const ModelArgs& args, std::int64_t batch, std::int64_t sequence)
 {
     const auto real = [](std::int64_t number) { return static_cast<double>(number); };
     const double tokens = real(batch) * real(sequence);
     const double activations = tokens * (40.0 * real(args.layers) * real(args.dim) + 8.0 * real(args.vocabulary));
     const double parameters = real(args.dim) * (real(args.vocabulary) * 2 + 13.0 * real(args.layers) * real(args.dim));
-    return 4 * activations + 20 * parameters < 0x1p60;
+    return 4 * activations + 20 * parameters;
 }
 
 } // namespace
@@ -205,8 +204,8 @@ Result<std::unique_ptr<ModelSource>> openTransformer(const ModelRequest& request
     const Result<std::int64_t> sequence = chosenSize("--seq", request.sequence, args->maxSequence, args->maxSequence);
     if (!sequence)
         return sequence.error();
-    if (!fitsArithmetic(*args, *batch, *sequence))
-        return badInput(request.name + ": this step needs more than 2^60 bytes; choose a smaller model or batch");
+    if (const Status size = checkStepSize(request.name, estimatedBytes(*args, *batch, *sequence)); !size)
+        return size.error();
 
     ModuleBuilder builder(request.device, request.dtype);
     Transformer model(builder, *args);

@@ -124,4 +124,11 @@ Result<std::int64_t> chosenSize(const std::string& option, std::int64_t asked, s
     return asked;
 }
 
+Status checkStepSize(const std::string& model, double estimatedBytes)
+{
+    if (estimatedBytes < 0x1p60)
+        return {};
+    return badInput(model + ": this step needs more than 2^60 bytes; choose a smaller model or batch");
+}
+
 } // namespace headroom

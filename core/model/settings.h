@@ -43,4 +43,8 @@ private:
 Result<std::int64_t> chosenSize(const std::string& option, std::int64_t asked, std::int64_t standard,
                                 std::int64_t most);
 
+/// Sums of bytes are exact far below 2^63: a step that may need more than 2^60 bytes, by this generous estimate, is
+/// refused before anything overflows.
+Status checkStepSize(const std::string& model, double estimatedBytes);
+
 } // namespace headroom

@@ -249,6 +249,10 @@ TEST(DemoModelsCpu, WrongRequestsGetOneSentence)
         = requestWith("demo:transformer", {{"max_seq_len", "1048576"}, {"dim", "65536"}, {"n_heads", "64"}});
     huge.batch = 65'536;
     EXPECT_EQ(errorOf(huge), "demo:transformer: this step needs more than 2^60 bytes; choose a smaller model or batch");
+    ModelRequest wide = requestWith("demo:mlp", {{"dim", "65536"}, {"n_layers", "1024"}});
+    wide.batch = 65'536;
+    wide.sequence = 65'536;
+    EXPECT_EQ(errorOf(wide), "demo:mlp: this step needs more than 2^60 bytes; choose a smaller model or batch");
 }
 
 } // namespace

@@ -121,6 +121,15 @@ TEST_F(RecordProgram, TakesEveryOption)
     EXPECT_EQ((*trace)->info.settings.size(), 3U);
 }
 
+TEST_F(RecordProgram, SaysThatAStepDoesNotFitTheCard)
+{
+    const Outcome large = run("record demo:transformer --gpu a100-80gb --batch 512 -o step.hrs");
+    ASSERT_EQ(large.exitCode, 0) << large.errors;
+    EXPECT_NE(large.output.find("note: this is more than the card's "), std::string::npos) << large.output;
+    const Outcome small = run("record demo:transformer --gpu a100-80gb -o step.hrs");
+    EXPECT_EQ(small.output.find("note:"), std::string::npos) << small.output;
+}
+
 TEST_F(RecordProgram, RecordsTheSameStepTwice)
 {
     const std::string command = "record demo:resnet --batch 2 --set image_size=64 -o ";
@@ -142,6 +151,8 @@ TEST_F(RecordProgram, RefusesWithOneSentence)
     expectRefused("record demo:mlp -o .", "-o . is a folder; name the step file in it, for example -o ./step.hrs");
     expectRefused("record demo:mlp -o none/step.hrs",
                   "-o none/step.hrs: the folder none is not there; create it first");
+    expectRefused("record demo:mlp -o step.hrs --batch 0",
+                  "--batch: expected a whole number of at least 1, not 0 (see headroom-record --help)");
     expectRefused("record demo:mlp -o step.hrs --set dim",
                   "--set dim: expected KEY=VALUE, for example --set n_layers=12");
     expectRefused("record demo:mlp -o step.hrs --set width=3", "demo:mlp has no setting 'width'; it has n_layers, dim");
