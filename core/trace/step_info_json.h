@@ -14,6 +14,6 @@ std::string stepInfoToJson(const StepInfo& info);
 
 /// Keys that are missing keep their default, so that older files stay readable; unknown ones are passed over. Errors:
 /// not an object, a value of another type.
-Result<StepInfo> stepInfoFromJson(std::string_view json);
+Result<StepInfo> stepInfoFromJson(std::string_view text);
 
 } // namespace headroom
