@@ -59,7 +59,7 @@ TEST(DrawList, ColumnsEndWithTheStep)
 
 TEST(DrawList, LegendListsCategoriesFromTheBottomOfTheStack)
 {
-    EXPECT_THAT(categoriesIn(sceneOf(0)),
+    EXPECT_THAT(inStackOrder(categoriesEver(sceneOf(0).recorded->timeline())),
                 testing::ElementsAre(Category::parameter, Category::buffer, Category::optimizer, Category::gradient,
                                      Category::activation, Category::temporary));
 }
@@ -166,11 +166,15 @@ TEST(Preparer, KeepsPyramidsOfTimelinesThatStayed)
     EXPECT_EQ(zoomed->scene.planned, first->scene.planned);
     EXPECT_EQ(zoomed->overview, first->overview);
     EXPECT_NE(zoomed->list->viewport, first->list->viewport);
+    // Another plan in the same viewport: the recorded outline is the same, the plan's stack is not.
     request.planned = madeUpTimeline(step, 0.6);
     const auto other = prepareTimeline(request, zoomed.get());
     EXPECT_EQ(other->scene.recorded, first->scene.recorded);
     EXPECT_NE(other->scene.planned, first->scene.planned);
     EXPECT_NE(other->overview, first->overview);
+    EXPECT_EQ(other->list->outline, zoomed->list->outline);
+    EXPECT_EQ(other->list->outline, prepareTimeline(request, nullptr)->list->outline);
+    EXPECT_NE(other->list->main.totals, zoomed->list->main.totals);
 }
 
 TEST(Geometry, PeaksLabelHasRoomAboveIt)

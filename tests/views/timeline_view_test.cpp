@@ -29,6 +29,7 @@ private:
     TimelinePtr planned_;
     std::unique_ptr<TimelineView> view_;
     TimelineCanvas* canvas_ = nullptr;
+    double allMs_ = 0; ///< end of the time axis when everything is shown
 
     QPoint at(double ms) const
     {
@@ -82,6 +83,7 @@ private Q_SLOTS:
         view_->setBudget(48 * GiB, true);
         view_->show();
         canvas_ = view_->findChild<TimelineCanvas*>();
+        allMs_ = view_->visibleEndMs();
         waitUntilPainted();
     }
 
@@ -200,7 +202,7 @@ private Q_SLOTS:
             wheel(under, 1, Qt::ControlModifier);
         QVERIFY(view_->zoomedIn());
         const auto& map = canvas_->geometryOfPlot().ms;
-        QVERIFY(std::abs(map.data.length() - recorded_->durationMs * 1.02 / std::pow(1.2, 4)) < 1e-6);
+        QVERIFY(std::abs(map.data.length() - allMs_ / std::pow(1.2, 4)) < 1e-6);
         QVERIFY(std::abs(map.toPixel(under) - at(under).x()) <= 1);
         view_->zoomBack();
         QVERIFY(!view_->zoomedIn());
@@ -230,7 +232,7 @@ private Q_SLOTS:
         QTest::keyClick(canvas_, Qt::Key_Plus);
         QTest::keyClick(canvas_, Qt::Key_Plus);
         const double length = view_->visibleEndMs() - view_->visibleBeginMs();
-        QVERIFY(std::abs(length - recorded_->durationMs * 1.02 / 2.25) < 1e-6);
+        QVERIFY(std::abs(length - allMs_ / 2.25) < 1e-6);
         const double begin = view_->visibleBeginMs();
         QTest::keyClick(canvas_, Qt::Key_Right);
         QVERIFY(std::abs(view_->visibleBeginMs() - begin - length / 10) < 1e-6);
@@ -327,7 +329,7 @@ private Q_SLOTS:
         QTest::keyClick(strip, Qt::Key_Plus);
         QVERIFY(std::abs(view_->visibleEndMs() - view_->visibleBeginMs() - 80) < 1e-6);
         // A click beside the window goes there.
-        const double all = recorded_->durationMs * 1.02;
+        const double all = allMs_;
         const auto& plot = canvas_->geometryOfPlot().plot;
         const int x = static_cast<int>(plot.left() + canvas_->x() - strip->x() + plot.width() * 0.75);
         QTest::mouseClick(strip, Qt::LeftButton, {}, {x, strip->height() / 2});
@@ -370,7 +372,8 @@ private Q_SLOTS:
         view_->setStep(nullptr, other);
         waitUntilPainted();
         QVERIFY(!view_->zoomedIn());
-        QVERIFY(std::abs(view_->visibleEndMs() - other->durationMs * 1.02) < 1e-6);
+        QVERIFY(view_->visibleEndMs() > other->durationMs);
+        QVERIFY(view_->visibleEndMs() < other->durationMs * 1.2);
         view_->setStep(nullptr, nullptr);
         QCOMPARE(view_->table()->rowCount(), 0);
         view_->grab();

@@ -19,7 +19,10 @@ namespace {
 Legend legendOf(const TimelineScene& scene, const ByteUnit& unit, double width, const Theme& theme)
 {
     std::vector<LegendEntry> entries;
-    const auto categories = categoriesIn(scene);
+    auto mask = categoriesEver(scene.recorded->timeline());
+    if (scene.hasPlan())
+        mask |= categoriesAtPeak(scene.planned->timeline());
+    const auto categories = inStackOrder(mask);
     for (auto category = categories.rbegin(); category != categories.rend(); ++category)
         entries.push_back({categoryTitle(*category), theme.color(*category), LegendEntry::Symbol::square});
     if (scene.hasPlan() && scene.planned->timeline().peak < scene.recorded->timeline().peak)

@@ -21,6 +21,8 @@ struct LegendEntry
     QString text;
     QColor color;
     Symbol symbol = Symbol::square;
+
+    bool operator==(const LegendEntry&) const = default;
 };
 
 /// Title at the left, entries at the right of it while they fit, else in rows below. A value: laid out for a width,

@@ -16,6 +16,8 @@ LegendBar::LegendBar(QWidget* parent)
 
 void LegendBar::setTitle(const QString& title)
 {
+    if (title == title_)
+        return;
     title_ = title;
     setAccessibleName(title);
     fitHeight();
@@ -24,6 +26,8 @@ void LegendBar::setTitle(const QString& title)
 
 void LegendBar::setEntries(std::vector<LegendEntry> entries)
 {
+    if (entries == entries_)
+        return;
     entries_ = std::move(entries);
     QStringList names;
     for (const auto& entry : entries_)

@@ -21,9 +21,19 @@ constexpr double bottomMargin = 26;
 constexpr int sameTurnMs = 800; ///< between notches of one turn of the wheel
 constexpr double clickReach = 4; ///< pixels before a press becomes a drag
 
-QString labelFormat(int decimals, const char* unit)
+// Each setter lays the whole axis out again: what stays the same is not set.
+void setAxis(QValueAxis& axis, AxisRange range, double mostSteps, const char* unit)
 {
-    return QStringLiteral("%.") + QString::number(decimals) + QStringLiteral("f ") + QString::fromUtf8(unit);
+    const auto ticks = niceTicks(range, std::max(2, static_cast<int>(mostSteps)));
+    QString format = QStringLiteral("%.") + QString::number(ticks.decimals) + QLatin1Char('f');
+    if (*unit != '\0')
+        format += QLatin1Char(' ') + QString::fromUtf8(unit);
+    if (axis.labelFormat() != format)
+        axis.setLabelFormat(format);
+    if (axis.tickInterval() != ticks.step)
+        axis.setTickInterval(ticks.step);
+    if (axis.min() != range.begin || axis.max() != range.end)
+        axis.setRange(range.begin, range.end);
 }
 
 } // namespace
@@ -41,6 +51,7 @@ TimelineCanvas::TimelineCanvas(QWidget* parent)
     chart()->addAxis(bytesAxis_, Qt::AlignLeft);
     for (auto* axis : {msAxis_, bytesAxis_}) {
         axis->setTickType(QValueAxis::TicksDynamic);
+        axis->setTickAnchor(0);
         axis->setLineVisible(false);
         axis->setTruncateLabels(false);
     }
@@ -113,7 +124,8 @@ void TimelineCanvas::place()
     if (plot.width() < 10 || plot.height() < 10)
         return;
     geometry_ = TimelineGeometry::of(plot, ms_, bytes_);
-    chart()->setPlotArea(plot);
+    if (chart()->plotArea() != plot)
+        chart()->setPlotArea(plot);
     updateAxes();
     for (auto* layer : std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, marks_, cursor_})
         layer->setGeometryOf(geometry_, canvas);
@@ -123,19 +135,10 @@ void TimelineCanvas::place()
 void TimelineCanvas::updateAxes()
 {
     const auto time = timeUnitFor(ms_);
-    const auto msTicks = niceTicks({ms_.begin / time.ms, ms_.end / time.ms},
-                                   std::max(2, static_cast<int>(geometry_.plot.width() / 78)));
-    msAxis_->setLabelFormat(labelFormat(msTicks.decimals, time.name));
-    msAxis_->setTickInterval(msTicks.step);
-    msAxis_->setTickAnchor(0);
-    msAxis_->setRange(ms_.begin / time.ms, ms_.end / time.ms);
     const auto unit = byteUnitFor(bytes_.end);
-    const auto ticks = niceTicks({bytes_.begin / unit.bytes, bytes_.end / unit.bytes},
-                                 std::max(2, static_cast<int>(geometry_.plot.height() / 32)));
-    bytesAxis_->setLabelFormat(QStringLiteral("%.") + QString::number(ticks.decimals) + QLatin1Char('f'));
-    bytesAxis_->setTickInterval(ticks.step);
-    bytesAxis_->setTickAnchor(0);
-    bytesAxis_->setRange(bytes_.begin / unit.bytes, bytes_.end / unit.bytes);
+    const auto& plot = geometry_.plot;
+    setAxis(*msAxis_, {ms_.begin / time.ms, ms_.end / time.ms}, plot.width() / 78, time.name);
+    setAxis(*bytesAxis_, {bytes_.begin / unit.bytes, bytes_.end / unit.bytes}, plot.height() / 32, "");
 }
 
 void TimelineCanvas::resizeEvent(QResizeEvent* event)

@@ -38,31 +38,43 @@ int TimelineViewport::columnAt(double instant) const noexcept
     return static_cast<int>(std::clamp(column, 0.0, columns - 1.0));
 }
 
-TimelineDrawListPtr prepareDrawList(const TimelineScene& scene, const TimelineViewport& viewport)
+TimelineDrawListPtr prepareDrawList(const TimelineScene& scene, const TimelineViewport& viewport,
+                                    const TimelineDrawList* before)
 {
     auto list = std::make_shared<TimelineDrawList>();
     list->viewport = viewport;
     list->planned = scene.hasPlan();
     list->main = cut(scene.main(), viewport);
-    if (scene.hasPlan())
+    if (scene.hasPlan() && before && before->planned && before->viewport == viewport)
+        list->outline = before->outline;
+    else if (scene.hasPlan())
         list->outline = cut(*scene.recorded, viewport).totals;
     return list;
 }
 
-std::vector<Category> categoriesIn(const TimelineScene& scene)
+CategoryMask categoriesEver(const Timeline& timeline)
 {
-    std::array<bool, categoryCount> seen{};
-    for (const auto* pyramid : {scene.recorded.get(), scene.planned.get()}) {
-        if (!pyramid)
-            continue;
-        for (std::size_t i = 0; i < categoryCount; ++i)
-            seen[i] = seen[i] || pyramid->timeline().start[i] > 0;
-        for (const auto& change : pyramid->timeline().changes)
-            seen[static_cast<std::size_t>(change.category)] = true;
+    CategoryMask mask = categoriesAtPeak(timeline);
+    for (const auto& change : timeline.changes)
+        mask |= maskOf(change.category);
+    return mask;
+}
+
+CategoryMask categoriesAtPeak(const Timeline& timeline)
+{
+    CategoryMask mask = 0;
+    for (std::size_t i = 0; i < categoryCount; ++i) {
+        if (timeline.start[i] > 0 || timeline.atPeak[i] > 0)
+            mask |= maskOf(static_cast<Category>(i));
     }
+    return mask;
+}
+
+std::vector<Category> inStackOrder(CategoryMask mask)
+{
     std::vector<Category> found;
     for (const auto category : stackOrder) {
-        if (seen[static_cast<std::size_t>(category)])
+        if (mask & maskOf(category))
             found.push_back(category);
     }
     return found;

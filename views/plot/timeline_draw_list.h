@@ -54,10 +54,24 @@ struct TimelineDrawList
 };
 using TimelineDrawListPtr = std::shared_ptr<const TimelineDrawList>;
 
-TimelineDrawListPtr prepareDrawList(const TimelineScene& scene, const TimelineViewport& viewport);
+/// `before`: a list of the same recorded step, whose outline is taken over where it is of the same viewport; may be
+/// null.
+TimelineDrawListPtr prepareDrawList(const TimelineScene& scene, const TimelineViewport& viewport,
+                                    const TimelineDrawList* before = nullptr);
 
-/// Which categories ever hold a byte in the scene, from the bottom of the stack up: what a legend lists.
-std::vector<Category> categoriesIn(const TimelineScene& scene);
+/// A set of categories.
+using CategoryMask = std::uint32_t;
+constexpr CategoryMask maskOf(Category category) noexcept
+{
+    return CategoryMask{1} << static_cast<unsigned>(category);
+}
+
+/// Which categories ever hold a byte in a step.
+CategoryMask categoriesEver(const Timeline& timeline);
+/// Which hold any at its start or at its peak: enough for a plan, which adds no category to the step that it changes.
+CategoryMask categoriesAtPeak(const Timeline& timeline);
+/// From the bottom of the stack up: what a legend lists.
+std::vector<Category> inStackOrder(CategoryMask mask);
 
 /// The columns as an image of `size` device pixels, one column each: bands parted by a card-coloured edge of one
 /// logical pixel, hatch from the planned total up to the recorded outline, the outline on top. `bytes` is the vertical

@@ -73,14 +73,16 @@ PreparedTimelinePtr prepareTimeline(const TimelineRequest& request, const Prepar
     if (!request.recorded || request.pixels.isEmpty() || request.viewport.columns <= 0)
         return made;
     made->scene = {pyramidOf(request.recorded, last), pyramidOf(request.planned, last)};
-    const bool sameScene
-        = last && last->scene.recorded == made->scene.recorded && last->scene.planned == made->scene.planned;
-    made->categories = sameScene ? last->categories : categoriesIn(made->scene);
-    made->list = prepareDrawList(made->scene, request.viewport);
+    const bool sameStep = last && last->list && last->scene.recorded == made->scene.recorded;
+    const bool sameScene = sameStep && last->scene.planned == made->scene.planned;
+    made->recordedCategories = sameStep ? last->recordedCategories : categoriesEver(*request.recorded);
+    made->categories = inStackOrder(made->recordedCategories
+                                    | (request.planned ? categoriesAtPeak(*request.planned) : CategoryMask{0}));
+    made->list = prepareDrawList(made->scene, request.viewport, sameStep ? last->list.get() : nullptr);
     if (sameScene && last->request.overview == request.overview)
         made->overview = last->overview;
     else if (request.overview.columns > 0)
-        made->overview = prepareDrawList(made->scene, request.overview);
+        made->overview = prepareDrawList(made->scene, request.overview, sameStep ? last->overview.get() : nullptr);
     made->image
         = rasterise(*made->list, request.pixels, request.bytes, request.pixelsPerPoint, Theme::make(request.dark));
     return made;

@@ -33,6 +33,7 @@ struct PreparedTimeline
 {
     TimelineRequest request;
     TimelineScene scene;
+    CategoryMask recordedCategories = 0;
     std::vector<Category> categories; ///< in the legend
     TimelineDrawListPtr list;
     TimelineDrawListPtr overview;

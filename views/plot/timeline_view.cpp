@@ -15,6 +15,7 @@
 #include <QVBoxLayout>
 
 #include <algorithm>
+#include <cmath>
 
 namespace headroom {
 namespace {
@@ -172,7 +173,10 @@ void TimelineView::Private::rescale()
 {
     const double duration = std::max(recorded ? recorded->durationMs : 0, planned ? planned->durationMs : 0);
     const Bytes peak = std::max(recorded ? recorded->peak : 0, planned ? planned->peak : 0);
-    const AxisRange all{0, std::max(duration * 1.02, 1e-6)};
+    // Up to the next of coarse marks, so that the axis stands still while a drag makes the step a little longer or
+    // shorter.
+    const double mark = niceTicks({0, std::max(duration, 1e-6)}, 20).step;
+    const AxisRange all{0, std::max(1.0, std::ceil(duration * 1.01 / mark)) * mark};
     bytes = byteRangeFor(peak, canvas->geometryOfPlot().plot.height());
     shortestMs = std::max(duration * 1e-7, 1e-6);
     if (!zoom.zoomedIn())
