@@ -280,9 +280,10 @@ TEST(StepFormat, InfoOfAnotherTypeIsNamed)
     StepBytes bytes(*makeSyntheticStep(tiny()));
     const stepformat::Section info = bytes.section("info");
     const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()) + info.offset, info.count);
-    const std::size_t at = text.find("false");
+    const std::string_view key = "\"hold_output\":";
+    const std::size_t at = text.find(key);
     ASSERT_NE(at, std::string_view::npos);
-    std::memcpy(bytes.mutableBytes().data() + info.offset + at, "12345", 5);
+    std::memcpy(bytes.mutableBytes().data() + info.offset + at + key.size(), "12345", 5);
     bytes.sign();
     EXPECT_EQ(openError(bytes),
               "step.hrs is damaged: section info at offset " + std::to_string(info.offset)
