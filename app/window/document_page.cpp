@@ -269,20 +269,21 @@ void DocumentPage::showBudget(Bytes budget)
 void DocumentPage::showAnswer()
 {
     const PlanAnswer& answer = *session_.answer();
-    const Plan& plan = answer.step.plan;
-    if (session_.feasible()) {
-        moduleModel_->setPlan(answer.step.regions, answer.effects);
-        tradeOff_->setPlan(plan);
+    const PlannedStep& shown = answer.shown();
+    if (shown.timeline) {
+        moduleModel_->setPlan(shown.regions, answer.effects);
+        tradeOff_->setPlan(shown.plan);
     } else {
         moduleModel_->clearPlan();
         tradeOff_->clearPlan();
     }
-    timeline_->setPlanned(answer.step.timeline);
+    timeline_->setNames(tr("Recorded"), answer.fits() ? tr("Planned") : tr("Least"));
+    timeline_->setPlanned(shown.timeline);
     if (!session_.frontier())
         showBudgetRange();
     showBudget(session_.budget());
     tradeOff_->setExchangeRate(session_.exchangeRate());
-    budgetBar_->setResult(&plan, !session_.answerIsCurrent());
+    budgetBar_->setResult(&answer.step.plan, !session_.answerIsCurrent());
     showInspector();
     askForLiveMemory();
 }
@@ -324,8 +325,9 @@ void DocumentPage::showInspector()
     inspector_->setInfeasible(infeasibleFacts(session_));
     inspector_->setSolver(solverLine(session_), !session_.answer() || session_.feasible(),
                           static_cast<int>(session_.request().pins.size()));
+    const TimelinePtr shown = shownTimeline();
     inspector_->setPeaks(session_.step()->engine->recorded()->atPeak,
-                         session_.feasible() ? std::optional(session_.answer()->step.timeline->atPeak) : std::nullopt);
+                         shown ? std::optional(shown->atPeak) : std::nullopt);
 }
 
 void DocumentPage::applyPin(std::optional<Pin> pin)
@@ -334,12 +336,17 @@ void DocumentPage::applyPin(std::optional<Pin> pin)
         session_.setPin(session_.selectedFqn(), pin);
 }
 
+TimelinePtr DocumentPage::shownTimeline() const
+{
+    return session_.answer() ? session_.answer()->shown().timeline : nullptr;
+}
+
 void DocumentPage::askForLiveMemory()
 {
     if (!session_.isOpen() || lower_->page() != LowerPanel::Page::liveBlocks)
         return;
     const TimelinePtr& recorded = session_.step()->engine->recorded();
-    const TimelinePtr planned = session_.feasible() ? session_.answer()->step.timeline : nullptr;
+    const TimelinePtr planned = shownTimeline();
     const bool ofPlan = planned && (!pinned_ || pinned_->planned);
     const TimelinePtr& timeline = ofPlan ? planned : recorded;
     const std::size_t peak = timeline->peakChange == Timeline::npos ? 0 : timeline->peakChange + 1;

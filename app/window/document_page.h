@@ -69,6 +69,7 @@ private:
     void showBudgetRange();
     void showPins();
     void applyPin(std::optional<Pin> pin);
+    TimelinePtr shownTimeline() const; ///< what is drawn as planned; null: nothing
     void askForLiveMemory();
     void showLiveMemory(const LiveMemory& memory);
     void showOps();

@@ -4,6 +4,8 @@
 
 #include "core/trace/step_file.h"
 
+#include <map>
+#include <string>
 #include <utility>
 
 namespace headroom {
@@ -23,9 +25,40 @@ double instantOf(const Timeline& timeline, std::size_t changeCount)
 
 } // namespace
 
+/// Remembers the plan at the least budget, so that dragging where nothing fits asks for it once.
+class Jobs::ClosestPlan
+{
+public:
+    std::optional<PlannedStep> find(const OpenStepPtr& step, const PlanRequest& request, Bytes leastBudget,
+                                    const std::stop_token& stop)
+    {
+        if (leastBudget <= 0)
+            return std::nullopt;
+        if (step_.lock() == step && pins_ == request.pins && least_ == leastBudget)
+            return planned_;
+        PlanRequest least = request;
+        least.budget = leastBudget;
+        const Result<PlannedStep> planned = step->engine->solve(least, stop);
+        if (!planned || !planned->timeline)
+            return std::nullopt;
+        step_ = step;
+        pins_ = request.pins;
+        least_ = leastBudget;
+        planned_ = *planned;
+        return planned_;
+    }
+
+private:
+    std::weak_ptr<const OpenStep> step_;
+    std::map<std::string, Pin> pins_;
+    Bytes least_ = 0;
+    std::optional<PlannedStep> planned_;
+};
+
 Jobs::Jobs(StepEngineFactory makeEngine, QObject* parent)
     : QObject(parent)
     , makeEngine_(std::move(makeEngine))
+    , closest_(std::make_shared<ClosestPlan>())
 {
     staleTimer_.setSingleShot(true);
     staleTimer_.setInterval(patience);
@@ -73,7 +106,7 @@ void Jobs::open(const QString& path)
 void Jobs::solve(const OpenStepPtr& step, const PlanRequest& request)
 {
     const quint64 generation = ++askedGeneration_;
-    planLane_.post([this, step, request, generation](std::stop_token stop) {
+    planLane_.post([this, step, request, generation, closest = closest_](std::stop_token stop) {
         Result<PlannedStep> planned = step->engine->solve(request, stop);
         if (!planned) {
             QMetaObject::invokeMethod(
@@ -83,9 +116,11 @@ void Jobs::solve(const OpenStepPtr& step, const PlanRequest& request)
         }
         if (planned->plan.status == PlanStatus::stopped)
             return; // a newer question waits, and will be answered
-        std::vector<ModuleEffect> effects = step->effects.of(planned->regions);
-        const auto answer = std::make_shared<const PlanAnswer>(
-            PlanAnswer{generation, request, *std::move(planned), std::move(effects)});
+        PlanAnswer made{generation, request, *std::move(planned), {}, {}};
+        if (made.step.plan.status == PlanStatus::infeasible)
+            made.closest = closest->find(step, request, made.step.plan.leastBudget, stop);
+        made.effects = step->effects.of(made.shown().regions);
+        const auto answer = std::make_shared<const PlanAnswer>(std::move(made));
         QMetaObject::invokeMethod(
             this, [this, answer] { acceptAnswer(answer); }, Qt::QueuedConnection);
     });

@@ -47,11 +47,14 @@ Q_SIGNALS:
     void liveMemoryListed(const headroom::LiveMemoryPtr& memory);
 
 private:
+    class ClosestPlan;
+
     void acceptAnswer(const PlanAnswerPtr& answer);
     void acceptFailure(quint64 generation, const Error& error);
     void stopStaleSolve();
 
     StepEngineFactory makeEngine_;
+    std::shared_ptr<ClosestPlan> closest_; ///< used on the plan lane only
     QTimer staleTimer_;
     quint64 askedGeneration_ = 0;
     quint64 answeredGeneration_ = 0;

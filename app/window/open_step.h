@@ -9,6 +9,7 @@
 #include <QString>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace headroom {
@@ -31,7 +32,12 @@ struct PlanAnswer
     quint64 generation = 0; ///< ascending: a later question has a higher one
     PlanRequest request;
     PlannedStep step;
-    std::vector<ModuleEffect> effects; ///< by ModuleId
+    std::optional<PlannedStep> closest; ///< when nothing fits: the plan at the least budget
+    std::vector<ModuleEffect> effects; ///< of shown(), by ModuleId
+
+    bool fits() const noexcept { return step.timeline != nullptr; }
+    /// What the plots show: the plan, or what comes closest to one. Without a timeline when there is neither.
+    const PlannedStep& shown() const noexcept { return closest ? *closest : step; }
 };
 using PlanAnswerPtr = std::shared_ptr<const PlanAnswer>;
 

@@ -199,7 +199,7 @@ ModuleFacts moduleFacts(const Session& session)
         return facts;
 
     const ModuleEffect& recorded = step.recorded[module.value];
-    const ModuleEffect& now = session.feasible() ? session.answer()->effects[module.value] : recorded;
+    const ModuleEffect& now = session.answer() ? session.answer()->effects[module.value] : recorded;
     facts.pin = session.pin(fqn);
     facts.decided = facts.pin ? ModuleFacts::Option{tr("takes the pin away"), {}}
                               : ModuleFacts::Option{keptText(now.kept), costText(now.recomputeMs)};

@@ -168,7 +168,7 @@ void Session::setAnswer(const PlanAnswerPtr& answer)
 
 bool Session::feasible() const noexcept
 {
-    return answer_ && answer_->step.timeline != nullptr;
+    return answer_ && answer_->fits();
 }
 
 bool Session::answerIsCurrent() const noexcept
