@@ -6,6 +6,8 @@
 #include <QDir>
 #include <QFile>
 #include <QFileInfo>
+#include <QJsonDocument>
+#include <QJsonObject>
 
 #include <cstdio>
 #include <utility>
@@ -99,15 +101,14 @@ void Recording::readMessages()
     }
 }
 
-/// A line is "progress 0.42 backward", or a message for the user.
+/// A line is {"stage": "backward", "done": 0.42}, or a message for the user.
 void Recording::readMessage(const QByteArray& line)
 {
+    const QJsonObject progress = QJsonDocument::fromJson(line).object();
     const QString text = QString::fromUtf8(line).trimmed();
-    const QStringList words = text.split(QLatin1Char(' '), Qt::SkipEmptyParts);
-    bool isShare = false;
-    const double share = words.size() >= 2 ? words[1].toDouble(&isShare) : 0;
-    if (isShare && words.first() == QLatin1String("progress"))
-        Q_EMIT progressed(share, QStringList(words.mid(2)).join(QLatin1Char(' ')));
+    if (progress.contains(QLatin1String("done")))
+        Q_EMIT progressed(progress.value(QLatin1String("done")).toDouble(),
+                          progress.value(QLatin1String("stage")).toString());
     else if (!text.isEmpty())
         lastMessage_ = text;
 }

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/screenshot.h"
 
+#include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
+#include "views/plot/timeline_view.h"
 
 #include <QDir>
 #include <QPixmap>
@@ -12,8 +14,8 @@
 namespace headroom {
 namespace {
 
-// The plots prepare what they draw on threads of their own and settle within this time.
-constexpr int quietMs = 600;
+constexpr int lookMs = 30; // how often to look whether all is shown
+constexpr int looks = 5; // it must be so this often, one after another: layout and repaints settle meanwhile
 
 } // namespace
 
@@ -22,21 +24,22 @@ Screenshot::Screenshot(MainWindow& window, QString path, QObject* parent)
     , window_(window)
     , path_(std::move(path))
 {
-    quiet_.setSingleShot(true);
-    quiet_.setInterval(quietMs);
-    connect(&quiet_, &QTimer::timeout, this, &Screenshot::save);
-    Session& session = window.session();
-    connect(&session, &Session::answerChanged, this, &Screenshot::changed);
-    connect(&session, &Session::frontierChanged, this, &Screenshot::changed);
     connect(&window.jobs(), &Jobs::planFailed, this, &Screenshot::failed);
     connect(&window.jobs(), &Jobs::frontierFailed, this, &Screenshot::failed);
     connect(&window, &MainWindow::openFailed, this, &Screenshot::failed);
+    connect(&looking_, &QTimer::timeout, this, &Screenshot::look);
+    looking_.start(lookMs);
 }
 
-void Screenshot::changed()
+void Screenshot::look()
 {
-    if (window_.session().answerIsCurrent() && window_.session().frontier())
-        quiet_.start();
+    const Session& session = window_.session();
+    const bool complete = session.answerIsCurrent() && session.frontier() && window_.page().timeline()->upToDate();
+    complete_ = complete ? complete_ + 1 : 0;
+    if (complete_ < looks)
+        return;
+    looking_.stop();
+    save();
 }
 
 void Screenshot::save()

@@ -23,12 +23,13 @@ Q_SIGNALS:
     void failed(const QString& reason); ///< one sentence
 
 private:
-    void changed();
+    void look();
     void save();
 
     MainWindow& window_;
     QString path_;
-    QTimer quiet_; ///< runs out when nothing has changed for a while
+    QTimer looking_;
+    int complete_ = 0; ///< looks in a row at which all was shown
 };
 
 } // namespace headroom

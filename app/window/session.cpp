@@ -196,7 +196,7 @@ Bytes Session::recordedPeak() const noexcept
 
 double Session::exchangeRate() const
 {
-    return frontier_ && answer_ ? headroom::exchangeRate(*frontier_, answer_->request.budget) : 0;
+    return frontier_ && feasible() ? headroom::exchangeRate(*frontier_, answer_->request.budget) : 0;
 }
 
 void Session::select(ModuleId module)

@@ -15,7 +15,7 @@ namespace headroom {
 namespace {
 
 constexpr int keptWidth = 112;
-constexpr int recomputeWidth = 84;
+constexpr int recomputeWidth = 94;
 constexpr int indentation = 14;
 
 } // namespace

@@ -5,6 +5,7 @@
 #include "views/models/module_tree_model.h"
 #include "views/theme/theme.h"
 
+#include <QFocusEvent>
 #include <QPainter>
 
 namespace headroom {
@@ -25,7 +26,7 @@ void ModuleTreeView::drawRow(QPainter* painter, const QStyleOptionViewItem& opti
     QTreeView::drawRow(painter, option, index);
     const auto mark = index.data(ModuleTreeModel::MarkRole).value<PlanMark>();
     const bool current = index.row() == currentIndex().row() && index.parent() == currentIndex().parent();
-    const bool focused = current && hasFocus();
+    const bool focused = current && ring_ && hasFocus();
     if (mark != PlanMark::checkpointed && mark != PlanMark::inside && !focused)
         return;
     const Theme theme = Theme::of(*this);
@@ -37,6 +38,25 @@ void ModuleTreeView::drawRow(QPainter* painter, const QStyleOptionViewItem& opti
         painter->setBrush(Qt::NoBrush);
         painter->drawRect(QRectF(option.rect).adjusted(0.5, 0.5, -0.5, -0.5));
     }
+}
+
+void ModuleTreeView::focusInEvent(QFocusEvent* event)
+{
+    const Qt::FocusReason reason = event->reason();
+    ring_ = reason == Qt::TabFocusReason || reason == Qt::BacktabFocusReason || reason == Qt::ShortcutFocusReason;
+    QTreeView::focusInEvent(event);
+}
+
+void ModuleTreeView::keyPressEvent(QKeyEvent* event)
+{
+    ring_ = true;
+    QTreeView::keyPressEvent(event);
+}
+
+void ModuleTreeView::mousePressEvent(QMouseEvent* event)
+{
+    ring_ = false;
+    QTreeView::mousePressEvent(event);
 }
 
 } // namespace headroom

@@ -16,6 +16,12 @@ public:
 
 protected:
     void drawRow(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;
+    void focusInEvent(QFocusEvent* event) override;
+    void keyPressEvent(QKeyEvent* event) override;
+    void mousePressEvent(QMouseEvent* event) override;
+
+private:
+    bool ring_ = false; ///< the keyboard is in use: the current row has a focus ring
 };
 
 } // namespace headroom

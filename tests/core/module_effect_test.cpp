@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/predict/module_effect.h"
+
+#include "core/trace/step_trace_builder.h"
+#include "tests/core/synthetic_step.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace headroom {
+namespace {
+
+ModuleId moduleNamed(const StepTrace& trace, std::string_view fqn)
+{
+    for (std::uint32_t i = 0; i < trace.modules.size(); ++i) {
+        if (trace.moduleFqn(ModuleId(i)) == fqn)
+            return ModuleId(i);
+    }
+    ADD_FAILURE() << "no module " << fqn;
+    return {};
+}
+
+Bytes activationsAfterForward(const Timeline& timeline)
+{
+    const auto snapshot
+        = std::find_if(timeline.snapshots.begin(), timeline.snapshots.end(),
+                       [](const Timeline::Snapshot& candidate) { return candidate.mark == Mark::forwardEnd; });
+    return snapshot->bytes[static_cast<std::size_t>(Category::activation)];
+}
+
+/// Every second savable op of a module is kept.
+CheckpointRegion halfSaved(const StepTrace& trace, ModuleId module)
+{
+    CheckpointRegion region{module, savableOps(trace, module)};
+    for (std::size_t i = 0; i < region.save.size(); i += 2)
+        region.save[i] = false;
+    return region;
+}
+
+class ModuleEffectTest : public testing::Test
+{
+protected:
+    void expectAgreesWithPrediction(const CheckpointPlan& plan)
+    {
+        const std::vector<ModuleEffect> effects = ModuleEffects(trace_).of(plan);
+        const Result<Timeline> recorded = predict(*trace_, {});
+        const Result<Timeline> planned = predict(*trace_, plan);
+        ASSERT_TRUE(planned) << planned.error().message;
+        EXPECT_NEAR(effects[0].recomputeMs, planned->recomputeMs, 1e-9);
+        EXPECT_EQ(effects[0].recorded - effects[0].kept,
+                  activationsAfterForward(*recorded) - activationsAfterForward(*planned));
+    }
+
+    StepTracePtr trace_ = makeSyntheticStep({.blocks = 4});
+    ModuleId block_ = moduleNamed(*trace_, "Transformer.layers.1");
+    ModuleId attention_ = moduleNamed(*trace_, "Transformer.layers.2.attention");
+    ModuleId feedForward_ = moduleNamed(*trace_, "Transformer.layers.3.feed_forward");
+};
+
+TEST_F(ModuleEffectTest, NothingIsRecomputedWithoutAPlan)
+{
+    for (const ModuleEffect& effect : ModuleEffects(trace_).of({})) {
+        EXPECT_EQ(effect.kept, effect.recorded);
+        EXPECT_EQ(effect.recomputeMs, 0);
+    }
+}
+
+TEST_F(ModuleEffectTest, WholeBlockAgreesWithPrediction)
+{
+    expectAgreesWithPrediction({{block_, {}}});
+}
+
+TEST_F(ModuleEffectTest, SelectiveBlockAgreesWithPrediction)
+{
+    expectAgreesWithPrediction({halfSaved(*trace_, block_)});
+}
+
+TEST_F(ModuleEffectTest, SubmodulesAgreeWithPrediction)
+{
+    expectAgreesWithPrediction({{block_, {}}, {attention_, {}}, halfSaved(*trace_, feedForward_)});
+}
+
+TEST_F(ModuleEffectTest, ModuleSumsUpItsChildrenAndItsOwnOps)
+{
+    const std::vector<ModuleEffect> effects = ModuleEffects(trace_).of({{block_, {}}});
+    Bytes children = 0;
+    for (std::uint32_t i = 0; i < trace_->modules.size(); ++i) {
+        if (trace_->modules.parent[ModuleId(i)] == block_)
+            children += effects[i].recorded;
+    }
+    EXPECT_GT(children, 0);
+    EXPECT_GE(effects[block_.value].recorded, children);
+    EXPECT_LE(effects[block_.value].kept, effects[block_.value].recorded);
+}
+
+TEST_F(ModuleEffectTest, OtherBlocksAreNotTouched)
+{
+    const ModuleEffects all(trace_);
+    const std::vector<ModuleEffect> before = all.of({});
+    const std::vector<ModuleEffect> after = all.of({{block_, {}}});
+    const ModuleId last = moduleNamed(*trace_, "Transformer.layers.3");
+    EXPECT_EQ(after[last.value].kept, before[last.value].kept);
+    EXPECT_EQ(after[last.value].recomputeMs, 0);
+}
+
+/// Root with one module: y = a(x) saves x and its output; z = b(y) saves y. Recomputation stops at the last pack, which
+/// comes before b: only a runs again.
+TEST(ModuleEffect, RecomputationStopsAtTheLastPack)
+{
+    StepTraceBuilder builder;
+    const ModuleId root = builder.addModule("Net", "Net", {});
+    const ModuleId block = builder.addModule("Net.block", "Block", root);
+    const StorageId x = builder.alloc(1000, Category::input, {});
+    builder.mark(Mark::stepBegin);
+    const CallId outer = builder.enter(root, std::span(&x, 1));
+    const CallId inner = builder.enter(block, std::span(&x, 1));
+    const auto op = [&](const char* name, double ms, StorageId input, PackId& before, Bytes bytes) {
+        before = builder.pack(input, {});
+        StepTraceBuilder::Op begun;
+        begun.name = builder.string(name);
+        begun.module = block;
+        begun.call = inner;
+        const OpId id = builder.beginOp(begun);
+        const StorageId output = builder.alloc(bytes, Category::activation, id);
+        StepTraceBuilder::OpResult result;
+        result.ms = ms;
+        result.inputs = std::span(&input, 1);
+        result.outputs = std::span(&output, 1);
+        builder.endOp(id, result);
+        return output;
+    };
+    PackId packX;
+    PackId packY;
+    const StorageId y = op("aten.a.default", 3, x, packX, 2000);
+    const StorageId z = op("aten.b.default", 5, y, packY, 4000);
+    builder.free(y);
+    builder.exit(inner, std::span(&z, 1));
+    builder.exit(outer, std::span(&z, 1));
+    builder.mark(Mark::forwardEnd);
+    builder.release(packY);
+    builder.release(packX);
+    builder.free(z);
+    builder.mark(Mark::backwardEnd);
+    builder.mark(Mark::stepEnd);
+    builder.mark(Mark::zeroGradEnd);
+    const Result<StepTracePtr> trace = builder.finish();
+    ASSERT_TRUE(trace) << trace.error().message;
+
+    const std::vector<ModuleEffect> effects = ModuleEffects(*trace).of({{block, {}}});
+    EXPECT_EQ(effects[block.value].recorded, 2048); // y in blocks of 512
+    EXPECT_EQ(effects[block.value].kept, 0);
+    EXPECT_DOUBLE_EQ(effects[block.value].recomputeMs, 3);
+    EXPECT_DOUBLE_EQ(effects[root.value].recomputeMs, 3);
+}
+
+} // namespace
+} // namespace headroom

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/core/synthetic_step.h"
+#include "views/models/module_tree_model.h"
+
+#include <QAbstractItemModelTester>
+#include <QSignalSpy>
+#include <QTest>
+
+using namespace headroom;
+
+class ModuleTreeModelTest : public QObject
+{
+    Q_OBJECT
+
+private Q_SLOTS:
+    void init()
+    {
+        trace_ = makeSyntheticStep({.blocks = 12});
+        effects_ = std::make_unique<ModuleEffects>(trace_);
+        recorded_ = effects_->of({});
+        model_ = std::make_unique<ModuleTreeModel>();
+        tester_ = std::make_unique<QAbstractItemModelTester>(model_.get(),
+                                                             QAbstractItemModelTester::FailureReportingMode::QtTest);
+        model_->setStep(trace_, recorded_);
+    }
+    void cleanup()
+    {
+        tester_.reset();
+        model_.reset();
+    }
+
+    void listsAreNoRowsOfTheirOwn()
+    {
+        QStringList top;
+        for (int row = 0; row < model_->rowCount(); ++row)
+            top << model_->index(row, 0).data().toString();
+        QCOMPARE(top.first(), QStringLiteral("tok_embeddings"));
+        QCOMPARE(top[1], QStringLiteral("layers.0"));
+        QCOMPARE(top[11], QStringLiteral("layers.10")); // natural order: after layers.9
+        QCOMPARE(top.last(), QStringLiteral("output"));
+        QCOMPARE(top.size(), 14);
+    }
+
+    void childrenAreNamedBelowTheirParent()
+    {
+        const QModelIndex block = model_->indexOf(moduleNamed("Transformer.layers.3"));
+        QCOMPARE(model_->rowCount(block), 4);
+        QCOMPARE(model_->index(1, 0, block).data().toString(), QStringLiteral("attention"));
+        const QModelIndex wq = model_->indexOf(moduleNamed("Transformer.layers.3.attention.wq"));
+        QCOMPARE(wq.parent().parent(), block);
+        QCOMPARE(wq.data(ModuleTreeModel::FqnRole).toString(), QStringLiteral("Transformer.layers.3.attention.wq"));
+        QVERIFY(!model_->indexOf(moduleNamed("Transformer.layers")).isValid());
+    }
+
+    void planChangesOnlyItsRows()
+    {
+        const ModuleId block = moduleNamed("Transformer.layers.3");
+        const CheckpointPlan plan{{block, {}}};
+        QSignalSpy changes(model_.get(), &QAbstractItemModel::dataChanged);
+        QSignalSpy resets(model_.get(), &QAbstractItemModel::modelReset);
+        model_->setPlan(plan, effects_->of(plan));
+        QCOMPARE(resets.count(), 0);
+        for (const auto& change : changes) {
+            const auto first = change.at(0).toModelIndex();
+            const auto last = change.at(1).toModelIndex();
+            QCOMPARE(first.parent(), last.parent());
+            for (int row = first.row(); row <= last.row(); ++row) {
+                const QModelIndex index = model_->index(row, 0, first.parent());
+                QVERIFY2(
+                    index.data(ModuleTreeModel::FqnRole).toString().startsWith(QStringLiteral("Transformer.layers.3")),
+                    qPrintable(index.data(ModuleTreeModel::FqnRole).toString()));
+            }
+        }
+        QVERIFY(changes.count() > 0);
+
+        const QModelIndex row = model_->indexOf(block);
+        QCOMPARE(row.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::checkpointed);
+        QCOMPARE(row.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("all"));
+        const QModelIndex inner = model_->indexOf(moduleNamed("Transformer.layers.3.attention"));
+        QCOMPARE(inner.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::inside);
+        QVERIFY(row.data(ModuleTreeModel::KeptRole).toLongLong()
+                < row.data(ModuleTreeModel::RecordedRole).toLongLong());
+        QVERIFY(row.data(ModuleTreeModel::RecomputeRole).toDouble() > 0);
+
+        changes.clear();
+        model_->setPlan(plan, effects_->of(plan)); // the same again
+        QCOMPARE(changes.count(), 0);
+        model_->clearPlan();
+        QCOMPARE(row.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::none);
+        QCOMPARE(row.data(ModuleTreeModel::KeptRole), row.data(ModuleTreeModel::RecordedRole));
+    }
+
+    void partOfABlockIsSaidInPercent()
+    {
+        const ModuleId block = moduleNamed("Transformer.layers.3");
+        CheckpointRegion region{block, savableOps(*trace_, block)};
+        const auto firstSaved = std::find(region.save.begin(), region.save.end(), true);
+        *firstSaved = false;
+        const CheckpointPlan plan{region};
+        model_->setPlan(plan, effects_->of(plan));
+        const QString pill = model_->indexOf(block).data(ModuleTreeModel::PillRole).toString();
+        QVERIFY2(pill.endsWith(QStringLiteral(" %")), qPrintable(pill));
+    }
+
+    void listWithACheckpointInsideIsMarkedSo()
+    {
+        const CheckpointPlan plan{{moduleNamed("Transformer.layers.3.attention"), {}}};
+        model_->setPlan(plan, effects_->of(plan));
+        const QModelIndex block = model_->indexOf(moduleNamed("Transformer.layers.3"));
+        QCOMPARE(block.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::contains);
+        QVERIFY(block.data(ModuleTreeModel::PillRole).toString().isEmpty());
+    }
+
+    void pinsAreShown()
+    {
+        model_->setPins({{"Transformer.layers.3", Pin::save}, {"Transformer.layers.4", Pin::recompute}});
+        QCOMPARE(model_->indexOf(moduleNamed("Transformer.layers.3")).data(ModuleTreeModel::PinRole).toString(),
+                 QStringLiteral("keep"));
+        QCOMPARE(model_->indexOf(moduleNamed("Transformer.layers.4")).data(ModuleTreeModel::PinRole).toString(),
+                 QStringLiteral("recompute"));
+        model_->setPins({});
+        QVERIFY(
+            model_->indexOf(moduleNamed("Transformer.layers.3")).data(ModuleTreeModel::PinRole).toString().isEmpty());
+    }
+
+    void closingLeavesNoRows()
+    {
+        model_->setStep(nullptr, {});
+        QCOMPARE(model_->rowCount(), 0);
+    }
+
+private:
+    ModuleId moduleNamed(std::string_view fqn) const
+    {
+        for (std::uint32_t i = 0; i < trace_->modules.size(); ++i) {
+            if (trace_->moduleFqn(ModuleId(i)) == fqn)
+                return ModuleId(i);
+        }
+        return {};
+    }
+
+    StepTracePtr trace_;
+    std::unique_ptr<ModuleEffects> effects_;
+    std::vector<ModuleEffect> recorded_;
+    std::unique_ptr<ModuleTreeModel> model_;
+    std::unique_ptr<QAbstractItemModelTester> tester_;
+};
+
+QTEST_GUILESS_MAIN(ModuleTreeModelTest)
+#include "module_tree_model_test.moc"
