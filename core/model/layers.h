@@ -50,9 +50,9 @@ struct Linear
             bias = builder.parameter(id, "bias", {out}, initial);
     }
     /// A layer whose weight another module owns as well.
-    Linear(ModuleBuilder& builder, ModuleId parent, std::string_view name, const at::Tensor& tiedWeight)
+    Linear(ModuleBuilder& builder, ModuleId parent, std::string_view name, at::Tensor tiedWeight)
         : id(builder.child(parent, name, "Linear"))
-        , weight(tiedWeight)
+        , weight(std::move(tiedWeight))
     {
         builder.share(id, "weight", weight);
     }

@@ -3,8 +3,10 @@
 #include "core/device/simulated_device.h"
 #include "core/predict/predict.h"
 #include "core/record/step_runner.h"
+#include "core/sac/step_statistics.h"
 #include "core/trace/step_file.h"
 
+#include <array>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -131,6 +133,35 @@ TEST(StepOnSimulatedDevice, PeaksAtMemTrackersBytes)
 TEST(RecordTransformer, PhasesAreMemTrackers)
 {
     expectPhases(*record(transformer(false)), reference("memtracker_phases.json")["transformer"], 65'536);
+}
+
+// GPT-3 175B in bfloat16: 1350 modules, each memory field as PyTorch's tools have it (97 s there).
+TEST(RecordGpt3, ModuleMemoryIsPyTorchs)
+{
+    StepSetup setup{
+        .model = "demo:transformer",
+        .batch = 1,
+        .dtype = at::kBFloat16,
+        .settings
+        = {{"n_layers", "96"}, {"n_heads", "96"}, {"dim", "12288"}, {"vocab_size", "50304"}, {"max_seq_len", "2048"}}};
+    setup.step.holdOutput = true;
+    const auto info = moduleInfo(*record(setup));
+    ASSERT_TRUE(info) << info.error().message;
+    const auto expected = readModuleInfo(HEADROOM_TEST_DATA "/pytorch/gpt3_175b_96L_modinfo.json");
+    ASSERT_TRUE(expected) << expected.error().message;
+    EXPECT_EQ(baseline(*info).peak, baseline(*expected).peak);
+    std::map<std::string, const ModuleStats*> byName;
+    for (const ModuleStats& stats : expected->stats)
+        byName[stats.fqn] = &stats;
+    ASSERT_EQ(info->stats.size(), byName.size());
+    const auto memory = [](const ModuleStats& stats) {
+        return std::array{stats.paramBytes,        stats.gradBytes,          stats.gradTotal,
+                          stats.activationForward, stats.activationBackward, stats.activationGrad,
+                          stats.activationTotal,   stats.inputBytes,         stats.outputBytes,
+                          stats.sacMemory};
+    };
+    for (const ModuleStats& stats : info->stats)
+        EXPECT_EQ(memory(stats), memory(*byName.at(stats.fqn))) << stats.fqn;
 }
 
 TEST(RecordMlp, PhasesAreMemTrackers)
