@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/policy/infeasible_step.h"
+
+#include <algorithm>
+
+namespace headroom {
+
+namespace {
+
+Bytes bytesOf(const Timeline& timeline, Category category)
+{
+    return timeline.atPeak[static_cast<std::size_t>(category)];
+}
+
+/// "optimizer state 1.00 GiB, activation 512 MiB": the largest three categories.
+std::string largestParts(const Timeline& timeline)
+{
+    std::vector<std::pair<Bytes, std::size_t>> parts;
+    for (std::size_t category = 0; category < categoryCount; ++category)
+        if (timeline.atPeak[category] > 0)
+            parts.emplace_back(timeline.atPeak[category], category);
+    std::ranges::sort(parts, std::greater<>());
+    std::string text;
+    for (std::size_t i = 0; i < std::min<std::size_t>(parts.size(), 3); ++i)
+        text += (i == 0 ? "" : ", ") + std::string(categoryName(static_cast<Category>(parts[i].second))) + " "
+            + formatBytes(parts[i].first);
+    return text;
+}
+
+std::string whatWouldHelp(const Plan& plan, const Timeline& least, Bytes leastWithoutWishes)
+{
+    if (leastWithoutWishes > 0 && leastWithoutWishes <= plan.budget)
+        return "without pins and AC units plans exist from " + formatBytes(leastWithoutWishes) + " on";
+    const Bytes sharded = bytesOf(least, Category::parameter) + bytesOf(least, Category::gradient)
+        + bytesOf(least, Category::optimizer);
+    if (sharded > least.peak / 2)
+        return "most of it is state of the model, which a larger world size shards, and an optimizer with less state "
+               "or "
+               "parameters in a smaller dtype shrink";
+    return "a smaller batch or a shorter sequence would lower it";
+}
+
+} // namespace
+
+std::string whyStepDoesNotFit(const Plan& plan, const Timeline& least, Bytes leastWithoutWishes)
+{
+    std::string where;
+    if (!plan.binding.module.empty())
+        where = " in " + plan.binding.module;
+    if (!plan.binding.phase.empty())
+        where += " (" + plan.binding.phase + ")";
+    return "No plan fits " + formatBytes(plan.budget) + ": with all recomputed that may be, the step still takes "
+        + formatBytes(least.peak) + " (" + groupedDigits(least.peak) + " B)" + where + ", of which "
+        + largestParts(least) + "; " + whatWouldHelp(plan, least, leastWithoutWishes) + ".";
+}
+
+} // namespace headroom

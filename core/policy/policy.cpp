@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/policy/policy.h"
+
+#include "core/policy/policy_maker.h"
+
+#include <map>
+#include <utility>
+
+namespace headroom {
+
+namespace {
+
+std::string callsText(int count)
+{
+    return std::to_string(count) + (count == 1 ? " call" : " calls");
+}
+
+/// The ops of one module's policy as a region of the step. Empty: everything is recomputed.
+Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const Policy::Module& policy)
+{
+    const StepTrace& trace = *model.trace();
+    const std::string where = "policy of module `" + policy.fqn + "`: op `";
+    const std::vector<OpId> ops = model.regionOps(module);
+    if (ops.empty())
+        return badInput("the policy checkpoints module `" + policy.fqn + "`, which ran no op in the step");
+    CheckpointRegion region{module, {}};
+    if (policy.ops.empty())
+        return region;
+
+    std::map<std::pair<std::string_view, int>, std::size_t> places;
+    std::map<std::string_view, int> ran;
+    const std::vector<RegionOpName> names = regionOpNames(trace, ops);
+    for (std::size_t place = 0; place < names.size(); ++place) {
+        const std::string_view op = trace.strings[names[place].op];
+        places.emplace(std::pair(op, names[place].index), place);
+        ++ran[op];
+    }
+    const std::vector<bool> savable = model.savableOps(module);
+    region.save.assign(ops.size(), false);
+    std::map<std::string_view, int> named;
+    std::vector<bool> seen(ops.size(), false);
+    for (const Policy::Op& op : policy.ops) {
+        const auto place = places.find({op.op, op.index});
+        if (place == places.end())
+            return badInput(where + op.op + "` with index " + std::to_string(op.index)
+                            + " never ran there: the step has " + callsText(ran.contains(op.op) ? ran[op.op] : 0)
+                            + " of it");
+        if (seen[place->second])
+            return badInput(where + op.op + "` with index " + std::to_string(op.index) + " is there twice");
+        if (op.save && !savable[place->second])
+            return badInput(where + op.op + "` with index " + std::to_string(op.index)
+                            + " cannot be saved: it makes nothing of its own, or its result is changed later");
+        seen[place->second] = true;
+        region.save[place->second] = op.save;
+        ++named[op.op];
+    }
+    for (const auto& [op, count] : ran)
+        if (named[op] != count)
+            return badInput(where + std::string(op) + "`: the policy has " + callsText(named[op]) + ", the step "
+                            + std::to_string(count) + "; make the policy of this model and these shapes again");
+    return region;
+}
+
+} // namespace
+
+Result<CheckpointPlan> checkpointPlan(const StepTrace& trace, const Policy& policy)
+{
+    const StepModel model(StepTracePtr(StepTracePtr(), &trace)); // the caller's trace outlives the call
+    const ModuleNames names = moduleNames(trace);
+    CheckpointPlan plan;
+    for (const Policy::Module& module : policy.modules) {
+        const auto found = names.find(module.fqn);
+        if (found == names.end())
+            return badInput("the policy names module `" + module.fqn + "`, which the step of `" + trace.info.model
+                            + "` does not have");
+        Result<CheckpointRegion> region = regionOf(model, found->second, module);
+        if (!region)
+            return region.error();
+        plan.push_back(std::move(*region));
+    }
+    return plan;
+}
+
+} // namespace headroom

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/policy/policy_maker.h"
+
+#include "core/plan/op_policy.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+namespace headroom {
+
+namespace {
+
+using NamePlaces = std::map<std::pair<StringId, int>, std::size_t>;
+
+/// Takes from `stats` what PyTorch can not keep: such ops always run again, with all that is decided with them.
+void forbidSaving(SacStats& stats, const std::vector<bool>& savable)
+{
+    for (std::size_t op = 0; op < savable.size(); ++op)
+        if (!savable[op])
+            stats.viewLikeOps.push_back(static_cast<int>(op));
+    std::erase_if(stats.inplaceOps, [](const auto& pair) { return pair.first == pair.second; });
+    if (stats.forceStoreRandom)
+        std::erase_if(stats.randOps, [&](int op) { return !savable[static_cast<std::size_t>(op)]; });
+}
+
+/// The share of a module's memory that a plan keeps, and no less than what must be kept.
+double keptShare(const SacStats& stats, double discardRatio)
+{
+    const Bytes all = std::accumulate(stats.memory.begin(), stats.memory.end(), Bytes{0});
+    Bytes forced = 0;
+    if (stats.forceStoreRandom)
+        for (const int op : stats.randOps)
+            forced += stats.memory[static_cast<std::size_t>(op)];
+    const double least = all > 0 ? static_cast<double>(forced) / static_cast<double>(all) : 0;
+    return std::clamp(1 - discardRatio, least, 1.0);
+}
+
+} // namespace
+
+std::vector<RegionOpName> regionOpNames(const StepTrace& trace, std::span<const OpId> ops)
+{
+    std::unordered_map<StringId, int> counts;
+    std::vector<RegionOpName> names;
+    names.reserve(ops.size());
+    for (const OpId op : ops)
+        names.push_back({trace.ops.name[op], counts[trace.ops.name[op]]++});
+    return names;
+}
+
+ModuleNames moduleNames(const StepTrace& trace)
+{
+    ModuleNames names;
+    for (std::uint32_t module = 0; module < trace.modules.size(); ++module)
+        names.emplace(trace.moduleFqn(ModuleId(module)), ModuleId(module));
+    return names;
+}
+
+PolicyMaker::PolicyMaker(StepModel model)
+    : model_(std::move(model))
+    , names_(moduleNames(*model_.trace()))
+    , records_(recordModules(*model_.trace()))
+    , sac_(*model_.trace(), records_)
+{
+}
+
+/// The ops of one module to keep: statistics are of its last call, the region's ops of its first; they meet by name.
+Result<CheckpointRegion> PolicyMaker::choose(ModuleId module, double discardRatio) const
+{
+    const StepTrace& trace = *model_.trace();
+    const std::vector<OpId> ops = model_.regionOps(module);
+    const std::vector<bool> savable = model_.savableOps(module);
+    NamePlaces places;
+    const std::vector<RegionOpName> names = regionOpNames(trace, ops);
+    for (std::size_t place = 0; place < names.size(); ++place)
+        places.emplace(std::pair(names[place].op, names[place].index), place);
+
+    SacStats stats = sac_.stats(module, StepSac::Names::with);
+    std::vector<std::size_t> placeOf;
+    std::vector<bool> statsSavable;
+    for (const RegionOpName& name : regionOpNames(trace, sac_.ops(module))) {
+        const auto found = places.find({name.op, name.index});
+        placeOf.push_back(found != places.end() ? found->second : ops.size());
+        statsSavable.push_back(found != places.end() && savable[found->second]);
+    }
+    forbidSaving(stats, statsSavable);
+    const Result<OpPolicy> policy = opPolicy(stats, keptShare(stats, discardRatio));
+    if (!policy)
+        return Error{policy.error().kind, std::string(trace.moduleFqn(module)) + ": " + policy.error().message};
+    CheckpointRegion region{module, std::vector<bool>(ops.size(), false)};
+    for (std::size_t op = 0; op < placeOf.size(); ++op)
+        if (policy->save[op])
+            region.save[placeOf[op]] = true;
+    return region;
+}
+
+Result<PolicyMaker::Choice> PolicyMaker::make(const Plan& plan) const
+{
+    if (plan.status == PlanStatus::infeasible || plan.status == PlanStatus::stopped)
+        return badInput("a plan that is " + std::string(planStatusName(plan.status))
+                        + " gives no policy: expected one that fits its budget");
+    const StepTrace& trace = *model_.trace();
+    Choice choice;
+    choice.policy.model = trace.info.model;
+    choice.policy.torch = trace.info.torch;
+    choice.policy.budget = plan.budget;
+    choice.policy.worldSize = plan.worldSize;
+    choice.policy.predicted = {plan.peak, plan.recomputeMs, plan.gap};
+
+    std::map<ModuleId, double> decisions; // in the model's order, not the alphabet's
+    for (const auto& [fqn, ratio] : plan.decisions) {
+        const auto found = names_.find(fqn);
+        if (found == names_.end())
+            return badInput("the plan checkpoints module `" + fqn + "`, which the step does not have");
+        decisions.emplace(found->second, ratio);
+    }
+    for (const auto& [module, ratio] : decisions) {
+        Result<CheckpointRegion> region = choose(module, ratio);
+        if (!region)
+            return region.error();
+        Policy::Module entry{std::string(trace.moduleFqn(module)), ratio, {}};
+        const std::vector<RegionOpName> names = regionOpNames(trace, model_.regionOps(module));
+        for (std::size_t op = 0; op < names.size(); ++op)
+            entry.ops.push_back({std::string(trace.strings[names[op].op]), names[op].index, region->save[op]});
+        choice.policy.modules.push_back(std::move(entry));
+        choice.regions.push_back(std::move(*region));
+    }
+    return choice;
+}
+
+Result<Policy> makePolicy(const StepTrace& trace, const Plan& plan)
+{
+    // The caller's trace outlives the call: a pointer without ownership will do.
+    const PolicyMaker maker(StepModel(StepTracePtr(StepTracePtr(), &trace)));
+    Result<PolicyMaker::Choice> choice = maker.make(plan);
+    if (!choice)
+        return choice.error();
+    return std::move(choice->policy);
+}
+
+} // namespace headroom
