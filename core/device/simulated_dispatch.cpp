@@ -46,14 +46,15 @@ void registerMetaKernels()
     // With the fallback alone, an op that has a composite kernel would take that one: pieces of it would then allocate
     // what the op's CUDA kernel does not.
     auto& dispatcher = c10::Dispatcher::singleton();
-    static std::vector<c10::RegistrationHandleRAII> registrations;
+    // Never taken back: autograd's threads may still call an op when main() has returned.
+    static auto* const registrations = new std::vector<c10::RegistrationHandleRAII>;
     for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
         const auto op = dispatcher.findSchema(name);
         if (!op || !hasMetaKernel(*op) || op->hasKernelForDispatchKey(DispatchKey::PrivateUse1))
             continue;
-        registrations.push_back(dispatcher.registerImpl(name, DispatchKey::PrivateUse1,
-                                                        c10::KernelFunction::makeFromBoxedFunction<&metaKernel>(),
-                                                        std::nullopt, nullptr, "headroom simulated device"));
+        registrations->push_back(dispatcher.registerImpl(name, DispatchKey::PrivateUse1,
+                                                         c10::KernelFunction::makeFromBoxedFunction<&metaKernel>(),
+                                                         std::nullopt, nullptr, "headroom simulated device"));
     }
 }
 

@@ -27,8 +27,8 @@ std::uint32_t nextEpoch()
 /// There is one for the process, as libtorch's interception is.
 std::shared_ptr<StepRecording>& activeSlot()
 {
-    static std::shared_ptr<StepRecording> recording;
-    return recording;
+    static auto* const recording = new std::shared_ptr<StepRecording>; // asked also after main() has returned
+    return *recording;
 }
 
 const sim::Block* blockOf(const at::Tensor& tensor)

@@ -90,7 +90,7 @@ TEST_P(ShapesOf, AreThoseOfTheCpu)
     const std::size_t fallbacks = sim::fallbacks().size();
     const std::string expected = describe(GetParam().run(makeOn(at::kCPU)));
     EXPECT_EQ(describe(GetParam().run(makeOn(sim::device()))), expected);
-    EXPECT_EQ(sim::fallbacks().size(), fallbacks) << sim::fallbacks().back().op << " ran on zero CPU tensors";
+    EXPECT_EQ(sim::fallbacks().size(), fallbacks) << "an op ran on zero CPU tensors";
 }
 
 /// Gradients of the sum of `result` by `leaves`, after them.
@@ -318,6 +318,83 @@ const Case cases[] = {
          const Tensor w = make({4, 3, 3, 3}).detach();
          return Tensors({x, x.relu(), at::conv2d(x, w), at::max_pool2d(x, 2)});
      }},
+    {"Hardtanh",
+     [](const Make& make) -> Tensors {
+         Tensor x = make({4, 6});
+         return withGradients({x}, at::hardtanh(x, 0, 6));
+     }},
+    {"HuberLoss",
+     [](const Make& make) -> Tensors {
+         Tensor x = make({4});
+         const Tensor y = make({4}).detach();
+         return withGradients({x}, at::huber_loss(x, y));
+     }},
+    {"Glu",
+     [](const Make& make) -> Tensors {
+         Tensor x = make({4, 6});
+         return withGradients({x}, at::glu(x));
+     }},
+    {"Prelu",
+     [](const Make& make) -> Tensors {
+         Tensor x = make({2, 3, 4});
+         Tensor w = make({3});
+         return withGradients({x, w}, at::prelu(x, w));
+     }},
+    {"FloorDivide",
+     [](const Make& make) -> Tensors {
+         Tensor x = make({4, 1});
+         return {x, at::floor_divide(x, make({6})), at::rsub(x, make({6}))};
+     }},
+    {"GroupNorm",
+     [](const Make& make) -> Tensors {
+         Tensor x = make({2, 4, 3, 3});
+         Tensor w = make({4});
+         Tensor b = make({4});
+         return withGradients({x, w, b}, at::group_norm(x, 2, w, b));
+     }},
+    {"EmbeddingBag",
+     [](const Make& make) -> Tensors {
+         Tensor w = make({10, 4});
+         const auto l = w.options().dtype(at::kLong).requires_grad(false);
+         const Tensor i = at::zeros({6}, l);
+         const Tensor o = at::zeros({2}, l);
+         return withGradients({w}, std::get<0>(at::embedding_bag(w, i, o)));
+     }},
+    {"AdaptiveAveragePool3d",
+     [](const Make& make) -> Tensors {
+         Tensor x = make({2, 3, 8, 8, 8});
+         return withGradients({x}, at::adaptive_avg_pool3d(x, {3, 3, 3}));
+     }},
+    {"MaxPool3d",
+     [](const Make& make) -> Tensors {
+         Tensor x = make({2, 3, 9, 9, 9});
+         return withGradients({x}, at::max_pool3d(x, 3, 2, 1, 1, true));
+     }},
+    {"Padding",
+     [](const Make& make) -> Tensors {
+         Tensor x = make({2, 3, 4, 5});
+         return withGradients({x},
+                              at::pad(x, {1, 2, 2, 1}, "reflect") + at::pad(x, {1, 2, 2, 1}, "replicate")
+                                  + at::pad(x, {1, 2, 2, 1}));
+     }},
+    {"GridSampler",
+     [](const Make& make) -> Tensors {
+         Tensor x = make({2, 3, 4, 5});
+         Tensor g = make({2, 6, 7, 2});
+         return withGradients({x, g}, at::grid_sampler(x, g, 0, 0, false));
+     }},
+    {"FoldAndUnfold",
+     [](const Make& make) -> Tensors {
+         Tensor x = make({2, 3, 8, 9});
+         const Tensor columns = at::im2col(x, {3, 2}, {1, 1}, {1, 0}, {2, 1});
+         return withGradients({x},
+                              at::col2im(columns, {8, 9}, {3, 2}, {1, 1}, {1, 0}, {2, 1}) + x.unfold(2, 2, 2).sum());
+     }},
+    {"Interpolation",
+     [](const Make& make) -> Tensors {
+         Tensor x = make({2, 3, 4, 5});
+         return withGradients({x}, at::upsample_bilinear2d(x, {8, 10}, false) + at::upsample_nearest2d(x, {8, 10}));
+     }},
     {"Foreach",
      [](const Make& make) -> Tensors {
          const Tensors a{make({4}).detach(), make({2, 3}).detach()};
@@ -431,6 +508,28 @@ TEST_F(Device, TheLastResortIsRefusedWhereItWouldTakeTooMuch)
     } catch (const c10::Error& error) {
         EXPECT_THAT(error.what_without_backtrace(), HasSubstr("no kernel for aten::mode"));
         EXPECT_THAT(error.what_without_backtrace(), HasSubstr("1.00 GiB"));
+    }
+}
+
+TEST_F(Device, WhatDependsOnValuesGetsItsUpperBound)
+{
+    const Tensor input = empty({3, 4});
+    const std::int64_t before = sim::inventedValues();
+    EXPECT_EQ(at::nonzero(input).sizes(), at::IntArrayRef({12, 2}));
+    EXPECT_EQ(at::masked_select(input, empty({4}, at::kBool)).sizes(), at::IntArrayRef({12}));
+    EXPECT_EQ(std::get<0>(at::_unique2(input)).sizes(), at::IntArrayRef({12}));
+    EXPECT_EQ(sim::inventedValues() - before, 3);
+}
+
+TEST_F(Device, SparseGradientsAreRefusedByName)
+{
+    const Tensor weight = leaf({10, 4});
+    const Tensor rows = at::embedding(weight, empty({3}, at::kLong), -1, false, /*sparse=*/true);
+    try {
+        rows.sum().backward();
+        FAIL() << "expected a refusal";
+    } catch (const c10::Error& error) {
+        EXPECT_THAT(error.what_without_backtrace(), HasSubstr("dense tensors only"));
     }
 }
 
@@ -565,6 +664,18 @@ TEST_F(Device, BatchNormTakesCudnn)
     const Tensor half = leaf({4, 64, 10, 10}, at::kBFloat16);
     EXPECT_EQ(at::batch_norm(half, weight, bias, mean, var, true, 0.1, 1e-5, true).grad_fn()->name(),
               "NativeBatchNormBackward0");
+}
+
+TEST_F(Device, RmsNormIsFused)
+{
+    const Tensor input = leaf({2, 3, 8}, at::kBFloat16);
+    const Tensor weight = leaf({8}, at::kBFloat16);
+    const Bytes before = sim::memoryStats().live;
+    const Tensor output = at::rms_norm(input, {8}, weight);
+    EXPECT_EQ(output.grad_fn()->name(), "FusedRmsNormBackward0");
+    EXPECT_EQ(sim::memoryStats().live - before, 512 + 512); // result, and 6 reciprocal deviations in float32
+    output.sum().backward();
+    EXPECT_EQ(weight.grad().sizes(), weight.sizes());
 }
 
 TEST_F(Device, DropoutKeepsAMask)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Convolution and pooling. Workspaces of cuDNN are not simulated: they depend on the algorithm that it picks on the
+// Convolution. Workspaces of cuDNN are not simulated: they depend on the algorithm that it picks on the
 // card.
 #include "core/device/kernels/allocate.h"
 
@@ -52,25 +52,10 @@ std::tuple<Tensor, Tensor, Tensor> convolutionBackward(const Tensor& gradOutput,
             mask[2] ? emptyTensor({gradOutput.size(1)}, gradOutput.scalar_type()) : Tensor()};
 }
 
-Tensor adaptiveAveragePool2d(const Tensor& input, c10::SymIntArrayRef output)
-{
-    std::vector<std::int64_t> sizes = input.sizes().vec();
-    sizes[sizes.size() - 2] = valueAt(output, 0);
-    sizes[sizes.size() - 1] = valueAt(output, 1);
-    return emptyTensor(sizes, input.scalar_type(), input.suggest_memory_format());
-}
-
-Tensor adaptiveAveragePool2dBackward(const Tensor&, const Tensor& input)
-{
-    return emptyTensor(input.sizes(), input.scalar_type(), input.suggest_memory_format());
-}
-
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
     library.impl("convolution", convolution);
     library.impl("convolution_backward", convolutionBackward);
-    library.impl("_adaptive_avg_pool2d", adaptiveAveragePool2d);
-    library.impl("_adaptive_avg_pool2d_backward", adaptiveAveragePool2dBackward);
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Embedding and dropout.
+// Embedding, embedding bags and dropout.
 #include "core/device/kernels/allocate.h"
 
 #include <ATen/WrapDimUtils.h>
@@ -29,6 +29,35 @@ Tensor embeddingBackward(const Tensor& gradOutput, const Tensor&, c10::SymInt ro
     return emptyTensor({number(rows), gradOutput.size(-1)}, gradOutput.scalar_type());
 }
 
+/// Result, bag of each index, size of each bag, and, of the mode `max`, which row was the largest.
+std::tuple<Tensor, Tensor, Tensor, Tensor> embeddingBag(const Tensor& weight, const Tensor& indices,
+                                                        const Tensor& offsets, bool, std::int64_t mode, bool,
+                                                        const std::optional<Tensor>&, bool includeLastOffset,
+                                                        std::int64_t)
+{
+    constexpr std::int64_t maxMode = 2;
+    const std::int64_t bags = offsets.size(0) - (includeLastOffset ? 1 : 0);
+    const at::ScalarType type = indices.scalar_type();
+    return {emptyTensor({bags, weight.size(1)}, weight.scalar_type()), emptyTensor({indices.size(0)}, type),
+            emptyTensor({bags}, type),
+            mode == maxMode ? emptyTensor({bags, weight.size(1)}, type) : emptyTensor({0}, type)};
+}
+
+Tensor embeddingBagBackward(const Tensor& gradOutput, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                            c10::SymInt rows, bool, std::int64_t, const std::optional<Tensor>&, std::int64_t)
+{
+    return emptyTensor({number(rows), gradOutput.size(1)}, gradOutput.scalar_type());
+}
+
+Tensor anyEmbeddingBagBackward(const Tensor& gradOutput, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                               const Tensor&, c10::SymInt rows, bool, std::int64_t, bool sparse,
+                               const std::optional<Tensor>&, std::int64_t)
+{
+    TORCH_CHECK_NOT_IMPLEMENTED(!sparse,
+                                "The simulated device holds dense tensors only: use EmbeddingBag(sparse=False).");
+    return emptyTensor({number(rows), gradOutput.size(1)}, gradOutput.scalar_type());
+}
+
 std::tuple<Tensor, Tensor> dropout(const Tensor& input, double, std::optional<bool>)
 {
     return {emptyLike(input), emptyLike(input, at::kBool)};
@@ -43,6 +72,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
     library.impl("index_select", indexSelect);
     library.impl("embedding_dense_backward", embeddingBackward);
+    library.impl("_embedding_bag", embeddingBag);
+    library.impl("_embedding_bag_forward_only", embeddingBag);
+    library.impl("_embedding_bag_dense_backward", embeddingBagBackward);
+    library.impl("_embedding_bag_backward", anyEmbeddingBagBackward);
     library.impl("native_dropout", dropout);
     library.impl("native_dropout_backward", dropoutBackward);
 }

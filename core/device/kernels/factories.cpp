@@ -5,11 +5,15 @@
 #include "core/device/kernels/allocate.h"
 #include "core/device/simulated_state.h"
 
+#include <ATen/ExpandUtils.h>
 #include <c10/core/DefaultDtype.h>
+#include <c10/util/accumulate.h>
 #include <torch/library.h>
 
 #include <cstring>
 #include <optional>
+#include <tuple>
+#include <vector>
 
 namespace headroom::sim {
 namespace {
@@ -84,6 +88,22 @@ Tensor nonzero(const Tensor& tensor)
     return emptyTensor({tensor.numel(), tensor.dim()}, at::kLong);
 }
 
+/// The same of how many a mask selects, and of how many differ.
+Tensor maskedSelect(const Tensor& self, const Tensor& mask)
+{
+    ++simulatedState().inventedValues;
+    const std::vector<std::int64_t> sizes = at::infer_size(self.sizes(), mask.sizes());
+    return emptyTensor({c10::multiply_integers(sizes)}, self.scalar_type());
+}
+
+std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool, bool returnInverse, bool returnCounts)
+{
+    ++simulatedState().inventedValues;
+    return {emptyTensor({self.numel()}, self.scalar_type()),
+            returnInverse ? emptyTensor(self.sizes(), at::kLong) : emptyTensor({0}, at::kLong),
+            emptyTensor({returnCounts ? self.numel() : 0}, at::kLong)};
+}
+
 Tensor& setStorageOffset(Tensor& self, at::Storage storage, c10::SymInt offset, c10::SymIntArrayRef sizes,
                          c10::SymIntArrayRef strides)
 {
@@ -124,6 +144,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_local_scalar_dense", localScalar);
     library.impl("equal", equal);
     library.impl("nonzero", nonzero);
+    library.impl("masked_select", maskedSelect);
+    library.impl("_unique2", unique);
     library.impl("set_.source_Storage_storage_offset", setStorageOffset);
     library.impl("set_.source_Storage", setStorage);
     library.impl("set_.source_Tensor", setTensor);

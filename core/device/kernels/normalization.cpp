@@ -48,6 +48,21 @@ std::tuple<Tensor, Tensor, Tensor> layerNormBackward(const Tensor&, const Tensor
             mask[2] && given(bias) ? emptyContiguous(*bias) : Tensor()};
 }
 
+std::tuple<Tensor, Tensor> rmsNorm(const Tensor& input, at::IntArrayRef normalizedShape, const OptionalTensor&,
+                                   std::optional<double>)
+{
+    std::vector<std::int64_t> statistics = input.sizes().vec();
+    std::fill(statistics.end() - static_cast<std::ptrdiff_t>(normalizedShape.size()), statistics.end(), 1);
+    return {emptyContiguous(input), emptyTensor(statistics, accumulateType(input))};
+}
+
+std::tuple<Tensor, Tensor> rmsNormBackward(const Tensor&, const Tensor& input, at::IntArrayRef, const Tensor&,
+                                           const OptionalTensor& weight, std::array<bool, 2> mask)
+{
+    return {mask[0] ? emptyContiguous(input) : Tensor(),
+            mask[1] && given(weight) ? emptyContiguous(*weight) : Tensor()};
+}
+
 std::tuple<Tensor, Tensor, Tensor> groupNorm(const Tensor& input, const OptionalTensor&, const OptionalTensor&,
                                              c10::SymInt n, c10::SymInt, c10::SymInt, std::int64_t groups, double)
 {
@@ -151,6 +166,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
     library.impl("native_layer_norm", layerNorm);
     library.impl("native_layer_norm_backward", layerNormBackward);
+    library.impl("_fused_rms_norm", rmsNorm);
+    library.impl("_fused_rms_norm_backward", rmsNormBackward);
     library.impl("native_group_norm", groupNorm);
     library.impl("native_group_norm_backward", groupNormBackward);
     library.impl("native_batch_norm", batchNorm);

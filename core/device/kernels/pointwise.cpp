@@ -8,6 +8,7 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/result_type.h>
+#include <ATen/ops/sub.h>
 #include <torch/library.h>
 
 #include <optional>
@@ -87,6 +88,31 @@ std::tuple<Tensor, Tensor> preluBackward(const Tensor&, const Tensor& self, cons
     return {emptyLike(self), emptyLike(self)};
 }
 
+/// CUDA computes everything from the input again and leaves the buffer empty.
+std::tuple<Tensor, Tensor> logSigmoid(const Tensor& self)
+{
+    return {emptyLike(self), emptyTensor({0}, self.scalar_type())};
+}
+
+Tensor logSigmoidBackward(const Tensor& gradOutput, const Tensor&, const Tensor&)
+{
+    return emptyLike(gradOutput);
+}
+
+/// The result of an elementwise op on two tensors.
+Tensor broadcast(const Tensor& self, const Tensor& other)
+{
+    const at::ScalarType type = at::result_type(self, other);
+    if (self.sizes() == other.sizes() && self.is_non_overlapping_and_dense())
+        return emptyLike(self, type);
+    return emptyTensor(at::infer_size(self.sizes(), other.sizes()), type);
+}
+
+Tensor reverseSubtract(const Tensor& self, const Tensor& other, const at::Scalar& alpha)
+{
+    return at::sub(other, self, alpha);
+}
+
 Tensor gluBackward(const Tensor&, const Tensor& self, std::int64_t)
 {
     return emptyContiguous(self);
@@ -101,16 +127,23 @@ void implement(torch::Library& library, std::initializer_list<const char*> names
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
-    implement<&likeFirst>(library, {"relu", "hardswish", "angle", "roll", "flip", "_prelu_kernel"});
-    implement<&likeSecond>(library, {"hardswish_backward"});
+    implement<&likeFirst>(library,
+                          {"relu", "hardswish", "hardtanh", "angle", "logit", "roll", "flip", "_prelu_kernel"});
+    implement<&likeSecond>(library, {"hardswish_backward", "hardtanh_backward"});
     implement<&boolLikeFirst>(library, {"isnan"});
-    implement<&inPlace>(library, {"relu_", "hardswish_", "_index_put_impl_", "bernoulli_.float", "bernoulli_.Tensor"});
+    implement<&inPlace>(
+        library,
+        {"relu_", "hardswish_", "hardtanh_", "logit_", "_index_put_impl_", "bernoulli_.float", "bernoulli_.Tensor"});
     implement<&intoLast>(library,
                          {"logical_not.out", "abs.out", "angle.out", "nan_to_num.out", "logical_and.out",
                           "logical_or.out", "logical_xor.out"});
     library.impl("where.self", whereSelf);
     library.impl("_prelu_kernel_backward", preluBackward);
     library.impl("glu_backward", gluBackward);
+    library.impl("log_sigmoid_forward", logSigmoid);
+    library.impl("log_sigmoid_backward", logSigmoidBackward);
+    library.impl("floor_divide", broadcast);
+    library.impl("rsub.Tensor", reverseSubtract);
 }
 
 } // namespace

@@ -87,6 +87,13 @@ Tensor binaryCrossEntropy(const Tensor& self, const Tensor&, const std::optional
     return loss;
 }
 
+/// All losses are computed, then reduced to a new tensor.
+Tensor huberLoss(const Tensor& self, const Tensor&, std::int64_t reduction, double)
+{
+    Tensor losses = emptyLike(self);
+    return reduction == noReduction ? losses : scalarLike(self);
+}
+
 Tensor binaryCrossEntropyBackward(const Tensor&, const Tensor& self, const Tensor&, const std::optional<Tensor>&,
                                   std::int64_t)
 {
@@ -119,6 +126,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("mse_loss_backward", pairLossBackward);
     library.impl("smooth_l1_loss_backward", smoothLossBackward);
     library.impl("huber_loss_backward", smoothLossBackward);
+    library.impl("huber_loss", huberLoss);
     library.impl("binary_cross_entropy", binaryCrossEntropy);
     library.impl("binary_cross_entropy_backward", binaryCrossEntropyBackward);
     library.impl("nll_loss2d_forward", nllLoss2d);
