@@ -95,9 +95,10 @@ int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
     std::string file;
     program.add_option("FILE", file, "Step file to open in the window");
     Action chosen;
-    for (const auto add :
-         {cli::addRecord, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan, cli::addOpPolicy, cli::addDoctor})
+    for (const auto add : {cli::addRecord, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan, cli::addFrontier,
+                           cli::addOpPolicy, cli::addExport, cli::addDoctor})
         add(program, chosen);
+    cli::addScreenshot(program, chosen, openWindow);
 
     try {
         program.parse(argc, argv);

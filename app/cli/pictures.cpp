@@ -6,12 +6,26 @@
 
 #include <QApplication>
 
+#include <cstdio>
+
 namespace headroom::cli {
+
+namespace {
+
+/// Qt's remarks on the desktop (no XDG_RUNTIME_DIR, no D-Bus) do not concern a picture.
+void onlyGrave(QtMsgType type, const QMessageLogContext& /*context*/, const QString& message)
+{
+    if (type == QtCriticalMsg || type == QtFatalMsg)
+        std::fprintf(stderr, "headroom: %s\n", qUtf8Printable(message));
+}
+
+} // namespace
 
 Status withoutDisplay(const std::function<Status()>& draw)
 {
     // Also where there is a display: a picture must not depend on it.
     qputenv("QT_QPA_PLATFORM", "offscreen");
+    qInstallMessageHandler(onlyGrave);
     int count = 1;
     char name[] = "headroom";
     char* arguments[] = {name, nullptr};
