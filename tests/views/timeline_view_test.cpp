@@ -14,6 +14,8 @@
 #include <QAbstractItemModelTester>
 #include <QAccessible>
 #include <QApplication>
+#include <QChart>
+#include <QGraphicsLineItem>
 #include <QSignalSpy>
 #include <QTest>
 #include <QWheelEvent>
@@ -108,6 +110,35 @@ private Q_SLOTS:
             view_.get(),
             QPoint(static_cast<int>(geometry.ms.toPixel(ms)), static_cast<int>(geometry.bytes.toPixel(below))));
         QCOMPARE(image.pixelColor(position), Theme::light().color(Category::activation));
+    }
+
+    void axesAndBandsShareOnePlot_data()
+    {
+        QTest::addColumn<QSize>("size");
+        QTest::newRow("as shown") << QSize(1000, 520);
+        QTest::newRow("larger") << QSize(1800, 900);
+        QTest::newRow("smaller") << QSize(500, 300);
+    }
+
+    void axesAndBandsShareOnePlot()
+    {
+        QFETCH(QSize, size);
+        view_->setPlanned(planned_);
+        view_->resize(size);
+        waitUntilPainted();
+        view_->setPlanned(nullptr);
+        waitUntilPainted();
+        view_->grab();
+        QCOMPARE(canvas_->chart()->plotArea(), canvas_->geometryOfPlot().plot);
+        // The grid line of 0 GiB is the bottom of the plot: labels and lines are laid out for it as well.
+        const auto bottom = canvas_->geometryOfPlot().plot.bottom();
+        bool found = false;
+        for (const auto* item : canvas_->scene()->items()) {
+            const auto* line = qgraphicsitem_cast<const QGraphicsLineItem*>(item);
+            found = found
+                || (line && line->isVisible() && std::abs(line->line().y1() - bottom) < 1 && line->line().dx() > 100);
+        }
+        QVERIFY(found);
     }
 
     void hoverNamesTheHighestInstantOfTheColumn()

@@ -88,8 +88,8 @@ private Q_SLOTS:
         const auto curve = tradeOffCurve(*findModule(*info_, "GPT.layers.42"));
         const auto first = pixelOf(curve.front().kept / static_cast<double>(MiB), curve.front().ms);
         const auto last = pixelOf(curve.back().kept / static_cast<double>(MiB), curve.back().ms);
-        QVERIFY(plot.bottom() - first.y() > 4);
-        QVERIFY(last.x() - plot.left() > 4);
+        QVERIFY(plot.bottom() - first.y() > 6);
+        QVERIFY(last.x() - plot.left() > 6);
     }
 
     void tableHoldsTheCurveAndTheChoice()

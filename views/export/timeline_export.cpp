@@ -63,7 +63,7 @@ void paintTimeline(QPainter& painter, const TimelineExport& data, const ExportOp
     const auto time = timeUnitFor(geometry.ms.data);
     paintAxes(painter, plot, {geometry.ms, time.ms, QLatin1Char(' ') + QString::fromUtf8(time.name), {}},
               {geometry.bytes, unit.bytes, {}, {}}, theme);
-    paintPhases(painter, shown.phases, geometry, plot.right() + 60, theme);
+    paintPhases(painter, placePhases(shown.phases, geometry, plot.right() + 60, theme), geometry, theme);
     const auto list = prepareDrawList(scene, {geometry.ms.data, std::max(1, static_cast<int>(plot.width()))});
     paintBandPolygons(painter, *list, geometry, theme);
     const bool feasible = shown.peak <= data.budget;

@@ -124,8 +124,10 @@ void TimelineCanvas::place()
     if (plot.width() < 10 || plot.height() < 10)
         return;
     geometry_ = TimelineGeometry::of(plot, ms_, bytes_);
-    if (chart()->plotArea() != plot)
+    // Laid out again only when it has another size: with each range it would cost a millisecond.
+    if (plotIsStale_)
         chart()->setPlotArea(plot);
+    plotIsStale_ = false;
     updateAxes();
     for (auto* layer : std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, marks_, cursor_})
         layer->setGeometryOf(geometry_, canvas);
@@ -144,6 +146,7 @@ void TimelineCanvas::updateAxes()
 void TimelineCanvas::resizeEvent(QResizeEvent* event)
 {
     QChartView::resizeEvent(event);
+    plotIsStale_ = true;
     place();
     Q_EMIT placed();
 }

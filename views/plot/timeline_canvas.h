@@ -85,6 +85,7 @@ private:
     double pressedMs_ = 0;
     double lastX_ = 0;
     bool panBegins_ = false;
+    bool plotIsStale_ = true; ///< the chart has not heard of the plot's size yet
     QElapsedTimer sinceWheel_;
     std::optional<double> pointerMs_;
     bool budgetVisible_ = false;

@@ -73,12 +73,18 @@ PhaseLayer::PhaseLayer(QGraphicsItem* chart)
 void PhaseLayer::setPhases(std::vector<PhaseSpan> phases)
 {
     phases_ = std::move(phases);
+    placed();
     update();
+}
+
+void PhaseLayer::placed()
+{
+    placed_ = placePhases(phases_, geometry(), canvas().right() - 4, theme());
 }
 
 void PhaseLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*)
 {
-    paintPhases(*painter, phases_, geometry(), canvas().right() - 4, theme());
+    paintPhases(*painter, placed_, geometry(), theme());
 }
 
 MarksLayer::MarksLayer(QGraphicsItem* chart)

@@ -70,8 +70,12 @@ public:
     void setPhases(std::vector<PhaseSpan> phases);
     void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
 
+protected:
+    void placed() override;
+
 private:
     std::vector<PhaseSpan> phases_;
+    std::vector<PlacedPhase> placed_;
 };
 
 /// What stands still while the pointer moves: peaks with labels, the time that the plan adds, selection, pinned

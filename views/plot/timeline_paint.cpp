@@ -157,32 +157,49 @@ QString phaseTitle(Phase phase)
     return {};
 }
 
-void paintPhases(QPainter& painter, const std::vector<PhaseSpan>& phases, const TimelineGeometry& geometry,
-                 double right, const Theme& theme)
+std::vector<PlacedPhase> placePhases(const std::vector<PhaseSpan>& phases, const TimelineGeometry& geometry,
+                                     double right, const Theme& theme)
+{
+    const QFontMetricsF metrics(theme.caption);
+    const double top = geometry.plot.top() - phaseBandHeight;
+    std::vector<PlacedPhase> placed;
+    for (const auto& span : phases) {
+        if (span.endMs < geometry.ms.data.begin || span.beginMs > geometry.ms.data.end)
+            continue;
+        const double x = std::max(geometry.plot.left(), geometry.ms.toPixel(span.beginMs));
+        const double width = metrics.horizontalAdvance(phaseTitle(span.phase)) + 2;
+        placed.push_back({span, x, QRectF(x + 6, top, width, phaseBandHeight - 2)});
+    }
+    // The longest phases first: a short one beside them may lose its name.
+    std::vector<PlacedPhase*> order;
+    for (auto& phase : placed)
+        order.push_back(&phase);
+    std::stable_sort(order.begin(), order.end(), [](const PlacedPhase* a, const PlacedPhase* b) {
+        return a->span.endMs - a->span.beginMs > b->span.endMs - b->span.beginMs;
+    });
+    std::vector<QRectF> taken;
+    for (auto* phase : order) {
+        const auto label = phase->label.adjusted(-4, 0, 4, 0);
+        if (phase->label.right() <= right && overlap(label, taken) == 0)
+            taken.push_back(label);
+        else
+            phase->label = {};
+    }
+    return placed;
+}
+
+void paintPhases(QPainter& painter, const std::vector<PlacedPhase>& phases, const TimelineGeometry& geometry,
+                 const Theme& theme)
 {
     painter.setFont(theme.caption);
-    const QFontMetricsF metrics(theme.caption);
-    const auto visible = [&](const PhaseSpan& span) {
-        return span.endMs > geometry.ms.data.begin && span.beginMs < geometry.ms.data.end;
-    };
-    const QRectF band(geometry.plot.left(), geometry.plot.top() - phaseBandHeight, geometry.plot.width(),
-                      phaseBandHeight);
-    for (std::size_t i = 0; i < phases.size(); ++i) {
-        if (!visible(phases[i]))
-            continue;
-        const double x = std::max(geometry.plot.left(), geometry.ms.toPixel(phases[i].beginMs));
-        const bool last = i + 1 == phases.size() || !visible(phases[i + 1]);
-        const double end = last ? right : geometry.ms.toPixel(phases[i + 1].beginMs);
-        const double pixel = std::floor(x) + 0.5;
+    for (const auto& phase : phases) {
+        const double x = std::floor(phase.x) + 0.5;
         painter.setPen(QPen(theme.line, 1));
-        if (x > geometry.plot.left())
-            painter.drawLine(QPointF(pixel, band.top()), QPointF(pixel, geometry.plot.bottom()));
-        const auto title = phaseTitle(phases[i].phase);
-        if (metrics.horizontalAdvance(title) + 10 > end - x)
-            continue;
+        if (phase.x > geometry.plot.left())
+            painter.drawLine(QPointF(x, geometry.plot.top() - (phase.label.isEmpty() ? 6 : phaseBandHeight)),
+                             QPointF(x, geometry.plot.bottom()));
         painter.setPen(theme.secondText);
-        painter.drawText(QRectF(x + 6, band.top(), end - x - 6, band.height() - 2), Qt::AlignLeft | Qt::AlignVCenter,
-                         title);
+        painter.drawText(phase.label, Qt::AlignLeft | Qt::AlignVCenter, phaseTitle(phase.span.phase));
     }
 }
 
@@ -202,7 +219,8 @@ std::optional<PlacedAddedTime> placeAddedTime(const AddedTime& added, const Time
     const double begin = std::max(geometry.plot.left(), geometry.ms.toPixel(added.recordedEndMs));
     const double end = geometry.ms.toPixel(added.plannedEndMs);
     const double y = std::floor(geometry.bytes.toPixel(static_cast<double>(added.height))) - 8.5;
-    const QString text = QLatin1Char('+') + msText(added.plannedEndMs - added.recordedEndMs);
+    const double ms = added.plannedEndMs - added.recordedEndMs;
+    const QString text = QStringLiteral("+%1 ms").arg(ms, 0, 'f', ms < 10 ? 2 : ms < 100 ? 1 : 0);
     const QFontMetricsF metrics(theme.numberStrong);
     const double width = metrics.horizontalAdvance(text) + 2 * labelPadding;
     const double left = std::clamp((begin + end - width) / 2, geometry.plot.left(), geometry.plot.right() - width);

@@ -57,9 +57,18 @@ std::vector<PlacedPeak> placePeaks(const std::vector<PeakMark>& marks, const Tim
 
 void paintPeaks(QPainter& painter, const std::vector<PlacedPeak>& peaks, const Theme& theme);
 
-/// Names of the phases above the plot, with a tick where each begins. A name that has no room is left out.
-void paintPhases(QPainter& painter, const std::vector<PhaseSpan>& phases, const TimelineGeometry& geometry,
-                 double right, const Theme& theme);
+/// A phase with its name above the plot.
+struct PlacedPhase
+{
+    PhaseSpan span;
+    double x = 0; ///< where it begins
+    QRectF label; ///< empty: a longer phase beside it leaves no room
+};
+/// Phases on the plot; `right` is how far names may reach.
+std::vector<PlacedPhase> placePhases(const std::vector<PhaseSpan>& phases, const TimelineGeometry& geometry,
+                                     double right, const Theme& theme);
+void paintPhases(QPainter& painter, const std::vector<PlacedPhase>& phases, const TimelineGeometry& geometry,
+                 const Theme& theme);
 QString phaseTitle(Phase phase);
 inline constexpr double phaseBandHeight = 22;
 

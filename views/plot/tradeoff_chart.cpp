@@ -21,6 +21,7 @@ constexpr double leftMargin = 58;
 constexpr double topMargin = 10;
 constexpr double rightMargin = 18;
 constexpr double bottomMargin = 44;
+constexpr double roomBelowZero = 9; ///< pixels
 constexpr double cornerReach = 9; ///< pixels
 constexpr double mib = static_cast<double>(MiB);
 
@@ -153,11 +154,14 @@ void TradeOffChart::updateAxes(const Theme& theme)
         axis->setTitleFont(theme.caption);
         axis->setTitleBrush(theme.secondText);
     }
-    // A little below zero, so that dots on an axis are whole.
-    const auto range = [](double most) { return AxisRange{-0.03 * most, 1.06 * most}; };
-    const auto kept = range(std::max(picture_.mostKept / mib, 1e-6));
-    const auto ms = range(std::max(picture_.mostMs, 1e-6));
+    // Some pixels below zero, so that dots on an axis are whole, and above the highest for a count beside its dot.
+    const auto range = [](double most, double pixels, double above) {
+        const double perPixel = std::max(most, 1e-6) / std::max(pixels - roomBelowZero - above, 1.0);
+        return AxisRange{-roomBelowZero * perPixel, std::max(most, 1e-6) + above * perPixel};
+    };
     const auto plot = chart()->plotArea();
+    const auto kept = range(picture_.mostKept / mib, plot.width(), 36);
+    const auto ms = range(picture_.mostMs, plot.height(), 18);
     const auto set = [](QValueAxis* axis, AxisRange shown, int mostSteps) {
         const auto ticks = niceTicks({0, shown.end}, std::max(2, mostSteps));
         axis->setLabelFormat(numberFormat(ticks.decimals));
