@@ -71,6 +71,9 @@ Result<CheckpointRegion> PolicyMaker::choose(ModuleId module, double discardRati
 {
     const StepTrace& trace = *model_.trace();
     const std::vector<OpId> ops = model_.regionOps(module);
+    CheckpointRegion region{module, std::vector<bool>(ops.size(), false)};
+    if (discardRatio >= 1) // all of it: not even the module's result, which the statistics count as kept at no cost
+        return region;
     const std::vector<bool> savable = model_.savableOps(module);
     NamePlaces places;
     const std::vector<RegionOpName> names = regionOpNames(trace, ops);
@@ -89,7 +92,6 @@ Result<CheckpointRegion> PolicyMaker::choose(ModuleId module, double discardRati
     const Result<OpPolicy> policy = opPolicy(stats, keptShare(stats, discardRatio));
     if (!policy)
         return Error{policy.error().kind, std::string(trace.moduleFqn(module)) + ": " + policy.error().message};
-    CheckpointRegion region{module, std::vector<bool>(ops.size(), false)};
     for (std::size_t op = 0; op < placeOf.size(); ++op)
         if (policy->save[op])
             region.save[placeOf[op]] = true;

@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/policy/step_planner.h"
+
+#include "core/policy/frontier.h"
+#include "core/policy/sharding.h"
+#include "tests/core/synthetic_step.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace headroom {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+StepPlanner plannerOf(const StepTracePtr& trace)
+{
+    Result<StepPlanner> planner = StepPlanner::create(trace);
+    EXPECT_TRUE(planner.ok()) << planner.error().message;
+    return *planner;
+}
+
+PlannedStep solved(const StepPlanner& planner, const PlanRequest& request)
+{
+    Result<PlannedStep> step = planner.solve(request);
+    EXPECT_TRUE(step.ok()) << step.error().message;
+    return step.ok() ? *step : PlannedStep{};
+}
+
+PlanRequest request(Bytes budget, int worldSize = 1)
+{
+    PlanRequest wanted;
+    wanted.budget = budget;
+    wanted.worldSize = worldSize;
+    return wanted;
+}
+
+/// The promise: predicting the policy as written gives what the plan says.
+void expectPromiseHolds(const StepTrace& trace, const PlannedStep& step)
+{
+    ASSERT_NE(step.timeline, nullptr);
+    EXPECT_LE(step.plan.peak, step.plan.budget);
+    EXPECT_EQ(step.plan.peak, step.timeline->peak);
+    EXPECT_EQ(step.plan.recomputeMs, step.timeline->recomputeMs);
+    EXPECT_EQ(step.policy.predicted.peak, step.plan.peak);
+    EXPECT_EQ(step.policy.budget, step.plan.budget);
+    const Result<CheckpointPlan> regions = checkpointPlan(trace, step.policy);
+    ASSERT_TRUE(regions.ok()) << regions.error().message;
+    ASSERT_EQ(regions->size(), step.regions.size());
+    for (std::size_t i = 0; i < regions->size(); ++i) {
+        EXPECT_EQ((*regions)[i].module, step.regions[i].module);
+        EXPECT_EQ((*regions)[i].save, step.regions[i].save);
+    }
+    const Result<Timeline> timeline = predict(trace, *regions);
+    ASSERT_TRUE(timeline.ok()) << timeline.error().message;
+    EXPECT_EQ(perRank(*timeline, step.plan.worldSize).peak, step.plan.peak);
+    EXPECT_EQ(timeline->recomputeMs, step.plan.recomputeMs);
+}
+
+TEST(StepPlanner, recomputesNothingWhereTheStepFits)
+{
+    const StepTracePtr trace = makeSyntheticStep();
+    const StepPlanner planner = plannerOf(trace);
+    const PlannedStep step = solved(planner, request(planner.recorded()->peak));
+    EXPECT_EQ(step.plan.status, PlanStatus::optimal);
+    EXPECT_THAT(step.plan.decisions, IsEmpty());
+    EXPECT_EQ(step.plan.recomputeMs, 0);
+    EXPECT_EQ(step.plan.peak, planner.recorded()->peak);
+    EXPECT_EQ(step.plan.baselinePeak, planner.recorded()->peak);
+    EXPECT_EQ(planner.recorded()->peak, predict(*trace, {})->peak);
+    expectPromiseHolds(*trace, step);
+}
+
+TEST(StepPlanner, everyPlanFitsToTheByte)
+{
+    const StepTracePtr trace = makeSyntheticStep({.blocks = 6});
+    const StepPlanner planner = plannerOf(trace);
+    const Bytes least = solved(planner, request(1)).plan.leastBudget;
+    const Bytes most = planner.recorded()->peak;
+    ASSERT_LT(least, most);
+    double leastTime = 0;
+    for (int i = 0; i <= 20; ++i) {
+        SCOPED_TRACE(i);
+        const PlannedStep step = solved(planner, request(least + (most - least) / 20 * i));
+        EXPECT_EQ(step.plan.status, PlanStatus::optimal);
+        EXPECT_EQ(step.plan.leastBudget, least);
+        EXPECT_FALSE(step.plan.binding.module.empty());
+        EXPECT_FALSE(step.plan.binding.phase.empty());
+        expectPromiseHolds(*trace, step);
+        if (i == 0)
+            leastTime = step.plan.recomputeMs;
+        EXPECT_LE(step.plan.recomputeMs, leastTime);
+    }
+}
+
+TEST(StepPlanner, doesNotWasteTheBudget)
+{
+    const StepTracePtr trace = makeSyntheticStep({.blocks = 12});
+    const StepPlanner planner = plannerOf(trace);
+    const Bytes least = solved(planner, request(1)).plan.leastBudget;
+    const Bytes most = planner.recorded()->peak;
+    // The largest activation is what a plan may have to leave unused.
+    for (int i = 1; i < 10; ++i) {
+        const Plan plan = solved(planner, request(least + (most - least) / 10 * i)).plan;
+        EXPECT_LT(plan.budget - plan.peak, 8 * 4 * MiB) << "at " << groupedDigits(plan.budget);
+    }
+}
+
+TEST(StepPlanner, anInfeasibleBudgetSaysWhatIsLeft)
+{
+    const StepTracePtr trace = makeSyntheticStep();
+    const StepPlanner planner = plannerOf(trace);
+    const PlannedStep step = solved(planner, request(MiB));
+    EXPECT_EQ(step.plan.status, PlanStatus::infeasible);
+    EXPECT_EQ(step.plan.peak, -1);
+    EXPECT_EQ(step.plan.recomputeMs, 0);
+    EXPECT_THAT(step.plan.decisions, IsEmpty());
+    EXPECT_EQ(step.timeline, nullptr);
+    EXPECT_THAT(step.regions, IsEmpty());
+    EXPECT_THAT(step.policy.modules, IsEmpty());
+    EXPECT_THAT(step.plan.reason, AllOf(HasSubstr("1.00 MiB"), HasSubstr(groupedDigits(step.plan.leastBudget))));
+    const PlannedStep least = solved(planner, request(step.plan.leastBudget));
+    EXPECT_EQ(least.plan.status, PlanStatus::optimal);
+    EXPECT_EQ(least.plan.peak, step.plan.leastBudget);
+    EXPECT_EQ(solved(planner, request(step.plan.leastBudget - 1)).plan.status, PlanStatus::infeasible);
+}
+
+TEST(StepPlanner, wishesAreKept)
+{
+    const StepTracePtr trace = makeSyntheticStep();
+    const StepPlanner planner = plannerOf(trace);
+    PlanRequest wanted = request(planner.recorded()->peak);
+    wanted.pins = {{"Transformer.layers.1", Pin::recompute}, {"Transformer.layers.2", Pin::save}};
+    const PlannedStep roomy = solved(planner, wanted);
+    ASSERT_EQ(roomy.plan.decisions.size(), 1U);
+    EXPECT_EQ(roomy.plan.decisions.begin()->first, "Transformer.layers.1");
+    wanted.budget = solved(planner, request(1)).plan.leastBudget;
+    const PlannedStep tight = solved(planner, wanted);
+    EXPECT_EQ(tight.plan.status, PlanStatus::infeasible);
+    EXPECT_THAT(tight.plan.reason, HasSubstr("without pins"));
+    wanted.budget = tight.plan.leastBudget;
+    const PlannedStep least = solved(planner, wanted);
+    EXPECT_TRUE(least.plan.decisions.contains("Transformer.layers.1"));
+    EXPECT_FALSE(least.plan.decisions.contains("Transformer.layers.2"));
+    expectPromiseHolds(*trace, least);
+    wanted.pins = {{"Transformer.layers.77", Pin::save}};
+    EXPECT_FALSE(planner.solve(wanted).ok());
+    EXPECT_FALSE(planner.solve(request(0)).ok());
+}
+
+TEST(StepPlanner, shardedStepsHoldLess)
+{
+    const StepTracePtr trace = makeSyntheticStep({.activation = MiB, .weight = 8 * MiB});
+    const StepPlanner planner = plannerOf(trace);
+    const Bytes whole = solved(planner, request(1)).plan.leastBudget;
+    const Bytes sharded = solved(planner, request(1, 4)).plan.leastBudget;
+    EXPECT_LT(sharded, whole);
+    const PlannedStep step = solved(planner, request((sharded + whole) / 2, 4));
+    EXPECT_EQ(step.plan.worldSize, 4);
+    EXPECT_EQ(step.policy.worldSize, 4);
+    expectPromiseHolds(*trace, step);
+}
+
+TEST(PerRank, dividesStateOfTheModelOnly)
+{
+    const StepTracePtr trace = makeSyntheticStep();
+    const Timeline whole = *predict(*trace, {});
+    const Timeline rank = perRank(whole, 3);
+    const auto of
+        = [](const CategoryBytes& bytes, Category category) { return bytes[static_cast<std::size_t>(category)]; };
+    for (const Category sharded : {Category::parameter, Category::gradient, Category::optimizer})
+        EXPECT_EQ(of(rank.start, sharded), (of(whole.start, sharded) + 2) / 3);
+    EXPECT_EQ(of(rank.start, Category::input), of(whole.start, Category::input));
+    ASSERT_EQ(rank.changes.size(), whole.changes.size());
+    // The changes add up to what the snapshots say, and to the peak.
+    CategoryBytes now = rank.start;
+    Bytes peak = total(now);
+    for (std::size_t i = 0; i < rank.changes.size(); ++i) {
+        now[static_cast<std::size_t>(rank.changes[i].category)] += rank.changes[i].delta;
+        peak = std::max(peak, total(now));
+        if (i == rank.peakChange) {
+            EXPECT_EQ(now, rank.atPeak);
+        }
+    }
+    EXPECT_EQ(peak, rank.peak);
+    EXPECT_EQ(now, rank.snapshots.back().bytes);
+    EXPECT_EQ(perRank(whole, 1).peak, whole.peak);
+}
+
+TEST(Frontier, goesFromTheLeastBudgetToNoRecomputation)
+{
+    const StepTracePtr trace = makeSyntheticStep({.blocks = 8});
+    const StepPlanner planner = plannerOf(trace);
+    const Result<std::vector<FrontierPoint>> found = planner.frontier(request(0), 24);
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    ASSERT_GT(found->size(), 5U);
+    EXPECT_LE(found->size(), 24U);
+    EXPECT_EQ(found->front().peak, solved(planner, request(1)).plan.leastBudget);
+    EXPECT_EQ(found->back().peak, planner.recorded()->peak);
+    EXPECT_EQ(found->back().recomputeMs, 0);
+    for (std::size_t i = 1; i < found->size(); ++i) {
+        EXPECT_GT((*found)[i].peak, (*found)[i - 1].peak);
+        EXPECT_LT((*found)[i].recomputeMs, (*found)[i - 1].recomputeMs);
+    }
+}
+
+TEST(Frontier, leavesOutWhatIsBeatenAndKeepsTheEnds)
+{
+    const std::vector<FrontierPoint> points{{5, 1, 0}, {1, 9, 0}, {2, 9, 0}, {3, 4, 0}, {4, 2, 0}, {3, 5, 0}};
+    const auto peaks = [](const std::vector<FrontierPoint>& front) {
+        std::vector<Bytes> found;
+        for (const FrontierPoint& point : front)
+            found.push_back(point.peak);
+        return found;
+    };
+    EXPECT_EQ(peaks(undominated(points, 10)), (std::vector<Bytes>{1, 3, 4, 5}));
+    EXPECT_EQ(peaks(undominated(points, 2)), (std::vector<Bytes>{1, 5}));
+    EXPECT_THAT(undominated({}, 3), IsEmpty());
+}
+
+TEST(StepPlanner, stopsWhenAsked)
+{
+    const StepPlanner planner = plannerOf(makeSyntheticStep());
+    std::stop_source source;
+    source.request_stop();
+    const Result<PlannedStep> step = planner.solve(request(GiB), source.get_token());
+    ASSERT_TRUE(step.ok()) << step.error().message;
+    EXPECT_EQ(step->plan.status, PlanStatus::stopped);
+}
+
+TEST(StepPlanner, answersAreTheSameFromAnyThread)
+{
+    const StepTracePtr trace = makeSyntheticStep({.blocks = 6});
+    const StepPlanner planner = plannerOf(trace);
+    const Bytes budget = (solved(planner, request(1)).plan.leastBudget + planner.recorded()->peak) / 2;
+    const PlannedStep expected = solved(plannerOf(trace), request(budget));
+    std::vector<PlannedStep> steps(4);
+    {
+        std::vector<std::jthread> threads;
+        for (std::size_t i = 0; i < steps.size(); ++i)
+            threads.emplace_back([&, i] {
+                // Other wishes in between, so that the planner cannot live on what it kept.
+                static_cast<void>(planner.solve(request(budget, static_cast<int>(i) + 1)));
+                steps[i] = *planner.solve(request(budget));
+            });
+    }
+    for (const PlannedStep& step : steps) {
+        EXPECT_EQ(step.plan.peak, expected.plan.peak);
+        EXPECT_EQ(step.plan.recomputeMs, expected.plan.recomputeMs);
+        EXPECT_EQ(toJson(step.policy), toJson(expected.policy));
+    }
+}
+
+} // namespace
+} // namespace headroom
