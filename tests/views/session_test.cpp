@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/plan_text.h"
+#include "app/window/session.h"
+#include "tests/core/synthetic_step.h"
+#include "tests/views/block_engine.h"
+
+#include <QSignalSpy>
+#include <QTest>
+
+using namespace headroom;
+
+namespace {
+
+const std::string block0 = "Transformer.layers.0";
+
+OpenStepPtr openSynthetic()
+{
+    const StepTracePtr trace = makeSyntheticStep({.blocks = 6, .activation = 64 * MiB, .weight = 8 * MiB});
+    ModuleEffects effects(trace);
+    std::vector<ModuleEffect> recorded = effects.of({});
+    return std::make_shared<const OpenStep>(OpenStep{
+        QStringLiteral("/tmp/step.hrs"), BlockEngine::create(trace).value(), std::move(effects), std::move(recorded)});
+}
+
+PlanAnswerPtr answerTo(const Session& session)
+{
+    PlanAnswer answer;
+    answer.generation = 1;
+    answer.request = session.request();
+    answer.step = session.step()->engine->solve(session.request(), {}).value();
+    answer.effects = session.step()->effects.of(answer.step.regions);
+    return std::make_shared<const PlanAnswer>(std::move(answer));
+}
+
+} // namespace
+
+class SessionTest : public QObject
+{
+    Q_OBJECT
+
+private Q_SLOTS:
+    void init()
+    {
+        session_ = std::make_unique<Session>();
+        session_->open(openSynthetic(), 4 * GiB);
+    }
+
+    void openingAsksThePlannerOnce()
+    {
+        Session session;
+        QSignalSpy questions(&session, &Session::questionChanged);
+        QSignalSpy steps(&session, &Session::stepChanged);
+        session.open(openSynthetic(), 4 * GiB);
+        QCOMPARE(questions.count(), 1);
+        QCOMPARE(steps.count(), 1);
+        QCOMPARE(session.budget(), 4 * GiB);
+        QVERIFY(!session.dirty());
+        session.close();
+        QVERIFY(!session.isOpen());
+        QCOMPARE(questions.count(), 1); // nothing to ask of no step
+    }
+
+    void oneDragIsOneUndoStep()
+    {
+        QSignalSpy budgets(session_.get(), &Session::budgetChanged);
+        for (int i = 1; i <= 5; ++i)
+            session_->dragBudget(4 * GiB - i * 64 * MiB);
+        QCOMPARE(budgets.count(), 5);
+        QCOMPARE(session_->undoStack().count(), 0);
+        session_->commitBudget(4 * GiB - 5 * 64 * MiB);
+        QCOMPARE(budgets.count(), 5); // the value did not change once more
+        QCOMPARE(session_->undoStack().count(), 1);
+        session_->undoStack().undo();
+        QCOMPARE(session_->budget(), 4 * GiB);
+        session_->undoStack().redo();
+        QCOMPARE(session_->budget(), 4 * GiB - 5 * 64 * MiB);
+    }
+
+    void dragThatEndsWhereItBeganIsNoUndoStep()
+    {
+        session_->dragBudget(3 * GiB);
+        session_->dragBudget(4 * GiB); // Esc
+        QVERIFY(!session_->dragging());
+        QCOMPARE(session_->undoStack().count(), 0);
+        session_->dragBudget(2 * GiB);
+        session_->commitBudget(2 * GiB);
+        session_->undoStack().undo();
+        QCOMPARE(session_->budget(), 4 * GiB);
+    }
+
+    void cancelledDragRestoresTheBudget()
+    {
+        session_->dragBudget(3 * GiB);
+        session_->cancelDrag();
+        QCOMPARE(session_->budget(), 4 * GiB);
+        QCOMPARE(session_->undoStack().count(), 0);
+    }
+
+    void pinsAreUndone()
+    {
+        QSignalSpy pins(session_.get(), &Session::pinsChanged);
+        QSignalSpy questions(session_.get(), &Session::questionChanged);
+        session_->setPin(block0, Pin::save);
+        session_->setPin(block0, Pin::save); // again: nothing changes
+        QCOMPARE(pins.count(), 1);
+        QCOMPARE(questions.count(), 1);
+        QVERIFY(session_->pin(block0) == Pin::save);
+        session_->setPin(block0, Pin::recompute);
+        session_->undoStack().undo();
+        QVERIFY(session_->pin(block0) == Pin::save);
+        session_->clearPins();
+        QVERIFY(!session_->hasPins());
+        session_->undoStack().undo();
+        QVERIFY(session_->pin(block0) == Pin::save);
+    }
+
+    void exportMakesItClean()
+    {
+        QSignalSpy dirty(session_.get(), &Session::dirtyChanged);
+        session_->commitBudget(3 * GiB);
+        QVERIFY(session_->dirty());
+        session_->markExported();
+        QVERIFY(!session_->dirty());
+        session_->undoStack().undo();
+        QVERIFY(session_->dirty());
+        QCOMPARE(dirty.count(), 3);
+    }
+
+    void suggestionIsNotUndone()
+    {
+        session_->suggestBudget(2 * GiB);
+        QCOMPARE(session_->budget(), 2 * GiB);
+        QCOMPARE(session_->undoStack().count(), 0);
+        QVERIFY(!session_->dirty());
+    }
+
+    void answerBelongsToAQuestion()
+    {
+        session_->setAnswer(answerTo(*session_));
+        QVERIFY(session_->answerIsCurrent());
+        session_->dragBudget(session_->budget() - MiB);
+        QVERIFY(!session_->answerIsCurrent());
+        session_->cancelDrag();
+        QVERIFY(session_->answerIsCurrent());
+        session_->setPin(block0, Pin::save);
+        QVERIFY(!session_->answerIsCurrent());
+    }
+
+    void inspectorSaysWhatTheModuleFrees()
+    {
+        session_->suggestBudget(session_->recordedPeak() * 6 / 10);
+        session_->setAnswer(answerTo(*session_));
+        QVERIFY(session_->feasible());
+        session_->select(moduleNamed(block0));
+        const ModuleFacts facts = moduleFacts(*session_);
+        QCOMPARE(facts.name, QStringLiteral("layers.0"));
+        QCOMPARE(facts.description, QStringLiteral("TransformerBlock, 80.0 MiB of weights"));
+        QVERIFY(facts.whyNot.isEmpty());
+        QVERIFY(!facts.pin);
+        const ModuleEffect& effect = session_->answer()->effects[moduleNamed(block0).value];
+        const QString freed = QString::fromStdString(formatBytes(effect.recorded - effect.kept, 1));
+        QVERIFY2(facts.reason.startsWith(QStringLiteral("Frees <b>") + freed), qPrintable(facts.reason));
+        QCOMPARE(facts.chosenPoint, static_cast<int>(facts.curve.size()) - 1); // discards everything
+        QVERIFY(planSummary(*session_).contains(QStringLiteral("recomputed")));
+        QCOMPARE(solverLine(*session_), QStringLiteral("Optimal in 1.10 ms"));
+    }
+
+    void leafSaysWhyItHasNoOptions()
+    {
+        session_->setAnswer(answerTo(*session_));
+        session_->select(moduleNamed("Transformer.layers.0.attention.wq"));
+        const ModuleFacts facts = moduleFacts(*session_);
+        QVERIFY(!facts.whyNot.isEmpty());
+        QCOMPARE(facts.name, QStringLiteral("layers.0.attention.wq"));
+    }
+
+    void infeasibleSaysTheLeastBudget()
+    {
+        session_->suggestBudget(64 * MiB);
+        session_->setAnswer(answerTo(*session_));
+        QVERIFY(!session_->feasible());
+        const auto facts = infeasibleFacts(*session_);
+        QVERIFY(facts.has_value());
+        QCOMPARE(facts->headline, QStringLiteral("No plan fits 64.00 MiB"));
+        QCOMPARE(facts->leastBudget, session_->answer()->step.plan.leastBudget);
+        QCOMPARE(session_->leastBudget(), facts->leastBudget);
+        QVERIFY(facts->reason.contains(QStringLiteral("Transformer.output")));
+    }
+
+    void firstBudgetIsTheCardWhenTheStepDoesNotFit()
+    {
+        const StepTrace& trace = session_->step()->trace(); // of an A100 80 GB
+        const Bytes card = firstBudget(trace, 100 * GiB);
+        QVERIFY(card < 80 * GiB && card > 78 * GiB);
+        QCOMPARE(firstBudget(trace, 10 * GiB), 7 * GiB);
+        QCOMPARE(firstBudget(trace, 100 * MiB), 70 * MiB);
+        QCOMPARE(firstBudget(trace, 10'000), 6656); // in blocks of 512
+    }
+
+    void stepIsNamedForPeople()
+    {
+        const StepTrace& trace = session_->step()->trace();
+        QCOMPARE(stepName(trace), QStringLiteral("synthetic"));
+        QVERIFY(stepFacts(trace).startsWith(QStringLiteral("batch 8 × 128, float32, adam, simulated NVIDIA A100")));
+        QVERIFY(firstCandidate(*session_->step()->engine->moduleInfo(), trace) == moduleNamed(block0));
+    }
+
+private:
+    ModuleId moduleNamed(std::string_view fqn) const
+    {
+        const StepTrace& trace = session_->step()->trace();
+        for (std::uint32_t i = 0; i < trace.modules.size(); ++i) {
+            if (trace.moduleFqn(ModuleId(i)) == fqn)
+                return ModuleId(i);
+        }
+        return {};
+    }
+
+    std::unique_ptr<Session> session_;
+};
+
+QTEST_GUILESS_MAIN(SessionTest)
+#include "session_test.moc"
