@@ -124,10 +124,12 @@ void TimelineCanvas::place()
     if (plot.width() < 10 || plot.height() < 10)
         return;
     geometry_ = TimelineGeometry::of(plot, ms_, bytes_);
-    // Laid out again only when it has another size: with each range it would cost a millisecond.
-    if (plotIsStale_)
+    // Laid out again only when it has another size: with each range it would cost a millisecond. The chart moves its
+    // series at once, its axes when the layout is invalid.
+    if (std::exchange(plotIsStale_, false)) {
         chart()->setPlotArea(plot);
-    plotIsStale_ = false;
+        chart()->layout()->invalidate();
+    }
     updateAxes();
     for (auto* layer : std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, marks_, cursor_})
         layer->setGeometryOf(geometry_, canvas);

@@ -180,6 +180,7 @@ void TradeOffChart::place()
     if (plot.width() < 10 || plot.height() < 10)
         return;
     chart()->setPlotArea(plot);
+    chart()->layout()->invalidate(); // else the axes stay where they were
     updateAxes(Theme::of(*this));
 }
 
