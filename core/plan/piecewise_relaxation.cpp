@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 namespace headroom {
 
@@ -25,6 +26,7 @@ PiecewiseRelaxation::PiecewiseRelaxation(const PiecewiseProblem& problem, Bytes 
     addColumns();
     addPaths();
     addMemory(budget);
+    addCapacity(budget);
 }
 
 void PiecewiseRelaxation::findGroups(std::size_t coarseness)
@@ -138,6 +140,27 @@ void PiecewiseRelaxation::addMemory(Bytes budget)
         terms.push_back({sum, -1});
         milp_.addRow(terms, 0, 0);
         before = sum;
+    }
+}
+
+/// Enough units must be checkpointed that discarding all they have would do. That follows from the rest, but not to the
+/// byte: what is missing by less than the solver's tolerance would cost another unit. In multiples of the greatest
+/// common measure of the units the solver can tell.
+void PiecewiseRelaxation::addCapacity(Bytes budget)
+{
+    for (std::size_t row = 0; row < activeRows_.size(); ++row) {
+        Bytes measure = 0;
+        for (const Group& group : groups_)
+            if (group.interval <= static_cast<int>(row))
+                measure = std::gcd(measure, group.curve->maxBytes());
+        const Bytes missing = problem_->rows()[static_cast<std::size_t>(activeRows_[row])].required - budget;
+        if (measure == 0 || missing <= 0)
+            continue;
+        std::vector<GlpkProblem::Term> terms;
+        for (const Group& group : groups_)
+            if (group.interval <= static_cast<int>(row))
+                terms.push_back({group.countColumn, static_cast<double>(group.curve->maxBytes() / measure)});
+        milp_.addRow(terms, static_cast<double>((missing + measure - 1) / measure), GlpkProblem::infinity);
     }
 }
 

@@ -49,6 +49,7 @@ private:
     void addColumns();
     void addPaths();
     void addMemory(Bytes budget);
+    void addCapacity(Bytes budget);
 
     const PiecewiseProblem* problem_;
     std::vector<int> activeRows_;

@@ -261,6 +261,22 @@ TEST_P(WholeRange, isProvenAtEveryBudget)
         before = plan.recomputeMs;
     }
     EXPECT_EQ(before, 0);
+
+    // A few bytes more or less than what some whole layers have.
+    const ModuleStats& layer = *std::ranges::find_if(info->stats, [](const ModuleStats& stats) {
+        return !stats.isLeaf && stats.fqn.find('.') != std::string::npos;
+    });
+    for (const Bytes layers : {0, 1, 2, 3, 5})
+        for (const Bytes more : {1, 30, 1000, 10000, -1, -1000}) {
+            wanted.budget = most - layers * layer.activationForward - more;
+            if (wanted.budget < least || wanted.budget > most)
+                continue;
+            const Plan plan = *planner.solve(wanted);
+            SCOPED_TRACE(groupedDigits(wanted.budget));
+            EXPECT_EQ(plan.status, PlanStatus::optimal);
+            EXPECT_EQ(plan.gap, 0);
+            expectConsistent(*info, plan);
+        }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, WholeRange,
