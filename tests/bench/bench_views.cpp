@@ -41,8 +41,7 @@ const TimelinePtr& planned(int which)
 
 const TimelineScene& scene()
 {
-    static const TimelineScene made{std::make_shared<const TimelinePyramid>(recorded()),
-                                    std::make_shared<const TimelinePyramid>(planned(0))};
+    static const TimelineScene made = makeScene(recorded(), planned(0));
     return made;
 }
 

@@ -4,6 +4,8 @@
 // Renders the plots and the budget bar on a made-up step, light and dark and at several sizes, as PNG files to look at.
 // Usage: views_gallery FOLDER (QT_QPA_PLATFORM=offscreen; QT_SCALE_FACTOR=2 for a dense screen).
 
+#include "core/predict/predict.h"
+#include "tests/core/synthetic_step.h"
 #include "tests/views/made_up.h"
 #include "views/export/export.h"
 #include "views/plot/timeline_view.h"
@@ -136,6 +138,34 @@ void shoot(const QString& folder, const QString& name, bool dark, QSize size, co
     page.grab().save(QDir(folder).filePath(name + QStringLiteral(".png")));
 }
 
+// A predicted step, stacked by module, with a plan.
+void shootModules(const QString& folder, bool dark)
+{
+    applyTheme(*qApp, Theme::make(dark));
+    SyntheticOptions options;
+    options.blocks = 32;
+    options.activation = 48 * MiB;
+    options.weight = 24 * MiB;
+    const auto trace = makeSyntheticStep(options);
+    const auto recorded = std::make_shared<const Timeline>(*predict(*trace, {}));
+    CheckpointPlan plan;
+    for (std::uint32_t i = 0; i < trace->modules.size(); ++i) {
+        if (trace->strings[trace->modules.type[ModuleId(i)]] == "TransformerBlock" && plan.size() < 14)
+            plan.push_back({ModuleId(i), {}});
+    }
+    Page page;
+    page.resize(1000, 900);
+    page.timeline->setStep(trace, recorded);
+    page.timeline->setGrouping(TimelineView::Grouping::module);
+    page.timeline->setPlanned(std::make_shared<const Timeline>(*predict(*trace, plan)));
+    page.timeline->setBudget(40 * GiB, true);
+    page.show();
+    settle(*page.timeline);
+    hover(*page.timeline, 0.5);
+    page.timeline->grab().save(
+        QDir(folder).filePath(dark ? QStringLiteral("dark_modules.png") : QStringLiteral("light_modules.png")));
+}
+
 // Every exported picture in every format.
 void exportAll(const QString& folder, const MadeUpStep& step)
 {
@@ -185,6 +215,8 @@ int main(int argc, char** argv)
     shoot(folder, QStringLiteral("light_small"), false, {1100, 800}, small, 0.45, 0.5);
     shoot(folder, QStringLiteral("dark_wide"), true, {1900, 1300}, large, 0.3, 0.34);
     exportAll(folder, large);
+    shootModules(folder, false);
+    shootModules(folder, true);
     shoot(folder, QStringLiteral("light_zoomed"), false, {1100, 900}, large, 0.5, -1);
     return 0;
 }

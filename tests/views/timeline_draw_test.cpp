@@ -18,10 +18,7 @@ namespace {
 TimelineScene sceneOf(double discarded)
 {
     const MadeUpStep step;
-    TimelineScene scene{std::make_shared<const TimelinePyramid>(madeUpTimeline(step, 0)), nullptr};
-    if (discarded > 0)
-        scene.planned = std::make_shared<const TimelinePyramid>(madeUpTimeline(step, discarded));
-    return scene;
+    return makeScene(madeUpTimeline(step, 0), discarded > 0 ? madeUpTimeline(step, discarded) : nullptr);
 }
 
 TEST(DrawList, BandsAddUpToThePeakAtThePeaksColumn)
@@ -30,15 +27,17 @@ TEST(DrawList, BandsAddUpToThePeakAtThePeaksColumn)
     auto timeline = predict(*trace, {});
     ASSERT_TRUE(timeline) << timeline.error().message;
     const auto recorded = std::make_shared<const Timeline>(*std::move(timeline));
-    const TimelineScene scene{std::make_shared<const TimelinePyramid>(recorded), nullptr};
+    const auto scene = makeScene(recorded, nullptr);
     const double peakMs = recorded->changes[recorded->peakChange].ms;
     for (const int width : {1, 7, 100, 1400}) {
         const TimelineViewport viewport{{0, recorded->durationMs}, width};
         const auto list = prepareDrawList(scene, viewport);
         const auto column = static_cast<std::size_t>(viewport.columnAt(peakMs));
-        ASSERT_LT(column, list->main.columns.size());
+        ASSERT_LT(column, list->main.size());
         EXPECT_EQ(list->main.totals[column], recorded->peak) << width << " columns";
-        EXPECT_EQ(list->main.columns[column].atMaximum, recorded->atPeak);
+        for (std::size_t band = 0; band < list->bands.size(); ++band)
+            EXPECT_EQ(list->main.at(column)[band],
+                      recorded->atPeak[static_cast<std::size_t>(*list->bands[band].category)]);
         EXPECT_EQ(*std::max_element(list->main.totals.begin(), list->main.totals.end()), recorded->peak);
     }
 }
@@ -52,14 +51,17 @@ TEST(DrawList, ColumnsEndWithTheStep)
     const TimelineViewport viewport{{0, plannedMs * 1.25}, 500};
     const auto list = prepareDrawList(scene, viewport);
     EXPECT_TRUE(list->planned);
-    EXPECT_EQ(list->main.columns.size(), 400u);
+    EXPECT_EQ(list->main.size(), 400u);
     EXPECT_EQ(list->outline.size(), static_cast<std::size_t>(std::ceil(recordedMs / viewport.columnMs())));
-    EXPECT_TRUE(prepareDrawList(scene, {{plannedMs * 2, plannedMs * 3}, 100})->main.columns.empty());
+    EXPECT_TRUE(prepareDrawList(scene, {{plannedMs * 2, plannedMs * 3}, 100})->main.totals.empty());
 }
 
 TEST(DrawList, LegendListsCategoriesFromTheBottomOfTheStack)
 {
-    EXPECT_THAT(inStackOrder(categoriesEver(sceneOf(0).recorded->timeline())),
+    std::vector<Category> categories;
+    for (const auto& band : prepareDrawList(sceneOf(0), {{0, 10}, 20})->bands)
+        categories.push_back(*band.category);
+    EXPECT_THAT(categories,
                 testing::ElementsAre(Category::parameter, Category::buffer, Category::optimizer, Category::gradient,
                                      Category::activation, Category::temporary));
 }
@@ -84,12 +86,12 @@ TEST_F(Pixels, EveryBandHasItsColourInItsMiddle)
     const int column = 300;
     Bytes below = 0;
     int bands = 0;
-    for (const auto category : stackOrder) {
-        const Bytes part = list_->main.columns[column].atMaximum[static_cast<std::size_t>(category)];
+    for (std::size_t band = 0; band < list_->bands.size(); ++band) {
+        const Bytes part = list_->main.at(column)[band];
         const double height = top(below) - top(below + part);
         if (height > 4) {
             const int middle = static_cast<int>((top(below) + top(below + part)) / 2);
-            EXPECT_EQ(image_.pixelColor(column, middle), theme_.color(category)) << categoryName(category);
+            EXPECT_EQ(image_.pixelColor(column, middle), list_->bands[band].color(theme_)) << band;
             ++bands;
         }
         below += part;
@@ -117,7 +119,7 @@ TEST_F(Pixels, StackEndsAtTheTotalToATenthOfAPixel)
 TEST_F(Pixels, BandsArePartedByAnEdgeInTheCardsColour)
 {
     const int column = 300;
-    const Bytes parameters = list_->main.columns[column].atMaximum[static_cast<std::size_t>(Category::parameter)];
+    const Bytes parameters = list_->main.at(column)[0];
     const double edge = top(parameters);
     // One pixel of card lies above the parameters, on one row or shared by two.
     double card = 0;

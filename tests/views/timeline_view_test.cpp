@@ -18,6 +18,7 @@
 #include <QGraphicsLineItem>
 #include <QSignalSpy>
 #include <QTest>
+#include <QToolButton>
 #include <QWheelEvent>
 
 using namespace headroom;
@@ -399,6 +400,35 @@ private Q_SLOTS:
             named = table->index(row, 2).data().toString().contains(QStringLiteral("feed_forward"))
                 && table->index(row, 3).data().toString().startsWith(QStringLiteral("aten."));
         QVERIFY(named);
+    }
+
+    void stacksByModule()
+    {
+        QVERIFY(!view_->findChildren<QToolButton*>().first()->isVisible()); // this step has no trace
+        const auto trace = makeSyntheticStep();
+        auto timeline = predict(*trace, {});
+        view_->setStep(trace, std::make_shared<const Timeline>(*std::move(timeline)));
+        waitUntilPainted();
+        QSignalSpy changed(view_.get(), &TimelineView::groupingChanged);
+        QToolButton* byModule = nullptr;
+        for (auto* button : view_->findChildren<QToolButton*>()) {
+            if (button->text() == QStringLiteral("by module"))
+                byModule = button;
+        }
+        QVERIFY(byModule && byModule->isVisible());
+        QTest::mouseClick(byModule, Qt::LeftButton);
+        QCOMPARE(changed.count(), 1);
+        QCOMPARE(view_->grouping(), TimelineView::Grouping::module);
+        waitUntilPainted();
+        const auto* table = view_->table();
+        QStringList titles;
+        for (int column = 5; column < table->columnCount(); ++column)
+            titles << table->headerData(column, Qt::Horizontal).toString();
+        QVERIFY(titles.contains(QStringLiteral("layers.0, bytes")));
+        view_->setGrouping(TimelineView::Grouping::category);
+        QVERIFY(!byModule->isChecked());
+        waitUntilPainted();
+        QCOMPARE(table->headerData(5, Qt::Horizontal).toString(), QStringLiteral("Parameters, bytes"));
     }
 
     void forgetsTheStepBefore()

@@ -28,10 +28,11 @@ struct ExportOptions
 struct TimelineExport
 {
     std::string title; ///< "demo:transformer, batch 8, A100 80 GB"
-    StepTracePtr trace; ///< may be null: CSV then has no op and module
+    StepTracePtr trace; ///< may be null: no op and module
     TimelinePtr recorded;
     TimelinePtr planned; ///< may be null
     Bytes budget = 0; ///< 0: no line
+    bool byModule = false; ///< stack by module, which needs the trace
 };
 Status exportTimeline(const TimelineExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
 

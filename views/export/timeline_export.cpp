@@ -16,15 +16,12 @@
 namespace headroom {
 namespace {
 
-Legend legendOf(const TimelineScene& scene, const ByteUnit& unit, double width, const Theme& theme)
+Legend legendOf(const TimelineScene& scene, const TimelineDrawList& list, const ByteUnit& unit, double width,
+                const Theme& theme)
 {
     std::vector<LegendEntry> entries;
-    auto mask = categoriesEver(scene.recorded->timeline());
-    if (scene.hasPlan())
-        mask |= categoriesAtPeak(scene.planned->timeline());
-    const auto categories = inStackOrder(mask);
-    for (auto category = categories.rbegin(); category != categories.rend(); ++category)
-        entries.push_back({categoryTitle(*category), theme.color(*category), LegendEntry::Symbol::square});
+    for (auto band = list.bands.rbegin(); band != list.bands.rend(); ++band)
+        entries.push_back({band->title, band->color(theme), LegendEntry::Symbol::square});
     if (scene.hasPlan() && scene.planned->timeline().peak < scene.recorded->timeline().peak)
         entries.push_back({QStringLiteral("Saved by the plan"), theme.secondText, LegendEntry::Symbol::hatch});
     return {QStringLiteral("Allocated memory, ") + QLatin1String(unit.name), std::move(entries), width, theme};
@@ -48,23 +45,23 @@ void paintBudgetTag(QPainter& painter, Bytes budget, bool feasible, const Timeli
 void paintTimeline(QPainter& painter, const TimelineExport& data, const ExportOptions& options)
 {
     const auto theme = Theme::make(options.dark);
-    const TimelineScene scene{std::make_shared<const TimelinePyramid>(data.recorded),
-                              data.planned ? std::make_shared<const TimelinePyramid>(data.planned) : nullptr};
+    const auto scene = makeScene(data.recorded, data.planned, data.byModule ? data.trace.get() : nullptr);
     const auto& shown = scene.main().timeline();
     const Bytes peak = std::max(data.recorded->peak, shown.peak);
     const auto unit = byteUnitFor(static_cast<double>(peak));
     const QSize size(options.width, options.height);
-    const auto legend = legendOf(scene, unit, options.width - 2 * pictureMargin, theme);
+    const double duration = std::max({data.recorded->durationMs, shown.durationMs, 1e-6});
+    const AxisRange ms{0, duration * 1.02};
+    const auto list = prepareDrawList(scene, {ms, std::max(1, options.width)});
+    const auto legend = legendOf(scene, *list, unit, options.width - 2 * pictureMargin, theme);
     auto plot = paintFrame(painter, size, QString::fromStdString(data.title), legend, theme);
     plot.adjust(44, phaseBandHeight, data.budget > 0 ? -76 : -8, -24);
 
-    const double duration = std::max({data.recorded->durationMs, shown.durationMs, 1e-6});
-    const auto geometry = TimelineGeometry::of(plot, {0, duration * 1.02}, byteRangeFor(peak, plot.height()));
+    const auto geometry = TimelineGeometry::of(plot, ms, byteRangeFor(peak, plot.height()));
     const auto time = timeUnitFor(geometry.ms.data);
     paintAxes(painter, plot, {geometry.ms, time.ms, QLatin1Char(' ') + QString::fromUtf8(time.name), {}},
               {geometry.bytes, unit.bytes, {}, {}}, theme);
     paintPhases(painter, placePhases(shown.phases, geometry, plot.right() + 60, theme), geometry, theme);
-    const auto list = prepareDrawList(scene, {geometry.ms.data, std::max(1, static_cast<int>(plot.width()))});
     paintBandPolygons(painter, *list, geometry, theme);
     const bool feasible = shown.peak <= data.budget;
     if (data.budget > 0) {

@@ -31,8 +31,8 @@ double covered(const QRectF& box, const std::vector<QRectF>& avoid)
 
 } // namespace
 
-HoverCard::HoverCard(const Instant& instant, const std::vector<Category>& categories, const ByteUnit& unit,
-                     const Theme& theme)
+HoverCard::HoverCard(const Instant& instant, std::span<const Band> bands, std::span<const Bytes> parts,
+                     const ByteUnit& unit, const Theme& theme)
     : theme_(theme)
     , title_(instant.module.isEmpty() ? QStringLiteral("Between modules") : instant.module)
     , when_(msText(instant.ms))
@@ -46,8 +46,8 @@ HoverCard::HoverCard(const Instant& instant, const std::vector<Category>& catego
     if (instant.recomputed)
         when_ += QLatin1String(", recomputed");
     // Top of the stack first, as the eye meets the bands.
-    for (auto category = categories.rbegin(); category != categories.rend(); ++category)
-        rows_.push_back({*category, inUnit(instant.bytes[static_cast<std::size_t>(*category)], unit, 2)});
+    for (std::size_t i = bands.size(); i-- > 0;)
+        rows_.push_back({bands[i].title, bands[i].color(theme), inUnit(parts[i], unit, 2)});
     const double head = std::max({QFontMetricsF(theme.bodyStrong).horizontalAdvance(title_),
                                   QFontMetricsF(theme.caption).horizontalAdvance(op_),
                                   QFontMetricsF(theme.caption).horizontalAdvance(when_)
@@ -93,11 +93,11 @@ void HoverCard::paint(QPainter& painter, QPointF topLeft) const
     for (const auto& row : rows_) {
         const QRectF line(inner.left(), y, inner.width(), lineHeight);
         painter.setPen(Qt::NoPen);
-        painter.setBrush(theme_.color(row.category));
+        painter.setBrush(row.color);
         painter.drawRoundedRect(QRectF(line.left(), line.center().y() - 4, 8, 8), 1.5, 1.5);
         painter.setPen(theme_.text);
         painter.setFont(theme_.caption);
-        painter.drawText(line.adjusted(15, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, categoryTitle(row.category));
+        painter.drawText(line.adjusted(15, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, row.title);
         painter.setFont(theme_.number);
         painter.drawText(line, Qt::AlignRight | Qt::AlignVCenter, row.value);
         y += lineHeight;

@@ -4,22 +4,23 @@
 
 #include "views/plot/axis_map.h"
 #include "views/plot/instant.h"
-#include "views/theme/theme.h"
+#include "views/plot/timeline_draw_list.h"
 
 #include <QRectF>
 #include <QString>
 
+#include <span>
 #include <vector>
 
 class QPainter;
 
 namespace headroom {
 
-/// The card beside the cross-hair: module, time and phase, op, and the bytes of each category that holds any.
+/// The card beside the cross-hair: module, time and phase, op, and the bytes of each band.
 class HoverCard
 {
 public:
-    HoverCard(const Instant& instant, const std::vector<Category>& categories, const ByteUnit& unit,
+    HoverCard(const Instant& instant, std::span<const Band> bands, std::span<const Bytes> parts, const ByteUnit& unit,
               const Theme& theme);
 
     QSizeF size() const { return size_; }
@@ -28,7 +29,8 @@ public:
 private:
     struct Row
     {
-        Category category;
+        QString title;
+        QColor color;
         QString value;
     };
     double paintHead(QPainter& painter, const QRectF& inner) const;

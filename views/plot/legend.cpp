@@ -53,7 +53,7 @@ void paintSymbol(QPainter& painter, const LegendEntry& entry, const QRectF& box)
 
 } // namespace
 
-Legend::Legend(QString title, std::vector<LegendEntry> entries, double width, const Theme& theme)
+Legend::Legend(QString title, std::vector<LegendEntry> entries, double width, const Theme& theme, double afterTitle)
     : theme_(theme)
     , title_(std::move(title))
     , entries_(std::move(entries))
@@ -64,8 +64,8 @@ Legend::Legend(QString title, std::vector<LegendEntry> entries, double width, co
         widths.push_back(square + squareGap + metrics.horizontalAdvance(entry.text));
     const double all = std::accumulate(widths.begin(), widths.end(), 0.0)
         + entryGap * static_cast<double>(entries_.empty() ? 0 : entries_.size() - 1);
-    const double titleWidth = QFontMetricsF(theme_.title).horizontalAdvance(title_);
-    const bool besideTitle = titleWidth + titleGap + all <= width;
+    titleWidth_ = QFontMetricsF(theme_.title).horizontalAdvance(title_);
+    const bool besideTitle = titleWidth_ + afterTitle + titleGap + all <= width;
     double x = besideTitle ? width - all : 0;
     double y = besideTitle || entries_.empty() ? 0 : rowHeight;
     for (const double entryWidth : widths) {

@@ -30,9 +30,11 @@ struct LegendEntry
 class Legend
 {
 public:
-    Legend(QString title, std::vector<LegendEntry> entries, double width, const Theme& theme);
+    /// `afterTitle`: room that something else takes there.
+    Legend(QString title, std::vector<LegendEntry> entries, double width, const Theme& theme, double afterTitle = 0);
 
     double height() const noexcept { return height_; }
+    double titleWidth() const noexcept { return titleWidth_; }
     void paint(QPainter& painter, QPointF topLeft) const;
 
 private:
@@ -41,6 +43,7 @@ private:
     std::vector<LegendEntry> entries_;
     std::vector<QPointF> places_;
     double height_ = 0;
+    double titleWidth_ = 0;
 };
 
 } // namespace headroom

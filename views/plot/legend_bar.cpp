@@ -2,11 +2,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/legend_bar.h"
 
+#include <QButtonGroup>
 #include <QPainter>
+#include <QToolButton>
 
 #include <cmath>
 
 namespace headroom {
+namespace {
+
+constexpr int choicesGap = 10;
+constexpr int choiceHeight = 20;
+
+} // namespace
 
 LegendBar::LegendBar(QWidget* parent)
     : QWidget(parent)
@@ -37,16 +45,63 @@ void LegendBar::setEntries(std::vector<LegendEntry> entries)
     update();
 }
 
+void LegendBar::setChoices(const QString& first, const QString& second)
+{
+    auto* group = new QButtonGroup(this);
+    const std::array names{first, second};
+    for (int i = 0; i < 2; ++i) {
+        auto*& button = choices_[static_cast<std::size_t>(i)];
+        button = new QToolButton(this);
+        button->setText(names[static_cast<std::size_t>(i)]);
+        button->setCheckable(true);
+        button->setProperty("segment", true);
+        button->setFocusPolicy(Qt::TabFocus);
+        group->addButton(button, i);
+    }
+    choices_.front()->setChecked(true);
+    connect(group, &QButtonGroup::idClicked, this, &LegendBar::chosen);
+    fitHeight();
+}
+
+void LegendBar::choose(int index)
+{
+    choices_[static_cast<std::size_t>(index)]->setChecked(true);
+}
+
+void LegendBar::setChoicesEnabled(bool enabled)
+{
+    for (auto* button : choices_)
+        button->setVisible(enabled);
+    fitHeight();
+    update();
+}
+
+double LegendBar::choicesWidth() const
+{
+    double width = 0;
+    for (const auto* button : choices_)
+        width += button && button->isVisibleTo(this) ? button->sizeHint().width() : 0;
+    return width > 0 ? width + choicesGap : 0;
+}
+
 Legend LegendBar::laidOut() const
 {
-    return {title_, entries_, static_cast<double>(width()), Theme::of(*this)};
+    return {title_, entries_, static_cast<double>(width()), Theme::of(*this), choicesWidth()};
 }
 
 // A fixed height for the width that is there, not height-for-width: a layout with such an item forgets the minimum size
 // of the plot around it.
 void LegendBar::fitHeight()
 {
-    setFixedHeight(static_cast<int>(std::ceil(laidOut().height())));
+    const auto legend = laidOut();
+    setFixedHeight(static_cast<int>(std::ceil(legend.height())));
+    int x = static_cast<int>(std::ceil(legend.titleWidth() + choicesGap));
+    for (auto* button : choices_) {
+        if (!button)
+            continue;
+        button->setGeometry(x, 0, button->sizeHint().width(), choiceHeight);
+        x += button->width();
+    }
 }
 
 QSize LegendBar::sizeHint() const

@@ -6,6 +6,10 @@
 
 #include <QWidget>
 
+#include <array>
+
+class QToolButton;
+
 namespace headroom {
 
 /// The head of a plot: its title and legend, as high as the rows that its width asks for.
@@ -17,8 +21,15 @@ public:
 
     void setTitle(const QString& title);
     void setEntries(std::vector<LegendEntry> entries);
+    /// Two choices behind the title, one of which is on: what the plot stacks by.
+    void setChoices(const QString& first, const QString& second);
+    void choose(int index); ///< emits nothing
+    void setChoicesEnabled(bool enabled);
 
     QSize sizeHint() const override;
+
+Q_SIGNALS:
+    void chosen(int index);
 
 protected:
     void resizeEvent(QResizeEvent* event) override;
@@ -27,9 +38,11 @@ protected:
 private:
     Legend laidOut() const;
     void fitHeight();
+    double choicesWidth() const;
 
     QString title_;
     std::vector<LegendEntry> entries_;
+    std::array<QToolButton*, 2> choices_{};
 };
 
 } // namespace headroom

@@ -8,6 +8,8 @@
 namespace headroom {
 namespace {
 
+using PixelColumns = std::vector<TimelinePyramid::PixelColumn>;
+
 // Columns that begin before the step ends; at least one while the viewport touches the step.
 int columnsBefore(double endMs, const TimelineViewport& viewport)
 {
@@ -17,20 +19,83 @@ int columnsBefore(double endMs, const TimelineViewport& viewport)
     return static_cast<int>(std::clamp(columns, 1.0, static_cast<double>(viewport.columns)));
 }
 
-BandColumns cut(const TimelinePyramid& pyramid, const TimelineViewport& viewport)
+PixelColumns cut(const TimelinePyramid& pyramid, const TimelineViewport& viewport)
 {
-    BandColumns made;
     const int count = columnsBefore(pyramid.timeline().durationMs, viewport);
     if (count == 0)
-        return made;
-    made.columns = pyramid.columns(viewport.ms.begin, viewport.ms.begin + count * viewport.columnMs(), count);
-    made.totals.reserve(made.columns.size());
-    for (const auto& column : made.columns)
-        made.totals.push_back(total(column.atMaximum));
-    return made;
+        return {};
+    return pyramid.columns(viewport.ms.begin, viewport.ms.begin + count * viewport.columnMs(), count);
+}
+
+std::vector<Bytes> totalsOf(const PixelColumns& columns)
+{
+    std::vector<Bytes> totals;
+    totals.reserve(columns.size());
+    for (const auto& column : columns)
+        totals.push_back(total(column.atMaximum));
+    return totals;
+}
+
+// Bands for the categories of the recorded step and of what is on the screen.
+void stackByCategory(const TimelineScene& scene, const PixelColumns& columns, TimelineDrawList& list)
+{
+    CategoryMask mask = scene.recordedCategories;
+    for (const auto& column : columns) {
+        for (std::size_t i = 0; i < categoryCount; ++i)
+            mask |= column.atMaximum[i] > 0 ? maskOf(static_cast<Category>(i)) : 0;
+    }
+    for (const auto category : stackOrder) {
+        if (mask & maskOf(category))
+            list.bands.push_back({categoryTitle(category), category, 0});
+    }
+    list.main.parts.reserve(columns.size() * list.bands.size());
+    for (const auto& column : columns) {
+        for (const auto& band : list.bands)
+            list.main.parts.push_back(column.atMaximum[static_cast<std::size_t>(*band.category)]);
+    }
+}
+
+void stackByModule(const GroupedTimeline& groups, const PixelColumns& columns, TimelineDrawList& list)
+{
+    const auto& titles = groups.grouping().titles;
+    constexpr std::size_t named = ModuleGrouping::otherGroup + 1;
+    for (std::size_t i = 0; i < titles.size(); ++i) {
+        const double last = std::max(1.0, static_cast<double>(titles.size() - named) - 1);
+        Band band{QString::fromStdString(titles[i]), std::nullopt, static_cast<double>(i - named) / last};
+        if (i == ModuleGrouping::optimizerGroup)
+            band.category = Category::optimizer;
+        if (i == ModuleGrouping::otherGroup)
+            band.category = Category::buffer; // its grey
+        list.bands.push_back(std::move(band));
+    }
+    list.main.parts.resize(columns.size() * titles.size());
+    for (std::size_t i = 0; i < columns.size(); ++i)
+        groups.bytesAt(columns[i].maximumChange, std::span(list.main.parts).subspan(i * titles.size(), titles.size()));
 }
 
 } // namespace
+
+CategoryMask categoriesEver(const Timeline& timeline)
+{
+    CategoryMask mask = 0;
+    for (std::size_t i = 0; i < categoryCount; ++i)
+        mask |= timeline.start[i] > 0 ? maskOf(static_cast<Category>(i)) : 0;
+    for (const auto& change : timeline.changes)
+        mask |= maskOf(change.category);
+    return mask;
+}
+
+TimelineScene makeScene(TimelinePtr recorded, TimelinePtr planned, const StepTrace* trace)
+{
+    TimelineScene scene;
+    scene.recorded = std::make_shared<const TimelinePyramid>(recorded);
+    scene.planned = planned ? std::make_shared<const TimelinePyramid>(planned) : nullptr;
+    scene.recordedCategories = categoriesEver(*recorded);
+    if (trace)
+        scene.groups = std::make_shared<const GroupedTimeline>(*trace, planned ? planned : recorded,
+                                                               ModuleGrouping::of(*trace, *recorded));
+    return scene;
+}
 
 int TimelineViewport::columnAt(double instant) const noexcept
 {
@@ -44,40 +109,20 @@ TimelineDrawListPtr prepareDrawList(const TimelineScene& scene, const TimelineVi
     auto list = std::make_shared<TimelineDrawList>();
     list->viewport = viewport;
     list->planned = scene.hasPlan();
-    list->main = cut(scene.main(), viewport);
+    const auto columns = cut(scene.main(), viewport);
+    list->main.totals = totalsOf(columns);
+    for (const auto& column : columns)
+        list->main.changes.push_back(column.maximumChange);
+    if (scene.groups)
+        stackByModule(*scene.groups, columns, *list);
+    else
+        stackByCategory(scene, columns, *list);
+    list->main.bands = list->bands.size();
     if (scene.hasPlan() && before && before->planned && before->viewport == viewport)
         list->outline = before->outline;
     else if (scene.hasPlan())
-        list->outline = cut(*scene.recorded, viewport).totals;
+        list->outline = totalsOf(cut(*scene.recorded, viewport));
     return list;
-}
-
-CategoryMask categoriesEver(const Timeline& timeline)
-{
-    CategoryMask mask = categoriesAtPeak(timeline);
-    for (const auto& change : timeline.changes)
-        mask |= maskOf(change.category);
-    return mask;
-}
-
-CategoryMask categoriesAtPeak(const Timeline& timeline)
-{
-    CategoryMask mask = 0;
-    for (std::size_t i = 0; i < categoryCount; ++i) {
-        if (timeline.start[i] > 0 || timeline.atPeak[i] > 0)
-            mask |= maskOf(static_cast<Category>(i));
-    }
-    return mask;
-}
-
-std::vector<Category> inStackOrder(CategoryMask mask)
-{
-    std::vector<Category> found;
-    for (const auto category : stackOrder) {
-        if (mask & maskOf(category))
-            found.push_back(category);
-    }
-    return found;
 }
 
 } // namespace headroom

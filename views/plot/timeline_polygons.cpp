@@ -104,12 +104,12 @@ void paintBandPolygons(QPainter& painter, const TimelineDrawList& list, const Ti
 {
     painter.save();
     painter.setRenderHint(QPainter::Antialiasing);
-    std::vector<Bytes> heights(list.main.columns.size(), 0);
+    std::vector<Bytes> heights(list.main.size(), 0);
     auto lower = staircase(heights, list.viewport, geometry);
-    for (const auto category : stackOrder) {
+    for (std::size_t band = 0; band < list.bands.size(); ++band) {
         bool any = false;
         for (std::size_t i = 0; i < heights.size(); ++i) {
-            const Bytes part = list.main.columns[i].atMaximum[static_cast<std::size_t>(category)];
+            const Bytes part = list.main.at(i)[band];
             heights[i] += part;
             any = any || part > 0;
         }
@@ -117,7 +117,7 @@ void paintBandPolygons(QPainter& painter, const TimelineDrawList& list, const Ti
             continue;
         const auto upper = staircase(heights, list.viewport, geometry);
         painter.setPen(Qt::NoPen);
-        painter.setBrush(theme.color(category));
+        painter.setBrush(list.bands[band].color(theme));
         painter.drawPolygon(between(upper, lower));
         painter.setPen(QPen(theme.card, 0.75));
         painter.drawPolyline(lower);

@@ -21,6 +21,19 @@ PyramidPtr pyramidOf(const TimelinePtr& timeline, const PreparedTimeline* last)
     return std::make_shared<const TimelinePyramid>(timeline);
 }
 
+// The stack by module: groups are chosen once for a step, summed up once for a plan.
+void group(PreparedTimeline& made, const PreparedTimeline* last)
+{
+    const auto& request = made.request;
+    if (!made.grouping)
+        made.grouping = ModuleGrouping::of(*request.trace, *request.recorded);
+    const auto& main = request.planned ? request.planned : request.recorded;
+    if (last && last->scene.groups && &last->scene.groups->timeline() == main.get())
+        made.scene.groups = last->scene.groups;
+    else
+        made.scene.groups = std::make_shared<const GroupedTimeline>(*request.trace, main, made.grouping);
+}
+
 } // namespace
 
 TimelinePreparer::TimelinePreparer(QObject* parent)
@@ -72,14 +85,17 @@ PreparedTimelinePtr prepareTimeline(const TimelineRequest& request, const Prepar
     made->request = request;
     if (!request.recorded || request.pixels.isEmpty() || request.viewport.columns <= 0)
         return made;
-    made->scene = {pyramidOf(request.recorded, last), pyramidOf(request.planned, last)};
-    const bool sameStep = last && last->list && last->scene.recorded == made->scene.recorded;
-    const bool sameScene = sameStep && last->scene.planned == made->scene.planned;
-    made->recordedCategories = sameStep ? last->recordedCategories : categoriesEver(*request.recorded);
-    made->categories = inStackOrder(made->recordedCategories
-                                    | (request.planned ? categoriesAtPeak(*request.planned) : CategoryMask{0}));
+    const bool sameStep = last && last->list && last->request.recorded == request.recorded;
+    made->scene.recorded = pyramidOf(request.recorded, last);
+    made->scene.planned = pyramidOf(request.planned, last);
+    made->scene.recordedCategories = sameStep ? last->scene.recordedCategories : categoriesEver(*request.recorded);
+    if (sameStep)
+        made->grouping = last->grouping;
+    if (request.byModule && request.trace)
+        group(*made, sameStep ? last : nullptr);
     made->list = prepareDrawList(made->scene, request.viewport, sameStep ? last->list.get() : nullptr);
-    if (sameScene && last->request.overview == request.overview)
+    const bool samePlan = sameStep && last->request.planned == request.planned;
+    if (samePlan && last->request.overview == request.overview)
         made->overview = last->overview;
     else if (request.overview.columns > 0)
         made->overview = prepareDrawList(made->scene, request.overview, sameStep ? last->overview.get() : nullptr);

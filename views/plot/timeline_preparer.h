@@ -18,6 +18,7 @@ namespace headroom {
 /// What a timeline plot wants to have drawn.
 struct TimelineRequest
 {
+    StepTracePtr trace; ///< for the stack by module; may be null
     TimelinePtr recorded; ///< null: nothing to draw
     TimelinePtr planned; ///< null: no plan
     TimelineViewport viewport; ///< columns = width of `pixels`
@@ -25,6 +26,7 @@ struct TimelineRequest
     double pixelsPerPoint = 1;
     AxisRange bytes;
     TimelineViewport overview; ///< of the strip that shows the whole time axis
+    bool byModule = false; ///< stack by module, not by category
     bool dark = false; ///< look
 };
 
@@ -33,8 +35,7 @@ struct PreparedTimeline
 {
     TimelineRequest request;
     TimelineScene scene;
-    CategoryMask recordedCategories = 0;
-    std::vector<Category> categories; ///< in the legend
+    ModuleGroupingPtr grouping; ///< once it was asked for
     TimelineDrawListPtr list;
     TimelineDrawListPtr overview;
     QImage image;

@@ -3,7 +3,6 @@
 #include "views/plot/timeline_draw_list.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace headroom {
@@ -128,16 +127,16 @@ public:
         , edgeColor_(premultiplied(theme.card))
         , outlineColor_(premultiplied(theme.text, 0.62))
     {
-        for (std::size_t i = 0; i < categoryCount; ++i)
-            colors_[i] = premultiplied(theme.categories[i]);
+        for (const auto& band : list.bands)
+            colors_.push_back(premultiplied(band.color(theme)));
     }
 
     void paint(PixelColumnPainter& painter, int column) const
     {
         const auto at = static_cast<std::size_t>(column);
         double top = y_.pixelBegin;
-        if (at < list_.main.columns.size())
-            top = paintBands(painter, list_.main.columns[at].atMaximum);
+        if (at < list_.main.size())
+            top = paintBands(painter, list_.main.at(at));
         if (at >= list_.outline.size())
             return;
         const double outline = y_.toPixel(static_cast<double>(list_.outline[at]));
@@ -152,20 +151,19 @@ public:
 
 private:
     // Returns where the stack ends.
-    double paintBands(PixelColumnPainter& painter, const CategoryBytes& bytes) const
+    double paintBands(PixelColumnPainter& painter, std::span<const Bytes> parts) const
     {
         double bottom = y_.pixelBegin;
         Bytes sum = 0;
-        for (const auto category : stackOrder) {
-            const Bytes part = bytes[static_cast<std::size_t>(category)];
-            if (part <= 0)
+        for (std::size_t band = 0; band < parts.size(); ++band) {
+            if (parts[band] <= 0)
                 continue;
-            sum += part;
+            sum += parts[band];
             const double top = y_.toPixel(static_cast<double>(sum));
             // A thin band gives up a third of itself, not all.
             const double gap = bottom < y_.pixelBegin ? std::min(edge_, (bottom - top) / 3) : 0;
             painter.add(bottom - gap, bottom, edgeColor_);
-            painter.add(top, bottom - gap, colors_[static_cast<std::size_t>(category)]);
+            painter.add(top, bottom - gap, colors_[band]);
             bottom = top;
         }
         return bottom;
@@ -178,7 +176,7 @@ private:
     std::vector<QRgb> pattern_;
     QRgb edgeColor_;
     QRgb outlineColor_;
-    std::array<QRgb, categoryCount> colors_{};
+    std::vector<QRgb> colors_; ///< of the bands
 };
 
 } // namespace
@@ -187,7 +185,7 @@ QImage rasterise(const TimelineDrawList& list, QSize size, AxisRange bytes, doub
 {
     QImage image(size, QImage::Format_ARGB32_Premultiplied);
     image.fill(Qt::transparent);
-    const int drawn = static_cast<int>(std::max(list.main.columns.size(), list.outline.size()));
+    const int drawn = static_cast<int>(std::max(list.main.size(), list.outline.size()));
     const int columns = std::min(size.width(), drawn);
     const Rasteriser rasteriser(list, size.height(), bytes, pixelsPerPoint, theme);
     std::vector<PixelColumnPainter> block(blockWidth, PixelColumnPainter(size.height()));

@@ -27,11 +27,12 @@ void TimelineTable::setPrepared(StepTracePtr trace, PreparedTimelinePtr prepared
     beginResetModel();
     trace_ = std::move(trace);
     prepared_ = std::move(prepared);
-    changes_.clear();
+    columns_.clear();
     if (prepared_ && prepared_->list) {
-        for (const auto& column : prepared_->list->main.columns) {
-            if (changes_.empty() || changes_.back() != column.maximumChange)
-                changes_.push_back(column.maximumChange);
+        const auto& changes = prepared_->list->main.changes;
+        for (std::size_t i = 0; i < changes.size(); ++i) {
+            if (i == 0 || changes[i] != changes[i - 1])
+                columns_.push_back(i);
         }
     }
     endResetModel();
@@ -39,12 +40,12 @@ void TimelineTable::setPrepared(StepTracePtr trace, PreparedTimelinePtr prepared
 
 int TimelineTable::rowCount(const QModelIndex& parent) const
 {
-    return parent.isValid() ? 0 : static_cast<int>(changes_.size());
+    return parent.isValid() ? 0 : static_cast<int>(columns_.size());
 }
 
 int TimelineTable::columnCount(const QModelIndex& parent) const
 {
-    return parent.isValid() || !prepared_ ? 0 : fixedColumns + static_cast<int>(prepared_->categories.size());
+    return parent.isValid() || !prepared_ ? 0 : fixedColumns + static_cast<int>(prepared_->list->bands.size());
 }
 
 QVariant TimelineTable::data(const QModelIndex& index, int role) const
@@ -57,8 +58,11 @@ QVariant TimelineTable::data(const QModelIndex& index, int role) const
     }
     if (role != Qt::DisplayRole)
         return {};
-    const auto instant
-        = describeInstant(trace_.get(), prepared_->scene.main(), changes_[static_cast<std::size_t>(index.row())]);
+    const auto& main = prepared_->list->main;
+    const auto column = columns_[static_cast<std::size_t>(index.row())];
+    if (index.column() >= fixedColumns)
+        return plainBytes(main.at(column)[static_cast<std::size_t>(index.column() - fixedColumns)]);
+    const auto instant = describeInstant(trace_.get(), prepared_->scene.main(), main.changes[column]);
     switch (index.column()) {
     case timeColumn:
         return msText(instant.ms);
@@ -68,12 +72,8 @@ QVariant TimelineTable::data(const QModelIndex& index, int role) const
         return instant.module;
     case opColumn:
         return instant.op;
-    case totalColumn:
+    default:
         return plainBytes(instant.sum);
-    default: {
-        const auto category = prepared_->categories[static_cast<std::size_t>(index.column() - fixedColumns)];
-        return plainBytes(instant.bytes[static_cast<std::size_t>(category)]);
-    }
     }
 }
 
@@ -92,10 +92,8 @@ QVariant TimelineTable::headerData(int section, Qt::Orientation orientation, int
         return tr("Op");
     case totalColumn:
         return tr("Total, bytes");
-    default: {
-        const auto category = prepared_->categories[static_cast<std::size_t>(section - fixedColumns)];
-        return tr("%1, bytes").arg(categoryTitle(category));
-    }
+    default:
+        return tr("%1, bytes").arg(prepared_->list->bands[static_cast<std::size_t>(section - fixedColumns)].title);
     }
 }
 

@@ -9,8 +9,7 @@
 namespace headroom {
 
 /// The numbers behind the timeline on the screen: one row for each instant that a pixel column shows, with time, phase,
-/// module, op, the total and every category. Takes a whole prepared timeline; rows are described when they are asked
-/// for.
+/// module, op, the total and every band. Takes a whole prepared timeline; rows are described when they are asked for.
 class TimelineTable : public QAbstractTableModel
 {
     Q_OBJECT
@@ -27,7 +26,7 @@ public:
 private:
     StepTracePtr trace_;
     PreparedTimelinePtr prepared_;
-    std::vector<std::size_t> changes_;
+    std::vector<std::size_t> columns_; ///< of the draw list; columns that repeat the instant before are left out
 };
 
 } // namespace headroom

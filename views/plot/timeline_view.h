@@ -30,6 +30,11 @@ public:
     /// Words of legend and labels, by default "Recorded" and "Planned": a comparison names its two steps.
     void setNames(const QString& recorded, const QString& planned);
 
+    /// What the stack is made of; by module only with a trace.
+    enum class Grouping { category, module };
+    void setGrouping(Grouping grouping);
+    Grouping grouping() const;
+
     void showRange(double beginMs, double endMs); ///< one step of the zoom stack
     void showAll();
     void zoomBack();
@@ -41,7 +46,7 @@ public:
     bool zoomedIn() const;
     bool hasSelection() const;
 
-    /// The same numbers as a table (instant, op, module, bytes by category), at most some thousand rows: the changes
+    /// The same numbers as a table (instant, op, module, bytes by band), at most some thousand rows: the changes
     /// that the visible columns show. Owned by the view, updated with it.
     QAbstractItemModel* table() const;
 
@@ -61,6 +66,7 @@ Q_SIGNALS:
     void rangeSelected(double beginMs, double endMs);
     void selectionCleared();
     void rangeShown(double beginMs, double endMs);
+    void groupingChanged(headroom::TimelineView::Grouping grouping);
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;

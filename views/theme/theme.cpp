@@ -8,6 +8,8 @@
 #include <QStyleFactory>
 #include <QWidget>
 
+#include <algorithm>
+
 // Resources of a static library must be pulled in by name, outside of any namespace.
 static void initialiseFontResources()
 {
@@ -80,6 +82,8 @@ Theme Theme::light()
                    {Category::gradient, 0x1E8A6E},
                    {Category::activation, 0xEE8434},
                    {Category::temporary, 0xF3D06B}});
+    theme.ramp
+        = {QColor(0x1F3A5F), QColor(0x1B6E86), QColor(0x2E9C7B), QColor(0x8DBB5A), QColor(0xE9CE62), QColor(0xEE8434)};
     setFonts(theme);
     return theme;
 }
@@ -110,6 +114,8 @@ Theme Theme::dark()
                    {Category::gradient, 0x3CAE8E},
                    {Category::activation, 0xF0934A},
                    {Category::temporary, 0xF2D57E}});
+    theme.ramp
+        = {QColor(0x3F6299), QColor(0x2C8CA6), QColor(0x45B08F), QColor(0x9BC56C), QColor(0xEBD57A), QColor(0xF0934A)};
     setFonts(theme);
     return theme;
 }
@@ -122,6 +128,13 @@ Theme Theme::of(const QWidget& widget)
 QColor Theme::pale(Category category) const
 {
     return mixed(card, color(category), isDark ? 0.32 : 0.34);
+}
+
+QColor Theme::rampColor(double share) const
+{
+    const double place = std::clamp(share, 0.0, 1.0) * static_cast<double>(ramp.size() - 1);
+    const auto below = std::min(static_cast<std::size_t>(place), ramp.size() - 2);
+    return mixed(ramp[below], ramp[below + 1], place - static_cast<double>(below));
 }
 
 QPalette Theme::palette() const

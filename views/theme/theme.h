@@ -42,6 +42,9 @@ struct Theme
     const QColor& color(Category category) const { return categories[static_cast<std::size_t>(category)]; }
     QColor pale(Category category) const; ///< for bars of what was recorded, behind what the plan keeps
 
+    std::array<QColor, 6> ramp; ///< groups of modules in their order: from dark to light and from cold to warm
+    QColor rampColor(double share) const; ///< 0 .. 1 along it
+
     QFont body; ///< 12 px Inter
     QFont bodyStrong; ///< 12 px semibold
     QFont title; ///< 13 px semibold

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "views/plot/legend_bar.h"
+#include "views/plot/overview_strip.h"
+#include "views/plot/timeline_canvas.h"
+#include "views/plot/timeline_table.h"
+#include "views/plot/timeline_view.h"
+
+#include <QElapsedTimer>
+#include <QTimer>
+
+#include <optional>
+
+namespace headroom {
+
+/// What the timeline holds: its parts, the step, and what the user did to it (zoom, selection, pin).
+class TimelineView::Private
+{
+public:
+    explicit Private(TimelineView* view);
+
+    void request();
+    void take(PreparedTimelinePtr answer);
+    void rescale();
+    void showRange(AxisRange range, bool step);
+    void rangeChanged();
+    void hover(double ms);
+    void pinAt(double ms);
+    void pinChange(std::size_t change);
+    void stepPin(int columns);
+    void followPin(const Timeline* before);
+    void setSelection(std::optional<AxisRange> range);
+    void updateMarks();
+    void updateLegend();
+    void updateDescription();
+    void lookChanged();
+    bool key(QKeyEvent* event);
+
+    const Timeline* mainTimeline() const { return planned ? planned.get() : recorded.get(); }
+    /// Is the answer there of what is shown now? While a newer one is being prepared, the old names wrong instants.
+    bool prepared() const
+    {
+        return answer && answer->list && answer->request.recorded == recorded && answer->request.planned == planned;
+    }
+    Bytes totalAt(double ms) const;
+
+    TimelineView* q;
+    LegendBar* legend;
+    TimelineCanvas* canvas;
+    OverviewStrip* overview;
+    TimelineTable* table;
+    TimelinePreparer preparer;
+    QTimer settle;
+    QElapsedTimer sinceRequest;
+
+    StepTracePtr trace;
+    TimelinePtr recorded;
+    TimelinePtr planned;
+    QString recordedName = tr("Recorded");
+    QString plannedName = tr("Planned");
+    AxisRange bytes{0, 1};
+    ZoomStack zoom;
+    double shortestMs = 1e-6;
+    PreparedTimelinePtr answer;
+    std::optional<AxisRange> selection;
+    std::optional<std::size_t> pin; ///< count of changes of the main timeline
+    Grouping grouping = Grouping::category;
+};
+
+} // namespace headroom
