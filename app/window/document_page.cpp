@@ -30,6 +30,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -245,6 +246,18 @@ void DocumentPage::showStep()
     showBudget(session_.budget());
     showInspector();
     session_.select(firstCandidate(*step->engine->moduleInfo(), *trace));
+    selectionIsOurs_ = true;
+}
+
+/// A step opens with a module selected that the plan changes, so that there is something to read.
+void DocumentPage::selectFirstRegion()
+{
+    const CheckpointPlan& regions = session_.answer()->shown().regions;
+    if (!std::exchange(selectionIsOurs_, false) || regions.empty())
+        return;
+    const auto first = std::min_element(regions.begin(), regions.end(),
+                                        [](const auto& a, const auto& b) { return a.module < b.module; });
+    session_.select(first->module);
 }
 
 void DocumentPage::showBudgetRange()
@@ -284,12 +297,14 @@ void DocumentPage::showAnswer()
     showBudget(session_.budget());
     tradeOff_->setExchangeRate(session_.exchangeRate());
     budgetBar_->setResult(&answer.step.plan, !session_.answerIsCurrent());
+    selectFirstRegion();
     showInspector();
     askForLiveMemory();
 }
 
 void DocumentPage::showSelection()
 {
+    selectionIsOurs_ = false;
     modules_->select(session_.selected());
     tradeOff_->select(session_.selectedFqn());
     showInspector();

@@ -63,6 +63,7 @@ private:
 
     void showStep();
     void showAnswer();
+    void selectFirstRegion();
     void showSelection();
     void showInspector();
     void showBudget(Bytes budget);
@@ -91,6 +92,7 @@ private:
     QSplitter* sides_;
     QSplitter* centre_;
     std::optional<Instant> pinned_;
+    bool selectionIsOurs_ = false; ///< chosen by the window, not by the user
 };
 
 } // namespace headroom

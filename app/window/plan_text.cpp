@@ -73,6 +73,18 @@ int chosenPoint(const std::vector<TradeOffPoint>& curve, double share)
     return -1;
 }
 
+bool checkpointedInside(const Session& session, ModuleId module)
+{
+    const StepTrace& trace = session.step()->trace();
+    const auto& regions = session.answer()->step.regions;
+    return std::any_of(regions.begin(), regions.end(), [&](const CheckpointRegion& region) {
+        ModuleId m = trace.modules.parent[region.module];
+        while (m.valid() && m != module)
+            m = trace.modules.parent[m];
+        return m.valid();
+    });
+}
+
 /// The module that the plan checkpoints and that holds `module` inside; invalid: none.
 ModuleId regionAround(const Session& session, ModuleId module)
 {
@@ -207,7 +219,7 @@ ModuleFacts moduleFacts(const Session& session)
     facts.recompute = facts.pin == Pin::recompute ? ModuleFacts::Option{keptText(now.kept), costText(now.recomputeMs)}
                                                   : ModuleFacts::Option{tr("checkpointed at any budget"), {}};
     facts.curve = tradeOffCurve(*stats);
-    if (session.feasible())
+    if (session.feasible() && !checkpointedInside(session, module) && !regionAround(session, module).valid())
         facts.chosenPoint = chosenPoint(facts.curve, decidedShare(session, fqn));
     return facts;
 }

@@ -51,7 +51,7 @@ Result<StepEnginePtr> BlockEngine::create(StepTracePtr trace, std::shared_ptr<Co
 bool BlockEngine::wait(const std::stop_token& stop) const
 {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(control_->solveMs);
-    while (!stop.stop_requested() && std::chrono::steady_clock::now() < end)
+    while (!stop.stop_requested() && (control_->hold || std::chrono::steady_clock::now() < end))
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return !stop.stop_requested();
 }

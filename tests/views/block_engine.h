@@ -16,10 +16,11 @@ namespace headroom {
 class BlockEngine : public StepEngine
 {
 public:
-    /// How long every solve takes at least, and how often one was stopped: shared with the test.
+    /// How long every solve takes, and how often one was stopped: shared with the test.
     struct Control
     {
-        std::atomic<int> solveMs = 0;
+        std::atomic<bool> hold = false; ///< a solve that has begun waits for the end of this
+        std::atomic<int> solveMs = 0; ///< at least
         std::atomic<int> solves = 0;
         std::atomic<int> stopped = 0;
     };

@@ -96,13 +96,17 @@ private Q_SLOTS:
     void onlyTheLatestQuestionIsAnswered()
     {
         const OpenStepPtr step = open();
-        control_->solveMs = 10;
+        control_->hold = true;
         QSignalSpy planned(jobs_.get(), &Jobs::planned);
         const Bytes peak = step->engine->recorded()->peak;
-        for (int i = 0; i < 100; ++i)
+        ask(step, peak);
+        QTRY_COMPARE(control_->solves.load(), 1);
+        for (int i = 1; i < 100; ++i)
             ask(step, peak - i * MiB);
+        control_->hold = false;
         QTRY_VERIFY(!jobs_->solving());
-        QVERIFY2(planned.count() <= 3, qPrintable(QString::number(planned.count())));
+        QVERIFY(planned.count() <= 2); // the one that ran, unless it was stopped, and the last
+        QVERIFY(control_->solves.load() < 10);
         QCOMPARE(planned.last().first().value<PlanAnswerPtr>()->request.budget, peak - 99 * MiB);
     }
 
@@ -131,7 +135,7 @@ private Q_SLOTS:
             ask(step, peak - i * MiB);
             QTest::qWait(5);
         }
-        QVERIFY2(planned.count() >= 3, qPrintable(QString::number(planned.count())));
+        QVERIFY2(planned.count() >= 2, qPrintable(QString::number(planned.count())));
         QTRY_VERIFY(!jobs_->solving());
         quint64 generation = 0;
         for (const auto& arguments : planned) {

@@ -109,7 +109,10 @@ private Q_SLOTS:
         model_->setPlan(plan, effects_->of(plan));
         const QModelIndex block = model_->indexOf(moduleNamed("Transformer.layers.3"));
         QCOMPARE(block.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::contains);
-        QVERIFY(block.data(ModuleTreeModel::PillRole).toString().isEmpty());
+        QCOMPARE(block.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("attention"));
+        const CheckpointPlan both{plan.front(), {moduleNamed("Transformer.layers.3.feed_forward"), {}}};
+        model_->setPlan(both, effects_->of(both));
+        QCOMPARE(block.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("attention + feed_forward"));
     }
 
     void pinsAreShown()

@@ -16,10 +16,10 @@ namespace {
 constexpr int rowHeight = 25;
 constexpr int pillPadding = 7;
 constexpr int pillHeight = 16;
-constexpr int barWidth = 54;
+constexpr int barWidth = 50;
 constexpr int barHeight = 6;
 constexpr int gap = 6;
-constexpr int cellMargin = 6;
+constexpr int cellMargin = 14; // as the header, which keeps room for its arrow
 
 PlanMark markOf(const QModelIndex& index)
 {
@@ -73,7 +73,7 @@ void ModuleDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option
 void ModuleDelegate::paintModule(QPainter& painter, const QStyleOptionViewItem& option, const QModelIndex& index) const
 {
     const PlanMark mark = markOf(index);
-    const bool marked = mark == PlanMark::checkpointed || mark == PlanMark::inside;
+    const bool marked = mark != PlanMark::none;
     int right = option.rect.right() - gap;
     const QString pill = index.data(ModuleTreeModel::PillRole).toString();
     if (!pill.isEmpty())

@@ -121,10 +121,9 @@ std::vector<ModuleTreeModel::Treatment> ModuleTreeModel::treatmentsOf(const Chec
     std::vector<Treatment> treatments(trace_->modules.size());
     for (const CheckpointRegion& region : plan) {
         const bool saves = std::find(region.save.begin(), region.save.end(), true) != region.save.end();
-        treatments[region.module.value] = {PlanMark::checkpointed, !saves};
-        for (ModuleId m = trace_->modules.parent[region.module]; m.valid(); m = trace_->modules.parent[m])
-            treatments[m.value].mark = PlanMark::contains;
+        treatments[region.module.value] = {PlanMark::checkpointed, !saves, {}};
     }
+    markParents(plan, treatments);
     std::vector<bool> within(treatments.size(), false); // parents come before their children
     for (std::uint32_t i = 1; i < treatments.size(); ++i) {
         const ModuleId parent = trace_->modules.parent[ModuleId(i)];
@@ -134,6 +133,24 @@ std::vector<ModuleTreeModel::Treatment> ModuleTreeModel::treatmentsOf(const Chec
             treatments[i].mark = PlanMark::inside;
     }
     return treatments;
+}
+
+/// What lies around the checkpointed modules names one or two of them, and counts more.
+void ModuleTreeModel::markParents(const CheckpointPlan& plan, std::vector<Treatment>& treatments) const
+{
+    std::vector<int> parts(treatments.size(), 0);
+    for (const CheckpointRegion& region : plan) {
+        const std::string_view fqn = trace_->moduleFqn(region.module);
+        const QString name = QString::fromUtf8(fqn.substr(fqn.rfind('.') + 1));
+        for (ModuleId m = trace_->modules.parent[region.module]; m.valid(); m = trace_->modules.parent[m]) {
+            Treatment& around = treatments[m.value];
+            around.mark = PlanMark::contains;
+            const int count = ++parts[m.value];
+            around.inside = count == 1 ? name
+                : count == 2           ? around.inside + QStringLiteral(" + ") + name
+                                       : tr("%1 parts").arg(count);
+        }
+    }
 }
 
 void ModuleTreeModel::setTreatments(const std::vector<Treatment>& treatments, const std::vector<ModuleEffect>& effects)
@@ -150,11 +167,11 @@ void ModuleTreeModel::setTreatments(const std::vector<Treatment>& treatments, co
     reportChanges(changed);
 }
 
-/// The share of its memory that a checkpointed module discards: "62 %", "all".
+/// The share of its memory that a checkpointed module discards: "62 %", "all"; what is checkpointed inside of another.
 QString ModuleTreeModel::pillOf(const Row& row) const
 {
     if (row.treatment.mark != PlanMark::checkpointed)
-        return {};
+        return row.treatment.inside;
     if (row.treatment.whole || row.effect.recorded <= 0)
         return tr("all");
     const double kept = static_cast<double>(row.effect.kept) / static_cast<double>(row.effect.recorded);
@@ -340,9 +357,10 @@ QString ModuleTreeModel::descriptionOf(const Row& row, int column) const
     case moduleColumn:
         return row.treatment.mark == PlanMark::checkpointed
             ? tr("%1, checkpointed, %2 discarded").arg(row.label, pillOf(row))
-            : row.treatment.mark == PlanMark::inside   ? tr("%1, inside a checkpointed module").arg(row.label)
-            : row.treatment.mark == PlanMark::contains ? tr("%1, contains a checkpointed module").arg(row.label)
-                                                       : row.label;
+            : row.treatment.mark == PlanMark::inside ? tr("%1, inside a checkpointed module").arg(row.label)
+            : row.treatment.mark == PlanMark::contains
+            ? tr("%1, inside of it checkpointed: %2").arg(row.label, pillOf(row))
+            : row.label;
     case keptColumn:
         return tr("%1 kept of %2").arg(bytesText(row.effect.kept), bytesText(row.effect.recorded));
     default:

@@ -35,7 +35,7 @@ public:
         ModuleRole, ///< uint, value of ModuleId
         SortRole, ///< number by which a column sorts
         MarkRole, ///< PlanMark
-        PillRole, ///< QString: "all", "62 %", empty: none
+        PillRole, ///< QString: "all", "62 %", "attention" where only that is checkpointed; empty: none
         PinRole, ///< "", "keep" or "recompute"
         RecordedRole, ///< qlonglong, bytes
         KeptRole, ///< qlonglong, bytes
@@ -65,6 +65,7 @@ private:
     {
         PlanMark mark = PlanMark::none;
         bool whole = false; ///< checkpointed, and no op of it is saved
+        QString inside; ///< what is checkpointed inside of it: "attention", "3 parts"
         bool operator==(const Treatment&) const = default;
     };
     struct Row
@@ -84,6 +85,7 @@ private:
     void addRow(ModuleId module, int parent);
     void setScales();
     void setTreatments(const std::vector<Treatment>& treatments, const std::vector<ModuleEffect>& effects);
+    void markParents(const CheckpointPlan& plan, std::vector<Treatment>& treatments) const;
     std::vector<Treatment> treatmentsOf(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects) const;
     QString pillOf(const Row& row) const;
     void reportChanges(const std::vector<bool>& changed);

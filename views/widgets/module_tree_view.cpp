@@ -27,11 +27,11 @@ void ModuleTreeView::drawRow(QPainter* painter, const QStyleOptionViewItem& opti
     const auto mark = index.data(ModuleTreeModel::MarkRole).value<PlanMark>();
     const bool current = index.row() == currentIndex().row() && index.parent() == currentIndex().parent();
     const bool focused = current && ring_ && hasFocus();
-    if (mark != PlanMark::checkpointed && mark != PlanMark::inside && !focused)
+    if (mark == PlanMark::none && !focused)
         return;
     const Theme theme = Theme::of(*this);
     const QRect stripe(0, option.rect.top() + stripeGap, stripeWidth, option.rect.height() - 2 * stripeGap);
-    if (mark == PlanMark::checkpointed || mark == PlanMark::inside)
+    if (mark != PlanMark::none)
         painter->fillRect(stripe, theme.accent);
     if (focused) {
         painter->setPen(theme.text);

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// A drag of the budget in the whole window: from the input to the plan applied to tree, inspector, budget bar and
+// plots, and how long the GUI thread is held by one answer. Run with QT_QPA_PLATFORM=offscreen.
+
+#include "app/window/document_page.h"
+#include "app/window/mainwindow.h"
+#include "app/window/planner_engine.h"
+#include "core/trace/step_file.h"
+#include "tests/core/synthetic_step.h"
+#include "views/plot/timeline_view.h"
+
+#include <benchmark/benchmark.h>
+
+#include <QApplication>
+#include <QEventLoop>
+#include <QTemporaryDir>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+using namespace headroom;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double msSince(Clock::time_point begin)
+{
+    return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+template <class Condition>
+void runUntil(Condition condition)
+{
+    while (!condition())
+        QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents);
+}
+
+/// A window with a step of `blocks` blocks open.
+class OpenWindow
+{
+public:
+    explicit OpenWindow(const SyntheticOptions& options)
+        : settings_(folder_.filePath(QStringLiteral("settings.ini")))
+        , window_({makePlannerEngine, {}, folder_.path()}, settings_)
+    {
+        const QString file = folder_.filePath(QStringLiteral("step.hrs"));
+        if (!writeStepTrace(*makeSyntheticStep(options), file.toStdString()))
+            return;
+        window_.askBeforeClosing(false);
+        window_.resize(1600, 1000);
+        window_.show();
+        window_.openFile(file);
+        runUntil([this] { return window_.session().isOpen() && window_.session().frontier() && settled(); });
+    }
+
+    bool settled() { return window_.session().answerIsCurrent() && window_.page().timeline()->upToDate(); }
+    Session& session() { return window_.session(); }
+
+private:
+    QTemporaryDir folder_;
+    Settings settings_;
+    MainWindow window_;
+};
+
+void report(benchmark::State& state, std::vector<double> ms)
+{
+    std::sort(ms.begin(), ms.end());
+    state.counters["p50_ms"] = ms[ms.size() / 2];
+    state.counters["p95_ms"] = ms[ms.size() * 95 / 100];
+}
+
+SyntheticOptions blocksOf(benchmark::State& state)
+{
+    return {.blocks = static_cast<int>(state.range(0)), .activation = 96 * MiB, .weight = 12 * MiB};
+}
+
+/// One move of the handle until all of the window shows the plan for it.
+void dragToPainted(benchmark::State& state)
+{
+    OpenWindow window(blocksOf(state));
+    const Bytes least = window.session().leastBudget();
+    const Bytes most = window.session().recordedPeak();
+    std::vector<double> ms;
+    int move = 0;
+    for (auto _ : state) {
+        const auto begin = Clock::now();
+        window.session().dragBudget(least + (most - least) * (++move * 37 % 100) / 100);
+        runUntil([&] { return window.settled(); });
+        ms.push_back(msSince(begin));
+    }
+    report(state, std::move(ms));
+}
+
+/// What one answer costs the GUI thread.
+void applyAnswer(benchmark::State& state)
+{
+    OpenWindow window(blocksOf(state));
+    std::vector<PlanAnswerPtr> answers;
+    for (const int percent : {30, 70}) {
+        window.session().dragBudget(window.session().recordedPeak() * percent / 100);
+        runUntil([&] { return window.settled(); });
+        answers.push_back(window.session().answer());
+    }
+    std::vector<double> ms;
+    std::size_t turn = 0;
+    for (auto _ : state) {
+        const auto begin = Clock::now();
+        window.session().setAnswer(answers[++turn % 2]);
+        ms.push_back(msSince(begin));
+    }
+    report(state, std::move(ms));
+}
+
+BENCHMARK(dragToPainted)->Arg(12)->Arg(96)->Unit(benchmark::kMillisecond)->Iterations(200);
+BENCHMARK(applyAnswer)->Arg(12)->Arg(96)->Unit(benchmark::kMillisecond)->Iterations(200);
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    QApplication application(argc, argv);
+    benchmark::Initialize(&argc, argv);
+    benchmark::RunSpecifiedBenchmarks();
+    return 0;
+}
