@@ -48,7 +48,7 @@ void mapTensors(c10::IValue& value, Map&& map)
             else
                 mapped.push_back(element);
         }
-        value = std::move(mapped);
+        value = c10::IValue(mapped);
     }
 }
 

@@ -109,7 +109,7 @@ private:
     {
         for (const Storages& pair : storages_) {
             if (pair.meta.unsafeGetStorageImpl() == meta.unsafeGetStorageImpl())
-                return c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(pair.device));
+                return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(pair.device);
         }
         SimulatedAllocator& allocator = simulatedState().allocator;
         c10::Storage device(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), meta.nbytes(),
@@ -119,7 +119,7 @@ private:
         return device;
     }
 
-    void update(Pair& pair)
+    static void update(Pair& pair)
     {
         c10::TensorImpl* device = pair.device.unsafeGetTensorImpl();
         const Tensor& meta = pair.meta;

@@ -76,10 +76,10 @@ public:
     void setObserver(BlockObserver* observer);
 
 private:
-    c10::DataPtr hand(Block* block);
+    static c10::DataPtr hand(Block* block);
     void link(Block* block);
     void release(Block* block);
-    static void freeBlock(void* block);
+    static void freeBlock(void* context);
 
     mutable std::mutex mutex_;
     BlockObserver* observer_ = nullptr;

@@ -44,12 +44,12 @@ bool NodeTable::nodesWait() const
     return thread && at::sequence_number::peek() > thread->next();
 }
 
-OpId NodeTable::opOf(std::uint64_t id, std::uint64_t sequence) const
+OpId NodeTable::opOf(std::uint64_t thread, std::uint64_t sequence) const
 {
-    const Thread* thread = find(id);
-    if (!thread || sequence < thread->first || sequence >= thread->next())
+    const Thread* found = find(thread);
+    if (!found || sequence < found->first || sequence >= found->next())
         return {};
-    return thread->ops[sequence - thread->first];
+    return found->ops[sequence - found->first];
 }
 
 } // namespace headroom

@@ -5,6 +5,7 @@
 #include "core/trace/step_trace.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 namespace headroom {
@@ -12,37 +13,29 @@ namespace {
 
 /// _VIEW_OPS of torch/utils/_runtime_estimation.py, sorted; and `_reshape_alias`, into which reshape() turns where
 /// there is no Python mode, and which is `view` on the fake tensors that PyTorch's tools see.
-constexpr std::string_view viewOps[] = {
-    "adjoint",   "as_strided",       "chunk",     "detach",   "diagonal", "expand",  "expand_as",    "hsplit",
-    "imag",      "lift_fresh",       "mH",        "mT",       "movedim",  "permute", "real",         "select",
-    "split",     "split_with_sizes", "squeeze",   "swapaxes", "swapdims", "t",       "transpose",    "unbind",
-    "unflatten", "unfold",           "unsqueeze", "view",     "view_as",  "vsplit",  "_unsafe_view", "_reshape_alias"};
+constexpr auto viewOps = std::to_array<std::string_view>(
+    {"adjoint",      "as_strided",    "chunk",     "detach",     "diagonal",  "expand",
+     "expand_as",    "hsplit",        "imag",      "lift_fresh", "mH",        "mT",
+     "movedim",      "permute",       "real",      "select",     "split",     "split_with_sizes",
+     "squeeze",      "swapaxes",      "swapdims",  "t",          "transpose", "unbind",
+     "unflatten",    "unfold",        "unsqueeze", "view",       "view_as",   "vsplit",
+     "_unsafe_view", "_reshape_alias"});
 
 /// _CREATE_OPS of the same file.
-constexpr std::string_view createOps[]
-    = {"arange", "ones_like", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "zeros_like"};
+constexpr auto createOps = std::to_array<std::string_view>(
+    {"arange", "ones_like", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "zeros_like"});
 
 /// SAC_IGNORED_OPS of torch/utils/checkpoint.py.
-constexpr std::string_view sacIgnoredOps[] = {"aten.detach.default",
-                                              "aten.dim.default",
-                                              "aten.is_contiguous.default",
-                                              "aten.is_contiguous.memory_format",
-                                              "aten.is_non_overlapping_and_dense.default",
-                                              "aten.is_strides_like_format.default",
-                                              "aten.numel.default",
-                                              "aten.size.default",
-                                              "aten.storage_offset.default",
-                                              "aten.stride.default",
-                                              "aten.sym_numel.default",
-                                              "aten.sym_size.default",
-                                              "aten.sym_storage_offset.default",
-                                              "aten.sym_stride.default",
-                                              "prim.device.default"};
+constexpr auto sacIgnoredOps = std::to_array<std::string_view>(
+    {"aten.detach.default", "aten.dim.default", "aten.is_contiguous.default", "aten.is_contiguous.memory_format",
+     "aten.is_non_overlapping_and_dense.default", "aten.is_strides_like_format.default", "aten.numel.default",
+     "aten.size.default", "aten.storage_offset.default", "aten.stride.default", "aten.sym_numel.default",
+     "aten.sym_size.default", "aten.sym_storage_offset.default", "aten.sym_stride.default", "prim.device.default"});
 
 template <std::size_t n>
-bool contains(const std::string_view (&list)[n], std::string_view text)
+bool contains(const std::array<std::string_view, n>& list, std::string_view text)
 {
-    return std::find(std::begin(list), std::end(list), text) != std::end(list);
+    return std::find(list.begin(), list.end(), text) != list.end();
 }
 
 /// "aten::add_" and "Tensor" → "aten.add_.Tensor".

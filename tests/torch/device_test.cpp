@@ -644,6 +644,42 @@ TEST_F(Device, FlashAttentionPadsHeadsToAMultipleOf8)
     EXPECT_EQ(query.grad().sizes(), query.sizes());
 }
 
+TEST_F(Device, HopperRunsCudnnAttention)
+{
+    sim::initialize(*findDeviceSpec("h100-80gb"));
+    const Tensor query = leaf({2, 100, 4, 64}, at::kBFloat16);
+    const Tensor heads = query.transpose(1, 2);
+    const Bytes before = sim::memoryStats().live;
+    const Tensor output = at::scaled_dot_product_attention(heads, heads, heads, {}, 0.0, true);
+    sim::initialize(*findDeviceSpec("a100-80gb"));
+    EXPECT_EQ(output.grad_fn()->name(), "ScaledDotProductCudnnAttentionBackward0");
+    EXPECT_EQ(output.strides(), heads.strides());
+    // output, logsumexp, seed and offset
+    EXPECT_EQ(sim::memoryStats().live - before, 2 * 100 * 4 * 64 * 2 + roundedToBlock(2 * 4 * 100 * 4) + 512 + 512);
+    output.sum().backward();
+    EXPECT_EQ(query.grad().sizes(), query.sizes());
+}
+
+TEST_F(Device, GroupedQueriesTakeFlash)
+{
+    const Tensor query = leaf({2, 8, 100, 64}, at::kBFloat16);
+    const Tensor key = leaf({2, 2, 100, 64}, at::kBFloat16);
+    const Tensor output = at::scaled_dot_product_attention(query, key, key, {}, 0.0, true, {}, /*enable_gqa=*/true);
+    EXPECT_EQ(output.grad_fn()->name(), "ScaledDotProductFlashAttentionBackward0");
+    output.sum().backward();
+    EXPECT_EQ(key.grad().sizes(), key.sizes());
+}
+
+TEST_F(Device, ABooleanMaskIsMadeAdditive)
+{
+    const Tensor query = leaf({2, 4, 100, 64});
+    const Tensor output
+        = at::scaled_dot_product_attention(query, query, query, empty({100, 100}, at::kBool), 0.0, false);
+    EXPECT_EQ(output.grad_fn()->name(), "ScaledDotProductEfficientAttentionBackward0");
+    output.sum().backward();
+    EXPECT_EQ(query.grad().sizes(), query.sizes());
+}
+
 // --- kernels of CUDA that the CPU does not have
 
 TEST_F(Device, BatchNormTakesCudnn)
