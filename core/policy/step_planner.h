@@ -33,6 +33,11 @@ struct FrontierPoint
 /// that the step may take on the device, optimizer state included, and every answer was predicted on the step itself: a
 /// plan whose predicted peak exceeds the budget is solved again with a tighter one, so that what is returned fits to
 /// the byte. Built once for a step; solve() is const and thread-safe.
+///
+/// The plan's status and gap are those of the piecewise model at the budget with which the step fits; the step's own
+/// recompute time is predicted, as its peak is. With a world size above 1 parameters, gradients and optimizer state
+/// count by the share of one rank, in `timeline` too. The least budget is the lowest peak among plans that recompute
+/// all they can, by depth of the checkpointed modules.
 class StepPlanner
 {
 public:
