@@ -12,7 +12,6 @@ namespace headroom::cli {
 
 namespace {
 
-/// Qt's remarks on the desktop (no XDG_RUNTIME_DIR, no D-Bus) do not concern a picture.
 void onlyGrave(QtMsgType type, const QMessageLogContext& /*context*/, const QString& message)
 {
     if (type == QtCriticalMsg || type == QtFatalMsg)
@@ -21,11 +20,16 @@ void onlyGrave(QtMsgType type, const QMessageLogContext& /*context*/, const QStr
 
 } // namespace
 
+void hideDesktopRemarks()
+{
+    qInstallMessageHandler(onlyGrave);
+}
+
 Status withoutDisplay(const std::function<Status()>& draw)
 {
     // Also where there is a display: a picture must not depend on it.
     qputenv("QT_QPA_PLATFORM", "offscreen");
-    qInstallMessageHandler(onlyGrave);
+    hideDesktopRemarks();
     int count = 1;
     char name[] = "headroom";
     char* arguments[] = {name, nullptr};

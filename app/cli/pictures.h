@@ -11,6 +11,9 @@
 
 namespace headroom::cli {
 
+/// Qt's remarks on the desktop (no XDG_RUNTIME_DIR, no D-Bus) do not concern a picture: they stay off stderr.
+void hideDesktopRemarks();
+
 /// Runs `draw` inside an application without a display, which fonts and pictures need.
 Status withoutDisplay(const std::function<Status()>& draw);
 

@@ -127,7 +127,7 @@ void print(const Answer& answer, const Arguments& arguments, std::ostream& out)
     if (answer.policy && !arguments.wholeDevice)
         out << "On the device " << exactBytes(answer.predictedPeak)
             << "\n              The predicted peak of the step under this plan: everything counts, optimizer state "
-               "included.\n";
+               "included;\n              --whole-device plans for that.\n";
     if (plan.decisions.empty()) {
         out << "\nNothing has to be recomputed.\n";
         return;

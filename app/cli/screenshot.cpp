@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
+#include "app/cli/pictures.h"
 #include "app/window/run_window.h"
 #include "core/base/bytes.h"
 
@@ -52,6 +53,7 @@ Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
     options.file = QString::fromStdString(arguments.stepFile);
     options.screenshot = QString::fromStdString(arguments.output);
     options.select = QString::fromStdString(arguments.module);
+    hideDesktopRemarks();
     int count = 1;
     char name[] = "headroom";
     char* argv[] = {name, nullptr};

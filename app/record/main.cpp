@@ -41,6 +41,8 @@ int run(int argc, char** argv)
     doctor->add_flag("--json", doctorJson, "One JSON document on stdout");
     headroom::RecordOptions options;
     headroom::addRecordCommand(app, options);
+    for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+        command->set_version_flag("--version", "headroom-record " HEADROOM_VERSION);
 
     try {
         app.parse(argc, argv);

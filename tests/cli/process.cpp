@@ -116,9 +116,18 @@ Finished runProgram(const std::filesystem::path& program, const std::vector<std:
 
 Finished headroomProgram(const std::vector<std::string>& arguments)
 {
-    // Without a display and without Qt's offscreen plugin asked for: a subcommand must not need either.
+    // Without a display and without Qt's offscreen plugin asked for: a subcommand must not need either. And without the
+    // settings of whoever runs the tests.
+    const std::filesystem::path home = std::filesystem::path(HEADROOM_BIN_DIR).parent_path() / "tests/home/cli";
+    std::filesystem::create_directories(home);
     return runProgram(std::filesystem::path(HEADROOM_BIN_DIR) / "headroom", arguments,
-                      {{"DISPLAY", ""}, {"WAYLAND_DISPLAY", ""}, {"QT_QPA_PLATFORM", ""}});
+                      {{"DISPLAY", ""},
+                       {"WAYLAND_DISPLAY", ""},
+                       {"QT_QPA_PLATFORM", ""},
+                       {"XDG_RUNTIME_DIR", ""},
+                       {"HOME", home.string()},
+                       {"XDG_CONFIG_HOME", home.string()},
+                       {"XDG_DATA_HOME", home.string()}});
 }
 
 std::vector<std::string> keysOf(const nlohmann::ordered_json& object)
