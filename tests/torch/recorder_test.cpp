@@ -1,20 +1,15 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// The recorder: a small step event by event, and larger ones whose live bytes, rebuilt from the trace, are those of the
-// same step without a recorder, to the byte.
-#include "core/device/simulated_device.h"
-#include "core/record/recorder.h"
+// The recorder: a small step event by event, where ops belong, categories, saved tensors.
 #include "core/record/saved_tensor_hooks.h"
+#include "tests/torch/recorded_model.h"
 #include "tests/torch/replay.h"
 
-#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/grad_mode.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,63 +23,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
-using Sizes = std::vector<std::int64_t>;
-
-const DeviceSpec& card()
-{
-    static const DeviceSpec spec = *findDeviceSpec("a100-80gb");
-    return spec;
-}
-
-Tensor empty(Sizes sizes, at::ScalarType type = at::kFloat)
-{
-    return at::empty(sizes, at::TensorOptions().device(sim::device()).dtype(type));
-}
-
-/// Modules and parameters of a test's model.
-class Model
-{
-public:
-    explicit Model(const std::string& name) { tree_.modules.push_back({name, name, ModuleId()}); }
-
-    ModuleId add(const std::string& fqn, ModuleId parent = ModuleId(0))
-    {
-        tree_.modules.push_back({fqn, "Module", parent});
-        return ModuleId(static_cast<std::uint32_t>(tree_.modules.size() - 1));
-    }
-    Tensor parameter(ModuleId module, const std::string& name, Sizes sizes, at::ScalarType type = at::kFloat)
-    {
-        Tensor tensor = empty(std::move(sizes), type).set_requires_grad(true);
-        tree_.registered.push_back({module, name, tensor, Category::parameter});
-        parameters_.push_back(tensor);
-        return tensor;
-    }
-    Tensor buffer(ModuleId module, const std::string& name, Sizes sizes)
-    {
-        Tensor tensor = empty(std::move(sizes));
-        tree_.registered.push_back({module, name, tensor, Category::buffer});
-        return tensor;
-    }
-    const ModelTree& tree() const { return tree_; }
-    const std::vector<Tensor>& parameters() const { return parameters_; }
-    void clearGradients()
-    {
-        for (Tensor& parameter : parameters_)
-            parameter.mutable_grad() = Tensor();
-    }
-
-    static Tensor call(ModuleId module, const Tensor& input, const std::function<Tensor(const Tensor&)>& forward)
-    {
-        const CallId call = Recorder::enter(module, {input});
-        Tensor output = forward(input);
-        Recorder::exit(call, {output});
-        return output;
-    }
-
-private:
-    ModelTree tree_;
-    std::vector<Tensor> parameters_;
-};
 
 class RecorderTest : public ::testing::Test
 {
@@ -136,7 +74,7 @@ struct SmallStep
     Model model{"Net"};
     ModuleId fc = model.add("Net.fc");
     Tensor weight = model.parameter(fc, "weight", {4, 4});
-    Tensor input = empty({2, 4});
+    Tensor input = emptyOnCard({2, 4});
 
     Tensor loss()
     {
@@ -246,200 +184,6 @@ TEST_F(RecorderTest, ColumnsOfASmallStep)
     EXPECT_EQ(trace->info.torch, "2.11.0");
 }
 
-// --- the live bytes of larger steps
-
-/// A model's step: what it builds outlives the steps.
-struct Scenario
-{
-    std::string name;
-    std::function<std::function<Tensor()>(Model&)> build; ///< the function runs forward and gives the loss
-    int accumulate = 1; ///< forward and backward passes a step
-};
-
-void PrintTo(const Scenario& scenario, std::ostream* out)
-{
-    *out << scenario.name;
-}
-
-class LiveBytes : public RecorderTest, public ::testing::WithParamInterface<Scenario>
-{
-};
-
-/// One training step with Adam as torch.optim computes it for all parameters at once.
-class Trainer
-{
-public:
-    Trainer(Model& model, std::function<Tensor()> forward, int accumulate)
-        : model_(model)
-        , forward_(std::move(forward))
-        , accumulate_(accumulate)
-    {
-        for (const Tensor& parameter : model_.parameters()) {
-            first_.push_back(at::zeros_like(parameter.detach()));
-            second_.push_back(at::zeros_like(parameter.detach()));
-        }
-    }
-
-    std::vector<Tensor> state() const
-    {
-        std::vector<Tensor> all = first_;
-        all.insert(all.end(), second_.begin(), second_.end());
-        return all;
-    }
-
-    /// Live bytes at the marks.
-    std::vector<Bytes> step(Recorder* recorder)
-    {
-        std::vector<Bytes> live{sim::memoryStats().live};
-        const auto mark = [&](Mark instant) {
-            live.push_back(sim::memoryStats().live);
-            if (recorder)
-                recorder->mark(instant);
-        };
-        for (int pass = 0; pass < accumulate_; ++pass) {
-            Tensor loss = forward_();
-            mark(Mark::forwardEnd);
-            loss.backward();
-            loss = Tensor();
-            mark(Mark::backwardEnd);
-        }
-        if (recorder)
-            recorder->beginOptimizer();
-        optimize();
-        live.push_back(sim::memoryStats().live);
-        if (recorder) {
-            recorder->endOptimizer(state());
-            recorder->beginZeroGrad();
-        }
-        model_.clearGradients();
-        live.push_back(sim::memoryStats().live);
-        return live;
-    }
-
-private:
-    void optimize()
-    {
-        const at::NoGradGuard noGrad;
-        std::vector<Tensor> gradients;
-        for (const Tensor& parameter : model_.parameters())
-            gradients.push_back(parameter.grad());
-        at::_foreach_lerp_(first_, gradients, 0.1);
-        at::_foreach_mul_(second_, 0.999);
-        at::_foreach_addcmul_(second_, gradients, gradients, 0.001);
-        const std::vector<Tensor> denominators = at::_foreach_sqrt(second_);
-        at::_foreach_add_(denominators, 1e-8);
-        at::_foreach_addcdiv_(model_.parameters(), first_, denominators, -1e-3);
-    }
-
-    Model& model_;
-    std::function<Tensor()> forward_;
-    int accumulate_;
-    std::vector<Tensor> first_, second_;
-};
-
-TEST_P(LiveBytes, RebuiltFromTheTraceAreThoseWithoutARecorder)
-{
-    Model model("Net");
-    Trainer trainer(model, GetParam().build(model), GetParam().accumulate);
-    trainer.step(nullptr);
-    sim::resetPeak();
-    const std::vector<Bytes> expected = trainer.step(nullptr);
-    const Bytes expectedPeak = sim::memoryStats().peak;
-
-    Recorder recorder({}, card());
-    recorder.setModel(model.tree());
-    for (const Tensor& tensor : trainer.state())
-        recorder.addOptimizerState(tensor);
-    recorder.begin();
-    trainer.step(&recorder);
-    const Result<StepTracePtr> trace = recorder.finish();
-    ASSERT_TRUE(trace.ok()) << trace.error().message;
-    const Replay rebuilt = replay(**trace);
-    EXPECT_EQ(rebuilt.peak, expectedPeak);
-    EXPECT_THAT(rebuilt.atMarks, ElementsAreArray(expected));
-    EXPECT_EQ(rebuilt.end, sim::memoryStats().live);
-    EXPECT_TRUE(sim::fallbacks().empty()) << sim::fallbacks().front().op << " ran on zero CPU tensors";
-}
-
-std::function<Tensor()> mlp(Model& model)
-{
-    const Tensor w1 = model.parameter(ModuleId(0), "w1", {64, 32});
-    const Tensor b1 = model.parameter(ModuleId(0), "b1", {64});
-    const Tensor w2 = model.parameter(ModuleId(0), "w2", {16, 64});
-    const Tensor x = empty({100, 32});
-    const Tensor y = empty({100, 16});
-    return [=] {
-        return Model::call(ModuleId(0), x, [&](const Tensor& input) {
-            Tensor h = at::gelu(at::linear(input, w1, b1));
-            h = at::dropout(h, 0.1, true);
-            return at::mse_loss(at::relu(at::linear(h, w2)), y);
-        });
-    };
-}
-
-/// Layer norm, attention from one projection, residual, logits over tokens.
-std::function<Tensor()> transformer(Model& model, at::ScalarType type)
-{
-    constexpr std::int64_t width = 64;
-    constexpr std::int64_t heads = 4;
-    constexpr std::int64_t vocabulary = 200;
-    const ModuleId block = model.add("Net.block");
-    const ModuleId attention = model.add("Net.block.attention", block);
-    const Tensor embedding = model.parameter(ModuleId(0), "embedding", {vocabulary, width}, type);
-    const Tensor norm = model.parameter(block, "norm", {width}, type);
-    const Tensor qkv = model.parameter(attention, "qkv", {3 * width, width}, type);
-    const Tensor out = model.parameter(attention, "out", {width, width}, type);
-    const Tensor tokens = empty({3, 50}, at::kLong);
-    return [=] {
-        const Tensor logits = Model::call(ModuleId(0), tokens, [&](const Tensor& ids) {
-            Tensor x = at::embedding(embedding, ids);
-            x = Model::call(block, x, [&](const Tensor& in) {
-                const Tensor normed = at::layer_norm(in, {width}, norm);
-                return in + Model::call(attention, normed, [&](const Tensor& y) {
-                           const auto parts = at::linear(y, qkv)
-                                                  .view({3, 50, 3, heads, width / heads})
-                                                  .permute({2, 0, 3, 1, 4})
-                                                  .unbind(0);
-                           Tensor o = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.1, true);
-                           o = o.transpose(1, 2).reshape({3, 50, width});
-                           return at::dropout(at::linear(o, out), 0.1, true);
-                       });
-            });
-            return at::linear(x, embedding); // tied
-        });
-        return at::cross_entropy_loss(logits.view({-1, vocabulary}), tokens.view({-1}));
-    };
-}
-
-/// Convolution, batch norm, in-place relu and residual, pooling.
-std::function<Tensor()> residual(Model& model)
-{
-    const Tensor w1 = model.parameter(ModuleId(0), "w1", {8, 3, 3, 3});
-    const Tensor w2 = model.parameter(ModuleId(0), "w2", {8, 8, 3, 3});
-    const Tensor scale = model.parameter(ModuleId(0), "scale", {8});
-    const Tensor shift = model.parameter(ModuleId(0), "shift", {8});
-    const Tensor head = model.parameter(ModuleId(0), "head", {10, 8});
-    const Tensor mean = model.buffer(ModuleId(0), "mean", {8});
-    const Tensor var = model.buffer(ModuleId(0), "var", {8});
-    const Tensor images = empty({4, 3, 32, 32});
-    const Tensor classes = empty({4}, at::kLong);
-    return [=] {
-        Tensor x = at::max_pool2d(at::conv2d(images, w1, {}, 1, 1), 2);
-        Tensor y = at::batch_norm(at::conv2d(x, w2, {}, 1, 1), scale, shift, mean, var, true, 0.1, 1e-5, true);
-        y.add_(x);
-        y.relu_();
-        x = at::adaptive_avg_pool2d(y, {1, 1}).flatten(1);
-        return at::cross_entropy_loss(at::linear(x, head), classes);
-    };
-}
-
-INSTANTIATE_TEST_SUITE_P(Models, LiveBytes,
-                         ::testing::Values(Scenario{"Mlp", mlp}, Scenario{"AccumulatedGradients", mlp, 3},
-                                           Scenario{"Transformer", [](Model& m) { return transformer(m, at::kFloat); }},
-                                           Scenario{"BFloat16", [](Model& m) { return transformer(m, at::kBFloat16); }},
-                                           Scenario{"Residual", residual}),
-                         [](const auto& instance) { return instance.param.name; });
-
 // --- where ops belong
 
 TEST_F(RecorderTest, OpsBelongToModulesInForwardAndBackward)
@@ -470,7 +214,7 @@ TEST_F(RecorderTest, OpsOfAnAttentionLayerAreThoseOfPyTorch)
     // As torch.distributed._tools.sac_estimator lists them for the same layer (biasless projection, dropout).
     Model model("Net");
     const Tensor w = model.parameter(ModuleId(0), "w", {8, 8});
-    const Tensor x = empty({2, 4, 8});
+    const Tensor x = emptyOnCard({2, 4, 8});
     const StepTracePtr trace = record(model, {x}, [&] {
         const Tensor q = at::linear(x, w).view({2, 4, 2, 4}).transpose(1, 2);
         const Tensor o = at::scaled_dot_product_attention(q, q, q, {}, 0.1, false).transpose(1, 2).reshape({2, 4, 8});
@@ -494,11 +238,11 @@ TEST_F(RecorderTest, CategoriesOfStartState)
     Model model("Net");
     Tensor weight = model.parameter(ModuleId(0), "weight", {4});
     const Tensor buffer = model.buffer(ModuleId(0), "buffer", {4});
-    const Tensor input = empty({4});
-    const Tensor state = empty({4});
-    const Tensor held = empty({4});
-    const Tensor unknown = empty({4});
-    weight.mutable_grad() = empty({4});
+    const Tensor input = emptyOnCard({4});
+    const Tensor state = emptyOnCard({4});
+    const Tensor held = emptyOnCard({4});
+    const Tensor unknown = emptyOnCard({4});
+    weight.mutable_grad() = emptyOnCard({4});
     Recorder recorder({}, card());
     recorder.setModel(model.tree());
     recorder.addInput(input);
@@ -519,9 +263,9 @@ TEST_F(RecorderTest, NewOptimizerStateIsOfCategoryOptimizer)
     Recorder recorder({}, card());
     recorder.setModel(model.tree());
     recorder.begin();
-    const Tensor early = empty({4});
+    const Tensor early = emptyOnCard({4});
     recorder.beginOptimizer();
-    const Tensor state = empty({4});
+    const Tensor state = emptyOnCard({4});
     recorder.endOptimizer({early, state});
     const Result<StepTracePtr> trace = recorder.finish();
     ASSERT_TRUE(trace.ok()) << trace.error().message;
@@ -534,7 +278,7 @@ TEST_F(RecorderTest, NewOptimizerStateIsOfCategoryOptimizer)
 
 TEST_F(RecorderTest, ResizingKeepsTheStorage)
 {
-    Tensor tensor = empty({128});
+    Tensor tensor = emptyOnCard({128});
     Recorder recorder({}, card());
     recorder.begin();
     sim::resetPeak();
@@ -658,7 +402,7 @@ TEST_F(RecorderTest, AStepThatThrowsStillGivesATrace)
     recorder.setModel(model.tree());
     recorder.begin();
     const CallId call = Recorder::enter(ModuleId(0), {});
-    EXPECT_THROW(at::mm(empty({2, 3}), empty({4, 5})), c10::Error);
+    EXPECT_THROW(at::mm(emptyOnCard({2, 3}), emptyOnCard({4, 5})), c10::Error);
     Recorder::exit(call, {});
     const Result<StepTracePtr> trace = recorder.finish();
     ASSERT_TRUE(trace.ok()) << trace.error().message;
