@@ -103,11 +103,11 @@ struct GlpkProblem::Handle
 
     bool alive() const { return problem != nullptr && generation == environment().generation; }
 
-    MilpStatus solveRelaxation(int limitMs);
-    MilpStatus search(SearchState& state, int branching, int limitMs);
+    MilpStatus solveRelaxation(int limitMs) const;
+    MilpStatus search(SearchState& state, int branching, int limitMs) const;
 };
 
-MilpStatus GlpkProblem::Handle::solveRelaxation(int limitMs)
+MilpStatus GlpkProblem::Handle::solveRelaxation(int limitMs) const
 {
     glp_smcp parameters;
     glp_init_smcp(&parameters);
@@ -136,7 +136,7 @@ MilpStatus GlpkProblem::Handle::solveRelaxation(int limitMs)
     return failure == 0 && (status == GLP_NOFEAS || status == GLP_INFEAS) ? MilpStatus::infeasible : MilpStatus::failed;
 }
 
-MilpStatus GlpkProblem::Handle::search(SearchState& state, int branching, int limitMs)
+MilpStatus GlpkProblem::Handle::search(SearchState& state, int branching, int limitMs) const
 {
     glp_iocp parameters;
     glp_init_iocp(&parameters);

@@ -88,10 +88,11 @@ PiecewisePlanner::PiecewisePlanner(std::shared_ptr<const Model> model)
 
 Result<PiecewisePlanner> PiecewisePlanner::create(ModuleInfoPtr info)
 {
-    Result<PiecewiseModules> modules = PiecewiseModules::create(info);
+    Result<PiecewiseModules> modules = PiecewiseModules::create(std::move(info));
     if (!modules)
         return modules.error();
-    return PiecewisePlanner(std::make_shared<const Model>(Model{std::move(*modules), headroom::baseline(*info)}));
+    const Baseline baseline = headroom::baseline(*modules->info);
+    return PiecewisePlanner(std::make_shared<const Model>(Model{std::move(*modules), baseline}));
 }
 
 const ModuleInfo& PiecewisePlanner::moduleInfo() const noexcept

@@ -50,11 +50,11 @@ void PiecewiseRelaxation::findGroups(std::size_t coarseness)
         if (units[i].parent < 0)
             outermost.push_back(static_cast<int>(i));
     }
-    addGroup(std::move(outermost), -1, signatures, coarseness);
+    addGroup(outermost, -1, signatures, coarseness);
 }
 
 /// Splits siblings into groups by signature, and goes on inside each.
-void PiecewiseRelaxation::addGroup(std::vector<int> members, int parent, const std::vector<int>& signatures,
+void PiecewiseRelaxation::addGroup(const std::vector<int>& members, int parent, const std::vector<int>& signatures,
                                    std::size_t coarseness)
 {
     std::map<int, std::vector<int>> bySignature;
@@ -87,7 +87,7 @@ void PiecewiseRelaxation::addGroup(std::vector<int> members, int parent, const s
             groups_.push_back(std::move(group));
         }
         if (!inside.empty())
-            addGroup(std::move(inside), nearest, signatures, coarseness);
+            addGroup(inside, nearest, signatures, coarseness);
     }
 }
 
@@ -158,9 +158,12 @@ void PiecewiseRelaxation::addCapacity(Bytes budget)
             continue;
         std::vector<GlpkProblem::Term> terms;
         for (const Group& group : groups_)
-            if (group.interval <= static_cast<int>(row))
-                terms.push_back({group.countColumn, static_cast<double>(group.curve->maxBytes() / measure)});
-        milp_.addRow(terms, static_cast<double>((missing + measure - 1) / measure), GlpkProblem::infinity);
+            if (group.interval <= static_cast<int>(row)) {
+                const Bytes multiple = group.curve->maxBytes() / measure;
+                terms.push_back({group.countColumn, static_cast<double>(multiple)});
+            }
+        const Bytes least = (missing + measure - 1) / measure;
+        milp_.addRow(terms, static_cast<double>(least), GlpkProblem::infinity);
     }
 }
 

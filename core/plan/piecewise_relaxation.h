@@ -45,7 +45,8 @@ private:
         const RecomputeCurve* curve = nullptr;
     };
     void findGroups(std::size_t coarseness);
-    void addGroup(std::vector<int> members, int parent, const std::vector<int>& signatures, std::size_t coarseness);
+    void addGroup(const std::vector<int>& members, int parent, const std::vector<int>& signatures,
+                  std::size_t coarseness);
     void addColumns();
     void addPaths();
     void addMemory(Bytes budget);
