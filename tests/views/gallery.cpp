@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Renders the plots and the budget bar on a made-up step, light and dark and at several sizes, as PNG files to look at.
-// Usage: views_gallery FOLDER (QT_QPA_PLATFORM=offscreen; QT_SCALE_FACTOR=2 for a dense screen).
+// Usage: views_gallery FOLDER [STEP.hrs] (QT_QPA_PLATFORM=offscreen; QT_SCALE_FACTOR=2 for a dense screen).
 
 #include "core/predict/predict.h"
+#include "core/trace/step_file.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/made_up.h"
 #include "views/export/export.h"
@@ -138,15 +139,20 @@ void shoot(const QString& folder, const QString& name, bool dark, QSize size, co
     page.grab().save(QDir(folder).filePath(name + QStringLiteral(".png")));
 }
 
-// A predicted step, stacked by module, with a plan.
-void shootModules(const QString& folder, bool dark)
+StepTracePtr largeSynthetic()
 {
-    applyTheme(*qApp, Theme::make(dark));
     SyntheticOptions options;
     options.blocks = 32;
     options.activation = 48 * MiB;
     options.weight = 24 * MiB;
-    const auto trace = makeSyntheticStep(options);
+    return makeSyntheticStep(options);
+}
+
+// A predicted step, stacked by category or by module, with a plan where it has transformer blocks.
+void shootStep(const QString& folder, const QString& name, const StepTracePtr& trace, bool dark,
+               TimelineView::Grouping grouping)
+{
+    applyTheme(*qApp, Theme::make(dark));
     const auto recorded = std::make_shared<const Timeline>(*predict(*trace, {}));
     CheckpointPlan plan;
     for (std::uint32_t i = 0; i < trace->modules.size(); ++i) {
@@ -156,14 +162,14 @@ void shootModules(const QString& folder, bool dark)
     Page page;
     page.resize(1000, 900);
     page.timeline->setStep(trace, recorded);
-    page.timeline->setGrouping(TimelineView::Grouping::module);
-    page.timeline->setPlanned(std::make_shared<const Timeline>(*predict(*trace, plan)));
-    page.timeline->setBudget(40 * GiB, true);
+    page.timeline->setGrouping(grouping);
+    if (!plan.empty())
+        page.timeline->setPlanned(std::make_shared<const Timeline>(*predict(*trace, plan)));
+    page.timeline->setBudget(recorded->peak * 8 / 10, true);
     page.show();
     settle(*page.timeline);
     hover(*page.timeline, 0.5);
-    page.timeline->grab().save(
-        QDir(folder).filePath(dark ? QStringLiteral("dark_modules.png") : QStringLiteral("light_modules.png")));
+    page.timeline->grab().save(QDir(folder).filePath(name + QStringLiteral(".png")));
 }
 
 // Every exported picture in every format.
@@ -200,8 +206,8 @@ void exportAll(const QString& folder, const MadeUpStep& step)
 int main(int argc, char** argv)
 {
     QApplication application(argc, argv);
-    if (argc != 2) {
-        std::fputs("usage: views_gallery FOLDER\n", stderr);
+    if (argc != 2 && argc != 3) {
+        std::fputs("usage: views_gallery FOLDER [STEP.hrs]\n", stderr);
         return 2;
     }
     const auto folder = QString::fromLocal8Bit(argv[1]);
@@ -215,8 +221,18 @@ int main(int argc, char** argv)
     shoot(folder, QStringLiteral("light_small"), false, {1100, 800}, small, 0.45, 0.5);
     shoot(folder, QStringLiteral("dark_wide"), true, {1900, 1300}, large, 0.3, 0.34);
     exportAll(folder, large);
-    shootModules(folder, false);
-    shootModules(folder, true);
+    const auto byModule = TimelineView::Grouping::module;
+    shootStep(folder, QStringLiteral("light_modules"), largeSynthetic(), false, byModule);
+    shootStep(folder, QStringLiteral("dark_modules"), largeSynthetic(), true, byModule);
+    if (argc == 3) {
+        const auto trace = readStepTrace(argv[2]);
+        if (!trace) {
+            std::fprintf(stderr, "%s\n", trace.error().message.c_str());
+            return 2;
+        }
+        shootStep(folder, QStringLiteral("step_modules"), *trace, false, byModule);
+        shootStep(folder, QStringLiteral("step_categories"), *trace, true, TimelineView::Grouping::category);
+    }
     shoot(folder, QStringLiteral("light_zoomed"), false, {1100, 900}, large, 0.5, -1);
     return 0;
 }

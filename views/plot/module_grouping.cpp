@@ -8,10 +8,12 @@
 namespace headroom {
 namespace {
 
-/// A module goes on being looked into while one child holds so much of it.
-constexpr double spineShare = 0.75;
-/// A module beside the spine is a group of its own from this share on.
-constexpr double largeShare = 0.03;
+/// A module with this share of all is looked into: its children take its place.
+constexpr double largeShare = 0.3;
+/// A module with less than this share is not worth a band of its own.
+constexpr double smallShare = 0.01;
+/// Bands of modules.
+constexpr std::size_t mostGroups = 10;
 
 class Partition
 {
@@ -74,40 +76,54 @@ private:
         }
     }
 
+    using Run = std::vector<std::uint32_t>; ///< children of one module, one after the other
+
+    double share(const Run& run) const
+    {
+        Bytes sum = 0;
+        for (const auto module : run)
+            sum += bytes_[module];
+        return static_cast<double>(sum) / static_cast<double>(bytes_[0]);
+    }
+
+    // The children that take the place of a module: each alone where they are few, in runs of the same length where
+    // they are many.
+    std::vector<Run> split(std::uint32_t module, std::size_t room) const
+    {
+        Run children;
+        std::copy_if(children_[module].begin(), children_[module].end(), std::back_inserter(children),
+                     [&](std::uint32_t child) { return bytes_[child] > 0; });
+        const bool many = children.size() > ModuleGrouping::mostRuns;
+        if (!many)
+            std::erase_if(children, [&](std::uint32_t child) { return share({child}) < smallShare; });
+        const std::size_t count = std::min({children.size(), ModuleGrouping::mostRuns, room});
+        std::vector<Run> runs;
+        for (std::size_t i = 0; i < count; ++i)
+            runs.emplace_back(children.begin() + static_cast<std::ptrdiff_t>(i * children.size() / count),
+                              children.begin() + static_cast<std::ptrdiff_t>((i + 1) * children.size() / count));
+        return runs;
+    }
+
     void part()
     {
-        // Down along the module that holds most.
-        std::uint32_t spine = 0;
-        std::vector<std::uint32_t> beside;
+        std::vector<Run> groups{{0}};
         while (true) {
-            const auto& below = children_[spine];
-            const auto large = std::find_if(below.begin(), below.end(), [&](std::uint32_t child) {
-                return static_cast<double>(bytes_[child]) >= spineShare * static_cast<double>(bytes_[spine])
-                    && !children_[child].empty();
-            });
-            if (large == below.end())
-                break;
-            for (const auto child : below) {
-                if (child != *large
-                    && static_cast<double>(bytes_[child]) >= largeShare * static_cast<double>(bytes_[0]))
-                    beside.push_back(child);
+            auto largest = groups.end();
+            for (auto group = groups.begin(); group != groups.end(); ++group) {
+                if (group->size() == 1 && !children_[group->front()].empty()
+                    && (largest == groups.end() || share(*group) > share(*largest)))
+                    largest = group;
             }
-            spine = *large;
+            if (largest == groups.end() || share(*largest) < largeShare)
+                break;
+            auto runs = split(largest->front(), mostGroups - (groups.size() - 1));
+            if (runs.empty())
+                break;
+            const auto place = groups.erase(largest);
+            groups.insert(place, std::make_move_iterator(runs.begin()), std::make_move_iterator(runs.end()));
         }
-        std::vector<std::uint32_t> inside;
-        std::copy_if(children_[spine].begin(), children_[spine].end(), std::back_inserter(inside),
-                     [&](std::uint32_t child) { return bytes_[child] > 0; });
-        // In the model's order: what lies before the spine, its children, what lies after.
-        std::sort(beside.begin(), beside.end());
-        const auto after = std::find_if(beside.begin(), beside.end(), [&](std::uint32_t m) { return m > spine; });
-        std::for_each(beside.begin(), after, [&](std::uint32_t module) { addGroup({&module, 1}); });
-        const std::size_t runs = std::min(inside.size(), ModuleGrouping::mostRuns);
-        for (std::size_t run = 0; run < runs; ++run) {
-            const std::size_t first = run * inside.size() / runs;
-            const std::size_t last = (run + 1) * inside.size() / runs;
-            addGroup(std::span(inside).subspan(first, last - first));
-        }
-        std::for_each(after, beside.end(), [&](std::uint32_t module) { addGroup({&module, 1}); });
+        for (const auto& group : groups)
+            addGroup(group);
     }
 
     void addGroup(std::span<const std::uint32_t> modules)

@@ -12,9 +12,9 @@
 
 namespace headroom {
 
-/// Parts the modules of a step into a few groups, so that memory can be stacked by module: the children of the module
-/// under which most of it lies, runs of them together where there are many ("layers.0–11"), the larger ones beside it,
-/// and all others. Optimizer state belongs to no module and is a group of its own.
+/// Parts the modules of a step into a few groups, so that memory can be stacked by module: children take the place of a
+/// module that holds a large share, runs of them together where there are many ("layers.0–11"). Small modules share one
+/// group. Optimizer state belongs to no module and is a group of its own.
 ///
 /// A storage is of the module that owns the parameter, or of the module whose op created it; in backward that is the
 /// module of the forward op.
