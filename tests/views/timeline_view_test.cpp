@@ -452,7 +452,11 @@ private Q_SLOTS:
     void isAccessible()
     {
         view_->setPlanned(planned_);
-        QVERIFY(canvas_->accessibleDescription().contains(QStringLiteral("72.6")));
+        auto* chart = QAccessible::queryAccessibleInterface(canvas_);
+        QVERIFY(chart);
+        QCOMPARE(chart->role(), QAccessible::Chart);
+        QCOMPARE(chart->text(QAccessible::Name), QStringLiteral("Memory over time"));
+        QVERIFY(chart->text(QAccessible::Value).contains(QStringLiteral("72.6")));
         auto* interface = QAccessible::queryAccessibleInterface(&canvas_->handle());
         QVERIFY(interface);
         QCOMPARE(interface->role(), QAccessible::Slider);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/timeline_canvas.h"
 
+#include "views/plot/accessible_chart.h"
 #include "views/plot/number_text.h"
 
 #include <QChart>
@@ -73,6 +74,8 @@ TimelineCanvas::TimelineCanvas(QWidget* parent)
     setMouseTracking(true);
     viewport()->setMouseTracking(true);
     viewport()->grabGesture(Qt::PinchGesture);
+    makeChartsAccessible();
+    setAccessibleName(tr("Memory over time"));
     applyLook(Theme::of(*this));
 }
 

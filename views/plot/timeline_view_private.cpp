@@ -285,8 +285,9 @@ void TimelineView::Private::updateDescription()
 {
     QStringList sentences;
     const auto peak = [&](const QString& name, const Timeline& timeline) {
-        sentences
-            << tr("%1 peak %2 of %3 long step.").arg(name, bytesText(timeline.peak, 2), msText(timeline.durationMs));
+        const double at = timeline.peakChange == Timeline::npos ? 0 : timeline.changes[timeline.peakChange].ms;
+        sentences << tr("%1: peak %2 at %3, the step takes %4.")
+                         .arg(name, bytesText(timeline.peak, 2), msText(at), msText(timeline.durationMs));
     };
     if (recorded)
         peak(recordedName, *recorded);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/tradeoff_chart.h"
 
+#include "views/plot/accessible_chart.h"
 #include "views/plot/axis_map.h"
 #include "views/plot/number_text.h"
 
@@ -75,6 +76,7 @@ TradeOffChart::TradeOffChart(QWidget* parent)
     setFocusPolicy(Qt::StrongFocus);
     setMouseTracking(true);
     viewport()->setMouseTracking(true);
+    makeChartsAccessible();
     setAccessibleName(tr("Trade-off of the selected module"));
 }
 
