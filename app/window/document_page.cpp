@@ -372,7 +372,7 @@ void DocumentPage::showLiveMemory(const LiveMemory& memory)
 {
     if (!session_.isOpen())
         return;
-    liveModel_->setBlocks(session_.step()->engine->trace(), memory.blocks);
+    liveModel_->setTable(memory.table);
     const bool ofPlan = memory.timeline != session_.step()->engine->recorded();
     const QString where
         = !pinned_ ? (ofPlan ? tr("At the planned peak") : tr("At the recorded peak")) : tr("At the pinned instant");

@@ -175,9 +175,9 @@ void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, 
 {
     const quint64 generation = ++memoryGeneration_;
     memoryLane_.post([this, step, timeline, changeCount, generation](std::stop_token) {
-        const auto memory
-            = std::make_shared<const LiveMemory>(LiveMemory{timeline, changeCount, instantOf(*timeline, changeCount),
-                                                            liveBlocks(step->trace(), *timeline, changeCount)});
+        const auto memory = std::make_shared<const LiveMemory>(
+            LiveMemory{timeline, changeCount, instantOf(*timeline, changeCount),
+                       makeLiveBlocksTable(step->engine->trace(), liveBlocks(step->trace(), *timeline, changeCount))});
         QMetaObject::invokeMethod(
             this,
             [this, generation, memory] {

@@ -4,6 +4,7 @@
 
 #include "app/window/step_engine.h"
 #include "core/predict/module_effect.h"
+#include "views/models/live_blocks_model.h"
 
 #include <QMetaType>
 #include <QString>
@@ -49,7 +50,7 @@ struct LiveMemory
     TimelinePtr timeline;
     std::size_t changeCount = 0;
     double ms = 0;
-    std::vector<LiveBlock> blocks;
+    LiveBlocksTable table;
 };
 using LiveMemoryPtr = std::shared_ptr<const LiveMemory>;
 

@@ -26,7 +26,7 @@ private Q_SLOTS:
     {
         LiveBlocksModel model;
         QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::QtTest);
-        model.setBlocks(trace_, blocks_);
+        model.setTable(makeLiveBlocksTable(trace_, blocks_));
         QCOMPARE(model.totalBytes(), timeline_.peak);
         int count = 0;
         for (int row = 0; row < model.rowCount(); ++row)
@@ -40,7 +40,7 @@ private Q_SLOTS:
     {
         LiveBlocksModel model;
         QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::QtTest);
-        model.setBlocks(trace_, blocks_);
+        model.setTable(makeLiveBlocksTable(trace_, blocks_));
         const auto sizeAt
             = [&](int row) { return model.index(row, LiveBlocksModel::sizeColumn).data().toString().toDouble(); };
         for (int row = 1; row < model.rowCount(); ++row)
@@ -60,7 +60,7 @@ private Q_SLOTS:
     void parametersAreNamedAndBlocksSayTheirOp()
     {
         LiveBlocksModel model;
-        model.setBlocks(trace_, blocks_);
+        model.setTable(makeLiveBlocksTable(trace_, blocks_));
         QStringList names;
         for (int row = 0; row < model.rowCount(); ++row) {
             const QModelIndex group = model.index(row, LiveBlocksModel::nameColumn);

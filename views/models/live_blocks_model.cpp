@@ -13,147 +13,169 @@
 namespace headroom {
 namespace {
 
-constexpr std::uint32_t none = 0xffffffff;
-
 /// Sorts by a key, equal keys in their order before; descending turns the comparison, not the result.
 template <class Rows, class Key>
-void sortBy(Rows& rows, Qt::SortOrder order, Key key)
+void sortBy(Rows& rows, Qt::SortOrder direction, Key key)
 {
     std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
-        return order == Qt::AscendingOrder ? key(a) < key(b) : key(b) < key(a);
+        return direction == Qt::AscendingOrder ? key(a) < key(b) : key(b) < key(a);
     });
 }
 
+/// By StorageId: the row of the first tensor that is registered with it (a tied weight has several owners).
+std::vector<std::uint32_t> registeredRows(const StepTrace& trace)
+{
+    std::vector<std::uint32_t> rows(trace.storages.size(), LiveBlocksTable::none);
+    for (std::uint32_t i = 0; i < trace.registered.size(); ++i) {
+        const StorageId storage = trace.registered.storage[i];
+        if (storage.valid() && rows[storage.value] == LiveBlocksTable::none)
+            rows[storage.value] = i;
+    }
+    return rows;
+}
+
+ModuleId moduleOf(const StepTrace& trace, const LiveBlocksTable::Block& block)
+{
+    if (block.registered != LiveBlocksTable::none)
+        return trace.registered.module[block.registered];
+    return block.live.creator.valid() ? trace.ops.module[block.live.creator] : ModuleId();
+}
+
+Category largestCategory(const LiveBlocksTable& table, const LiveBlocksTable::Group& group)
+{
+    CategoryBytes bytes{};
+    for (const std::uint32_t i : group.blocks)
+        bytes[static_cast<std::size_t>(table.blocks[i].live.category)] += table.blocks[i].live.bytes;
+    return static_cast<Category>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
+}
+
+LiveBlocksTable::Key keyOf(int column)
+{
+    return column == LiveBlocksModel::sizeColumn    ? LiveBlocksTable::Key::size
+        : column == LiveBlocksModel::categoryColumn ? LiveBlocksTable::Key::category
+                                                    : LiveBlocksTable::Key::name;
+}
+
 } // namespace
+
+void LiveBlocksTable::sort(Key key, Qt::SortOrder direction)
+{
+    switch (key) {
+    case Key::size:
+        sortBy(order, direction, [&](std::uint32_t i) { return groups[i].bytes; });
+        break;
+    case Key::category:
+        sortBy(order, direction, [&](std::uint32_t i) { return categoryTitle(groups[i].category); });
+        break;
+    case Key::name:
+        sortBy(order, direction, [&](std::uint32_t i) { return groups[i].module.value; });
+    }
+    for (std::size_t row = 0; row < order.size(); ++row) {
+        Group& group = groups[order[row]];
+        group.row = static_cast<int>(row);
+        switch (key) {
+        case Key::size:
+            sortBy(group.blocks, direction, [&](std::uint32_t i) { return blocks[i].live.bytes; });
+            break;
+        case Key::category:
+            sortBy(group.blocks, direction, [&](std::uint32_t i) { return categoryTitle(blocks[i].live.category); });
+            break;
+        case Key::name:
+            sortBy(group.blocks, direction, [&](std::uint32_t i) { return blocks[i].live.storage.value; });
+        }
+        for (std::size_t at = 0; at < group.blocks.size(); ++at)
+            blocks[group.blocks[at]].row = static_cast<int>(at);
+    }
+}
+
+LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBlock>& blocks)
+{
+    LiveBlocksTable table;
+    const std::vector<std::uint32_t> registered = registeredRows(*trace);
+    // What belongs to no module is told apart by its category: optimizer state, inputs.
+    std::map<std::pair<std::uint32_t, Category>, std::size_t> groupOf;
+    table.blocks.reserve(blocks.size());
+    for (const LiveBlock& live : blocks) {
+        LiveBlocksTable::Block block{live, registered[live.storage.value], 0, 0};
+        const ModuleId module = moduleOf(*trace, block);
+        const auto key = std::pair(module.value, module.valid() ? Category::other : live.category);
+        const auto [found, added] = groupOf.try_emplace(key, table.groups.size());
+        if (added) {
+            LiveBlocksTable::Group group;
+            group.module = module;
+            group.name = module.valid() ? QString::fromUtf8(trace->moduleFqn(module)) : categoryTitle(live.category);
+            table.groups.push_back(std::move(group));
+        }
+        LiveBlocksTable::Group& group = table.groups[found->second];
+        block.group = static_cast<std::uint32_t>(found->second);
+        group.bytes += live.bytes;
+        group.blocks.push_back(static_cast<std::uint32_t>(table.blocks.size()));
+        table.total += live.bytes;
+        table.blocks.push_back(block);
+    }
+    for (LiveBlocksTable::Group& group : table.groups)
+        group.category = largestCategory(table, group);
+    table.order.resize(table.groups.size());
+    std::iota(table.order.begin(), table.order.end(), 0U);
+    table.trace = std::move(trace);
+    table.sort(LiveBlocksTable::Key::size, Qt::DescendingOrder);
+    return table;
+}
 
 LiveBlocksModel::LiveBlocksModel(QObject* parent)
     : QAbstractItemModel(parent)
 {
 }
 
-void LiveBlocksModel::setBlocks(StepTracePtr trace, const std::vector<LiveBlock>& blocks)
+void LiveBlocksModel::setTable(LiveBlocksTable table)
 {
     beginResetModel();
-    if (trace != trace_) {
-        trace_ = std::move(trace);
-        registered_.assign(trace_ ? trace_->storages.size() : 0, none);
-        for (std::uint32_t i = 0; trace_ && i < trace_->registered.size(); ++i) {
-            const StorageId storage = trace_->registered.storage[i];
-            if (storage.valid() && registered_[storage.value] == none) // a tied weight: its first owner
-                registered_[storage.value] = i;
-        }
-    }
-    blocks_.clear();
-    blocks_.reserve(blocks.size());
-    for (const LiveBlock& block : blocks)
-        blocks_.push_back({block});
-    makeGroups();
-    sortRows();
+    table_ = std::move(table);
+    if (key_ != LiveBlocksTable::Key::size || direction_ != Qt::DescendingOrder)
+        table_.sort(key_, direction_);
+    Bytes largest = 0;
+    for (const Group& group : table_.groups)
+        largest = std::max(largest, group.bytes);
+    unit_ = byteUnitFor(static_cast<double>(std::min(largest, GiB - 1)));
     endResetModel();
     Q_EMIT headerDataChanged(Qt::Horizontal, sizeColumn, sizeColumn);
 }
 
 void LiveBlocksModel::clear()
 {
-    setBlocks(nullptr, {});
+    setTable({});
 }
 
-ModuleId LiveBlocksModel::moduleOf(const LiveBlock& block) const
+QString LiveBlocksModel::blockName(const Block& block) const
 {
-    const std::uint32_t row = registered_[block.storage.value];
-    if (row != none)
-        return trace_->registered.module[row];
-    return block.creator.valid() ? trace_->ops.module[block.creator] : ModuleId();
-}
-
-QString LiveBlocksModel::blockName(const LiveBlock& block) const
-{
-    const std::uint32_t row = registered_[block.storage.value];
-    if (row != none)
-        return QString::fromUtf8(trace_->strings[trace_->registered.name[row]]);
-    if (!block.creator.valid())
+    const StepTrace& trace = *table_.trace;
+    if (block.registered != LiveBlocksTable::none)
+        return QString::fromUtf8(trace.strings[trace.registered.name[block.registered]]);
+    if (!block.live.creator.valid())
         return tr("from before the step");
-    const QString op = QString::fromUtf8(trace_->opName(block.creator));
-    return block.recomputed ? tr("%1, recomputed").arg(op) : op;
-}
-
-void LiveBlocksModel::makeGroups()
-{
-    groups_.clear();
-    total_ = 0;
-    // What belongs to no module is told apart by its category: optimizer state, inputs.
-    std::map<std::pair<std::uint32_t, Category>, std::size_t> groupOf;
-    for (std::uint32_t i = 0; i < blocks_.size(); ++i) {
-        const LiveBlock& block = blocks_[i].live;
-        total_ += block.bytes;
-        const ModuleId module = moduleOf(block);
-        const auto key = std::pair(module.value, module.valid() ? Category::other : block.category);
-        const auto [found, added] = groupOf.try_emplace(key, groups_.size());
-        if (added) {
-            Group group;
-            group.module = module;
-            group.name = module.valid() ? QString::fromUtf8(trace_->moduleFqn(module)) : categoryTitle(block.category);
-            groups_.push_back(std::move(group));
-        }
-        groups_[found->second].bytes += block.bytes;
-        groups_[found->second].blocks.push_back(i);
-        blocks_[i].group = static_cast<std::uint32_t>(found->second);
-    }
-    Bytes largest = 0;
-    for (Group& group : groups_) {
-        CategoryBytes bytes{};
-        for (const std::uint32_t i : group.blocks)
-            bytes[static_cast<std::size_t>(blocks_[i].live.category)] += blocks_[i].live.bytes;
-        group.category = static_cast<Category>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
-        largest = std::max(largest, group.bytes);
-    }
-    unit_ = byteUnitFor(static_cast<double>(std::min(largest, GiB - 1)));
-    order_.resize(groups_.size());
-    std::iota(order_.begin(), order_.end(), 0U);
+    const QString op = QString::fromUtf8(trace.opName(block.live.creator));
+    return block.live.recomputed ? tr("%1, recomputed").arg(op) : op;
 }
 
 void LiveBlocksModel::sort(int column, Qt::SortOrder order)
 {
     Q_EMIT layoutAboutToBeChanged({}, QAbstractItemModel::VerticalSortHint);
     const QModelIndexList before = persistentIndexList();
-    sortColumn_ = column;
-    sortOrder_ = order;
-    sortRows();
+    key_ = keyOf(column);
+    direction_ = order;
+    table_.sort(key_, direction_);
     QModelIndexList after;
     for (const QModelIndex& index : before)
-        after << createIndex(rowOf(index.internalId()), index.column(), index.internalId());
+        after << createIndex(rowOf(index), index.column(), index.internalId());
     changePersistentIndexList(before, after);
     Q_EMIT layoutChanged({}, QAbstractItemModel::VerticalSortHint);
-}
-
-void LiveBlocksModel::sortRows()
-{
-    const auto titleOf = [](Category category) { return categoryTitle(category); };
-    if (sortColumn_ == sizeColumn)
-        sortBy(order_, sortOrder_, [&](std::uint32_t i) { return groups_[i].bytes; });
-    else if (sortColumn_ == categoryColumn)
-        sortBy(order_, sortOrder_, [&](std::uint32_t i) { return titleOf(groups_[i].category); });
-    else
-        sortBy(order_, sortOrder_, [&](std::uint32_t i) { return groups_[i].module.value; });
-    for (std::size_t row = 0; row < order_.size(); ++row) {
-        Group& group = groups_[order_[row]];
-        group.row = static_cast<int>(row);
-        if (sortColumn_ == sizeColumn)
-            sortBy(group.blocks, sortOrder_, [&](std::uint32_t i) { return blocks_[i].live.bytes; });
-        else if (sortColumn_ == categoryColumn)
-            sortBy(group.blocks, sortOrder_, [&](std::uint32_t i) { return titleOf(blocks_[i].live.category); });
-        else
-            sortBy(group.blocks, sortOrder_, [&](std::uint32_t i) { return blocks_[i].live.storage.value; });
-        for (std::size_t at = 0; at < group.blocks.size(); ++at)
-            blocks_[group.blocks[at]].row = static_cast<int>(at);
-    }
 }
 
 ModuleId LiveBlocksModel::moduleAt(const QModelIndex& index) const
 {
     if (!index.isValid())
         return {};
-    return groups_[isGroup(index) ? index.internalId() : blockAt(index).group].module;
+    return isGroup(index) ? groupAt(index).module : table_.groups[blockAt(index).group].module;
 }
 
 QModelIndex LiveBlocksModel::index(int row, int column, const QModelIndex& parent) const
@@ -162,8 +184,8 @@ QModelIndex LiveBlocksModel::index(int row, int column, const QModelIndex& paren
         return {};
     const auto at = static_cast<std::size_t>(row);
     if (!parent.isValid())
-        return createIndex(row, column, static_cast<quintptr>(order_[at]));
-    return createIndex(row, column, groups_.size() + groups_[parent.internalId()].blocks[at]);
+        return createIndex(row, column, static_cast<quintptr>(table_.order[at]));
+    return createIndex(row, column, table_.groups.size() + groupAt(parent).blocks[at]);
 }
 
 QModelIndex LiveBlocksModel::parent(const QModelIndex& index) const
@@ -171,16 +193,16 @@ QModelIndex LiveBlocksModel::parent(const QModelIndex& index) const
     if (!index.isValid() || isGroup(index))
         return {};
     const std::uint32_t group = blockAt(index).group;
-    return createIndex(groups_[group].row, 0, static_cast<quintptr>(group));
+    return createIndex(table_.groups[group].row, 0, static_cast<quintptr>(group));
 }
 
 int LiveBlocksModel::rowCount(const QModelIndex& parent) const
 {
     if (!parent.isValid())
-        return static_cast<int>(groups_.size());
+        return static_cast<int>(table_.groups.size());
     if (parent.column() > 0 || !isGroup(parent))
         return 0;
-    return static_cast<int>(groups_[parent.internalId()].blocks.size());
+    return static_cast<int>(groupAt(parent).blocks.size());
 }
 
 int LiveBlocksModel::columnCount(const QModelIndex&) const
@@ -196,9 +218,9 @@ QVariant LiveBlocksModel::data(const QModelIndex& index, int role) const
         return QVariant::fromValue(Qt::Alignment(index.column() == sizeColumn ? Qt::AlignRight : Qt::AlignLeft)
                                    | Qt::AlignVCenter);
     if (role == CategoryRole && index.column() == categoryColumn)
-        return static_cast<int>(isGroup(index) ? groups_[index.internalId()].category : blockAt(index).live.category);
-    return isGroup(index) ? groupData(groups_[index.internalId()], index.column(), role)
-                          : blockData(blockAt(index).live, index.column(), role);
+        return static_cast<int>(isGroup(index) ? groupAt(index).category : blockAt(index).live.category);
+    return isGroup(index) ? groupData(groupAt(index), index.column(), role)
+                          : blockData(blockAt(index), index.column(), role);
 }
 
 QVariant LiveBlocksModel::groupData(const Group& group, int column, int role) const
@@ -213,15 +235,15 @@ QVariant LiveBlocksModel::groupData(const Group& group, int column, int role) co
                                    : inUnit(group.bytes, unit_, 2);
 }
 
-QVariant LiveBlocksModel::blockData(const LiveBlock& block, int column, int role) const
+QVariant LiveBlocksModel::blockData(const Block& block, int column, int role) const
 {
     if (role == Qt::ToolTipRole)
-        return tr("%1: %2 bytes").arg(blockName(block), QString::fromStdString(groupedDigits(block.bytes)));
+        return tr("%1: %2 bytes").arg(blockName(block), QString::fromStdString(groupedDigits(block.live.bytes)));
     if (role != Qt::DisplayRole)
         return {};
     return column == nameColumn    ? blockName(block)
-        : column == categoryColumn ? categoryTitle(block.category)
-                                   : inUnit(block.bytes, unit_, 2);
+        : column == categoryColumn ? categoryTitle(block.live.category)
+                                   : inUnit(block.live.bytes, unit_, 2);
 }
 
 QVariant LiveBlocksModel::headerData(int section, Qt::Orientation orientation, int role) const

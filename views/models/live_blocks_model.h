@@ -11,24 +11,55 @@
 
 namespace headroom {
 
-/// What is alive at one instant, by module: a row for each module with the sum of its blocks, and below it every block
-/// with the op that made it (or the parameter that it is) and its size. Sorted by size at first; sort() takes any
-/// column.
+/// What is alive at one instant, grouped by module, largest first. A plain value: made on a worker thread, then given
+/// to the model.
+struct LiveBlocksTable
+{
+    struct Group
+    {
+        ModuleId module; ///< invalid: of no module
+        QString name;
+        Bytes bytes = 0;
+        Category category = Category::other; ///< that takes most of it
+        int row = 0;
+        std::vector<std::uint32_t> blocks; ///< positions in `blocks` below, in the order of their rows
+    };
+    struct Block
+    {
+        LiveBlock live;
+        std::uint32_t registered = 0; ///< row of StepTrace::registered; none when it is no parameter or buffer
+        std::uint32_t group = 0;
+        int row = 0;
+    };
+    static constexpr std::uint32_t none = 0xffffffff;
+
+    StepTracePtr trace;
+    std::vector<Group> groups;
+    std::vector<std::uint32_t> order; ///< positions in groups, in the order of their rows
+    std::vector<Block> blocks;
+    Bytes total = 0;
+
+    enum class Key { name, category, size };
+    void sort(Key key, Qt::SortOrder direction);
+};
+LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBlock>& blocks);
+
+/// Shows a LiveBlocksTable: a row for each module with the sum of its blocks, and below it every block with the op that
+/// made it (or the parameter that it is) and its size. sort() takes any column.
 class LiveBlocksModel : public QAbstractItemModel
 {
     Q_OBJECT
 public:
     enum Column { nameColumn, categoryColumn, sizeColumn, columns };
-
     enum Role { CategoryRole = Qt::UserRole }; ///< int, value of Category, in the category column
 
     explicit LiveBlocksModel(QObject* parent = nullptr);
 
-    void setBlocks(StepTracePtr trace, const std::vector<LiveBlock>& blocks);
+    void setTable(LiveBlocksTable table);
     void clear();
 
-    Bytes totalBytes() const noexcept { return total_; }
-    std::size_t blockCount() const noexcept { return blocks_.size(); }
+    Bytes totalBytes() const noexcept { return table_.total; }
+    std::size_t blockCount() const noexcept { return table_.blocks.size(); }
     ModuleId moduleAt(const QModelIndex& index) const;
 
     QModelIndex index(int row, int column, const QModelIndex& parent = {}) const override;
@@ -40,42 +71,25 @@ public:
     void sort(int column, Qt::SortOrder order) override;
 
 private:
-    struct Group
-    {
-        ModuleId module; ///< invalid: of no module
-        QString name;
-        Bytes bytes = 0;
-        Category category = Category::other; ///< that takes most of it
-        int row = 0;
-        std::vector<std::uint32_t> blocks; ///< positions in blocks_, in the order of their rows
-    };
-    struct Block
-    {
-        LiveBlock live;
-        std::uint32_t group = 0;
-        int row = 0;
-    };
+    using Group = LiveBlocksTable::Group;
+    using Block = LiveBlocksTable::Block;
 
-    void makeGroups();
-    ModuleId moduleOf(const LiveBlock& block) const;
-    QString blockName(const LiveBlock& block) const;
+    QString blockName(const Block& block) const;
     QVariant groupData(const Group& group, int column, int role) const;
-    QVariant blockData(const LiveBlock& block, int column, int role) const;
-    void sortRows();
+    QVariant blockData(const Block& block, int column, int role) const;
     // Internal ids do not change when rows move: groups first, then blocks.
-    bool isGroup(const QModelIndex& index) const { return index.internalId() < groups_.size(); }
-    const Block& blockAt(const QModelIndex& index) const { return blocks_[index.internalId() - groups_.size()]; }
-    int rowOf(quintptr id) const { return id < groups_.size() ? groups_[id].row : blocks_[id - groups_.size()].row; }
+    bool isGroup(const QModelIndex& index) const { return index.internalId() < table_.groups.size(); }
+    const Group& groupAt(const QModelIndex& index) const { return table_.groups[index.internalId()]; }
+    const Block& blockAt(const QModelIndex& index) const
+    {
+        return table_.blocks[index.internalId() - table_.groups.size()];
+    }
+    int rowOf(const QModelIndex& index) const { return isGroup(index) ? groupAt(index).row : blockAt(index).row; }
 
-    StepTracePtr trace_;
-    std::vector<Block> blocks_;
-    std::vector<Group> groups_;
-    std::vector<std::uint32_t> order_; ///< positions in groups_, in the order of their rows
-    std::vector<std::uint32_t> registered_; ///< by StorageId: row of trace_->registered, or none
-    Bytes total_ = 0;
+    LiveBlocksTable table_;
     ByteUnit unit_;
-    int sortColumn_ = sizeColumn;
-    Qt::SortOrder sortOrder_ = Qt::DescendingOrder;
+    LiveBlocksTable::Key key_ = LiveBlocksTable::Key::size;
+    Qt::SortOrder direction_ = Qt::DescendingOrder;
 };
 
 } // namespace headroom

@@ -16,6 +16,8 @@ namespace {
 constexpr int rowHeight = 25;
 constexpr int pillPadding = 7;
 constexpr int pillHeight = 16;
+constexpr int smallestPill = 24;
+constexpr int nameMargin = 3;
 constexpr int barWidth = 50;
 constexpr int barHeight = 6;
 constexpr int gap = 6;
@@ -73,37 +75,42 @@ void ModuleDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option
 void ModuleDelegate::paintModule(QPainter& painter, const QStyleOptionViewItem& option, const QModelIndex& index) const
 {
     const PlanMark mark = markOf(index);
-    const bool marked = mark != PlanMark::none;
-    int right = option.rect.right() - gap;
-    const QString pill = index.data(ModuleTreeModel::PillRole).toString();
-    if (!pill.isEmpty())
-        right -= paintPill(painter, option.rect.adjusted(0, 0, -gap, 0), pill, true) + gap;
-    const QString pin = index.data(ModuleTreeModel::PinRole).toString();
-    if (!pin.isEmpty())
-        right
-            -= paintPill(painter, QRect(option.rect.topLeft(), QPoint(right, option.rect.bottom())), pin, false) + gap;
+    const bool strong
+        = mark == PlanMark::checkpointed || (!index.parent().isValid() && index.model()->hasChildren(index));
+    const QFont& font = strong ? theme_.bodyStrong : theme_.body;
+    const QString name = index.data().toString();
 
-    const bool topLevel = !index.parent().isValid();
-    painter.setFont(mark == PlanMark::checkpointed || (topLevel && index.model()->hasChildren(index))
-                        ? theme_.bodyStrong
-                        : theme_.body);
-    painter.setPen(marked ? theme_.accent : theme_.text);
-    const QRect place(option.rect.left() + 3, option.rect.top(), right - option.rect.left() - 3, option.rect.height());
-    const QString name = painter.fontMetrics().elidedText(index.data().toString(), Qt::ElideMiddle, place.width());
-    painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, name);
+    // The name comes first: pills take what it leaves.
+    QRect rest = option.rect.adjusted(nameMargin, 0, -gap, 0);
+    int room = rest.width() - QFontMetrics(font).horizontalAdvance(name) - gap;
+    const auto pill = [&](const QString& text, bool filled) {
+        const int width = text.isEmpty() ? 0 : paintPill(painter, rest, text, filled, room);
+        rest.setRight(rest.right() - width - (width > 0 ? gap : 0));
+        room -= width + (width > 0 ? gap : 0);
+    };
+    pill(index.data(ModuleTreeModel::PillRole).toString(), true);
+    pill(index.data(ModuleTreeModel::PinRole).toString(), false);
+
+    painter.setFont(font);
+    painter.setPen(mark == PlanMark::none ? theme_.text : theme_.accent);
+    painter.drawText(rest, Qt::AlignLeft | Qt::AlignVCenter,
+                     painter.fontMetrics().elidedText(name, Qt::ElideMiddle, rest.width()));
 }
 
-/// At the right of the cell; returns its width.
-int ModuleDelegate::paintPill(QPainter& painter, const QRect& cell, const QString& text, bool filled) const
+/// At the right of the cell, not wider than `room`; returns its width, 0 when there is no room for it.
+int ModuleDelegate::paintPill(QPainter& painter, const QRect& cell, const QString& text, bool filled, int room) const
 {
+    const QFontMetrics metrics(theme_.caption);
+    const int width = std::min(metrics.horizontalAdvance(text) + 2 * pillPadding, room);
+    if (width < smallestPill)
+        return 0;
     painter.setFont(theme_.caption);
-    const int width = painter.fontMetrics().horizontalAdvance(text) + 2 * pillPadding;
     const QRectF pill(cell.right() - width + 0.5, cell.center().y() - pillHeight / 2.0 + 1, width, pillHeight);
     painter.setPen(filled ? QPen(Qt::NoPen) : QPen(theme_.secondText, 1));
     painter.setBrush(filled ? QBrush(theme_.accentSoft) : QBrush(Qt::NoBrush));
     painter.drawRoundedRect(pill, pillHeight / 2.0, pillHeight / 2.0);
     painter.setPen(filled ? theme_.accent : theme_.secondText);
-    painter.drawText(pill, Qt::AlignCenter, text);
+    painter.drawText(pill, Qt::AlignCenter, metrics.elidedText(text, Qt::ElideRight, width - 2 * pillPadding));
     return width;
 }
 

@@ -23,7 +23,7 @@ private:
     void paintModule(QPainter& painter, const QStyleOptionViewItem& option, const QModelIndex& index) const;
     void paintKept(QPainter& painter, const QRect& cell, const QModelIndex& index) const;
     void paintRecompute(QPainter& painter, const QRect& cell, const QModelIndex& index) const;
-    int paintPill(QPainter& painter, const QRect& cell, const QString& text, bool filled) const;
+    int paintPill(QPainter& painter, const QRect& cell, const QString& text, bool filled, int room) const;
     const Theme& themeFor(const QWidget* widget) const;
 
     mutable Theme theme_; ///< making one takes longer than painting a cell

@@ -27,18 +27,22 @@ OpsModel::OpsModel(QObject* parent)
 
 void OpsModel::setStep(StepTracePtr trace)
 {
+    if (trace == trace_)
+        return;
     beginResetModel();
     trace_ = std::move(trace);
     collect({});
     Bytes largest = 0;
-    for (const OpId op : ops_)
-        largest = std::max(largest, outputBytes(op));
+    for (const Bytes bytes : trace_ ? trace_->storages.bytes.rows : std::span<const Bytes>())
+        largest = std::max(largest, bytes);
     unit_ = byteUnitFor(static_cast<double>(std::min(largest, GiB - 1)));
     endResetModel();
 }
 
 void OpsModel::setModule(ModuleId module)
 {
+    if (module == module_)
+        return;
     beginResetModel();
     collect(module);
     endResetModel();
@@ -47,6 +51,7 @@ void OpsModel::setModule(ModuleId module)
 void OpsModel::collect(ModuleId module)
 {
     ops_.clear();
+    module_ = module;
     if (!trace_)
         return;
     std::vector<bool> within(trace_->modules.size(), !module.valid()); // parents come before their children
@@ -166,6 +171,8 @@ void OpsModel::sort(int column, Qt::SortOrder order)
 
 void OpsModel::sortRows()
 {
+    if (sortColumn_ == numberColumn && std::is_sorted(ops_.begin(), ops_.end()) && sortOrder_ == Qt::AscendingOrder)
+        return;
     const auto by = [this](auto key) {
         std::stable_sort(ops_.begin(), ops_.end(), [&](OpId a, OpId b) {
             return sortOrder_ == Qt::AscendingOrder ? key(a) < key(b) : key(b) < key(a);

@@ -21,7 +21,7 @@ public:
 
     explicit OpsModel(QObject* parent = nullptr);
 
-    void setStep(StepTracePtr trace); ///< all ops; null: no rows
+    void setStep(StepTracePtr trace); ///< another one: all its ops; null: no rows
     void setModule(ModuleId module); ///< invalid: all ops
     OpId opAt(const QModelIndex& index) const;
 
@@ -38,6 +38,7 @@ private:
     void sortRows();
 
     StepTracePtr trace_;
+    ModuleId module_; ///< whose ops are rows; invalid: all
     std::vector<OpId> ops_;
     ByteUnit unit_;
     int sortColumn_ = numberColumn;
