@@ -22,28 +22,40 @@ done
 
 names() { sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' "$@"; }
 
+is_installed() { dpkg-query -W -f='${db:Status-Status}\n' "$1" 2> /dev/null | grep -qx installed; }
+is_known() { apt-cache policy "$1" 2> /dev/null | grep -q 'Candidate: [^(]'; }
+
+# Of the lists, what is not installed. A name with `?` counts only where the distribution has the package.
+missing_packages() {
+    local package
+    for package in $(names "$@"); do
+        is_installed "${package%\?}" && continue
+        case $package in *\?) is_known "${package%\?}" || continue ;; esac
+        echo "${package%\?}"
+    done
+}
+
 install_packages() {
-    local lists=("$here/apt-build.txt") missing=() package
+    local lists=("$here/apt-build.txt") missing
     [ "$tests" = yes ] && lists+=("$here/apt-test.txt")
     if ! command -v dpkg-query > /dev/null; then
         echo "Not a Debian: install these by hand, or what they are called here:" $(names "${lists[@]}") >&2
         return
     fi
-    for package in $(names "${lists[@]}"); do
-        dpkg-query -W -f='${db:Status-Status}\n' "$package" 2> /dev/null | grep -qx installed || missing+=("$package")
-    done
-    [ ${#missing[@]} -eq 0 ] && return
+    missing=$(missing_packages "${lists[@]}")
+    [ -z "$missing" ] && return
     local as_root=()
     if [ "$(id -u)" -ne 0 ]; then
         if ! command -v sudo > /dev/null; then
-            echo "These packages are missing; as root: apt-get install --no-install-recommends ${missing[*]}" >&2
+            echo "These packages are missing; as root: apt-get install --no-install-recommends" $missing >&2
             exit 2
         fi
         as_root=(sudo)
     fi
-    echo "Installing ${missing[*]}" >&2
     "${as_root[@]}" apt-get update
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+    missing=$(missing_packages "${lists[@]}")
+    echo "Installing" $missing >&2
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
 }
 
 # The folder of torch in the Python given, when it is 2.11.
