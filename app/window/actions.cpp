@@ -32,10 +32,17 @@ Actions::Actions(QWidget* window)
     pinKeep = make(tr("&Keep everything"), tr("Pin the selected module: nothing of it is recomputed"), "Ctrl+K");
     pinRecompute = make(tr("&Recompute"), tr("Pin the selected module: it is checkpointed"), "Ctrl+R");
     clearPins = make(tr("&Leave all modules to the plan"), tr("Take away all pins"), "Ctrl+Shift+L");
+    copyPicture
+        = make(tr("&Copy timeline as picture"), tr("Put a picture of the timeline on the clipboard"), "Ctrl+Shift+C");
+    copyTable = make(tr("Copy timeline as &table"), tr("Put the numbers of the visible timeline on the clipboard"),
+                     "Ctrl+Shift+T");
     findModule = make(tr("&Find module"), tr("Filter the module tree by name"), "Ctrl+F");
     fitStep = make(tr("&Fit step"), tr("Show the whole step"), "Ctrl+0");
     zoomBack = make(tr("Zoom &back"), tr("Show what was visible before the last zoom"), "Alt+Left");
     zoomToSelection = make(tr("Zoom to &selection"), tr("Show the selected stretch of time"), "Ctrl+J");
+    stackByCategory
+        = make(tr("Stack by &category"), tr("Timeline: parameters, activations, … on top of one another"), "Ctrl+4");
+    stackByModule = make(tr("Stack by &module"), tr("Timeline: modules on top of one another"), "Ctrl+5");
     showTradeOff = make(tr("&Trade-off"), tr("Show the trade-off curve of the selected module"), "Ctrl+1");
     showLiveBlocks = make(tr("&Live blocks"), tr("Show what is alive at the pinned instant, or at the peak"), "Ctrl+2");
     showOps = make(tr("&Ops"), tr("Show the ops of the selected module"), "Ctrl+3");
@@ -55,9 +62,11 @@ Actions::Actions(QWidget* window)
         }
     };
     exclusive({themeDesktop, themeLight, themeDark});
+    exclusive({stackByCategory, stackByModule});
     exclusive({showTradeOff, showLiveBlocks, showOps});
     exclusive({pinFree, pinKeep, pinRecompute});
     showTradeOff->setChecked(true);
+    stackByCategory->setChecked(true);
 
     recentMenu = new QMenu(tr("Open &recent"), window_);
     pictureMenu = new QMenu(tr("Export p&icture"), window_);
@@ -93,6 +102,8 @@ void Actions::fillMenuBar(QMenuBar* bar)
     QMenu* edit = bar->addMenu(tr("&Edit"));
     edit->addActions({undo, redo});
     edit->addSeparator();
+    edit->addActions({copyPicture, copyTable});
+    edit->addSeparator();
     edit->addAction(findModule);
 
     QMenu* plan = bar->addMenu(tr("&Plan"));
@@ -102,6 +113,8 @@ void Actions::fillMenuBar(QMenuBar* bar)
 
     QMenu* view = bar->addMenu(tr("&View"));
     view->addActions({fitStep, zoomBack, zoomToSelection});
+    view->addSeparator();
+    view->addActions({stackByCategory, stackByModule});
     view->addSeparator();
     view->addActions({showTradeOff, showLiveBlocks, showOps});
     view->addSeparator();
@@ -117,8 +130,9 @@ void Actions::fillMenuBar(QMenuBar* bar)
 void Actions::setDocumentOpen(bool isOpen)
 {
     for (QAction* action :
-         {closeStep, exportPolicy, exportTimeline, exportTradeOff, exportFrontier, pinFree, pinKeep, pinRecompute,
-          clearPins, findModule, fitStep, zoomBack, zoomToSelection, showTradeOff, showLiveBlocks, showOps})
+         {closeStep,    exportPolicy, exportTimeline,  exportTradeOff, exportFrontier,  pinFree,       pinKeep,
+          pinRecompute, clearPins,    copyPicture,     copyTable,      stackByCategory, stackByModule, findModule,
+          fitStep,      zoomBack,     zoomToSelection, showTradeOff,   showLiveBlocks,  showOps})
         action->setEnabled(isOpen);
     pictureMenu->setEnabled(isOpen);
 }

@@ -36,10 +36,14 @@ public:
     QAction* pinKeep;
     QAction* pinRecompute;
     QAction* clearPins;
+    QAction* copyPicture;
+    QAction* copyTable;
     QAction* findModule;
     QAction* fitStep;
     QAction* zoomBack;
     QAction* zoomToSelection;
+    QAction* stackByCategory;
+    QAction* stackByModule;
     QAction* showTradeOff;
     QAction* showLiveBlocks;
     QAction* showOps;

@@ -18,8 +18,11 @@
 #include "views/widgets/inspector.h"
 #include "views/widgets/module_panel.h"
 
+#include <QAbstractItemModel>
 #include <QAction>
+#include <QClipboard>
 #include <QFrame>
+#include <QGuiApplication>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QLineEdit>
@@ -47,6 +50,23 @@ QFrame* cardAround(QWidget* content)
     layout->setContentsMargins(1, 1, 1, 1);
     layout->addWidget(content);
     return card;
+}
+
+/// All of a table as text that a spreadsheet takes.
+QString tabSeparated(const QAbstractItemModel& table)
+{
+    QStringList lines;
+    QStringList cells;
+    for (int column = 0; column < table.columnCount(); ++column)
+        cells << table.headerData(column, Qt::Horizontal).toString();
+    lines << cells.join(QLatin1Char('\t'));
+    for (int row = 0; row < table.rowCount(); ++row) {
+        cells.clear();
+        for (int column = 0; column < table.columnCount(); ++column)
+            cells << table.index(row, column).data().toString();
+        lines << cells.join(QLatin1Char('\t'));
+    }
+    return lines.join(QLatin1Char('\n')) + QLatin1Char('\n');
 }
 
 QToolButton* makeButton(QAction* action)
@@ -202,6 +222,18 @@ void DocumentPage::wireActions()
     connect(actions_.fitStep, &QAction::triggered, timeline_, &TimelineView::showAll);
     connect(actions_.zoomBack, &QAction::triggered, timeline_, &TimelineView::zoomBack);
     connect(actions_.zoomToSelection, &QAction::triggered, timeline_, &TimelineView::zoomToSelection);
+    using Grouping = TimelineView::Grouping;
+    connect(actions_.stackByCategory, &QAction::triggered, timeline_,
+            [this] { timeline_->setGrouping(Grouping::category); });
+    connect(actions_.stackByModule, &QAction::triggered, timeline_,
+            [this] { timeline_->setGrouping(Grouping::module); });
+    connect(timeline_, &TimelineView::groupingChanged, this, [this](Grouping grouping) {
+        (grouping == Grouping::module ? actions_.stackByModule : actions_.stackByCategory)->setChecked(true);
+    });
+    connect(actions_.copyPicture, &QAction::triggered, timeline_,
+            [this] { QGuiApplication::clipboard()->setPixmap(timeline_->grab()); });
+    connect(actions_.copyTable, &QAction::triggered, timeline_,
+            [this] { QGuiApplication::clipboard()->setText(tabSeparated(*timeline_->table())); });
     connect(actions_.findModule, &QAction::triggered, modules_, &ModulePanel::focusFilter);
     connect(actions_.pinFree, &QAction::triggered, this, [this] { applyPin(std::nullopt); });
     connect(actions_.pinKeep, &QAction::triggered, this, [this] { applyPin(Pin::save); });

@@ -10,9 +10,11 @@
 #include "views/theme/theme.h"
 #include "views/widgets/message_bar.h"
 
+#include <QClipboard>
 #include <QDir>
 #include <QFileDialog>
 #include <QFileInfo>
+#include <QGuiApplication>
 #include <QWidget>
 
 #include <filesystem>
@@ -90,6 +92,9 @@ bool Exporter::writePolicyTo(const QString& path)
     if (!report(writePolicy(session_.answer()->step.policy, nativePath(path)), path))
         return false;
     session_.markExported();
+    const QString line = QStringLiteral("headroom.apply(model, \"%1\")").arg(QFileInfo(path).fileName());
+    messages_.showDone(tr("%1 was written. In the training script: %2").arg(QFileInfo(path).fileName(), line),
+                       {tr("Copy this line"), [line] { QGuiApplication::clipboard()->setText(line); }});
     return true;
 }
 
@@ -102,6 +107,7 @@ bool Exporter::writeTimelineTo(const QString& path)
     if (session_.feasible())
         data.planned = session_.answer()->step.timeline;
     data.budget = session_.budget();
+    data.byModule = stackByModule_;
     return report(exportTimeline(data, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
 }
 

@@ -28,6 +28,8 @@ public:
     void askTradeOff();
     void askFrontier();
 
+    void setStackByModule(bool byModule) noexcept { stackByModule_ = byModule; } ///< of the timeline
+
     bool writePolicyTo(const QString& path); ///< false: it could not be written, and the message bar says why
     bool writeTimelineTo(const QString& path);
     bool writeTradeOffTo(const QString& path);
@@ -42,6 +44,7 @@ private:
     Settings& settings_;
     MessageBar& messages_;
     QWidget* window_;
+    bool stackByModule_ = false;
 };
 
 } // namespace headroom

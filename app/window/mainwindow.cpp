@@ -7,6 +7,7 @@
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
 #include "app/window/plan_text.h"
+#include "views/plot/timeline_view.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
 
@@ -31,6 +32,13 @@ namespace {
 
 constexpr int frontierPoints = 60;
 const auto windowName = QStringLiteral("window");
+
+/// What the recorder opens, rather than a step.
+bool isModel(const QString& path)
+{
+    const QString suffix = QFileInfo(path).suffix().toLower();
+    return suffix == QLatin1String("pt2") || suffix == QLatin1String("pt");
+}
 
 /// The first local file of what is dragged.
 QString draggedFile(const QMimeData& data)
@@ -153,6 +161,9 @@ void MainWindow::wireActions()
     connect(a.about, &QAction::triggered, this, &MainWindow::showAbout);
     connect(a.aboutQt, &QAction::triggered, qApp, &QApplication::aboutQt);
 
+    connect(page_->timeline(), &TimelineView::groupingChanged, this, [this](TimelineView::Grouping grouping) {
+        exporter_->setStackByModule(grouping == TimelineView::Grouping::module);
+    });
     connect(start_, &StartPage::openWanted, this, &MainWindow::askForFile);
     connect(start_, &StartPage::fileWanted, this, [this](const QString& path) { openFile(path); });
     connect(start_, &StartPage::demoWanted, this, &MainWindow::recordDemo);
@@ -180,6 +191,10 @@ void MainWindow::wireRecording()
 
 void MainWindow::openFile(const QString& path, std::optional<Bytes> budget, const QString& select)
 {
+    if (isModel(path)) {
+        recordModel(path);
+        return;
+    }
     opening_ = {budget, select};
     jobs_.open(path);
 }
@@ -254,18 +269,31 @@ bool MainWindow::closeStep()
 
 void MainWindow::recordDemo(const DemoModel& demo)
 {
-    if (recording_.running())
+    record(demo.arguments, demo.name);
+}
+
+void MainWindow::recordModel(const QString& path)
+{
+    record({QFileInfo(path).absoluteFilePath()}, QFileInfo(path).completeBaseName());
+}
+
+void MainWindow::record(const QStringList& arguments, const QString& name)
+{
+    if (recording_.running()) {
+        messages_->showError(tr("A recording is running; cancel it or wait for its end."));
         return;
+    }
     start_->setBusy(true);
-    recording_.start(demo.arguments, QDir(recordingsFolder_).filePath(demo.name + QStringLiteral(".hrs")));
+    recording_.start(arguments, QDir(recordingsFolder_).filePath(name + QStringLiteral(".hrs")));
 }
 
 void MainWindow::askForFile()
 {
     const QStringList recent = settings_.recentFiles();
     const QString folder = recent.isEmpty() ? QString() : QFileInfo(recent.first()).absolutePath();
-    const QString path = QFileDialog::getOpenFileName(this, tr("Open a recorded step"), folder,
-                                                      tr("Recorded steps (*.hrs);;All files (*)"));
+    const QString path
+        = QFileDialog::getOpenFileName(this, tr("Open a recorded step or a model"), folder,
+                                       tr("Recorded steps and models (*.hrs *.pt2 *.pt);;All files (*)"));
     if (!path.isEmpty())
         openFile(path);
 }

@@ -38,11 +38,12 @@ public:
     MainWindow(Parts parts, Settings& settings, QWidget* parent = nullptr);
     ~MainWindow() override;
 
-    /// Opens when it is read; what is open stays until then, and when the file is broken. `budget` and `select` are
-    /// used in place of the window's own choice.
+    /// A step file opens when it is read; what is open stays until then, and when the file is broken. `budget` and
+    /// `select` are used in place of the window's own choice. A model (.pt2, TorchScript .pt) is recorded first.
     void openFile(const QString& path, std::optional<Bytes> budget = {}, const QString& select = {});
     bool closeStep(); ///< false: the user wants to export the plan first
     void recordDemo(const DemoModel& demo);
+    void recordModel(const QString& path);
 
     Session& session() noexcept { return session_; }
     Jobs& jobs() noexcept { return jobs_; }
@@ -81,6 +82,7 @@ private:
     void refusePlan(const QString& reason);
     void ask();
     void askFrontier();
+    void record(const QStringList& arguments, const QString& name);
     void askForFile();
     void fillRecentFiles();
     void showPage();

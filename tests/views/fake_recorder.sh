@@ -1,6 +1,7 @@
 #!/bin/sh
 # Stands for headroom-record in tests of the window. The model's name says what it does:
 #   copy:FILE   reports progress, then writes a copy of FILE as the recording
+#   *.pt2       the same with the model itself
 #   slow        writes half a file, says so, and waits to be ended
 #   refuse      a message and exit code 2
 #   crash       ends by a signal
@@ -20,6 +21,9 @@ case "$model" in
         echo '{"done":0.0,"stage":"forward"}' >&2
         echo '{"done":0.5,"stage":"backward"}' >&2
         cp "${model#copy:}" "$output"
+        ;;
+    *.pt2)
+        cp "$model" "$output"
         ;;
     slow)
         echo "half of a recording" > "$output.part"

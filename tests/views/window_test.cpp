@@ -11,12 +11,14 @@
 #include "views/plot/timeline_view.h"
 #include "views/plot/tradeoff_view.h"
 #include "views/widgets/budget_bar.h"
+#include "views/widgets/budget_scale.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
 
 #include <QAction>
 #include <QApplication>
+#include <QClipboard>
 #include <QDropEvent>
 #include <QJsonDocument>
 #include <QJsonObject>
@@ -325,12 +327,56 @@ private Q_SLOTS:
         QCOMPARE(window_->session().step()->path, folder_.filePath(QStringLiteral("recordings/copy.hrs")));
     }
 
+    void modelIsRecordedAndOpened()
+    {
+        const QString model = folder_.filePath(QStringLiteral("model.pt2"));
+        QVERIFY(QFile::copy(file_, model)); // the fake recorder copies it
+        window_->openFile(model);
+        QTRY_VERIFY(window_->session().isOpen());
+        QCOMPARE(window_->session().step()->path, folder_.filePath(QStringLiteral("recordings/model.hrs")));
+    }
+
     void failedRecordingIsOneSentence()
     {
         window_->recordDemo({QStringLiteral("Refuse"), {}, {QStringLiteral("refuse")}, QStringLiteral("refuse")});
         QTRY_COMPARE(window_->messages().kind(), MessageBar::Kind::error);
         QCOMPARE(window_->messages().message(),
                  QStringLiteral("demo:refuse: unknown model; known are demo:mlp, demo:transformer."));
+    }
+
+    void keyMovesTheBudget()
+    {
+        openStep();
+        auto* scale = window_->page().budgetBar()->findChild<BudgetScale*>();
+        scale->setFocus();
+        const Bytes before = window_->session().budget();
+        QTest::keyClick(scale, Qt::Key_Left);
+        QCOMPARE(window_->session().budget(), before - window_->page().budgetBar()->step());
+        QCOMPARE(window_->session().undoStack().count(), 1);
+        QTest::keyClick(scale, Qt::Key_Right);
+        QCOMPARE(window_->session().budget(), before);
+        QTRY_VERIFY(window_->session().answerIsCurrent());
+    }
+
+    void timelineStacksByModule()
+    {
+        openStep();
+        window_->actions().stackByModule->trigger();
+        QCOMPARE(window_->page().timeline()->grouping(), TimelineView::Grouping::module);
+        QVERIFY(window_->exporter().writeTimelineTo(folder_.filePath(QStringLiteral("modules.svg"))));
+        QFile file(folder_.filePath(QStringLiteral("modules.svg")));
+        QVERIFY(file.open(QIODevice::ReadOnly));
+        QVERIFY(file.readAll().contains("layers"));
+    }
+
+    void timelineIsCopiedAsTable()
+    {
+        openStep();
+        QTRY_VERIFY(window_->page().timeline()->upToDate());
+        window_->actions().copyTable->trigger();
+        const QStringList lines = QGuiApplication::clipboard()->text().split(QLatin1Char('\n'), Qt::SkipEmptyParts);
+        QVERIFY(lines.size() > 10);
+        QVERIFY(lines.first().contains(QLatin1Char('\t')));
     }
 
     void filterFindsModules()

@@ -123,7 +123,10 @@ QWidget* StartPage::makeDropZone()
     auto* zone = new DropZone(this);
     auto* row = new QHBoxLayout(zone);
     row->setContentsMargins(20, 22, 20, 22);
-    auto* words = new QLabel(tr("Drop a recorded step (.hrs) anywhere in this window."), zone);
+    auto* words = new QLabel(
+        tr("Drop a recorded step (.hrs), or a model exported by PyTorch (.pt2, TorchScript .pt), anywhere in this "
+           "window."),
+        zone);
     words->setWordWrap(true);
     auto* open = new QPushButton(tr("Open…"), zone);
     open->setObjectName(QStringLiteral("openButton"));
