@@ -66,6 +66,21 @@ TEST(DrawList, LegendListsCategoriesFromTheBottomOfTheStack)
                                      Category::activation, Category::temporary));
 }
 
+TEST(DrawList, LegendLeavesOutWhatIsTooSmallToBeSeen)
+{
+    auto timeline = *madeUpTimeline({}, 0);
+    timeline.start[static_cast<std::size_t>(Category::input)] = 64 * KiB;
+    const auto scene = makeScene(std::make_shared<const Timeline>(timeline), nullptr);
+    const auto list = prepareDrawList(scene, {{0, timeline.durationMs}, 300});
+    EXPECT_EQ(list->bands.size(), 7u);
+    std::vector<Category> listed;
+    for (const auto& band : visibleBands(*list))
+        listed.push_back(*band.category);
+    EXPECT_THAT(listed,
+                testing::ElementsAre(Category::temporary, Category::activation, Category::gradient, Category::optimizer,
+                                     Category::buffer, Category::parameter));
+}
+
 class Pixels : public testing::Test
 {
 protected:

@@ -20,8 +20,8 @@ Legend legendOf(const TimelineScene& scene, const TimelineDrawList& list, const 
                 const Theme& theme)
 {
     std::vector<LegendEntry> entries;
-    for (auto band = list.bands.rbegin(); band != list.bands.rend(); ++band)
-        entries.push_back({band->title, band->color(theme), LegendEntry::Symbol::square});
+    for (const auto& band : visibleBands(list))
+        entries.push_back({band.title, band.color(theme), LegendEntry::Symbol::square});
     if (scene.hasPlan() && scene.planned->timeline().peak < scene.recorded->timeline().peak)
         entries.push_back({QStringLiteral("Saved by the plan"), theme.secondText, LegendEntry::Symbol::hatch});
     return {QStringLiteral("Allocated memory, ") + QLatin1String(unit.name), std::move(entries), width, theme};

@@ -125,4 +125,22 @@ TimelineDrawListPtr prepareDrawList(const TimelineScene& scene, const TimelineVi
     return list;
 }
 
+std::vector<Band> visibleBands(const TimelineDrawList& whole)
+{
+    constexpr double leastShare = 0.002; // of the peak: a pixel
+    const auto& main = whole.main;
+    if (main.totals.empty())
+        return {};
+    const double peak = static_cast<double>(*std::max_element(main.totals.begin(), main.totals.end()));
+    std::vector<Band> visible;
+    for (std::size_t band = whole.bands.size(); band-- > 0;) {
+        Bytes most = 0;
+        for (std::size_t column = 0; column < main.size(); ++column)
+            most = std::max(most, main.at(column)[band]);
+        if (static_cast<double>(most) >= leastShare * peak)
+            visible.push_back(whole.bands[band]);
+    }
+    return visible;
+}
+
 } // namespace headroom

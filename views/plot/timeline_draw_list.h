@@ -91,6 +91,10 @@ using TimelineDrawListPtr = std::shared_ptr<const TimelineDrawList>;
 TimelineDrawListPtr prepareDrawList(const TimelineScene& scene, const TimelineViewport& viewport,
                                     const TimelineDrawList* before = nullptr);
 
+/// Bands that a legend lists, from the top of the stack down: those that are ever high enough to be seen. `whole` is a
+/// list of the whole step.
+std::vector<Band> visibleBands(const TimelineDrawList& whole);
+
 /// The columns as an image of `size` device pixels, one column each: bands parted by a card-coloured edge of one
 /// logical pixel, hatch from the planned total up to the recorded outline, the outline on top. `bytes` is the vertical
 /// range; outside of the data the image is transparent. Runs on any thread.

@@ -94,7 +94,8 @@ PreparedTimelinePtr prepareTimeline(const TimelineRequest& request, const Prepar
     if (request.byModule && request.trace)
         group(*made, sameStep ? last : nullptr);
     made->list = prepareDrawList(made->scene, request.viewport, sameStep ? last->list.get() : nullptr);
-    const bool samePlan = sameStep && last->request.planned == request.planned;
+    const bool samePlan
+        = sameStep && last->request.planned == request.planned && last->scene.groups == made->scene.groups;
     if (samePlan && last->request.overview == request.overview)
         made->overview = last->overview;
     else if (request.overview.columns > 0)

@@ -270,9 +270,9 @@ void TimelineView::Private::updateLegend()
 {
     const auto theme = Theme::of(*q);
     std::vector<LegendEntry> entries;
-    if (prepared()) {
-        for (auto band = answer->list->bands.rbegin(); band != answer->list->bands.rend(); ++band)
-            entries.push_back({band->title, band->color(theme), LegendEntry::Symbol::square});
+    if (prepared() && answer->overview) {
+        for (const auto& band : visibleBands(*answer->overview))
+            entries.push_back({band.title, band.color(theme), LegendEntry::Symbol::square});
         if (planned && planned->peak < recorded->peak)
             entries.push_back({tr("Saved by the plan"), theme.secondText, LegendEntry::Symbol::hatch});
     }
