@@ -105,6 +105,19 @@ QString rateText(const Session& session)
                     : QString();
 }
 
+/// The solver's sentence begins with what the headline says.
+QString withoutHeadline(QString reason)
+{
+    const qsizetype colon = reason.indexOf(QLatin1String(": "));
+    if (reason.startsWith(QLatin1String("No plan fits")) && colon > 0) {
+        reason.remove(0, colon + 2);
+        reason[0] = reason[0].toUpper();
+    }
+    if (!reason.isEmpty() && !reason.endsWith(QLatin1Char('.')))
+        reason += QLatin1Char('.');
+    return reason;
+}
+
 /// Why the plan treats the module as it does, in a sentence or two.
 QString reasonText(const Session& session, ModuleId module)
 {
@@ -251,15 +264,16 @@ std::optional<InfeasibleFacts> infeasibleFacts(const Session& session)
     InfeasibleFacts facts;
     facts.headline = tr("No plan fits %1").arg(bytesText(plan.budget, 2));
     facts.leastBudget = plan.leastBudget;
-    facts.reason = QString::fromStdString(plan.reason).toHtmlEscaped();
+    facts.reason = withoutHeadline(QString::fromStdString(plan.reason)).toHtmlEscaped();
     if (facts.reason.isEmpty() && !plan.binding.module.empty())
         facts.reason = tr("It is tightest in %1 of %2.")
                            .arg(QString::fromStdString(plan.binding.phase), bold(shortName(plan.binding.module)));
-    facts.advice = session.hasPins()
-        ? tr("Pins by hand may be what does not fit: leave modules to the plan. A smaller batch, sharding with FSDP or "
-             "a narrower dtype helps as well.")
-        : tr("Checkpointing frees activations only. To go lower, take a smaller batch, shard parameters and optimizer "
-             "state with FSDP, or use a narrower dtype.");
+    if (session.hasPins())
+        facts.advice = tr("Pins by hand may be what does not fit: leave modules to the plan.");
+    else if (plan.reason.empty())
+        facts.advice
+            = tr("Checkpointing frees activations only. To go lower, take a smaller batch, shard parameters and "
+                 "optimizer state with FSDP, or use a narrower dtype.");
     return facts;
 }
 

@@ -18,7 +18,8 @@ constexpr int pillPadding = 7;
 constexpr int pillHeight = 16;
 constexpr int smallestPill = 24;
 constexpr int nameMargin = 3;
-constexpr int barWidth = 50;
+constexpr int longestBar = 54;
+constexpr int numberWidth = 36; // "2210", with a gap
 constexpr int barHeight = 6;
 constexpr int gap = 6;
 constexpr int cellMargin = 14; // as the header, which keeps room for its arrow
@@ -101,7 +102,8 @@ void ModuleDelegate::paintModule(QPainter& painter, const QStyleOptionViewItem& 
 int ModuleDelegate::paintPill(QPainter& painter, const QRect& cell, const QString& text, bool filled, int room) const
 {
     const QFontMetrics metrics(theme_.caption);
-    const int width = std::min(metrics.horizontalAdvance(text) + 2 * pillPadding, room);
+    const int whole = metrics.horizontalAdvance(text) + 2 * pillPadding;
+    const int width = std::min(whole, room);
     if (width < smallestPill)
         return 0;
     painter.setFont(theme_.caption);
@@ -110,7 +112,8 @@ int ModuleDelegate::paintPill(QPainter& painter, const QRect& cell, const QStrin
     painter.setBrush(filled ? QBrush(theme_.accentSoft) : QBrush(Qt::NoBrush));
     painter.drawRoundedRect(pill, pillHeight / 2.0, pillHeight / 2.0);
     painter.setPen(filled ? theme_.accent : theme_.secondText);
-    painter.drawText(pill, Qt::AlignCenter, metrics.elidedText(text, Qt::ElideRight, width - 2 * pillPadding));
+    painter.drawText(pill, Qt::AlignCenter,
+                     width == whole ? text : metrics.elidedText(text, Qt::ElideRight, width - 2 * pillPadding));
     return width;
 }
 
@@ -119,8 +122,9 @@ void ModuleDelegate::paintKept(QPainter& painter, const QRect& cell, const QMode
     const auto recorded = index.data(ModuleTreeModel::RecordedRole).toLongLong();
     const auto kept = index.data(ModuleTreeModel::KeptRole).toLongLong();
     const auto scale = std::max({index.data(ModuleTreeModel::ScaleRole).toLongLong(), recorded, kept, 1LL});
+    const int longest = std::clamp(cell.width() - gap - numberWidth - cellMargin, 0, longestBar);
     const auto bar = [&](qlonglong bytes, const QColor& color) {
-        const double length = barWidth * static_cast<double>(bytes) / static_cast<double>(scale);
+        const double length = longest * static_cast<double>(bytes) / static_cast<double>(scale);
         if (bytes > 0)
             painter.fillRect(
                 QRectF(cell.left() + gap, cell.center().y() - barHeight / 2.0 + 1, std::max(length, 1.0), barHeight),

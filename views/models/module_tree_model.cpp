@@ -75,7 +75,10 @@ void ModuleTreeModel::addRow(ModuleId module, int parent)
     const std::string_view fqn = trace_->moduleFqn(module);
     const std::string_view above
         = trace_->moduleFqn(parent < 0 ? ModuleId(0) : rows_[static_cast<std::size_t>(parent)].module);
-    row.label = QString::fromUtf8(fqn.size() > above.size() + 1 ? fqn.substr(above.size() + 1) : fqn);
+    std::string_view label = fqn.size() > above.size() + 1 ? fqn.substr(above.size() + 1) : fqn;
+    if (label.find_first_not_of("0123456789") == std::string_view::npos) // a number says nothing without its list
+        label = fqn.substr(above.rfind('.') + 1);
+    row.label = QString::fromUtf8(label);
     row.effect = recorded_[module.value];
     const int position = static_cast<int>(rows_.size());
     auto& siblings = parent < 0 ? top_ : rows_[static_cast<std::size_t>(parent)].children;

@@ -14,8 +14,10 @@
 namespace headroom {
 namespace {
 
-constexpr int keptWidth = 112;
-constexpr int recomputeWidth = 94;
+constexpr int keptWidth = 110; // a number and a bar
+constexpr int keptWidthInNarrow = 80; // a number and a short bar
+constexpr int recomputeWidth = 92;
+constexpr int narrow = 350;
 constexpr int indentation = 14;
 
 } // namespace
@@ -56,7 +58,6 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     header->setSectionResizeMode(ModuleTreeModel::moduleColumn, QHeaderView::Stretch);
     header->setSectionResizeMode(ModuleTreeModel::keptColumn, QHeaderView::Fixed);
     header->setSectionResizeMode(ModuleTreeModel::recomputeColumn, QHeaderView::Fixed);
-    header->resizeSection(ModuleTreeModel::keptColumn, keptWidth);
     header->resizeSection(ModuleTreeModel::recomputeColumn, recomputeWidth);
 
     auto* column = new QVBoxLayout(this);
@@ -100,6 +101,12 @@ void ModulePanel::focusFilter()
 {
     filter_->setFocus(Qt::ShortcutFocusReason);
     filter_->selectAll();
+}
+
+void ModulePanel::resizeEvent(QResizeEvent* event)
+{
+    QWidget::resizeEvent(event);
+    tree_->header()->resizeSection(ModuleTreeModel::keptColumn, width() < narrow ? keptWidthInNarrow : keptWidth);
 }
 
 void ModulePanel::applyFilter(const QString& text)

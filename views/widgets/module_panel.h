@@ -34,6 +34,9 @@ Q_SIGNALS:
     void moduleSelected(headroom::ModuleId module);
     void menuWanted(headroom::ModuleId module, const QPoint& globalPosition);
 
+protected:
+    void resizeEvent(QResizeEvent* event) override;
+
 private:
     void applyFilter(const QString& text);
 
