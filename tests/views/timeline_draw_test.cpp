@@ -59,7 +59,8 @@ TEST(DrawList, ColumnsEndWithTheStep)
 TEST(DrawList, LegendListsCategoriesFromTheBottomOfTheStack)
 {
     std::vector<Category> categories;
-    for (const auto& band : prepareDrawList(sceneOf(0), {{0, 10}, 20})->bands)
+    const auto list = prepareDrawList(sceneOf(0), {{0, 10}, 20});
+    for (const auto& band : list->bands)
         categories.push_back(*band.category);
     EXPECT_THAT(categories,
                 testing::ElementsAre(Category::parameter, Category::buffer, Category::optimizer, Category::gradient,
