@@ -289,7 +289,7 @@ QString solverLine(const Session& session)
     case PlanStatus::feasible:
         return tr("Within %1 % of the best in %2").arg(number(100 * plan.gap, 1), time);
     case PlanStatus::infeasible:
-        return tr("No plan fits, proven in %1").arg(time);
+        return tr("No plan found that fits, in %1").arg(time);
     case PlanStatus::stopped:
         break;
     }

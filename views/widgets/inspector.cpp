@@ -217,7 +217,7 @@ void Inspector::setInfeasible(const std::optional<InfeasibleFacts>& facts)
     infeasibleAdvice_->setText(facts->advice);
     infeasibleAdvice_->setVisible(!facts->advice.isEmpty());
     leastBudget_->setVisible(facts->leastBudget > 0);
-    leastBudget_->setText(tr("Set %1, the least that fits").arg(bytesText(facts->leastBudget, 2)));
+    leastBudget_->setText(tr("Use %1, the least that fits").arg(bytesText(facts->leastBudget, 2)));
 }
 
 void Inspector::setSolver(const QString& line, bool fits, int pins)
