@@ -3,36 +3,29 @@
 #include "app/window/document_page.h"
 
 #include "app/window/actions.h"
-#include "app/window/jobs.h"
+#include "app/window/lower_pages.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
-#include "views/models/live_blocks_model.h"
+#include "app/window/step_header.h"
 #include "views/models/module_tree_model.h"
-#include "views/models/ops_model.h"
-#include "views/plot/number_text.h"
+#include "views/models/tab_separated.h"
 #include "views/plot/timeline_view.h"
 #include "views/plot/tradeoff_view.h"
 #include "views/widgets/budget_bar.h"
-#include "views/widgets/elided_label.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/module_panel.h"
 
-#include <QAbstractItemModel>
 #include <QAction>
 #include <QClipboard>
 #include <QFrame>
 #include <QGuiApplication>
-#include <QHBoxLayout>
-#include <QLabel>
 #include <QLineEdit>
 #include <QMenu>
 #include <QSplitter>
-#include <QToolButton>
 #include <QVBoxLayout>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace headroom {
@@ -52,46 +45,18 @@ QFrame* cardAround(QWidget* content)
     return card;
 }
 
-/// All of a table as text that a spreadsheet takes.
-QString tabSeparated(const QAbstractItemModel& table)
-{
-    QStringList lines;
-    QStringList cells;
-    for (int column = 0; column < table.columnCount(); ++column)
-        cells << table.headerData(column, Qt::Horizontal).toString();
-    lines << cells.join(QLatin1Char('\t'));
-    for (int row = 0; row < table.rowCount(); ++row) {
-        cells.clear();
-        for (int column = 0; column < table.columnCount(); ++column)
-            cells << table.index(row, column).data().toString();
-        lines << cells.join(QLatin1Char('\t'));
-    }
-    return lines.join(QLatin1Char('\n')) + QLatin1Char('\n');
-}
-
-QToolButton* makeButton(QAction* action)
-{
-    auto* button = new QToolButton;
-    button->setDefaultAction(action);
-    button->setProperty("framed", true);
-    button->setFocusPolicy(Qt::TabFocus);
-    return button;
-}
-
 } // namespace
 
 DocumentPage::DocumentPage(Session& session, Jobs& jobs, Actions& actions, QWidget* parent)
     : QWidget(parent)
     , session_(session)
-    , jobs_(jobs)
     , actions_(actions)
+    , header_(new StepHeader(actions))
     , moduleModel_(new ModuleTreeModel(this))
-    , liveModel_(new LiveBlocksModel(this))
-    , opsModel_(new OpsModel(this))
     , modules_(new ModulePanel(moduleModel_))
     , timeline_(new TimelineView)
     , tradeOff_(new TradeOffView)
-    , lower_(new LowerPanel(tradeOff_, liveModel_, opsModel_))
+    , lower_(new LowerPages(session, jobs, actions, *timeline_, tradeOff_, this))
     , inspector_(new Inspector)
     , budgetBar_(new BudgetBar)
 {
@@ -101,37 +66,12 @@ DocumentPage::DocumentPage(Session& session, Jobs& jobs, Actions& actions, QWidg
     wireActions();
 }
 
-QWidget* DocumentPage::makeHeader()
-{
-    auto* header = new QWidget;
-    name_ = new QLabel(header);
-    name_->setObjectName(QStringLiteral("stepName"));
-    name_->setProperty("selection", true);
-    facts_ = new ElidedLabel(Qt::ElideRight, header);
-    facts_->setObjectName(QStringLiteral("stepFacts"));
-    facts_->setProperty("second", true);
-    QToolButton* picture = makeButton(actions_.pictureMenu->menuAction());
-    picture->setPopupMode(QToolButton::InstantPopup);
-    QToolButton* policy = makeButton(actions_.exportPolicy);
-    policy->setProperty("primary", true);
-    auto* row = new QHBoxLayout(header);
-    row->setContentsMargins(6, 0, 0, 0);
-    row->setSpacing(8);
-    row->addWidget(name_);
-    row->addSpacing(8);
-    row->addWidget(facts_, 1);
-    row->addWidget(makeButton(actions_.fitStep));
-    row->addWidget(picture);
-    row->addWidget(policy);
-    return header;
-}
-
 void DocumentPage::layOut()
 {
     centre_ = new QSplitter(Qt::Vertical);
     centre_->setObjectName(centreName);
     centre_->addWidget(cardAround(timeline_));
-    centre_->addWidget(cardAround(lower_));
+    centre_->addWidget(cardAround(lower_->panel()));
     centre_->setStretchFactor(0, 3);
     centre_->setStretchFactor(1, 2);
     centre_->setSizes({600, 400});
@@ -153,7 +93,7 @@ void DocumentPage::layOut()
     auto* column = new QVBoxLayout(this);
     column->setContentsMargins(12, 6, 12, 12);
     column->setSpacing(spacing);
-    column->addWidget(makeHeader());
+    column->addWidget(header_);
     column->addWidget(sides_, 1);
     column->addWidget(cardAround(budgetBar_));
     setTabOrder(modules_->filter(), modules_);
@@ -174,7 +114,6 @@ void DocumentPage::wireSession()
         tradeOff_->setExchangeRate(session_.exchangeRate());
         showInspector();
     });
-    connect(&jobs_, &Jobs::liveMemoryListed, this, [this](const LiveMemoryPtr& memory) { showLiveMemory(*memory); });
 }
 
 void DocumentPage::wireViews()
@@ -196,24 +135,8 @@ void DocumentPage::wireViews()
         session_.select(module);
         QMenu::exec({actions_.pinFree, actions_.pinKeep, actions_.pinRecompute}, position, nullptr, this);
     });
-    connect(lower_, &LowerPanel::moduleWanted, &session_, &Session::select);
     connect(tradeOff_, &TradeOffView::pointChosen, this, [this](const std::string& fqn, double ratio) {
         session_.setPin(fqn, ratio > 0 ? Pin::recompute : Pin::save);
-    });
-    connect(timeline_, &TimelineView::instantPinned, this, [this](std::size_t changeCount, bool planned) {
-        pinned_ = Instant{changeCount, planned};
-        lower_->show(LowerPanel::Page::liveBlocks);
-        askForLiveMemory();
-    });
-    connect(timeline_, &TimelineView::unpinned, this, [this] {
-        pinned_.reset();
-        askForLiveMemory();
-    });
-    connect(lower_, &LowerPanel::pageShown, this, [this](LowerPanel::Page page) {
-        const std::array pages{actions_.showTradeOff, actions_.showLiveBlocks, actions_.showOps};
-        pages[static_cast<std::size_t>(page)]->setChecked(true);
-        askForLiveMemory();
-        showOps();
     });
 }
 
@@ -239,9 +162,11 @@ void DocumentPage::wireActions()
     connect(actions_.pinKeep, &QAction::triggered, this, [this] { applyPin(Pin::save); });
     connect(actions_.pinRecompute, &QAction::triggered, this, [this] { applyPin(Pin::recompute); });
     connect(actions_.clearPins, &QAction::triggered, &session_, &Session::clearPins);
-    connect(actions_.showTradeOff, &QAction::triggered, this, [this] { lower_->show(LowerPanel::Page::tradeOff); });
-    connect(actions_.showLiveBlocks, &QAction::triggered, this, [this] { lower_->show(LowerPanel::Page::liveBlocks); });
-    connect(actions_.showOps, &QAction::triggered, this, [this] { lower_->show(LowerPanel::Page::ops); });
+}
+
+LowerPanel* DocumentPage::lowerPanel() const noexcept
+{
+    return lower_->panel();
 }
 
 void DocumentPage::restoreLayout(const Settings& settings)
@@ -258,22 +183,16 @@ void DocumentPage::saveLayout(Settings& settings) const
 
 void DocumentPage::showStep()
 {
-    pinned_.reset();
-    liveModel_->clear();
     const OpenStepPtr& step = session_.step();
     const StepTracePtr trace = step ? step->engine->trace() : nullptr;
     moduleModel_->setStep(trace, step ? step->recorded : std::vector<ModuleEffect>());
-    opsModel_->setStep(nullptr);
     timeline_->setStep(trace, step ? step->engine->recorded() : nullptr);
     tradeOff_->clearPlan();
     tradeOff_->setModules(step ? step->engine->moduleInfo() : nullptr);
     budgetBar_->setFrontier({});
     if (!step)
         return;
-    name_->setText(stepName(*trace));
-    name_->setToolTip(step->path);
-    facts_->setText(stepFacts(*trace));
-    facts_->setToolTip(facts_->text());
+    header_->setStep(*trace, step->path);
     showBudgetRange();
     showBudget(session_.budget());
     showInspector();
@@ -331,7 +250,6 @@ void DocumentPage::showAnswer()
     budgetBar_->setResult(&answer.step.plan, !session_.answerIsCurrent());
     selectFirstRegion();
     showInspector();
-    askForLiveMemory();
 }
 
 void DocumentPage::showSelection()
@@ -340,7 +258,6 @@ void DocumentPage::showSelection()
     modules_->select(session_.selected());
     tradeOff_->select(session_.selectedFqn());
     showInspector();
-    showOps();
 }
 
 void DocumentPage::showPins()
@@ -372,7 +289,7 @@ void DocumentPage::showInspector()
     inspector_->setInfeasible(infeasibleFacts(session_));
     inspector_->setSolver(solverLine(session_), !session_.answer() || session_.feasible(),
                           static_cast<int>(session_.request().pins.size()));
-    const TimelinePtr shown = shownTimeline();
+    const TimelinePtr shown = session_.shownTimeline();
     inspector_->setPeaks(session_.step()->engine->recorded()->atPeak,
                          shown ? std::optional(shown->atPeak) : std::nullopt);
 }
@@ -381,48 +298,6 @@ void DocumentPage::applyPin(std::optional<Pin> pin)
 {
     if (session_.selected().valid())
         session_.setPin(session_.selectedFqn(), pin);
-}
-
-TimelinePtr DocumentPage::shownTimeline() const
-{
-    return session_.answer() ? session_.answer()->shown().timeline : nullptr;
-}
-
-void DocumentPage::askForLiveMemory()
-{
-    if (!session_.isOpen() || lower_->page() != LowerPanel::Page::liveBlocks)
-        return;
-    const TimelinePtr& recorded = session_.step()->engine->recorded();
-    const TimelinePtr planned = shownTimeline();
-    const bool ofPlan = planned && (!pinned_ || pinned_->planned);
-    const TimelinePtr& timeline = ofPlan ? planned : recorded;
-    const std::size_t peak = timeline->peakChange == Timeline::npos ? 0 : timeline->peakChange + 1;
-    jobs_.listLiveMemory(session_.step(), timeline, pinned_ ? pinned_->changeCount : peak);
-}
-
-void DocumentPage::showLiveMemory(const LiveMemory& memory)
-{
-    if (!session_.isOpen())
-        return;
-    liveModel_->setTable(memory.table);
-    const bool ofPlan = memory.timeline != session_.step()->engine->recorded();
-    const QString where
-        = !pinned_ ? (ofPlan ? tr("At the planned peak") : tr("At the recorded peak")) : tr("At the pinned instant");
-    lower_->setLiveTitle(tr("%1, %2: %3 in %4 blocks")
-                             .arg(where, msText(memory.ms), bytesText(liveModel_->totalBytes(), 2))
-                             .arg(liveModel_->blockCount()));
-}
-
-void DocumentPage::showOps()
-{
-    if (!session_.isOpen() || lower_->page() != LowerPanel::Page::ops)
-        return;
-    opsModel_->setStep(session_.step()->engine->trace());
-    opsModel_->setModule(session_.selected());
-    lower_->setOpsTitle(
-        session_.selected().valid()
-            ? tr("%1 ops of %2").arg(opsModel_->rowCount()).arg(QString::fromStdString(session_.selectedFqn()))
-            : tr("%1 ops of the whole step").arg(opsModel_->rowCount()));
 }
 
 } // namespace headroom

@@ -9,24 +9,20 @@
 
 #include <optional>
 
-class QFrame;
-class QLabel;
 class QSplitter;
-class QToolButton;
 
 namespace headroom {
 
 class Actions;
 class BudgetBar;
-class ElidedLabel;
 class Inspector;
 class Jobs;
-class LiveBlocksModel;
+class LowerPages;
 class ModulePanel;
 class ModuleTreeModel;
-class OpsModel;
 class Session;
 class Settings;
+class StepHeader;
 class TimelineView;
 class TradeOffView;
 
@@ -46,16 +42,9 @@ public:
     ModulePanel* modules() const noexcept { return modules_; }
     Inspector* inspector() const noexcept { return inspector_; }
     BudgetBar* budgetBar() const noexcept { return budgetBar_; }
-    LowerPanel* lowerPanel() const noexcept { return lower_; }
+    LowerPanel* lowerPanel() const noexcept;
 
 private:
-    struct Instant
-    {
-        std::size_t changeCount = 0;
-        bool planned = false;
-    };
-
-    QWidget* makeHeader();
     void layOut();
     void wireSession();
     void wireViews();
@@ -70,28 +59,19 @@ private:
     void showBudgetRange();
     void showPins();
     void applyPin(std::optional<Pin> pin);
-    TimelinePtr shownTimeline() const; ///< what is drawn as planned; null: nothing
-    void askForLiveMemory();
-    void showLiveMemory(const LiveMemory& memory);
-    void showOps();
 
     Session& session_;
-    Jobs& jobs_;
     Actions& actions_;
+    StepHeader* header_;
     ModuleTreeModel* moduleModel_;
-    LiveBlocksModel* liveModel_;
-    OpsModel* opsModel_;
-    QLabel* name_;
-    ElidedLabel* facts_;
     ModulePanel* modules_;
     TimelineView* timeline_;
     TradeOffView* tradeOff_;
-    LowerPanel* lower_;
+    LowerPages* lower_;
     Inspector* inspector_;
     BudgetBar* budgetBar_;
     QSplitter* sides_;
     QSplitter* centre_;
-    std::optional<Instant> pinned_;
     bool selectionIsOurs_ = false; ///< chosen by the window, not by the user
 };
 

@@ -210,7 +210,7 @@ void MainWindow::takeStep(const OpenStepPtr& step)
     const Opening wanted = std::exchange(opening_, {});
     session_.open(step, wanted.budget.value_or(firstBudget(step->trace(), step->engine->recorded()->peak)));
     budgetIsOurs_ = !wanted.budget;
-    if (const ModuleId module = moduleNamed(wanted.select); module.valid())
+    if (const ModuleId module = moduleNamed(step->trace(), wanted.select.toStdString()); module.valid())
         session_.select(module);
     askFrontier();
     showPage();
@@ -362,19 +362,6 @@ bool MainWindow::maySayGoodbye()
         return !session_.dirty();
     }
     return box.clickedButton() == discard;
-}
-
-ModuleId MainWindow::moduleNamed(const QString& fqn) const
-{
-    const StepTrace& trace = session_.step()->trace();
-    const std::string name = fqn.toStdString();
-    const std::string fromRoot = std::string(trace.moduleFqn(ModuleId(0))) + '.' + name;
-    for (std::uint32_t i = 0; !name.empty() && i < trace.modules.size(); ++i) {
-        const std::string_view candidate = trace.moduleFqn(ModuleId(i));
-        if (candidate == name || candidate == fromRoot)
-            return ModuleId(i);
-    }
-    return {};
 }
 
 void MainWindow::closeEvent(QCloseEvent* event)

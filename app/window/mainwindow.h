@@ -89,7 +89,6 @@ private:
     void showTitle();
     void showAbout();
     bool maySayGoodbye();
-    ModuleId moduleNamed(const QString& fqn) const;
 
     Settings& settings_;
     QString recordingsFolder_;

@@ -112,12 +112,6 @@ void Session::suggestBudget(Bytes budget)
         setBudget(budget);
 }
 
-void Session::cancelDrag()
-{
-    if (dragStart_)
-        applyBudget(*std::exchange(dragStart_, std::nullopt));
-}
-
 void Session::setBudget(Bytes budget)
 {
     dragStart_.reset();
@@ -164,6 +158,11 @@ void Session::setAnswer(const PlanAnswerPtr& answer)
 {
     answer_ = answer;
     Q_EMIT answerChanged();
+}
+
+TimelinePtr Session::shownTimeline() const
+{
+    return answer_ ? answer_->shown().timeline : nullptr;
 }
 
 bool Session::feasible() const noexcept
@@ -220,6 +219,19 @@ bool Session::dirty() const
 void Session::markExported()
 {
     undo_.setClean();
+}
+
+ModuleId moduleNamed(const StepTrace& trace, const std::string& name)
+{
+    if (name.empty() || trace.modules.size() == 0)
+        return {};
+    const std::string fromRoot = std::string(trace.moduleFqn(ModuleId(0))) + '.' + name;
+    for (std::uint32_t i = 0; i < trace.modules.size(); ++i) {
+        const std::string_view candidate = trace.moduleFqn(ModuleId(i));
+        if (candidate == name || candidate == fromRoot)
+            return ModuleId(i);
+    }
+    return {};
 }
 
 Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak)

@@ -37,13 +37,13 @@ public:
     void commitBudget(Bytes budget);
     bool dragging() const noexcept { return dragStart_.has_value(); }
     void suggestBudget(Bytes budget); ///< the window's own choice: nothing to undo
-    void cancelDrag(); ///< the budget is again what it was before the drag
 
     void setPin(const std::string& fqn, std::optional<Pin> pin); ///< nullopt: the plan decides. One undo step
     void clearPins(); ///< one undo step
 
     void setAnswer(const PlanAnswerPtr& answer);
     const PlanAnswerPtr& answer() const noexcept { return answer_; } ///< null: none yet
+    TimelinePtr shownTimeline() const; ///< of the plan, or of what comes closest to one; null: neither
     bool feasible() const noexcept; ///< there is a plan, and it fits
     bool answerIsCurrent() const noexcept; ///< the answer is to the question as it stands
 
@@ -87,6 +87,9 @@ private:
     ModuleId selected_;
     QUndoStack undo_;
 };
+
+/// The module of that name, with or without the root's class in front; invalid: there is none.
+ModuleId moduleNamed(const StepTrace& trace, const std::string& name);
 
 /// The budget that a step opens with: the memory of its GPU when the step does not fit there, else 70 % of the recorded
 /// peak, a saving that is worth looking at. In whole steps of 64 MiB where the step is large enough.

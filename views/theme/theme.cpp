@@ -168,13 +168,17 @@ QPalette Theme::palette() const
 
 QString Theme::styleSheet() const
 {
-    // Only what the palette cannot say. Widgets ask for a look by a dynamic property: a QFrame for `card` or
-    // `separator`; a QLabel for a size (`headline`, `selection`, `title`, `strong`, `caption`) and for a colour
+    // Only what the palette cannot say. Widgets ask for a look by a dynamic property: a QFrame for `card`,
+    // `separator` or `message`; a QLabel for a size (`headline`, `selection`, `title`, `strong`, `caption`) and for a colour
     // (`second`, `danger`); a QToolButton for `framed`, `primary` or `segment`. A checked push button is drawn in ink.
     // Set on a label, font and palette would be lost when the theme changes: a new style resets both.
     return QStringLiteral(R"(
 QFrame[card="true"] { background: %1; border: 1px solid %2; border-radius: 6px; }
 QLabel[second="true"] { color: %4; }
+QFrame[message="plain"] { background: %1; border: 1px solid %2; border-radius: 6px; }
+QFrame[message="error"] { background: %10; border: 1px solid %9; border-radius: 6px; }
+QProgressBar { background: %2; border: none; border-radius: 3px; }
+QProgressBar::chunk { background: %3; border-radius: 3px; }
 QFrame[separator="true"] { background: %2; border: none; min-height: 1px; max-height: 1px; }
 QLabel[danger="true"] { color: %9; }
 QLabel[headline="true"] { font-size: 22px; font-weight: 600; }
@@ -218,7 +222,7 @@ QScrollBar::add-line, QScrollBar::sub-line, QScrollBar::add-page, QScrollBar::su
     width: 0; height: 0; }
 )")
         .arg(card.name(), line.name(), text.name(), secondText.name(), hover.name(), selected.name(),
-             mixed(secondText, card, 0.45).name(), mixed(line, secondText, 0.25).name(), danger.name());
+             mixed(secondText, card, 0.45).name(), mixed(line, secondText, 0.25).name(), danger.name(), dangerSoft.name());
 }
 
 void loadFonts()

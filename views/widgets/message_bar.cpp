@@ -2,15 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/message_bar.h"
 
-#include "views/theme/theme.h"
-
 #include <QAccessible>
-#include <QEvent>
 #include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QLabel>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QStyle>
 #include <QToolButton>
 
 #include <utility>
@@ -32,6 +30,7 @@ MessageBar::MessageBar(QWidget* parent)
     , close_(new QToolButton(this))
 {
     setObjectName(QStringLiteral("messageBar"));
+    mark_->setProperty("strong", true);
     message_->setObjectName(QStringLiteral("message"));
     message_->setWordWrap(true);
     message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
@@ -119,28 +118,12 @@ void MessageBar::show(Kind kind, const QString& message, Action action)
 
 void MessageBar::setLook()
 {
-    const Theme theme = Theme::of(*this);
     const bool error = kind_ == Kind::error;
     mark_->setText(error ? QStringLiteral("!") : kind_ == Kind::done ? QStringLiteral("✓") : QString());
     mark_->setVisible(!mark_->text().isEmpty());
-    const QString background = (error ? theme.dangerSoft : theme.card).name();
-    const QString edge = (error ? theme.danger : theme.line).name();
-    const QString sheet
-        = QStringLiteral("QFrame#messageBar { background: %1; border: 1px solid %2; border-radius: 6px; }"
-                         "QFrame#messageBar > QLabel { color: %3; }"
-                         "QProgressBar { background: %4; border: none; border-radius: 3px; }"
-                         "QProgressBar::chunk { background: %3; border-radius: 3px; }")
-              .arg(background, edge, theme.text.name(), theme.line.name());
-    if (sheet != styleSheet())
-        setStyleSheet(sheet);
-    mark_->setFont(theme.bodyStrong);
-}
-
-void MessageBar::changeEvent(QEvent* event)
-{
-    if (event->type() == QEvent::PaletteChange && kind_ != Kind::none)
-        setLook();
-    QFrame::changeEvent(event);
+    setProperty("message", error ? QStringLiteral("error") : QStringLiteral("plain"));
+    style()->unpolish(this);
+    style()->polish(this);
 }
 
 void MessageBar::keyPressEvent(QKeyEvent* event)

@@ -40,7 +40,6 @@ public:
     QPushButton* actionButton() const noexcept { return action_; }
 
 protected:
-    void changeEvent(QEvent* event) override;
     void keyPressEvent(QKeyEvent* event) override;
 
 private:

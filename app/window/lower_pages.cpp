@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/lower_pages.h"
+
+#include "app/window/actions.h"
+#include "app/window/jobs.h"
+#include "app/window/session.h"
+#include "views/models/ops_model.h"
+#include "views/plot/number_text.h"
+#include "views/plot/timeline_view.h"
+#include "views/plot/tradeoff_view.h"
+#include "views/widgets/lower_panel.h"
+
+#include <QAction>
+
+#include <array>
+#include <utility>
+
+namespace headroom {
+
+LowerPages::LowerPages(Session& session, Jobs& jobs, Actions& actions, TimelineView& timeline, TradeOffView* tradeOff,
+                       QObject* parent)
+    : QObject(parent)
+    , session_(session)
+    , jobs_(jobs)
+    , live_(new LiveBlocksModel(this))
+    , ops_(new OpsModel(this))
+    , panel_(new LowerPanel(tradeOff, live_, ops_))
+{
+    wire(jobs, timeline);
+    wireActions(actions);
+}
+
+void LowerPages::wire(Jobs& jobs, TimelineView& timeline)
+{
+    connect(&session_, &Session::stepChanged, this, &LowerPages::showStep);
+    connect(&session_, &Session::answerChanged, this, &LowerPages::askForLiveMemory);
+    connect(&session_, &Session::selectionChanged, this, &LowerPages::showOps);
+    connect(&jobs, &Jobs::liveMemoryListed, this, [this](const LiveMemoryPtr& memory) { showLiveMemory(*memory); });
+    connect(panel_, &LowerPanel::moduleWanted, &session_, &Session::select);
+    connect(&timeline, &TimelineView::instantPinned, this, [this](std::size_t changeCount, bool planned) {
+        pinned_ = Instant{changeCount, planned};
+        panel_->show(LowerPanel::Page::liveBlocks);
+        askForLiveMemory();
+    });
+    connect(&timeline, &TimelineView::unpinned, this, [this] {
+        pinned_.reset();
+        askForLiveMemory();
+    });
+}
+
+void LowerPages::wireActions(const Actions& actions)
+{
+    using Page = LowerPanel::Page;
+    const std::array shown{std::pair(Page::tradeOff, actions.showTradeOff),
+                           std::pair(Page::liveBlocks, actions.showLiveBlocks), std::pair(Page::ops, actions.showOps)};
+    for (const auto& [page, action] : shown)
+        connect(action, &QAction::triggered, panel_, [this, page = page] { panel_->show(page); });
+    connect(panel_, &LowerPanel::pageShown, this, [this, shown](Page page) {
+        shown[static_cast<std::size_t>(page)].second->setChecked(true);
+        askForLiveMemory();
+        showOps();
+    });
+}
+
+void LowerPages::showStep()
+{
+    pinned_.reset();
+    live_->clear();
+    ops_->setStep(nullptr);
+    showOps();
+}
+
+void LowerPages::askForLiveMemory()
+{
+    if (!session_.isOpen() || panel_->page() != LowerPanel::Page::liveBlocks)
+        return;
+    const TimelinePtr& recorded = session_.step()->engine->recorded();
+    const TimelinePtr planned = session_.shownTimeline();
+    const bool ofPlan = planned && (!pinned_ || pinned_->planned);
+    const TimelinePtr& timeline = ofPlan ? planned : recorded;
+    const std::size_t peak = timeline->peakChange == Timeline::npos ? 0 : timeline->peakChange + 1;
+    jobs_.listLiveMemory(session_.step(), timeline, pinned_ ? pinned_->changeCount : peak);
+}
+
+void LowerPages::showLiveMemory(const LiveMemory& memory)
+{
+    if (!session_.isOpen())
+        return;
+    live_->setTable(memory.table);
+    const bool ofPlan = memory.timeline != session_.step()->engine->recorded();
+    const QString where = pinned_ ? tr("At the pinned instant")
+        : ofPlan                  ? tr("At the planned peak")
+                                  : tr("At the recorded peak");
+    panel_->setLiveTitle(tr("%1, %2: %3 in %4 blocks")
+                             .arg(where, msText(memory.ms), bytesText(live_->totalBytes(), 2))
+                             .arg(live_->blockCount()));
+}
+
+void LowerPages::showOps()
+{
+    if (!session_.isOpen() || panel_->page() != LowerPanel::Page::ops)
+        return;
+    ops_->setStep(session_.step()->engine->trace());
+    ops_->setModule(session_.selected());
+    const QString count = QString::number(ops_->rowCount());
+    panel_->setOpsTitle(session_.selected().valid()
+                            ? tr("%1 ops of %2").arg(count, QString::fromStdString(session_.selectedFqn()))
+                            : tr("%1 ops of the whole step").arg(count));
+}
+
+} // namespace headroom

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "app/window/open_step.h"
+
+#include <QObject>
+
+#include <optional>
+
+namespace headroom {
+
+class Actions;
+class Jobs;
+class LiveBlocksModel;
+class LowerPanel;
+class OpsModel;
+class Session;
+class TimelineView;
+class TradeOffView;
+
+/// Fills the tables below the timeline, each when it is shown: what is alive at the instant that is pinned in the
+/// timeline (at the peak when none is), and the ops of the selected module.
+class LowerPages : public QObject
+{
+    Q_OBJECT
+public:
+    LowerPages(Session& session, Jobs& jobs, Actions& actions, TimelineView& timeline, TradeOffView* tradeOff,
+               QObject* parent = nullptr);
+
+    LowerPanel* panel() const noexcept { return panel_; }
+
+private:
+    struct Instant
+    {
+        std::size_t changeCount = 0;
+        bool planned = false;
+    };
+
+    void wire(Jobs& jobs, TimelineView& timeline);
+    void wireActions(const Actions& actions);
+    void showStep();
+    void askForLiveMemory();
+    void showLiveMemory(const LiveMemory& memory);
+    void showOps();
+
+    Session& session_;
+    Jobs& jobs_;
+    LiveBlocksModel* live_;
+    OpsModel* ops_;
+    LowerPanel* panel_;
+    std::optional<Instant> pinned_;
+};
+
+} // namespace headroom

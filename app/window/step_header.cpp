@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/step_header.h"
+
+#include "app/window/actions.h"
+#include "app/window/plan_text.h"
+#include "views/widgets/elided_label.h"
+
+#include <QAction>
+#include <QDir>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QMenu>
+#include <QToolButton>
+
+namespace headroom {
+namespace {
+
+QToolButton* makeButton(QAction* action)
+{
+    auto* button = new QToolButton;
+    button->setDefaultAction(action);
+    button->setProperty("framed", true);
+    button->setFocusPolicy(Qt::TabFocus);
+    return button;
+}
+
+} // namespace
+
+StepHeader::StepHeader(Actions& actions, QWidget* parent)
+    : QWidget(parent)
+    , name_(new QLabel(this))
+    , facts_(new ElidedLabel(Qt::ElideRight, this))
+{
+    name_->setObjectName(QStringLiteral("stepName"));
+    name_->setProperty("selection", true);
+    facts_->setObjectName(QStringLiteral("stepFacts"));
+    facts_->setProperty("second", true);
+    QToolButton* picture = makeButton(actions.pictureMenu->menuAction());
+    picture->setPopupMode(QToolButton::InstantPopup);
+    QToolButton* policy = makeButton(actions.exportPolicy);
+    policy->setProperty("primary", true);
+    auto* row = new QHBoxLayout(this);
+    row->setContentsMargins(6, 0, 0, 0);
+    row->setSpacing(8);
+    row->addWidget(name_);
+    row->addSpacing(8);
+    row->addWidget(facts_, 1);
+    row->addWidget(makeButton(actions.fitStep));
+    row->addWidget(picture);
+    row->addWidget(policy);
+}
+
+void StepHeader::setStep(const StepTrace& trace, const QString& path)
+{
+    name_->setText(stepName(trace));
+    name_->setToolTip(QDir::toNativeSeparators(path));
+    facts_->setText(stepFacts(trace));
+    facts_->setToolTip(facts_->text());
+}
+
+} // namespace headroom

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/trace/step_trace.h"
+
+#include <QWidget>
+
+class QLabel;
+
+namespace headroom {
+
+class Actions;
+class ElidedLabel;
+
+/// The line above the cards: which step is open, how it was recorded, and the actions that are used most.
+class StepHeader : public QWidget
+{
+    Q_OBJECT
+public:
+    explicit StepHeader(Actions& actions, QWidget* parent = nullptr);
+
+    void setStep(const StepTrace& trace, const QString& path);
+
+private:
+    QLabel* name_;
+    ElidedLabel* facts_;
+};
+
+} // namespace headroom
