@@ -59,10 +59,7 @@ const std::map<std::string, Room>& rooms()
         {"core/device", {torch, {"core/base", "core/trace", "core/cost"}}},
         {"core/record", {torch, {"core/base", "core/trace", "core/cost", "core/device", "core/model"}}},
         {"core/model", {torch, {"core/base", "core/trace", "core/cost", "core/device", "core/record"}}},
-        {"core/checkpoint",
-         {torch,
-          {"core/base", "core/trace", "core/predict", "core/policy", "core/device", "core/record", "core/model"}}},
-        {"app/record", {torch, coreRooms + Names{"core/device", "core/record", "core/model", "core/checkpoint"}}},
+        {"app/record", {torch, coreRooms + Names{"core/device", "core/record", "core/model"}}},
         // Views: Qt and core's results, never libtorch.
         {"views/theme", {qt, coreRooms}},
         {"views/models", {qt, coreRooms + Names{"views/theme", "views/plot"}}},
