@@ -3,6 +3,7 @@
 #include "app/window/exporter.h"
 
 #include "app/window/plan_text.h"
+#include "app/window/sentence.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "core/policy/policy.h"
@@ -142,7 +143,7 @@ bool Exporter::report(const Status& written, const QString& path)
 {
     const QFileInfo file(path);
     if (!written) {
-        messages_.showError(QString::fromStdString(written.error().message));
+        messages_.showError(sentence(QString::fromStdString(written.error().message)));
         return false;
     }
     settings_.setExportFolder(file.absolutePath());

@@ -7,6 +7,7 @@
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
 #include "app/window/plan_text.h"
+#include "app/window/sentence.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
@@ -119,7 +120,10 @@ void MainWindow::wireJobs()
     connect(&jobs_, &Jobs::planned, this, &MainWindow::takeAnswer);
     connect(&jobs_, &Jobs::planFailed, this, &MainWindow::refusePlan);
     connect(&jobs_, &Jobs::frontierComputed, &session_, &Session::setFrontier);
-    connect(&jobs_, &Jobs::frontierFailed, this, [this](const QString& reason) { messages_->showError(reason); });
+    connect(&jobs_, &Jobs::frontierFailed, this, [this](const QString& reason) {
+        if (messages_->kind() != MessageBar::Kind::error) // the solve failed for the same reason, and says what to do
+            messages_->showError(sentence(reason));
+    });
 
     connect(&session_, &Session::questionChanged, this, &MainWindow::ask);
     connect(&session_, &Session::pinsChanged, this, &MainWindow::askFrontier);
@@ -220,7 +224,7 @@ void MainWindow::takeStep(const OpenStepPtr& step)
 void MainWindow::refuseFile(const QString& path, const QString& reason)
 {
     Q_UNUSED(path);
-    messages_->showError(reason);
+    messages_->showError(sentence(reason));
     Q_EMIT openFailed(reason);
 }
 
@@ -252,7 +256,7 @@ void MainWindow::refusePlan(const QString& reason)
                     messages_->dismiss();
                     session_.undoStack().undo();
                 }};
-    messages_->showError(reason, undo);
+    messages_->showError(sentence(reason), undo);
 }
 
 bool MainWindow::closeStep()

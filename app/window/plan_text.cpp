@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/plan_text.h"
 
+#include "app/window/sentence.h"
 #include "core/cost/roofline.h"
 #include "views/plot/number_text.h"
 #include "views/plot/tradeoff_curve.h"
@@ -106,16 +107,11 @@ QString rateText(const Session& session)
 }
 
 /// The solver's sentence begins with what the headline says.
-QString withoutHeadline(QString reason)
+QString withoutHeadline(const QString& reason)
 {
     const qsizetype colon = reason.indexOf(QLatin1String(": "));
-    if (reason.startsWith(QLatin1String("No plan fits")) && colon > 0) {
-        reason.remove(0, colon + 2);
-        reason[0] = reason[0].toUpper();
-    }
-    if (!reason.isEmpty() && !reason.endsWith(QLatin1Char('.')))
-        reason += QLatin1Char('.');
-    return reason;
+    const bool repeated = reason.startsWith(QLatin1String("No plan fits")) && colon > 0;
+    return sentence(repeated ? reason.mid(colon + 2) : reason);
 }
 
 /// Why the plan treats the module as it does, in a sentence or two.

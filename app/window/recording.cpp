@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/recording.h"
 
+#include "app/window/sentence.h"
+
 #include <QCoreApplication>
 #include <QDir>
 #include <QFile>
@@ -22,15 +24,11 @@ QString resultIn(const QTemporaryDir& folder)
     return folder.filePath(QStringLiteral("step.hrs"));
 }
 
-QString sentence(const QString& message)
+/// The recorder says who it is; the window does not.
+QString withoutProgram(const QString& message)
 {
-    QString text = message.trimmed();
     const QString prefix = QStringLiteral("headroom-record: ");
-    if (text.startsWith(prefix))
-        text.remove(0, prefix.size());
-    if (!text.isEmpty() && !text.endsWith(QLatin1Char('.')))
-        text += QLatin1Char('.');
-    return text;
+    return message.startsWith(prefix) ? message.mid(prefix.size()) : message;
 }
 
 } // namespace
@@ -128,7 +126,7 @@ void Recording::ended(int exitCode, QProcess::ExitStatus status)
     } else if (exitCode != 0) {
         folder_.reset();
         Q_EMIT failed(lastMessage_.isEmpty() ? tr("The recorder failed with exit code %1.").arg(exitCode)
-                                             : sentence(lastMessage_));
+                                             : sentence(withoutProgram(lastMessage_)));
     } else {
         keepResult();
     }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/plan_text.h"
+#include "app/window/sentence.h"
 #include "app/window/session.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/block_engine.h"
@@ -188,6 +189,16 @@ private Q_SLOTS:
         QCOMPARE(firstBudget(trace, 10 * GiB), 7 * GiB);
         QCOMPARE(firstBudget(trace, 100 * MiB), 70 * MiB);
         QCOMPARE(firstBudget(trace, 10'000), 6656); // in blocks of 512
+    }
+
+    void messagesAreSentences()
+    {
+        QCOMPARE(sentence(QStringLiteral("cannot pin \"x\": it is a leaf")),
+                 QStringLiteral("Cannot pin \"x\": it is a leaf."));
+        QCOMPARE(sentence(QStringLiteral("step.hrs: at offset 8")), QStringLiteral("step.hrs: at offset 8."));
+        QCOMPARE(sentence(QStringLiteral("demo:mlp is known.")), QStringLiteral("demo:mlp is known."));
+        QCOMPARE(sentence(QStringLiteral("error: none\n")), QStringLiteral("Error: none."));
+        QCOMPARE(sentence({}), QString());
     }
 
     void stepIsNamedForPeople()

@@ -10,6 +10,7 @@
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/budget_scale.h"
 #include "views/widgets/inspector.h"
+#include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
 
 #include <QClipboard>
@@ -117,6 +118,19 @@ private Q_SLOTS:
         window().actions().clearPins->trigger();
         QVERIFY(!window().session().hasPins());
         QCOMPARE(window().session().undoStack().count(), 2);
+    }
+
+    void pinThatCannotBeIsSaidAndCanBeTakenBack()
+    {
+        openStep();
+        window().session().setPin("Transformer.output", Pin::save); // the planner refuses it
+        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QTRY_VERIFY(window().messages().actionButton()->isVisible());
+        QVERIFY(window().messages().message().startsWith(QStringLiteral("Cannot pin")));
+        QTest::mouseClick(window().messages().actionButton(), Qt::LeftButton);
+        QVERIFY(!window().session().hasPins());
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        QCOMPARE(window().messages().kind(), MessageBar::Kind::none);
     }
 
     void leafCannotBePinned()
