@@ -107,6 +107,7 @@ void DocumentPage::wireSession()
             [this] { budgetBar_->setResult(session_.answer() ? &session_.answer()->step.plan : nullptr, true); });
     connect(&session_, &Session::answerChanged, this, &DocumentPage::showAnswer);
     connect(&session_, &Session::pinsChanged, this, &DocumentPage::showPins);
+    connect(&session_, &Session::worldSizeChanged, inspector_, &Inspector::setWorldSize);
     connect(&session_, &Session::selectionChanged, this, &DocumentPage::showSelection);
     connect(&session_, &Session::frontierChanged, this, [this] {
         budgetBar_->setFrontier(session_.frontier() ? *session_.frontier() : std::vector<FrontierPoint>());
@@ -129,6 +130,7 @@ void DocumentPage::wireViews()
     connect(budgetBar_, &BudgetBar::leastBudgetWanted, this, takeLeast);
     connect(inspector_, &Inspector::leastBudgetWanted, this, takeLeast);
     connect(inspector_, &Inspector::pinWanted, this, &DocumentPage::applyPin);
+    connect(inspector_, &Inspector::worldSizeWanted, &session_, &Session::setWorldSize);
     connect(inspector_, &Inspector::pinsCleared, &session_, &Session::clearPins);
     connect(modules_, &ModulePanel::moduleSelected, &session_, &Session::select);
     connect(modules_, &ModulePanel::menuWanted, this, [this](ModuleId module, const QPoint& position) {
@@ -193,6 +195,7 @@ void DocumentPage::showStep()
     if (!step)
         return;
     header_->setStep(*trace, step->path);
+    inspector_->setWorldSize(session_.worldSize());
     showBudgetRange();
     showBudget(session_.budget());
     showInspector();

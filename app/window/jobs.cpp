@@ -34,7 +34,7 @@ public:
     {
         if (leastBudget <= 0)
             return std::nullopt;
-        if (step_.lock() == step && pins_ == request.pins && least_ == leastBudget)
+        if (step_.lock() == step && pins_ == request.pins && worldSize_ == request.worldSize && least_ == leastBudget)
             return planned_;
         PlanRequest least = request;
         least.budget = leastBudget;
@@ -43,6 +43,7 @@ public:
             return std::nullopt;
         step_ = step;
         pins_ = request.pins;
+        worldSize_ = request.worldSize;
         least_ = leastBudget;
         planned_ = *planned;
         return planned_;
@@ -51,6 +52,7 @@ public:
 private:
     std::weak_ptr<const OpenStep> step_;
     std::map<std::string, Pin> pins_;
+    int worldSize_ = 1;
     Bytes least_ = 0;
     std::optional<PlannedStep> planned_;
 };

@@ -127,6 +127,7 @@ void MainWindow::wireJobs()
 
     connect(&session_, &Session::questionChanged, this, &MainWindow::ask);
     connect(&session_, &Session::pinsChanged, this, &MainWindow::askFrontier);
+    connect(&session_, &Session::worldSizeChanged, this, &MainWindow::askFrontier);
     connect(&session_, &Session::dirtyChanged, this, &MainWindow::showTitle);
     connect(&session_.undoStack(), &QUndoStack::indexChanged, this, [this] { budgetIsOurs_ = false; });
 }

@@ -52,6 +52,26 @@ private:
     std::map<std::string, Pin> to_;
 };
 
+/// The step was sharded over another number of GPUs.
+class WorldSizeCommand : public QUndoCommand
+{
+public:
+    WorldSizeCommand(Session& session, int to)
+        : QUndoCommand(to == 1 ? Session::tr("one GPU") : Session::tr("%1 GPUs").arg(to))
+        , session_(session)
+        , from_(session.worldSize())
+        , to_(to)
+    {
+    }
+    void undo() override { session_.applyWorldSize(from_); }
+    void redo() override { session_.applyWorldSize(to_); }
+
+private:
+    Session& session_;
+    int from_;
+    int to_;
+};
+
 Session::Session(QObject* parent)
     : QObject(parent)
 {
@@ -154,6 +174,19 @@ void Session::applyPins(std::map<std::string, Pin> pins)
     Q_EMIT questionChanged();
 }
 
+void Session::setWorldSize(int worldSize)
+{
+    if (isOpen() && worldSize >= 1 && worldSize != request_.worldSize)
+        undo_.push(new WorldSizeCommand(*this, worldSize));
+}
+
+void Session::applyWorldSize(int worldSize)
+{
+    request_.worldSize = worldSize;
+    Q_EMIT worldSizeChanged(worldSize);
+    Q_EMIT questionChanged();
+}
+
 void Session::setAnswer(const PlanAnswerPtr& answer)
 {
     answer_ = answer;
@@ -172,7 +205,8 @@ bool Session::feasible() const noexcept
 
 bool Session::answerIsCurrent() const noexcept
 {
-    return answer_ && answer_->request.budget == request_.budget && answer_->request.pins == request_.pins;
+    return answer_ && answer_->request.budget == request_.budget && answer_->request.pins == request_.pins
+        && answer_->request.worldSize == request_.worldSize;
 }
 
 void Session::setFrontier(const FrontierPtr& frontier)

@@ -41,6 +41,10 @@ public:
     void setPin(const std::string& fqn, std::optional<Pin> pin); ///< nullopt: the plan decides. One undo step
     void clearPins(); ///< one undo step
 
+    /// FSDP over so many GPUs: parameters, gradients and optimizer state are divided among them. One undo step.
+    void setWorldSize(int worldSize);
+    int worldSize() const noexcept { return request_.worldSize; }
+
     void setAnswer(const PlanAnswerPtr& answer);
     const PlanAnswerPtr& answer() const noexcept { return answer_; } ///< null: none yet
     TimelinePtr shownTimeline() const; ///< of the plan, or of what comes closest to one; null: neither
@@ -66,7 +70,8 @@ Q_SIGNALS:
     void stepChanged(); ///< another step, or none
     void budgetChanged(headroom::Bytes budget);
     void pinsChanged();
-    void questionChanged(); ///< budget or pins: the planner must be asked
+    void worldSizeChanged(int worldSize);
+    void questionChanged(); ///< budget, pins or GPUs: the planner must be asked
     void answerChanged();
     void frontierChanged();
     void selectionChanged();
@@ -75,9 +80,11 @@ Q_SIGNALS:
 private:
     friend class BudgetCommand;
     friend class PinsCommand;
+    friend class WorldSizeCommand;
     void setBudget(Bytes budget);
     void applyBudget(Bytes budget);
     void applyPins(std::map<std::string, Pin> pins);
+    void applyWorldSize(int worldSize);
 
     OpenStepPtr step_;
     PlanRequest request_;

@@ -108,6 +108,19 @@ private Q_SLOTS:
         QVERIFY(session_->pin(block0) == Pin::save);
     }
 
+    void shardingIsUndone()
+    {
+        QSignalSpy questions(session_.get(), &Session::questionChanged);
+        session_->setWorldSize(8);
+        session_->setWorldSize(8); // again: nothing changes
+        QCOMPARE(questions.count(), 1);
+        QCOMPARE(session_->request().worldSize, 8);
+        session_->undoStack().undo();
+        QCOMPARE(session_->worldSize(), 1);
+        session_->setWorldSize(0);
+        QCOMPARE(session_->worldSize(), 1);
+    }
+
     void exportMakesItClean()
     {
         QSignalSpy dirty(session_.get(), &Session::dirtyChanged);

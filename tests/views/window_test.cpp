@@ -19,6 +19,7 @@
 #include <QPushButton>
 #include <QRadioButton>
 #include <QSignalSpy>
+#include <QSpinBox>
 #include <QTest>
 #include <QTreeView>
 
@@ -141,6 +142,19 @@ private Q_SLOTS:
         QVERIFY(!window().actions().pinKeep->isEnabled());
         QVERIFY(!window().page().inspector()->findChild<QRadioButton*>(QStringLiteral("pinKeep"))->isVisible());
         QVERIFY(window().page().inspector()->findChild<QLabel*>(QStringLiteral("whyNot"))->isVisible());
+    }
+
+    void shardingAsksAgain()
+    {
+        openStep();
+        auto* gpus = window().page().inspector()->findChild<QSpinBox*>(QStringLiteral("worldSize"));
+        QCOMPARE(gpus->text(), QStringLiteral("1 GPU"));
+        gpus->setValue(4);
+        QCOMPARE(gpus->text(), QStringLiteral("4 GPUs"));
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        QCOMPARE(window().session().answer()->request.worldSize, 4);
+        window().actions().undo->trigger();
+        QCOMPARE(gpus->value(), 1);
     }
 
     void pointOfTheCurveIsAPin()

@@ -9,16 +9,42 @@
 
 #include <QButtonGroup>
 #include <QFrame>
+#include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
+#include <QSignalBlocker>
+#include <QSpinBox>
 #include <QStyle>
+#include <QToolButton>
 #include <QVBoxLayout>
+#include <QWheelEvent>
 
 namespace headroom {
 namespace {
 
 constexpr int margin = 16;
 constexpr int preferredWidth = 290;
+constexpr int mostGpus = 4096;
+
+/// A number that scrolling past does not change.
+class CalmSpinBox : public QSpinBox
+{
+public:
+    explicit CalmSpinBox(QWidget* parent)
+        : QSpinBox(parent)
+    {
+        setFocusPolicy(Qt::StrongFocus);
+    }
+
+protected:
+    void wheelEvent(QWheelEvent* event) override
+    {
+        if (hasFocus())
+            QSpinBox::wheelEvent(event);
+        else
+            event->ignore();
+    }
+};
 
 QLabel* makeText(QWidget* parent, const char* objectName, bool second)
 {
@@ -161,11 +187,49 @@ void Inspector::makeSolver(QVBoxLayout* column)
     column->addWidget(solver_);
     column->addWidget(pins_);
     column->addWidget(clearPins_);
+
+    column->addLayout(makeSharding());
     peakTitle_ = heading(tr("At the peak"));
     column->addSpacing(2);
     peaks_ = new PeakTable(this);
     peaks_->setAccessibleName(tr("Memory at the peak by category"));
     column->addWidget(peaks_);
+}
+
+/// "Sharded over [−] 8 GPUs [+]": half or twice as many, as clusters are.
+QLayout* Inspector::makeSharding()
+{
+    worldSize_ = new CalmSpinBox(this);
+    worldSize_->setObjectName(QStringLiteral("worldSize"));
+    worldSize_->setRange(1, mostGpus);
+    worldSize_->setKeyboardTracking(false);
+    worldSize_->setButtonSymbols(QAbstractSpinBox::NoButtons);
+    worldSize_->setAlignment(Qt::AlignHCenter);
+    worldSize_->setFixedWidth(86);
+    worldSize_->setToolTip(tr("FSDP divides parameters, gradients and optimizer state among so many GPUs; the plan is "
+                              "for one of them"));
+    worldSize_->setAccessibleName(tr("GPUs that FSDP shards over"));
+    connect(worldSize_, &QSpinBox::valueChanged, this, &Inspector::worldSizeWanted);
+
+    const auto button = [this](const QString& sign, const QString& tip, auto next) {
+        auto* made = new QToolButton(this);
+        made->setText(sign);
+        made->setToolTip(tip);
+        made->setAccessibleName(tip);
+        made->setProperty("segment", true);
+        connect(made, &QToolButton::clicked, this, [this, next] { worldSize_->setValue(next(worldSize_->value())); });
+        return made;
+    };
+    auto* label = new QLabel(tr("Sharded over"), this);
+    label->setProperty("second", true);
+    label->setBuddy(worldSize_);
+    auto* row = new QHBoxLayout;
+    row->setSpacing(2);
+    row->addWidget(label, 1);
+    row->addWidget(button(QStringLiteral("−"), tr("Half as many GPUs"), [](int count) { return count / 2; }));
+    row->addWidget(worldSize_);
+    row->addWidget(button(QStringLiteral("+"), tr("Twice as many GPUs"), [](int count) { return 2 * count; }));
+    return row;
 }
 
 void Inspector::setModule(const ModuleFacts& facts)
@@ -232,6 +296,13 @@ void Inspector::setSolver(const QString& line, bool fits, int pins)
     pins_->setVisible(pins > 0);
     clearPins_->setVisible(pins > 0);
     pins_->setText(pins == 1 ? tr("One module is pinned by hand.") : tr("%1 modules are pinned by hand.").arg(pins));
+}
+
+void Inspector::setWorldSize(int worldSize)
+{
+    const QSignalBlocker quiet(worldSize_);
+    worldSize_->setValue(worldSize);
+    worldSize_->setSuffix(worldSize == 1 ? tr(" GPU") : tr(" GPUs"));
 }
 
 void Inspector::setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned)

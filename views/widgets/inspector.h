@@ -13,7 +13,9 @@
 #include <vector>
 
 class QLabel;
+class QLayout;
 class QPushButton;
+class QSpinBox;
 class QVBoxLayout;
 
 namespace headroom {
@@ -64,6 +66,7 @@ public:
     void setNoModule(const QString& name, const QString& description); ///< nothing is selected: the step as a whole
     void setInfeasible(const std::optional<InfeasibleFacts>& facts);
     void setSolver(const QString& line, bool fits, int pins);
+    void setWorldSize(int worldSize); ///< GPUs that FSDP shards over; emits nothing
     void setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned);
 
     QSize sizeHint() const override;
@@ -72,12 +75,14 @@ Q_SIGNALS:
     void pinWanted(std::optional<headroom::Pin> pin);
     void pinsCleared();
     void leastBudgetWanted();
+    void worldSizeWanted(int worldSize);
 
 private:
     void makeHead(QVBoxLayout* column);
     void makeOptions(QVBoxLayout* column);
     void makeInfeasible(QVBoxLayout* column);
     void makeSolver(QVBoxLayout* column);
+    QLayout* makeSharding();
     void showOptions(bool shown);
 
     ElidedLabel* name_;
@@ -98,6 +103,7 @@ private:
     QLabel* solver_;
     QLabel* pins_;
     QPushButton* clearPins_;
+    QSpinBox* worldSize_;
     PeakTable* peaks_;
     QLabel* peakTitle_;
 };
