@@ -229,8 +229,7 @@ void DocumentPage::showBudgetRange()
 void DocumentPage::showBudget(Bytes budget)
 {
     budgetBar_->setBudget(budget);
-    const Bytes least = session_.leastBudget();
-    timeline_->setBudget(budget, least == 0 || budget >= least);
+    timeline_->setBudget(budget, session_.budgetSeemsEnough());
 }
 
 void DocumentPage::showAnswer()

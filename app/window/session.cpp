@@ -203,6 +203,11 @@ bool Session::feasible() const noexcept
     return answer_ && answer_->fits();
 }
 
+bool Session::budgetSeemsEnough() const noexcept
+{
+    return answerIsCurrent() ? feasible() : leastBudget() == 0 || budget() >= leastBudget();
+}
+
 bool Session::answerIsCurrent() const noexcept
 {
     return answer_ && answer_->request.budget == request_.budget && answer_->request.pins == request_.pins
@@ -217,6 +222,8 @@ void Session::setFrontier(const FrontierPtr& frontier)
 
 Bytes Session::leastBudget() const noexcept
 {
+    if (answerIsCurrent() && !feasible())
+        return answer_->step.plan.leastBudget;
     if (frontier_ && !frontier_->empty())
         return frontier_->front().peak;
     return answer_ ? answer_->step.plan.leastBudget : 0;

@@ -50,6 +50,8 @@ public:
     TimelinePtr shownTimeline() const; ///< of the plan, or of what comes closest to one; null: neither
     bool feasible() const noexcept; ///< there is a plan, and it fits
     bool answerIsCurrent() const noexcept; ///< the answer is to the question as it stands
+    /// Whether the budget fits, or will by what is known so far: the answer to it, else the frontier.
+    bool budgetSeemsEnough() const noexcept;
 
     void setFrontier(const FrontierPtr& frontier);
     const FrontierPtr& frontier() const noexcept { return frontier_; } ///< null: not known yet

@@ -191,6 +191,9 @@ private Q_SLOTS:
         QCOMPARE(facts->headline, QStringLiteral("No plan fits 64.00 MiB"));
         QCOMPARE(facts->leastBudget, session_->answer()->step.plan.leastBudget);
         QCOMPARE(session_->leastBudget(), facts->leastBudget);
+        QVERIFY(!session_->budgetSeemsEnough());
+        session_->dragBudget(facts->leastBudget);
+        QVERIFY(session_->budgetSeemsEnough()); // not solved yet, but known
         QVERIFY(facts->reason.contains(QStringLiteral("Transformer.output")));
     }
 

@@ -198,6 +198,33 @@ private Q_SLOTS:
         QTRY_VERIFY(window().session().answerIsCurrent());
     }
 
+    void mouseDragsAndEscapeRestores()
+    {
+        openStep();
+        auto* scale = window().page().budgetBar()->findChild<BudgetScale*>();
+        const Bytes before = window().session().budget();
+        const QPoint middle = scale->rect().center();
+        QTest::mousePress(scale, Qt::LeftButton, {}, middle);
+        QTest::mouseMove(scale, middle - QPoint(60, 0));
+        QVERIFY(window().session().budget() != before);
+        QVERIFY(window().session().dragging());
+        QTest::keyClick(scale, Qt::Key_Escape);
+        QTest::mouseRelease(scale, Qt::LeftButton, {}, middle);
+        QCOMPARE(window().session().budget(), before);
+        QVERIFY(!window().session().dragging());
+        QCOMPARE(window().session().undoStack().count(), 0);
+
+        QTest::mousePress(scale, Qt::LeftButton, {}, middle);
+        QTest::mouseMove(scale, middle - QPoint(60, 0));
+        const Bytes dragged = window().session().budget();
+        QTest::mouseRelease(scale, Qt::LeftButton, {}, middle - QPoint(60, 0));
+        QCOMPARE(window().session().budget(), dragged);
+        QCOMPARE(window().session().undoStack().count(), 1);
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        window().actions().undo->trigger();
+        QCOMPARE(window().page().budgetBar()->budget(), before);
+    }
+
     void timelineStacksByModule()
     {
         openStep();
