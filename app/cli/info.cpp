@@ -63,6 +63,7 @@ std::vector<Fallback> fallbacks(const StepTrace& trace)
             ++counts[{std::string(trace.opName(op)), std::string(trace.moduleFqn(trace.ops.module[op]))}];
     }
     std::vector<Fallback> found;
+    found.reserve(counts.size());
     for (const auto& [where, count] : counts)
         found.push_back({where.first, where.second, count});
     return found;

@@ -6,6 +6,7 @@
 
 #include <QApplication>
 
+#include <array>
 #include <cstdio>
 
 namespace headroom::cli {
@@ -31,9 +32,9 @@ Status withoutDisplay(const std::function<Status()>& draw)
     qputenv("QT_QPA_PLATFORM", "offscreen");
     hideDesktopRemarks();
     int count = 1;
-    char name[] = "headroom";
-    char* arguments[] = {name, nullptr};
-    const QApplication application(count, arguments);
+    std::string name = "headroom";
+    std::array<char*, 2> arguments{name.data(), nullptr};
+    const QApplication application(count, arguments.data());
     return draw();
 }
 

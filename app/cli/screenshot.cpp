@@ -8,6 +8,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <array>
+
 namespace headroom::cli {
 
 namespace {
@@ -55,9 +57,9 @@ Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
     options.select = QString::fromStdString(arguments.module);
     hideDesktopRemarks();
     int count = 1;
-    char name[] = "headroom";
-    char* argv[] = {name, nullptr};
-    return openWindow(count, argv, options);
+    std::string name = "headroom";
+    std::array<char*, 2> argv{name.data(), nullptr};
+    return openWindow(count, argv.data(), options);
 }
 
 } // namespace
