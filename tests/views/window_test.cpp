@@ -242,7 +242,7 @@ private Q_SLOTS:
         QTRY_VERIFY(window().page().timeline()->upToDate());
         window().actions().copyTable->trigger();
         const QStringList lines = QGuiApplication::clipboard()->text().split(QLatin1Char('\n'), Qt::SkipEmptyParts);
-        QVERIFY(lines.size() > 10);
+        QVERIFY2(lines.size() > 10, qPrintable(lines.join(QLatin1Char(0x0a))));
         QVERIFY(lines.first().contains(QLatin1Char('\t')));
     }
 

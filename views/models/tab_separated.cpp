@@ -9,7 +9,8 @@ namespace headroom {
 
 QString tabSeparated(const QAbstractItemModel& table)
 {
-    const auto line = [&](auto cell) {
+    // A named result type: a deduced one would be a QStringBuilder that refers to the temporary it was built from.
+    const auto line = [&](auto cell) -> QString {
         QStringList cells;
         for (int column = 0; column < table.columnCount(); ++column)
             cells << cell(column);

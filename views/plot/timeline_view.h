@@ -50,7 +50,7 @@ public:
     /// that the visible columns show. Owned by the view, updated with it.
     QAbstractItemModel* table() const;
 
-    bool upToDate() const; ///< false while the worker still prepares what is to be painted
+    bool upToDate() const; ///< is what is painted, and the table, of this step and plan?
 
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;

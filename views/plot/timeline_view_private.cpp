@@ -92,6 +92,8 @@ void TimelineView::Private::request()
     wanted.planned = planned;
     wanted.pixelsPerPoint = draft ? 1 : density;
     wanted.pixels = (plot.size() * wanted.pixelsPerPoint).toSize();
+    if (wanted.pixels.isEmpty())
+        return; // narrower than a pixel, while the window is laid out
     wanted.viewport = {zoom.current(), wanted.pixels.width()};
     wanted.bytes = bytes;
     wanted.overview = {zoom.all(), overview->columns()};
