@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/python/python_api.h"
+
+#include "core/cost/roofline.h"
+#include "core/device/simulated_device.h"
+
+#include <nlohmann/json.hpp>
+#include <torch/version.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace headroom::python {
+namespace {
+
+/// The card that is simulated; one in a process, since libtorch knows one allocator and one kernel an op.
+std::optional<DeviceSpec>& simulatedCard()
+{
+    static std::optional<DeviceSpec> card;
+    return card;
+}
+
+Status simulate(std::string_view gpu, std::string_view device)
+{
+    const auto spec = findDeviceSpec(gpu);
+    if (!spec)
+        return spec.error();
+    if (device != "sim")
+        return badInput("unknown device '" + std::string(device) + "'; known is sim");
+    if (simulatedCard() && simulatedCard()->name != spec->name)
+        return badInput("this process simulates " + simulatedCard()->name + " already; start another one for "
+                        + spec->name);
+    sim::initialize(*spec);
+    simulatedCard() = *spec;
+    return {};
+}
+
+nlohmann::json describe(const DeviceSpec& spec)
+{
+    return {{"name", spec.name},
+            {"title", spec.title},
+            {"memory_bytes", spec.memory},
+            {"compute_capability", spec.computeCapability}};
+}
+
+} // namespace
+
+std::string& lastError()
+{
+    static thread_local std::string message;
+    return message;
+}
+
+int answer(const Status& status)
+{
+    lastError() = status ? "" : status.error().message;
+    if (status)
+        return 0;
+    return static_cast<int>(status.error().kind);
+}
+
+} // namespace headroom::python
+
+using namespace headroom;
+
+const char* headroom_last_error()
+{
+    return python::lastError().c_str();
+}
+
+const char* headroom_version()
+{
+    return HEADROOM_VERSION;
+}
+
+const char* headroom_torch_version()
+{
+    return TORCH_VERSION;
+}
+
+const char* headroom_devices()
+{
+    static const std::string text = [] {
+        nlohmann::json devices = nlohmann::json::array();
+        for (const DeviceSpec& spec : deviceSpecs())
+            devices.push_back(python::describe(spec));
+        return devices.dump();
+    }();
+    return text.c_str();
+}
+
+int headroom_simulate(const char* gpu, const char* device)
+{
+    return python::guarded([&] { return python::simulate(gpu, device); });
+}
+
+void headroom_memory(HeadroomMemory* memory)
+{
+    const sim::MemoryStats stats = sim::memoryStats();
+    const auto& card = python::simulatedCard();
+    *memory = {stats.live, stats.peak, stats.blocks, card ? card->memory : 0};
+}
+
+void headroom_reset_peak()
+{
+    sim::resetPeak();
+}
+
+std::int64_t headroom_invented_values()
+{
+    return sim::inventedValues();
+}
+
+const char* headroom_fallbacks()
+{
+    static thread_local std::string text;
+    nlohmann::json fallbacks = nlohmann::json::array();
+    for (const sim::Fallback& fallback : sim::fallbacks())
+        fallbacks.push_back({{"op", fallback.op}, {"count", fallback.count}});
+    text = fallbacks.dump();
+    return text.c_str();
+}
