@@ -75,6 +75,34 @@ struct Request
     StepInfo info;
 };
 
+/// The command line that makes the same step again: a model file by its full path, and what was chosen.
+std::vector<std::string> argumentsAgain(const RecordOptions& given)
+{
+    const RecordOptions standard;
+    std::error_code ignored;
+    const bool file = std::filesystem::is_regular_file(given.model, ignored);
+    std::vector<std::string> arguments{file ? std::filesystem::absolute(given.model).string() : given.model};
+    const auto add = [&](const char* option, const auto& value, const auto& usual) {
+        if (value != usual)
+            arguments.insert(arguments.end(), {option, CLI::detail::to_string(value)});
+    };
+    add("--device", given.device, standard.device);
+    add("--gpu", given.gpu, standard.gpu);
+    add("--batch", given.batch, standard.batch);
+    add("--seq", given.sequence, standard.sequence);
+    add("--dtype", given.dtype, standard.dtype);
+    add("--optimizer", given.optimizer, standard.optimizer);
+    add("--momentum", given.momentum, standard.momentum);
+    add("--loss", given.loss, standard.loss);
+    for (const std::string& setting : given.settings)
+        arguments.insert(arguments.end(), {"--set", setting});
+    if (given.autocast)
+        arguments.emplace_back("--autocast");
+    if (given.holdOutput)
+        arguments.emplace_back("--hold-output");
+    return arguments;
+}
+
 Result<Request> readRequest(const RecordOptions& options)
 {
     if (options.model.empty())
@@ -121,6 +149,7 @@ Result<Request> readRequest(const RecordOptions& options)
     request.info.dtype = options.dtype;
     request.info.optimizer = options.optimizer;
     request.info.settings = std::move(*settings);
+    request.info.arguments = argumentsAgain(options);
     return request;
 }
 

@@ -85,10 +85,11 @@ Result<std::unique_ptr<ModelSource>> openMlp(const ModelRequest& request)
     settings.integer("dim", args.dim, 1, 65'536);
     if (const Status read = settings.finish(); !read)
         return read.error();
-    const Result<std::int64_t> batch = chosenSize("--batch", request.batch, 8, 65'536);
+    const Result<std::int64_t> batch = chosenSize("--batch", request.batch, 8, mostSamples);
     if (!batch)
         return batch.error();
-    const Result<std::int64_t> sequence = chosenSize("--seq", request.sequence, 1024, 65'536);
+    constexpr std::int64_t longest = 65'536;
+    const Result<std::int64_t> sequence = chosenSize("--seq", request.sequence, 1024, longest);
     if (!sequence)
         return sequence.error();
 
@@ -104,7 +105,7 @@ Result<std::unique_ptr<ModelSource>> openMlp(const ModelRequest& request)
     const at::Tensor input
         = request.device.is_cpu() ? at::randn(sizes, builder.options()) : at::empty(sizes, builder.options());
     return std::unique_ptr<ModelSource>(std::make_unique<DemoSource<Mlp>>(
-        DemoSource<Mlp>::Parts{builder.take(), std::move(model), input, *batch, *sequence}));
+        DemoSource<Mlp>::Parts{builder.take(), std::move(model), input, *batch, *sequence, longest}));
 }
 
 } // namespace headroom::demo

@@ -227,7 +227,7 @@ std::unique_ptr<ModelSource> build(const ModelRequest& request, const ResnetArgs
     const at::Tensor images
         = request.device.is_cpu() ? at::randn(sizes, builder.options()) : at::empty(sizes, builder.options());
     return std::make_unique<DemoSource<Resnet<Block>>>(
-        typename DemoSource<Resnet<Block>>::Parts{builder.take(), std::move(model), images, batch, 0});
+        typename DemoSource<Resnet<Block>>::Parts{builder.take(), std::move(model), images, batch, 0, 0});
 }
 
 } // namespace
@@ -243,7 +243,7 @@ Result<std::unique_ptr<ModelSource>> openResnet(const ModelRequest& request)
         return read.error();
     if (request.sequence != 0)
         return badInput("--seq: " + request.name + " has images, not sequences; leave it out");
-    const Result<std::int64_t> batch = chosenSize("--batch", request.batch, 8, 65'536);
+    const Result<std::int64_t> batch = chosenSize("--batch", request.batch, 8, mostSamples);
     if (!batch)
         return batch.error();
     if (args.depth == 18)

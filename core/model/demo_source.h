@@ -7,6 +7,9 @@
 
 namespace headroom::demo {
 
+/// The largest batch of a demo.
+inline constexpr std::int64_t mostSamples = 65'536;
+
 /// A demo model with its batch: what all demos share. `Model` has `id` and `forward(const at::Tensor&)`.
 template <class Model>
 class DemoSource final : public ModelSource
@@ -19,6 +22,7 @@ public:
         at::Tensor input;
         std::int64_t batch;
         std::int64_t sequence;
+        std::int64_t longest; ///< sequence; 0: the model has none
     };
     explicit DemoSource(Parts parts)
         : parts_(std::move(parts))
@@ -30,6 +34,13 @@ public:
     std::vector<at::Tensor> forward() override { return {call(parts_.model, inputs_.front())}; }
     std::int64_t batch() const override { return parts_.batch; }
     std::int64_t sequence() const override { return parts_.sequence; }
+    std::vector<StepInfo::Dimension> dimensions() const override
+    {
+        std::vector<StepInfo::Dimension> dimensions{{"batch", parts_.batch, 1, mostSamples}};
+        if (parts_.longest != 0)
+            dimensions.push_back({"sequence", parts_.sequence, 1, parts_.longest});
+        return dimensions;
+    }
 
 private:
     Parts parts_;

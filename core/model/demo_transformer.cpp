@@ -194,7 +194,7 @@ Result<std::unique_ptr<ModelSource>> openTransformer(const ModelRequest& request
     const Result<ModelArgs> args = readArgs(request);
     if (!args)
         return args.error();
-    const Result<std::int64_t> batch = chosenSize("--batch", request.batch, 8, 65'536);
+    const Result<std::int64_t> batch = chosenSize("--batch", request.batch, 8, mostSamples);
     if (!batch)
         return batch.error();
     if (request.sequence > args->maxSequence)
@@ -213,7 +213,7 @@ Result<std::unique_ptr<ModelSource>> openTransformer(const ModelRequest& request
     const at::Tensor input = request.device.is_cpu() ? at::randint(args->vocabulary, {*batch, *sequence}, tokens)
                                                      : at::empty({*batch, *sequence}, tokens);
     return std::unique_ptr<ModelSource>(std::make_unique<DemoSource<Transformer>>(
-        DemoSource<Transformer>::Parts{builder.take(), std::move(model), input, *batch, *sequence}));
+        DemoSource<Transformer>::Parts{builder.take(), std::move(model), input, *batch, *sequence, args->maxSequence}));
 }
 
 } // namespace headroom::demo

@@ -3,8 +3,11 @@
 #include "core/model/source.h"
 
 #include "core/model/demo.h"
+#include "core/model/exported_source.h"
+#include "core/model/zip_archive.h"
 
 #include <array>
+#include <filesystem>
 #include <unordered_set>
 
 namespace headroom {
@@ -20,6 +23,39 @@ constexpr std::array demos{
     Demo{"demo:resnet", demo::openResnet},
     Demo{"demo:transformer", demo::openTransformer},
 };
+
+/// Model files are told apart by a record that only they have.
+struct FileKind
+{
+    const char* title;
+    const char* record;
+    Result<std::unique_ptr<ModelSource>> (*open)(const ModelRequest&);
+};
+constexpr std::array fileKinds{
+    FileKind{"a torch.export archive (.pt2)", "models/model.json", openExportedProgram},
+};
+
+Error unknownName(const std::string& name)
+{
+    std::string message = "unknown model '" + name + "'; known are ";
+    for (const Demo& demo : demos)
+        message += (&demo == &demos.front() ? "" : ", ") + std::string(demo.name);
+    return badInput(std::move(message));
+}
+
+Result<std::unique_ptr<ModelSource>> openFile(const ModelRequest& request)
+{
+    const auto archive = ZipArchive::open(request.name);
+    if (!archive)
+        return archive.error();
+    std::string expected;
+    for (const FileKind& kind : fileKinds) {
+        if (archive->contains(kind.record))
+            return kind.open(request);
+        expected += (expected.empty() ? "" : " or ") + std::string(kind.title);
+    }
+    return badInput(request.name + " is not a model file that Headroom reads; expected " + expected);
+}
 
 } // namespace
 
@@ -41,10 +77,10 @@ Result<std::unique_ptr<ModelSource>> openModel(const ModelRequest& request)
     for (const Demo& demo : demos)
         if (request.name == demo.name)
             return demo.open(request);
-    std::string message = "unknown model '" + request.name + "'; known are ";
-    for (const Demo& demo : demos)
-        message += (&demo == &demos.front() ? "" : ", ") + std::string(demo.name);
-    return badInput(std::move(message));
+    std::error_code ignored;
+    const std::filesystem::path path(request.name);
+    const bool named = !request.name.starts_with("demo:") && (path.has_extension() || path.has_parent_path());
+    return named || std::filesystem::exists(path, ignored) ? openFile(request) : unknownName(request.name);
 }
 
 std::vector<std::string> demoModels()

@@ -46,6 +46,9 @@ public:
 
     virtual std::int64_t batch() const = 0;
     virtual std::int64_t sequence() const = 0; ///< 0: the model has no sequence dimension
+
+    /// What --batch and --seq may choose.
+    virtual std::vector<StepInfo::Dimension> dimensions() const = 0;
 };
 
 /// Each trainable parameter once, a tied weight at its first owner, in the order of Python's model.parameters().

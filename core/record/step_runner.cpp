@@ -102,6 +102,7 @@ Result<StepTracePtr> StepRunner::record(StepInfo info, const DeviceSpec& device,
         info.holdOutput = options_.holdOutput;
         info.batch = model_.batch();
         info.sequence = model_.sequence();
+        info.dimensions = model_.dimensions();
         info.steps = 2;
         Recorder recorder(std::move(info), device);
         recorder.setModel(model_.tree());

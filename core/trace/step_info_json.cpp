@@ -4,12 +4,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace headroom {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Settings = std::vector<std::pair<std::string, std::string>>;
+using Dimensions = std::vector<StepInfo::Dimension>;
 
 /// Calls visit(key, member) for every field: the one place that names the keys.
 template <class Info, class Visit>
@@ -30,6 +33,8 @@ void visitFields(Info& info, Visit visit)
     visit("steps", info.steps);
     visit("invented_values", info.inventedValues);
     visit("settings", info.settings);
+    visit("dimensions", info.dimensions);
+    visit("arguments", info.arguments);
 }
 
 bool read(const Json& value, std::string& field)
@@ -59,12 +64,55 @@ bool read(const Json& value, Settings& field)
     return true;
 }
 
+bool read(const Json& value, std::vector<std::string>& field)
+{
+    if (!value.is_array() || !std::ranges::all_of(value, [](const Json& entry) { return entry.is_string(); }))
+        return false;
+    field = value.get<std::vector<std::string>>();
+    return true;
+}
+
+bool read(const Json& value, Dimensions& field)
+{
+    if (!value.is_array())
+        return false;
+    for (const Json& entry : value) {
+        StepInfo::Dimension dimension;
+        const auto member = [&](const char* key, auto& target) {
+            const auto found = entry.find(key);
+            return found != entry.end() && read(*found, target);
+        };
+        if (!entry.is_object() || !member("name", dimension.name) || !member("value", dimension.value)
+            || !member("least", dimension.least) || !member("most", dimension.most))
+            return false;
+        field.push_back(std::move(dimension));
+    }
+    return true;
+}
+
+template <class Field>
+Json written(const Field& field)
+{
+    return field;
+}
+
+Json written(const Dimensions& field)
+{
+    Json list = Json::array();
+    for (const StepInfo::Dimension& dimension : field)
+        list.push_back({{"name", dimension.name},
+                        {"value", dimension.value},
+                        {"least", dimension.least},
+                        {"most", dimension.most}});
+    return list;
+}
+
 } // namespace
 
 std::string stepInfoToJson(const StepInfo& info)
 {
     Json json = Json::object();
-    visitFields(info, [&](const char* key, const auto& field) { json[key] = field; });
+    visitFields(info, [&](const char* key, const auto& field) { json[key] = written(field); });
     // A model's name may come from a path that is not UTF-8.
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

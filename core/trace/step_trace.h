@@ -115,6 +115,17 @@ struct Lists
 /// How the step was recorded: what a user needs to know to trust or repeat it.
 struct StepInfo
 {
+    /// A size that this model can be run at again: "batch" or "sequence".
+    struct Dimension
+    {
+        std::string name;
+        std::int64_t value = 0; ///< that of this step
+        std::int64_t least = 1;
+        std::int64_t most = 0; ///< 0: no bound is known
+
+        friend bool operator==(const Dimension&, const Dimension&) = default;
+    };
+
     std::string model; ///< as named on the command line: "demo:transformer", "train.py"
     std::string gpu; ///< name of the device spec, e.g. "a100-80gb"
     std::string device; ///< "sim", "cpu", "cuda:0"
@@ -130,6 +141,9 @@ struct StepInfo
     std::int64_t steps = 2; ///< training steps run; the last one is recorded
     std::int64_t inventedValues = 0; ///< `.item()` calls answered with a made-up number
     std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE
+    std::vector<Dimension> dimensions; ///< empty: the model runs at its own sizes only
+    /// Arguments of `headroom record` that make this step again, without -o; empty: that command did not make it.
+    std::vector<std::string> arguments;
 };
 
 /// One recorded training step: columns over one ordered list of events. The hinge of Headroom: everything left of it

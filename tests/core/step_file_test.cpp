@@ -64,6 +64,8 @@ TEST_F(StepFile, RoundTripKeepsEveryColumn)
 {
     auto written = std::make_shared<StepTrace>(*makeSyntheticStep());
     written->info.settings = {{"n_layers", "4"}, {"dim", "ü"}};
+    written->info.dimensions = {{"batch", 8, 1, 0}, {"sequence", 64, 2, 1024}};
+    written->info.arguments = {"demo:mlp", "--batch", "8"};
     written->info.holdOutput = true;
     ASSERT_TRUE(writeStepTrace(*written, path_));
     EXPECT_THAT(filesIn(folder_.path()), ElementsAre("step.hrs"));
@@ -75,6 +77,8 @@ TEST_F(StepFile, RoundTripKeepsEveryColumn)
     EXPECT_EQ(read.info.batch, 8);
     EXPECT_TRUE(read.info.holdOutput);
     EXPECT_EQ(read.info.settings, written->info.settings);
+    EXPECT_EQ(read.info.dimensions, written->info.dimensions);
+    EXPECT_EQ(read.info.arguments, written->info.arguments);
 
     std::vector<std::vector<std::byte>> columns;
     stepformat::visitColumns(*written, [&](std::string_view, const auto& column) {
