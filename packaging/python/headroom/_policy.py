@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads policy.json: which modules to checkpoint, and which ops of each to keep. Needs no torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass
+
+VERSION = 1
+
+
+class PolicyError(ValueError):
+    """A policy that cannot be read, or that does not fit the model."""
+
+
+@dataclass(frozen=True)
+class ModulePolicy:
+    """What happens to one module. `calls` counts, by name, the ops of one forward of the module as they were recorded;
+    `saved` holds those whose outputs are kept, as (name, index among the ops of that name)."""
+
+    fqn: str
+    calls: Counter
+    saved: frozenset
+
+
+@dataclass(frozen=True)
+class Policy:
+    source: str  # where it was read, for messages
+    model: str
+    modules: tuple
+
+
+def read_policy(path) -> Policy:
+    """The policy in a file. Raises PolicyError with one sentence: the file, the place in it, what was expected."""
+    source = os.fspath(path)
+    try:
+        with open(source, encoding="utf-8") as file:
+            document = json.load(file)
+    except OSError as error:
+        raise PolicyError(f"{source}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise PolicyError(f"{source} is not a policy: not JSON ({error}); `headroom plan -o` writes one") from None
+    return _Reader(source).policy(document)
+
+
+class _Reader:
+    def __init__(self, source):
+        self.source = source
+
+    def policy(self, document):
+        if not isinstance(document, dict) or "headroom_policy" not in document:
+            self.fail("$", "expected an object with \"headroom_policy\", as `headroom plan -o` writes it")
+        version = self.get(document, "$", "headroom_policy", int, "a whole number")
+        if version != VERSION:
+            self.fail("headroom_policy", f"version {version}; this package reads version {VERSION}: "
+                      + ("install a newer headroom" if version > VERSION else "make the policy anew"))
+        model = self.get(document, "$", "model", str, "a string")
+        entries = self.get(document, "$", "modules", list, "a list")
+        modules = tuple(self.module(entry, f"modules[{i}]") for i, entry in enumerate(entries))
+        fqns = sorted(module.fqn for module in modules)
+        for outer, inner in zip(fqns, fqns[1:]):
+            if outer == inner:
+                self.fail("modules", f"{inner} is named twice")
+        for inner in fqns:
+            for outer in fqns:
+                if inner.startswith(outer + "."):
+                    self.fail("modules", f"{inner} is inside of {outer}; a checkpointed module contains no other")
+        return Policy(self.source, model, modules)
+
+    def module(self, entry, where):
+        if not isinstance(entry, dict):
+            self.fail(where, "expected an object")
+        fqn = self.get(entry, where, "fqn", str, "a string")
+        calls, saved = Counter(), set()
+        for i, op in enumerate(self.get(entry, where, "ops", list, "a list")):
+            place = f"{where}.ops[{i}]"
+            if not isinstance(op, dict):
+                self.fail(place, "expected an object")
+            name = self.get(op, place, "op", str, "a string")
+            index = self.get(op, place, "index", int, "a whole number")
+            if index != calls[name]:
+                self.fail(f"{place}.index", f"expected {calls[name]}, since so many {name} come before, not {index}")
+            if self.get(op, place, "save", bool, "true or false"):
+                saved.add((name, index))
+            calls[name] += 1
+        return ModulePolicy(fqn, calls, frozenset(saved))
+
+    def get(self, entry, where, key, kind, expected):
+        value = entry.get(key)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            self.fail(f"{where}.{key}".removeprefix("$."), f"expected {expected}")
+        return value
+
+    def fail(self, where, what):
+        raise PolicyError(f"{self.source}: {where}: {what}")

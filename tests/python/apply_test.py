@@ -1,0 +1,427 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""headroom.apply: what it checkpoints, what it refuses, and that it changes no gradient."""
+
+import copy
+import gc
+import json
+import os
+import pickle
+import tempfile
+import unittest
+import weakref
+from collections import Counter
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from headroom._apply import apply, remove
+from headroom._policy import PolicyError
+
+torch.set_num_threads(1)
+
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x, *, scale=None):
+        q, k, v = (t.unflatten(-1, (4, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    def __init__(self, width, dropout):
+        super().__init__()
+        self.dropout = dropout
+        self.norm = nn.LayerNorm(width)
+        self.attention = Attention(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x, scale=None):
+        x = x + self.dropped(self.attention(self.norm(x), scale=scale))
+        return x + self.dropped(self.mlp(x))
+
+    def dropped(self, x):
+        return F.dropout(x, self.dropout, self.training) if self.dropout else x
+
+
+class Net(nn.Module):
+    def __init__(self, layers=3, width=32, dropout=0.1):
+        super().__init__()
+        self.layers = nn.ModuleList(Block(width, dropout) for _ in range(layers))
+        self.head = nn.Linear(width, 5)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x, scale=0.2)
+        return self.head(x)
+
+
+class Ops(TorchDispatchMode):
+    """The ops that run under it, by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        self.names.append(str(op))
+        return op(*args, **(kwargs or {}))
+
+
+def batch():
+    return torch.randn(2, 16, 32, generator=torch.Generator().manual_seed(3))
+
+
+def model(dropout=0.1):
+    torch.manual_seed(1)
+    return Net(dropout=dropout)
+
+
+def ops_of(module, *args, **kwargs):
+    with Ops() as ops, torch.random.fork_rng():
+        module(*args, **kwargs)
+    return [name for name in ops.names if name not in ("aten.detach.default", "prim.device.default")]
+
+
+def policy_of(net, modules, saved=lambda name, index: False):
+    """The policy document that recording `net` and planning would give: `modules` are names without the root's."""
+    entries = []
+    for name in modules:
+        x = batch().requires_grad_()
+        seen, ops = Counter(), []
+        for op in ops_of(net.get_submodule(name), x, scale=0.2) if name.endswith("attention") else ops_of(
+                net.get_submodule(name), x):
+            ops.append({"op": op, "index": seen[op], "save": saved(op, seen[op])})
+            seen[op] += 1
+        entries.append({"fqn": f"Net.{name}", "discard_ratio": 0.5, "ops": ops})
+    return {"headroom_policy": 1, "model": "net.py", "torch": "2.11.0", "budget_bytes": 1, "world_size": 1,
+            "predicted": {"peak_bytes": 1, "recompute_ms": 1.0, "gap": 0.0}, "modules": entries}
+
+
+def saves_products(name, index):
+    return name in ("aten.addmm.default", "aten._scaled_dot_product_flash_attention_for_cpu.default")
+
+
+def step(net, x=None):
+    """Gradients of one step, with dropout, and which ops ran."""
+    torch.manual_seed(7)
+    net.zero_grad()
+    with Ops() as ops:
+        net(batch() if x is None else x).square().sum().backward()
+    inner = getattr(net, "module", net)
+    return [p.grad.clone() for p in inner.parameters()], Counter(ops.names)
+
+
+class ApplyTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def written(self, document):
+        path = os.path.join(self.folder.name, "policy.json")
+        with open(path, "w") as file:
+            file.write(document if isinstance(document, str) else json.dumps(document))
+        return path
+
+    def refused(self, net, document, *words):
+        """`apply` raises one sentence that has all of `words` and leaves the model as it was."""
+        before = {name: dict(module.__dict__) for name, module in net.named_modules()}
+        with self.assertRaises(PolicyError) as caught:
+            apply(net, self.written(document))
+        message = str(caught.exception)
+        for word in words:
+            self.assertIn(word, message)
+        self.assertNotIn("\n", message)
+        self.assertEqual(before.keys(), dict(net.named_modules()).keys())
+        for name, module in net.named_modules():
+            self.assertEqual(before[name].keys(), module.__dict__.keys(), name)
+        return message
+
+
+class Checkpointing(ApplyTest):
+    def test_gradients_are_equal_to_the_bit_with_dropout(self):
+        plain, _ = step(model())
+        for saved in (lambda name, index: False, saves_products, lambda name, index: name == "aten.addmm.default"
+                      and index == 1):
+            net = model()
+            self.assertIs(apply(net, self.written(policy_of(net, ["layers.0", "layers.2.attention"], saved))), net)
+            for again in range(2):  # the first step checks the ops, the second is the steady one
+                gradients, _ = step(net)
+                for expected, got in zip(plain, gradients):
+                    self.assertTrue(torch.equal(expected, got))
+
+    def test_what_is_saved_is_not_recomputed(self):
+        _, plain = step(model())
+        net = model()
+        apply(net, self.written(policy_of(net, ["layers.1"], saves_products)))
+        step(net)
+        _, ran = step(net)
+        self.assertEqual(ran["aten.addmm.default"], plain["aten.addmm.default"])
+        self.assertEqual(ran["aten.gelu.default"], plain["aten.gelu.default"] + 1)
+        self.assertEqual(ran["aten.native_layer_norm.default"], plain["aten.native_layer_norm.default"] + 1)
+
+    def test_only_the_index_named_is_saved(self):
+        _, plain = step(model())
+        net = model()
+        apply(net, self.written(policy_of(net, ["layers.1"],
+                                          lambda name, index: name == "aten.addmm.default" and index == 2)))
+        step(net)
+        _, ran = step(net)
+        # Four products a layer: one is kept, and the last is needed by no saved tensor before it but dropout's input.
+        self.assertEqual(ran["aten.addmm.default"], plain["aten.addmm.default"] + 3)
+
+    def test_activations_are_gone_between_forward_and_backward(self):
+        net = model()
+        policy = self.written(policy_of(net, ["layers.0"]))
+        inner = []
+        net.layers[0].mlp[1].register_forward_hook(
+            lambda module, args, result: inner.append(weakref.ref(result.untyped_storage())))
+        apply(net, policy)
+        loss = net(batch()).sum()
+        gc.collect()
+        self.assertIsNone(inner[0]())
+        loss.backward()
+        self.assertEqual(len(inner), 2, "the layer runs again in backward")
+
+    def test_nothing_is_checkpointed_without_gradients(self):
+        net = model().eval()
+        expected = net(batch())
+        apply(net, self.written(policy_of(net, ["layers.0"])))
+        with torch.no_grad():
+            with Ops() as ops:
+                result = net(batch())
+        self.assertTrue(torch.equal(expected, result))
+        self.assertNotIn("aten.detach.default", ops.names)
+
+    def test_keywords_that_checkpoint_has_itself_reach_the_module(self):
+        class Inner(nn.Module):
+            def forward(self, x, debug=None, determinism_check=None):
+                return x * debug * determinism_check
+
+        class Outer(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = Inner()
+
+            def forward(self, x):
+                return self.inner(x, debug=2, determinism_check=3)
+
+        net = Outer()
+        document = policy_of(model(), [])
+        document["modules"] = [{"fqn": "Outer.inner", "discard_ratio": 1, "ops": [
+            {"op": "aten.mul.Tensor", "index": i, "save": False} for i in range(2)]}]
+        apply(net, self.written(document))
+        x = torch.ones(2, requires_grad=True)
+        net(x).sum().backward()
+        self.assertEqual(x.grad.tolist(), [6, 6])
+
+    def test_removed_it_is_the_model_it_was(self):
+        net = model()
+        net.layers[1].forward = net.layers[1].forward  # a patch of the user's stays
+        before = [dict(module.__dict__) for module in net.modules()]
+        apply(net, self.written(policy_of(net, ["layers.0", "layers.1"])))
+        step(net)
+        self.assertIs(remove(net), net)
+        self.assertEqual([module.__dict__.keys() for module in net.modules()], [b.keys() for b in before])
+        plain, ran = step(model())
+        gradients, again = step(net)
+        self.assertEqual(ran, again)
+        for expected, got in zip(plain, gradients):
+            self.assertTrue(torch.equal(expected, got))
+        apply(net, self.written(policy_of(net, ["layers.0"])))  # and can have another
+
+    def test_copies_checkpoint_themselves_and_pickles_do_not(self):
+        net = model()
+        apply(net, self.written(policy_of(net, ["layers.0"])))
+        step(net)
+        other = copy.deepcopy(net)
+        with torch.no_grad():
+            for parameter in other.parameters():
+                parameter.zero_()
+        self.assertEqual(other(batch()).abs().sum().item(), 0, "a copy runs on its own parameters")
+        self.assertIn("forward", other.layers[0].__dict__)
+        self.assertEqual(net.state_dict().keys(), model().state_dict().keys())
+        again = pickle.loads(pickle.dumps(net))
+        self.assertTrue(torch.equal(step(again)[0][0], step(model())[0][0]))
+        self.assertEqual(step(again)[1], step(model())[1])
+
+
+class Refusals(ApplyTest):
+    def test_a_renamed_module(self):
+        net = model()
+        document = policy_of(net, ["layers.0.attention"])
+        document["modules"][0]["fqn"] = "Net.layers.0.attn"
+        self.refused(net, document, "no module Net.layers.0.attn", "Net.layers.0.attention")
+
+    def test_another_model(self):
+        document = policy_of(model(), ["layers.0"])
+        self.refused(nn.Sequential(nn.Linear(2, 2)), document, "belongs to a Net", "Sequential", "net.py")
+
+    def test_a_newer_version(self):
+        document = policy_of(model(), ["layers.0"])
+        document["headroom_policy"] = 2
+        self.refused(model(), document, "version 2", "reads version 1", "newer")
+
+    def test_files_that_are_no_policies(self):
+        net = model()
+        self.refused(net, "{", "not JSON")
+        self.refused(net, "[" * 100000, "not JSON")
+        self.refused(net, "[]", "headroom_policy")
+        self.refused(net, {"headroom_policy": True, "model": "", "modules": []}, "headroom_policy", "whole number")
+        self.refused(net, {"headroom_policy": 1, "model": "", "modules": {}}, "modules", "expected a list")
+        document = policy_of(net, ["layers.0"])
+        document["modules"][0]["ops"][3]["index"] = 7
+        self.refused(net, document, "modules[0].ops[3].index", "not 7")
+        document = policy_of(net, ["layers.0", "layers.0.attention"])
+        self.refused(net, document, "Net.layers.0.attention is inside of Net.layers.0")
+        document = policy_of(net, ["layers.0"])
+        document["modules"] *= 2
+        self.refused(net, document, "named twice")
+        with self.assertRaisesRegex(PolicyError, "nowhere.json: cannot be read"):
+            apply(net, os.path.join(self.folder.name, "nowhere.json"))
+
+    def first_step_refused(self, net, document, *words):
+        apply(net, self.written(document))
+        with self.assertRaises(PolicyError) as caught:
+            step(net)
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+        self.assertFalse([name for name, module in net.named_modules() if "forward" in module.__dict__])
+        self.assertEqual(step(net)[1], step(model())[1], "training goes on without the policy")
+
+    def test_an_op_that_never_runs(self):
+        net = model()
+        document = policy_of(net, ["layers.0", "layers.1"])
+        document["modules"][1]["ops"].append({"op": "aten.native_group_norm.default", "index": 0, "save": False})
+        self.first_step_refused(net, document, "Net.layers.1", "aten.native_group_norm.default never ran", "1 times")
+
+    def test_an_op_that_runs_another_number_of_times(self):
+        net = model()
+        document = policy_of(net, ["layers.0"], saves_products)
+        document["modules"][0]["ops"].append({"op": "aten.addmm.default", "index": 4, "save": True})
+        self.first_step_refused(net, document, "Net.layers.0", "aten.addmm.default ran 4 times", "5 times")
+
+    def test_other_dtypes_run_other_ops(self):
+        net = model()
+        with torch.autocast("cpu", torch.bfloat16):
+            document = policy_of(net, ["layers.0"], saves_products)
+        self.first_step_refused(net, document, "_to_copy")
+
+    def test_models_that_cannot_be_checkpointed(self):
+        document = policy_of(model(), ["layers.0"])
+        net = model()
+        apply(net, self.written(document))
+        with self.assertRaisesRegex(PolicyError, "layers.0 has a policy already"):
+            apply(net, self.written(document))
+        net = model()
+        net.layers[1].gradient_checkpointing = True
+        self.refused(net, document, "layers.1 checkpoints itself already")
+        from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+        net = model()
+        net.layers[2] = checkpoint_wrapper(net.layers[2])
+        self.refused(net, document, "checkpoint_wrapper")
+        self.refused(nn.DataParallel(model()), document, "DataParallel is not supported")
+        with self.assertRaisesRegex(PolicyError, "expected a torch.nn.Module, not list"):
+            apply([], self.written(document))
+
+
+class Wrapped(ApplyTest):
+    """Models that training has wrapped."""
+
+    def alone(self):
+        """A process group of this process only."""
+        import torch.distributed as dist
+        if not dist.is_available():
+            self.skipTest("this torch has no torch.distributed")
+        dist.init_process_group("gloo", init_method=f"file://{self.folder.name}/store", rank=0, world_size=1)
+        self.addCleanup(dist.destroy_process_group)
+
+    def check(self, wrap, apply_first):
+        plain, _ = step(model())
+        net = model()
+        document = self.written(policy_of(net, ["layers.0", "layers.2"], saves_products))
+        if apply_first:
+            apply(net, document)
+        net = wrap(net)
+        if not apply_first:
+            apply(net, document)
+        for again in range(2):
+            gradients, ran = step(net)
+            for expected, got in zip(plain, gradients):
+                got = got.full_tensor() if hasattr(got, "full_tensor") else got
+                self.assertTrue(torch.allclose(expected, got, rtol=0, atol=1e-6))
+        return ran
+
+    def test_distributed_data_parallel(self):
+        self.alone()
+        for first in (False, True):
+            ran = self.check(nn.parallel.DistributedDataParallel, first)
+            self.assertEqual(ran["aten.gelu.default"], 5, "three layers, two of them again")
+
+    def test_fully_shard(self):
+        self.alone()
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+        mesh = init_device_mesh("cpu", (1,))
+
+        def shard(net):
+            for layer in net.layers:
+                fully_shard(layer, mesh=mesh)
+            return fully_shard(net, mesh=mesh)
+
+        for first in (False, True):
+            ran = self.check(shard, first)
+            self.assertEqual(ran["aten.gelu.default"], 5, "three layers, two of them again")
+
+    def compiled_step(self, net):
+        """Gradients of a step of a compiled model, and its graphs."""
+        from functorch.compile import make_boxed_func
+        from torch._dynamo.backends.common import aot_autograd
+        from torch._functorch.partitioners import min_cut_rematerialization_partition
+        graphs = []
+
+        def keep(graph, example):
+            graphs.append(Counter(str(node.target) for node in graph.graph.nodes if node.op == "call_function"))
+            return make_boxed_func(graph.forward)
+
+        torch._dynamo.reset()
+        compiled = torch.compile(net, backend=aot_autograd(
+            fw_compiler=keep, bw_compiler=keep, partition_fn=min_cut_rematerialization_partition), fullgraph=True)
+        net.zero_grad()
+        compiled(batch()).square().sum().backward()
+        return compiled, [p.grad.clone() for p in net.parameters()], graphs
+
+    def test_torch_compile(self):
+        # Without dropout: compiling takes its CPU kernel apart in another way than running does.
+        _, plain, (_, backward) = self.compiled_step(model(dropout=0))
+        self.assertEqual(backward["aten.gelu.default"], 0)
+        for saved, least, most in ((lambda name, index: False, 9, 12), (saves_products, 0, 0)):
+            net = model(dropout=0)
+            apply(net, self.written(policy_of(net, ["layers.0", "layers.1", "layers.2"], saved)))
+            _, gradients, (_, backward) = self.compiled_step(net)
+            self.assertEqual(backward["aten.gelu.default"], 3, "recomputed in the compiled backward")
+            self.assertIn(backward["aten.addmm.default"], range(least, most + 1))
+            for expected, got in zip(plain, gradients):
+                self.assertTrue(torch.allclose(expected, got, rtol=0, atol=1e-6))
+
+    def test_a_model_that_is_compiled_already(self):
+        net = model(dropout=0)
+        compiled, plain, _ = self.compiled_step(net)
+        apply(compiled, self.written(policy_of(net, ["layers.1"])))
+        net.zero_grad()
+        compiled(batch()).square().sum().backward()
+        for expected, got in zip(plain, (p.grad for p in net.parameters())):
+            self.assertTrue(torch.allclose(expected, got, rtol=0, atol=1e-6))
+        self.assertIs(remove(compiled), compiled)
+        self.assertNotIn("forward", net.layers[1].__dict__)
+
+
+if __name__ == "__main__":
+    unittest.main()
