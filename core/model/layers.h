@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/model/module_builder.h"
+#include "core/record/module_call.h"
 
 #include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/batch_norm.h>
@@ -20,16 +21,32 @@
 /// Layers of torch.nn in training, each with the ops and the temporaries of its Python forward.
 namespace headroom::demo {
 
-/// Module.__call__: announces the call and holds the argument as long as Python's frame does, until forward has
-/// returned. A C++ parameter may live until the end of the caller's full expression, which would keep the `w1(x)` of
-/// `w2(gelu(w1(x)))` alive too long: so the argument moves into a local variable.
+/// A call of a module, announced to the Recorder.
+template <class Module>
+at::Tensor announced(Module& module, const at::Tensor& input)
+{
+    AnnouncedCall call(module.id, input);
+    at::Tensor result = module.forward(input);
+    call.returns(result);
+    return result;
+}
+
+/// Module.__call__: announces the call, checkpoints it where a policy says so, and holds the argument as long as
+/// Python's frame does, until forward has returned. A C++ parameter may live until the end of the caller's full
+/// expression, which would keep the `w1(x)` of `w2(gelu(w1(x)))` alive too long: so the argument moves into a local
+/// variable.
 template <class Module>
 at::Tensor call(Module& module, at::Tensor argument)
 {
     const at::Tensor input = std::move(argument);
-    const CallId id = Recorder::enter(module.id, input);
-    at::Tensor result = module.forward(input);
-    Recorder::exit(id, result);
+    ModuleCallHandler* handler = ModuleCallHandler::of(module.id);
+    if (!handler)
+        return announced(module, input);
+    const auto open = handler->open(module.id, {input}, [&module](const Values& inputs) {
+        return Values{announced(module, inputs.front().toTensor())};
+    });
+    at::Tensor result = announced(module, input);
+    open->complete();
     return result;
 }
 

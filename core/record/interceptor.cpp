@@ -9,6 +9,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <utility>
+
 namespace headroom {
 namespace {
 
@@ -21,6 +23,16 @@ constexpr DispatchKey interceptionKey = DispatchKey::Fake;
 
 /// How many ops run in this thread, each inside the one before: what a composite kernel calls belongs to its op.
 thread_local int depth = 0;
+thread_local const InterpositionScope* innermost = nullptr;
+
+class DepthScope
+{
+public:
+    DepthScope() { ++depth; }
+    ~DepthScope() { --depth; }
+    DepthScope(const DepthScope&) = delete;
+    DepthScope& operator=(const DepthScope&) = delete;
+};
 
 /// Ends the op in the recording also when its kernel throws.
 class OpScope
@@ -31,7 +43,6 @@ public:
         , fallbacks_(sim::simulatedState().fallbackCount)
     {
         recording_.beginOp(op, stack, running_);
-        ++depth;
     }
     ~OpScope()
     {
@@ -43,7 +54,6 @@ public:
 
     void end(const torch::jit::Stack* stack)
     {
-        --depth;
         ended_ = true;
         if (sim::simulatedState().fallbackCount != fallbacks_)
             running_.flags |= opFallback;
@@ -57,19 +67,37 @@ private:
     bool ended_ = false;
 };
 
+void run(const c10::OperatorHandle& op, DispatchKeySet below, torch::jit::Stack& stack)
+{
+    const DepthScope inside;
+    const std::shared_ptr<StepRecording> recording = StepRecording::active();
+    if (!recording) {
+        op.redispatchBoxed(below, &stack);
+        return;
+    }
+    OpScope scope(*recording, op, stack);
+    op.redispatchBoxed(below, &stack);
+    scope.end(&stack);
+}
+
+void runThrough(const InterpositionScope* scope, const c10::OperatorHandle& op, DispatchKeySet below,
+                torch::jit::Stack& stack)
+{
+    if (!scope)
+        run(op, below, stack);
+    else
+        scope->interposer().call(op, stack, [&] { runThrough(scope->outer(), op, below, stack); });
+}
+
 void intercept(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::Stack* stack)
 {
     const DispatchKeySet below = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, interceptionKey);
     // A Python dispatch mode or tensor subclass sees the op next and calls what it makes of it from the top.
     const bool python = below.has(DispatchKey::Python);
-    const std::shared_ptr<StepRecording> recording = depth == 0 && !python ? StepRecording::active() : nullptr;
-    if (!recording) {
+    if (depth > 0 || python)
         op.redispatchBoxed(below, stack);
-        return;
-    }
-    OpScope scope(*recording, op, *stack);
-    op.redispatchBoxed(below, stack);
-    scope.end(stack);
+    else
+        runThrough(innermost, op, below, *stack);
 }
 
 TORCH_LIBRARY_IMPL(_, Fake, library)
@@ -88,6 +116,17 @@ Interception::Interception()
 Interception::~Interception()
 {
     c10::impl::tls_set_dispatch_key_included(interceptionKey, outer_);
+}
+
+InterpositionScope::InterpositionScope(OpInterposer& interposer)
+    : interposer_(interposer)
+    , outer_(std::exchange(innermost, this))
+{
+}
+
+InterpositionScope::~InterpositionScope()
+{
+    innermost = outer_;
 }
 
 } // namespace headroom

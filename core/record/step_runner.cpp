@@ -22,6 +22,8 @@ auto guarded(Work&& work) -> decltype(work())
         return work();
     } catch (const StepRefused& refused) {
         return badInput(refused.message);
+    } catch (const ModuleCallError& refused) {
+        return badInput(refused.what());
     } catch (const c10::Error& error) {
         std::string message = error.what_without_backtrace();
         message.resize(std::min(message.find('\n'), message.size()));
@@ -146,6 +148,7 @@ void StepRunner::step(Recorder* recorder, const ProgressReport& progress, double
 
 at::Tensor StepRunner::forward()
 {
+    const ModuleCallScope moduleCalls(options_.moduleCalls.get());
     if (!options_.autocast)
         return outputAndLoss();
     const AutocastScope autocast(model_.inputs().front().device().type());

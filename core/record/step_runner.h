@@ -4,6 +4,7 @@
 
 #include "core/cost/roofline.h"
 #include "core/model/source.h"
+#include "core/record/module_call.h"
 #include "core/record/optimizer.h"
 #include "core/record/recorder.h"
 
@@ -42,6 +43,7 @@ public:
         Loss loss = Loss::sum;
         bool autocast = false; ///< forward and loss under torch.autocast(dtype=torch.bfloat16)
         bool holdOutput = false;
+        std::shared_ptr<ModuleCallHandler> moduleCalls = nullptr; ///< a policy, applied in forward
     };
     StepRunner(ModelSource& model, const Options& options);
 

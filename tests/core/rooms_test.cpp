@@ -58,8 +58,11 @@ const std::map<std::string, Room>& rooms()
         // recorder's room runs models: these two know each other.
         {"core/device", {torch, {"core/base", "core/trace", "core/cost"}}},
         {"core/record", {torch, {"core/base", "core/trace", "core/cost", "core/device", "core/model"}}},
+        {"core/checkpoint",
+         {torch,
+          {"core/base", "core/trace", "core/timeline", "core/predict", "core/policy", "core/device", "core/record"}}},
         {"core/model", {torch, {"core/base", "core/trace", "core/cost", "core/device", "core/record"}}},
-        {"app/record", {torch, coreRooms + Names{"core/device", "core/record", "core/model"}}},
+        {"app/record", {torch, coreRooms + Names{"core/device", "core/record", "core/checkpoint", "core/model"}}},
         // Views: Qt and core's results, never libtorch.
         {"views/theme", {qt, coreRooms}},
         {"views/models", {qt, coreRooms + Names{"views/theme", "views/plot"}}},

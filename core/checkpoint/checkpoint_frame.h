@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/checkpoint/ambient_state.h"
+#include "core/checkpoint/checkpoint.h"
+
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace headroom {
+
+/// One run of a checkpointed region, as long as autograd holds something that the region saved: what it takes to run it
+/// again, and the tensors that this gave until backward has used them. Called from the threads of autograd.
+class CheckpointFrame : public std::enable_shared_from_this<CheckpointFrame>
+{
+public:
+    CheckpointFrame(RegionFunction function, const Values& inputs, const CheckpointOptions& options);
+
+    const std::shared_ptr<SelectiveCache>& cache() const { return cache_; }
+    std::size_t savedTensors() const { return slots_.size(); }
+    void forwardCompleted() { forwardCompleted_ = true; }
+
+    /// Hooks of one tensor that the region saves in forward. They hold the frame.
+    std::unique_ptr<torch::autograd::SavedVariableHooks> saveInForward();
+
+private:
+    class ForwardSave;
+    class RecomputeSave;
+
+    struct Metadata
+    {
+        std::vector<std::int64_t> sizes;
+        at::ScalarType dtype = at::kFloat;
+        at::Device device = at::kCPU;
+        bool operator==(const Metadata&) const = default;
+    };
+    static Metadata metadataOf(const at::Tensor& tensor);
+    static std::string textOf(const Metadata& metadata);
+
+    /// The place of one saved tensor; lives as long as autograd's saved variable.
+    struct Slot
+    {
+        Metadata metadata;
+        std::map<int, at::Tensor> recomputed; ///< by backward pass; undefined: used already
+    };
+    struct Pass
+    {
+        std::size_t packed = 0;
+        bool recomputed = false;
+    };
+
+    std::shared_ptr<Slot> addSlot(const at::Tensor& tensor);
+    at::Tensor unpack(Slot& slot);
+    void recompute(int pass);
+    /// A tensor that the recomputation saves. Throws StopRecomputation after the last one that is needed.
+    void recomputed(int pass, const at::Tensor& tensor);
+    void checkSame(int pass) const;
+    Values inputs() const;
+
+    struct Input
+    {
+        c10::IValue value; ///< when it is no tensor
+        torch::autograd::SavedVariable saved;
+        c10::VariableVersion version; ///< of the tensor
+        std::uint32_t versionThen = 0;
+        bool isTensor = false;
+    };
+
+    RegionFunction function_;
+    CheckpointOptions options_;
+    AmbientState ambient_;
+    std::vector<Input> inputs_;
+    std::shared_ptr<SelectiveCache> cache_;
+    std::vector<std::weak_ptr<Slot>> slots_; ///< in the order of saving
+    bool forwardCompleted_ = false;
+    bool mayDiffer_ = false; ///< backward ran inside of the region: the numbers of saved tensors need not be equal
+
+    std::recursive_mutex mutex_; ///< a recomputation may go through backward itself
+    std::map<int, Pass> passes_;
+};
+
+} // namespace headroom

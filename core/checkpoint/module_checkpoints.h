@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/error.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/policy/policy.h"
+#include "core/record/module_call.h"
+
+#include <memory>
+#include <unordered_map>
+
+namespace headroom {
+
+/// Checkpoints the modules that a policy names, each with the ops that it saves. Lives as long as the model runs with
+/// it: install it with ModuleCallScope, or give it to StepRunner.
+class ModuleCheckpoints final : public ModuleCallHandler
+{
+public:
+    /// How exactly a policy has to fit.
+    enum class Match {
+        exact, ///< each op of the policy runs in the module, as often as the policy says: throws CheckpointError
+        byName, ///< ops that the policy does not name, or that never run, are recomputed: as on another device
+    };
+    /// Errors: a module that the model does not have, a module twice, an op twice.
+    static Result<std::shared_ptr<ModuleCheckpoints>> create(const ModelTree& tree, const Policy& policy, Match match);
+
+    bool handles(ModuleId module) const override { return regions_.contains(module.value); }
+    std::unique_ptr<Open> open(ModuleId module, Values arguments, RegionFunction forward) override;
+
+    /// After a step: a module of the policy that never ran is an error.
+    Status allRan() const;
+
+private:
+    struct Region
+    {
+        std::string fqn;
+        std::shared_ptr<const std::map<std::string, std::vector<bool>, std::less<>>> save; ///< by op; null: none
+        int calls = 0;
+        bool checked = false; ///< a call that saves something for backward ran just the ops of the policy
+    };
+    class Call;
+
+    std::unordered_map<std::uint32_t, Region> regions_; ///< by ModuleId
+    Match match_ = Match::exact;
+};
+
+} // namespace headroom

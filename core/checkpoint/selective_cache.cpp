@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/checkpoint/selective_cache.h"
+
+#include "core/device/boxed_values.h"
+#include "core/record/op_facts.h"
+
+#include <utility>
+
+namespace headroom {
+namespace {
+
+/// The same values without autograd's history: a tensor of its own on the same storage, that sees when it is changed.
+at::Tensor detached(const at::Tensor& tensor)
+{
+    return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
+        tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/true));
+}
+
+std::string called(const std::string& op, int index)
+{
+    return "op `" + op + "` with index " + std::to_string(index);
+}
+
+} // namespace
+
+RegionOps::Op& RegionOps::of(const c10::OperatorHandle& op)
+{
+    const auto found = ops_.find(op);
+    if (found != ops_.end())
+        return found->second;
+    const OpFacts facts = opFacts(op);
+    return ops_
+        .emplace(op,
+                 Op{facts.name, (facts.flags & opSacIgnored) != 0, (facts.flags & opInPlace) != 0, facts.returns, 0})
+        .first->second;
+}
+
+OpCounts RegionOps::counts() const
+{
+    OpCounts counts;
+    for (const auto& [handle, op] : ops_)
+        if (!op.ignored)
+            counts.emplace(op.name, op.count);
+    return counts;
+}
+
+void SelectiveCache::put(const std::string& op, int index, c10::ArrayRef<c10::IValue> results)
+{
+    Entry entry;
+    for (c10::IValue result : results) {
+        forEachTensor(result, [&](const at::Tensor& tensor) { entry.versions.push_back(tensor._version()); });
+        mapTensors(result, detached);
+        entry.results.push_back(std::move(result));
+    }
+    entries_.insert_or_assign({op, index}, std::move(entry));
+}
+
+Values SelectiveCache::take(const std::string& op, int index)
+{
+    const auto found = entries_.find({op, index});
+    if (found == entries_.end()) {
+        if (taken_.contains({op, index}))
+            throw CheckpointError("a region with saved ops can go through backward once: the saved result of "
+                                  + called(op, index) + " was used already");
+        throw CheckpointError("the recomputation of a checkpointed region calls " + called(op, index)
+                              + ", which its forward did not: a region must call the same ops each time");
+    }
+    Entry entry = std::move(found->second);
+    entries_.erase(found);
+    taken_[{op, index}] = true;
+    auto version = entry.versions.begin();
+    for (const c10::IValue& result : entry.results) {
+        forEachTensor(result, [&](const at::Tensor& tensor) {
+            if (tensor._version() != *version++)
+                throw CheckpointError("the saved result of " + called(op, index)
+                                      + " was changed in place after it was saved: recompute it instead");
+        });
+    }
+    return std::move(entry.results);
+}
+
+CachingOps::CachingOps(SavePolicy policy, std::shared_ptr<SelectiveCache> cache)
+    : policy_(std::move(policy))
+    , cache_(std::move(cache))
+{
+}
+
+void CachingOps::call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run)
+{
+    RegionOps::Op& facts = ops_.of(op);
+    if (facts.ignored) {
+        run();
+        return;
+    }
+    const int index = facts.count++;
+    const bool saves = policy_(facts.name, index);
+    if (saves && facts.changesArgument)
+        throw CheckpointError(called(facts.name, index)
+                              + " changes its argument, so its result cannot be saved; recompute it");
+    run();
+    if (saves)
+        cache_->put(facts.name, index, c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - facts.returns));
+}
+
+CachedOps::CachedOps(SavePolicy policy, std::shared_ptr<SelectiveCache> cache)
+    : policy_(std::move(policy))
+    , cache_(std::move(cache))
+{
+}
+
+void CachedOps::call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run)
+{
+    RegionOps::Op& facts = ops_.of(op);
+    if (facts.ignored) {
+        run();
+        return;
+    }
+    const int index = facts.count++;
+    if (!policy_(facts.name, index)) {
+        run();
+        return;
+    }
+    torch::jit::drop(stack, op.schema().arguments().size());
+    for (c10::IValue& result : cache_->take(facts.name, index))
+        stack.push_back(std::move(result));
+}
+
+} // namespace headroom
