@@ -15,7 +15,7 @@ Actions::Actions(QWidget* window)
     : QObject(window)
     , window_(window)
 {
-    open = make(tr("&Open…"), tr("Open a recorded training step (.hrs)"), "Ctrl+O");
+    open = make(tr("&Open…"), tr("Open a recorded step (.hrs), a model (.pt2, .pt) or a training script (.py)"), "Ctrl+O");
     closeStep = make(tr("&Close"), tr("Close the open step and show the start page"), "Ctrl+W");
     exportPolicy
         = make(tr("Export &policy…"), tr("Write the plan as policy.json, which PyTorch training applies"), "Ctrl+E");

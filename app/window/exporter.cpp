@@ -3,7 +3,7 @@
 #include "app/window/exporter.h"
 
 #include "app/window/plan_text.h"
-#include "app/window/sentence.h"
+#include "app/recording/sentence.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "core/policy/policy.h"

@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/mainwindow.h"
 
+#include "app/recording/recording_bar.h"
+#include "app/recording/sentence.h"
 #include "app/window/actions.h"
 #include "app/window/demos.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
 #include "app/window/plan_text.h"
-#include "app/window/sentence.h"
+#include "app/window/record_desk.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
@@ -34,13 +36,6 @@ namespace {
 constexpr int frontierPoints = 60;
 const auto windowName = QStringLiteral("window");
 
-/// What the recorder opens, rather than a step.
-bool isModel(const QString& path)
-{
-    const QString suffix = QFileInfo(path).suffix().toLower();
-    return suffix == QLatin1String("pt2") || suffix == QLatin1String("pt");
-}
-
 /// The first local file of what is dragged.
 QString draggedFile(const QMimeData& data)
 {
@@ -56,12 +51,13 @@ QString draggedFile(const QMimeData& data)
 MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     : QMainWindow(parent)
     , settings_(settings)
-    , recordingsFolder_(std::move(parts.recordingsFolder))
     , theme_(settings)
     , jobs_(std::move(parts.makeEngine))
-    , recording_(std::move(parts.recorder))
     , actions_(new Actions(this))
     , messages_(new MessageBar)
+    , recordingBar_(new RecordingBar)
+    , recordDesk_(
+          new RecordDesk(std::move(parts.recorder), std::move(parts.recordingsFolder), settings, *recordingBar_, this))
     , pages_(new QStackedWidget)
     , start_(new StartPage)
     , page_(new DocumentPage(session_, jobs_, *actions_))
@@ -84,7 +80,7 @@ MainWindow::~MainWindow()
 {
     session_.disconnect(this);
     jobs_.disconnect(this);
-    recording_.disconnect(this);
+    delete recordDesk_; // ends the recording; before the bar that shows it
     delete takeCentralWidget(); // before the session and the jobs that it shows
 }
 
@@ -97,6 +93,8 @@ void MainWindow::layOut()
     column->setSpacing(0);
     auto* messageRow = new QVBoxLayout;
     messageRow->setContentsMargins(12, 6, 12, 0);
+    messageRow->setSpacing(6);
+    messageRow->addWidget(recordingBar_);
     messageRow->addWidget(messages_);
     column->addLayout(messageRow);
     column->addWidget(pages_, 1);
@@ -171,36 +169,42 @@ void MainWindow::wireActions()
     });
     connect(start_, &StartPage::openWanted, this, &MainWindow::askForFile);
     connect(start_, &StartPage::fileWanted, this, [this](const QString& path) { openFile(path); });
-    connect(start_, &StartPage::demoWanted, this, &MainWindow::recordDemo);
+    connect(start_, &StartPage::scriptWanted, this, &MainWindow::askForScript);
 }
 
 void MainWindow::wireRecording()
 {
-    const MessageBar::Action cancel{tr("Cancel"), [this] { recording_.cancel(); }};
-    connect(&recording_, &Recording::progressed, this, [this, cancel](double share, const QString& stage) {
-        messages_->showProgress(tr("Recording: %1").arg(stage), share, cancel);
+    connect(start_, &StartPage::demoWanted, recordDesk_, &RecordDesk::recordDemo);
+    connect(recordDesk_, &RecordDesk::busyChanged, this, [this](bool busy) {
+        start_->setBusy(busy);
+        if (busy)
+            messages_->dismiss();
     });
-    connect(&recording_, &Recording::finished, this, [this](const QString& path) {
-        start_->setBusy(false);
-        openFile(path);
+    connect(recordDesk_, &RecordDesk::recorded, this, [this](const QString& path, const QString& remark) {
+        openStep(path, {{}, {}, remark});
     });
-    connect(&recording_, &Recording::failed, this, [this](const QString& reason) {
-        start_->setBusy(false);
+    connect(recordDesk_, &RecordDesk::refused, this, [this](const QString& reason) {
         messages_->showError(reason);
+        Q_EMIT openFailed(reason);
     });
-    connect(&recording_, &Recording::cancelled, this, [this] {
-        start_->setBusy(false);
-        messages_->showDone(tr("The recording was cancelled; nothing was written."));
-    });
+    connect(recordDesk_, &RecordDesk::cancelled, this,
+            [this] { messages_->showDone(tr("The recording was cancelled; nothing was written.")); });
 }
 
 void MainWindow::openFile(const QString& path, std::optional<Bytes> budget, const QString& select)
 {
-    if (isModel(path)) {
-        recordModel(path);
-        return;
-    }
-    opening_ = {budget, select};
+    const SourceKind kind = sourceKind(path);
+    if (const QString reason = whyNotOpened(kind, path); !reason.isEmpty())
+        refuseFile(path, reason);
+    else if (kind == SourceKind::step)
+        openStep(path, {budget, select, {}});
+    else
+        recordDesk_->ask(path);
+}
+
+void MainWindow::openStep(const QString& path, const Opening& wanted)
+{
+    opening_ = wanted;
     jobs_.open(path);
 }
 
@@ -220,6 +224,8 @@ void MainWindow::takeStep(const OpenStepPtr& step)
     askFrontier();
     showPage();
     page_->modules()->setFocus();
+    if (!wanted.remark.isEmpty())
+        messages_->showError(tr("The step is recorded, but: %1").arg(wanted.remark));
 }
 
 void MainWindow::refuseFile(const QString& path, const QString& reason)
@@ -272,33 +278,22 @@ bool MainWindow::closeStep()
     return true;
 }
 
-void MainWindow::recordDemo(const DemoModel& demo)
-{
-    record(demo.arguments, demo.name);
-}
-
-void MainWindow::recordModel(const QString& path)
-{
-    record({QFileInfo(path).absoluteFilePath()}, QFileInfo(path).completeBaseName());
-}
-
-void MainWindow::record(const QStringList& arguments, const QString& name)
-{
-    if (recording_.running()) {
-        messages_->showError(tr("A recording is running; cancel it or wait for its end."));
-        return;
-    }
-    start_->setBusy(true);
-    recording_.start(arguments, QDir(recordingsFolder_).filePath(name + QStringLiteral(".hrs")));
-}
-
 void MainWindow::askForFile()
 {
     const QStringList recent = settings_.recentFiles();
     const QString folder = recent.isEmpty() ? QString() : QFileInfo(recent.first()).absolutePath();
+    const QString path = QFileDialog::getOpenFileName(
+        this, tr("Open a recorded step, a model or a training script"), folder,
+        tr("All that Headroom opens (*.hrs *.pt2 *.pt *.py);;Recorded steps (*.hrs);;Exported models (*.pt2);;"
+           "TorchScript models (*.pt);;Training scripts (*.py);;All files (*)"));
+    if (!path.isEmpty())
+        openFile(path);
+}
+
+void MainWindow::askForScript()
+{
     const QString path
-        = QFileDialog::getOpenFileName(this, tr("Open a recorded step or a model"), folder,
-                                       tr("Recorded steps and models (*.hrs *.pt2 *.pt);;All files (*)"));
+        = QFileDialog::getOpenFileName(this, tr("Choose a training script"), {}, tr("Training scripts (*.py)"));
     if (!path.isEmpty())
         openFile(path);
 }
@@ -375,7 +370,7 @@ void MainWindow::closeEvent(QCloseEvent* event)
         event->ignore();
         return;
     }
-    recording_.cancel();
+    recordDesk_->recording().cancel();
     settings_.setLayout(windowName, saveGeometry());
     page_->saveLayout(settings_);
     QMainWindow::closeEvent(event);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "app/window/jobs.h"
-#include "app/window/recording.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "app/window/theme_switch.h"
@@ -21,6 +20,8 @@ class Actions;
 class DocumentPage;
 class Exporter;
 class MessageBar;
+class RecordDesk;
+class RecordingBar;
 
 /// The window: the start page or the open step, and above them the message bar. Opens, closes and records documents;
 /// asks the planner whenever the question of the session changes.
@@ -39,11 +40,10 @@ public:
     ~MainWindow() override;
 
     /// A step file opens when it is read; what is open stays until then, and when the file is broken. `budget` and
-    /// `select` are used in place of the window's own choice. A model (.pt2, TorchScript .pt) is recorded first.
+    /// `select` are used in place of the window's own choice. A model (.pt2, TorchScript .pt) or a training script
+    /// (.py) is recorded first, as a sheet asks.
     void openFile(const QString& path, std::optional<Bytes> budget = {}, const QString& select = {});
     bool closeStep(); ///< false: the user wants to export the plan first
-    void recordDemo(const DemoModel& demo);
-    void recordModel(const QString& path);
 
     Session& session() noexcept { return session_; }
     Jobs& jobs() noexcept { return jobs_; }
@@ -53,7 +53,8 @@ public:
     StartPage& startPage() noexcept { return *start_; }
     MessageBar& messages() noexcept { return *messages_; }
     Exporter& exporter() noexcept { return *exporter_; }
-    Recording& recording() noexcept { return recording_; }
+    RecordDesk& recordDesk() noexcept { return *recordDesk_; }
+    RecordingBar& recordingBar() noexcept { return *recordingBar_; }
     void askBeforeClosing(bool ask) noexcept { askBeforeClosing_ = ask; }
 
 Q_SIGNALS:
@@ -69,6 +70,7 @@ private:
     {
         std::optional<Bytes> budget;
         QString select;
+        QString remark; ///< to show with the step
     };
 
     void layOut();
@@ -82,8 +84,9 @@ private:
     void refusePlan(const QString& reason);
     void ask();
     void askFrontier();
-    void record(const QStringList& arguments, const QString& name);
+    void openStep(const QString& path, const Opening& wanted);
     void askForFile();
+    void askForScript();
     void fillRecentFiles();
     void showPage();
     void showTitle();
@@ -91,13 +94,13 @@ private:
     bool maySayGoodbye();
 
     Settings& settings_;
-    QString recordingsFolder_;
     ThemeSwitch theme_;
     Session session_;
     Jobs jobs_;
-    Recording recording_;
     Actions* actions_;
     MessageBar* messages_;
+    RecordingBar* recordingBar_;
+    RecordDesk* recordDesk_;
     QStackedWidget* pages_;
     StartPage* start_;
     DocumentPage* page_;

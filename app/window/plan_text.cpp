@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/plan_text.h"
 
-#include "app/window/sentence.h"
+#include "app/recording/sentence.h"
 #include "core/cost/roofline.h"
 #include "views/plot/number_text.h"
 #include "views/plot/tradeoff_curve.h"

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/settings.h"
 
+#include <QCryptographicHash>
 #include <QFileInfo>
 #include <QStandardPaths>
 
@@ -15,6 +16,21 @@ const auto exportFolderKey = QStringLiteral("exportFolder");
 QString layoutKey(const QString& widget)
 {
     return QStringLiteral("layout/") + widget;
+}
+
+QString recordKey(SourceKind kind)
+{
+    const char* name = kind == SourceKind::script ? "script"
+        : kind == SourceKind::exported            ? "exported"
+                                                  : "torchScript";
+    return QStringLiteral("record/") + QString::fromLatin1(name);
+}
+
+/// A path has slashes, which group keys.
+QString recordKey(const QString& file)
+{
+    const QByteArray hash = QCryptographicHash::hash(file.toUtf8(), QCryptographicHash::Sha1).toHex();
+    return QStringLiteral("recordFile/") + QString::fromLatin1(hash);
 }
 
 } // namespace
@@ -81,6 +97,26 @@ QByteArray Settings::layout(const QString& widget) const
 void Settings::setLayout(const QString& widget, const QByteArray& state)
 {
     store_->setValue(layoutKey(widget), state);
+}
+
+QVariantMap Settings::recordChoices(SourceKind kind) const
+{
+    return store_->value(recordKey(kind)).toMap();
+}
+
+QVariantMap Settings::recordChoices(const QString& file) const
+{
+    return store_->value(recordKey(file)).toMap();
+}
+
+void Settings::setRecordChoices(SourceKind kind, const QVariantMap& choices)
+{
+    store_->setValue(recordKey(kind), choices);
+}
+
+void Settings::setRecordChoices(const QString& file, const QVariantMap& choices)
+{
+    store_->setValue(recordKey(file), choices);
 }
 
 QString Settings::exportFolder() const

@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "app/recording/record_request.h"
+
 #include <QByteArray>
 #include <QSettings>
 #include <QString>
 #include <QStringList>
+#include <QVariantMap>
 
 #include <memory>
 
@@ -32,6 +35,12 @@ public:
     /// Geometry and splitter positions by the name of the widget that they belong to.
     QByteArray layout(const QString& widget) const;
     void setLayout(const QString& widget, const QByteArray& state);
+
+    /// What was chosen when something was recorded last: for files of a kind, and for one file by its path.
+    QVariantMap recordChoices(SourceKind kind) const;
+    QVariantMap recordChoices(const QString& file) const;
+    void setRecordChoices(SourceKind kind, const QVariantMap& choices);
+    void setRecordChoices(const QString& file, const QVariantMap& choices);
 
     QString exportFolder() const; ///< of the last export; the user's documents at first
     void setExportFolder(const QString& folder);

@@ -69,9 +69,12 @@ const std::map<std::string, Room>& rooms()
         {"views/plot", {qt, coreRooms + Names{"views/theme", "views/widgets"}}},
         {"views/widgets", {qt, coreRooms + Names{"views/theme", "views/plot", "views/models"}}},
         {"views/export", {qt, coreRooms + Names{"views/theme", "views/plot", "views/widgets"}}},
+        {"app/recording", {qt, coreRooms + Names{"views/theme", "views/widgets"}}},
         {"app/window",
          {qt,
-          coreRooms + Names{"views/theme", "views/models", "views/plot", "views/widgets", "views/export", "app/cli"}}},
+          coreRooms
+              + Names{"views/theme", "views/models", "views/plot", "views/widgets", "views/export", "app/cli",
+                      "app/recording"}}},
         {"app/cli", {qt, coreRooms + Names{"views/export", "app/window"}}},
         {"app", {qt, {"app/cli", "app/window"}}},
     };

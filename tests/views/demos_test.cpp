@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/recording/recording.h"
 #include "app/window/demos.h"
-#include "app/window/recording.h"
 #include "core/cost/roofline.h"
 #include "core/predict/predict.h"
 #include "core/trace/step_file.h"
@@ -29,11 +29,11 @@ private Q_SLOTS:
         QFETCH(const QStringList, arguments);
         const QTemporaryDir folder;
         const QString path = folder.filePath(QStringLiteral("demo.hrs"));
-        Recording recording(QStringLiteral(HEADROOM_BIN_DIR "/headroom-record"));
+        Recording recording;
         QSignalSpy finished(&recording, &Recording::finished);
         QSignalSpy failed(&recording, &Recording::failed);
         QSignalSpy progressed(&recording, &Recording::progressed);
-        recording.start(arguments, path);
+        recording.start(recorderCommand(QStringLiteral(HEADROOM_BIN_DIR "/headroom-record"), arguments, {}), path);
         QTRY_VERIFY_WITH_TIMEOUT(finished.count() + failed.count() > 0, 60'000);
         QVERIFY2(failed.isEmpty(), failed.isEmpty() ? "" : qPrintable(failed.first().first().toString()));
         QCOMPARE(progressed.last().first().toDouble(), 1.0);

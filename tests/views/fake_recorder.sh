@@ -3,8 +3,13 @@
 #   copy:FILE   reports progress, then writes a copy of FILE as the recording
 #   *.pt2       the same with the model itself
 #   slow        writes half a file, says so, and waits to be ended
+#   hang        the same, with a child, and neither ends when it is asked to
 #   refuse      a message and exit code 2
-#   crash       ends by a signal
+#   crash       ends by a segmentation fault in the middle of the backward
+#   killed      ends as by the kernel's out-of-memory killer
+#   ended       ends as by kill
+#   garbage     bytes that are no text, and no end of line, on stderr; then fails
+#   flood       prints 20 MB of lines; then fails with a message
 model="$2"
 output=""
 progress=no
@@ -16,6 +21,12 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ "$progress" = yes ] || { echo "fake: --progress is missing" >&2; exit 2; }
+
+halfDone() {
+    echo "half of a recording" > "$output.part"
+    echo '{"done":0.25,"stage":"forward"}' >&2
+}
+
 case "$model" in
     copy:*)
         echo '{"done":0.0,"stage":"forward"}' >&2
@@ -26,15 +37,40 @@ case "$model" in
         cp "$model" "$output"
         ;;
     slow)
-        echo "half of a recording" > "$output.part"
-        echo '{"done":0.25,"stage":"forward"}' >&2
+        halfDone
         exec sleep 60
+        ;;
+    hang)
+        trap '' TERM INT
+        sleep 60 &
+        echo "child $!" >&2
+        halfDone
+        while :; do sleep 1; done
         ;;
     refuse)
         echo "headroom-record: demo:refuse: unknown model; known are demo:mlp, demo:transformer" >&2
         exit 2
         ;;
     crash)
+        halfDone
         kill -SEGV $$
+        ;;
+    killed)
+        halfDone
+        kill -KILL $$
+        ;;
+    ended)
+        halfDone
+        kill -TERM $$
+        ;;
+    garbage)
+        printf '\377\376\000\001{"done":\r\n{"done":7,"stage":"no"}\n{"done":0.5}\n\033[31mred\033[0m\rthe end' >&2
+        exit 2
+        ;;
+    flood)
+        yes '{"this is": "no progress", "but": "as long a line as a training loop may print again and again"}' \
+            | head -c 20000000 >&2
+        printf '\nheadroom-record: too much was said\n' >&2
+        exit 2
         ;;
 esac

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/window/recording.h"
+#include "app/recording/recording.h"
 
 #include <QDir>
 #include <QFile>
@@ -8,9 +8,11 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <csignal>
+
 using namespace headroom;
 
-/// The window's side of a recording, with a script in place of headroom-record.
+/// The window's side of a recording, with scripts in place of headroom-record and of a Python.
 class RecordingTest : public QObject
 {
     Q_OBJECT
@@ -20,8 +22,9 @@ private Q_SLOTS:
     {
         folder_ = std::make_unique<QTemporaryDir>();
         destination_ = folder_->filePath(QStringLiteral("recordings/demo.hrs"));
-        recording_ = std::make_unique<Recording>(QStringLiteral(HEADROOM_SOURCE_DIR "/tests/views/fake_recorder.sh"));
+        recording_ = std::make_unique<Recording>();
         progressed_ = std::make_unique<QSignalSpy>(recording_.get(), &Recording::progressed);
+        printed_ = std::make_unique<QSignalSpy>(recording_.get(), &Recording::printed);
         finished_ = std::make_unique<QSignalSpy>(recording_.get(), &Recording::finished);
         failed_ = std::make_unique<QSignalSpy>(recording_.get(), &Recording::failed);
         cancelled_ = std::make_unique<QSignalSpy>(recording_.get(), &Recording::cancelled);
@@ -31,10 +34,11 @@ private Q_SLOTS:
     {
         const QString source = folder_->filePath(QStringLiteral("source"));
         write(source, "a recording");
-        recording_->start({QStringLiteral("copy:") + source}, destination_);
+        start(QStringLiteral("copy:") + source);
         QVERIFY(recording_->running());
         QVERIFY(finished_->wait());
         QCOMPARE(finished_->first().first().toString(), destination_);
+        QCOMPARE(finished_->first().at(1).toString(), QString());
         QCOMPARE(read(destination_), QByteArray("a recording"));
         QCOMPARE(progressed_->last().at(0).toDouble(), 0.5);
         QCOMPARE(progressed_->last().at(1).toString(), QStringLiteral("backward"));
@@ -44,7 +48,7 @@ private Q_SLOTS:
 
     void cancelEndsTheProcessAndLeavesNothing()
     {
-        recording_->start({QStringLiteral("slow")}, destination_);
+        start(QStringLiteral("slow"));
         QTRY_COMPARE(progressed_->last().at(0).toDouble(), 0.25);
         recording_->cancel();
         QVERIFY(cancelled_->wait());
@@ -53,66 +57,199 @@ private Q_SLOTS:
         QCOMPARE(failed_->count() + finished_->count(), 0);
     }
 
+    void hangIsEndedWithItsChildren()
+    {
+        recording_->setGrace(100); // it does not listen
+        start(QStringLiteral("hang"));
+        QTRY_COMPARE(progressed_->last().at(0).toDouble(), 0.25);
+        const QString said = printed_->first().first().toStringList().first();
+        const int child = said.section(QLatin1Char(' '), 1).toInt();
+        QVERIFY2(child > 0 && ::kill(child, 0) == 0, qPrintable(said));
+        recording_->cancel();
+        QCOMPARE(progressed_->last().at(1).toString(), QStringLiteral("ending"));
+        QVERIFY(cancelled_->wait());
+        expectNothingBut({});
+        QTRY_VERIFY2(!isAlive(child), "the child outlived the recording");
+    }
+
     void cancelKeepsAnOlderRecording()
     {
         QVERIFY(QDir(folder_->path()).mkpath(QStringLiteral("recordings")));
         write(destination_, "older");
-        recording_->start({QStringLiteral("slow")}, destination_);
+        start(QStringLiteral("slow"));
         QTRY_COMPARE(progressed_->last().at(0).toDouble(), 0.25);
         recording_->cancel();
         QVERIFY(cancelled_->wait());
         QCOMPARE(read(destination_), QByteArray("older"));
     }
 
-    void failureIsTheRecordersSentence()
+    void deathsAreSaid_data()
     {
-        recording_->start({QStringLiteral("refuse")}, destination_);
-        QVERIFY(failed_->wait());
-        QCOMPARE(failed_->first().first().toString(),
-                 QStringLiteral("demo:refuse: unknown model; known are demo:mlp, demo:transformer."));
+        QTest::addColumn<QString>("sentence");
+        QTest::newRow("crash") << QStringLiteral(
+            "The recording of model crashed in the stage “forward” with a segmentation "
+            "fault (SIGSEGV); nothing was written.");
+        QTest::newRow("killed") << QStringLiteral(
+            "The system ended the recording of model in the stage “forward” (SIGKILL), most likely because the machine "
+            "ran out of memory; nothing was written.");
+        QTest::newRow("ended") << QStringLiteral("The recording of model was ended from outside in the stage “forward” "
+                                                 "(SIGTERM); nothing was written.");
+        QTest::newRow("refuse") << QStringLiteral("demo:refuse: unknown model; known are demo:mlp, demo:transformer.");
+        QTest::newRow("flood") << QStringLiteral("Too much was said.");
+    }
+    void deathsAreSaid()
+    {
+        QFETCH(const QString, sentence);
+        start(QString::fromLatin1(QTest::currentDataTag()));
+        QVERIFY(failed_->wait(30'000));
+        QCOMPARE(failed_->first().first().toString(), sentence);
+        QCOMPARE(finished_->count() + cancelled_->count(), 0);
         expectNothingBut({});
     }
 
-    void crashIsSaid()
+    void endOfTheRecorderFromOutsideIsSaid()
     {
-        recording_->start({QStringLiteral("crash")}, destination_);
+        start(QStringLiteral("slow"));
+        QTRY_COMPARE(progressed_->last().at(0).toDouble(), 0.25);
+        QCOMPARE(::kill(static_cast<pid_t>(recording_->processId()), SIGINT), 0); // as Ctrl+C there
         QVERIFY(failed_->wait());
-        QVERIFY(failed_->first().first().toString().startsWith(QStringLiteral("The recorder ended unexpectedly.")));
+        QVERIFY(failed_->first().first().toString().contains(QStringLiteral("from outside")));
         expectNothingBut({});
+    }
+
+    void garbageIsNoProgress()
+    {
+        start(QStringLiteral("garbage"));
+        QVERIFY(failed_->wait());
+        for (const QList<QVariant>& call : *progressed_)
+            QCOMPARE(call.first().toDouble(), -1.0);
+        QCOMPARE(failed_->first().first().toString(), QStringLiteral("The end."));
+    }
+
+    void longOutputIsBounded()
+    {
+        OutputLines lines;
+        QVERIFY(lines.take(QByteArray(100'000, 'x')).isEmpty());
+        const QList<QByteArray> taken = lines.take("y\nnext\nrest");
+        QCOMPARE(taken.size(), 2);
+        QCOMPARE(taken[0], QByteArray(OutputLines::longestLine, 'x'));
+        QCOMPARE(taken[1], QByteArray("next"));
+        QCOMPARE(lines.rest(), QByteArray("rest"));
+        lines.take("10 %\r");
+        lines.take("20 %\r30 %");
+        QCOMPARE(shownLine(lines.take("\r\n").first()), QStringLiteral("30 %"));
+        QCOMPARE(shownLine("\x1b[1;31mloss\x1b[0m 1.5\x07\t!"), QStringLiteral("loss 1.5    !"));
     }
 
     void missingRecorderIsSaid()
     {
-        Recording recording(QStringLiteral("/nowhere/headroom-record"));
-        QSignalSpy failed(&recording, &Recording::failed);
-        recording.start({QStringLiteral("slow")}, destination_);
-        QTRY_COMPARE(failed.count(), 1);
-        QVERIFY(failed.first().first().toString().contains(QStringLiteral("/nowhere/headroom-record")));
+        recording_->start(recorderCommand(QStringLiteral("/nowhere/headroom-record"), {}, {}), destination_);
+        QTRY_COMPARE(failed_->count(), 1);
+        QVERIFY(failed_->first().first().toString().contains(QStringLiteral("/nowhere/headroom-record")));
         expectNothingBut({});
     }
 
     void recordsAgainAfterACancel()
     {
-        recording_->start({QStringLiteral("slow")}, destination_);
+        start(QStringLiteral("slow"));
         QTRY_COMPARE(progressed_->last().at(0).toDouble(), 0.25);
         recording_->cancel();
         QVERIFY(cancelled_->wait());
         const QString source = folder_->filePath(QStringLiteral("source"));
         write(source, "second");
-        recording_->start({QStringLiteral("copy:") + source}, destination_);
+        start(QStringLiteral("copy:") + source);
         QVERIFY(finished_->wait());
         QCOMPARE(read(destination_), QByteArray("second"));
     }
 
     void closingTheWindowEndsTheRecorder()
     {
-        recording_->start({QStringLiteral("slow")}, destination_);
+        start(QStringLiteral("hang"));
         QTRY_COMPARE(progressed_->last().at(0).toDouble(), 0.25);
+        const qint64 process = recording_->processId();
         recording_.reset();
+        QVERIFY(!isAlive(process));
         expectNothingBut({});
     }
 
+    void whatADeadProgramLeftIsRemoved()
+    {
+        QProcess dead;
+        dead.start(QStringLiteral("true"), QStringList());
+        QVERIFY(dead.waitForStarted());
+        const QString abandoned = QStringLiteral(".recording-%1-abcdef").arg(dead.processId());
+        dead.waitForFinished();
+        QVERIFY(QDir(folder_->path()).mkpath(QStringLiteral("recordings/") + abandoned));
+        start(QStringLiteral("refuse"));
+        QVERIFY(failed_->wait());
+        expectNothingBut({});
+    }
+
+    void scriptRunsInItsFolderWithItsArguments()
+    {
+        startScript("copies.py", QStringLiteral("--data 'my data' --epochs 3"));
+        QVERIFY(finished_->wait());
+        QCOMPARE(read(destination_), QByteArray("a step"));
+        QStringList lines;
+        for (const QList<QVariant>& call : *printed_)
+            lines << call.first().toStringList();
+        QCOMPARE(lines.value(0), QStringLiteral("arguments: --data my data --epochs 3"));
+        QCOMPARE(lines.value(1),
+                 QStringLiteral("folder: %1, gpu: t4-16gb").arg(QFileInfo(folder_->path()).canonicalFilePath()));
+        QCOMPARE(progressed_->last().at(1).toString(), QStringLiteral("step 1"));
+    }
+
+    void exceptionAfterTheStepKeepsTheStep()
+    {
+        startScript("raises.py");
+        QVERIFY(finished_->wait());
+        QCOMPARE(finished_->first().at(1).toString(), QStringLiteral("raises.py: RuntimeError: after the step."));
+        QCOMPARE(read(destination_), QByteArray("a step"));
+    }
+
+    void exceptionBeforeTheStepIsTheReason()
+    {
+        startScript("fails.py");
+        QVERIFY(failed_->wait());
+        QCOMPARE(failed_->first().first().toString(), QStringLiteral("fails.py: ValueError: no data in ./data."));
+        expectNothingBut({});
+    }
+
+    void scriptWithoutAStepIsSaid()
+    {
+        startScript("nothing.py");
+        QVERIFY(failed_->wait());
+        QCOMPARE(failed_->first().first().toString(),
+                 QStringLiteral("nothing.py ended before it made a training step, so there is nothing to show."));
+    }
+
 private:
+    void start(const QString& what)
+    {
+        recording_->start(recorderCommand(QStringLiteral(HEADROOM_SOURCE_DIR "/tests/views/fake_recorder.sh"), {what},
+                                          QStringLiteral("model")),
+                          destination_);
+    }
+    void startScript(const char* name, const QString& arguments = {})
+    {
+        write(folder_->filePath(QStringLiteral("step.hrs")), "a step");
+        RecordRequest request;
+        request.kind = SourceKind::script;
+        request.model = folder_->filePath(QString::fromLatin1(name));
+        request.interpreter = QStringLiteral(HEADROOM_SOURCE_DIR "/tests/views/fake_python.sh");
+        request.scriptArguments = arguments;
+        request.workingFolder = folder_->path();
+        request.gpu = QStringLiteral("t4-16gb");
+        QVERIFY(problems(request).isEmpty());
+        recording_->start(recordCommand(request, {}), destination_);
+    }
+    /// A process that has ended but that nobody asked for is still known to kill().
+    static bool isAlive(qint64 process)
+    {
+        const QByteArray state = read(QStringLiteral("/proc/%1/stat").arg(process));
+        const QByteArray afterName = state.mid(state.lastIndexOf(')') + 2, 1);
+        return !state.isEmpty() && afterName != "Z";
+    }
     static void write(const QString& path, const QByteArray& content)
     {
         QFile file(path);
@@ -133,7 +270,7 @@ private:
     std::unique_ptr<QTemporaryDir> folder_;
     QString destination_;
     std::unique_ptr<Recording> recording_;
-    std::unique_ptr<QSignalSpy> progressed_, finished_, failed_, cancelled_;
+    std::unique_ptr<QSignalSpy> progressed_, printed_, finished_, failed_, cancelled_;
 };
 
 QTEST_GUILESS_MAIN(RecordingTest)

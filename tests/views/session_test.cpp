@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/recording/sentence.h"
 #include "app/window/plan_text.h"
-#include "app/window/sentence.h"
 #include "app/window/session.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/block_engine.h"

@@ -157,42 +157,6 @@ private Q_SLOTS:
         QTRY_VERIFY(window().session().isOpen());
     }
 
-    void recordingCanBeCancelled()
-    {
-        window().recordDemo({QStringLiteral("Slow"), {}, {QStringLiteral("slow")}, QStringLiteral("slow")});
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::progress);
-        QTRY_COMPARE(window().messages().message(), QStringLiteral("Recording: forward"));
-        QTest::mouseClick(window().messages().actionButton(), Qt::LeftButton);
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::done);
-        QVERIFY(!window().recording().running());
-        QVERIFY(!QFile::exists(inFolder(QStringLiteral("recordings/slow.hrs"))));
-        QVERIFY(!window().session().isOpen());
-    }
-
-    void recordingIsOpenedWhenItIsDone()
-    {
-        window().recordDemo({QStringLiteral("Copy"), {}, {QStringLiteral("copy:") + file()}, QStringLiteral("copy")});
-        QTRY_VERIFY(window().session().isOpen());
-        QCOMPARE(window().session().step()->path, inFolder(QStringLiteral("recordings/copy.hrs")));
-    }
-
-    void modelIsRecordedAndOpened()
-    {
-        const QString model = inFolder(QStringLiteral("model.pt2"));
-        QVERIFY(QFile::copy(file(), model)); // the fake recorder copies it
-        window().openFile(model);
-        QTRY_VERIFY(window().session().isOpen());
-        QCOMPARE(window().session().step()->path, inFolder(QStringLiteral("recordings/model.hrs")));
-    }
-
-    void failedRecordingIsOneSentence()
-    {
-        window().recordDemo({QStringLiteral("Refuse"), {}, {QStringLiteral("refuse")}, QStringLiteral("refuse")});
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
-        QCOMPARE(window().messages().message(),
-                 QStringLiteral("demo:refuse: unknown model; known are demo:mlp, demo:transformer."));
-    }
-
     void closingShowsTheStartPageWithTheFile()
     {
         openStep();

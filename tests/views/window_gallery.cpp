@@ -5,9 +5,12 @@
 // that nothing fits, pins, tables. Usage: window_gallery FOLDER [STEP.hrs] (QT_QPA_PLATFORM=offscreen). Without a step
 // file a synthetic step is planned block by block.
 
+#include "app/recording/record_sheet.h"
+#include "app/recording/recording_bar.h"
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
+#include "app/window/record_desk.h"
 #include "core/trace/step_file.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/block_engine.h"
@@ -18,8 +21,12 @@
 #include <QApplication>
 #include <QDir>
 #include <QEventLoop>
+#include <QFile>
+#include <QFileInfo>
+#include <QLineEdit>
 #include <QTemporaryDir>
 #include <QTimer>
+#include <QToolButton>
 
 using namespace headroom;
 
@@ -48,18 +55,20 @@ public:
     {
     }
 
-    void save(const QString& name)
+    void save(const QString& name) { save(name, window_); }
+    void save(const QString& name, QWidget& widget)
     {
         wait(300);
-        window_.grab().save(folder_.filePath(name + QStringLiteral(".png")));
+        widget.grab().save(folder_.filePath(name + QStringLiteral(".png")));
     }
 
-    void bothThemes(const QString& name)
+    void bothThemes(const QString& name) { bothThemes(name, window_); }
+    void bothThemes(const QString& name, QWidget& widget)
     {
         window_.theme().useOnce(ThemeChoice::light);
-        save(name + QStringLiteral("-light"));
+        save(name + QStringLiteral("-light"), widget);
         window_.theme().useOnce(ThemeChoice::dark);
-        save(name + QStringLiteral("-dark"));
+        save(name + QStringLiteral("-dark"), widget);
         window_.theme().useOnce(ThemeChoice::light);
     }
 
@@ -67,6 +76,42 @@ private:
     MainWindow& window_;
     QDir folder_;
 };
+
+/// The sheets for a model and for a script, right and wrong, and the bar while it records and after it failed.
+void showRecording(MainWindow& window, Gallery& gallery)
+{
+    const QTemporaryDir place;
+    for (const char* name : {"gpt2-small.pt2", "train.py"}) {
+        const QString path = place.filePath(QString::fromLatin1(name));
+        QFile(path).open(QIODevice::WriteOnly);
+        window.openFile(path);
+        RecordSheet& sheet = *window.recordDesk().sheet();
+        wait(600); // for the answer of the Python
+        gallery.bothThemes(QStringLiteral("sheet-") + QFileInfo(path).suffix(), sheet);
+        for (QLineEdit* edit : sheet.findChildren<QLineEdit*>()) {
+            if (edit->isEnabled() && edit->parentWidget()->parentWidget() != &sheet)
+                edit->setText(QStringLiteral("'wrong"));
+        }
+        gallery.save(QStringLiteral("sheet-wrong-") + QFileInfo(path).suffix(), sheet);
+        sheet.reject();
+        wait(50);
+    }
+    RecordingBar& bar = window.recordingBar();
+    bar.begin(QStringLiteral("train.py"), true);
+    bar.setProgress(0.42, QStringLiteral("step 2, backward"));
+    bar.addLines({QStringLiteral("loading tokens.bin: 338,025 tokens"), QStringLiteral("model: 124.4 M parameters"),
+                  QStringLiteral("step 1: loss 0.0000, 1.2 s")});
+    window.resize(1280, 800);
+    gallery.bothThemes(QStringLiteral("recording"));
+    bar.outputButton()->setChecked(true);
+    gallery.bothThemes(QStringLiteral("recording-output"));
+    bar.showFailure(
+        QStringLiteral("train.py: RuntimeError: mat1 and mat2 shapes cannot be multiplied (32x512 and 768x768)."),
+        true);
+    gallery.bothThemes(QStringLiteral("recording-failed"));
+    bar.finish();
+    window.resize(1600, 1000);
+}
 
 void showAll(MainWindow& window, Gallery& gallery, const QString& file)
 {
@@ -76,10 +121,8 @@ void showAll(MainWindow& window, Gallery& gallery, const QString& file)
     window.messages().showError(
         QStringLiteral("step.hrs: at offset 64 a section table of 21 entries was expected, the file ends at 80."));
     gallery.save(QStringLiteral("start-error"));
-    window.messages().showProgress(QStringLiteral("Recording: backward"), 0.6, {QStringLiteral("Cancel"), [] {}});
-    window.resize(1280, 800);
-    gallery.save(QStringLiteral("start-progress"));
-    window.resize(1600, 1000);
+    window.messages().dismiss();
+    showRecording(window, gallery);
 
     window.openFile(file);
     settle(window);

@@ -186,6 +186,10 @@ QLabel[selection="true"] { font-size: 16px; font-weight: 600; }
 QLabel[title="true"] { font-size: 13px; font-weight: 600; }
 QLabel[strong="true"] { font-weight: 600; }
 QLabel[caption="true"] { font-size: 11px; }
+QLabel[code="true"], QPlainTextEdit[code="true"] { font-family: "DejaVu Sans Mono", "Liberation Mono", monospace;
+    font-size: 11px; }
+QPlainTextEdit[code="true"] { background: %5; border: none; border-top: 1px solid %2; padding: 4px 8px; }
+QLineEdit[wrong="true"], QComboBox[wrong="true"] { border-color: %9; }
 QToolTip { background: %1; color: %3; border: 1px solid %2; padding: 4px 6px; }
 QPushButton, QToolButton[framed="true"] { background: %1; border: 1px solid %2; border-radius: 5px; padding: 5px 12px; }
 QPushButton:hover, QToolButton[framed="true"]:hover { background: %5; }

@@ -123,10 +123,10 @@ QWidget* StartPage::makeDropZone()
     auto* zone = new DropZone(this);
     auto* row = new QHBoxLayout(zone);
     row->setContentsMargins(20, 22, 20, 22);
-    auto* words = new QLabel(
-        tr("Drop a recorded step (.hrs), or a model exported by PyTorch (.pt2, TorchScript .pt), anywhere in this "
-           "window."),
-        zone);
+    auto* words = new QLabel(tr("Drop a training script (.py), a model exported by PyTorch (.pt2, TorchScript .pt) or "
+                                "a recorded step (.hrs) "
+                                "anywhere in this window."),
+                             zone);
     words->setWordWrap(true);
     auto* open = new QPushButton(tr("Open…"), zone);
     open->setObjectName(QStringLiteral("openButton"));
@@ -143,21 +143,32 @@ QWidget* StartPage::makeOwnStep()
     card->setProperty("card", true);
     auto* column = new QVBoxLayout(card);
     column->setContentsMargins(14, 12, 14, 12);
-    auto* words = new QLabel(tr("Runs your script unmodified until its second step, on a simulated GPU or a real one, "
-                                "and writes step.hrs."),
-                             card);
+    auto* words
+        = new QLabel(tr("Your script runs unmodified until its second training step, with `cuda` standing for a "
+                        "simulated GPU: no card is needed."),
+                     card);
     words->setWordWrap(true);
-    words->setProperty("second", true);
+    auto* choose = new QPushButton(tr("Choose script…"), card);
+    choose->setObjectName(QStringLiteral("scriptButton"));
+    connect(choose, &QPushButton::clicked, this, &StartPage::scriptWanted);
+    auto* top = new QHBoxLayout;
+    top->addWidget(words, 1);
+    top->addSpacing(12);
+    top->addWidget(choose);
+    auto* elsewhere = new QLabel(tr("On another machine:"), card);
+    elsewhere->setProperty("second", true);
     auto* command = new QLabel(ownCommand, card);
     command->setObjectName(QStringLiteral("command"));
+    command->setProperty("code", true);
     command->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
     auto* copy = new QPushButton(tr("Copy"), card);
     copy->setToolTip(tr("Copy the command to the clipboard"));
     connect(copy, &QPushButton::clicked, this, [] { QGuiApplication::clipboard()->setText(ownCommand); });
     auto* row = new QHBoxLayout;
+    row->addWidget(elsewhere);
     row->addWidget(command, 1);
     row->addWidget(copy);
-    column->addWidget(words);
+    column->addLayout(top);
     column->addLayout(row);
     return card;
 }

@@ -35,6 +35,7 @@ public:
 
 Q_SIGNALS:
     void openWanted();
+    void scriptWanted(); ///< a training script is to be chosen
     void fileWanted(const QString& path);
     void demoWanted(const headroom::DemoModel& demo);
 

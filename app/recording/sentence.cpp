@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/window/sentence.h"
+#include "app/recording/sentence.h"
 
 namespace headroom {
 

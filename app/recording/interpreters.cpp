@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/recording/interpreters.h"
+
+#include "app/recording/record_request.h"
+
+#include <QCoreApplication>
+#include <QDir>
+#include <QFileInfo>
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QStandardPaths>
+
+#include <algorithm>
+#include <utility>
+
+namespace headroom {
+namespace {
+
+constexpr int patienceMs = 15'000; // a Python on a network folder
+constexpr int levelsAbove = 3;
+
+// Looks where the packages are without importing them: torch takes seconds.
+const auto question = QStringLiteral(R"(import importlib.metadata, importlib.util, json, os, platform
+def version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+spec = importlib.util.find_spec("headroom")
+places = list(spec.submodule_search_locations or []) if spec else []
+found = any(os.path.exists(os.path.join(place, name)) for place in places for name in ("record.py", "record"))
+print(json.dumps({"python": platform.python_version(), "torch": version("torch"), "headroom": found}))
+)");
+
+QString tr(const char* text)
+{
+    return QCoreApplication::translate("Interpreters", text);
+}
+
+QString pythonIn(const QString& environment)
+{
+    for (const char* name : {"bin/python3", "bin/python"}) {
+        const QFileInfo python(QDir(environment).filePath(QString::fromLatin1(name)));
+        if (python.isFile() && python.isExecutable())
+            return python.absoluteFilePath();
+    }
+    return {};
+}
+
+QString packageSource()
+{
+    const QDir program(QCoreApplication::applicationDirPath());
+    for (const char* place : {"../share/headroom/python", "../../packaging/python"}) {
+        const QFileInfo folder(program.filePath(QString::fromLatin1(place)));
+        if (folder.isDir())
+            return QDir::cleanPath(folder.absoluteFilePath());
+    }
+    return QStringLiteral("packaging/python");
+}
+
+} // namespace
+
+std::vector<Interpreter> findInterpreters(const QString& script, const QString& lastUsed)
+{
+    std::vector<Interpreter> found;
+    const auto add = [&found](const QString& path, const QString& origin) {
+        const bool known
+            = std::any_of(found.begin(), found.end(), [&](const Interpreter& other) { return other.path == path; });
+        if (!path.isEmpty() && !known)
+            found.push_back({path, origin});
+    };
+    for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+        if (qEnvironmentVariableIsSet(variable))
+            add(pythonIn(qEnvironmentVariable(variable)), tr("active environment"));
+    }
+    QDir folder = QFileInfo(script).absoluteDir();
+    for (int level = 0; level < levelsAbove; ++level) {
+        for (const char* name : {".venv", "venv", "env"})
+            add(pythonIn(folder.filePath(QString::fromLatin1(name))),
+                level == 0 ? tr("beside the script") : tr("in %1").arg(folder.dirName()));
+        if (!folder.cdUp())
+            break;
+    }
+    if (QFileInfo(lastUsed).isExecutable())
+        add(lastUsed, tr("used last"));
+    for (const char* name : {"python3", "python"})
+        add(QStandardPaths::findExecutable(QString::fromLatin1(name)), tr("of PATH"));
+    return found;
+}
+
+QString InterpreterFacts::text() const
+{
+    if (version.isEmpty())
+        return tr("It did not say its version.");
+    return torch.isEmpty() ? tr("Python %1 without torch").arg(version)
+                           : tr("Python %1 with torch %2").arg(version, torch);
+}
+
+QString InterpreterFacts::problem() const
+{
+    if (version.isEmpty() || hasPackage)
+        return {};
+    if (torch.isEmpty())
+        return tr("This Python has no torch: choose the one that runs the training.");
+    return tr("This Python has no package headroom yet: install it with the command below.");
+}
+
+InterpreterProbe::InterpreterProbe(QObject* parent)
+    : QObject(parent)
+{
+    process_.setStandardInputFile(QProcess::nullDevice());
+    process_.setStandardErrorFile(QProcess::nullDevice());
+    impatience_.setSingleShot(true);
+    impatience_.setInterval(patienceMs);
+    connect(&impatience_, &QTimer::timeout, &process_, &QProcess::kill);
+    connect(&process_, &QProcess::finished, this, &InterpreterProbe::read);
+    connect(&process_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
+        if (error == QProcess::FailedToStart)
+            read();
+    });
+}
+
+InterpreterProbe::~InterpreterProbe()
+{
+    process_.disconnect(this);
+    process_.kill();
+    process_.waitForFinished();
+}
+
+void InterpreterProbe::ask(const QString& interpreter, const QString& workingFolder)
+{
+    path_ = interpreter;
+    workingFolder_ = workingFolder;
+    again_ = process_.state() != QProcess::NotRunning;
+    if (again_)
+        process_.kill();
+    else
+        start();
+}
+
+void InterpreterProbe::start()
+{
+    process_.setWorkingDirectory(QFileInfo(workingFolder_).isDir() ? workingFolder_ : QString());
+    impatience_.start();
+    process_.start(path_, {QStringLiteral("-c"), question});
+}
+
+void InterpreterProbe::read()
+{
+    impatience_.stop();
+    if (std::exchange(again_, false)) {
+        process_.readAllStandardOutput();
+        start();
+        return;
+    }
+    const QJsonObject answer = QJsonDocument::fromJson(process_.readAllStandardOutput()).object();
+    InterpreterFacts facts;
+    facts.path = path_;
+    facts.version = answer.value(QLatin1String("python")).toString();
+    facts.torch = answer.value(QLatin1String("torch")).toString();
+    facts.hasPackage = answer.value(QLatin1String("headroom")).toBool();
+    Q_EMIT answered(facts);
+}
+
+QString installCommand(const QString& interpreter)
+{
+    return shellLine(
+        {interpreter, QStringLiteral("-m"), QStringLiteral("pip"), QStringLiteral("install"), packageSource()});
+}
+
+} // namespace headroom

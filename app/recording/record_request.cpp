@@ -1,0 +1,301 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/recording/record_request.h"
+
+#include <QCoreApplication>
+#include <QDir>
+#include <QFileInfo>
+
+#include <array>
+#include <utility>
+
+namespace headroom {
+namespace {
+
+constexpr qlonglong mostSamples = 1'000'000'000;
+constexpr qlonglong mostSteps = 1000;
+
+QString tr(const char* text)
+{
+    return QCoreApplication::translate("RecordRequest", text);
+}
+
+bool isWhole(const QString& text, qlonglong least, qlonglong most)
+{
+    bool good = false;
+    const qlonglong value = text.toLongLong(&good);
+    return good && value >= least && value <= most;
+}
+
+QString numberProblem(const QString& text, qlonglong least, qlonglong most)
+{
+    if (text.isEmpty() || isWhole(text, least, most))
+        return {};
+    return tr("A whole number from %1 to %2").arg(least).arg(most);
+}
+
+QString settingsProblem(const QString& text)
+{
+    bool complete = true;
+    for (const QString& word : shellWords(text, complete)) {
+        if (word.indexOf(QLatin1Char('=')) < 1)
+            return tr("“%1” has no value: write KEY=VALUE").arg(word);
+    }
+    return complete ? QString() : tr("A quote is not closed");
+}
+
+void addModelProblems(const RecordRequest& request, QMap<RecordField, QString>& found)
+{
+    found[RecordField::batch] = numberProblem(request.batch, 1, mostSamples);
+    found[RecordField::sequence] = numberProblem(request.sequence, 1, mostSamples);
+    found[RecordField::settings] = settingsProblem(request.settings);
+    bool good = request.momentum.isEmpty() || request.optimizer != QLatin1String("sgd");
+    if (!good) {
+        const double momentum = request.momentum.toDouble(&good);
+        good = good && momentum >= 0 && momentum <= 1;
+    }
+    found[RecordField::momentum] = good ? QString() : tr("A number from 0 to 1");
+}
+
+void addScriptProblems(const RecordRequest& request, QMap<RecordField, QString>& found)
+{
+    const QFileInfo interpreter(request.interpreter);
+    if (request.interpreter.isEmpty())
+        found[RecordField::interpreter]
+            = tr("Choose the Python that runs this script, for example that of its environment");
+    else if (!interpreter.isFile() || !interpreter.isExecutable())
+        found[RecordField::interpreter] = tr("%1 is no program").arg(QDir::toNativeSeparators(request.interpreter));
+    bool complete = true;
+    shellWords(request.scriptArguments, complete);
+    found[RecordField::scriptArguments] = complete ? QString() : tr("A quote is not closed");
+    if (!QFileInfo(request.workingFolder).isDir())
+        found[RecordField::workingFolder] = tr("This folder is not there");
+    found[RecordField::steps] = numberProblem(request.steps, 1, mostSteps);
+}
+
+QStringList modelOptions(const RecordRequest& request)
+{
+    QStringList options;
+    const auto add = [&options](const QString& option, const QString& value) {
+        if (!value.isEmpty())
+            options << option << value;
+    };
+    add(QStringLiteral("--gpu"), request.gpu);
+    add(QStringLiteral("--batch"), request.batch);
+    add(QStringLiteral("--seq"), request.sequence);
+    if (request.precision == QLatin1String("autocast"))
+        options << QStringLiteral("--autocast");
+    else
+        add(QStringLiteral("--dtype"), request.precision);
+    add(QStringLiteral("--optimizer"), request.optimizer);
+    if (request.optimizer == QLatin1String("sgd"))
+        add(QStringLiteral("--momentum"), request.momentum);
+    add(QStringLiteral("--loss"), request.loss);
+    if (request.kind == SourceKind::exported && request.lifetimes != QLatin1String("frame"))
+        add(QStringLiteral("--lifetimes"), request.lifetimes);
+    if (request.holdOutput)
+        options << QStringLiteral("--hold-output");
+    bool complete = true;
+    for (const QString& setting : shellWords(request.settings, complete))
+        options << QStringLiteral("--set") << setting;
+    return options;
+}
+
+QString quoted(const QString& word)
+{
+    static const QString plain = QStringLiteral("@%+=:,./-_~");
+    bool safe = !word.isEmpty();
+    for (const QChar c : word)
+        safe = safe && ((c.unicode() < 128 && c.isLetterOrNumber()) || plain.contains(c));
+    if (safe && !word.startsWith(QLatin1Char('~')))
+        return word;
+    QString inside = word;
+    inside.replace(QLatin1Char('\''), QStringLiteral("'\\''"));
+    return QLatin1Char('\'') + inside + QLatin1Char('\'');
+}
+
+using Member = QString RecordRequest::*;
+using Members = std::initializer_list<std::pair<const char*, Member>>;
+
+constexpr Members ofKind{{"gpu", &RecordRequest::gpu},
+                         {"precision", &RecordRequest::precision},
+                         {"optimizer", &RecordRequest::optimizer},
+                         {"momentum", &RecordRequest::momentum},
+                         {"loss", &RecordRequest::loss},
+                         {"lifetimes", &RecordRequest::lifetimes},
+                         {"interpreter", &RecordRequest::interpreter}};
+constexpr Members ofFile{{"batch", &RecordRequest::batch},          {"sequence", &RecordRequest::sequence},
+                         {"settings", &RecordRequest::settings},    {"arguments", &RecordRequest::scriptArguments},
+                         {"folder", &RecordRequest::workingFolder}, {"steps", &RecordRequest::steps}};
+const auto holdOutputKey = QStringLiteral("holdOutput");
+
+QVariantMap choices(const RecordRequest& request, const Members& members)
+{
+    QVariantMap map;
+    for (const auto& [key, member] : members)
+        map.insert(QString::fromLatin1(key), request.*member);
+    return map;
+}
+
+} // namespace
+
+SourceKind sourceKind(const QString& path)
+{
+    const QString suffix = QFileInfo(path).suffix().toLower();
+    if (suffix == QLatin1String("pt2"))
+        return SourceKind::exported;
+    if (suffix == QLatin1String("pt"))
+        return SourceKind::torchScript;
+    if (suffix == QLatin1String("py"))
+        return SourceKind::script;
+    if (suffix == QLatin1String("ipynb"))
+        return SourceKind::notebook;
+    for (const char* weights : {"pth", "ckpt", "safetensors"}) {
+        if (suffix == QLatin1String(weights))
+            return SourceKind::weights;
+    }
+    return SourceKind::step;
+}
+
+QString whyNotOpened(SourceKind kind, const QString& path)
+{
+    const QString name = QFileInfo(path).fileName();
+    if (kind == SourceKind::weights)
+        return tr("%1 holds weights without the model: open the training script (.py), or the model as "
+                  "torch.export.save or torch.jit.save wrote it.")
+            .arg(name);
+    if (kind == SourceKind::notebook)
+        return tr("%1 is a notebook: save it as a script (jupyter nbconvert --to script), and open that.").arg(name);
+    return {};
+}
+
+QString RecordRequest::name() const
+{
+    return QFileInfo(model).completeBaseName();
+}
+
+QMap<RecordField, QString> problems(const RecordRequest& request)
+{
+    QMap<RecordField, QString> found;
+    if (request.isScript())
+        addScriptProblems(request, found);
+    else
+        addModelProblems(request, found);
+    found.removeIf([](std::pair<const RecordField&, QString&> entry) { return entry.second.isEmpty(); });
+    return found;
+}
+
+QStringList RecordCommand::arguments(const QString& output) const
+{
+    return options + QStringList{QStringLiteral("-o"), output, QStringLiteral("--progress")} + target;
+}
+
+RecordCommand recordCommand(const RecordRequest& request, const QString& recorder)
+{
+    const QString model = QFileInfo(request.model).absoluteFilePath();
+    const QString title = QFileInfo(request.model).fileName();
+    if (!request.isScript())
+        return recorderCommand(recorder, QStringList{model} + modelOptions(request), title);
+    RecordCommand command;
+    command.program = request.interpreter;
+    command.title = title;
+    command.isScript = true;
+    command.workingFolder = request.workingFolder;
+    command.options = QStringList{QStringLiteral("-m"), QStringLiteral("headroom.record")};
+    if (!request.gpu.isEmpty())
+        command.options << QStringLiteral("--gpu") << request.gpu;
+    if (!request.steps.isEmpty())
+        command.options << QStringLiteral("--steps") << request.steps;
+    bool complete = true;
+    command.target = QStringList{model} + shellWords(request.scriptArguments, complete);
+    return command;
+}
+
+RecordCommand recorderCommand(const QString& recorder, const QStringList& arguments, const QString& title)
+{
+    RecordCommand command;
+    command.program = recorder;
+    command.options = QStringList{QStringLiteral("record")} + arguments;
+    command.title = title;
+    return command;
+}
+
+QString commandLine(const RecordCommand& command, const QString& output)
+{
+    // Not the path of headroom-record, which `headroom record` finds by itself.
+    const QStringList program{command.isScript ? command.program : QStringLiteral("headroom")};
+    const QString line
+        = shellLine(program + command.options + QStringList{QStringLiteral("-o"), output} + command.target);
+    if (command.workingFolder.isEmpty())
+        return line;
+    return QStringLiteral("cd ") + quoted(command.workingFolder) + QStringLiteral(" && ") + line;
+}
+
+QString shellLine(const QStringList& words)
+{
+    QStringList safe;
+    for (const QString& word : words)
+        safe << quoted(word);
+    return safe.join(QLatin1Char(' '));
+}
+
+QStringList shellWords(const QString& line, bool& complete)
+{
+    QStringList words;
+    QString word;
+    bool inWord = false;
+    QChar quote;
+    for (qsizetype i = 0; i < line.size(); ++i) {
+        const QChar c = line[i];
+        const bool escapes = c == QLatin1Char('\\') && quote != QLatin1Char('\'') && i + 1 < line.size();
+        if (escapes) {
+            word += line[++i];
+            inWord = true;
+        } else if (!quote.isNull()) {
+            if (c == quote)
+                quote = QChar();
+            else
+                word += c;
+        } else if (c == QLatin1Char('\'') || c == QLatin1Char('"')) {
+            quote = c;
+            inWord = true;
+        } else if (c.isSpace()) {
+            if (std::exchange(inWord, false))
+                words << std::exchange(word, {});
+        } else {
+            word += c;
+            inWord = true;
+        }
+    }
+    complete = quote.isNull();
+    if (inWord)
+        words << word;
+    return words;
+}
+
+QVariantMap kindChoices(const RecordRequest& request)
+{
+    QVariantMap map = choices(request, ofKind);
+    map.insert(holdOutputKey, request.holdOutput);
+    return map;
+}
+
+QVariantMap fileChoices(const RecordRequest& request)
+{
+    return choices(request, ofFile);
+}
+
+void takeChoices(RecordRequest& request, const QVariantMap& choices)
+{
+    for (const Members& members : {ofKind, ofFile}) {
+        for (const auto& [key, member] : members) {
+            const auto found = choices.find(QString::fromLatin1(key));
+            if (found != choices.end())
+                request.*member = found->toString();
+        }
+    }
+    if (choices.contains(holdOutputKey))
+        request.holdOutput = choices.value(holdOutputKey).toBool();
+}
+
+} // namespace headroom

@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/recording/recording_bar.h"
+
+#include <QAccessible>
+#include <QHBoxLayout>
+#include <QKeyEvent>
+#include <QLabel>
+#include <QPlainTextEdit>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QStyle>
+#include <QToolButton>
+#include <QVBoxLayout>
+
+#include <utility>
+
+namespace headroom {
+namespace {
+
+constexpr int tickMs = 250;
+constexpr int progressSteps = 1000;
+constexpr int logHeight = 168;
+constexpr double silenceSeconds = 30; // without a word for so long is worth saying
+
+} // namespace
+
+RecordingBar::RecordingBar(QWidget* parent)
+    : QFrame(parent)
+    , mark_(new QLabel(QStringLiteral("!"), this))
+    , message_(new QLabel(this))
+    , times_(new QLabel(this))
+    , progress_(new QProgressBar(this))
+    , output_(new QToolButton(this))
+    , action_(new QPushButton(this))
+    , close_(new QToolButton(this))
+    , log_(new QPlainTextEdit(this))
+{
+    setObjectName(QStringLiteral("recordingBar"));
+    message_->setObjectName(QStringLiteral("recordingMessage"));
+    times_->setObjectName(QStringLiteral("recordingTimes"));
+    output_->setObjectName(QStringLiteral("recordingOutput"));
+    action_->setObjectName(QStringLiteral("recordingAction"));
+    log_->setObjectName(QStringLiteral("recordingLog"));
+    layOut();
+    ticking_.setInterval(tickMs);
+    connect(&ticking_, &QTimer::timeout, this, &RecordingBar::tick);
+    connect(output_, &QToolButton::toggled, log_, &QWidget::setVisible);
+    connect(close_, &QToolButton::clicked, this, &RecordingBar::finish);
+    connect(action_, &QPushButton::clicked, this, [this] {
+        if (failed_)
+            Q_EMIT changeWanted();
+        else
+            Q_EMIT cancelWanted();
+    });
+    finish();
+}
+
+void RecordingBar::layOut()
+{
+    mark_->setProperty("strong", true);
+    message_->setWordWrap(true);
+    message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    times_->setProperty("second", true);
+    progress_->setFixedSize(160, 6);
+    progress_->setTextVisible(false);
+    progress_->setAccessibleName(tr("Share of the recording that is done"));
+    output_->setText(tr("Output"));
+    output_->setToolTip(tr("What the script prints"));
+    output_->setCheckable(true);
+    output_->setProperty("segment", true);
+    close_->setText(QStringLiteral("×"));
+    close_->setAutoRaise(true);
+    close_->setToolTip(tr("Close this message"));
+    close_->setAccessibleName(tr("Close this message"));
+    log_->setReadOnly(true);
+    log_->setProperty("code", true);
+    log_->setFrameShape(QFrame::NoFrame);
+    log_->setMaximumBlockCount(lineLimit);
+    log_->setFixedHeight(logHeight);
+    log_->setTabChangesFocus(true);
+    log_->setAccessibleName(tr("Output of the recording"));
+
+    auto* row = new QHBoxLayout;
+    row->setContentsMargins(12, 6, 6, 6);
+    row->setSpacing(10);
+    row->addWidget(mark_);
+    row->addWidget(message_, 1);
+    row->addWidget(times_);
+    row->addWidget(progress_);
+    row->addWidget(output_);
+    row->addWidget(action_);
+    row->addWidget(close_);
+    auto* column = new QVBoxLayout(this);
+    column->setContentsMargins(1, 1, 1, 1);
+    column->setSpacing(0);
+    column->addLayout(row);
+    column->addWidget(log_);
+}
+
+void RecordingBar::begin(const QString& title, bool showsOutput)
+{
+    failed_ = false;
+    title_ = title;
+    timeLeft_ = {};
+    waiting_.clear();
+    log_->clear();
+    output_->setVisible(showsOutput);
+    output_->setChecked(false);
+    log_->hide();
+    action_->setText(tr("Cancel"));
+    action_->setEnabled(true);
+    action_->show();
+    clock_.start();
+    silentSince_ = 0;
+    ticking_.start();
+    setLook();
+    setProgress(-1, tr("starting"));
+    show();
+}
+
+void RecordingBar::setProgress(double share, const QString& stage)
+{
+    const double now = static_cast<double>(clock_.elapsed()) / 1000;
+    silentSince_ = now;
+    if (share >= 0)
+        timeLeft_.report(now, share);
+    message_->setText(share >= 0 ? tr("Recording %1: %2, %3 %").arg(title_, stage).arg(static_cast<int>(100 * share))
+                                 : tr("Recording %1: %2").arg(title_, stage));
+    setAccessibleName(message_->text());
+    progress_->setRange(0, share < 0 ? 0 : progressSteps);
+    if (share >= 0)
+        progress_->setValue(static_cast<int>(share * progressSteps));
+    tick();
+}
+
+void RecordingBar::addLines(const QStringList& lines)
+{
+    if (clock_.isValid())
+        silentSince_ = static_cast<double>(clock_.elapsed()) / 1000;
+    waiting_ << lines;
+    if (waiting_.size() > lineLimit)
+        waiting_.remove(0, waiting_.size() - lineLimit);
+}
+
+void RecordingBar::flush()
+{
+    if (!waiting_.isEmpty())
+        log_->appendPlainText(std::exchange(waiting_, {}).join(QLatin1Char('\n')));
+}
+
+void RecordingBar::tick()
+{
+    flush();
+    const double now = static_cast<double>(clock_.elapsed()) / 1000;
+    const auto left = timeLeft_.secondsLeft(now);
+    QString text = elapsedText(now);
+    if (now - silentSince_ >= silenceSeconds)
+        text = tr("%1, no word for %2").arg(text, elapsedText(now - silentSince_));
+    else if (left)
+        text = tr("%1, %2").arg(text, timeLeftText(*left));
+    times_->setText(text);
+}
+
+void RecordingBar::showFailure(const QString& reason, bool canChange)
+{
+    ticking_.stop();
+    flush();
+    failed_ = true;
+    message_->setText(reason);
+    setAccessibleName(reason);
+    action_->setText(tr("Change options…"));
+    action_->setEnabled(true);
+    action_->setVisible(canChange);
+    output_->setVisible(!log_->document()->isEmpty());
+    output_->setToolTip(tr("What was printed before"));
+    setLook();
+    show();
+    if (QAccessible::isActive()) {
+        QAccessibleEvent event(this, QAccessible::Alert);
+        QAccessible::updateAccessibility(&event);
+    }
+}
+
+void RecordingBar::finish()
+{
+    ticking_.stop();
+    failed_ = false;
+    waiting_.clear();
+    hide();
+}
+
+QString RecordingBar::message() const
+{
+    return message_->text();
+}
+
+QString RecordingBar::times() const
+{
+    return times_->text();
+}
+
+void RecordingBar::setLook()
+{
+    mark_->setVisible(failed_);
+    times_->setVisible(!failed_);
+    progress_->setVisible(!failed_);
+    close_->setVisible(failed_);
+    setProperty("message", failed_ ? QStringLiteral("error") : QStringLiteral("plain"));
+    style()->unpolish(this);
+    style()->polish(this);
+}
+
+void RecordingBar::keyPressEvent(QKeyEvent* event)
+{
+    if (event->key() == Qt::Key_Escape && failed_)
+        finish();
+    else
+        QFrame::keyPressEvent(event);
+}
+
+} // namespace headroom

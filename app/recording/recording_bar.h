@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "app/recording/time_left.h"
+
+#include <QElapsedTimer>
+#include <QFrame>
+#include <QStringList>
+#include <QTimer>
+
+class QLabel;
+class QPlainTextEdit;
+class QProgressBar;
+class QPushButton;
+class QToolButton;
+
+namespace headroom {
+
+/// The recording that runs, as a line at the top of the window: what, how far, how long it took and will take, with a
+/// drawer for what the program prints. After a failure it stays and says why, with a way to try again.
+class RecordingBar : public QFrame
+{
+    Q_OBJECT
+public:
+    static constexpr int lineLimit = 2000; ///< the last lines are kept
+
+    explicit RecordingBar(QWidget* parent = nullptr);
+
+    void begin(const QString& title, bool showsOutput);
+    void setProgress(double share, const QString& stage); ///< share < 0: not known
+    void addLines(const QStringList& lines);
+    void showFailure(const QString& reason, bool canChange);
+    void finish(); ///< goes away
+
+    bool failed() const noexcept { return failed_; }
+    QString message() const;
+    QString times() const; ///< "12 s, about 20 s left"
+    QPushButton* actionButton() const noexcept { return action_; } ///< Cancel, or Change options…
+    QToolButton* outputButton() const noexcept { return output_; }
+    QPlainTextEdit* log() const noexcept { return log_; }
+
+Q_SIGNALS:
+    void cancelWanted();
+    void changeWanted(); ///< the options, to record again
+
+protected:
+    void keyPressEvent(QKeyEvent* event) override;
+
+private:
+    void layOut();
+    void setLook();
+    void tick();
+    void flush();
+
+    QLabel* mark_;
+    QLabel* message_;
+    QLabel* times_;
+    QProgressBar* progress_;
+    QToolButton* output_;
+    QPushButton* action_;
+    QToolButton* close_;
+    QPlainTextEdit* log_;
+    QString title_;
+    QElapsedTimer clock_;
+    QTimer ticking_;
+    TimeLeft timeLeft_;
+    double silentSince_ = 0; ///< seconds on the clock
+    QStringList waiting_; ///< lines to show with the next tick
+    bool failed_ = false;
+};
+
+} // namespace headroom

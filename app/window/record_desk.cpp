@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/record_desk.h"
+
+#include "app/recording/interpreters.h"
+#include "app/recording/record_sheet.h"
+#include "app/recording/recording_bar.h"
+#include "app/window/settings.h"
+
+#include <QDir>
+#include <QFileInfo>
+
+#include <utility>
+
+namespace headroom {
+
+RecordDesk::RecordDesk(QString recorder, QString folder, Settings& settings, RecordingBar& bar, QWidget* window)
+    : QObject(window)
+    , recorder_(std::move(recorder))
+    , folder_(std::move(folder))
+    , settings_(settings)
+    , bar_(bar)
+    , window_(window)
+{
+    wire();
+}
+
+void RecordDesk::wire()
+{
+    connect(&bar_, &RecordingBar::cancelWanted, &recording_, &Recording::cancel);
+    connect(&bar_, &RecordingBar::changeWanted, this, [this] {
+        if (request_)
+            openSheet(*request_);
+    });
+    connect(&recording_, &Recording::progressed, &bar_, &RecordingBar::setProgress);
+    connect(&recording_, &Recording::printed, &bar_, &RecordingBar::addLines);
+    connect(&recording_, &Recording::finished, this, [this](const QString& path, const QString& remark) {
+        bar_.finish();
+        Q_EMIT busyChanged(false);
+        Q_EMIT recorded(path, remark);
+    });
+    connect(&recording_, &Recording::failed, this, [this](const QString& reason) {
+        bar_.showFailure(reason, request_.has_value());
+        Q_EMIT busyChanged(false);
+    });
+    connect(&recording_, &Recording::cancelled, this, [this] {
+        bar_.finish();
+        Q_EMIT busyChanged(false);
+        Q_EMIT cancelled();
+    });
+}
+
+RecordSheet* RecordDesk::sheet() const
+{
+    return sheet_;
+}
+
+QString RecordDesk::destination(const QString& name) const
+{
+    return QDir(folder_).filePath(name + QStringLiteral(".hrs"));
+}
+
+bool RecordDesk::refuseWhileBusy()
+{
+    if (recording_.running())
+        Q_EMIT refused(tr("A recording is running; cancel it or wait for its end."));
+    return recording_.running();
+}
+
+void RecordDesk::ask(const QString& path)
+{
+    if (refuseWhileBusy())
+        return;
+    const QFileInfo file(path);
+    if (!file.isFile()) {
+        Q_EMIT refused(tr("%1 is not there.").arg(QDir::toNativeSeparators(path)));
+        return;
+    }
+    RecordRequest request;
+    request.kind = sourceKind(path);
+    request.model = file.absoluteFilePath();
+    request.workingFolder = file.absolutePath();
+    takeChoices(request, settings_.recordChoices(request.kind));
+    const QString lastUsed = std::exchange(request.interpreter, {});
+    takeChoices(request, settings_.recordChoices(request.model));
+    if (request.isScript() && request.interpreter.isEmpty()) {
+        const std::vector<Interpreter> found = findInterpreters(request.model, lastUsed);
+        request.interpreter = found.empty() ? QString() : found.front().path;
+    }
+    openSheet(request);
+}
+
+void RecordDesk::openSheet(const RecordRequest& request)
+{
+    if (sheet_)
+        sheet_->reject();
+    sheet_ = new RecordSheet(request, recorder_, destination(request.name()), window_);
+    sheet_->setAttribute(Qt::WA_DeleteOnClose);
+    connect(sheet_, &QDialog::accepted, this, [this, sheet = sheet_.data()] { start(sheet->request()); });
+    sheet_->open();
+}
+
+void RecordDesk::start(const RecordRequest& request)
+{
+    if (refuseWhileBusy())
+        return;
+    settings_.setRecordChoices(request.kind, kindChoices(request));
+    settings_.setRecordChoices(request.model, fileChoices(request));
+    request_ = request;
+    run(recordCommand(request, recorder_), request.name());
+}
+
+void RecordDesk::recordDemo(const DemoModel& demo)
+{
+    if (refuseWhileBusy())
+        return;
+    request_.reset();
+    run(recorderCommand(recorder_, demo.arguments, demo.title), demo.name);
+}
+
+void RecordDesk::run(const RecordCommand& command, const QString& name)
+{
+    bar_.begin(command.title, command.isScript);
+    Q_EMIT busyChanged(true);
+    recording_.start(command, destination(name));
+}
+
+} // namespace headroom

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "app/recording/record_request.h"
+#include "app/recording/recording.h"
+#include "views/widgets/start_page.h"
+
+#include <QObject>
+#include <QPointer>
+
+#include <optional>
+
+namespace headroom {
+
+class RecordingBar;
+class RecordSheet;
+class Settings;
+
+/// Where models and scripts become steps: asks how in a sheet, remembers the answer, runs the recording and shows it in
+/// the bar. One at a time.
+class RecordDesk : public QObject
+{
+    Q_OBJECT
+public:
+    RecordDesk(QString recorder, QString folder, Settings& settings, RecordingBar& bar, QWidget* window);
+
+    void ask(const QString& path); ///< opens the sheet for a model or a script
+    void recordDemo(const DemoModel& demo);
+    void start(const RecordRequest& request);
+
+    Recording& recording() noexcept { return recording_; }
+    RecordSheet* sheet() const; ///< null: none is open
+    const QString& recorder() const noexcept { return recorder_; }
+    QString destination(const QString& name) const; ///< of a recording of that name
+
+Q_SIGNALS:
+    void busyChanged(bool busy);
+    void recorded(const QString& path, const QString& remark);
+    void refused(const QString& reason); ///< nothing was started
+    void cancelled();
+
+private:
+    void wire();
+    bool refuseWhileBusy();
+    void openSheet(const RecordRequest& request);
+    void run(const RecordCommand& command, const QString& name);
+
+    QString recorder_;
+    QString folder_;
+    Settings& settings_;
+    RecordingBar& bar_;
+    QWidget* window_;
+    Recording recording_;
+    QPointer<RecordSheet> sheet_;
+    std::optional<RecordRequest> request_; ///< of the recording; nullopt: a demo, which has no options
+};
+
+} // namespace headroom

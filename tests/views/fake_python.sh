@@ -1,0 +1,52 @@
+#!/bin/sh
+# Stands for a Python with the package headroom in tests of the window, or without it when a file `no-package` lies
+# beside the script. `-c …` answers what it has; `-m headroom.record … SCRIPT` does what the script's name says:
+#   copies.py   prints its arguments and folder, reports progress and writes a copy of step.hrs beside the script
+#   raises.py   the same, then ends with an exception
+#   fails.py    an exception before any step
+#   nothing.py  ends well without a step
+#   waits.py    says so and waits to be ended
+if [ "$1" = -c ]; then
+    found=true
+    [ -e no-package ] && found=false
+    echo "{\"python\": \"3.11.7\", \"torch\": \"2.11.0\", \"headroom\": $found}"
+    exit 0
+fi
+[ "$1 $2" = "-m headroom.record" ] || { echo "fake: expected -m headroom.record" >&2; exit 2; }
+shift 2
+output=""
+gpu=""
+while [ $# -gt 0 ]; do
+    case "$1" in
+        -o) output="$2"; shift 2 ;;
+        --gpu) gpu="$2"; shift 2 ;;
+        --steps) shift 2 ;;
+        --progress) shift ;;
+        *) break ;;
+    esac
+done
+script="$1"
+shift
+case "$script" in
+    */waits.py)
+        echo '{"done":0.25,"stage":"forward"}' >&2
+        echo "waiting"
+        exec sleep 60
+        ;;
+    */fails.py)
+        echo "Traceback (most recent call last):" >&2
+        echo "ValueError: no data in ./data" >&2
+        exit 1
+        ;;
+    */nothing.py) exit 0 ;;
+esac
+echo "arguments: $*"
+echo "folder: $(pwd), gpu: $gpu"
+echo '{"done":0.5,"stage":"step 1"}' >&2
+cp "$(dirname "$script")/step.hrs" "$output"
+case "$script" in
+    */raises.py)
+        echo "RuntimeError: after the step" >&2
+        exit 1
+        ;;
+esac

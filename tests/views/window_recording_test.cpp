@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/recording/record_sheet.h"
+#include "app/recording/recording.h"
+#include "app/recording/recording_bar.h"
+#include "app/window/record_desk.h"
+#include "tests/views/window_fixture.h"
+#include "views/widgets/message_bar.h"
+
+#include <QComboBox>
+#include <QLabel>
+#include <QLineEdit>
+#include <QPlainTextEdit>
+#include <QPushButton>
+#include <QTest>
+#include <QToolButton>
+
+using namespace headroom;
+
+/// Models and training scripts in the window: the sheet, the bar while it records, and what comes of it.
+class WindowRecordingTest : public WindowFixture
+{
+    Q_OBJECT
+
+private Q_SLOTS:
+    void init()
+    {
+        forgetSettings();
+        makeWindow();
+    }
+    void cleanup() { destroyWindow(); }
+
+    void demoCanBeCancelled()
+    {
+        demo("slow");
+        QTRY_COMPARE(bar().message(), QStringLiteral("Recording Demo: forward, 25 %"));
+        QVERIFY(bar().isVisible());
+        QVERIFY(!bar().outputButton()->isVisible());
+        QTest::mouseClick(bar().actionButton(), Qt::LeftButton);
+        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::done);
+        QVERIFY(!bar().isVisible());
+        QVERIFY(!desk().recording().running());
+        QVERIFY(!QFile::exists(inFolder(QStringLiteral("recordings/demo.hrs"))));
+        QVERIFY(!window().session().isOpen());
+    }
+
+    void demoIsOpenedWhenItIsDone()
+    {
+        demo("copy:" + file().toUtf8());
+        QTRY_VERIFY(window().session().isOpen());
+        QCOMPARE(window().session().step()->path, inFolder(QStringLiteral("recordings/demo.hrs")));
+        QVERIFY(!bar().isVisible());
+    }
+
+    void failureIsOneSentenceAndTheWindowGoesOn_data()
+    {
+        QTest::addColumn<QString>("words");
+        QTest::newRow("refuse") << QStringLiteral("demo:refuse: unknown model; known are demo:mlp, demo:transformer.");
+        QTest::newRow("crash") << QStringLiteral("crashed in the stage “forward” with a segmentation fault");
+        QTest::newRow("killed") << QStringLiteral("ran out of memory");
+    }
+    void failureIsOneSentenceAndTheWindowGoesOn()
+    {
+        QFETCH(const QString, words);
+        openStep();
+        const OpenStepPtr before = window().session().step();
+        demo(QTest::currentDataTag());
+        QTRY_VERIFY(bar().failed());
+        QVERIFY2(bar().message().contains(words), qPrintable(bar().message()));
+        QCOMPARE(bar().message().count(QLatin1Char('\n')), 0);
+        QVERIFY(!bar().actionButton()->isVisible()); // a demo has no options
+        QCOMPARE(window().session().step(), before);
+        window().session().commitBudget(peak() / 2); // goes on
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        QTest::keyClick(&bar(), Qt::Key_Escape);
+        QVERIFY(!bar().isVisible());
+    }
+
+    void secondRecordingIsRefusedWhileOneRuns()
+    {
+        demo("slow");
+        QTRY_VERIFY(desk().recording().running());
+        demo("refuse");
+        QCOMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QVERIFY(desk().recording().running());
+    }
+
+    void modelIsAskedForAndRecorded()
+    {
+        const QString model = inFolder(QStringLiteral("model.pt2"));
+        QVERIFY(QFile::exists(model) || QFile::copy(file(), model)); // the fake recorder copies it
+        window().openFile(model);
+        QVERIFY(desk().sheet());
+        QVERIFY(!desk().recording().running());
+        field<QLineEdit>("batch")->setText(QStringLiteral("16"));
+        QTest::keyClick(field<QLineEdit>("batch"), Qt::Key_Return);
+        QTRY_VERIFY(window().session().isOpen());
+        QCOMPARE(window().session().step()->path, inFolder(QStringLiteral("recordings/model.hrs")));
+        QTRY_VERIFY(!desk().sheet());
+
+        window().openFile(model); // what was chosen is there again
+        QCOMPARE(field<QLineEdit>("batch")->text(), QStringLiteral("16"));
+        desk().sheet()->reject();
+    }
+
+    void missingModelIsSaid()
+    {
+        window().openFile(inFolder(QStringLiteral("gone.pt2")));
+        QVERIFY(!desk().sheet());
+        QVERIFY(window().messages().message().contains(QStringLiteral("gone.pt2 is not there")));
+    }
+
+    void weightsAreRefusedWithAdvice()
+    {
+        window().openFile(QStringLiteral("weights.safetensors"));
+        QCOMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QVERIFY(window().messages().message().contains(QStringLiteral("torch.export.save")));
+    }
+
+    void scriptIsRecordedAndItsOutputShown()
+    {
+        startScript("copies.py");
+        QTRY_VERIFY(window().session().isOpen());
+        QCOMPARE(window().session().step()->path, inFolder(QStringLiteral("recordings/copies.hrs")));
+        QCOMPARE(settings().recordChoices(SourceKind::script).value(QStringLiteral("interpreter")).toString(),
+                 python());
+    }
+
+    void waitingScriptShowsItsOutputAndIsCancelled()
+    {
+        startScript("waits.py");
+        QTRY_VERIFY(bar().log()->toPlainText().contains(QStringLiteral("waiting")));
+        QVERIFY(!bar().log()->isVisible());
+        QTest::mouseClick(bar().outputButton(), Qt::LeftButton);
+        QVERIFY(bar().log()->isVisible());
+        QVERIFY(bar().times().startsWith(QStringLiteral("0 s")) || bar().times().startsWith(QStringLiteral("1 s")));
+        QTest::keyClick(bar().actionButton(), Qt::Key_Space);
+        QTRY_VERIFY(!bar().isVisible());
+        QVERIFY(!desk().recording().running());
+    }
+
+    void failedScriptOffersItsOptionsAgain()
+    {
+        startScript("fails.py");
+        QTRY_VERIFY(bar().failed());
+        QCOMPARE(bar().message(), QStringLiteral("fails.py: ValueError: no data in ./data."));
+        QVERIFY(bar().log()->toPlainText().contains(QStringLiteral("Traceback")));
+        QTest::mouseClick(bar().actionButton(), Qt::LeftButton);
+        QVERIFY(desk().sheet());
+        QCOMPARE(field<QComboBox>("interpreter")->currentText(), python());
+        desk().sheet()->reject();
+    }
+
+    void exceptionAfterTheStepIsSaidBesideTheStep()
+    {
+        startScript("raises.py");
+        QTRY_VERIFY(window().session().isOpen());
+        QCOMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QVERIFY2(window().messages().message().contains(QStringLiteral("RuntimeError: after the step")),
+                 qPrintable(window().messages().message()));
+    }
+
+    void longLogsKeepTheirEnd()
+    {
+        RecordingBar longBar;
+        longBar.begin(QStringLiteral("train.py"), true);
+        QStringList lines;
+        for (int i = 0; i < 3 * RecordingBar::lineLimit; ++i)
+            lines << QString::number(i);
+        longBar.addLines(lines);
+        longBar.showFailure(QStringLiteral("It failed."), true);
+        QCOMPARE(longBar.log()->document()->blockCount(), RecordingBar::lineLimit);
+        QVERIFY(longBar.log()->toPlainText().endsWith(QString::number(3 * RecordingBar::lineLimit - 1)));
+    }
+
+private:
+    static QString python() { return QStringLiteral(HEADROOM_SOURCE_DIR "/tests/views/fake_python.sh"); }
+    RecordDesk& desk() { return window().recordDesk(); }
+    RecordingBar& bar() { return window().recordingBar(); }
+
+    template <class Widget>
+    Widget* field(const char* name)
+    {
+        return desk().sheet()->findChild<Widget*>(QString::fromLatin1(name));
+    }
+
+    void demo(const QByteArray& what)
+    {
+        desk().recordDemo({QStringLiteral("Demo"), {}, {QString::fromUtf8(what)}, QStringLiteral("demo")});
+    }
+
+    void startScript(const char* name)
+    {
+        const QString script = inFolder(QString::fromLatin1(name));
+        QFile content(script);
+        QVERIFY(content.open(QIODevice::WriteOnly));
+        content.close();
+        window().openFile(script);
+        QVERIFY(desk().sheet());
+        field<QComboBox>("interpreter")->setEditText(python());
+        auto* record = field<QPushButton>("recordButton");
+        QTRY_VERIFY(record->isEnabled());
+        QTest::mouseClick(record, Qt::LeftButton);
+    }
+};
+
+QTEST_MAIN(WindowRecordingTest)
+#include "window_recording_test.moc"
