@@ -6,6 +6,7 @@
 #include "core/plan/piecewise.h"
 #include "core/policy/policy.h"
 #include "core/policy/step_planner.h"
+#include "core/policy/trainer_config.h"
 #include "core/predict/predict.h"
 
 #include <CLI/CLI.hpp>
@@ -20,6 +21,7 @@ struct Arguments : PlanArguments
 {
     std::string budget;
     std::string policyFile;
+    std::string trainer; ///< whose configuration to print
 };
 
 /// A plan and, for a recorded step, what executing it takes.
@@ -139,6 +141,18 @@ void print(const Answer& answer, const Arguments& arguments, std::ostream& out)
     table.print(out);
 }
 
+/// A policy as a trainer's own configuration: the answer itself, so that it can be redirected into a file.
+Result<int> printTrainerConfig(const PlanSource& source, const Answer& answer, Trainer trainer)
+{
+    if (!answer.policy)
+        return Error{ErrorKind::infeasible, answer.plan.reason};
+    const Result<std::string> config = trainerConfig(*source.trace, *answer.policy, trainer);
+    if (!config)
+        return config.error();
+    std::cout << *config;
+    return 0;
+}
+
 Result<int> run(const Arguments& arguments)
 {
     const Result<Bytes> budget = parseBytes(arguments.budget);
@@ -151,6 +165,12 @@ Result<int> run(const Arguments& arguments)
     if (!arguments.policyFile.empty() && arguments.stepFile.empty())
         return badInput("-o writes a policy, which names the ops of a recorded step: expected a step file in place of "
                         "--module-info");
+    const Result<Trainer> trainer = parseTrainer(arguments.trainer.empty() ? "torchtitan" : arguments.trainer);
+    if (!trainer)
+        return badInput("--trainer: " + trainer.error().message);
+    if (!arguments.trainer.empty() && (arguments.stepFile.empty() || arguments.json))
+        return badInput("--trainer prints a trainer's configuration for a recorded step: expected a step file, and no "
+                        "--json");
     const Result<PlanSource> source = readPlanSource(arguments);
     if (!source)
         return source.error();
@@ -164,6 +184,8 @@ Result<int> run(const Arguments& arguments)
         if (!written)
             return written.error();
     }
+    if (!arguments.trainer.empty())
+        return printTrainerConfig(*source, *found, *trainer);
     if (arguments.json)
         printJson(toJson(*found, source->trace != nullptr));
     else
@@ -185,6 +207,10 @@ void addPlan(CLI::App& program, Action& chosen)
         ->type_name("SIZE");
     command->add_option("-o,--output", arguments->policyFile, "Write the policy that PyTorch training applies")
         ->type_name("policy.json");
+    command
+        ->add_option("--trainer", arguments->trainer,
+                     "Print the plan as the configuration of a trainer that checkpoints by its own options")
+        ->type_name("torchtitan|huggingface");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }
 

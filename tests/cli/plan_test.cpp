@@ -14,6 +14,19 @@ const std::vector<std::string> planKeys{
     "status", "budget_bytes", "world_size", "peak_bytes", "baseline_peak_bytes", "recompute_ms", "step_ms",
     "gap",    "bound_ms",     "solve_ms",   "decisions",  "least_budget_bytes",  "binding",      "reason"};
 
+TEST_F(CliTest, PlanPrintsTheConfigurationOfATrainer)
+{
+    const Finished none
+        = headroomProgram({"plan", stepPath(), "--whole-device", "--budget", "100GiB", "--trainer", "torchtitan"});
+    EXPECT_EQ(none.exitCode, 0) << none.err;
+    EXPECT_EQ(none.out, "[activation_checkpoint]\nmode = \"none\"\n");
+    expectBadInput(headroomProgram({"plan", stepPath(), "--budget", "1GiB", "--trainer", "deepspeed"}),
+                   {"--trainer", "deepspeed", "torchtitan, huggingface"});
+    expectBadInput(headroomProgram({"plan", "--module-info", data("transformer_modinfo.json"), "--budget", "1.6GiB",
+                                    "--trainer", "torchtitan"}),
+                   {"--trainer", "expected a step file"});
+}
+
 // The seed's case: Transformer of 4 layers, 1.6 GiB on each of 4 ranks. The optimum is HiGHS's, proven.
 TEST_F(CliTest, PlanOfPyTorchsModuleInfoIsItsOptimum)
 {
