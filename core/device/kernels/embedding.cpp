@@ -58,6 +58,22 @@ Tensor anyEmbeddingBagBackward(const Tensor& gradOutput, const Tensor&, const Te
     return emptyTensor({number(rows), gradOutput.size(1)}, gradOutput.scalar_type());
 }
 
+Tensor embeddingBagWeightsBackward(const Tensor& gradOutput, const Tensor&, const Tensor& indices, const Tensor&,
+                                   const Tensor&, std::int64_t, std::int64_t)
+{
+    return emptyTensor({indices.size(0)}, gradOutput.scalar_type());
+}
+
+Tensor& indexSelectOut(const Tensor& self, std::int64_t dim, const Tensor& index, Tensor& out)
+{
+    std::vector<std::int64_t> sizes = self.sizes().vec();
+    if (!sizes.empty())
+        sizes[static_cast<std::size_t>(at::maybe_wrap_dim(dim, self.dim()))] = index.numel();
+    if (out.sizes() != at::IntArrayRef(sizes))
+        out.resize_(sizes);
+    return out;
+}
+
 std::tuple<Tensor, Tensor> dropout(const Tensor& input, double, std::optional<bool>)
 {
     return {emptyLike(input), emptyLike(input, at::kBool)};
@@ -65,7 +81,8 @@ std::tuple<Tensor, Tensor> dropout(const Tensor& input, double, std::optional<bo
 
 Tensor dropoutBackward(const Tensor& gradOutput, const Tensor&, double)
 {
-    return emptyLike(gradOutput);
+    const bool integral = at::isIntegralType(gradOutput.scalar_type(), /*includeBool=*/true);
+    return emptyLike(gradOutput, integral ? at::kFloat : gradOutput.scalar_type());
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
@@ -76,6 +93,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_embedding_bag_forward_only", embeddingBag);
     library.impl("_embedding_bag_dense_backward", embeddingBagBackward);
     library.impl("_embedding_bag_backward", anyEmbeddingBagBackward);
+    library.impl("_embedding_bag_per_sample_weights_backward", embeddingBagWeightsBackward);
+    library.impl("index_select.out", indexSelectOut);
     library.impl("native_dropout", dropout);
     library.impl("native_dropout_backward", dropoutBackward);
 }

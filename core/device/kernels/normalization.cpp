@@ -81,11 +81,16 @@ std::tuple<Tensor, Tensor, Tensor> groupNormBackward(const Tensor&, const Tensor
             mask[2] ? emptyTensor({size}, type) : Tensor()};
 }
 
+std::int64_t channelsOf(const Tensor& input)
+{
+    return input.dim() > 1 ? input.size(1) : input.numel();
+}
+
 std::tuple<Tensor, Tensor, Tensor> batchNorm(const Tensor& input, const OptionalTensor&, const OptionalTensor&,
                                              const OptionalTensor&, const OptionalTensor&, bool training, double,
                                              double)
 {
-    const std::int64_t channels = training ? input.size(1) : 0;
+    const std::int64_t channels = training ? channelsOf(input) : 0;
     const at::ScalarType type = accumulateType(input);
     return {emptyLike(input), emptyTensor({channels}, type), emptyTensor({channels}, type)};
 }
@@ -94,8 +99,8 @@ std::tuple<Tensor, Tensor, Tensor> batchNormGradients(const Tensor& input, const
                                                       std::array<bool, 3> mask)
 {
     const at::ScalarType type = given(weight) ? weight->scalar_type() : input.scalar_type();
-    return {mask[0] ? emptyLike(input) : Tensor(), mask[1] ? emptyTensor({input.size(1)}, type) : Tensor(),
-            mask[2] ? emptyTensor({input.size(1)}, type) : Tensor()};
+    return {mask[0] ? emptyLike(input) : Tensor(), mask[1] ? emptyTensor({channelsOf(input)}, type) : Tensor(),
+            mask[2] ? emptyTensor({channelsOf(input)}, type) : Tensor()};
 }
 
 std::tuple<Tensor, Tensor, Tensor> batchNormBackward(const Tensor&, const Tensor& input, const OptionalTensor& weight,
@@ -106,12 +111,43 @@ std::tuple<Tensor, Tensor, Tensor> batchNormBackward(const Tensor&, const Tensor
     return batchNormGradients(input, weight, mask);
 }
 
+/// The same with the statistics as arguments that are written.
+std::tuple<Tensor, Tensor, Tensor> batchNormLegit(const Tensor& input, const OptionalTensor& weight,
+                                                  const OptionalTensor& bias, Tensor& mean, Tensor& var, bool training,
+                                                  double momentum, double epsilon)
+{
+    return batchNorm(input, weight, bias, mean, var, training, momentum, epsilon);
+}
+
+std::tuple<Tensor, Tensor, Tensor> batchNormWithoutStatistics(const Tensor& input, const OptionalTensor& weight,
+                                                              const OptionalTensor& bias, bool training,
+                                                              double momentum, double epsilon)
+{
+    return batchNorm(input, weight, bias, {}, {}, training, momentum, epsilon);
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> batchNormWithUpdate(const Tensor& input, const OptionalTensor& weight,
+                                                               const OptionalTensor& bias, Tensor& mean, Tensor& var,
+                                                               double momentum, double epsilon)
+{
+    auto [output, saveMean, saveVar] = batchNorm(input, weight, bias, mean, var, /*training=*/true, momentum, epsilon);
+    return {output, saveMean, saveVar, emptyTensor({0}, at::kByte)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> anyBatchNormBackward(const Tensor&, const Tensor& input, const Tensor& weight,
+                                                        const OptionalTensor&, const OptionalTensor&,
+                                                        const OptionalTensor&, const OptionalTensor&, bool, double,
+                                                        std::array<bool, 3> mask, const Tensor&)
+{
+    return batchNormGradients(input, weight, mask);
+}
+
 /// The reserve space is empty: cuDNN needs one only for the fused NHWC kernels.
 std::tuple<Tensor, Tensor, Tensor, Tensor> cudnnBatchNorm(const Tensor& input, const Tensor& weight,
                                                           const OptionalTensor&, const OptionalTensor&,
                                                           const OptionalTensor&, bool training, double, double)
 {
-    const std::int64_t channels = training ? input.size(1) : 0;
+    const std::int64_t channels = training ? channelsOf(input) : 0;
     return {emptyLike(input), emptyTensor({channels}, weight.scalar_type()),
             emptyTensor({channels}, weight.scalar_type()), emptyTensor({0}, at::kByte)};
 }
@@ -172,6 +208,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("native_group_norm_backward", groupNormBackward);
     library.impl("native_batch_norm", batchNorm);
     library.impl("native_batch_norm_backward", batchNormBackward);
+    library.impl("_native_batch_norm_legit", batchNormLegit);
+    library.impl("_native_batch_norm_legit.no_stats", batchNormWithoutStatistics);
+    library.impl("_batch_norm_with_update", batchNormWithUpdate);
+    library.impl("batch_norm_backward", anyBatchNormBackward);
     library.impl("cudnn_batch_norm", cudnnBatchNorm);
     library.impl("cudnn_batch_norm_backward", cudnnBatchNormBackward);
     library.impl("_batch_norm_impl_index", batchNormImplIndex);

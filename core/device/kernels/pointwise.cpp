@@ -9,6 +9,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/result_type.h>
 #include <ATen/ops/sub.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/ScalarType.h>
 #include <torch/library.h>
 
 #include <optional>
@@ -42,6 +44,51 @@ void likeFirst(const c10::OperatorHandle& op, Stack* stack)
 void likeSecond(const c10::OperatorHandle& op, Stack* stack)
 {
     returnTensor(op, stack, emptyLike((*stack)[firstArgument(op, *stack) + 1].toTensor()));
+}
+
+/// f(self, …), contiguous.
+void contiguousLikeFirst(const c10::OperatorHandle& op, Stack* stack)
+{
+    returnTensor(op, stack, emptyContiguous((*stack)[firstArgument(op, *stack)].toTensor()));
+}
+
+/// f(grad, self, …), contiguous.
+void contiguousLikeSecond(const c10::OperatorHandle& op, Stack* stack)
+{
+    returnTensor(op, stack, emptyContiguous((*stack)[firstArgument(op, *stack) + 1].toTensor()));
+}
+
+/// f(self, …): floating point, of integers too.
+void floatLikeFirst(const c10::OperatorHandle& op, Stack* stack)
+{
+    const Tensor& self = (*stack)[firstArgument(op, *stack)].toTensor();
+    const at::ScalarType type = at::isIntegralType(self.scalar_type(), /*includeBool=*/true)
+        ? c10::get_default_dtype_as_scalartype()
+        : self.scalar_type();
+    returnTensor(op, stack, emptyLike(self, type));
+}
+
+/// angle(self): of complex numbers the real one.
+Tensor angle(const Tensor& self)
+{
+    if (at::isIntegralType(self.scalar_type(), /*includeBool=*/true))
+        return emptyLike(self, c10::get_default_dtype_as_scalartype());
+    return emptyLike(self, c10::toRealValueType(self.scalar_type()));
+}
+
+/// f(self, …) → (result, mask), of fake quantization.
+void likeFirstWithMask(const c10::OperatorHandle& op, Stack* stack)
+{
+    const Tensor self = (*stack)[firstArgument(op, *stack)].toTensor();
+    torch::jit::drop(*stack, op.schema().arguments().size());
+    stack->emplace_back(emptyLike(self));
+    stack->emplace_back(emptyLike(self, at::kBool));
+}
+
+/// f(…) → (): a check.
+void nothing(const c10::OperatorHandle& op, Stack* stack)
+{
+    torch::jit::drop(*stack, op.schema().arguments().size());
 }
 
 /// f(self, …) to bool.
@@ -113,6 +160,31 @@ Tensor reverseSubtract(const Tensor& self, const Tensor& other, const at::Scalar
     return at::sub(other, self, alpha);
 }
 
+Tensor remainderOfNumber(const at::Scalar& self, const Tensor& other)
+{
+    return emptyLike(other, at::result_type(self, other));
+}
+
+std::tuple<Tensor&, Tensor&> fractionAndExponent(const Tensor& self, Tensor& mantissa, Tensor& exponent)
+{
+    for (const Tensor* out : {&mantissa, &exponent}) {
+        if (out->sizes() != self.sizes())
+            out->resize_(self.sizes());
+    }
+    return {mantissa, exponent};
+}
+
+/// CUDA's dropout by a mask of bytes.
+std::tuple<Tensor, Tensor> byteDropout(const Tensor& self, double, std::optional<at::Generator>)
+{
+    return {emptyLike(self), emptyLike(self, at::kByte)};
+}
+
+std::tuple<Tensor, Tensor> extremes(const Tensor& self)
+{
+    return {emptyTensor({}, self.scalar_type()), emptyTensor({}, self.scalar_type())};
+}
+
 Tensor gluBackward(const Tensor&, const Tensor& self, std::int64_t)
 {
     return emptyContiguous(self);
@@ -128,15 +200,33 @@ void implement(torch::Library& library, std::initializer_list<const char*> names
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
     implement<&likeFirst>(library,
-                          {"relu", "hardswish", "hardtanh", "angle", "logit", "roll", "flip", "_prelu_kernel"});
-    implement<&likeSecond>(library, {"hardswish_backward", "hardtanh_backward"});
+                          {"relu", "hardswish", "hardtanh", "flip", "_prelu_kernel", "rrelu_with_noise", "poisson",
+                           "_standard_gamma", "_sample_dirichlet", "__lshift__.Scalar", "__lshift__.Tensor",
+                           "__rshift__.Scalar", "__rshift__.Tensor", "_masked_scale", "binomial"});
+    implement<&contiguousLikeFirst>(library,
+                                    {"roll", "channel_shuffle", "_masked_softmax", "_masked_softmax_backward"});
+    implement<&contiguousLikeSecond>(library, {"fractional_max_pool3d_backward"});
+    implement<&floatLikeFirst>(library, {"logit"});
+    implement<&likeFirstWithMask>(library,
+                                  {"fake_quantize_per_tensor_affine_cachemask",
+                                   "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+                                   "fake_quantize_per_channel_affine_cachemask"});
+    implement<&nothing>(library, {"_assert_async", "_assert_async.msg", "record_stream"});
+    implement<&likeSecond>(library,
+                           {"hardswish_backward", "hardtanh_backward", "mish_backward", "_standard_gamma_grad"});
     implement<&boolLikeFirst>(library, {"isnan"});
     implement<&inPlace>(
         library,
         {"relu_", "hardswish_", "hardtanh_", "logit_", "_index_put_impl_", "bernoulli_.float", "bernoulli_.Tensor"});
     implement<&intoLast>(library,
                          {"logical_not.out", "abs.out", "angle.out", "nan_to_num.out", "logical_and.out",
-                          "logical_or.out", "logical_xor.out"});
+                          "logical_or.out", "logical_xor.out", "complex.out", "polar.out", "conj_physical.out",
+                          "where.self_out", "logit.out", "floor_divide.out"});
+    library.impl("angle", angle);
+    library.impl("remainder.Scalar_Tensor", remainderOfNumber);
+    library.impl("frexp.Tensor_out", fractionAndExponent);
+    library.impl("_fused_dropout", byteDropout);
+    library.impl("_aminmax", extremes);
     library.impl("where.self", whereSelf);
     library.impl("_prelu_kernel_backward", preluBackward);
     library.impl("glu_backward", gluBackward);

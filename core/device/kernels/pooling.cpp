@@ -62,6 +62,16 @@ Tensor maxPool3dBackward(const Tensor&, const Tensor& input, IntArrayRef, IntArr
     return emptyContiguous(input);
 }
 
+Tensor maxUnpool2d(const Tensor& input, const Tensor&, c10::SymIntArrayRef output)
+{
+    return emptyTensor(withSpatial(input, output), input.scalar_type(), input.suggest_memory_format());
+}
+
+Tensor maxUnpool3d(const Tensor& input, const Tensor&, c10::SymIntArrayRef output, IntArrayRef, IntArrayRef)
+{
+    return emptyTensor(withSpatial(input, output), input.scalar_type());
+}
+
 Tensor reflectionPad2d(const Tensor& input, c10::SymIntArrayRef padding)
 {
     std::vector<std::int64_t> sizes = input.sizes().vec();
@@ -130,6 +140,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_adaptive_avg_pool3d_backward", adaptiveAveragePoolBackward);
     library.impl("max_pool3d_with_indices", maxPool3d);
     library.impl("max_pool3d_with_indices_backward", maxPool3dBackward);
+    library.impl("max_unpool2d", maxUnpool2d);
+    library.impl("max_unpool3d", maxUnpool3d);
     library.impl("reflection_pad2d", reflectionPad2d);
     library.impl("reflection_pad2d_backward", padBackward);
     library.impl("replication_pad2d_backward", padBackward);

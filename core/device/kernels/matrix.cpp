@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Products of matrices and vectors, distances and weight normalization that have no Meta kernel in C++.
+#include "core/device/kernels/allocate.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/ops/result_type.h>
+#include <c10/util/accumulate.h>
+#include <torch/library.h>
+
+#include <optional>
+#include <tuple>
+#include <vector>
+
+namespace headroom::sim {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+Tensor addBatchProduct(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const at::Scalar&,
+                       const at::Scalar&)
+{
+    return emptyTensor({batch1.size(1), batch2.size(2)}, self.scalar_type());
+}
+
+Tensor addOuterProduct(const Tensor& self, const Tensor& left, const Tensor& right, const at::Scalar&,
+                       const at::Scalar&)
+{
+    return emptyTensor({left.size(0), right.size(0)},
+                       at::promote_types(self.scalar_type(), at::result_type(left, right)));
+}
+
+Tensor conjugateDot(const Tensor& self, const Tensor&)
+{
+    return emptyTensor({}, self.scalar_type());
+}
+
+Tensor trace(const Tensor& self)
+{
+    const bool integral = at::isIntegralType(self.scalar_type(), /*includeBool=*/true);
+    return emptyTensor({}, integral ? at::kLong : self.scalar_type());
+}
+
+// Products with another type of result (mixed precision).
+Tensor productAs(const Tensor& self, const Tensor& other, at::ScalarType type)
+{
+    return emptyTensor({self.size(0), other.size(1)}, type);
+}
+
+Tensor batchProductAs(const Tensor& self, const Tensor& other, at::ScalarType type)
+{
+    return emptyTensor({self.size(0), self.size(1), other.size(2)}, type);
+}
+
+Tensor addProductAs(const Tensor&, const Tensor& left, const Tensor& right, at::ScalarType type, const at::Scalar&,
+                    const at::Scalar&)
+{
+    return productAs(left, right, type);
+}
+
+Tensor addBatchProductAs(const Tensor&, const Tensor& left, const Tensor& right, at::ScalarType type, const at::Scalar&,
+                         const at::Scalar&)
+{
+    return batchProductAs(left, right, type);
+}
+
+Tensor integerProduct(const Tensor& self, const Tensor& other)
+{
+    return productAs(self, other, at::kInt);
+}
+
+/// aten/src/ATen/native/cuda/ScaledBlas.cpp.
+Tensor scaledProduct(const Tensor& self, const Tensor& other, const Tensor&, const Tensor&, const OptionalTensor&,
+                     const OptionalTensor&, std::optional<at::ScalarType> type, bool)
+{
+    return productAs(self, other, type.value_or(self.scalar_type()));
+}
+
+/// Products of groups of rows, columns or matrices, rows of the result aligned to 16 bytes
+/// (aten/src/ATen/native/GroupedMMUtils.h).
+Tensor groupedResult(const Tensor& self, const Tensor& other, const OptionalTensor& offsets, at::ScalarType type)
+{
+    constexpr std::int64_t alignment = 16;
+    const bool flatSelf = self.dim() == 2;
+    const bool flatOther = other.dim() == 2;
+    const auto groups = [&] { return offsets.has_value() ? offsets->size(0) : self.size(0); };
+    std::vector<std::int64_t> sizes;
+    if (flatSelf && flatOther)
+        sizes = {groups(), self.size(0), other.size(1)};
+    else if (flatSelf)
+        sizes = {self.size(0), other.size(-1)};
+    else if (flatOther)
+        sizes = {self.size(1), other.size(1)};
+    else
+        sizes = {self.size(0), self.size(1), other.size(-1)};
+    const std::int64_t multiple = alignment / static_cast<std::int64_t>(c10::elementSize(type));
+    const std::int64_t row = (sizes.back() + multiple - 1) / multiple * multiple;
+    if (sizes.size() == 3)
+        return emptyStrided(sizes, {sizes[1] * row, row, 1}, type);
+    return emptyStrided(sizes, {row, 1}, type);
+}
+
+Tensor groupedProduct(const Tensor& self, const Tensor& other, const OptionalTensor& offsets, const OptionalTensor&,
+                      std::optional<at::ScalarType> type)
+{
+    return groupedResult(self, other, offsets, type.value_or(self.scalar_type()));
+}
+
+Tensor scaledGroupedProduct(const Tensor& self, const Tensor& other, const Tensor&, const Tensor&,
+                            const OptionalTensor& offsets, const OptionalTensor&, const OptionalTensor&,
+                            std::optional<at::ScalarType> type, bool)
+{
+    return groupedResult(self, other, offsets, type.value_or(at::kBFloat16));
+}
+
+/// Batch dimensions of both, broadcast.
+std::vector<std::int64_t> commonBatch(const Tensor& left, const Tensor& right)
+{
+    return at::infer_size(left.sizes().slice(0, static_cast<std::size_t>(left.dim() - 2)),
+                          right.sizes().slice(0, static_cast<std::size_t>(right.dim() - 2)));
+}
+
+Tensor distances(const Tensor& left, const Tensor& right, double, std::optional<std::int64_t>)
+{
+    std::vector<std::int64_t> sizes = commonBatch(left, right);
+    sizes.insert(sizes.end(), {left.size(-2), right.size(-2)});
+    return emptyTensor(sizes, at::promote_types(left.scalar_type(), right.scalar_type()));
+}
+
+/// aten/src/ATen/native/Distance.cpp: the kernel works on (batch, rows, columns).
+Tensor distancesBackward(const Tensor&, const Tensor& left, const Tensor& right, double, const Tensor&)
+{
+    std::vector<std::int64_t> sizes = commonBatch(left, right);
+    sizes.insert(sizes.end(), {left.size(-2), left.size(-1)});
+    return emptyTensor(sizes, left.scalar_type());
+}
+
+Tensor pairDistances(const Tensor& self, double)
+{
+    const std::int64_t rows = self.size(0);
+    return emptyTensor({rows <= 1 ? 0 : rows * (rows - 1) / 2}, self.scalar_type());
+}
+
+Tensor pairDistancesBackward(const Tensor&, const Tensor& self, double, const Tensor&)
+{
+    return emptyContiguous(self);
+}
+
+/// aten/src/ATen/native/cuda/WeightNorm.cu: the norms are kept in float.
+std::tuple<Tensor, Tensor> weightNorm(const Tensor& v, const Tensor& g, std::int64_t)
+{
+    const bool half = g.scalar_type() == at::kHalf || g.scalar_type() == at::kBFloat16;
+    return {emptyContiguous(v), emptyStrided(g.sizes(), g.strides(), half ? at::kFloat : g.scalar_type())};
+}
+
+std::tuple<Tensor, Tensor> weightNormBackward(const Tensor&, const Tensor& v, const Tensor& g, const Tensor&,
+                                              std::int64_t)
+{
+    return {emptyContiguous(v), emptyContiguous(g)};
+}
+
+/// Factorizations come in columns.
+Tensor emptyByColumns(const Tensor& self)
+{
+    std::vector<std::int64_t> strides(static_cast<std::size_t>(self.dim()));
+    strides[strides.size() - 2] = 1;
+    strides[strides.size() - 1] = std::max<std::int64_t>(self.size(-2), 1);
+    std::int64_t step = self.size(-2) * self.size(-1);
+    for (std::size_t i = strides.size() - 2; i-- > 0;) {
+        strides[i] = step;
+        step *= self.sizes()[i];
+    }
+    return emptyStrided(self.sizes(), strides, self.scalar_type());
+}
+
+Tensor cholesky(const Tensor& self, bool)
+{
+    return self.numel() == 0 ? emptyContiguous(self) : emptyByColumns(self);
+}
+
+Tensor choleskyInverse(const Tensor& self, bool)
+{
+    return emptyByColumns(self);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
+{
+    library.impl("addbmm", addBatchProduct);
+    library.impl("addr", addOuterProduct);
+    library.impl("vdot", conjugateDot);
+    library.impl("trace", trace);
+    library.impl("mm.dtype", productAs);
+    library.impl("bmm.dtype", batchProductAs);
+    library.impl("addmm.dtype", addProductAs);
+    library.impl("baddbmm.dtype", addBatchProductAs);
+    library.impl("_int_mm", integerProduct);
+    library.impl("_scaled_mm", scaledProduct);
+    library.impl("_grouped_mm", groupedProduct);
+    library.impl("_scaled_grouped_mm", scaledGroupedProduct);
+    library.impl("_cdist_forward", distances);
+    library.impl("_cdist_backward", distancesBackward);
+    library.impl("_pdist_forward", pairDistances);
+    library.impl("_pdist_backward", pairDistancesBackward);
+    library.impl("_weight_norm_interface", weightNorm);
+    library.impl("_weight_norm_interface_backward", weightNormBackward);
+    library.impl("cholesky", cholesky);
+    library.impl("cholesky_inverse", choleskyInverse);
+}
+
+} // namespace
+} // namespace headroom::sim
