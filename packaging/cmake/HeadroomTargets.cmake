@@ -66,6 +66,16 @@ function(headroom_test name)
     gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${arg_LABELS}")
 endfunction()
 
+# headroom_python_test(NAME SCRIPT file [ARGUMENTS args...] [LABELS labels...]): one Python program as a test, run by the
+# Python that libtorch comes from. It says with exit code 77 and a sentence that this Python lacks what it needs.
+function(headroom_python_test name)
+    cmake_parse_arguments(arg "" "SCRIPT" "ARGUMENTS;LABELS" ${ARGN})
+    # site-packages is lib/pythonX.Y/site-packages of the environment
+    add_test(NAME ${name} COMMAND "${Libtorch_PYTHON_PACKAGES}/../../../bin/python3" "${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT}"
+        ${arg_ARGUMENTS})
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${arg_LABELS}")
+endfunction()
+
 # headroom_qt_test(NAME SOURCES... LIBRARIES libs... [LABELS labels...]): one Qt Test program (QTEST_MAIN), run without a
 # display and with the settings of nobody.
 function(headroom_qt_test name)
