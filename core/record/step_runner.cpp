@@ -96,6 +96,14 @@ Status StepRunner::run()
     });
 }
 
+Status StepRunner::forwardAndBackward()
+{
+    return guarded([&]() -> Status {
+        forward().backward();
+        return {};
+    });
+}
+
 Result<StepTracePtr> StepRunner::record(StepInfo info, const DeviceSpec& device, const ProgressReport& progress)
 {
     return guarded([&]() -> Result<StepTracePtr> {

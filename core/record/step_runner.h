@@ -49,6 +49,8 @@ public:
 
     /// One step that nobody watches.
     Status run();
+    /// Its first half: the gradients stay.
+    Status forwardAndBackward();
     /// The protocol of a recording: a first step, which creates the optimizer's state, then one that is recorded.
     /// `info` says what the caller knows (model, torch, dtype, optimizer, settings); the rest is filled in.
     Result<StepTracePtr> record(StepInfo info, const DeviceSpec& device, const ProgressReport& progress);
