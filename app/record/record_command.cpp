@@ -51,6 +51,18 @@ Result<SettingsReader::Settings> splitSettings(const std::vector<std::string>& g
     return settings;
 }
 
+Result<std::vector<InputShape>> readInputs(const std::vector<std::string>& given)
+{
+    std::vector<InputShape> inputs;
+    for (const std::string& text : given) {
+        auto input = parseInputShape(text);
+        if (!input)
+            return input.error();
+        inputs.push_back(*std::move(input));
+    }
+    return inputs;
+}
+
 /// Found out before the step runs rather than after it; writeStepTrace() says everything else.
 Status checkOutput(const std::string& output)
 {
@@ -96,6 +108,8 @@ std::vector<std::string> argumentsAgain(const RecordOptions& given)
     add("--loss", given.loss, standard.loss);
     for (const std::string& setting : given.settings)
         arguments.insert(arguments.end(), {"--set", setting});
+    for (const std::string& input : given.inputs)
+        arguments.insert(arguments.end(), {"--input", input});
     if (given.autocast)
         arguments.emplace_back("--autocast");
     if (given.holdOutput)
@@ -114,6 +128,9 @@ Result<Request> readRequest(const RecordOptions& options)
     auto settings = splitSettings(options.settings);
     if (!settings)
         return settings.error();
+    auto inputs = readInputs(options.inputs);
+    if (!inputs)
+        return inputs.error();
     const auto gpu = findDeviceSpec(options.gpu);
     if (!gpu)
         return gpu.error();
@@ -136,7 +153,8 @@ Result<Request> readRequest(const RecordOptions& options)
                      .batch = options.batch,
                      .sequence = options.sequence,
                      .dtype = *dtype,
-                     .settings = *settings};
+                     .settings = *settings,
+                     .inputs = *std::move(inputs)};
     request.step = {.optimizer = {*optimizer, options.momentum},
                     .loss = *loss,
                     .autocast = options.autocast,
@@ -252,6 +270,10 @@ CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options)
     command->add_option("--loss", options.loss, "sum or mean of the model's output, or output: the model returns it")
         ->capture_default_str();
     command->add_option("--set", options.settings, "KEY=VALUE: an argument of the model")->allow_extra_args(false);
+    command
+        ->add_option("--input", options.inputs,
+                     "NAME=SHAPE[:DTYPE], as x=8x128:int64: an input of a model that does not state its shape")
+        ->allow_extra_args(false);
     command->add_flag("--hold-output", options.holdOutput,
                       "The loop keeps `output = model(x)` alive until the next forward has returned");
     command->add_flag("--json", options.json, "One JSON document on stdout");

@@ -29,6 +29,7 @@ struct RecordOptions
     double momentum = 0;
     std::string loss = "sum";
     std::vector<std::string> settings; ///< KEY=VALUE
+    std::vector<std::string> inputs; ///< NAME=SHAPE[:DTYPE]
     bool holdOutput = false;
     bool json = false;
     bool progress = false;

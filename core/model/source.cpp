@@ -4,6 +4,7 @@
 
 #include "core/model/demo.h"
 #include "core/model/exported_source.h"
+#include "core/model/torchscript_source.h"
 #include "core/model/zip_archive.h"
 
 #include <array>
@@ -27,12 +28,14 @@ constexpr std::array demos{
 /// Model files are told apart by a record that only they have.
 struct FileKind
 {
-    const char* title;
+    const char* title; ///< null: known, but not expected
     const char* record;
     Result<std::unique_ptr<ModelSource>> (*open)(const ModelRequest&);
 };
 constexpr std::array fileKinds{
     FileKind{"a torch.export archive (.pt2)", "models/model.json", openExportedProgram},
+    FileKind{"a TorchScript file (.pt)", "constants.pkl", openTorchScript},
+    FileKind{nullptr, "data.pkl", refusePickledModel},
 };
 
 Error unknownName(const std::string& name)
@@ -52,7 +55,8 @@ Result<std::unique_ptr<ModelSource>> openFile(const ModelRequest& request)
     for (const FileKind& kind : fileKinds) {
         if (archive->contains(kind.record))
             return kind.open(request);
-        expected += (expected.empty() ? "" : " or ") + std::string(kind.title);
+        if (kind.title)
+            expected += (expected.empty() ? "" : " or ") + std::string(kind.title);
     }
     return badInput(request.name + " is not a model file that Headroom reads; expected " + expected);
 }

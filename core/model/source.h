@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/error.h"
+#include "core/model/input_shape.h"
 #include "core/record/recorder.h"
 
 #include <ATen/core/Tensor.h>
@@ -25,6 +26,7 @@ struct ModelRequest
     at::ScalarType dtype = at::kFloat; ///< of parameters and activations
     at::Device device = at::kCPU;
     std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE, in the order given
+    std::vector<InputShape> inputs{}; ///< --input, for models that do not state the shapes of their inputs
 };
 
 /// A model that is open on a device, with its batch: what a training step needs. Parameters and inputs live as long as

@@ -78,11 +78,17 @@ private:
     c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> leaf_;
 };
 
+/// add_hook() takes one hook a leaf; a leaf may be an argument of several modules.
+void addLeafHook(const at::Tensor& leaf, std::unique_ptr<FunctionPreHook> hook)
+{
+    torch::autograd::impl::hooks(leaf).push_back(std::move(hook));
+}
+
 /// Notifies of a tensor's gradient: at the node that made it, or, of a leaf, where it is accumulated.
 void addNotice(const at::Tensor& tensor, std::function<void(const at::Tensor&)> notify)
 {
     if (tensor.is_leaf())
-        torch::autograd::impl::add_hook(tensor, std::make_unique<GradientNotice>(0, std::move(notify)));
+        addLeafHook(tensor, std::make_unique<GradientNotice>(0, std::move(notify)));
     else
         tensor.grad_fn()->add_tensor_pre_hook(std::make_unique<GradientNotice>(tensor.output_nr(), std::move(notify)));
 }
@@ -212,7 +218,7 @@ void GradientHooks::add(const std::shared_ptr<StepRecording>& recording, const a
             alive->retype(gradient, Category::gradient);
     });
     hooked_.push_back({parameter, arrival.get()});
-    torch::autograd::impl::add_hook(parameter, std::move(arrival));
+    addLeafHook(parameter, std::move(arrival));
     auto next = std::move(torch::autograd::impl::post_acc_grad_hooks(parameter));
     torch::autograd::impl::set_post_acc_grad_hooks(parameter,
                                                    std::make_unique<AccumulatedNotice>(weak, std::move(next)));

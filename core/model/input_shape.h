@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/error.h"
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headroom {
+
+/// How large an input of the model's forward is, as --input says it: x=8x128:int64.
+struct InputShape
+{
+    std::string name;
+    std::vector<std::int64_t> sizes; ///< empty: a tensor of one number
+    std::optional<at::ScalarType> dtype; ///< nothing: that of the trace, or float32
+};
+
+/// Reads NAME=SHAPE[:DTYPE]. SHAPE is 8x128, or `scalar`. Errors (badInput) say what is wrong with `text`.
+Result<InputShape> parseInputShape(std::string_view text);
+
+/// PyTorch's name of a type: "int64".
+std::string dtypeName(at::ScalarType dtype);
+
+/// "8x128", or `scalar`.
+std::string shapeText(const std::vector<std::int64_t>& sizes);
+
+} // namespace headroom

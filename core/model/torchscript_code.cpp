@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/model/torchscript_code.h"
+
+#include <array>
+#include <pthread.h>
+#include <system_error>
+#include <vector>
+
+namespace headroom {
+namespace {
+
+constexpr std::size_t stackSize = std::size_t(1) << 30; // of addresses; memory only for what is used
+constexpr std::size_t deepestBrackets = 100;
+constexpr std::size_t deepestIndent = 256; // columns
+constexpr std::size_t mostTokens = 1000; // between two commas or brackets: each may nest in the one before it
+constexpr std::size_t mostBranches = 1000; // elif, each nested in the one before it
+constexpr std::size_t mostClasses = 50'000; // each may be the type of an attribute of the one before it
+
+bool isWordCharacter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/// Counts what nests, character by character.
+class CodeCheck
+{
+public:
+    explicit CodeCheck(std::string_view code)
+        : code_(code)
+    {
+    }
+    /// What is wrong, or nothing.
+    std::string run()
+    {
+        while (position_ < code_.size() && wrong_.empty())
+            step();
+        return wrong_;
+    }
+    std::size_t line() const { return line_; }
+
+private:
+    void step();
+    void newLine();
+    void word();
+    void literal(char quote);
+    void token()
+    {
+        if (++tokens_.back() > mostTokens)
+            wrong_ = "a statement of too many parts";
+    }
+
+    std::string_view code_;
+    std::size_t position_ = 0;
+    std::size_t line_ = 1;
+    std::vector<std::size_t> tokens_{0}; ///< for each open bracket, and outside of them
+    std::size_t branches_ = 0;
+    std::size_t classes_ = 0;
+    std::string wrong_;
+};
+
+void CodeCheck::step()
+{
+    const char c = code_[position_];
+    if (isWordCharacter(c)) {
+        word();
+        return;
+    }
+    ++position_;
+    switch (c) {
+    case '\n':
+        newLine();
+        break;
+    case ' ':
+        break;
+    case '"':
+    case '\'':
+        literal(c);
+        break;
+    case '#':
+        while (position_ < code_.size() && code_[position_] != '\n')
+            ++position_;
+        break;
+    case ',':
+        tokens_.back() = 0;
+        break;
+    case '(':
+    case '[':
+    case '{':
+        token();
+        tokens_.push_back(0);
+        if (tokens_.size() > deepestBrackets)
+            wrong_ = "brackets that are nested too deep";
+        break;
+    case ')':
+    case ']':
+    case '}':
+        if (tokens_.size() == 1)
+            wrong_ = "a bracket that was not opened";
+        else
+            tokens_.pop_back();
+        break;
+    default:
+        if (c < ' ' || c > '~')
+            wrong_ = "a character that does not belong there";
+        token();
+    }
+}
+
+void CodeCheck::newLine()
+{
+    ++line_;
+    if (tokens_.size() == 1)
+        tokens_.back() = 0;
+    const std::size_t text = std::min(code_.find_first_not_of(' ', position_), code_.size());
+    if (text - position_ > deepestIndent)
+        wrong_ = "blocks that are nested too deep";
+}
+
+void CodeCheck::word()
+{
+    const std::size_t begin = position_;
+    while (position_ < code_.size() && isWordCharacter(code_[position_]))
+        ++position_;
+    const std::string_view word = code_.substr(begin, position_ - begin);
+    branches_ += word == "elif" ? 1 : 0;
+    classes_ += word == "class" ? 1 : 0;
+    if (branches_ > mostBranches || classes_ > mostClasses)
+        wrong_ = "too many classes or branches";
+    token();
+}
+
+void CodeCheck::literal(char quote)
+{
+    const std::array<char, 3> three{quote, quote, quote};
+    const std::string_view longQuote(three.data(), three.size());
+    const bool isLong = code_.substr(position_ - 1).starts_with(longQuote);
+    const std::string_view end = isLong ? longQuote : longQuote.substr(0, 1);
+    position_ += end.size() - 1;
+    while (position_ < code_.size() && !code_.substr(position_).starts_with(end)) {
+        line_ += code_[position_] == '\n' ? 1 : 0;
+        position_ += code_[position_] == '\\' ? 2 : 1;
+    }
+    if (position_ >= code_.size())
+        wrong_ = "a text without an end";
+    position_ += end.size();
+    token();
+}
+
+void* runIt(void* work)
+{
+    (*static_cast<const std::function<void()>*>(work))();
+    return nullptr;
+}
+
+} // namespace
+
+Status checkTorchScriptCode(std::string_view code, const std::string& name)
+{
+    CodeCheck check(code);
+    const std::string wrong = check.run();
+    if (wrong.empty())
+        return {};
+    return badInput(name + ", line " + std::to_string(check.line()) + ", has " + wrong
+                    + "; torch.jit.save writes no such code");
+}
+
+Status runOnLargeStack(const std::function<void()>& work)
+{
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, stackSize);
+    pthread_t thread{};
+    const int code = pthread_create(&thread, &attributes, runIt, const_cast<std::function<void()>*>(&work));
+    pthread_attr_destroy(&attributes);
+    if (code != 0)
+        return Error{ErrorKind::internal, "no thread for loading the model: " + std::generic_category().message(code)};
+    pthread_join(thread, nullptr);
+    return {};
+}
+
+} // namespace headroom

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/model/torchscript_file.h"
+
+#include "core/base/mapped_file.h"
+#include "core/model/torchscript_code.h"
+
+#include <c10/util/Exception.h>
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace headroom {
+namespace {
+
+using caffe2::serialize::PyTorchStreamReader;
+using ByteSpan = std::span<const std::byte>;
+
+constexpr std::size_t largestText = std::size_t(256) << 20; ///< a pickle or code, unpacked
+constexpr std::size_t smallWeight = 4096; ///< is read in any case: a graph may ask for the value of a small tensor
+
+/// The file as libtorch's reader wants it. What lies in a hole is left as it is in the reader's memory.
+class MappedBytes final : public caffe2::serialize::ReadAdapterInterface
+{
+public:
+    MappedBytes(ByteSpan bytes, std::vector<ByteSpan> holes)
+        : bytes_(bytes)
+        , holes_(std::move(holes))
+    {
+    }
+    std::size_t size() const override { return bytes_.size(); }
+    std::size_t read(std::uint64_t position, void* buffer, std::size_t size, const char*) const override
+    {
+        if (position >= bytes_.size())
+            return 0;
+        const ByteSpan part = bytes_.subspan(position, std::min<std::size_t>(size, bytes_.size() - position));
+        const auto holds = [&](ByteSpan hole) {
+            return part.data() >= hole.data() && part.data() + part.size() <= hole.data() + hole.size();
+        };
+        if (std::ranges::none_of(holes_, holds))
+            std::memcpy(buffer, part.data(), part.size());
+        return part.size();
+    }
+
+private:
+    ByteSpan bytes_;
+    std::vector<ByteSpan> holes_;
+};
+
+/// The first line of what libtorch says: a backtrace follows.
+std::string firstLine(const std::exception& error)
+{
+    const auto* known = dynamic_cast<const c10::Error*>(&error);
+    const std::string message = known ? known->what_without_backtrace() : error.what();
+    const std::size_t begin = std::min(message.find_first_not_of(" \n"), message.size());
+    return message.substr(begin, message.find('\n', begin) - begin);
+}
+
+} // namespace
+
+/// Goes through the records of an archive; throws what libtorch's archive reader throws.
+class TorchScriptCheck
+{
+public:
+    explicit TorchScriptCheck(TorchScriptFile& file)
+        : file_(file)
+        , reader_(std::make_shared<MappedBytes>(file.bytes_, std::vector<ByteSpan>()))
+    {
+    }
+    Status run();
+
+private:
+    Status checkSizes();
+    Status checkCode();
+    Status checkStorages(const Pickle& pickle, const std::string& folder);
+    Result<Pickle> pickle(const std::string& record);
+    std::string place(const std::string& record) const { return file_.name_ + ": " + record; }
+
+    TorchScriptFile& file_;
+    PyTorchStreamReader reader_;
+    std::vector<std::string> records_;
+};
+
+Status TorchScriptCheck::run()
+{
+    records_ = reader_.getAllRecords();
+    for (const char* needed : {"data.pkl", "constants.pkl", "version"})
+        if (!reader_.hasRecord(needed))
+            return badInput(file_.name_ + " is not a TorchScript file: it has no " + needed);
+    if (const Status sizes = checkSizes(); !sizes)
+        return sizes;
+    if (const Status code = checkCode(); !code)
+        return code;
+    for (const auto& [record, folder] : {std::pair("data.pkl", "data/"), std::pair("constants.pkl", "constants/")}) {
+        const auto values = pickle(record);
+        if (!values)
+            return values.error();
+        if (const Status storages = checkStorages(*values, folder); !storages)
+            return storages;
+    }
+    if (reader_.hasRecord("traced_inputs.pkl")) {
+        auto values = pickle("traced_inputs.pkl");
+        if (!values)
+            return values.error();
+        file_.tracedInputs_ = std::move(*values);
+    }
+    return {};
+}
+
+/// Nothing unpacks to more than a file of this size can hold.
+Status TorchScriptCheck::checkSizes()
+{
+    for (const std::string& record : records_) {
+        const std::size_t size = reader_.getRecordSize(record);
+        const bool isWeight = record.starts_with("data/") || record.starts_with("constants/");
+        if (size > std::max(isWeight ? std::size_t(0) : largestText, file_.bytes_.size()))
+            return badInput(place(record) + " says that it has " + std::to_string(size)
+                            + " bytes, which is more than the file can hold; the file is damaged");
+    }
+    return {};
+}
+
+Status TorchScriptCheck::checkCode()
+{
+    std::size_t total = 0;
+    for (const std::string& record : records_) {
+        if (!record.starts_with("code/") || !record.ends_with(".py"))
+            continue;
+        total += reader_.getRecordSize(record);
+        if (total > largestText)
+            return badInput(file_.name_ + " holds more code than Headroom reads: over "
+                            + std::to_string(largestText >> 20) + " MiB");
+        const auto [data, size] = reader_.getRecord(record);
+        const std::string_view code(static_cast<const char*>(data.get()), size);
+        if (const Status checked = checkTorchScriptCode(code, place(record)); !checked)
+            return checked;
+    }
+    return {};
+}
+
+/// Every storage is a record of its size, stored as it is.
+Status TorchScriptCheck::checkStorages(const Pickle& pickle, const std::string& folder)
+{
+    for (const Pickle::Tensor& tensor : pickle.tensors()) {
+        const std::string record = folder + tensor.storage;
+        const std::size_t elementSize = c10::elementSize(tensor.dtype);
+        const auto elements = static_cast<std::uint64_t>(tensor.storageElements);
+        if (elements == 0)
+            continue;
+        if (!reader_.hasRecord(record))
+            return badInput(file_.name_ + " has no record " + record + ", which a tensor lies in; the file is damaged");
+        const std::size_t size = reader_.getRecordSize(record);
+        if (elements > size / elementSize)
+            return badInput(place(record) + " has " + std::to_string(size) + " bytes, but a tensor of "
+                            + std::to_string(elements) + " elements lies in it; the file is damaged");
+        const std::size_t offset = reader_.getRecordOffset(record);
+        if (offset > file_.bytes_.size() || size > file_.bytes_.size() - offset)
+            return badInput(place(record) + " is not stored as it is; save the model again with torch.jit.save");
+        if (size > smallWeight)
+            file_.weights_.push_back(file_.bytes_.subspan(offset, size));
+    }
+    return {};
+}
+
+Result<Pickle> TorchScriptCheck::pickle(const std::string& record)
+{
+    const auto [data, size] = reader_.getRecord(record);
+    return Pickle::read({static_cast<const std::byte*>(data.get()), size}, place(record));
+}
+
+Result<TorchScriptFile> TorchScriptFile::open(const std::filesystem::path& path)
+{
+    auto file = MappedFile::open(path);
+    if (!file)
+        return file.error();
+    return read((*file)->bytes(), path.string(), *file);
+}
+
+Result<TorchScriptFile> TorchScriptFile::read(ByteSpan bytes, std::string name, std::shared_ptr<const void> memory)
+{
+    TorchScriptFile file;
+    file.name_ = std::move(name);
+    file.bytes_ = bytes;
+    file.memory_ = std::move(memory);
+    try {
+        if (const Status checked = TorchScriptCheck(file).run(); !checked)
+            return checked.error();
+    } catch (const std::exception& error) {
+        return badInput(file.name_ + " is not a TorchScript file: " + firstLine(error));
+    }
+    return file;
+}
+
+Result<torch::jit::Module> TorchScriptFile::load(bool weights) const
+{
+    const auto bytes = std::make_shared<MappedBytes>(bytes_, weights ? std::vector<ByteSpan>() : weights_);
+    std::optional<torch::jit::Module> module;
+    std::string problem;
+    const Status run = runOnLargeStack([&] {
+        try {
+            module = torch::jit::load(bytes, at::kCPU, /*load_debug_files=*/false);
+        } catch (const std::exception& error) {
+            problem = firstLine(error);
+        }
+    });
+    if (!run)
+        return run.error();
+    if (!module)
+        return badInput(name_ + " cannot be loaded as TorchScript: " + problem);
+    return *std::move(module);
+}
+
+} // namespace headroom

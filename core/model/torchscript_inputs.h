@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/model/source.h"
+#include "core/model/torchscript_file.h"
+
+#include <ATen/core/function_schema.h>
+#include <ATen/core/ivalue.h>
+
+#include <vector>
+
+namespace headroom {
+
+/// The arguments of a TorchScript model's forward. A trace holds the shapes that it was made with; a scripted model
+/// says nothing, and --input must. Integers are zero, which is a valid index of everything; there are no others to
+/// guess.
+class TorchScriptInputs
+{
+public:
+    /// Errors (badInput): an argument whose shape or value is not known, an --input that forward does not have, a size
+    /// asked for that the model has no dimension for.
+    static Result<TorchScriptInputs> make(const TorchScriptFile& file, const c10::FunctionSchema& forward,
+                                          const ModelRequest& request);
+
+    const std::vector<c10::IValue>& arguments() const { return arguments_; }
+    const std::vector<at::Tensor>& tensors() const { return tensors_; } ///< in them, on the device
+    std::int64_t batch() const { return batch_; }
+    std::int64_t sequence() const { return sequence_; } ///< 0: there is none
+    /// "ids=2x64:int64", for messages.
+    const std::string& text() const { return text_; }
+
+private:
+    friend class InputMaker;
+
+    std::vector<c10::IValue> arguments_;
+    std::vector<at::Tensor> tensors_;
+    std::int64_t batch_ = 0;
+    std::int64_t sequence_ = 0;
+    std::string text_;
+};
+
+} // namespace headroom

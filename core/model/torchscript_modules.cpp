@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/model/torchscript_modules.h"
+
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/runtime/custom_operator.h>
+
+namespace headroom {
+
+/// The calls that a thread is in.
+struct ModuleCalls
+{
+    static thread_local const TorchScriptModules* modules; ///< null: nobody wants to know
+    static thread_local std::vector<CallId> open;
+
+    static void enter(torch::jit::Stack& stack);
+    static void exit(torch::jit::Stack& stack);
+};
+thread_local const TorchScriptModules* ModuleCalls::modules = nullptr;
+thread_local std::vector<CallId> ModuleCalls::open;
+
+namespace {
+
+constexpr const char* enterName = "headroom::module_enter";
+constexpr const char* exitName = "headroom::module_exit";
+
+/// What an operator with any number of arguments finds on the stack: the module, tensors among other values, their
+/// number.
+std::vector<c10::IValue> takeArguments(torch::jit::Stack& stack)
+{
+    const auto count = static_cast<std::size_t>(torch::jit::pop(stack).toInt());
+    std::vector<c10::IValue> arguments(stack.end() - static_cast<std::ptrdiff_t>(count), stack.end());
+    torch::jit::drop(stack, count);
+    return arguments;
+}
+
+std::vector<at::Tensor> tensorsAfterTheFirst(const std::vector<c10::IValue>& values)
+{
+    std::vector<at::Tensor> tensors;
+    for (std::size_t i = 1; i < values.size(); ++i)
+        collectTensors(values[i], tensors);
+    return tensors;
+}
+
+/// Conservative: nothing may be moved over these, and they are not taken for dead code.
+const torch::jit::RegisterOperators operators({
+    torch::jit::Operator(std::string(enterName) + "(...) -> ()", ModuleCalls::enter,
+                         c10::AliasAnalysisKind::CONSERVATIVE),
+    torch::jit::Operator(std::string(exitName) + "(...) -> ()", ModuleCalls::exit,
+                         c10::AliasAnalysisKind::CONSERVATIVE),
+});
+
+/// "__torch__.torch.nn.modules.linear.___torch_mangle_3.Linear": Linear.
+std::string typeName(const torch::jit::Module& module)
+{
+    return module.type()->name() ? module.type()->name()->name() : "Module";
+}
+
+} // namespace
+
+void ModuleCalls::enter(torch::jit::Stack& stack)
+{
+    const std::vector<c10::IValue> arguments = takeArguments(stack);
+    if (!modules)
+        return;
+    const auto id = modules->ids_.find(arguments.front().toObject().get());
+    std::vector<at::Tensor> tensors = tensorsAfterTheFirst(arguments);
+    // A trace passes a tied weight to the module that does not own it; nn.Module's forward does not get it.
+    std::erase_if(tensors, [](const at::Tensor& t) { return modules->registered_.contains(t.unsafeGetTensorImpl()); });
+    open.push_back(id == modules->ids_.end() ? CallId() : Recorder::enter(id->second, tensors));
+}
+
+void ModuleCalls::exit(torch::jit::Stack& stack)
+{
+    const std::vector<c10::IValue> results = takeArguments(stack);
+    if (!modules || open.empty())
+        return;
+    const CallId call = open.back();
+    open.pop_back();
+    if (call.valid())
+        Recorder::exit(call, tensorsAfterTheFirst(results));
+}
+
+TorchScriptModules::TorchScriptModules(const torch::jit::Module& root)
+{
+    add(root, typeName(root), ModuleId());
+    for (const ModelTree::Registered& registered : tree_.registered)
+        registered_.insert(registered.tensor.unsafeGetTensorImpl());
+}
+
+void TorchScriptModules::add(const torch::jit::Module& module, const std::string& fqn, ModuleId parent)
+{
+    const ModuleId id(static_cast<std::uint32_t>(tree_.modules.size()));
+    if (!ids_.emplace(module._ivalue().get(), id).second)
+        return;
+    tree_.modules.push_back({fqn, typeName(module), parent});
+    for (const auto& parameter : module.named_parameters(/*recurse=*/false))
+        tree_.registered.push_back({id, parameter.name, parameter.value, Category::parameter});
+    for (const auto& buffer : module.named_buffers(/*recurse=*/false))
+        if (buffer.value.defined())
+            tree_.registered.push_back({id, buffer.name, buffer.value, Category::buffer});
+    announceCalls(module);
+    for (const auto& child : module.named_children())
+        add(child.value, fqn + "." + child.name, id);
+}
+
+void TorchScriptModules::announceCalls(const torch::jit::Module& module)
+{
+    const auto forward = module.find_method("forward");
+    if (!forward)
+        return;
+    const std::shared_ptr<torch::jit::Graph> graph = torch::jit::toGraphFunction(forward->function()).graph();
+    const auto enterSymbol = c10::Symbol::fromQualString(enterName);
+    // Modules of one class share its code.
+    const torch::jit::Node* first = *graph->nodes().begin();
+    if (first->kind() == enterSymbol)
+        return;
+    graph->prependNode(graph->create(enterSymbol, graph->inputs(), 0));
+    std::vector<torch::jit::Value*> results{graph->inputs()[0]};
+    results.insert(results.end(), graph->outputs().begin(), graph->outputs().end());
+    graph->appendNode(graph->create(c10::Symbol::fromQualString(exitName), results, 0));
+}
+
+TorchScriptModules::Announce::Announce(const TorchScriptModules& modules)
+{
+    ModuleCalls::modules = &modules;
+    ModuleCalls::open.clear();
+}
+
+TorchScriptModules::Announce::~Announce()
+{
+    ModuleCalls::modules = nullptr;
+}
+
+void collectTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors)
+{
+    if (value.isTensor()) {
+        if (value.toTensor().defined())
+            tensors.push_back(value.toTensor());
+    } else if (value.isList()) {
+        for (const c10::IValue& item : value.toListRef())
+            collectTensors(item, tensors);
+    } else if (value.isTuple()) {
+        for (const c10::IValue& item : value.toTupleRef().elements())
+            collectTensors(item, tensors);
+    } else if (value.isGenericDict()) {
+        for (const auto& item : value.toGenericDict())
+            collectTensors(item.value(), tensors);
+    }
+}
+
+} // namespace headroom

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/model/torchscript_source.h"
+
+#include "core/model/torchscript_file.h"
+#include "core/model/torchscript_inputs.h"
+#include "core/model/torchscript_modules.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+
+namespace headroom {
+namespace {
+
+/// Every op runs as written: no fusion, no graphs of derivatives.
+class UnoptimizedScope
+{
+public:
+    UnoptimizedScope()
+        : before_(torch::jit::getGraphExecutorOptimize())
+    {
+        torch::jit::setGraphExecutorOptimize(false);
+    }
+    ~UnoptimizedScope() { torch::jit::setGraphExecutorOptimize(before_); }
+    UnoptimizedScope(const UnoptimizedScope&) = delete;
+    UnoptimizedScope& operator=(const UnoptimizedScope&) = delete;
+
+private:
+    bool before_;
+};
+
+class TorchScriptSource final : public ModelSource
+{
+public:
+    TorchScriptSource(torch::jit::Module module, TorchScriptInputs inputs)
+        : module_(std::move(module))
+        , modules_(module_)
+        , inputs_(std::move(inputs))
+    {
+    }
+    const ModelTree& tree() const override { return modules_.tree(); }
+    const std::vector<at::Tensor>& inputs() const override { return inputs_.tensors(); }
+    std::vector<at::Tensor> forward() override;
+    std::int64_t batch() const override { return inputs_.batch(); }
+    std::int64_t sequence() const override { return inputs_.sequence(); }
+    std::vector<StepInfo::Dimension> dimensions() const override;
+
+private:
+    torch::jit::Module module_;
+    TorchScriptModules modules_;
+    TorchScriptInputs inputs_;
+};
+
+/// What went wrong, out of what TorchScript's interpreter says about it: it quotes the code before the reason.
+std::string reason(const std::exception& error)
+{
+    const auto* known = dynamic_cast<const c10::Error*>(&error);
+    std::string message = known ? known->what_without_backtrace() : error.what();
+    constexpr std::string_view mark = "RuntimeError: ";
+    if (const std::size_t begin = message.rfind(mark); begin != std::string::npos)
+        message.erase(0, begin + mark.size());
+    return message.substr(0, message.find('\n'));
+}
+
+std::vector<at::Tensor> TorchScriptSource::forward()
+{
+    const UnoptimizedScope unoptimized;
+    const TorchScriptModules::Announce announce(modules_);
+    std::vector<at::Tensor> results;
+    try {
+        collectTensors(module_.forward(inputs_.arguments()), results);
+    } catch (const std::exception& error) {
+        TORCH_CHECK(false, reason(error), " (the model ran with ", inputs_.text(), ")");
+    }
+    TORCH_CHECK(!results.empty(), "the model returns no tensor");
+    return results;
+}
+
+std::vector<StepInfo::Dimension> TorchScriptSource::dimensions() const
+{
+    std::vector<StepInfo::Dimension> dimensions;
+    if (batch() != 0)
+        dimensions.push_back({"batch", batch(), 1, 0});
+    if (sequence() != 0)
+        dimensions.push_back({"sequence", sequence(), 1, 0});
+    return dimensions;
+}
+
+} // namespace
+
+Result<std::unique_ptr<ModelSource>> openTorchScript(const ModelRequest& request)
+{
+    const auto file = TorchScriptFile::open(request.name);
+    if (!file)
+        return file.error();
+    const bool real = request.device.is_cpu();
+    auto module = file->load(real);
+    if (!module)
+        return module.error();
+    if (!module->find_method("forward"))
+        return badInput(request.name + " has no method forward, which a training step runs");
+    if (module->parameters().size() == 0)
+        return badInput(request.name + " has no parameters; a frozen model cannot be trained, save it before freezing");
+    auto inputs = TorchScriptInputs::make(*file, module->get_method("forward").function().getSchema(), request);
+    if (!inputs)
+        return inputs.error();
+    try {
+        if (!real)
+            moveToDevice(*module, request.device);
+        module->train();
+        return std::unique_ptr<ModelSource>(
+            std::make_unique<TorchScriptSource>(*std::move(module), *std::move(inputs)));
+    } catch (const c10::Error& error) {
+        const std::string message = error.what_without_backtrace();
+        return badInput(request.name + " cannot be put on " + request.device.str() + ": "
+                        + message.substr(0, message.find('\n')));
+    }
+}
+
+Result<std::unique_ptr<ModelSource>> refusePickledModel(const ModelRequest& request)
+{
+    return badInput(request.name
+                    + " was written by torch.save, which stores Python objects without their code; save the model with "
+                      "torch.export.save or torch.jit.save, or record the training script");
+}
+
+} // namespace headroom
