@@ -52,7 +52,7 @@ public:
         if (position >= size_)
             return 0;
         const std::size_t count = std::min<std::size_t>(size, size_ - position);
-        std::memcpy(buffer, data_ + position, count);
+        std::copy_n(data_ + position, count, static_cast<std::uint8_t*>(buffer));
         return count;
     }
 
@@ -79,7 +79,7 @@ std::string changedArchive(const std::uint8_t* data, std::size_t size, unsigned 
     for (std::size_t i = 0; i < names.size(); ++i) {
         const auto [record, count] = reader.getRecord(names[i]);
         std::vector<std::uint8_t> content(count + 64);
-        std::memcpy(content.data(), record.get(), count);
+        std::copy_n(static_cast<const std::uint8_t*>(record.get()), count, content.begin());
         content.resize(i == chosen ? LLVMFuzzerMutate(content.data(), count, content.size()) : count);
         if (names[i] != "version" && names[i] != "byteorder")
             writer.writeRecord(names[i], content.data(), content.size());
