@@ -38,6 +38,13 @@ void NodeTable::opBegins(OpId op)
         thread.ops.resize(next - thread.first, op);
 }
 
+void NodeTable::forget(OpId op)
+{
+    std::vector<OpId>& ops = current().ops;
+    for (auto last = ops.rbegin(); last != ops.rend() && *last == op; ++last)
+        *last = OpId();
+}
+
 bool NodeTable::nodesWait() const
 {
     const Thread* thread = find(at::RecordFunction::currentThreadId());

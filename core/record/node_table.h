@@ -18,6 +18,8 @@ public:
     void startThread();
     /// `op` begins on this thread.
     void opBegins(OpId op);
+    /// `op`, the last that began on this thread, is none of the step's: its nodes have no op.
+    void forget(OpId op);
     /// Nodes were made for an op that has not begun yet.
     bool nodesWait() const;
     /// The op that made a node; invalid when it was not in this step.

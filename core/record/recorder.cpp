@@ -21,6 +21,7 @@ struct Recorder::State
     DeviceSpec device;
     ModelTree tree;
     std::vector<std::pair<at::Tensor, Category>> declared;
+    std::optional<StepRecording::EndState> before;
     std::shared_ptr<StepRecording> recording;
     std::optional<Interception> interception;
     GradientHooks gradientHooks;
@@ -70,6 +71,11 @@ void Recorder::addHeldResult(const at::Tensor& tensor)
     state_->declared.emplace_back(tensor, Category::activation);
 }
 
+void Recorder::setStateBefore(std::unordered_map<const void*, Category> endState)
+{
+    state_->before = std::move(endState);
+}
+
 void Recorder::State::declareModel()
 {
     for (const ModelTree::Module& module : tree.modules)
@@ -103,7 +109,7 @@ void Recorder::begin()
         return;
     state.recording = std::make_shared<StepRecording>(state.info, state.device);
     state.declareModel();
-    state.recording->start();
+    state.recording->start(state.before ? &*state.before : nullptr);
     state.registerModel();
     state.declared.clear();
     StepRecording::activate(state.recording);
@@ -146,6 +152,31 @@ void Recorder::beginZeroGrad()
         return;
     state_->clearsGradients = true;
     state_->recording->setPhase(Phase::zeroGrad);
+}
+
+void Recorder::endZeroGrad()
+{
+    if (!state_->recording)
+        return;
+    state_->clearsGradients = false;
+    state_->recording->mark(Mark::zeroGradEnd);
+    state_->recording->setPhase(Phase::forward);
+}
+
+void Recorder::setBuildsBackwardGraph(bool builds)
+{
+    if (state_->recording)
+        state_->recording->setBuildsBackwardGraph(builds);
+}
+
+StepInfo& Recorder::info()
+{
+    return state_->recording ? state_->recording->info() : state_->info;
+}
+
+std::unordered_map<const void*, Category> Recorder::endState() const
+{
+    return state_->recording ? state_->recording->endState() : StepRecording::EndState();
 }
 
 void Recorder::mark(Mark mark)

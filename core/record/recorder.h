@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace headroom {
@@ -58,6 +59,9 @@ public:
     /// A result of the step before that the training loop still holds: counted as activation, as MemTracker does.
     /// Before begin(). What is alive at begin() and was never declared counts as `other`.
     void addHeldResult(const at::Tensor& tensor);
+    /// The step follows one that was recorded: what was alive at its end and was not declared keeps its category, and
+    /// what is newer than that is the batch. Before begin().
+    void setStateBefore(std::unordered_map<const void*, Category> endState);
 
     /// The recorded step starts: what is alive on the device now is its start state.
     void begin();
@@ -65,9 +69,17 @@ public:
     void beginOptimizer();
     void endOptimizer(at::ArrayRef<at::Tensor> state);
     void beginZeroGrad();
+    /// Gradients are cleared, and the step goes on, as where a loop clears them before backward. Marks the instant.
+    void endZeroGrad();
     /// Marks an instant: forwardEnd, backwardEnd (stepEnd and zeroGradEnd are marked by endOptimizer() and finish()).
     /// What runs between the two is of phase backward, the making of the first gradient included.
     void mark(Mark mark);
+    /// A backward pass begins or has ended that builds a graph of itself (create_graph=True).
+    void setBuildsBackwardGraph(bool builds);
+    /// What is known of the step; to be completed between begin() and finish().
+    StepInfo& info();
+    /// What the device holds now, for the recorder of the next step. Between begin() and finish().
+    std::unordered_map<const void*, Category> endState() const;
     /// The step has ended (gradients cleared, if it does so): recording stops, the trace is built and validated. On the
     /// thread of begin().
     Result<StepTracePtr> finish();

@@ -17,35 +17,57 @@ SavedTensorHooksFactory& defaultFactory()
     return *factory;
 }
 
-/// The autograd engine, which libtorch asks for default hooks of saved tensors. Only Python's engine answers otherwise.
+/// The autograd engine that libtorch asks for the default hooks of saved tensors. It stands before the engine that was
+/// there, libtorch's or Python's, whose threads do the work.
 class HookingEngine final : public torch::autograd::Engine
 {
 public:
-    static torch::autograd::Engine& instance()
+    /// Takes its place before the engine of the process. Again when `import torch` has put Python's there since.
+    static void install()
     {
-        static auto* const engine = new HookingEngine; // its threads never end
-        return *engine;
+        torch::autograd::Engine& current = torch::autograd::Engine::get_default_engine();
+        if (&current == &instance())
+            return;
+        instance().inner_ = &current;
+        torch::autograd::set_default_engine_stub([]() -> torch::autograd::Engine& { return instance(); });
     }
 
     std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override
     {
+        // Those of the program, torch.autograd.graph.saved_tensors_hooks, are the inner ones and count alone.
+        if (auto hooks = inner_->get_default_saved_variable_hooks())
+            return hooks;
         const SavedTensorHooksFactory& factory = innermost ? *innermost : defaultFactory();
         return factory ? factory() : nullptr;
+    }
+    torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
+                                           const torch::autograd::variable_list& inputs, bool keepGraph,
+                                           bool createGraph, bool accumulateGrad,
+                                           const torch::autograd::edge_list& outputs) override
+    {
+        return inner_->execute(roots, inputs, keepGraph, createGraph, accumulateGrad, outputs);
+    }
+    c10::intrusive_ptr<at::ivalue::Future>
+    execute_with_graph_task(const std::shared_ptr<torch::autograd::GraphTask>& task,
+                            std::shared_ptr<torch::autograd::Node> root, torch::autograd::InputBuffer&& input) override
+    {
+        return inner_->execute_with_graph_task(task, std::move(root), std::move(input));
+    }
+    std::unique_ptr<torch::autograd::AnomalyMetadata> make_anomaly_metadata() override
+    {
+        return inner_->make_anomaly_metadata();
     }
 
 private:
     HookingEngine() = default;
-};
+    static HookingEngine& instance()
+    {
+        static auto* const engine = new HookingEngine; // asked as long as the process lives
+        return *engine;
+    }
 
-/// Before the first backward pass, since the threads of an engine are started once in a process. Not in place of
-/// Python's engine.
-const bool installed = [] {
-    using torch::autograd::Engine;
-    if (&Engine::get_default_engine() != &Engine::get_base_engine())
-        return false;
-    torch::autograd::set_default_engine_stub(&HookingEngine::instance);
-    return true;
-}();
+    torch::autograd::Engine* inner_ = nullptr;
+};
 
 } // namespace
 
@@ -53,6 +75,7 @@ SavedTensorHooksScope::SavedTensorHooksScope(SavedTensorHooksFactory factory)
     : factory_(std::move(factory))
     , outer_(std::exchange(innermost, &factory_))
 {
+    HookingEngine::install();
 }
 
 SavedTensorHooksScope::~SavedTensorHooksScope()
@@ -62,6 +85,7 @@ SavedTensorHooksScope::~SavedTensorHooksScope()
 
 void setDefaultSavedTensorHooks(SavedTensorHooksFactory factory)
 {
+    HookingEngine::install();
     defaultFactory() = std::move(factory);
 }
 

@@ -13,8 +13,8 @@ namespace headroom {
 using SavedTensorHooksFactory = std::function<std::unique_ptr<torch::autograd::SavedVariableHooks>()>;
 
 /// While it lives, tensors that this thread saves for backward get hooks of `factory`: what
-/// torch.autograd.graph.saved_tensors_hooks is in Python. The innermost one counts, alone. Works in programs without
-/// Python; there, PyTorch's own engine asks Python for hooks.
+/// torch.autograd.graph.saved_tensors_hooks is in Python. The innermost one counts, alone; in a Python process, hooks
+/// that the program has set there come first.
 class SavedTensorHooksScope
 {
 public:

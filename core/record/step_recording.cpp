@@ -78,11 +78,19 @@ void StepRecording::declare(const at::Tensor& tensor, Category category)
         declared_.try_emplace(block, category);
 }
 
-void StepRecording::start()
+void StepRecording::start(const EndState* before)
 {
+    const auto categoryOf = [&](const sim::Block* block) {
+        if (const auto declared = declared_.find(block); declared != declared_.end())
+            return declared->second;
+        if (!before)
+            return Category::other;
+        const auto known = before->find(block->address);
+        return known == before->end() ? Category::input : known->second;
+    };
+    stepThread_ = std::this_thread::get_id();
     for (sim::Block* block : sim::simulatedState().allocator.liveBlocks()) {
-        const auto declared = declared_.find(block);
-        const Category category = declared == declared_.end() ? Category::other : declared->second;
+        const Category category = categoryOf(block);
         block->tag = tagOf(builder_.alloc(block->requested, category, OpId()));
     }
     declared_.clear();
@@ -129,13 +137,37 @@ std::vector<StorageId> StepRecording::storagesOf(at::ArrayRef<at::Tensor> tensor
     return storages;
 }
 
-StepRecording::Situation StepRecording::situation()
+StepRecording::EndState StepRecording::endState() const
+{
+    const std::lock_guard lock(mutex_);
+    EndState state;
+    for (const sim::Block* block : sim::simulatedState().allocator.liveBlocks()) {
+        const StorageId storage = tagged(block);
+        state.emplace(block->address, storage.valid() ? builder_.categoryOf(storage) : Category::other);
+    }
+    return state;
+}
+
+/// Empty for a node of C++. Without mutex_: it may wait for Python's interpreter lock, whose owner may wait for mutex_.
+std::string StepRecording::pythonNameOf(const torch::autograd::Node& node)
+{
+    static const std::string_view pythonNode = "N5torch8autograd6PyNodeE";
+    return typeid(node).name() == pythonNode ? node.name() : std::string();
+}
+
+StepRecording::Situation StepRecording::situation() const
 {
     Situation where;
     where.backward = torch::autograd::get_current_graph_task_id() != -1;
     where.node = torch::autograd::get_current_node();
-    where.recomputed = where.node && at::GradMode::is_enabled();
+    where.recomputed = where.node && at::GradMode::is_enabled() && !buildsBackwardGraph_;
     return where;
+}
+
+bool StepRecording::isOfStep(const Situation& where) const
+{
+    // Two of autograd's threads may run at once; ops do not nest in a step.
+    return !running_ && (where.backward || std::this_thread::get_id() == stepThread_);
 }
 
 Phase StepRecording::phaseOf(const Situation& where) const
@@ -163,8 +195,11 @@ OpFacts& StepRecording::factsOf(const c10::OperatorHandle& op)
     return facts;
 }
 
-StringId StepRecording::nameOf(const torch::autograd::Node& node)
+StringId StepRecording::nameOf(const Situation& where)
 {
+    if (!where.pythonName.empty())
+        return builder_.string(where.pythonName);
+    const torch::autograd::Node& node = *where.node;
     const auto [entry, isNew] = nodeNames_.try_emplace(std::type_index(typeid(node)));
     if (isNew)
         entry->second = builder_.string(withoutNamespace(node.name()));
@@ -182,7 +217,7 @@ void StepRecording::place(const Situation& where, StepTraceBuilder::Op& op)
     }
     if (!where.node)
         return;
-    op.node = nameOf(*where.node);
+    op.node = nameOf(where);
     if (where.node->sequence_nr() == accumulateGradSequence) {
         const auto* accumulate = dynamic_cast<const torch::autograd::AccumulateGrad*>(where.node.get());
         const auto leaf = accumulate ? leaves_.find(accumulate->variable.unsafeGetTensorImpl()) : leaves_.end();
@@ -201,8 +236,12 @@ void StepRecording::place(const Situation& where, StepTraceBuilder::Op& op)
 
 void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Stack& stack, RunningOp& running)
 {
-    const Situation where = situation();
+    Situation where = situation();
+    if (where.node)
+        where.pythonName = pythonNameOf(*where.node);
     const std::lock_guard lock(mutex_);
+    if (!isOfStep(where))
+        return;
     OpFacts& facts = factsOf(op);
     const std::size_t first = stack.size() - facts.arguments;
     for (std::size_t i = 0; i < facts.arguments; ++i) {
@@ -218,23 +257,42 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     running.flags |= where.recomputed ? opRecomputed : 0;
     running.flags |= running.cost.hasTensorInput() ? 0 : opNoTensorInput;
 
-    StepTraceBuilder::Op columns;
-    columns.name = facts.id;
-    place(where, columns);
-    running.id = builder_.beginOp(columns);
-    openOp_ = running.id;
-    opModules_.push_back(columns.module);
+    running.columns.name = facts.id;
+    place(where, running.columns);
+    running.id = OpId(static_cast<std::uint32_t>(builder_.opCount()));
+    running.waits = running.inputs.empty();
+    running_ = &running;
     nodes_.opBegins(running.id);
+    if (!running.waits)
+        beginInTrace(running);
+}
+
+void StepRecording::beginInTrace(RunningOp& running)
+{
+    running.waits = false;
+    running.id = builder_.beginOp(running.columns);
+    openOp_ = running.id;
+    opModules_.push_back(running.columns.module);
 }
 
 void StepRecording::endOp(RunningOp& running, const torch::jit::Stack* stack)
 {
     const std::lock_guard lock(mutex_);
+    if (!running.id.valid())
+        return;
+    running_ = nullptr;
     const OpFacts& facts = *running.facts;
     if (stack) {
         for (std::size_t i = stack->size() - facts.returns; i < stack->size(); ++i)
             addStorages((*stack)[i], running.outputs);
         running.cost.addOutputs(facts, *stack);
+    }
+    if (running.waits) {
+        if (running.outputs.empty()) {
+            nodes_.forget(running.id);
+            return;
+        }
+        beginInTrace(running);
     }
     StepTraceBuilder::OpResult result;
     result.dtype = running.cost.dtype();
@@ -253,6 +311,8 @@ void StepRecording::allocated(sim::Block& block)
 {
     const Category category = categoryOfAllocation();
     const std::lock_guard lock(mutex_);
+    if (running_ && running_->waits)
+        beginInTrace(*running_);
     block.tag = tagOf(builder_.alloc(block.requested, category, openOp_));
 }
 
@@ -281,9 +341,11 @@ StepRecording::Pack StepRecording::pack(const at::Tensor& tensor)
     Pack pack;
     pack.storage = storageOf(tensor);
     pack.shadowed = pack.storage.valid() && pack.storage.value >= startStorages_;
-    // A node saves its inputs before its op begins, its results after.
+    // A node saves its inputs before its op begins, its results after. Of tensors elsewhere the op may be none of ours.
     const auto ops = static_cast<std::uint32_t>(builder_.opCount());
-    const OpId op = nodes_.nodesWait() ? OpId(ops) : ops > 0 ? OpId(ops - 1) : OpId();
+    OpId op;
+    if (pack.storage.valid())
+        op = nodes_.nodesWait() ? OpId(ops) : ops > 0 ? OpId(ops - 1) : OpId();
     pack.id = builder_.pack(pack.storage, op);
     return pack;
 }
@@ -371,6 +433,11 @@ void StepRecording::setPhase(Phase phase)
 {
     const std::lock_guard lock(mutex_);
     phase_ = phase;
+}
+
+void StepRecording::setBuildsBackwardGraph(bool builds)
+{
+    buildsBackwardGraph_ = builds;
 }
 
 void StepRecording::mark(Mark mark)

@@ -12,8 +12,11 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/function.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <thread>
 #include <typeindex>
 #include <unordered_map>
 #include <vector>
@@ -24,9 +27,15 @@ namespace headroom {
 /// through here into the builder. Its methods may be called from the step's thread and from autograd's.
 ///
 /// Hooks in the autograd graph may outlive the recording; they hold it weakly.
+///
+/// Other threads of the program (those that load data) may use the device meanwhile: what they hold counts, their ops
+/// are not the step's. Nor are ops that touch no tensor of the device: a script prepares its batch on the CPU.
 class StepRecording final : public sim::BlockObserver
 {
 public:
+    /// What the device held when a step ended, by address, which no later block has.
+    using EndState = std::unordered_map<const void*, Category>;
+
     StepRecording(StepInfo info, DeviceSpec device);
 
     /// The recording of this process; null when there is none.
@@ -37,7 +46,9 @@ public:
     // --- the start state, in this order
     void addModule(std::string_view fqn, std::string_view type, ModuleId parent);
     void declare(const at::Tensor& tensor, Category category); ///< what a storage was declared as first counts
-    void start(); ///< what is alive and was not declared is `other`; marks stepBegin
+    /// Marks stepBegin. What is alive and was not declared keeps the category that it had when the step before ended;
+    /// what is newer than that end is the batch. `before` null: it is `other`.
+    void start(const EndState* before);
     void addRegistered(ModuleId module, std::string_view name, const at::Tensor& tensor, Category category);
     /// A leaf and the module that owns it: the op that accumulates its gradient belongs to that module.
     /// False: it has an owner already (a tied weight has several; the first counts).
@@ -46,8 +57,10 @@ public:
     // --- ops, from the interceptor
     struct RunningOp
     {
-        OpId id;
+        OpId id; ///< invalid: not one of the step's
         OpFacts* facts = nullptr;
+        StepTraceBuilder::Op columns;
+        bool waits = false; ///< has not begun in the trace, as it has touched nothing of the device yet
         std::uint16_t flags = 0;
         std::vector<StorageId> inputs;
         std::vector<StorageId> mutated;
@@ -91,7 +104,12 @@ public:
     void retype(const at::Tensor& tensor, Category category);
     void setPhase(Phase phase);
     void mark(Mark mark);
+    /// While a backward pass builds a graph of itself, GradMode does not tell a recomputed forward.
+    void setBuildsBackwardGraph(bool builds);
 
+    /// The step's, to be completed until finish().
+    StepInfo& info() noexcept { return builder_.info; }
+    EndState endState() const;
     /// Stops counting and gives the step.
     Result<StepTracePtr> finish();
 
@@ -107,8 +125,10 @@ private:
         bool backward = false; ///< inside a backward pass
         bool recomputed = false; ///< a forward op that runs again inside of it
         std::shared_ptr<torch::autograd::Node> node; ///< that runs now
+        std::string pythonName; ///< of a node that is a torch.autograd.Function: its class says less than its name
     };
-    static Situation situation();
+    Situation situation() const;
+    static std::string pythonNameOf(const torch::autograd::Node& node);
 
     StorageId storageOf(const at::Tensor& tensor) const;
     StorageId tagged(const sim::Block* block) const;
@@ -117,7 +137,9 @@ private:
     Category categoryOfAllocation() const;
     Phase phaseOf(const Situation& where) const;
     OpFacts& factsOf(const c10::OperatorHandle& op);
-    StringId nameOf(const torch::autograd::Node& node);
+    StringId nameOf(const Situation& where);
+    bool isOfStep(const Situation& where) const;
+    void beginInTrace(RunningOp& running);
     void place(const Situation& where, StepTraceBuilder::Op& op);
 
     mutable std::mutex mutex_;
@@ -136,6 +158,9 @@ private:
     std::vector<CallId> exitAfterBackward_;
     bool exitsQueued_ = false;
     OpId openOp_;
+    RunningOp* running_ = nullptr; ///< the op that runs now
+    std::thread::id stepThread_;
+    std::atomic<bool> buildsBackwardGraph_{false};
     Phase phase_ = Phase::forward;
     std::int64_t inventedBefore_ = 0;
 };

@@ -211,6 +211,10 @@ Result<StepTracePtr> StepTraceBuilder::finish()
         return Error{ErrorKind::internal, "the step was not recorded in order: " + done.misuse_};
 
     auto columns = std::make_shared<Columns>(std::move(done.columns_));
+    // A tensor saved for an op that an exception kept from beginning.
+    for (OpId& op : columns->packOp)
+        if (op.valid() && op.value >= columns->opName.size())
+            op = OpId();
     for (const auto& list : columns->callArguments)
         appendList<StorageId>(columns->callArgumentRows, columns->callArgumentFirst, list);
     for (const auto& list : columns->callResults)

@@ -1,0 +1,286 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/python/recording_api.h"
+
+#include "core/device/simulated_device.h"
+#include "core/device/simulated_state.h"
+#include "core/predict/predict.h"
+#include "core/record/recorder.h"
+#include "core/sac/step_statistics.h"
+#include "core/trace/step_file.h"
+#include "core/trace/step_info_json.h"
+
+#include <nlohmann/json.hpp>
+#include <torch/library.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace headroom::python {
+namespace {
+
+/// The recording of this process: operators have no context to find another one by.
+struct Recording
+{
+    ModelTree tree;
+    std::vector<at::Tensor> optimizerState;
+    std::unique_ptr<Recorder> recorder; ///< of the step that runs
+    bool begun = false;
+    std::optional<std::unordered_map<const void*, Category>> before; ///< at the end of the last step
+    StepTracePtr finished;
+
+    void stop()
+    {
+        if (recorder && begun)
+            before = recorder->endState();
+        recorder.reset();
+        tree = {};
+        optimizerState.clear();
+        begun = false;
+    }
+};
+
+Recording& recording()
+{
+    static auto* const instance = new Recording; // operators may be called until the process ends
+    return *instance;
+}
+
+Status create()
+{
+    const DeviceSpec& spec = sim::simulatedState().spec;
+    if (spec.name.empty())
+        return Error{ErrorKind::noDevice,
+                     "no GPU is simulated in this process: call headroom.simulate() before "
+                     "`import torch`"};
+    recording().stop();
+    recording().recorder = std::make_unique<Recorder>(StepInfo(), spec);
+    if (recording().before)
+        recording().recorder->setStateBefore(*recording().before);
+    return {};
+}
+
+Status begin()
+{
+    Recording& running = recording();
+    if (!running.recorder)
+        return Error{ErrorKind::internal, "a step cannot begin before headroom_recording_new()"};
+    running.recorder->setModel(std::move(running.tree));
+    running.tree = {};
+    running.recorder->begin();
+    running.begun = true;
+    return {};
+}
+
+void at(int instant)
+{
+    Recording& running = recording();
+    if (!running.recorder)
+        return;
+    switch (instant) {
+    case headroomForwardEnd:
+        return running.recorder->mark(Mark::forwardEnd);
+    case headroomBackwardEnd:
+        return running.recorder->mark(Mark::backwardEnd);
+    case headroomOptimizerBegin:
+        return running.recorder->beginOptimizer();
+    case headroomOptimizerEnd:
+        running.recorder->endOptimizer(running.optimizerState);
+        return running.optimizerState.clear();
+    case headroomZeroGradBegin:
+        return running.recorder->beginZeroGrad();
+    case headroomZeroGradEnd:
+        return running.recorder->endZeroGrad();
+    case headroomBackwardGraphBegin:
+        return running.recorder->setBuildsBackwardGraph(true);
+    case headroomBackwardGraphEnd:
+        return running.recorder->setBuildsBackwardGraph(false);
+    default:
+        return;
+    }
+}
+
+Status finish(std::string_view json)
+{
+    Recording& running = recording();
+    if (!running.begun)
+        return Error{ErrorKind::internal, "no step was begun"};
+    auto info = stepInfoFromJson(json);
+    if (!info)
+        return info.error();
+    StepInfo& known = running.recorder->info();
+    info->gpu = known.gpu;
+    info->torch = known.torch;
+    known = std::move(*info);
+    running.before = running.recorder->endState();
+    auto trace = running.recorder->finish();
+    running.begun = false;
+    running.stop();
+    if (!trace)
+        return trace.error();
+    running.finished = std::move(*trace);
+    return {};
+}
+
+Status write(const char* path)
+{
+    if (!recording().finished)
+        return Error{ErrorKind::internal, "no step was recorded"};
+    return writeStepTrace(*recording().finished, path);
+}
+
+nlohmann::json fallbacksOf(const StepTrace& trace)
+{
+    std::map<std::pair<std::string_view, std::string_view>, std::int64_t> counts;
+    for (std::uint32_t row = 0; row < trace.ops.size(); ++row) {
+        const OpId op(row);
+        if ((trace.ops.flags[op] & opFallback) != 0)
+            ++counts[{trace.opName(op), trace.moduleFqn(trace.ops.module[op])}];
+    }
+    nlohmann::json fallbacks = nlohmann::json::array();
+    for (const auto& [where, count] : counts)
+        fallbacks.push_back({{"op", where.first}, {"module", where.second}, {"count", count}});
+    return fallbacks;
+}
+
+Result<std::string> summary()
+{
+    if (!recording().finished)
+        return Error{ErrorKind::internal, "no step was recorded"};
+    const StepTrace& trace = *recording().finished;
+    const auto timeline = predict(trace, {});
+    if (!timeline)
+        return timeline.error();
+    const DeviceSpec& gpu = sim::simulatedState().spec;
+    nlohmann::json document{{"model", trace.info.model},       {"gpu", trace.info.gpu},
+                            {"gpu_title", gpu.title},          {"gpu_memory_bytes", gpu.memory},
+                            {"peak_bytes", timeline->peak},    {"ops", trace.ops.size()},
+                            {"fallbacks", fallbacksOf(trace)}, {"invented_values", trace.info.inventedValues}};
+    // What PyTorch's tools would say of the model; an interrupted step has no such account.
+    if (const auto info = moduleInfo(trace)) {
+        const Baseline estimate = baseline(*info);
+        document["baseline_peak_bytes"] = estimate.peak;
+        document["compute_ms"] = estimate.computeMs;
+    }
+    return document.dump();
+}
+
+void registered(std::int64_t module, std::string name, const at::Tensor& tensor, bool buffer)
+{
+    recording().tree.registered.push_back({ModuleId(static_cast<std::uint32_t>(module)), std::move(name), tensor,
+                                           buffer ? Category::buffer : Category::parameter});
+}
+
+void inputs(at::TensorList tensors)
+{
+    for (const at::Tensor& tensor : tensors)
+        if (recording().recorder)
+            recording().recorder->addInput(tensor);
+}
+
+void optimizerState(at::TensorList tensors)
+{
+    Recording& running = recording();
+    if (running.begun)
+        running.optimizerState.assign(tensors.begin(), tensors.end());
+    else if (running.recorder)
+        for (const at::Tensor& tensor : tensors)
+            running.recorder->addOptimizerState(tensor);
+}
+
+std::int64_t enter(std::int64_t module, at::TensorList arguments)
+{
+    const CallId call = Recorder::enter(ModuleId(static_cast<std::uint32_t>(module)), arguments);
+    return call.valid() ? static_cast<std::int64_t>(call.value) : -1;
+}
+
+void leave(std::int64_t call, at::TensorList results)
+{
+    Recorder::exit(call < 0 ? CallId() : CallId(static_cast<std::uint32_t>(call)), results);
+}
+
+TORCH_LIBRARY(headroom, library)
+{
+    library.def("registered(int module, str name, Tensor tensor, bool buffer) -> ()");
+    library.def("inputs(Tensor[] tensors) -> ()");
+    library.def("optimizer_state(Tensor[] tensors) -> ()");
+    library.def("enter(int module, Tensor[] arguments) -> int");
+    library.def("leave(int call, Tensor[] results) -> ()");
+}
+
+void implement(torch::Library& library)
+{
+    library.impl("registered", &registered);
+    library.impl("inputs", &inputs);
+    library.impl("optimizer_state", &optimizerState);
+    library.impl("enter", &enter);
+    library.impl("leave", &leave);
+}
+
+// Before autograd, so that arguments come with their history; and at the recorder's own key, which a call without
+// tensors reaches first.
+TORCH_LIBRARY_IMPL(headroom, CompositeImplicitAutograd, library)
+{
+    implement(library);
+}
+TORCH_LIBRARY_IMPL(headroom, Fake, library)
+{
+    implement(library);
+}
+
+} // namespace
+} // namespace headroom::python
+
+using namespace headroom;
+
+int headroom_recording_new()
+{
+    return python::guarded(python::create);
+}
+
+void headroom_recording_module(const char* fqn, const char* type, std::int64_t parent)
+{
+    python::recording().tree.modules.push_back(
+        {fqn, type, parent < 0 ? ModuleId() : ModuleId(static_cast<std::uint32_t>(parent))});
+}
+
+int headroom_recording_begin()
+{
+    return python::guarded(python::begin);
+}
+
+void headroom_recording_at(int instant)
+{
+    python::at(instant);
+}
+
+int headroom_recording_finish(const char* info)
+{
+    return python::guarded([&] { return python::finish(info); });
+}
+
+void headroom_recording_discard()
+{
+    python::recording().stop();
+}
+
+int headroom_recording_write(const char* path)
+{
+    return python::guarded([&] { return python::write(path); });
+}
+
+const char* headroom_recording_summary()
+{
+    static thread_local std::string text;
+    const int failed = python::guarded([&]() -> Status {
+        auto document = python::summary();
+        if (!document)
+            return document.error();
+        text = std::move(*document);
+        return {};
+    });
+    return failed != 0 ? nullptr : text.c_str();
+}

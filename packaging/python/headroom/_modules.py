@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The models and optimizers of a script, found without its help, and their modules' names."""
+
+import gc
+import weakref
+
+import torch
+from torch.nn.parameter import UninitializedTensorMixin
+
+_PLAIN = {torch.Tensor: True, torch.nn.Parameter: True}
+
+
+def _is_plain(kind):
+    """Whether tensors of this class are what they seem to the dispatcher: no class that takes ops over."""
+    known = _PLAIN.get(kind)
+    if known is None:
+        known = kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__ and (
+            kind.__torch_function__ in (torch.Tensor.__torch_function__, torch._C._disabled_torch_function_impl)
+        )
+        _PLAIN[kind] = known
+    return known
+
+
+def _collect(value, found):
+    if isinstance(value, torch.Tensor):
+        if _is_plain(type(value)):
+            found.append(value)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            _collect(item, found)
+    elif isinstance(value, dict):  # also a model's output in transformers
+        for item in value.values():
+            _collect(item, found)
+
+
+def tensors_of(value):
+    """The tensors in nested tuples, lists and dicts, in order."""
+    found = []
+    _collect(value, found)
+    return found
+
+
+def state_tensors(optimizer):
+    """What an optimizer keeps between steps."""
+    return tensors_of(list(optimizer.state.values()))
+
+
+def _has_own_groups(optimizer):
+    # A wrapper, such as accelerate's, is an Optimizer too; the one inside of it makes the step.
+    return "param_groups" in vars(optimizer)
+
+
+class Inventory:
+    """Models (modules that no other module holds) and optimizers of the process."""
+
+    def __init__(self):
+        self._roots = []  # weak, those called first at the front
+        self._optimizers = weakref.WeakSet()
+
+    def add_root(self, module):
+        """`module` is called by no other module: the first one that is called is the main one."""
+        if all(module is not known() for known in self._roots):
+            self._roots.append(weakref.ref(module))
+
+    def add_optimizer(self, optimizer):
+        self._optimizers.add(optimizer)
+
+    def optimizers(self):
+        return list(self._optimizers)
+
+    def search(self):
+        """Looks through everything that Python's collector knows: a script may call a model only later."""
+        modules, inner = [], set()
+        for thing in gc.get_objects():
+            # type() and not isinstance(): a proxy's class may be asked for by its own code.
+            kind = type(thing)
+            if issubclass(kind, torch.nn.Module):
+                modules.append(thing)
+                inner.update(id(child) for child in (thing.__dict__.get("_modules") or {}).values())
+            elif issubclass(kind, torch.optim.Optimizer) and _has_own_groups(thing):
+                self._optimizers.add(thing)
+        for module in modules:
+            if id(module) not in inner and any(True for _ in module.parameters()):
+                self.add_root(module)
+
+    def roots(self):
+        """Those that have parameters, first called first; what lies inside of another is left out."""
+        alive = [module for module in (known() for known in self._roots) if module is not None]
+        inner = {id(child) for module in alive for child in module.modules() if child is not module}
+        return [m for m in alive if id(m) not in inner and any(True for _ in m.parameters())]
+
+
+class ModuleNames:
+    """The numbered module tree of a step: a model by the name of its class, or several under one root."""
+
+    def __init__(self, roots):
+        self.modules = []  # (fqn, type, parent's number or -1, module or None), parents first
+        self.numbers = {}  # id(module) -> number
+        parent = -1
+        if len(roots) > 1:
+            self.modules.append(("models", "Models", -1, None))
+            parent = 0
+        used = {}
+        for root in roots:
+            name = type(root).__name__
+            used[name] = used.get(name, 0) + 1
+            name += f"_{used[name]}" if used[name] > 1 else ""
+            self._add_tree(root, name if parent < 0 else f"models.{name}", parent)
+
+    def _add_tree(self, root, prefix, parent):
+        by_path = {}
+        for path, module in root.named_modules():
+            if id(module) in self.numbers:
+                continue
+            number = len(self.modules)
+            above = by_path.get(path.rpartition(".")[0], parent) if path else parent
+            self.modules.append((f"{prefix}.{path}" if path else prefix, type(module).__name__, above, module))
+            self.numbers[id(module)] = number
+            by_path[path] = number
+
+    def declare(self, library, registered):
+        """Tells the library of the modules and their parameters and buffers."""
+        for fqn, kind, parent, _ in self.modules:
+            library.headroom_recording_module(fqn.encode(), kind.encode(), parent)
+        for number, (_, _, _, module) in enumerate(self.modules):
+            if module is None:
+                continue
+            for tensors, is_buffer in ((module._parameters, False), (module._buffers, True)):
+                for name, tensor in tensors.items():
+                    if tensor is None or isinstance(tensor, UninitializedTensorMixin) or not _is_plain(type(tensor)):
+                        continue
+                    registered(number, name, tensor, is_buffer)

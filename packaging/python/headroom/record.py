@@ -1,0 +1,300 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Records a training step.
+
+    python -m headroom.record [--gpu NAME] [-o step.hrs] train.py [its arguments]
+
+runs an unmodified script with `cuda` standing for a simulated GPU, until the step is recorded. In a program of one's
+own, after headroom.simulate():
+
+    with headroom.record("step.hrs") as rec:
+        for batch in batches:
+            train(batch)
+            rec.step()
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import runpy
+import sys
+import time
+import traceback
+import types
+
+from ._library import HeadroomError, check, load
+
+
+class Recording:
+    """The steps inside of a `with` block. The last one that ended with step() is written; without step(), the block."""
+
+    def __init__(self, path, name=None):
+        self._path = _checked_output(path)
+        self._name = name or pathlib.Path(sys.argv[0] or "python").name
+        self._steps = 0
+
+    def __enter__(self):
+        from ._loop import Loop
+        from ._step import Hooks, StepRecorder
+
+        self._recorder = StepRecorder(self._name)
+        self._hooks = Hooks(self._recorder, Loop())
+        self._recorder.begin()
+        self._hooks.install()
+        return self
+
+    def step(self):
+        """One training step has ended."""
+        self._steps += 1
+        self._recorder.finish(self._steps)
+        self._recorder.begin()
+
+    def __exit__(self, kind, error, trace):
+        self._hooks.remove()
+        # What comes after the last step() is the loop's end; after an exception it is what one wants to see.
+        if self._steps == 0 or (error is not None and self._recorder.calls > 0):
+            self._recorder.finish(self._steps + 1)
+        else:
+            self._recorder.discard()
+        self._recorder.write(self._path)
+
+
+class _CallableModule(types.ModuleType):
+    """headroom.record is called like a function, and run by `python -m headroom.record`."""
+
+    def __call__(self, path, name=None):
+        return Recording(path, name)
+
+
+sys.modules[__name__].__class__ = _CallableModule
+
+
+def _checked_output(path):
+    path = pathlib.Path(path)
+    if path.is_dir():
+        raise HeadroomError(f"{path} is a folder; name the step file in it, for example {path / 'step.hrs'}")
+    if not path.parent.is_dir():
+        raise HeadroomError(f"{path}: the folder {path.parent} is not there; create it first")
+    return path
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise HeadroomError(f"{message} (see python -m headroom.record --help)")
+
+
+def _at_least_one(text):
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, not {text}")
+    return int(text)
+
+
+def _parser():
+    parser = _Parser(
+        prog="python -m headroom.record",
+        usage="%(prog)s [options] (script.py | -m module) [arguments of the script]",
+        description="Runs a training script with `cuda` standing for a simulated GPU, until one step is recorded.",
+        epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before; "
+        "3 the card's memory ran out before. After 2 and 3 the step so far is written where there is one.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--gpu", default="h100-80gb", help="the GPU that the simulation stands for; list: print all")
+    parser.add_argument("-o", "--output", default="step.hrs", help="the step file to write (default: %(default)s)")
+    parser.add_argument(
+        "--steps", type=_at_least_one, default=2, help="the step to record: 2, the default, has its optimizer state"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout; the script prints on stderr")
+    parser.add_argument("--progress", action="store_true", help="progress as JSON lines on stderr")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("-m", dest="module", action="store_true", help="the script is a module, as in `python -m`")
+    parser.add_argument("script", nargs="?", help="the training script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    return parser
+
+
+def _print_gpus():
+    for card in json.loads(load().headroom_devices()):
+        print(f"{card['name']:<20}{card['title']}, {card['memory_bytes'] / 2**30:.0f} GiB")
+
+
+def _run(options):
+    """Runs the script as `python script.py` would."""
+    sys.argv = [options.script, *options.arguments]
+    if options.module:
+        sys.path[0] = os.getcwd()
+        runpy.run_module(options.script, run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(pathlib.Path(options.script).resolve().parent)
+        runpy.run_path(options.script, run_name="__main__")
+
+
+class _Outcome:
+    """How a script ended: a sentence where it was not as it should, and the exit code."""
+
+    def __init__(self, problem="", exit_code=0):
+        self.problem = problem
+        self.exit_code = exit_code
+
+
+def _first_line(error):
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _outcome_of(script, error):
+    import torch
+
+    if isinstance(error, HeadroomError):
+        return _Outcome(str(error), error.exit_code)
+    if isinstance(error, torch.OutOfMemoryError):
+        return _Outcome(f"the card's memory ran out in {script}: {str(error).splitlines()[0]}", 3)
+    if isinstance(error, SystemExit):
+        if error.code in (None, 0):
+            return _Outcome()
+        return _Outcome(f"{script} ended with exit code {error.code}", 2)
+    # The script's own frames; those above are Headroom's and runpy's.
+    trace = error.__traceback__
+    while trace and trace.tb_frame.f_globals.get("__name__") != "__main__":
+        trace = trace.tb_next
+    while trace and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace)
+    return _Outcome(f"{script} raised {_first_line(error)}", 2)
+
+
+def _record_script(options, progress):
+    """Runs the script and records. Returns the recorder, whether it has a step, and how the script ended."""
+    from ._loop import Finished, ScriptLoop
+    from ._step import Hooks, StepRecorder
+
+    recorder = StepRecorder(pathlib.Path(options.script).name)
+    loop = ScriptLoop(recorder, options.steps, progress)
+    hooks = Hooks(recorder, loop)
+    hooks.install()
+    outcome = _Outcome()
+    try:
+        try:
+            _run(options)
+        finally:
+            hooks.remove()
+    except Finished:
+        return recorder, True, outcome
+    except KeyboardInterrupt:
+        recorder.discard()
+        raise
+    except (Exception, SystemExit) as error:
+        outcome = _outcome_of(options.script, error)
+    if outcome.exit_code == 1:
+        recorder.discard()
+        return recorder, False, outcome
+    return recorder, *_last_step(options, loop, outcome)
+
+
+def _last_step(options, loop, outcome):
+    """The script ended before the step that was wanted: what there is of it."""
+    if outcome.problem:
+        if loop.keep_interrupted():
+            outcome.problem += f"; {options.output} holds step {loop.steps + 1} up to there"
+            return True, outcome
+        if loop.steps:
+            outcome.problem += f"; {options.output} holds step {loop.steps}, the last one that it completed"
+            return True, outcome
+        outcome.problem += ", before a training step began"
+        return False, outcome
+    if loop.script_ended():
+        return True, _Outcome(f"note: {options.script} made {loop.steps} of {options.steps} steps; the last is recorded")
+    if loop.keep_interrupted():
+        return True, _Outcome(f"{options.script} made no optimizer step; {options.output} holds what it did", 2)
+    return False, _Outcome(f"{options.script} trained nothing: no module was called with gradients on", 2)
+
+
+def _bytes(value):
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value >= size:
+            return f"{value / size:.2f} {unit} ({value:,} bytes)"
+    return f"{value} bytes"
+
+
+def _print_summary(summary, step):
+    print(f"{summary['model']} on {summary['gpu_title']} (simulated), step {step}")
+    print(f"peak on the device   {_bytes(summary['peak_bytes'])}")
+    if "baseline_peak_bytes" in summary:
+        estimate = _bytes(summary["baseline_peak_bytes"])
+        print(f"PyTorch's estimate   {estimate}: parameters, gradients and activations, without optimizer state")
+        print(f"forward and backward {summary['compute_ms']:.2f} ms, {summary['ops']} ops in the step")
+    if summary["peak_bytes"] > summary["gpu_memory_bytes"]:
+        memory = f"{summary['gpu_memory_bytes'] / 2**30:.2f} GiB"
+        print(f"note: this is more than the card's {memory}; headroom plan says what to recompute")
+    for fallback in summary["fallbacks"]:
+        print(
+            f"note: {fallback['op']} in {fallback['module'] or 'no module'} has no kernel on the simulated GPU and ran "
+            f"{fallback['count']} times on zeros to learn its shapes"
+        )
+    if summary["invented_values"]:
+        print(f"note: {summary['invented_values']} values read back from the GPU were invented, as there is no data")
+
+
+def _script_prints_on_stderr():
+    """Stdout is for the JSON document: what the script and its children print goes elsewhere. Returns the real one."""
+    sys.stdout.flush()
+    document = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return document
+
+
+def _record(options):
+    if options.script is None:
+        raise HeadroomError("a script is missing: python -m headroom.record train.py")
+    if not options.module and not pathlib.Path(options.script).is_file():
+        raise HeadroomError(f"{options.script}: there is no such script")
+    _checked_output(options.output)
+    begin = time.perf_counter()
+    document = _script_prints_on_stderr() if options.json else sys.stdout
+
+    def progress(stage, done):
+        if options.progress:
+            print(json.dumps({"done": round(done, 4), "stage": stage}), file=sys.stderr, flush=True)
+
+    progress("load", 0)
+    from ._simulate import simulate
+
+    simulate(options.gpu)
+    recorder, has_step, outcome = _record_script(options, progress)
+    if has_step:
+        progress("write", 0.95)
+        summary = recorder.summary()
+        recorder.write(options.output)
+        summary |= {"step": options.output, "record_ms": (time.perf_counter() - begin) * 1e3}
+        progress("done", 1)
+        if options.json:
+            print(json.dumps(summary, indent=2), file=document)
+        else:
+            _print_summary(summary, options.steps)
+        document.flush()
+    if outcome.problem:
+        print(f"headroom.record: {outcome.problem}", file=sys.stderr)
+    return outcome.exit_code
+
+
+def main(arguments=None):
+    """The command line. Returns the exit code."""
+    try:
+        options = _parser().parse_args(arguments)
+        if options.version:
+            print("headroom.record", load().headroom_version().decode())
+            return 0
+        if options.gpu == "list":
+            _print_gpus()
+            return 0
+        return _record(options)
+    except HeadroomError as error:
+        print(f"headroom.record: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("headroom.record: interrupted; nothing was written", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
