@@ -95,7 +95,7 @@ void ModelForm::layOut()
     auto* grid = new QGridLayout(this);
     grid->setContentsMargins(0, 0, 0, 0);
     grid->setHorizontalSpacing(spacing);
-    grid->setVerticalSpacing(2);
+    grid->setVerticalSpacing(6);
     const auto add
         = [this, grid](const QString& label, QWidget* editor, int row, int column, int span, const QString& hint = {}) {
               auto* field = new FormField(label, editor, hint, this);

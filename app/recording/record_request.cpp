@@ -220,15 +220,33 @@ RecordCommand recorderCommand(const QString& recorder, const QStringList& argume
     return command;
 }
 
-QString commandLine(const RecordCommand& command, const QString& output)
+QStringList commandWords(const RecordCommand& command, const QString& output)
 {
+    QStringList words;
+    if (!command.workingFolder.isEmpty())
+        words << QStringLiteral("cd") << quoted(command.workingFolder) << QStringLiteral("&&");
     // Not the path of headroom-record, which `headroom record` finds by itself.
-    const QStringList program{command.isScript ? command.program : QStringLiteral("headroom")};
-    const QString line
-        = shellLine(program + command.options + QStringList{QStringLiteral("-o"), output} + command.target);
-    if (command.workingFolder.isEmpty())
-        return line;
-    return QStringLiteral("cd ") + quoted(command.workingFolder) + QStringLiteral(" && ") + line;
+    words << (command.isScript ? quoted(command.program) : QStringLiteral("headroom"));
+    for (const QString& word : command.options + QStringList{QStringLiteral("-o"), output} + command.target)
+        words << quoted(word);
+    return words;
+}
+
+QString foldedLine(const QStringList& words, int columns)
+{
+    QString text;
+    qsizetype lineStart = 0;
+    for (const QString& word : words) {
+        if (!text.isEmpty() && text.size() - lineStart + 1 + word.size() > columns) {
+            text += QStringLiteral(" \\\n");
+            lineStart = text.size();
+            text += QStringLiteral("    ");
+        } else if (!text.isEmpty()) {
+            text += QLatin1Char(' ');
+        }
+        text += word;
+    }
+    return text;
 }
 
 QString shellLine(const QStringList& words)

@@ -75,11 +75,14 @@ RecordCommand recordCommand(const RecordRequest& request, const QString& recorde
 /// Arguments of `headroom record` as a command: of a demo, or of a step that is made again.
 RecordCommand recorderCommand(const QString& recorder, const QStringList& arguments, const QString& title);
 
-/// The command as a line for a shell, without what only the window needs (--progress).
-QString commandLine(const RecordCommand& command, const QString& output);
+/// The command in the words of a shell, quoted where they must be, without what only the window needs (--progress).
+QStringList commandWords(const RecordCommand& command, const QString& output);
 
-/// Words as a line for a shell, quoted where they must be.
+/// Words as a line for a shell.
 QString shellLine(const QStringList& words);
+
+/// Words that are quoted already, as lines of about so many characters that a shell takes as one.
+QString foldedLine(const QStringList& words, int columns);
 
 /// A line as a shell splits it into words; false in `complete` when a quote is not closed.
 QStringList shellWords(const QString& line, bool& complete);

@@ -21,6 +21,7 @@ namespace {
 
 constexpr int sheetWidth = 640;
 constexpr int margin = 22;
+constexpr int commandColumns = 70;
 
 } // namespace
 
@@ -43,7 +44,7 @@ RecordSheet::RecordSheet(const RecordRequest& request, const QString& recorder, 
     title->setText(windowTitle());
     title->setProperty("selection", true);
     auto* words = new QLabel(
-        request.isScript() ? tr("Runs the script unmodified until its second training step, with `cuda` standing for "
+        request.isScript() ? tr("Runs the script unmodified until its second training step, with “cuda” standing for "
                                 "the simulated GPU, and opens that step.")
                            : tr("Runs two training steps of the model on a simulated GPU and opens the second."),
         this);
@@ -90,7 +91,8 @@ QWidget* RecordSheet::makeCommand()
     copy->setObjectName(QStringLiteral("copyCommand"));
     copy->setAutoDefault(false);
     copy->setToolTip(tr("Copy the command to the clipboard"));
-    connect(copy, &QPushButton::clicked, this, [this] { QGuiApplication::clipboard()->setText(command_->text()); });
+    connect(copy, &QPushButton::clicked, this,
+            [this] { QGuiApplication::clipboard()->setText(words_.join(QLatin1Char(' '))); });
     row->addWidget(command_, 1);
     row->addWidget(copy, 0, Qt::AlignTop);
     return box;
@@ -144,7 +146,8 @@ void RecordSheet::take()
     else
         model_->setProblems(found);
     record_->setEnabled(found.isEmpty() && (!script_ || script_->canRecord()));
-    command_->setText(commandLine(recordCommand(request_, recorder_), destination_));
+    words_ = commandWords(recordCommand(request_, recorder_), destination_);
+    command_->setText(foldedLine(words_, commandColumns));
 }
 
 } // namespace headroom

@@ -7,7 +7,6 @@
 #include <QDialog>
 
 class QLabel;
-class QPlainTextEdit;
 class QPushButton;
 
 namespace headroom {
@@ -38,6 +37,7 @@ private:
     QString destination_;
     ModelForm* model_ = nullptr; ///< one of the two is there
     ScriptForm* script_ = nullptr;
+    QStringList words_; ///< of the command
     QLabel* command_;
     QPushButton* record_;
 };

@@ -62,7 +62,7 @@ void ScriptForm::layOut()
     auto* grid = new QGridLayout(this);
     grid->setContentsMargins(0, 0, 0, 0);
     grid->setHorizontalSpacing(spacing);
-    grid->setVerticalSpacing(2);
+    grid->setVerticalSpacing(6);
     interpreterField_ = new FormField(tr("&Python"), interpreter_, {}, this);
     interpreterField_->addBeside(browseInterpreter_);
     grid->addWidget(interpreterField_, 0, 0, 1, 4);
@@ -92,7 +92,7 @@ void ScriptForm::layOut()
     folderField_ = new FormField(tr("&Working folder"), workingFolder_, {}, this);
     folderField_->addBeside(browseFolder_);
     grid->addWidget(folderField_, 3, 0, 1, 4);
-    grid->addWidget(new FormField(tr("Simulated &GPU"), gpu_, tr("What `cuda` stands for in the script"), this), 4, 0,
+    grid->addWidget(new FormField(tr("Simulated &GPU"), gpu_, tr("What “cuda” stands for in the script"), this), 4, 0,
                     1, 3);
     stepsField_ = new FormField(tr("&Steps"), steps_, tr("The last is recorded"), this);
     grid->addWidget(stepsField_, 4, 3);

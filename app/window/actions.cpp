@@ -7,6 +7,7 @@
 #include <QKeySequence>
 #include <QMenu>
 #include <QMenuBar>
+#include <QUndoStack>
 #include <QWidget>
 
 namespace headroom {
@@ -15,7 +16,8 @@ Actions::Actions(QWidget* window)
     : QObject(window)
     , window_(window)
 {
-    open = make(tr("&Open…"), tr("Open a recorded step (.hrs), a model (.pt2, .pt) or a training script (.py)"), "Ctrl+O");
+    open = make(tr("&Open…"), tr("Open a recorded step (.hrs), a model (.pt2, .pt) or a training script (.py)"),
+                "Ctrl+O");
     closeStep = make(tr("&Close"), tr("Close the open step and show the start page"), "Ctrl+W");
     exportPolicy
         = make(tr("Export &policy…"), tr("Write the plan as policy.json, which PyTorch training applies"), "Ctrl+E");
@@ -125,6 +127,23 @@ void Actions::fillMenuBar(QMenuBar* bar)
     help->addActions({about, aboutQt});
     for (QMenu* menu : {file, edit, plan, view, theme, help, recentMenu, pictureMenu})
         menu->setToolTipsVisible(true);
+}
+
+void Actions::wireUndo(QUndoStack& stack)
+{
+    const auto name = [](QAction* action, const QString& verb) {
+        return [action, verb](const QString& what) {
+            action->setText(what.isEmpty() ? verb : verb + QLatin1Char(' ') + what);
+        };
+    };
+    connect(&stack, &QUndoStack::undoTextChanged, this, name(undo, tr("&Undo")));
+    connect(&stack, &QUndoStack::redoTextChanged, this, name(redo, tr("&Redo")));
+    connect(&stack, &QUndoStack::canUndoChanged, undo, &QAction::setEnabled);
+    connect(&stack, &QUndoStack::canRedoChanged, redo, &QAction::setEnabled);
+    connect(undo, &QAction::triggered, &stack, &QUndoStack::undo);
+    connect(redo, &QAction::triggered, &stack, &QUndoStack::redo);
+    undo->setEnabled(false);
+    redo->setEnabled(false);
 }
 
 void Actions::setDocumentOpen(bool isOpen)

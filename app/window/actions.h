@@ -8,6 +8,7 @@ class QAction;
 class QActionGroup;
 class QMenu;
 class QMenuBar;
+class QUndoStack;
 class QWidget;
 
 namespace headroom {
@@ -21,6 +22,7 @@ public:
     explicit Actions(QWidget* window);
 
     void fillMenuBar(QMenuBar* bar);
+    void wireUndo(QUndoStack& stack); ///< undo and redo, with what they would do in their texts
     void setDocumentOpen(bool open);
 
     QAction* open;

@@ -199,6 +199,10 @@ void DocumentPage::showStep()
     showBudgetRange();
     showBudget(session_.budget());
     showInspector();
+    if (session_.selected().valid()) { // the same model at another size
+        showSelection();
+        return;
+    }
     session_.select(firstCandidate(*step->engine->moduleInfo(), *trace));
     selectionIsOurs_ = true;
 }

@@ -42,6 +42,7 @@ public:
     ModulePanel* modules() const noexcept { return modules_; }
     Inspector* inspector() const noexcept { return inspector_; }
     BudgetBar* budgetBar() const noexcept { return budgetBar_; }
+    StepHeader* header() const noexcept { return header_; }
     LowerPanel* lowerPanel() const noexcept;
 
 private:

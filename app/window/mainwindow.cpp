@@ -8,8 +8,9 @@
 #include "app/window/demos.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
-#include "app/window/plan_text.h"
 #include "app/window/record_desk.h"
+#include "app/window/step_header.h"
+#include "app/window/what_if.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
@@ -56,11 +57,11 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     , actions_(new Actions(this))
     , messages_(new MessageBar)
     , recordingBar_(new RecordingBar)
-    , recordDesk_(
-          new RecordDesk(std::move(parts.recorder), std::move(parts.recordingsFolder), settings, *recordingBar_, this))
+    , recordDesk_(new RecordDesk(parts.recorder, parts.recordingsFolder, settings, *recordingBar_, this))
     , pages_(new QStackedWidget)
     , start_(new StartPage)
     , page_(new DocumentPage(session_, jobs_, *actions_))
+    , whatIf_(new WhatIf(session_, *page_->header()->sizes(), parts.recorder, parts.recordingsFolder, this))
     , exporter_(new Exporter(session_, settings_, *messages_, this))
 {
     setObjectName(windowName);
@@ -80,7 +81,8 @@ MainWindow::~MainWindow()
 {
     session_.disconnect(this);
     jobs_.disconnect(this);
-    delete recordDesk_; // ends the recording; before the bar that shows it
+    delete recordDesk_; // these end what they record, before what shows it
+    delete whatIf_;
     delete takeCentralWidget(); // before the session and the jobs that it shows
 }
 
@@ -107,6 +109,8 @@ void MainWindow::layOut()
 void MainWindow::wireJobs()
 {
     connect(&jobs_, &Jobs::openProgressed, this, [this](const QString& path, const QString& stage) {
+        if (!opening_.sizes.isEmpty())
+            return; // the header says it
         messages_->showProgress(tr("Opening %1: %2").arg(QFileInfo(path).fileName(), stage), -1,
                                 {tr("Cancel"), [this] {
                                      jobs_.forgetOpening();
@@ -123,6 +127,9 @@ void MainWindow::wireJobs()
             messages_->showError(sentence(reason));
     });
 
+    connect(&session_, &Session::stepAboutToChange, &jobs_, &Jobs::forgetPlans);
+    connect(&session_, &Session::stepChanged, this, &MainWindow::showPage);
+    connect(&session_, &Session::stepChanged, this, &MainWindow::askFrontier);
     connect(&session_, &Session::questionChanged, this, &MainWindow::ask);
     connect(&session_, &Session::pinsChanged, this, &MainWindow::askFrontier);
     connect(&session_, &Session::worldSizeChanged, this, &MainWindow::askFrontier);
@@ -140,27 +147,8 @@ void MainWindow::wireActions()
     connect(a.exportTimeline, &QAction::triggered, exporter_, &Exporter::askTimeline);
     connect(a.exportTradeOff, &QAction::triggered, exporter_, &Exporter::askTradeOff);
     connect(a.exportFrontier, &QAction::triggered, exporter_, &Exporter::askFrontier);
-    QUndoStack& undo = session_.undoStack();
-    const auto name = [](QAction* action, const QString& verb) {
-        return [action, verb](const QString& what) {
-            action->setText(what.isEmpty() ? verb : verb + QLatin1Char(' ') + what);
-        };
-    };
-    connect(&undo, &QUndoStack::undoTextChanged, this, name(a.undo, tr("&Undo")));
-    connect(&undo, &QUndoStack::redoTextChanged, this, name(a.redo, tr("&Redo")));
-    connect(&undo, &QUndoStack::canUndoChanged, a.undo, &QAction::setEnabled);
-    connect(&undo, &QUndoStack::canRedoChanged, a.redo, &QAction::setEnabled);
-    connect(a.undo, &QAction::triggered, &undo, &QUndoStack::undo);
-    connect(a.redo, &QAction::triggered, &undo, &QUndoStack::redo);
-    a.undo->setEnabled(false);
-    a.redo->setEnabled(false);
-    connect(a.themeDesktop, &QAction::triggered, this, [this] { theme_.choose(ThemeChoice::followDesktop); });
-    connect(a.themeLight, &QAction::triggered, this, [this] { theme_.choose(ThemeChoice::light); });
-    connect(a.themeDark, &QAction::triggered, this, [this] { theme_.choose(ThemeChoice::dark); });
-    QAction* chosen = theme_.choice() == ThemeChoice::light ? a.themeLight
-        : theme_.choice() == ThemeChoice::dark              ? a.themeDark
-                                                            : a.themeDesktop;
-    chosen->setChecked(true);
+    a.wireUndo(session_.undoStack());
+    theme_.wire(a);
     connect(a.about, &QAction::triggered, this, &MainWindow::showAbout);
     connect(a.aboutQt, &QAction::triggered, qApp, &QApplication::aboutQt);
 
@@ -181,8 +169,12 @@ void MainWindow::wireRecording()
             messages_->dismiss();
     });
     connect(recordDesk_, &RecordDesk::recorded, this, [this](const QString& path, const QString& remark) {
-        openStep(path, {{}, {}, remark});
+        openStep(path, {{}, {}, remark, {}});
     });
+    connect(whatIf_, &WhatIf::recorded, this, [this](const QString& path, const QString& sizes) {
+        openStep(path, {{}, {}, {}, sizes});
+    });
+    connect(whatIf_, &WhatIf::failed, this, [this](const QString& reason) { messages_->showError(reason); });
     connect(recordDesk_, &RecordDesk::refused, this, [this](const QString& reason) {
         messages_->showError(reason);
         Q_EMIT openFailed(reason);
@@ -197,7 +189,7 @@ void MainWindow::openFile(const QString& path, std::optional<Bytes> budget, cons
     if (const QString reason = whyNotOpened(kind, path); !reason.isEmpty())
         refuseFile(path, reason);
     else if (kind == SourceKind::step)
-        openStep(path, {budget, select, {}});
+        openStep(path, {budget, select, {}, {}});
     else
         recordDesk_->ask(path);
 }
@@ -210,10 +202,13 @@ void MainWindow::openStep(const QString& path, const Opening& wanted)
 
 void MainWindow::takeStep(const OpenStepPtr& step)
 {
+    if (!opening_.sizes.isEmpty()) {
+        takeOther(step, std::exchange(opening_, {}).sizes);
+        return;
+    }
     messages_->dismiss();
     if (session_.isOpen() && !maySayGoodbye())
         return;
-    jobs_.forgetPlans();
     settings_.addRecentFile(step->path);
     fillRecentFiles();
     const Opening wanted = std::exchange(opening_, {});
@@ -221,16 +216,22 @@ void MainWindow::takeStep(const OpenStepPtr& step)
     budgetIsOurs_ = !wanted.budget;
     if (const ModuleId module = moduleNamed(step->trace(), wanted.select.toStdString()); module.valid())
         session_.select(module);
-    askFrontier();
-    showPage();
     page_->modules()->setFocus();
     if (!wanted.remark.isEmpty())
         messages_->showError(tr("The step is recorded, but: %1").arg(wanted.remark));
 }
 
+/// The open step at another size: kept in the undo stack, with what was found for it.
+void MainWindow::takeOther(const OpenStepPtr& step, const QString& sizes)
+{
+    if (session_.isOpen())
+        session_.replaceStep(step, sizes);
+}
+
 void MainWindow::refuseFile(const QString& path, const QString& reason)
 {
     Q_UNUSED(path);
+    whatIf_->cancel();
     messages_->showError(sentence(reason));
     Q_EMIT openFailed(reason);
 }
@@ -272,9 +273,8 @@ bool MainWindow::closeStep()
         return true;
     if (!maySayGoodbye())
         return false;
-    jobs_.forgetPlans();
+    jobs_.forgetOpening(); // of the step at another size
     session_.close();
-    showPage();
     return true;
 }
 

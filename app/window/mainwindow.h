@@ -22,6 +22,7 @@ class Exporter;
 class MessageBar;
 class RecordDesk;
 class RecordingBar;
+class WhatIf;
 
 /// The window: the start page or the open step, and above them the message bar. Opens, closes and records documents;
 /// asks the planner whenever the question of the session changes.
@@ -54,6 +55,7 @@ public:
     MessageBar& messages() noexcept { return *messages_; }
     Exporter& exporter() noexcept { return *exporter_; }
     RecordDesk& recordDesk() noexcept { return *recordDesk_; }
+    WhatIf& whatIf() noexcept { return *whatIf_; }
     RecordingBar& recordingBar() noexcept { return *recordingBar_; }
     void askBeforeClosing(bool ask) noexcept { askBeforeClosing_ = ask; }
 
@@ -71,6 +73,7 @@ private:
         std::optional<Bytes> budget;
         QString select;
         QString remark; ///< to show with the step
+        QString sizes; ///< "batch 64": in place of the open step; empty: a document of its own
     };
 
     void layOut();
@@ -84,6 +87,7 @@ private:
     void refusePlan(const QString& reason);
     void ask();
     void askFrontier();
+    void takeOther(const OpenStepPtr& step, const QString& sizes);
     void openStep(const QString& path, const Opening& wanted);
     void askForFile();
     void askForScript();
@@ -104,6 +108,7 @@ private:
     QStackedWidget* pages_;
     StartPage* start_;
     DocumentPage* page_;
+    WhatIf* whatIf_;
     Exporter* exporter_;
     Opening opening_;
     bool budgetIsOurs_ = false; ///< chosen by the window, not yet touched by the user

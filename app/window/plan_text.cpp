@@ -167,13 +167,26 @@ QString stepName(const StepTrace& trace)
     return slash >= 0 ? name.mid(slash + 1) : name;
 }
 
+bool canRecordAgain(const StepTrace& trace)
+{
+    return !trace.info.arguments.empty() && !trace.info.dimensions.empty();
+}
+
+QString sizeResult(const Session& session)
+{
+    if (!session.isOpen() || session.peakBefore() == 0)
+        return {};
+    return tr("peak %1, was %2").arg(bytesText(session.recordedPeak(), 2), bytesText(session.peakBefore(), 2));
+}
+
 QString stepFacts(const StepTrace& trace)
 {
     const StepInfo& info = trace.info;
     QStringList facts;
-    if (info.batch > 0 && info.sequence > 0)
+    const bool fieldsSaySizes = canRecordAgain(trace);
+    if (!fieldsSaySizes && info.batch > 0 && info.sequence > 0)
         facts << tr("batch %1 × %2").arg(info.batch).arg(info.sequence);
-    else if (info.batch > 0)
+    else if (!fieldsSaySizes && info.batch > 0)
         facts << tr("batch %1").arg(info.batch);
     for (const std::string& fact : {info.dtype, info.optimizer}) {
         if (!fact.empty())

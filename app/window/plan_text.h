@@ -17,6 +17,12 @@ namespace headroom {
 QString stepName(const StepTrace& trace);
 QString stepFacts(const StepTrace& trace);
 
+/// The step was made by a command that can make it again at other sizes.
+bool canRecordAgain(const StepTrace& trace);
+
+/// "peak 18.4 GiB, was 32.1 GiB" after the step was replaced by one of another size; empty: it was not.
+QString sizeResult(const Session& session);
+
 /// Title of exported pictures: name, batch, GPU.
 QString pictureTitle(const StepTrace& trace);
 

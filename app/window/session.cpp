@@ -72,6 +72,28 @@ private:
     int to_;
 };
 
+/// The step was recorded again at other sizes.
+class StepCommand : public QUndoCommand
+{
+public:
+    StepCommand(Session& session, const QString& text, OpenStepPtr to)
+        : QUndoCommand(text)
+        , session_(session)
+        , from_(session.step_)
+        , to_(std::move(to))
+        , pins_(session.request_.pins)
+    {
+    }
+    void undo() override { session_.applyStep(from_, pins_); }
+    void redo() override { session_.applyStep(to_, pins_); }
+
+private:
+    Session& session_;
+    OpenStepPtr from_;
+    OpenStepPtr to_;
+    std::map<std::string, Pin> pins_;
+};
+
 Session::Session(QObject* parent)
     : QObject(parent)
 {
@@ -80,8 +102,10 @@ Session::Session(QObject* parent)
 
 void Session::open(const OpenStepPtr& step, Bytes budget)
 {
+    Q_EMIT stepAboutToChange();
     undo_.clear();
     step_ = step;
+    peakBefore_ = 0;
     request_ = {};
     request_.budget = budget;
     answer_.reset();
@@ -96,6 +120,32 @@ void Session::open(const OpenStepPtr& step, Bytes budget)
 void Session::close()
 {
     open(nullptr, 0);
+}
+
+void Session::replaceStep(const OpenStepPtr& step, const QString& text)
+{
+    if (isOpen())
+        undo_.push(new StepCommand(*this, text, step));
+}
+
+void Session::applyStep(const OpenStepPtr& step, const std::map<std::string, Pin>& pins)
+{
+    Q_EMIT stepAboutToChange();
+    const std::string selected = selectedFqn();
+    peakBefore_ = recordedPeak();
+    step_ = step;
+    request_.pins.clear();
+    for (const auto& [fqn, pin] : pins) {
+        if (moduleNamed(step_->trace(), fqn).valid())
+            request_.pins.emplace(fqn, pin);
+    }
+    answer_.reset();
+    frontier_.reset();
+    dragStart_.reset();
+    selected_ = moduleNamed(step_->trace(), selected);
+    Q_EMIT stepChanged();
+    Q_EMIT pinsChanged();
+    Q_EMIT questionChanged();
 }
 
 std::optional<Pin> Session::pin(const std::string& fqn) const

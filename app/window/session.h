@@ -23,6 +23,9 @@ public:
 
     void open(const OpenStepPtr& step, Bytes budget);
     void close();
+    /// The same model at other sizes in place of the open step. Budget, pins and selection stay, as far as there are
+    /// modules of these names. One undo step.
+    void replaceStep(const OpenStepPtr& step, const QString& text);
 
     bool isOpen() const noexcept { return step_ != nullptr; }
     const OpenStepPtr& step() const noexcept { return step_; }
@@ -57,6 +60,7 @@ public:
     const FrontierPtr& frontier() const noexcept { return frontier_; } ///< null: not known yet
     Bytes leastBudget() const noexcept; ///< 0: not known yet
     Bytes recordedPeak() const noexcept;
+    Bytes peakBefore() const noexcept { return peakBefore_; } ///< of the step that this one replaced; 0: none
     /// What one more GiB would save at the answer's budget, in ms; 0: not known, or nothing to save.
     double exchangeRate() const;
 
@@ -69,6 +73,7 @@ public:
     void markExported();
 
 Q_SIGNALS:
+    void stepAboutToChange(); ///< what is asked of the step that is open is no longer of interest
     void stepChanged(); ///< another step, or none
     void budgetChanged(headroom::Bytes budget);
     void pinsChanged();
@@ -83,6 +88,8 @@ private:
     friend class BudgetCommand;
     friend class PinsCommand;
     friend class WorldSizeCommand;
+    friend class StepCommand;
+    void applyStep(const OpenStepPtr& step, const std::map<std::string, Pin>& pins);
     void setBudget(Bytes budget);
     void applyBudget(Bytes budget);
     void applyPins(std::map<std::string, Pin> pins);
@@ -94,6 +101,7 @@ private:
     FrontierPtr frontier_;
     std::optional<Bytes> dragStart_;
     ModuleId selected_;
+    Bytes peakBefore_ = 0;
     QUndoStack undo_;
 };
 

@@ -5,6 +5,7 @@
 #include "app/window/actions.h"
 #include "app/window/plan_text.h"
 #include "views/widgets/elided_label.h"
+#include "views/widgets/size_fields.h"
 
 #include <QAction>
 #include <QDir>
@@ -30,6 +31,7 @@ QToolButton* makeButton(QAction* action)
 StepHeader::StepHeader(Actions& actions, QWidget* parent)
     : QWidget(parent)
     , name_(new QLabel(this))
+    , sizes_(new SizeFields(this))
     , facts_(new ElidedLabel(Qt::ElideRight, this))
 {
     name_->setObjectName(QStringLiteral("stepName"));
@@ -45,6 +47,8 @@ StepHeader::StepHeader(Actions& actions, QWidget* parent)
     row->setSpacing(8);
     row->addWidget(name_);
     row->addSpacing(8);
+    row->addWidget(sizes_);
+    row->addSpacing(8);
     row->addWidget(facts_, 1);
     row->addWidget(makeButton(actions.fitStep));
     row->addWidget(picture);
@@ -55,6 +59,7 @@ void StepHeader::setStep(const StepTrace& trace, const QString& path)
 {
     name_->setText(stepName(trace));
     name_->setToolTip(QDir::toNativeSeparators(path));
+    sizes_->setDimensions(canRecordAgain(trace) ? trace.info.dimensions : std::vector<StepInfo::Dimension>());
     facts_->setText(stepFacts(trace));
     facts_->setToolTip(facts_->text());
 }

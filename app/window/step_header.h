@@ -12,6 +12,7 @@ namespace headroom {
 
 class Actions;
 class ElidedLabel;
+class SizeFields;
 
 /// The line above the cards: which step is open, how it was recorded, and the actions that are used most.
 class StepHeader : public QWidget
@@ -21,9 +22,11 @@ public:
     explicit StepHeader(Actions& actions, QWidget* parent = nullptr);
 
     void setStep(const StepTrace& trace, const QString& path);
+    SizeFields* sizes() const noexcept { return sizes_; }
 
 private:
     QLabel* name_;
+    SizeFields* sizes_;
     ElidedLabel* facts_;
 };
 

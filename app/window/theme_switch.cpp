@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/theme_switch.h"
 
+#include "app/window/actions.h"
 #include "views/theme/theme.h"
 
+#include <QAction>
 #include <QApplication>
 
 namespace headroom {
@@ -15,6 +17,17 @@ ThemeSwitch::ThemeSwitch(Settings& settings, QObject* parent)
 {
     connect(&desktop_, &DesktopLook::changed, this, &ThemeSwitch::apply);
     apply();
+}
+
+void ThemeSwitch::wire(Actions& actions)
+{
+    connect(actions.themeDesktop, &QAction::triggered, this, [this] { choose(ThemeChoice::followDesktop); });
+    connect(actions.themeLight, &QAction::triggered, this, [this] { choose(ThemeChoice::light); });
+    connect(actions.themeDark, &QAction::triggered, this, [this] { choose(ThemeChoice::dark); });
+    QAction* chosen = choice_ == ThemeChoice::light ? actions.themeLight
+        : choice_ == ThemeChoice::dark              ? actions.themeDark
+                                                    : actions.themeDesktop;
+    chosen->setChecked(true);
 }
 
 void ThemeSwitch::choose(ThemeChoice choice)

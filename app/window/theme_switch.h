@@ -9,6 +9,8 @@
 
 namespace headroom {
 
+class Actions;
+
 /// Keeps the look of the program what the user chose: light, dark, or as the desktop is now.
 class ThemeSwitch : public QObject
 {
@@ -16,6 +18,7 @@ class ThemeSwitch : public QObject
 public:
     explicit ThemeSwitch(Settings& settings, QObject* parent = nullptr);
 
+    void wire(Actions& actions); ///< those of the menu choose, and show the choice
     ThemeChoice choice() const noexcept { return choice_; }
     void choose(ThemeChoice choice); ///< and remembers it
     void useOnce(ThemeChoice choice); ///< without remembering it

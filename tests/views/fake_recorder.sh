@@ -1,6 +1,7 @@
 #!/bin/sh
 # Stands for headroom-record in tests of the window. The model's name says what it does:
 #   copy:FILE   reports progress, then writes a copy of FILE as the recording
+#   sizes:FOLDER  writes a copy of FOLDER/batch-N.hrs for --batch N; 13 is refused, 64 waits to be ended
 #   *.pt2       the same with the model itself
 #   slow        writes half a file, says so, and waits to be ended
 #   hang        the same, with a child, and neither ends when it is asked to
@@ -12,10 +13,12 @@
 #   flood       prints 20 MB of lines; then fails with a message
 model="$2"
 output=""
+batch=""
 progress=no
 while [ $# -gt 0 ]; do
     case "$1" in
         -o) output="$2" ;;
+        --batch) batch="$2" ;;
         --progress) progress=yes ;;
     esac
     shift
@@ -32,6 +35,11 @@ case "$model" in
         echo '{"done":0.0,"stage":"forward"}' >&2
         echo '{"done":0.5,"stage":"backward"}' >&2
         cp "${model#copy:}" "$output"
+        ;;
+    sizes:*)
+        [ "$batch" = 13 ] && { echo "headroom-record: --batch 13: expected an even number" >&2; exit 2; }
+        [ "$batch" = 64 ] && { halfDone; exec sleep 60; }
+        cp "${model#sizes:}/batch-$batch.hrs" "$output"
         ;;
     *.pt2)
         cp "$model" "$output"

@@ -327,7 +327,11 @@ private:
         QVERIFY2(index >= 0, data);
         box->setCurrentIndex(index);
     }
-    QString command() const { return sheet_->findChild<QLabel*>(QStringLiteral("recordCommand"))->text(); }
+    QString command() const
+    {
+        QString shown = sheet_->findChild<QLabel*>(QStringLiteral("recordCommand"))->text();
+        return shown.replace(QStringLiteral(" \\\n    "), QStringLiteral(" "));
+    }
     QPushButton* recordButton() const { return sheet_->findChild<QPushButton*>(QStringLiteral("recordButton")); }
 
     std::unique_ptr<QTemporaryDir> folder_;

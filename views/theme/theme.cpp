@@ -196,6 +196,7 @@ QPushButton:hover, QToolButton[framed="true"]:hover { background: %5; }
 QPushButton:pressed { background: %6; }
 QPushButton:checked, QPushButton:default { background: %3; color: %1; border-color: %3; }
 QPushButton:disabled { color: %7; }
+QPushButton:default:disabled { background: %6; border-color: %6; }
 QPushButton:focus, QToolButton[framed="true"]:focus { border: 1px solid %3; }
 QToolButton[framed="true"]:disabled { color: %7; }
 QToolButton[framed="true"]::menu-indicator { image: none; }
@@ -209,6 +210,8 @@ QToolButton[segment="true"]:checked { background: %6; color: %3; }
 QToolButton[segment="true"]:focus { border-color: %3; }
 QLineEdit, QAbstractSpinBox, QComboBox { background: %1; border: 1px solid %2; border-radius: 5px; padding: 4px 8px; }
 QLineEdit:focus, QAbstractSpinBox:focus, QComboBox:focus { border: 1px solid %3; }
+QComboBox::drop-down { border: none; width: 24px; }
+QComboBox QAbstractItemView { background: %1; border: 1px solid %2; }
 QSplitter::handle { background: transparent; }
 QHeaderView::section { background: %1; color: %4; border: none; border-bottom: 1px solid %2; padding: 5px 6px; }
 QHeaderView::up-arrow, QHeaderView::down-arrow { subcontrol-origin: padding; subcontrol-position: top center;

@@ -144,7 +144,7 @@ QWidget* StartPage::makeOwnStep()
     auto* column = new QVBoxLayout(card);
     column->setContentsMargins(14, 12, 14, 12);
     auto* words
-        = new QLabel(tr("Your script runs unmodified until its second training step, with `cuda` standing for a "
+        = new QLabel(tr("Your script runs unmodified until its second training step, with “cuda” standing for a "
                         "simulated GPU: no card is needed."),
                      card);
     words->setWordWrap(true);

@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/what_if.h"
+
+#include "app/window/plan_text.h"
+#include "app/window/session.h"
+#include "views/widgets/size_fields.h"
+
+#include <QCoreApplication>
+#include <QDir>
+
+#include <utility>
+
+namespace headroom {
+namespace {
+
+constexpr int typingMs = 400;
+
+/// The option of `headroom record` for a dimension's name.
+QString optionOf(const QString& dimension)
+{
+    return dimension == QLatin1String("sequence") ? QStringLiteral("--seq") : QStringLiteral("--") + dimension;
+}
+
+} // namespace
+
+QStringList withOption(QStringList arguments, const QString& option, const QString& value)
+{
+    for (qsizetype i = 0; i < arguments.size(); ++i) {
+        if (arguments[i] == option && i + 1 < arguments.size()) {
+            arguments[i + 1] = value;
+            return arguments;
+        }
+        if (arguments[i].startsWith(option + QLatin1Char('='))) {
+            arguments[i] = option + QLatin1Char('=') + value;
+            return arguments;
+        }
+    }
+    return arguments << option << value;
+}
+
+WhatIf::WhatIf(Session& session, SizeFields& fields, QString recorder, QString folder, QObject* parent)
+    : QObject(parent)
+    , session_(session)
+    , fields_(fields)
+    , recorder_(std::move(recorder))
+    , folder_(std::move(folder))
+{
+    soon_.setSingleShot(true);
+    soon_.setInterval(typingMs);
+    connect(&soon_, &QTimer::timeout, this, &WhatIf::begin);
+    connect(&recording_, &Recording::progressed, this, [this](double share, const QString&) { showProgress(share); });
+    connect(&recording_, &Recording::finished, this, [this](const QString& path) {
+        if (soon_.isActive())
+            return; // another size is wanted by now
+        const QString sizes = sizesText();
+        wanted_.clear();
+        Q_EMIT recorded(path, sizes);
+    });
+    connect(&recording_, &Recording::failed, this, [this](const QString& reason) {
+        wanted_.clear();
+        showStep();
+        Q_EMIT failed(reason);
+    });
+    connect(&recording_, &Recording::cancelled, this, [this] {
+        if (std::exchange(again_, false))
+            start();
+        else if (wanted_.isEmpty())
+            showStep();
+    });
+    connect(&fields_, &SizeFields::sizeWanted, this, &WhatIf::want);
+    connect(&fields_, &SizeFields::cancelWanted, this, &WhatIf::cancel);
+    connect(&session_, &Session::stepChanged, this, [this] {
+        cancel();
+        showStep();
+    });
+}
+
+void WhatIf::showStep()
+{
+    fields_.setResult(sizeResult(session_));
+}
+
+void WhatIf::showProgress(double share)
+{
+    if (!wanted_.isEmpty())
+        fields_.setRecording(share, sizesText());
+}
+
+void WhatIf::want(const QString& dimension, qint64 value)
+{
+    if (!session_.isOpen())
+        return;
+    wanted_.insert(dimension, value);
+    soon_.start();
+}
+
+void WhatIf::cancel()
+{
+    soon_.stop();
+    wanted_.clear();
+    again_ = false;
+    if (recording_.running())
+        recording_.cancel();
+    else
+        showStep();
+}
+
+void WhatIf::begin()
+{
+    if (wantsTheSame()) {
+        cancel();
+        return;
+    }
+    showProgress(-1);
+    again_ = recording_.running();
+    if (again_)
+        recording_.cancel();
+    else
+        start();
+}
+
+void WhatIf::start()
+{
+    if (!session_.isOpen() || wanted_.isEmpty())
+        return;
+    if (!place_) {
+        // Named as a recording's own folder: when this program is ended by force, the next one removes it.
+        QDir().mkpath(folder_);
+        place_ = std::make_unique<QTemporaryDir>(QDir(folder_).filePath(
+            QStringLiteral(".recording-%1-sizes-XXXXXX").arg(QCoreApplication::applicationPid())));
+    }
+    QStringList arguments;
+    for (const std::string& argument : session_.step()->trace().info.arguments)
+        arguments << QString::fromStdString(argument);
+    for (auto wish = wanted_.begin(); wish != wanted_.end(); ++wish)
+        arguments = withOption(arguments, optionOf(wish.key()), QString::number(wish.value()));
+    const QString sizes = sizesText();
+    QString name = sizes;
+    name.remove(QLatin1Char(' ')).replace(QLatin1Char(','), QLatin1Char('-'));
+    recording_.start(recorderCommand(recorder_, arguments, sizes), place_->filePath(name + QStringLiteral(".hrs")));
+}
+
+bool WhatIf::wantsTheSame() const
+{
+    if (!session_.isOpen())
+        return true;
+    for (const StepInfo::Dimension& dimension : session_.step()->trace().info.dimensions) {
+        const auto wish = wanted_.find(QString::fromStdString(dimension.name));
+        if (wish != wanted_.end() && *wish != dimension.value)
+            return false;
+    }
+    return true;
+}
+
+QString WhatIf::sizesText() const
+{
+    QStringList words;
+    for (auto wish = wanted_.begin(); wish != wanted_.end(); ++wish)
+        words << QStringLiteral("%1 %2").arg(wish.key()).arg(wish.value());
+    return words.join(QStringLiteral(", "));
+}
+
+} // namespace headroom

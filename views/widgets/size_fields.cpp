@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/size_fields.h"
+
+#include <QHBoxLayout>
+#include <QKeyEvent>
+#include <QLabel>
+#include <QProgressBar>
+#include <QSignalBlocker>
+#include <QSpinBox>
+#include <QToolButton>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace headroom {
+namespace {
+
+constexpr int progressSteps = 1000;
+constexpr int mostShown = std::numeric_limits<int>::max();
+
+/// A size: its arrows move by about an eighth, in powers of two, as batches and sequences are chosen.
+class SizeField : public QSpinBox
+{
+public:
+    using QSpinBox::QSpinBox;
+
+    void stepBy(int steps) override
+    {
+        const int from = steps < 0 ? value() - 1 : value();
+        const auto eighth = static_cast<unsigned>(std::max(from / 8, 1));
+        setSingleStep(static_cast<int>(std::bit_floor(eighth)));
+        QSpinBox::stepBy(steps);
+    }
+};
+
+int shown(std::int64_t value)
+{
+    return static_cast<int>(std::clamp<std::int64_t>(value, 0, mostShown));
+}
+
+} // namespace
+
+SizeFields::SizeFields(QWidget* parent)
+    : QWidget(parent)
+    , busy_(new QWidget(this))
+    , progress_(new QProgressBar(busy_))
+    , busyText_(new QLabel(busy_))
+    , cancel_(new QToolButton(busy_))
+    , result_(new QLabel(this))
+{
+    setObjectName(QStringLiteral("sizeFields"));
+    progress_->setFixedSize(72, 6);
+    progress_->setTextVisible(false);
+    busyText_->setProperty("second", true);
+    cancel_->setObjectName(QStringLiteral("cancelSize"));
+    cancel_->setText(QStringLiteral("×"));
+    cancel_->setAutoRaise(true);
+    cancel_->setToolTip(tr("Keep the step as it is (Esc)"));
+    cancel_->setAccessibleName(tr("Cancel the recording at the new size"));
+    result_->setObjectName(QStringLiteral("sizeResult"));
+    auto* busyRow = new QHBoxLayout(busy_);
+    busyRow->setContentsMargins(0, 0, 0, 0);
+    busyRow->setSpacing(6);
+    busyRow->addWidget(busyText_);
+    busyRow->addWidget(progress_);
+    busyRow->addWidget(cancel_);
+    auto* row = new QHBoxLayout(this);
+    row->setContentsMargins(0, 0, 0, 0);
+    row->setSpacing(6);
+    row->addWidget(busy_);
+    row->addWidget(result_);
+    connect(cancel_, &QToolButton::clicked, this, &SizeFields::cancelWanted);
+    setResult({});
+}
+
+void SizeFields::setDimensions(const std::vector<StepInfo::Dimension>& dimensions)
+{
+    const bool same
+        = std::ranges::equal(dimensions, dimensions_, {}, &StepInfo::Dimension::name, &StepInfo::Dimension::name);
+    dimensions_ = dimensions;
+    if (!same) {
+        for (QWidget* widget : fields_)
+            widget->deleteLater();
+        for (QWidget* widget : names_)
+            widget->deleteLater();
+        fields_.clear();
+        names_.clear();
+        auto* row = static_cast<QHBoxLayout*>(layout());
+        int place = 0;
+        for (const StepInfo::Dimension& dimension : dimensions_) {
+            const QString name = QString::fromStdString(dimension.name);
+            auto* field = new SizeField(this);
+            field->setObjectName(QStringLiteral("size-") + name);
+            field->setAccessibleName(name);
+            field->setToolTip(tr("Records the step again at another %1; budget and pins stay").arg(name));
+            field->setKeyboardTracking(false);
+            auto* label = new QLabel(name, this);
+            label->setProperty("second", true);
+            label->setBuddy(field);
+            row->insertWidget(place++, label);
+            row->insertWidget(place++, field);
+            names_.push_back(label);
+            fields_.push_back(field);
+            connect(field, &QSpinBox::valueChanged, this, [this, name](int value) { Q_EMIT sizeWanted(name, value); });
+        }
+    }
+    setVisible(!dimensions_.empty());
+    showValues();
+}
+
+void SizeFields::showValues()
+{
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+        const QSignalBlocker quiet(fields_[i]);
+        const StepInfo::Dimension& dimension = dimensions_[i];
+        fields_[i]->setRange(shown(dimension.least), dimension.most == 0 ? mostShown : shown(dimension.most));
+        fields_[i]->setValue(shown(dimension.value));
+        fields_[i]->setAccessibleDescription(dimension.most == 0
+                                                 ? tr("at least %1").arg(dimension.least)
+                                                 : tr("from %1 to %2").arg(dimension.least).arg(dimension.most));
+    }
+}
+
+void SizeFields::setRecording(double share, const QString& text)
+{
+    result_->hide();
+    busy_->show();
+    busyText_->setText(tr("recording %1").arg(text));
+    progress_->setRange(0, share < 0 ? 0 : progressSteps);
+    if (share >= 0)
+        progress_->setValue(static_cast<int>(share * progressSteps));
+}
+
+void SizeFields::setResult(const QString& text)
+{
+    busy_->hide();
+    result_->setText(text);
+    result_->setVisible(!text.isEmpty());
+    showValues();
+}
+
+QString SizeFields::result() const
+{
+    return result_->text();
+}
+
+bool SizeFields::recording() const
+{
+    return !busy_->isHidden();
+}
+
+QSpinBox* SizeFields::field(const QString& name) const
+{
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+        if (QString::fromStdString(dimensions_[i].name) == name)
+            return fields_[i];
+    }
+    return nullptr;
+}
+
+void SizeFields::keyPressEvent(QKeyEvent* event)
+{
+    if (event->key() == Qt::Key_Escape)
+        Q_EMIT cancelWanted();
+    else
+        QWidget::keyPressEvent(event);
+}
+
+} // namespace headroom
