@@ -69,6 +69,8 @@ OpFacts opFacts(const c10::OperatorHandle& op)
     for (const c10::Argument& argument : schema.arguments()) {
         facts.written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
         writes = writes || facts.written.back();
+        if (argument.name() == "dropout_p" || argument.name() == "dropout")
+            facts.dropout = facts.written.size() - 1;
     }
     const std::string_view qualified = op.operator_name().name;
     if (qualified.starts_with("aten::")) {

@@ -7,6 +7,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct OpFacts
     std::size_t arguments = 0;
     std::size_t returns = 0;
     std::vector<bool> written; ///< by argument: the schema marks it as written
+    std::optional<std::size_t>
+        dropout; ///< the argument that says how much is dropped; an op that drops nothing is not random
     enum class Kind : std::uint8_t { ordinary, convolution, convolutionBackward } kind = Kind::ordinary;
 };
 

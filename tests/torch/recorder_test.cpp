@@ -209,6 +209,19 @@ TEST_F(RecorderTest, OpsBelongToModulesInForwardAndBackward)
     EXPECT_THAT(opNames(*trace), ::testing::Not(Contains(HasSubstr("empty"))));
 }
 
+TEST_F(RecorderTest, AttentionIsRandomWithDropoutOnly)
+{
+    for (const double dropout : {0.0, 0.1}) {
+        Model model("Net");
+        const Tensor w = model.parameter(ModuleId(0), "w", {2, 4, 8, 8});
+        const StepTracePtr trace
+            = record(model, {}, [&] { return at::scaled_dot_product_attention(w, w, w, {}, dropout, false).sum(); });
+        ASSERT_TRUE(trace);
+        const OpId attention = find(*trace, "aten._scaled_dot_product_efficient_attention.default", Phase::forward);
+        EXPECT_EQ((trace->ops.flags[attention] & opRandom) != 0, dropout > 0);
+    }
+}
+
 TEST_F(RecorderTest, OpsOfAnAttentionLayerAreThoseOfPyTorch)
 {
     // As torch.distributed._tools.sac_estimator lists them for the same layer (biasless projection, dropout).

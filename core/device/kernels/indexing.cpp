@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Indexing by masks. How many elements a mask selects depends on values: it is taken to select all, and counted as an
-// invented value.
+// Indexing by masks and by boxes. How many elements are selected depends on values: it is taken to be all of them, and
+// counted as an invented value.
 #include "core/device/kernels/allocate.h"
 #include "core/device/meta_call.h"
 #include "core/device/simulated_state.h"
@@ -47,6 +47,18 @@ void index(const c10::OperatorHandle& op, torch::jit::Stack* stack)
         argument = c10::IValue(indices);
     }
     callMeta(op, stack);
+}
+
+/// torchvision::nms(boxes, scores, threshold): which boxes are kept, here all of them.
+Tensor suppressNothing(const Tensor& boxes, const Tensor&, double)
+{
+    ++simulatedState().inventedValues;
+    return emptyTensor({boxes.size(0)}, at::kLong);
+}
+
+TORCH_LIBRARY_IMPL(torchvision, PrivateUse1, library)
+{
+    library.impl("nms", suppressNothing);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
