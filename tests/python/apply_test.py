@@ -7,18 +7,22 @@ import gc
 import json
 import os
 import pickle
+import sys
 import tempfile
 import unittest
 import weakref
 from collections import Counter
 
-import torch
+try:
+    import torch
+except (ImportError, OSError) as error:
+    print(f"this Python cannot import torch: {error}")
+    sys.exit(77)
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from headroom._apply import apply, remove
-from headroom._policy import PolicyError
+from headroom import PolicyError, apply, remove
 
 torch.set_num_threads(1)
 

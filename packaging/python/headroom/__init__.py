@@ -5,7 +5,7 @@
     headroom.simulate("a100-80gb")    before `import torch`: `cuda` is a simulated GPU in this process
     headroom.record("step.hrs")       with it: records the training steps inside of the block
     headroom.export(model, args, "model.pt2")
-    headroom.apply(model, "policy.json")   checkpoints what a plan says
+    headroom.apply(model, "policy.json")   checkpoints what a plan says; headroom.remove(model) takes it off
 
 and, without a change to a script: `python -m headroom.record train.py`.
 
@@ -14,7 +14,8 @@ Importing this package does not import torch, since simulate() has to come first
 
 import importlib
 
-_HOMES = {"simulate": "_simulate", "record": "record", "export": "_export", "apply": "_apply"}
+_HOMES = {"simulate": "_simulate", "record": "record", "export": "_export", "apply": "_apply",
+          "remove": "_apply", "PolicyError": "_policy"}
 
 __all__ = sorted(_HOMES)
 
