@@ -46,6 +46,11 @@ Error unknownName(const std::string& name)
     return badInput(std::move(message));
 }
 
+Error needlessInput(const std::string& name)
+{
+    return badInput("--input is for TorchScript files; " + name + " says its inputs itself");
+}
+
 Result<std::unique_ptr<ModelSource>> openFile(const ModelRequest& request)
 {
     const auto archive = ZipArchive::open(request.name);
@@ -54,7 +59,8 @@ Result<std::unique_ptr<ModelSource>> openFile(const ModelRequest& request)
     std::string expected;
     for (const FileKind& kind : fileKinds) {
         if (archive->contains(kind.record))
-            return kind.open(request);
+            return request.inputs.empty() || kind.open == openTorchScript ? kind.open(request)
+                                                                          : needlessInput(request.name);
         if (kind.title)
             expected += (expected.empty() ? "" : " or ") + std::string(kind.title);
     }
@@ -80,7 +86,7 @@ Result<std::unique_ptr<ModelSource>> openModel(const ModelRequest& request)
 {
     for (const Demo& demo : demos)
         if (request.name == demo.name)
-            return demo.open(request);
+            return request.inputs.empty() ? demo.open(request) : needlessInput(request.name);
     std::error_code ignored;
     const std::filesystem::path path(request.name);
     const bool named = !request.name.starts_with("demo:") && (path.has_extension() || path.has_parent_path());
