@@ -3,6 +3,7 @@
 #include "app/cli/command_line.h"
 
 #include "app/cli/command.h"
+#include "app/cli/python_program.h"
 #include "app/cli/recorder_program.h"
 #include "app/window/run_window.h"
 
@@ -93,7 +94,7 @@ int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
     program.set_version_flag("--version", "headroom " HEADROOM_VERSION);
     program.require_subcommand(0, 1);
     std::string file;
-    program.add_option("FILE", file, "Step file to open in the window");
+    program.add_option("FILE", file, "What to open in the window: a step (.hrs), a model (.pt2, .pt), a script (.py)");
     Action chosen;
     for (const auto add : {cli::addRecord, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan, cli::addFrontier,
                            cli::addOpPolicy, cli::addExport, cli::addDoctor})
@@ -126,6 +127,10 @@ int runCommandLine(int argc, char** argv, const OpenWindow& openWindow)
 {
     try {
         if (argc > 1 && std::string_view(argv[1]) == "record") {
+            if (cli::namesScript(argv + 2)) {
+                cli::printError(cli::becomePython(argv + 2));
+                return exitCode(ErrorKind::badInput);
+            }
             if (const auto recorder = cli::recorderProgram()) {
                 cli::printError(cli::becomeRecorder(*recorder, argv));
                 return exitCode(ErrorKind::internal);

@@ -11,9 +11,12 @@ namespace headroom::cli {
 void addRecord(CLI::App& program, Action& chosen)
 {
     CLI::App* command = addCommand(program, "record",
-                                   "Run one training step of a model and write it to a step file (headroom-record)");
+                                   "Run one training step of a model or a training script and write it to a step file");
     command->prefix_command();
-    command->footer("The options are those of headroom-record, which is not installed beside this program.");
+    command->footer(
+        "A training script: headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
+        "which runs python3 -m headroom.record. A model needs headroom-record, which is not installed\n"
+        "beside this program.");
     command->callback([&chosen] {
         chosen = [] {
             return Error{ErrorKind::internal,

@@ -3,6 +3,7 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/pictures.h"
+#include "app/recording/record_request.h"
 #include "app/window/run_window.h"
 #include "core/base/bytes.h"
 
@@ -53,6 +54,9 @@ Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
         options.budget = *budget;
     }
     options.file = QString::fromStdString(arguments.stepFile);
+    if (sourceKind(options.file) != SourceKind::step)
+        return badInput(arguments.stepFile
+                        + " is no recorded step; `headroom record` makes one of a model or a script");
     options.screenshot = QString::fromStdString(arguments.output);
     options.select = QString::fromStdString(arguments.module);
     hideDesktopRemarks();

@@ -254,6 +254,9 @@ CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options)
     for (const std::string& name : demoModels())
         models += (models.empty() ? "" : ", ") + name;
     command->add_option("MODEL", options.model, models);
+    command->footer(
+        "A training script: headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
+        "which runs python3 -m headroom.record.");
     command->add_option("-o,--output", options.output, "The step file to write, for example step.hrs");
     command->add_option("--device", options.device, "sim: the simulated GPU")->capture_default_str();
     command->add_option("--gpu", options.gpu, "The GPU that the simulation stands for; list: print all")

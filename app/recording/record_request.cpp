@@ -236,15 +236,19 @@ QString foldedLine(const QStringList& words, int columns)
 {
     QString text;
     qsizetype lineStart = 0;
-    for (const QString& word : words) {
-        if (!text.isEmpty() && text.size() - lineStart + 1 + word.size() > columns) {
+    for (qsizetype i = 0; i < words.size(); ++i) {
+        QString part = words[i];
+        // An option and its value stay together.
+        if (part.startsWith(QLatin1Char('-')) && i + 1 < words.size() && !words[i + 1].startsWith(QLatin1Char('-')))
+            part += QLatin1Char(' ') + words[++i];
+        if (!text.isEmpty() && text.size() - lineStart + 1 + part.size() > columns) {
             text += QStringLiteral(" \\\n");
             lineStart = text.size();
             text += QStringLiteral("    ");
         } else if (!text.isEmpty()) {
             text += QLatin1Char(' ');
         }
-        text += word;
+        text += part;
     }
     return text;
 }

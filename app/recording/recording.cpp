@@ -200,7 +200,9 @@ QString Recording::reasonOfExit(int exitCode) const
         return reasonOfSignal(exitCode - shellSignalBase);
     if (lastMessage_.isEmpty())
         return tr("%1 was not recorded: it ended with exit code %2 and no message.").arg(command_.title).arg(exitCode);
-    const QString message = withoutProgram(lastMessage_);
+    QString message = withoutProgram(lastMessage_);
+    if (folder_) // the recording is in its place by the time that this is read
+        message.replace(resultIn(*folder_), QFileInfo(destination_).fileName());
     return command_.isScript && message == lastMessage_ ? sentence(command_.title + QStringLiteral(": ") + message)
                                                         : sentence(message);
 }

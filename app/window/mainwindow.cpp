@@ -218,7 +218,7 @@ void MainWindow::takeStep(const OpenStepPtr& step)
         session_.select(module);
     page_->modules()->setFocus();
     if (!wanted.remark.isEmpty())
-        messages_->showError(tr("The step is recorded, but: %1").arg(wanted.remark));
+        messages_->showError(wanted.remark);
 }
 
 /// The open step at another size: kept in the undo stack, with what was found for it.

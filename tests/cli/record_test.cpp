@@ -30,6 +30,56 @@ TEST(Doctor, SaysWhatIsThereAndWhatToDo)
     EXPECT_THAT(headroomProgram({"doctor"}).out, HasSubstr("GLPK"));
 }
 
+/// An environment whose Python is a script that prints its arguments; `hasPackage` is what it says of the package.
+std::string environmentWithPython(const TemporaryFolder& folder, bool hasPackage)
+{
+    const std::filesystem::path python = folder.path() / "bin" / "python3";
+    std::filesystem::create_directory(python.parent_path());
+    writeFile(python,
+              std::string("#!/bin/sh\n[ \"$1\" = -c ] && exit ") + (hasPackage ? "0" : "1")
+                  + "\nfor word in \"$@\"; do echo \"<$word>\"; done\nexit 3\n");
+    std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+    return folder.path().string();
+}
+
+Finished recordWith(const std::string& environment, const std::vector<std::string>& arguments)
+{
+    return runProgram(HEADROOM_BIN_DIR "/headroom", arguments, {{"VIRTUAL_ENV", environment}});
+}
+
+TEST(Record, AScriptIsRunByThePythonOfTheEnvironment)
+{
+    const TemporaryFolder folder;
+    const std::string environment = environmentWithPython(folder, true);
+    const Finished finished = recordWith(
+        environment, {"record", "--gpu", "t4-16gb", "-o", "a b.hrs", "train.py", "--epochs", "3", "-o", "x"});
+    EXPECT_EQ(finished.exitCode, 3) << "that of the Python";
+    EXPECT_EQ(finished.out,
+              "<-m>\n<headroom.record>\n<--gpu>\n<t4-16gb>\n<-o>\n<a b.hrs>\n<train.py>\n<--epochs>\n<3>\n<-o>\n<x>\n");
+    EXPECT_THAT(recordWith(environment, {"record", "-m", "package.train"}).out, HasSubstr("<package.train>"));
+}
+
+TEST(Record, APythonWithoutThePackageIsToldHowToGetIt)
+{
+    const TemporaryFolder folder;
+    const Finished finished = recordWith(environmentWithPython(folder, false), {"record", "train.py"});
+    EXPECT_EQ(finished.exitCode, 2);
+    EXPECT_TRUE(isErrorLine(finished.err)) << finished.err;
+    EXPECT_THAT(finished.err, HasSubstr("/bin/python3 -m pip install "));
+}
+
+TEST(Record, AModelIsNoScript)
+{
+    const TemporaryFolder folder;
+    const std::string environment = environmentWithPython(folder, true);
+    for (const std::vector<std::string>& arguments :
+         {std::vector<std::string>{"record", "demo:nothing", "-o", "train.py"},
+          {"record", "-o", "train.py", "demo:nothing"},
+          {"record", "--help"}}) {
+        EXPECT_THAT(recordWith(environment, arguments).out, testing::Not(HasSubstr("<-m>"))) << arguments[1];
+    }
+}
+
 #ifdef HEADROOM_HAS_RECORDER
 
 TEST(Record, HelpAndVersionAreTheRecorders)

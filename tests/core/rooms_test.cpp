@@ -75,7 +75,7 @@ const std::map<std::string, Room>& rooms()
           coreRooms
               + Names{"views/theme", "views/models", "views/plot", "views/widgets", "views/export", "app/cli",
                       "app/recording"}}},
-        {"app/cli", {qt, coreRooms + Names{"views/export", "app/window"}}},
+        {"app/cli", {qt, coreRooms + Names{"views/export", "app/recording", "app/window"}}},
         {"app", {qt, {"app/cli", "app/window"}}},
     };
     return table;

@@ -11,9 +11,10 @@
 #include <algorithm>
 
 // Resources of a static library must be pulled in by name, outside of any namespace.
-static void initialiseFontResources()
+static void initialiseResources()
 {
     Q_INIT_RESOURCE(fonts);
+    Q_INIT_RESOURCE(icons);
 }
 
 namespace headroom {
@@ -211,6 +212,14 @@ QToolButton[segment="true"]:focus { border-color: %3; }
 QLineEdit, QAbstractSpinBox, QComboBox { background: %1; border: 1px solid %2; border-radius: 5px; padding: 4px 8px; }
 QLineEdit:focus, QAbstractSpinBox:focus, QComboBox:focus { border: 1px solid %3; }
 QComboBox::drop-down { border: none; width: 24px; }
+QComboBox::down-arrow { image: url(:/headroom/icons/chevron-down.png); width: 10px; height: 10px; }
+QSpinBox[stepped="true"] { padding: 3px 2px 3px 6px; }
+QSpinBox[stepped="true"]::up-button, QSpinBox[stepped="true"]::down-button { subcontrol-origin: border; width: 18px; border: none;
+    background: transparent; }
+QSpinBox[stepped="true"]::up-button { subcontrol-position: top right; }
+QSpinBox[stepped="true"]::down-button { subcontrol-position: bottom right; }
+QSpinBox[stepped="true"]::up-arrow { image: url(:/headroom/icons/chevron-up.png); width: 8px; height: 8px; }
+QSpinBox[stepped="true"]::down-arrow { image: url(:/headroom/icons/chevron-down.png); width: 8px; height: 8px; }
 QComboBox QAbstractItemView { background: %1; border: 1px solid %2; }
 QSplitter::handle { background: transparent; }
 QHeaderView::section { background: %1; color: %4; border: none; border-bottom: 1px solid %2; padding: 5px 6px; }
@@ -234,7 +243,7 @@ QScrollBar::add-line, QScrollBar::sub-line, QScrollBar::add-page, QScrollBar::su
 
 void loadFonts()
 {
-    initialiseFontResources();
+    initialiseResources();
     if (QFontDatabase::hasFamily(QStringLiteral("Inter")) && QFontDatabase::hasFamily(QStringLiteral("Roboto")))
         return;
     for (const auto* name : {"Inter-Regular.otf", "Inter-SemiBold.otf", "Roboto-Regular.ttf", "Roboto-Medium.ttf"})

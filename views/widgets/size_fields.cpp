@@ -9,6 +9,7 @@
 #include <QSignalBlocker>
 #include <QSpinBox>
 #include <QToolButton>
+#include <QWheelEvent>
 
 #include <algorithm>
 #include <bit>
@@ -24,7 +25,12 @@ constexpr int mostShown = std::numeric_limits<int>::max();
 class SizeField : public QSpinBox
 {
 public:
-    using QSpinBox::QSpinBox;
+    explicit SizeField(QWidget* parent)
+        : QSpinBox(parent)
+    {
+        setProperty("stepped", true); // its look
+        setFocusPolicy(Qt::StrongFocus);
+    }
 
     void stepBy(int steps) override
     {
@@ -33,6 +39,9 @@ public:
         setSingleStep(static_cast<int>(std::bit_floor(eighth)));
         QSpinBox::stepBy(steps);
     }
+
+protected:
+    void wheelEvent(QWheelEvent* event) override { event->ignore(); } // scrolling by must not record anything
 };
 
 int shown(std::int64_t value)

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/python_program.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <sys/wait.h>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
+
+namespace headroom::cli {
+
+namespace {
+
+// Looks for the package without importing it: torch takes seconds. A folder that is only named headroom is none.
+constexpr const char* hasPackage = "import importlib.util, os, sys\n"
+                                   "spec = importlib.util.find_spec('headroom')\n"
+                                   "places = list(spec.submodule_search_locations or []) if spec else []\n"
+                                   "sys.exit(not any(os.path.exists(os.path.join(p, 'record.py')) for p in places))\n";
+constexpr int notStarted = 127;
+
+std::string pythonOfEnvironment()
+{
+    for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+        const char* environment = std::getenv(variable);
+        if (environment == nullptr || *environment == '\0')
+            continue;
+        const std::filesystem::path python = std::filesystem::path(environment) / "bin" / "python3";
+        if (access(python.c_str(), X_OK) == 0)
+            return python.string();
+    }
+    return "python3";
+}
+
+void become(const std::string& program, std::vector<std::string> arguments)
+{
+    std::vector<char*> argv{const_cast<char*>(program.c_str())};
+    for (std::string& argument : arguments)
+        argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    execvp(program.c_str(), argv.data());
+}
+
+/// Exit code of the program, run to its end.
+int run(const std::string& program, const std::vector<std::string>& arguments)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        become(program, arguments);
+        _exit(notStarted);
+    }
+    int status = 0;
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : notStarted;
+}
+
+} // namespace
+
+bool namesScript(char** arguments)
+{
+    constexpr std::array<std::string_view, 4> withValue{"-o", "--output", "--gpu", "--steps"};
+    for (; *arguments != nullptr; ++arguments) {
+        const std::string_view argument = *arguments;
+        if (argument == "-m")
+            return true;
+        if (!argument.starts_with('-'))
+            return argument.ends_with(".py");
+        const bool takesNext = std::ranges::find(withValue, argument) != withValue.end();
+        if (takesNext && arguments[1] != nullptr)
+            ++arguments;
+    }
+    return false;
+}
+
+std::string becomePython(char** arguments)
+{
+    const std::string python = pythonOfEnvironment();
+    const int answer = run(python, {"-c", hasPackage});
+    if (answer == notStarted)
+        return "a training script is recorded by python3, which cannot be started; activate the environment that the "
+               "script runs in";
+    if (answer != 0)
+        return "a training script is recorded by the Python package headroom, which " + python
+            + " does not have; install it into the environment that the script runs in: " + python
+            + " -m pip install packaging/python";
+    std::vector<std::string> all{"-m", "headroom.record"};
+    for (; *arguments != nullptr; ++arguments)
+        all.emplace_back(*arguments);
+    become(python, std::move(all));
+    return python + " cannot be started: " + std::system_category().message(errno);
+}
+
+} // namespace headroom::cli
