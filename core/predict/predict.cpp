@@ -60,8 +60,10 @@ std::vector<bool> savableOps(const StepTrace& trace, ModuleId module)
 StepModel::StepModel(StepTracePtr trace)
     : trace_(std::move(trace))
     , index_(std::make_shared<const StepIndex>(*trace_))
-    , recorded_(std::make_shared<const Timeline>(replay(*trace_, *index_, Regions())))
 {
+    RecordedStep recorded = replayRecorded(*trace_, *index_);
+    recorded_ = std::make_shared<const Timeline>(std::move(recorded.timeline));
+    events_ = std::make_shared<const std::vector<std::uint32_t>>(std::move(recorded.events));
 }
 
 Result<Timeline> StepModel::predict(const CheckpointPlan& plan) const

@@ -6,9 +6,20 @@
 #include "core/predict/step_index.h"
 #include "core/timeline/timeline.h"
 
+#include <cstdint>
+#include <vector>
+
 namespace headroom {
 
 /// The timeline of a step whose regions are checkpointed. Cost: one pass over the events and one over each region.
 Timeline replay(const StepTrace& trace, const StepIndex& index, const Regions& plan);
+
+/// The step as it was recorded.
+struct RecordedStep
+{
+    Timeline timeline;
+    std::vector<std::uint32_t> events; ///< by change of the timeline: the event that made it
+};
+RecordedStep replayRecorded(const StepTrace& trace, const StepIndex& index);
 
 } // namespace headroom

@@ -3,12 +3,13 @@
 #pragma once
 
 #include "core/predict/predict.h"
+#include "core/predict/step_index.h"
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace headroom {
-
-struct StepIndex;
 
 /// A recorded step, ready to be asked for its timeline under plan after plan: what all predictions share is computed
 /// once. Immutable; a copy is cheap; any thread may ask.
@@ -20,6 +21,10 @@ public:
     const StepTracePtr& trace() const noexcept { return trace_; }
     const TimelinePtr& recorded() const noexcept { return recorded_; } ///< the step without a plan
 
+    /// By change of recorded(): the event that made it, ascending.
+    const std::vector<std::uint32_t>& recordedEvents() const noexcept { return *events_; }
+    const StepIndex& index() const noexcept { return *index_; }
+
     /// As the functions of the same name in predict.h.
     Result<Timeline> predict(const CheckpointPlan& plan) const;
     std::vector<OpId> regionOps(ModuleId module) const;
@@ -29,6 +34,7 @@ private:
     StepTracePtr trace_;
     std::shared_ptr<const StepIndex> index_;
     TimelinePtr recorded_;
+    std::shared_ptr<const std::vector<std::uint32_t>> events_;
 };
 
 } // namespace headroom

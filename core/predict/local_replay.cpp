@@ -1,0 +1,253 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/predict/local_replay.h"
+
+#include "core/predict/replay_rules.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+
+namespace headroom {
+
+namespace {
+
+/// Counts what is alive of chosen storages and of their copies.
+class LocalMemory
+{
+public:
+    using Block = std::uint32_t;
+
+    LocalMemory(const StepTrace& trace, std::span<const StorageId> storages)
+        : blocks_(trace.storages.size())
+    {
+        for (const StorageId storage : storages)
+            blocks_[storage.value] = {trace.storages.bytes[storage], 0, true};
+    }
+
+    void hold(Block block)
+    {
+        State& state = blocks_[block];
+        if (!state.counted || state.holders++ > 0)
+            return;
+        live_ += state.bytes;
+        high_ = std::max(high_, live_);
+    }
+
+    void drop(Block block)
+    {
+        State& state = blocks_[block];
+        if (state.counted && --state.holders == 0)
+            live_ -= state.bytes;
+    }
+
+    Block addCopy(StorageId, Bytes bytes)
+    {
+        blocks_.push_back({bytes, 0, true});
+        return static_cast<Block>(blocks_.size() - 1);
+    }
+
+    void resize(Block block, Bytes bytes)
+    {
+        State& state = blocks_[block];
+        const Bytes before = std::exchange(state.bytes, bytes);
+        if (!state.counted || state.holders == 0)
+            return;
+        high_ = std::max(high_, live_ + bytes); // for a moment both are there
+        live_ += bytes - before;
+    }
+
+    void retype(StorageId, Category) {}
+    void beginOp(OpId, double) {}
+    void endOp() {}
+    void mark(Mark) {}
+    void addRecomputeMs(double ms) { recomputeMs_ += ms; }
+
+    void beginEvent() { high_ = std::numeric_limits<Bytes>::min(); }
+    LocalEffect::Change endEvent() const { return {std::max(high_, live_), live_}; }
+    double recomputeMs() const { return recomputeMs_; }
+
+private:
+    struct State
+    {
+        Bytes bytes = 0;
+        std::uint32_t holders = 0;
+        bool counted = false;
+    };
+    std::vector<State> blocks_; ///< the storages, then the copies
+    Bytes live_ = 0;
+    Bytes high_ = 0;
+    double recomputeMs_ = 0;
+};
+
+/// Numbers ids in the order in which they are met, so that equal layers get equal numbers.
+class Renumbering
+{
+public:
+    std::uint64_t operator()(std::uint32_t id) { return numbers_.emplace(id, numbers_.size()).first->second; }
+
+private:
+    std::unordered_map<std::uint32_t, std::uint64_t> numbers_;
+};
+
+bool ofModel(Category category)
+{
+    return category == Category::parameter || category == Category::buffer || category == Category::gradient
+        || category == Category::optimizer;
+}
+
+} // namespace
+
+LocalReplay::LocalReplay(const StepModel& model, const StorageEvents& events, ModuleId part,
+                         const std::vector<bool>& shared)
+    : model_(model)
+    , part_(part)
+{
+    findStorages(shared);
+    findEvents(events);
+    const Regions nothing;
+    Replay<LocalMemory> replay(*model_.trace(), model_.index(), nothing, LocalMemory(*model_.trace(), storages_));
+    for (const std::uint32_t event : events_) {
+        replay.step(event);
+        recorded_.push_back(replay.memory().endEvent().after);
+    }
+    sign();
+}
+
+/// Whatever a region inside the part can let go or keep: what it packs, its arguments, what its ops make. Storages of
+/// the model's state live through the step.
+void LocalReplay::findStorages(const std::vector<bool>& shared)
+{
+    const StepTrace& trace = *model_.trace();
+    const auto add = [&](StorageId storage) {
+        if (storage.valid() && !shared[storage.value] && !ofModel(trace.storages.category[storage]))
+            storages_.push_back(storage);
+    };
+    const auto& calls = model_.index().calls;
+    for (const CallId id : model_.index().callsOf[part_.value]) {
+        const StepIndex::Call& call = calls[id.value];
+        std::ranges::for_each(trace.calls.arguments[id], add);
+        for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
+            add(trace.packs.storage[PackId(pack)]);
+        for (std::uint32_t op = call.firstOp; op < call.endOp; ++op)
+            std::ranges::for_each(trace.ops.outputs[OpId(op)], add);
+        // Calls inside come right after the one that they are inside of.
+        for (std::uint32_t inside = id.value + 1; inside < calls.size() && calls[inside].enter < call.exit; ++inside)
+            std::ranges::for_each(trace.calls.arguments[CallId(inside)], add);
+    }
+    std::ranges::sort(storages_);
+    storages_.erase(std::ranges::unique(storages_).begin(), storages_.end());
+}
+
+void LocalReplay::findEvents(const StorageEvents& events)
+{
+    const StepTrace& trace = *model_.trace();
+    const StepIndex& index = model_.index();
+    for (const StorageId storage : storages_) {
+        const auto own = events.of(storage);
+        events_.insert(events_.end(), own.begin(), own.end());
+    }
+    for (const CallId id : index.callsOf[part_.value]) {
+        const StepIndex::Call& call = index.calls[id.value];
+        for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack) {
+            const auto own = events.of(PackId(pack));
+            events_.insert(events_.end(), own.begin(), own.end());
+        }
+        for (std::uint32_t event = call.enter; event <= call.exit && event < trace.events.size(); ++event) {
+            const EventKind kind = trace.events.kind[EventIndex(event)];
+            if (kind == EventKind::enter || kind == EventKind::exit || kind == EventKind::opEnd)
+                events_.push_back(event);
+        }
+    }
+    std::ranges::sort(events_);
+    events_.erase(std::ranges::unique(events_).begin(), events_.end());
+}
+
+void LocalReplay::sign()
+{
+    const StepTrace& trace = *model_.trace();
+    const StepIndex& index = model_.index();
+    Renumbering storages;
+    Renumbering packs;
+    Renumbering calls;
+    const auto signStorage = [&](StorageId storage) {
+        if (!storage.valid())
+            return signature_.push_back(~std::uint64_t{0});
+        const bool counted = std::ranges::binary_search(storages_, storage);
+        signature_.push_back(storages(storage.value) * 2 + (counted ? 1 : 0));
+        signature_.push_back(counted ? static_cast<std::uint64_t>(trace.storages.bytes[storage]) : 0);
+    };
+    const auto signOp = [&](OpId op) {
+        signature_.push_back(trace.ops.name[op].value);
+        signature_.push_back(trace.ops.flags[op]);
+        signature_.push_back(std::bit_cast<std::uint64_t>(trace.ops.ms[op]));
+        for (const auto list : {trace.ops.outputs[op], trace.ops.mutated[op]}) {
+            signature_.push_back(list.size());
+            std::ranges::for_each(list, signStorage);
+        }
+    };
+    const auto signEvent = [&](std::uint32_t event, bool inside) {
+        const EventKind kind = trace.events.kind[EventIndex(event)];
+        const std::uint32_t a = trace.events.a[EventIndex(event)];
+        signature_.push_back(static_cast<std::uint64_t>(kind));
+        switch (kind) {
+        case EventKind::alloc:
+        case EventKind::free:
+            signStorage(StorageId(a));
+            break;
+        case EventKind::resize:
+            signStorage(StorageId(a));
+            signature_.push_back(
+                static_cast<std::uint64_t>(trace.resizes.bytes[trace.events.b[EventIndex(event)]]));
+            break;
+        case EventKind::pack:
+        case EventKind::unpack:
+        case EventKind::unpackEnd:
+        case EventKind::release:
+            signature_.push_back(packs(a));
+            signStorage(trace.packs.storage[PackId(a)]);
+            break;
+        case EventKind::opBegin:
+            if (inside)
+                signOp(OpId(a));
+            break;
+        case EventKind::enter:
+            signature_.push_back(calls(a));
+            signature_.push_back(trace.calls.module[CallId(a)].value - part_.value);
+            std::ranges::for_each(trace.calls.arguments[CallId(a)], signStorage);
+            break;
+        default:
+            break;
+        }
+    };
+    for (const CallId id : index.callsOf[part_.value]) {
+        const StepIndex::Call& call = index.calls[id.value];
+        for (std::uint32_t event = call.enter; event <= call.exit && event < trace.events.size(); ++event)
+            signEvent(event, true);
+    }
+    for (const std::uint32_t event : events_)
+        signEvent(event, false);
+}
+
+Result<LocalEffect> LocalReplay::of(const CheckpointPlan& plan) const
+{
+    const StepTrace& trace = *model_.trace();
+    const Result<Regions> regions = layOut(trace, model_.index(), plan);
+    if (!regions)
+        return regions.error();
+    Replay<LocalMemory> replay(trace, model_.index(), *regions, LocalMemory(trace, storages_));
+    LocalEffect effect;
+    effect.changes.reserve(events_.size());
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+        replay.memory().beginEvent();
+        replay.step(events_[i]);
+        const LocalEffect::Change change = replay.memory().endEvent();
+        effect.changes.push_back({change.high - recorded_[i], change.after - recorded_[i]});
+    }
+    effect.recomputeMs = replay.memory().recomputeMs();
+    return effect;
+}
+
+} // namespace headroom

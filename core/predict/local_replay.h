@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/predict/step_model.h"
+#include "core/predict/storage_events.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace headroom {
+
+/// What a plan changes in one part of a step, at each of the part's events: bytes more (or, mostly, less) than the
+/// recorded step has after that event.
+struct LocalEffect
+{
+    struct Change
+    {
+        Bytes high = 0; ///< at most, while the event happens: a recomputation happens inside one unpack
+        Bytes after = 0; ///< and until the next event of the part
+    };
+    std::vector<Change> changes; ///< as LocalReplay::events()
+    double recomputeMs = 0;
+};
+
+/// Predicts plans for one part of a step, a module with all that is inside it: replays only the events of the storages
+/// that checkpointing there can concern. A plan of a layer costs as much in a model of a hundred layers as in a model
+/// of one, and the memory of a step under a plan is that of the recorded step and the effects of its parts, as long as
+/// no two parts concern the same storage.
+///
+/// `shared` storages (by StorageId) are left out: what several parts hold as arguments is to be counted once, by who
+/// puts the parts together. Immutable; any thread may ask.
+class LocalReplay
+{
+public:
+    LocalReplay(const StepModel& model, const StorageEvents& events, ModuleId part, const std::vector<bool>& shared);
+
+    std::span<const std::uint32_t> events() const { return events_; } ///< ascending
+
+    /// The regions are the part or inside it.
+    Result<LocalEffect> of(const CheckpointPlan& plan) const;
+
+    /// Equal for two parts whose plans have equal effects, event by event, module by module (counted from the part).
+    const std::vector<std::uint64_t>& signature() const { return signature_; }
+
+private:
+    void findStorages(const std::vector<bool>& shared);
+    void findEvents(const StorageEvents& events);
+    void sign();
+
+    StepModel model_;
+    ModuleId part_;
+    std::vector<StorageId> storages_; ///< ascending
+    std::vector<std::uint32_t> events_;
+    std::vector<Bytes> recorded_; ///< of these storages alone: alive after each event
+    std::vector<std::uint64_t> signature_;
+};
+
+} // namespace headroom

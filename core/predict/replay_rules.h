@@ -1,0 +1,304 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/predict/regions.h"
+#include "core/predict/step_index.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace headroom {
+
+/// Replays a step's events under a plan, by the rules of torch/utils/checkpoint.py, non-reentrant and selective:
+///
+/// - What a region packs in forward holds nothing. The region holds its arguments, and the outputs of its saved ops,
+///   until autograd has released the last of its packs.
+/// - The first unpack of any of its packs runs it again, up to its last pack: every op that was not saved. A saved op's
+///   outputs come from the cache, which gives up its hold to the program; entries past the end stay cached.
+/// - While it runs again, the new graph holds everything that is packed, and the program what it has not freed. Both
+///   end with it. Then a recomputed tensor is held for each pack that autograd has not released yet: until the end of
+///   the node that unpacks it, or its release when no node does.
+///
+/// `Memory` counts what is alive: LiveMemory all of it, LocalMemory what belongs to one part of the step.
+template <class Memory>
+class Replay
+{
+public:
+    using Block = std::uint32_t;
+
+    Replay(const StepTrace& trace, const StepIndex& index, const Regions& plan, Memory memory)
+        : trace_(trace)
+        , index_(index)
+        , plan_(plan)
+        , memory_(std::move(memory))
+    {
+        if (plan.regions.empty())
+            return;
+        regionOf_.assign(trace.packs.size(), none);
+        recomputed_.assign(trace.packs.size(), {});
+        recomputation_.resize(trace.storages.size());
+        for (std::uint32_t i = 0; i < plan.regions.size(); ++i) {
+            const Region& region = plan.regions[i];
+            std::fill(regionOf_.begin() + region.firstPack, regionOf_.begin() + region.endPack, i);
+            ends_.emplace_back(region.end, i);
+        }
+        std::ranges::sort(ends_);
+        ran_.assign(plan.regions.size(), false);
+        cached_.assign(plan.saved.size(), false);
+    }
+
+    /// Events in their order; those that concern nothing that the memory counts may be left out.
+    void step(std::uint32_t at)
+    {
+        event_ = at;
+        const EventIndex event(at);
+        const EventKind kind = trace_.events.kind[event];
+        const std::uint32_t a = trace_.events.a[event];
+        switch (kind) {
+        case EventKind::alloc:
+            memory_.hold(a);
+            break;
+        case EventKind::free:
+            memory_.drop(a);
+            break;
+        case EventKind::retype:
+            memory_.retype(StorageId(a), static_cast<Category>(trace_.events.b[event]));
+            break;
+        case EventKind::resize:
+            memory_.resize(a, trace_.resizes.bytes[trace_.events.b[event]]);
+            break;
+        case EventKind::opBegin:
+            memory_.beginOp(OpId(a), trace_.ops.ms[OpId(a)]);
+            break;
+        case EventKind::opEnd:
+            memory_.endOp();
+            fillCache(OpId(a));
+            break;
+        case EventKind::enter:
+            if (const Region* region = regionAt(CallId(a)))
+                for (const StorageId argument : trace_.calls.arguments[region->call])
+                    memory_.hold(argument.value);
+            break;
+        case EventKind::mark:
+            memory_.mark(static_cast<Mark>(a));
+            break;
+        case EventKind::pack:
+        case EventKind::unpack:
+        case EventKind::unpackEnd:
+        case EventKind::release:
+            autograd(kind, PackId(a));
+            break;
+        case EventKind::exit:
+        case EventKind::backwardEnter:
+        case EventKind::backwardExit:
+            break;
+        }
+        for (; nextEnd_ < ends_.size() && ends_[nextEnd_].first <= event_; ++nextEnd_)
+            endRegion(plan_.regions[ends_[nextEnd_].second]);
+    }
+
+    Memory& memory() { return memory_; }
+
+private:
+    static constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
+
+    /// A pack whose tensor was recomputed.
+    struct Recomputed
+    {
+        Block block = none; ///< none: nothing is held for it
+        bool unpacked = false; ///< a node has it: it lives until the node's end, not until the release
+    };
+
+    /// What a storage of the trace is in the recomputation that runs now.
+    struct Now
+    {
+        Block block = none; ///< none: itself
+        bool byProgram = false;
+    };
+
+    const Region* regionAt(CallId call)
+    {
+        // Regions begin in the order of the plan's list.
+        if (nextRegion_ == plan_.regions.size() || plan_.regions[nextRegion_].call != call)
+            return nullptr;
+        return &plan_.regions[nextRegion_++];
+    }
+
+    bool isSaved(OpId op) const { return !plan_.saved.empty() && plan_.saved[op.value]; }
+
+    void autograd(EventKind kind, PackId pack)
+    {
+        const std::uint32_t region = regionOf_.empty() ? none : regionOf_[pack.value];
+        if (region != none)
+            return autogradOf(region, kind, pack);
+        const StorageId storage = trace_.packs.storage[pack];
+        if (!storage.valid())
+            return;
+        if (kind == EventKind::pack || kind == EventKind::unpack)
+            memory_.hold(storage.value);
+        else
+            memory_.drop(storage.value);
+    }
+
+    void autogradOf(std::uint32_t region, EventKind kind, PackId pack)
+    {
+        if (kind == EventKind::unpack && !ran_[region]) {
+            ran_[region] = true;
+            recompute(plan_.regions[region]);
+        }
+        Recomputed& tensor = recomputed_[pack.value];
+        if (kind == EventKind::unpack)
+            tensor.unpacked = true;
+        const bool over = kind == EventKind::unpackEnd || (kind == EventKind::release && !tensor.unpacked);
+        if (over && tensor.block != none)
+            memory_.drop(std::exchange(tensor.block, none));
+    }
+
+    /// A saved op has run in forward.
+    void fillCache(OpId op)
+    {
+        if (!isSaved(op))
+            return;
+        cached_[op.value] = true;
+        forEachOutput(op, [this](StorageId storage) { memory_.hold(storage.value); });
+    }
+
+    template <class Visit>
+    void forEachOutput(OpId op, Visit visit) const
+    {
+        const auto outputs = trace_.ops.outputs[op];
+        for (std::size_t i = 0; i < outputs.size(); ++i)
+            if (std::find(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i), outputs[i])
+                == outputs.begin() + static_cast<std::ptrdiff_t>(i))
+                visit(outputs[i]);
+    }
+
+    void endRegion(const Region& region)
+    {
+        for (const StorageId argument : trace_.calls.arguments[region.call])
+            memory_.drop(argument.value);
+        if (plan_.saved.empty())
+            return;
+        for (std::uint32_t op = region.firstOp; op < region.endOp; ++op) {
+            if (!cached_[op])
+                continue;
+            cached_[op] = false;
+            forEachOutput(OpId(op), [this](StorageId storage) { memory_.drop(storage.value); });
+        }
+    }
+
+    void recompute(const Region& region)
+    {
+        OpId fromCache;
+        for (std::uint32_t event = region.enter; event <= region.stop && event < event_; ++event) {
+            const EventKind kind = trace_.events.kind[EventIndex(event)];
+            const std::uint32_t a = trace_.events.a[EventIndex(event)];
+            if (kind == EventKind::opBegin && isSaved(OpId(a)))
+                fromCache = OpId(a);
+            if (!fromCache.valid())
+                recomputeEvent(EventIndex(event), kind, a);
+            if (kind == EventKind::opEnd && fromCache.valid()) {
+                takeFromCache(fromCache);
+                fromCache = {};
+            }
+        }
+        memory_.endOp(); // the last pack may come from inside an op
+        for (const Block block : graph_)
+            memory_.drop(block);
+        graph_.clear();
+        for (const StorageId storage : touched_) {
+            Now& now = recomputation_[storage.value];
+            if (now.byProgram)
+                memory_.drop(now.block);
+            now = {};
+        }
+        touched_.clear();
+    }
+
+    void recomputeEvent(EventIndex event, EventKind kind, std::uint32_t a)
+    {
+        switch (kind) {
+        case EventKind::opBegin:
+            memory_.beginOp(OpId(a), trace_.ops.ms[OpId(a)]);
+            memory_.addRecomputeMs(trace_.ops.ms[OpId(a)]);
+            break;
+        case EventKind::opEnd:
+            memory_.endOp();
+            break;
+        case EventKind::alloc:
+            giveToProgram(StorageId(a), memory_.addCopy(StorageId(a), trace_.storages.bytes[StorageId(a)]));
+            memory_.hold(recomputation_[a].block);
+            break;
+        case EventKind::free:
+            if (std::exchange(recomputation_[a].byProgram, false))
+                memory_.drop(recomputation_[a].block);
+            break;
+        case EventKind::resize:
+            if (const Block block = recomputation_[a].block; block != none && block != a)
+                memory_.resize(block, trace_.resizes.bytes[trace_.events.b[event]]);
+            break;
+        case EventKind::pack:
+            packAgain(PackId(a));
+            break;
+        default:
+            break;
+        }
+    }
+
+    void giveToProgram(StorageId storage, Block block)
+    {
+        recomputation_[storage.value] = {block, true};
+        touched_.push_back(storage);
+    }
+
+    void takeFromCache(OpId op)
+    {
+        if (!cached_[op.value])
+            return;
+        cached_[op.value] = false;
+        forEachOutput(op, [this](StorageId storage) {
+            if (recomputation_[storage.value].byProgram)
+                memory_.drop(storage.value); // another saved op's result, by another name
+            else
+                giveToProgram(storage, storage.value);
+        });
+    }
+
+    void packAgain(PackId pack)
+    {
+        const StorageId storage = trace_.packs.storage[pack];
+        if (!storage.valid())
+            return;
+        const Block now = recomputation_[storage.value].block;
+        const Block block = now == none ? storage.value : now;
+        memory_.hold(block);
+        graph_.push_back(block);
+        if (index_.releaseEvent[pack.value] > event_) {
+            memory_.hold(block);
+            recomputed_[pack.value].block = block;
+        }
+    }
+
+    const StepTrace& trace_;
+    const StepIndex& index_;
+    const Regions& plan_;
+    Memory memory_;
+    std::uint32_t event_ = 0;
+
+    std::vector<std::uint32_t> regionOf_; ///< by pack
+    std::vector<Recomputed> recomputed_; ///< by pack
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> ends_; ///< (event, region), ascending
+    std::size_t nextEnd_ = 0;
+    std::vector<bool> ran_; ///< by region: its recomputation
+    std::vector<bool> cached_; ///< by op: its region's cache holds its outputs
+    std::size_t nextRegion_ = 0;
+
+    // The recomputation that runs now.
+    std::vector<Now> recomputation_; ///< by storage
+    std::vector<StorageId> touched_;
+    std::vector<Block> graph_; ///< held by the new graph
+};
+
+} // namespace headroom
