@@ -74,6 +74,7 @@ struct SearchState
     bool incumbentGiven = false;
     bool stopped = false;
     double bound = -std::numeric_limits<double>::infinity();
+    std::int64_t nodes = 0;
 };
 
 extern "C" void duringSearch(glp_tree* tree, void* info)
@@ -86,6 +87,7 @@ extern "C" void duringSearch(glp_tree* tree, void* info)
     }
     const int reason = glp_ios_reason(tree);
     if (reason == GLP_ISELECT) {
+        ++state.nodes;
         if (const int best = glp_ios_best_node(tree))
             state.bound = glp_ios_node_bound(tree, best);
     } else if (reason == GLP_IHEUR && state.incumbent != nullptr && !state.incumbentGiven) {
@@ -104,6 +106,7 @@ struct GlpkProblem::Handle
     bool alive() const { return problem != nullptr && generation == environment().generation; }
 
     MilpStatus solveRelaxation(int limitMs) const;
+    MilpStatus solveAgain(int limitMs) const;
     MilpStatus search(SearchState& state, int branching, int limitMs) const;
 };
 
@@ -134,6 +137,24 @@ MilpStatus GlpkProblem::Handle::solveRelaxation(int limitMs) const
     if (failure == 0 && status == GLP_OPT)
         return MilpStatus::optimal;
     return failure == 0 && (status == GLP_NOFEAS || status == GLP_INFEAS) ? MilpStatus::infeasible : MilpStatus::failed;
+}
+
+/// From the last basis, which rows that came since made infeasible: the dual simplex is the short way.
+MilpStatus GlpkProblem::Handle::solveAgain(int limitMs) const
+{
+    glp_smcp parameters;
+    glp_init_smcp(&parameters);
+    parameters.msg_lev = GLP_MSG_OFF;
+    parameters.meth = GLP_DUALP;
+    parameters.tm_lim = std::max(1, limitMs);
+    int failure = 0;
+    int status = GLP_UNDEF;
+    if (!guarded([&] {
+            failure = glp_simplex(problem, &parameters);
+            status = glp_get_status(problem);
+        }))
+        return MilpStatus::failed;
+    return failure == 0 && status == GLP_OPT ? MilpStatus::optimal : MilpStatus::failed;
 }
 
 MilpStatus GlpkProblem::Handle::search(SearchState& state, int branching, int limitMs) const
@@ -197,7 +218,7 @@ int GlpkProblem::addColumn(double lower, double upper, double cost, bool integer
     return column;
 }
 
-void GlpkProblem::addRow(std::span<const Term> terms, double lower, double upper)
+int GlpkProblem::addRow(std::span<const Term> terms, double lower, double upper)
 {
     std::vector<int> columns{0};
     std::vector<double> coefficients{0};
@@ -211,6 +232,28 @@ void GlpkProblem::addRow(std::span<const Term> terms, double lower, double upper
             glp_set_mat_row(handle_->problem, row, static_cast<int>(terms.size()), columns.data(), coefficients.data());
             glp_set_row_bnds(handle_->problem, row, boundType(lower, upper), lower, upper);
         });
+    return rows_++;
+}
+
+LinearResult GlpkProblem::relax(double limitMs)
+{
+    LinearResult result;
+    if (!handle_->alive())
+        return result;
+    const int limit = static_cast<int>(limitMs);
+    result.status = relaxed_ ? handle_->solveAgain(limit) : handle_->solveRelaxation(limit);
+    if (result.status != MilpStatus::optimal && relaxed_)
+        result.status = handle_->solveRelaxation(limit);
+    relaxed_ = result.status == MilpStatus::optimal;
+    if (!relaxed_)
+        return result;
+    glp_prob* problem = handle_->problem;
+    result.objective = glp_get_obj_val(problem);
+    for (int column = 1; column <= static_cast<int>(integer_.size()); ++column)
+        result.values.push_back(glp_get_col_prim(problem, column));
+    for (int row = 1; row <= rows_; ++row)
+        result.duals.push_back(glp_get_row_dual(problem, row));
+    return result;
 }
 
 MilpResult GlpkProblem::solve(const MilpOptions& options)
@@ -248,6 +291,7 @@ MilpResult GlpkProblem::solve(const MilpOptions& options)
     result.status = handle_->search(state, GLP_BR_DTH, std::min(remainingMs(), quickSearchMs));
     if (result.status == MilpStatus::feasible || result.status == MilpStatus::timeout)
         result.status = handle_->search(state, GLP_BR_PCH, remainingMs());
+    result.nodes = state.nodes;
     if (!handle_->alive())
         return result;
     const int found = glp_mip_status(problem);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <span>
@@ -26,6 +27,16 @@ struct MilpResult
     double objective = 0;
     double bound = -std::numeric_limits<double>::infinity(); ///< nothing better exists
     std::vector<double> values; ///< one a column
+    std::int64_t nodes = 0; ///< of the search tree that were looked at
+};
+
+/// The linear relaxation: columns are not whole.
+struct LinearResult
+{
+    MilpStatus status = MilpStatus::failed;
+    double objective = 0;
+    std::vector<double> values; ///< one a column
+    std::vector<double> duals; ///< one a row: what the objective gains when the row's bound grows by one
 };
 
 struct MilpOptions
@@ -54,14 +65,18 @@ public:
     GlpkProblem& operator=(const GlpkProblem&) = delete;
 
     int addColumn(double lower, double upper, double cost, bool integer = false); ///< its number, from 0
-    void addRow(std::span<const Term> terms, double lower, double upper);
+    int addRow(std::span<const Term> terms, double lower, double upper); ///< its number, from 0
 
     MilpResult solve(const MilpOptions& options = {});
+    /// Asked again after rows were added, it goes on from the answer before.
+    LinearResult relax(double limitMs = 10000);
 
 private:
     struct Handle;
     std::unique_ptr<Handle> handle_;
     std::vector<bool> integer_;
+    int rows_ = 0;
+    bool relaxed_ = false; ///< there is a basis to go on from
 };
 
 } // namespace headroom

@@ -5,6 +5,7 @@
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -47,6 +48,8 @@ struct Plan
     double boundMs = 0; ///< no plan recomputes less than this
     double gap = 0; ///< (recomputeMs - boundMs) / recomputeMs
     double solveMs = 0; ///< wall time
+    std::int64_t nodes = 0; ///< of search trees, and labels of dynamic programmes, that were looked at
+    double msPerGiB = 0; ///< what one more GiB of budget would save, by the linear relaxation; 0 where it was not asked
     std::map<std::string, double> decisions; ///< fqn → share of its activation memory discarded
     Bytes leastBudget = 0; ///< the smallest budget for which a plan exists
     struct

@@ -3,25 +3,113 @@
 #include "core/policy/frontier.h"
 
 #include <algorithm>
+#include <map>
 
 namespace headroom {
 
-std::vector<FrontierPoint> undominated(std::vector<FrontierPoint> points, int most)
+namespace {
+
+constexpr double limitMs = 100; ///< of one point's search
+
+/// What is known of the frontier, by peak.
+class Frontier
 {
-    std::ranges::sort(points, [](const FrontierPoint& a, const FrontierPoint& b) {
-        return a.peak != b.peak ? a.peak < b.peak : a.recomputeMs < b.recomputeMs;
-    });
-    std::vector<FrontierPoint> front;
-    for (const FrontierPoint& point : points)
-        if (front.empty() || point.recomputeMs < front.back().recomputeMs)
-            front.push_back(point);
-    const auto wanted = static_cast<std::size_t>(std::max(most, 0));
-    if (front.size() <= wanted)
-        return front;
-    std::vector<FrontierPoint> thinned;
-    for (std::size_t i = 0; i < wanted; ++i)
-        thinned.push_back(front[wanted == 1 ? 0 : i * (front.size() - 1) / (wanted - 1)]);
-    return thinned;
+public:
+    Frontier(const StepOptions& options, const std::stop_token& stop)
+        : options_(options)
+        , stop_(stop)
+    {
+    }
+
+    /// Finds the least time for a budget, and remembers that between its peak and the budget there is nothing more.
+    Status ask(Bytes budget)
+    {
+        const Result<BestPlan> best = options_.best(budget, stop_, limitMs);
+        if (!best)
+            return best.error();
+        const Timeline& timeline = best->predicted->timeline;
+        const double gap = best->proven || timeline.recomputeMs <= 0
+            ? 0
+            : (timeline.recomputeMs - best->boundMs) / timeline.recomputeMs;
+        // A smaller step that takes no longer: the one before was no break point.
+        for (auto above = points_.upper_bound(timeline.peak);
+             above != points_.end() && above->second.point.recomputeMs >= timeline.recomputeMs;) {
+            budget = std::max(budget, above->second.upTo);
+            above = points_.erase(above);
+        }
+        Known& known = points_[timeline.peak];
+        const Bytes upTo = std::max({known.upTo, budget, timeline.peak});
+        if (known.upTo == 0 || gap < known.point.gap)
+            known.point = {timeline.peak, timeline.recomputeMs, gap};
+        known.upTo = upTo;
+        return {};
+    }
+
+    /// The budget right below a point that leaves most room to the one before it; 0: there is none left.
+    Bytes widestGap() const
+    {
+        Bytes widest = 0;
+        Bytes budget = 0;
+        for (auto point = points_.begin(); point != points_.end(); ++point) {
+            const auto next = std::next(point);
+            if (next != points_.end() && next->first - 1 - point->second.upTo > widest) {
+                widest = next->first - 1 - point->second.upTo;
+                budget = next->first - 1;
+            }
+        }
+        return budget;
+    }
+
+    std::size_t size() const { return points_.size(); }
+
+    std::vector<FrontierPoint> result(std::size_t most) const
+    {
+        std::vector<FrontierPoint> front;
+        for (const auto& [peak, known] : points_)
+            if (front.empty() || known.point.recomputeMs < front.back().recomputeMs)
+                front.push_back(known.point);
+        if (front.size() <= most)
+            return front;
+        std::vector<FrontierPoint> thinned;
+        for (std::size_t i = 0; i < most; ++i)
+            thinned.push_back(front[most == 1 ? 0 : i * (front.size() - 1) / (most - 1)]);
+        return thinned;
+    }
+
+private:
+    struct Known
+    {
+        FrontierPoint point;
+        Bytes upTo = 0; ///< no budget from the point's peak up to here allows less time
+    };
+    const StepOptions& options_;
+    const std::stop_token& stop_;
+    std::map<Bytes, Known> points_;
+};
+
+} // namespace
+
+Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int points, const std::stop_token& stop)
+{
+    const Bytes least = options.leanest()->timeline.peak;
+    const Bytes most = std::max(least, options.roomy()->timeline.peak);
+    const auto wanted = static_cast<std::size_t>(std::max(points, 2));
+    Frontier frontier(options, stop);
+    for (std::size_t i = 0; i < wanted && !stop.stop_requested(); ++i) {
+        const Bytes budget
+            = least + static_cast<Bytes>(static_cast<double>(most - least) * static_cast<double>(i) / static_cast<double>(wanted - 1));
+        if (const Status asked = frontier.ask(i + 1 == wanted ? most : budget); !asked)
+            return asked.error();
+    }
+    // Where two budgets had the same answer, and between answers.
+    for (std::size_t tries = 0; tries < 2 * wanted && frontier.size() < wanted && !stop.stop_requested(); ++tries) {
+        const Bytes budget = frontier.widestGap();
+        if (budget == 0)
+            break;
+        if (const Status asked = frontier.ask(budget); !asked)
+            return asked.error();
+    }
+    return frontier.result(wanted);
 }
 
 } // namespace headroom

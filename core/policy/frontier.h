@@ -2,13 +2,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/policy/step_options.h"
 #include "core/policy/step_planner.h"
 
+#include <stop_token>
 #include <vector>
 
 namespace headroom {
 
-/// The points that no other beats in memory and time, peak ascending; at most `most` of them, the ends among them.
-std::vector<FrontierPoint> undominated(std::vector<FrontierPoint> points, int most);
+/// The frontier of memory and time, peak ascending: first at `points` budgets spread evenly, then, where room is left,
+/// right below the points found, until every break point is there. Ends early, with what it has, when asked to stop.
+Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int points, const std::stop_token& stop);
 
 } // namespace headroom

@@ -3,6 +3,7 @@
 #include "core/policy/infeasible_step.h"
 
 #include <algorithm>
+#include <map>
 
 namespace headroom {
 
@@ -28,6 +29,25 @@ std::string largestParts(const Timeline& timeline)
     return text;
 }
 
+/// "; most activations are of Net.output (512 MiB) and Net.layers.0 (96 MiB)": who made what is alive then.
+std::string largestModules(const StepTrace& trace, const Timeline& timeline)
+{
+    const std::size_t count = timeline.peakChange == Timeline::npos ? 0 : timeline.peakChange + 1;
+    std::map<ModuleId, Bytes> byModule;
+    for (const LiveBlock& block : liveBlocks(trace, timeline, count))
+        if (block.category == Category::activation && block.creator.valid())
+            byModule[trace.ops.module[block.creator]] += block.bytes;
+    std::vector<std::pair<Bytes, ModuleId>> largest;
+    for (const auto& [module, bytes] : byModule)
+        largest.emplace_back(bytes, module);
+    std::ranges::sort(largest, std::greater<>());
+    std::string text;
+    for (std::size_t i = 0; i < std::min<std::size_t>(largest.size(), 2); ++i)
+        text += (i == 0 ? "; most activations alive then are of " : " and ")
+            + std::string(trace.moduleFqn(largest[i].second)) + " (" + formatBytes(largest[i].first) + ")";
+    return text;
+}
+
 std::string whatWouldHelp(const Plan& plan, const Timeline& least, Bytes leastWithoutWishes)
 {
     if (leastWithoutWishes > 0 && leastWithoutWishes <= plan.budget)
@@ -43,7 +63,8 @@ std::string whatWouldHelp(const Plan& plan, const Timeline& least, Bytes leastWi
 
 } // namespace
 
-std::string whyStepDoesNotFit(const Plan& plan, const Timeline& least, Bytes leastWithoutWishes)
+std::string whyStepDoesNotFit(const StepTrace& trace, const Plan& plan, const Timeline& least,
+                              Bytes leastWithoutWishes)
 {
     std::string where;
     if (!plan.binding.module.empty())
@@ -52,7 +73,7 @@ std::string whyStepDoesNotFit(const Plan& plan, const Timeline& least, Bytes lea
         where += " (" + plan.binding.phase + ")";
     return "No plan fits " + formatBytes(plan.budget) + ": with all recomputed that may be, the step still takes "
         + formatBytes(least.peak) + " (" + groupedDigits(least.peak) + " B)" + where + ", of which "
-        + largestParts(least) + "; " + whatWouldHelp(plan, least, leastWithoutWishes) + ".";
+        + largestParts(least) + largestModules(trace, least) + "; " + whatWouldHelp(plan, least, leastWithoutWishes) + ".";
 }
 
 } // namespace headroom

@@ -103,14 +103,6 @@ Result<PolicyMaker::Choice> PolicyMaker::make(const Plan& plan) const
     if (plan.status == PlanStatus::infeasible || plan.status == PlanStatus::stopped)
         return badInput("a plan that is " + std::string(planStatusName(plan.status))
                         + " gives no policy: expected one that fits its budget");
-    const StepTrace& trace = *model_.trace();
-    Choice choice;
-    choice.policy.model = trace.info.model;
-    choice.policy.torch = trace.info.torch;
-    choice.policy.budget = plan.budget;
-    choice.policy.worldSize = plan.worldSize;
-    choice.policy.predicted = {plan.peak, plan.recomputeMs, plan.gap};
-
     std::map<ModuleId, double> decisions; // in the model's order, not the alphabet's
     for (const auto& [fqn, ratio] : plan.decisions) {
         const auto found = names_.find(fqn);
@@ -118,17 +110,59 @@ Result<PolicyMaker::Choice> PolicyMaker::make(const Plan& plan) const
             return badInput("the plan checkpoints module `" + fqn + "`, which the step does not have");
         decisions.emplace(found->second, ratio);
     }
+    CheckpointPlan regions;
     for (const auto& [module, ratio] : decisions) {
         Result<CheckpointRegion> region = choose(module, ratio);
         if (!region)
             return region.error();
-        Policy::Module entry{std::string(trace.moduleFqn(module)), ratio, {}};
-        const std::vector<RegionOpName> names = regionOpNames(trace, model_.regionOps(module));
-        for (std::size_t op = 0; op < names.size(); ++op)
-            entry.ops.push_back({std::string(trace.strings[names[op].op]), names[op].index, region->save[op]});
-        choice.policy.modules.push_back(std::move(entry));
-        choice.regions.push_back(std::move(*region));
+        regions.push_back(std::move(*region));
     }
+    Choice choice = describe(std::move(regions), plan);
+    for (Policy::Module& module : choice.policy.modules)
+        module.discardRatio = plan.decisions.at(module.fqn);
+    return choice;
+}
+
+double PolicyMaker::discardRatio(const CheckpointRegion& region) const
+{
+    const std::vector<OpId> ops = model_.regionOps(region.module);
+    const std::vector<bool> savable = model_.savableOps(region.module);
+    Bytes all = 0;
+    Bytes kept = 0;
+    for (std::size_t op = 0; op < ops.size(); ++op) {
+        const Bytes bytes = savable[op] ? records_.opMemory[ops[op].value] : 0;
+        all += bytes;
+        kept += !region.save.empty() && region.save[op] ? bytes : 0;
+    }
+    return all > 0 ? 1 - static_cast<double>(kept) / static_cast<double>(all) : 1;
+}
+
+std::map<std::string, double> PolicyMaker::discardRatios(const CheckpointPlan& regions) const
+{
+    std::map<std::string, double> ratios;
+    for (const CheckpointRegion& region : regions)
+        ratios.emplace(model_.trace()->moduleFqn(region.module), discardRatio(region));
+    return ratios;
+}
+
+PolicyMaker::Choice PolicyMaker::describe(CheckpointPlan regions, const Plan& plan) const
+{
+    const StepTrace& trace = *model_.trace();
+    Choice choice;
+    choice.policy.model = trace.info.model;
+    choice.policy.torch = trace.info.torch;
+    choice.policy.budget = plan.budget;
+    choice.policy.worldSize = plan.worldSize;
+    choice.policy.predicted = {plan.peak, plan.recomputeMs, plan.gap};
+    for (const CheckpointRegion& region : regions) {
+        Policy::Module entry{std::string(trace.moduleFqn(region.module)), discardRatio(region), {}};
+        const std::vector<RegionOpName> names = regionOpNames(trace, model_.regionOps(region.module));
+        for (std::size_t op = 0; op < names.size(); ++op)
+            entry.ops.push_back({std::string(trace.strings[names[op].op]), names[op].index,
+                                 !region.save.empty() && region.save[op]});
+        choice.policy.modules.push_back(std::move(entry));
+    }
+    choice.regions = std::move(regions);
     return choice;
 }
 

@@ -6,6 +6,8 @@
 #include "core/predict/step_model.h"
 #include "core/sac/step_sac.h"
 
+#include <map>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
@@ -39,11 +41,16 @@ public:
         CheckpointPlan regions; ///< the same for predict()
     };
     Result<Choice> make(const Plan& plan) const;
+    /// The policy of regions that are known; decisions of the plan do not matter.
+    Choice describe(CheckpointPlan regions, const Plan& plan) const;
+    /// By module of the regions: the share of what its savable ops make that is not kept.
+    std::map<std::string, double> discardRatios(const CheckpointPlan& regions) const;
 
     const StepModel& model() const noexcept { return model_; }
 
 private:
     Result<CheckpointRegion> choose(ModuleId module, double discardRatio) const;
+    double discardRatio(const CheckpointRegion& region) const;
 
     StepModel model_;
     ModuleNames names_;

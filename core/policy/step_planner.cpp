@@ -4,7 +4,7 @@
 
 #include "core/policy/frontier.h"
 #include "core/policy/infeasible_step.h"
-#include "core/policy/step_search.h"
+#include "core/policy/step_options.h"
 #include "core/sac/step_statistics.h"
 
 #include <algorithm>
@@ -48,69 +48,83 @@ void setBinding(const StepTrace& trace, const Timeline& timeline, Plan& plan)
 
 struct StepPlanner::Model
 {
-    Model(StepModel step, ModuleInfoPtr moduleInfo, PiecewiseModules pieces, PiecewisePlanner piecewise)
+    Model(StepModel step, ModuleInfoPtr moduleInfo, PiecewiseModules pieces)
         : maker(std::move(step))
+        , events(*maker.model().trace())
         , info(std::move(moduleInfo))
         , modules(std::move(pieces))
-        , planner(std::move(piecewise))
     {
+        const std::vector<Phase> timed{Phase::forward, Phase::backward};
+        for (const PhaseSpan& span : maker.model().recorded()->phases)
+            if (std::ranges::find(timed, span.phase) != timed.end())
+                stepMs += span.endMs - span.beginMs;
     }
 
     PolicyMaker maker;
+    StorageEvents events;
     ModuleInfoPtr info;
     PiecewiseModules modules;
-    PiecewisePlanner planner;
+    double stepMs = 0; ///< forward and backward
 
-    /// Ranges are kept for the latest request: dragging a budget asks for the same one again and again.
-    Result<StepRangePtr> range(const PlanRequest& request, const std::stop_token& stop) const;
-    PlannedStep planned(const Attempt& attempt, Bytes budget) const;
-    Result<PlannedStep> infeasible(const StepRange& range, const PlanRequest& request,
-                                   const std::stop_token& stop) const;
+    /// Options are kept for the latest request: dragging a budget asks for the same ones again and again.
+    Result<StepOptionsPtr> options(const PlanRequest& request) const;
+    PlannedStep planned(const BestPlan& best, const PlanRequest& request) const;
+    Result<PlannedStep> infeasible(const StepOptions& options, const PlanRequest& request) const;
 
 private:
     mutable std::mutex mutex_;
     mutable PlanRequest latestRequest_;
-    mutable StepRangePtr latestRange_;
+    mutable StepOptionsPtr latestOptions_;
 };
 
-Result<StepRangePtr> StepPlanner::Model::range(const PlanRequest& request, const std::stop_token& stop) const
+Result<StepOptionsPtr> StepPlanner::Model::options(const PlanRequest& request) const
 {
     {
         const std::lock_guard lock(mutex_);
-        if (latestRange_ != nullptr && sameButBudget(latestRequest_, request))
-            return latestRange_;
+        if (latestOptions_ != nullptr && sameButBudget(latestRequest_, request))
+            return latestOptions_;
     }
     const Result<PiecewiseProblem> problem = PiecewiseProblem::create(modules, request);
     if (!problem)
         return problem.error();
-    Result<StepRangePtr> found = StepSearch(planner, maker, request, stop).range(*problem);
-    if (found && *found != nullptr) {
+    Result<StepOptionsPtr> found = StepOptions::create(maker.model(), events, *problem, request.worldSize);
+    if (found) {
         const std::lock_guard lock(mutex_);
         latestRequest_ = request;
-        latestRange_ = *found;
+        latestOptions_ = *found;
     }
     return found;
 }
 
-PlannedStep StepPlanner::Model::planned(const Attempt& attempt, Bytes budget) const
+PlannedStep StepPlanner::Model::planned(const BestPlan& best, const PlanRequest& request) const
 {
-    PlannedStep step{attempt.plan, attempt.choice.policy, attempt.choice.regions,
-                     std::make_shared<const Timeline>(attempt.timeline)};
-    step.plan.budget = step.policy.budget = budget;
-    step.plan.baselinePeak = maker.model().recorded()->peak;
-    step.plan.peak = attempt.timeline.peak;
-    step.plan.recomputeMs = attempt.timeline.recomputeMs;
-    step.plan.boundMs = attempt.timeline.recomputeMs * (1 - attempt.plan.gap);
-    step.policy.predicted = {step.plan.peak, step.plan.recomputeMs, step.plan.gap};
-    setBinding(*maker.model().trace(), attempt.timeline, step.plan);
+    const PredictedPlan& predicted = *best.predicted;
+    PlannedStep step;
+    Plan& plan = step.plan;
+    plan.status = best.proven ? PlanStatus::optimal : PlanStatus::feasible;
+    plan.budget = request.budget;
+    plan.worldSize = request.worldSize;
+    plan.peak = predicted.timeline.peak;
+    plan.baselinePeak = maker.model().recorded()->peak;
+    plan.recomputeMs = predicted.timeline.recomputeMs;
+    plan.stepMs = stepMs;
+    plan.boundMs = best.boundMs;
+    plan.gap = best.proven || plan.recomputeMs <= 0 ? 0 : (plan.recomputeMs - plan.boundMs) / plan.recomputeMs;
+    plan.nodes = best.nodes;
+    plan.msPerGiB = best.msPerGiB;
+    plan.decisions = maker.discardRatios(predicted.regions);
+    setBinding(*maker.model().trace(), predicted.timeline, plan);
+    PolicyMaker::Choice choice = maker.describe(predicted.regions, plan);
+    step.policy = std::move(choice.policy);
+    step.regions = std::move(choice.regions);
+    step.timeline = TimelinePtr(best.predicted, &predicted.timeline);
     return step;
 }
 
-Result<PlannedStep> StepPlanner::Model::infeasible(const StepRange& range, const PlanRequest& request,
-                                                   const std::stop_token& stop) const
+Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, const PlanRequest& request) const
 {
     PlannedStep step;
-    step.plan = planned(*range.least(), request.budget).plan;
+    step.plan = planned({options.leanest()}, request).plan;
     step.plan.status = PlanStatus::infeasible;
     step.plan.peak = -1;
     step.plan.recomputeMs = step.plan.boundMs = step.plan.gap = 0;
@@ -123,12 +137,13 @@ Result<PlannedStep> StepPlanner::Model::infeasible(const StepRange& range, const
         const Result<PiecewiseProblem> problem = PiecewiseProblem::create(modules, free);
         if (!problem)
             return problem.error();
-        const Result<StepRangePtr> wider = StepSearch(planner, maker, free, stop).range(*problem);
+        const Result<StepOptionsPtr> wider = StepOptions::create(maker.model(), events, *problem, free.worldSize);
         if (!wider)
             return wider.error();
-        leastWithoutWishes = *wider != nullptr ? (*wider)->least()->timeline.peak : 0;
+        leastWithoutWishes = (*wider)->leanest()->timeline.peak;
     }
-    step.plan.reason = whyStepDoesNotFit(step.plan, range.least()->timeline, leastWithoutWishes);
+    step.plan.reason
+        = whyStepDoesNotFit(*maker.model().trace(), step.plan, options.leanest()->timeline, leastWithoutWishes);
     return step;
 }
 
@@ -146,34 +161,30 @@ Result<StepPlanner> StepPlanner::create(StepTracePtr trace)
     Result<PiecewiseModules> modules = PiecewiseModules::create(shared);
     if (!modules)
         return modules.error();
-    Result<PiecewisePlanner> planner = PiecewisePlanner::create(shared);
-    if (!planner)
-        return planner.error();
-    return StepPlanner(
-        std::make_shared<const Model>(StepModel(std::move(trace)), shared, std::move(*modules), std::move(*planner)));
+    return StepPlanner(std::make_shared<const Model>(StepModel(std::move(trace)), shared, std::move(*modules)));
 }
 
-Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_token stop) const
+Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_token stop, double limitMs) const
 {
     const auto begin = Clock::now();
-    if (const Result<PiecewiseProblem> valid = PiecewiseProblem::create(model_->modules, request); !valid)
-        return valid.error();
-    const Result<StepRangePtr> range = model_->range(request, stop);
-    if (!range)
-        return range.error();
+    if (request.budget < 1)
+        return badInput("budget " + std::to_string(request.budget) + " B: expected 1 B or more");
+    const Result<StepOptionsPtr> options = model_->options(request);
+    if (!options)
+        return options.error();
+    const Bytes least = (*options)->leanest()->timeline.peak;
     Result<PlannedStep> step = PlannedStep{};
-    if (*range != nullptr && (*range)->least()->timeline.peak > request.budget) {
-        step = model_->infeasible(**range, request, stop);
-    } else if (*range != nullptr) {
-        const Result<AttemptPtr> best = StepSearch(model_->planner, model_->maker, request, stop).best(**range);
+    if (least > request.budget) {
+        step = model_->infeasible(**options, request);
+    } else {
+        const Result<BestPlan> best = (*options)->best(request.budget, stop, limitMs);
         if (!best)
             return best.error();
-        step = model_->planned(**best, request.budget);
+        step = model_->planned(*best, request);
     }
     if (!step)
         return step;
-    if (*range != nullptr)
-        step->plan.leastBudget = (*range)->least()->timeline.peak;
+    step->plan.leastBudget = least;
     if (stop.stop_requested())
         step->plan.status = PlanStatus::stopped;
     step->plan.solveMs = msSince(begin);
@@ -185,27 +196,10 @@ Result<std::vector<FrontierPoint>> StepPlanner::frontier(const PlanRequest& requ
 {
     PlanRequest wishes = request;
     wishes.budget = std::max<Bytes>(1, recorded()->peak);
-    const Result<StepRangePtr> range = model_->range(wishes, stop);
-    if (!range)
-        return range.error();
-    std::vector<AttemptPtr> attempts;
-    if (*range != nullptr) {
-        attempts = (*range)->attempts;
-        const StepSearch search(model_->planner, model_->maker, wishes, stop);
-        const Bytes low = (*range)->tight->plan.peak;
-        const Bytes high = (*range)->roomy->plan.peak;
-        for (int point = 1; point + 1 < points && !stop.stop_requested(); ++point) {
-            const Result<AttemptPtr> attempt = search.at(low + (high - low) / (points - 1) * point);
-            if (!attempt)
-                return attempt.error();
-            if (*attempt != nullptr)
-                attempts.push_back(*attempt);
-        }
-    }
-    std::vector<FrontierPoint> all;
-    for (const AttemptPtr& attempt : attempts)
-        all.push_back({attempt->timeline.peak, attempt->timeline.recomputeMs, attempt->plan.gap});
-    return undominated(std::move(all), points);
+    const Result<StepOptionsPtr> options = model_->options(wishes);
+    if (!options)
+        return options.error();
+    return breakPoints(**options, points, stop);
 }
 
 const StepTracePtr& StepPlanner::trace() const noexcept

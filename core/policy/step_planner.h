@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/plan/piecewise.h"
+#include "core/plan/plan.h"
 #include "core/policy/policy.h"
+#include "core/sac/module_info.h"
 #include "core/timeline/timeline.h"
 
 #include <memory>
@@ -29,24 +30,25 @@ struct FrontierPoint
     double gap = 0;
 };
 
-/// Plans one recorded step: what the window drags and `headroom plan step.hrs` answers. Here the budget is all memory
-/// that the step may take on the device, optimizer state included, and every answer was predicted on the step itself: a
-/// plan whose predicted peak exceeds the budget is solved again with a tighter one, so that what is returned fits to
-/// the byte. Built once for a step; solve() is const and thread-safe.
+/// Plans one recorded step: what the window drags and `headroom plan step.hrs` answers. The budget is all memory that
+/// the step may take on the device, optimizer state included. Each part of the step (layer, block) offers the ways to
+/// checkpoint it that are worth it, nested modules and ops to save included, each predicted on the step; memory is
+/// constrained wherever the peak can be; and the plan of least recomputation is searched until it is proven, or time is
+/// up. Every answer was predicted on the step before it is returned: it fits to the byte. Built once for a step;
+/// solve() is const and thread-safe.
 ///
-/// The plan's status and gap are those of the piecewise model at the budget with which the step fits; the step's own
-/// recompute time is predicted, as its peak is. With a world size above 1 parameters, gradients and optimizer state
-/// count by the share of one rank, in `timeline` too. The least budget is the lowest peak among plans that recompute
-/// all they can, by depth of the checkpointed modules.
+/// `optimal` means that no other choice among those ways takes less time; otherwise the gap is what is not proven. With
+/// a world size above 1 parameters, gradients and optimizer state count by the share of one rank, in `timeline` too.
 class StepPlanner
 {
 public:
     static Result<StepPlanner> create(StepTracePtr trace);
 
-    Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop = {}) const;
+    /// `limitMs` is for the search; what is best by then is returned with its gap.
+    Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop = {}, double limitMs = 1000) const;
 
-    /// From the least feasible budget to no checkpointing, at most `points` plans, peak ascending, dominated ones left
-    /// out.
+    /// From the least feasible budget to no checkpointing, at most `points` plans, peak ascending: each takes the least
+    /// time for its peak, to its gap. With enough points it is every break point that there is.
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points,
                                                 std::stop_token stop = {}) const;
 

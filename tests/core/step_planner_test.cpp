@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/step_planner.h"
 
-#include "core/policy/frontier.h"
 #include "core/policy/sharding.h"
 #include "tests/core/synthetic_step.h"
 
@@ -207,20 +206,6 @@ TEST(Frontier, goesFromTheLeastBudgetToNoRecomputation)
         EXPECT_GT((*found)[i].peak, (*found)[i - 1].peak);
         EXPECT_LT((*found)[i].recomputeMs, (*found)[i - 1].recomputeMs);
     }
-}
-
-TEST(Frontier, leavesOutWhatIsBeatenAndKeepsTheEnds)
-{
-    const std::vector<FrontierPoint> points{{5, 1, 0}, {1, 9, 0}, {2, 9, 0}, {3, 4, 0}, {4, 2, 0}, {3, 5, 0}};
-    const auto peaks = [](const std::vector<FrontierPoint>& front) {
-        std::vector<Bytes> found;
-        for (const FrontierPoint& point : front)
-            found.push_back(point.peak);
-        return found;
-    };
-    EXPECT_EQ(peaks(undominated(points, 10)), (std::vector<Bytes>{1, 3, 4, 5}));
-    EXPECT_EQ(peaks(undominated(points, 2)), (std::vector<Bytes>{1, 5}));
-    EXPECT_THAT(undominated({}, 3), IsEmpty());
 }
 
 TEST(StepPlanner, stopsWhenAsked)

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/plan/chain_problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace headroom {
+
+namespace {
+
+constexpr double perMs = 1e9;
+constexpr Bytes unreachable = std::numeric_limits<Bytes>::max() / 4;
+
+} // namespace
+
+Picoseconds picoseconds(double ms)
+{
+    return std::llround(ms * perMs);
+}
+
+double milliseconds(Picoseconds time)
+{
+    return static_cast<double>(time) / perMs;
+}
+
+ChainValue valueOf(const ChainProblem& problem, const ChainPath& path)
+{
+    ChainValue value{0, problem.constant};
+    Bytes held = 0;
+    for (const ChainStep& step : path) {
+        const ChainOption& option
+            = problem.arcs[static_cast<std::size_t>(step.arc)].options[static_cast<std::size_t>(step.option)];
+        value.peak = std::max(value.peak, option.high + held);
+        value.time += option.time;
+        held += option.held;
+    }
+    value.peak = std::max(value.peak, problem.atLoss + held);
+    return value;
+}
+
+// Whoever holds less can do whatever the others can: one label a position is enough.
+std::optional<ChainPath> leanestPath(const ChainProblem& problem, Bytes budget)
+{
+    struct Label
+    {
+        Bytes held = unreachable;
+        ChainStep step;
+    };
+    if (problem.constant > budget)
+        return std::nullopt;
+    std::vector<Label> best(static_cast<std::size_t>(problem.positions) + 1);
+    best.front().held = 0;
+    for (std::size_t i = 0; i < problem.arcs.size(); ++i) {
+        const ChainArc& arc = problem.arcs[i];
+        const Bytes before = best[static_cast<std::size_t>(arc.first)].held;
+        if (before == unreachable)
+            continue;
+        Label& after = best[static_cast<std::size_t>(arc.last)];
+        for (std::size_t o = 0; o < arc.options.size(); ++o)
+            if (arc.options[o].high + before <= budget && before + arc.options[o].held < after.held)
+                after = {before + arc.options[o].held, {static_cast<int>(i), static_cast<int>(o)}};
+    }
+    if (best.back().held == unreachable || problem.atLoss + best.back().held > budget)
+        return std::nullopt;
+    ChainPath path;
+    for (int position = problem.positions; position > 0; position = problem.arcs[static_cast<std::size_t>(path.back().arc)].first)
+        path.push_back(best[static_cast<std::size_t>(position)].step);
+    std::ranges::reverse(path);
+    return path;
+}
+
+Bytes leastBudget(const ChainProblem& problem)
+{
+    Bytes enough = std::max(problem.constant, problem.atLoss);
+    for (const ChainArc& arc : problem.arcs)
+        for (const ChainOption& option : arc.options)
+            enough = std::max(enough, option.high);
+    while (!leanestPath(problem, enough)) // some hold more than recorded
+        enough *= 2;
+    Bytes least = enough;
+    for (Bytes low = 0; low < least;) {
+        const Bytes middle = low + (least - low) / 2;
+        if (leanestPath(problem, middle))
+            least = middle;
+        else
+            low = middle + 1;
+    }
+    return least;
+}
+
+} // namespace headroom

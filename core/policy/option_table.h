@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/plan/chain_problem.h"
+#include "core/policy/part_tree.h"
+#include "core/policy/step_layout.h"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace headroom {
+
+/// The planner's problem for one step and one request: for each part of the step the ways to checkpoint it that are
+/// worth it, each predicted on the step. Immutable.
+class OptionTable
+{
+public:
+    /// `events` are the model's. Errors are those of predict().
+    static Result<OptionTable> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
+                                      int worldSize);
+
+    const ChainProblem& problem() const { return problem_; }
+
+    /// True: memory under a plan is exactly what the problem says. False: some parts hold one another's storages, and
+    /// the problem says what there is at most; relaxed() says what there is at least.
+    bool exact() const { return exact_; }
+    const ChainProblem& relaxed() const { return exact_ ? problem_ : relaxed_; }
+
+    CheckpointPlan planOf(const ChainPath& path) const;
+
+private:
+    class Builder;
+    ChainProblem problem_;
+    ChainProblem relaxed_;
+    bool exact_ = true;
+    /// By arc, by option: regions, counted from the arc's module. Equal parts share them.
+    std::vector<std::shared_ptr<const std::vector<CheckpointPlan>>> plans_;
+    std::vector<ModuleId> modules_; ///< by arc
+};
+
+} // namespace headroom

@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/policy/save_sets.h"
+
+#include "core/predict/regions.h"
+
+#include <algorithm>
+
+namespace headroom {
+
+namespace {
+
+constexpr std::size_t mostSets = 1000; ///< of the front that is carried from op to op
+constexpr std::size_t mostTails = 6; ///< numbers of random ops that are tried
+
+/// A set of ops: its last one, and the set without it.
+struct Set
+{
+    Bytes bytes = 0;
+    double ms = 0;
+    std::int32_t op = -1; ///< index of the item
+    std::int32_t rest = -1; ///< index of the set
+};
+
+/// Sets that no other beats, bytes ascending.
+void dropBeaten(std::vector<Set>& sets)
+{
+    std::ranges::stable_sort(sets, [](const Set& a, const Set& b) {
+        return a.bytes != b.bytes ? a.bytes < b.bytes : a.ms > b.ms;
+    });
+    std::vector<Set> kept;
+    for (const Set& set : sets)
+        if (kept.empty() || set.ms > kept.back().ms * (1 + 1e-12))
+            kept.push_back(set);
+    sets = std::move(kept);
+}
+
+/// All sets that are worth it of the items given.
+class SetFront
+{
+public:
+    void start(Bytes bytes, double ms) { front_ = {{bytes, ms, -1, -1}}; }
+
+    void add(std::int32_t item, Bytes bytes, double ms)
+    {
+        std::vector<Set> next;
+        for (const Set& set : front_) {
+            const auto rest = static_cast<std::int32_t>(all_.size());
+            all_.push_back(set);
+            next.push_back(set);
+            next.push_back({set.bytes + bytes, set.ms + ms, item, rest});
+        }
+        dropBeaten(next);
+        if (next.size() > mostSets)
+            for (std::size_t i = 0; i < mostSets; ++i)
+                next[i] = next[i * (next.size() - 1) / (mostSets - 1)];
+        next.resize(std::min(next.size(), mostSets));
+        front_ = std::move(next);
+    }
+
+    const std::vector<Set>& front() const { return front_; }
+
+    std::vector<std::int32_t> itemsOf(Set set) const
+    {
+        std::vector<std::int32_t> items;
+        for (;;) {
+            if (set.op >= 0)
+                items.push_back(set.op);
+            if (set.rest < 0)
+                return items;
+            set = all_[static_cast<std::size_t>(set.rest)];
+        }
+    }
+
+private:
+    std::vector<Set> front_;
+    std::vector<Set> all_;
+};
+
+/// Marks the corners of the lower hull (time not saved over bytes), and up to `more` of the rest, spread evenly.
+std::vector<bool> chosen(const std::vector<Set>& front, std::size_t more)
+{
+    std::vector<std::size_t> hull;
+    for (std::size_t i = 0; i < front.size(); ++i) {
+        const auto below = [&](std::size_t a, std::size_t b) {
+            return (front[b].ms - front[a].ms) * static_cast<double>(front[i].bytes - front[a].bytes)
+                <= (front[i].ms - front[a].ms) * static_cast<double>(front[b].bytes - front[a].bytes);
+        };
+        while (hull.size() >= 2 && below(hull[hull.size() - 2], hull.back()))
+            hull.pop_back();
+        hull.push_back(i);
+    }
+    std::vector<bool> keep(front.size(), false);
+    for (const std::size_t corner : hull)
+        keep[corner] = true;
+    std::vector<std::size_t> others;
+    for (std::size_t i = 0; i < front.size(); ++i)
+        if (!keep[i])
+            others.push_back(i);
+    for (std::size_t i = 0; i < std::min(more, others.size()); ++i)
+        keep[others[others.size() <= more ? i : i * others.size() / more]] = true;
+    return keep;
+}
+
+/// Of regionOps(), how many run again: those that begin before the module's last saved tensor.
+std::size_t opsThatRunAgain(const StepModel& model, ModuleId module, const std::vector<OpId>& ops)
+{
+    const StepTrace& trace = *model.trace();
+    const CallId deciding = decidingCall(model.index(), module);
+    if (!deciding.valid())
+        return 0;
+    const StepIndex::Call& call = model.index().calls[deciding.value];
+    if (call.firstPack == call.endPack)
+        return 0;
+    std::uint32_t end = call.firstOp;
+    for (std::uint32_t event = call.enter; event <= model.index().packEvent[call.endPack - 1]; ++event)
+        if (trace.events.kind[EventIndex(event)] == EventKind::opBegin)
+            end = trace.events.a[EventIndex(event)] + 1;
+    return static_cast<std::size_t>(std::ranges::lower_bound(ops, OpId(end)) - ops.begin());
+}
+
+/// How many of the last random ops may be kept: the numbers to try.
+std::vector<std::size_t> tails(const StepModel& model, ModuleId module, const std::vector<SavableOp>& random)
+{
+    const std::vector<OpId> ops = model.regionOps(module);
+    std::size_t longest = 0;
+    for (std::size_t op = opsThatRunAgain(model, module, ops); op-- > 0;) {
+        if ((model.trace()->ops.flags[ops[op]] & opRandom) == 0)
+            continue;
+        if (longest == random.size() || random[random.size() - 1 - longest].op != op)
+            break; // one that always runs again
+        ++longest;
+    }
+    std::vector<std::size_t> numbers;
+    const std::size_t step = (longest + mostTails - 1) / mostTails;
+    for (std::size_t i = 0; i < longest; i += step)
+        numbers.push_back(i);
+    numbers.push_back(longest);
+    return numbers;
+}
+
+} // namespace
+
+std::vector<SavableOp> savableOpsThatRunAgain(const StepModel& model, ModuleId module)
+{
+    const StepTrace& trace = *model.trace();
+    std::vector<SavableOp> found;
+    const std::vector<OpId> ops = model.regionOps(module);
+    const std::vector<bool> savable = model.savableOps(module);
+    const std::size_t end = opsThatRunAgain(model, module, ops);
+    for (std::size_t i = 0; i < end; ++i) {
+        const bool random = (trace.ops.flags[ops[i]] & opRandom) != 0;
+        if (savable[i] && (random || trace.ops.ms[ops[i]] > 0))
+            found.push_back({i, trace.ops.ms[ops[i]], random});
+    }
+    return found;
+}
+
+std::vector<std::vector<bool>> saveSets(const StepModel& model, ModuleId module,
+                                        const std::function<Bytes(const SavableOp&)>& bytes, std::size_t more)
+{
+    const std::vector<SavableOp> ops = savableOpsThatRunAgain(model, module);
+    std::vector<SavableOp> random;
+    std::vector<Bytes> randomBytes;
+    SetFront free;
+    free.start(0, 0);
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+        const Bytes cost = bytes(ops[i]);
+        if (ops[i].random) {
+            random.push_back(ops[i]);
+            randomBytes.push_back(cost);
+        } else {
+            free.add(static_cast<std::int32_t>(i), cost, ops[i].ms);
+        }
+    }
+    // A number of random ops, with every set of the others.
+    std::vector<Set> all;
+    for (const std::size_t tail : tails(model, module, random)) {
+        Bytes tailBytes = 0;
+        double tailMs = 0;
+        for (std::size_t i = random.size() - tail; i < random.size(); ++i) {
+            tailBytes += randomBytes[i];
+            tailMs += random[i].ms;
+        }
+        for (std::size_t i = 0; i < free.front().size(); ++i)
+            all.push_back({free.front()[i].bytes + tailBytes, free.front()[i].ms + tailMs,
+                           static_cast<std::int32_t>(tail), static_cast<std::int32_t>(i)});
+    }
+    dropBeaten(all);
+
+    const std::vector<bool> keep = chosen(all, more);
+    std::vector<std::vector<bool>> sets;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if (!keep[i])
+            continue;
+        std::vector<bool> save(model.regionOps(module).size(), false);
+        for (const std::int32_t item : free.itemsOf(free.front()[static_cast<std::size_t>(all[i].rest)]))
+            save[ops[static_cast<std::size_t>(item)].op] = true;
+        for (std::size_t r = random.size() - static_cast<std::size_t>(all[i].op); r < random.size(); ++r)
+            save[random[r].op] = true;
+        sets.push_back(std::move(save));
+    }
+    return sets;
+}
+
+} // namespace headroom

@@ -1,0 +1,272 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/policy/step_layout.h"
+
+#include "core/policy/sharding.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+namespace headroom {
+
+namespace {
+
+constexpr Bytes nothing = std::numeric_limits<Bytes>::min() / 4;
+constexpr std::uint32_t never = StepIndex::never;
+
+std::uint32_t lastRelease(const StepIndex& index, const StepIndex::Call& call)
+{
+    std::uint32_t last = call.exit;
+    for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
+        last = std::max(last, index.releaseEvent[pack]);
+    return last;
+}
+
+} // namespace
+
+StepLayout::StepLayout(const StepModel& model, const StorageEvents& events, std::vector<ModuleId> parts, int worldSize)
+    : model_(model)
+    , events_(&events)
+    , parts_(std::move(parts))
+    , shared_(model.trace()->storages.size(), false)
+{
+    findShared();
+    measure(worldSize);
+    holdShared();
+    findOwners();
+}
+
+void StepLayout::findShared()
+{
+    const StepTrace& trace = *model_.trace();
+    std::vector<std::int32_t> holder(trace.storages.size(), -1);
+    for (std::size_t part = 0; part < parts_.size(); ++part)
+        for (const CallId call : model_.index().callsOf[parts_[part].value])
+            for (const StorageId storage : trace.calls.arguments[call]) {
+                std::int32_t& first = holder[storage.value];
+                if (first >= 0 && first != static_cast<std::int32_t>(part))
+                    shared_[storage.value] = true;
+                else
+                    first = static_cast<std::int32_t>(part);
+            }
+}
+
+/// Memory at each event since the step began.
+void StepLayout::measure(int worldSize)
+{
+    const StepTrace& trace = *model_.trace();
+    const Timeline timeline = perRank(*model_.recorded(), worldSize);
+    high_.assign(trace.events.size(), nothing);
+    after_.assign(trace.events.size(), nothing);
+    Bytes live = total(timeline.start);
+    std::size_t change = 0;
+    bool began = false;
+    for (std::uint32_t event = 0; event < trace.events.size(); ++event) {
+        began = began
+            || (trace.events.kind[EventIndex(event)] == EventKind::mark
+                && static_cast<Mark>(trace.events.a[EventIndex(event)]) == Mark::stepBegin);
+        if (!began)
+            continue;
+        Bytes high = nothing;
+        for (; change < timeline.changes.size() && model_.recordedEvents()[change] == event; ++change) {
+            live += timeline.changes[change].delta;
+            high = std::max(high, live);
+        }
+        high_[event] = std::max(high, live);
+        after_[event] = live;
+    }
+}
+
+/// As if the first part that has a shared argument were always checkpointed.
+void StepLayout::holdShared()
+{
+    const StepTrace& trace = *model_.trace();
+    std::vector<bool> done(shared_.size(), false);
+    for (const ModuleId part : parts_)
+        for (const CallId id : model_.index().callsOf[part.value])
+            for (const StorageId storage : trace.calls.arguments[id])
+                if (shared_[storage.value] && !done[storage.value]) {
+                    done[storage.value] = true;
+                    holdToItsRegionsEnd(storage, model_.index().calls[id.value]);
+                }
+}
+
+void StepLayout::holdToItsRegionsEnd(StorageId storage, const StepIndex::Call& call)
+{
+    const StepTrace& trace = *model_.trace();
+    const auto last = static_cast<std::uint32_t>(trace.events.size());
+    const std::uint32_t end = std::min(lastRelease(model_.index(), call), last);
+    const auto addBetween = [&](std::uint32_t gone, std::uint32_t back) {
+        for (std::uint32_t event = std::max(gone, call.enter); event < std::min(back, end); ++event) {
+            high_[event] += trace.storages.bytes[storage];
+            after_[event] += trace.storages.bytes[storage];
+        }
+    };
+    int holders = 0;
+    std::uint32_t gone = never;
+    for (const std::uint32_t event : events_->of(storage)) {
+        const EventKind kind = trace.events.kind[EventIndex(event)];
+        if (kind == EventKind::resize)
+            continue;
+        const bool holds = kind == EventKind::alloc || kind == EventKind::pack || kind == EventKind::unpack;
+        if (holds && holders++ == 0 && gone != never)
+            addBetween(gone, event);
+        if (!holds && --holders == 0)
+            gone = event;
+    }
+    if (holders == 0 && gone != never)
+        addBetween(gone, last);
+}
+
+/// The event of the first unpack of what a call packed.
+std::uint32_t StepLayout::firstUnpack(const StepIndex::Call& call) const
+{
+    const StepTrace& trace = *model_.trace();
+    std::uint32_t first = never;
+    for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
+        for (const std::uint32_t event : events_->of(PackId(pack)))
+            if (trace.events.kind[EventIndex(event)] == EventKind::unpack)
+                first = std::min(first, event);
+    return first;
+}
+
+void StepLayout::findOwners()
+{
+    std::vector<std::pair<std::uint32_t, int>> begins;
+    const int count = static_cast<int>(parts_.size());
+    for (int part = 0; part < count; ++part)
+        for (const CallId id : model_.index().callsOf[parts_[static_cast<std::size_t>(part)].value]) {
+            const StepIndex::Call& call = model_.index().calls[id.value];
+            begins.emplace_back(call.enter, part);
+            if (const std::uint32_t unpack = firstUnpack(call); unpack != never)
+                begins.emplace_back(unpack, part);
+            if (part + 1 == count)
+                begins.emplace_back(call.exit + 1, count);
+        }
+    std::ranges::sort(begins);
+    const auto end = static_cast<std::uint32_t>(model_.trace()->events.size());
+    Stretch open{0, 0, -1};
+    const auto close = [&](std::uint32_t event) {
+        open.end = std::min(event, end);
+        if (open.begin < open.end)
+            stretches_.push_back(open);
+    };
+    for (const auto& [event, owner] : begins) {
+        close(event);
+        open = {event, 0, owner};
+    }
+    close(end);
+}
+
+Bytes StepLayout::highest(std::uint32_t begin, std::uint32_t end) const
+{
+    return begin < end ? *std::max_element(high_.begin() + begin, high_.begin() + end) : nothing;
+}
+
+Bytes StepLayout::highestOf(int owner) const
+{
+    Bytes most = nothing;
+    for (const Stretch& stretch : stretches_)
+        if (stretch.owner == owner)
+            most = std::max(most, highest(stretch.begin, stretch.end));
+    return most;
+}
+
+/// Where a module around several parts runs although none of them does: in its calls, and from the first unpack of what
+/// it packed until the backward of its last part begins.
+std::vector<std::pair<std::uint32_t, std::uint32_t>> StepLayout::windowsOf(ModuleId module, int first, int last) const
+{
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> windows;
+    for (const CallId id : model_.index().callsOf[module.value]) {
+        const StepIndex::Call& call = model_.index().calls[id.value];
+        windows.emplace_back(call.enter, call.exit + 1);
+        const std::uint32_t unpack = firstUnpack(call);
+        const auto next = std::ranges::find_if(stretches_, [&](const Stretch& stretch) {
+            return stretch.end > unpack && stretch.owner >= first && stretch.owner < last;
+        });
+        if (unpack != never && next != stretches_.end())
+            windows.emplace_back(unpack, std::max(unpack, next->begin));
+    }
+    return windows;
+}
+
+std::vector<StepLayout::Zone> StepLayout::zonesOf(ModuleId module, int first, int last) const
+{
+    using enum Place::Where;
+    const auto windows = windowsOf(module, first, last);
+    std::vector<Zone> zones;
+    for (const Stretch& stretch : stretches_) {
+        std::vector<std::uint32_t> cuts{stretch.begin, stretch.end};
+        for (const auto& [begin, end] : windows)
+            for (const std::uint32_t cut : {begin, end})
+                if (cut > stretch.begin && cut < stretch.end)
+                    cuts.push_back(cut);
+        std::ranges::sort(cuts);
+        for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+            const bool own = (stretch.owner >= first && stretch.owner < last)
+                || std::ranges::any_of(windows, [&](const auto& window) {
+                       return window.first <= cuts[i] && cuts[i] < window.second;
+                   });
+            zones.push_back({cuts[i], cuts[i + 1], own ? Place::Where::own : stretch.owner < first ? below : above});
+        }
+    }
+    return zones;
+}
+
+StepLayout::Place StepLayout::place(const LocalReplay& replay, ModuleId module, int first, int last) const
+{
+    Place place;
+    const auto events = replay.events();
+    std::size_t next = 0;
+    const auto add = [&](bool atEvent, Place::Where where, Bytes high) {
+        const auto change = static_cast<std::int32_t>(next) - (atEvent ? 0 : 1);
+        if (!atEvent && where != Place::Where::own && !place.stretches_.empty()) {
+            const Place::Stretch& previous = place.stretches_.back();
+            if (!previous.atEvent && previous.where == where && previous.change == change)
+                return;
+        }
+        place.stretches_.push_back({change, atEvent, where, high});
+    };
+    for (const Zone& zone : zonesOf(module, first, last)) {
+        const bool own = zone.where == Place::Where::own;
+        std::uint32_t from = zone.begin;
+        for (; next < events.size() && events[next] < zone.end; ++next) {
+            if (from < events[next])
+                add(false, zone.where, own ? highest(from, events[next]) : 0);
+            add(true, zone.where, after_[events[next]]);
+            from = events[next] + 1;
+        }
+        if (from < zone.end)
+            add(false, zone.where, own ? highest(from, zone.end) : 0);
+    }
+    return place;
+}
+
+PartMemory StepLayout::Place::of(const LocalEffect& effect) const
+{
+    PartMemory memory{nothing, std::numeric_limits<Bytes>::max(), nothing, 0};
+    for (const Stretch& stretch : stretches_) {
+        LocalEffect::Change change;
+        if (stretch.change >= 0)
+            change = effect.changes[static_cast<std::size_t>(stretch.change)];
+        const Bytes more = stretch.atEvent ? change.high : change.after;
+        switch (stretch.where) {
+        case Where::own:
+            memory.high = std::max(memory.high, stretch.high + more);
+            break;
+        case Where::above:
+            memory.held = std::max(memory.held, more);
+            memory.heldLeast = std::min(memory.heldLeast, more);
+            break;
+        case Where::below:
+            memory.leak = std::max(memory.leak, more);
+            break;
+        }
+    }
+    if (memory.held == nothing)
+        memory.held = memory.heldLeast = 0; // nothing runs after it
+    return memory;
+}
+
+} // namespace headroom

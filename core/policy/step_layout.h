@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/predict/local_replay.h"
+#include "core/predict/step_model.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace headroom {
+
+/// What one part of a step does to memory in one way of checkpointing it.
+struct PartMemory
+{
+    Bytes held = 0; ///< change of what is held while parts after it run, at most
+    Bytes heldLeast = 0; ///< the same at least: equal, unless something else holds the part's storages for a while
+    Bytes high = 0; ///< highest memory of the step while the part runs, forward or backward, all else as recorded
+    Bytes leak = 0; ///< change while parts before it run, at most: 0 where parts do not mix
+};
+
+/// A recorded step as a chain of parts: which stretch of events belongs to which part, and the memory there. Forward,
+/// part after part, then (from the exit of the last) what no part runs in, then backward from the first tensor that a
+/// part's backward asks for. With a world size above 1 memory is that of one rank.
+class StepLayout
+{
+public:
+    /// Parts in the order in which they first run. Arguments that several parts have are held until the backward of the
+    /// first of them ends, once for all: they count as memory of the step, and parts leave them out. `events` must
+    /// outlive the layout.
+    StepLayout(const StepModel& model, const StorageEvents& events, std::vector<ModuleId> parts, int worldSize);
+
+    const std::vector<bool>& shared() const { return shared_; } ///< by StorageId: such arguments
+
+    Bytes atLoss() const { return highestOf(static_cast<int>(parts_.size())); }
+    Bytes before() const { return highestOf(-1); }
+
+    /// Where one part, or a module around parts first .. last - 1, runs, cut at the events of its replay.
+    class Place
+    {
+    public:
+        PartMemory of(const LocalEffect& effect) const;
+
+    private:
+        friend class StepLayout;
+        enum class Where : std::uint8_t { own, above, below };
+        struct Stretch
+        {
+            std::int32_t change = -1; ///< of the effect; -1: nothing has changed yet
+            bool atEvent = false; ///< while the change happens, or after it
+            Where where = Where::own;
+            Bytes high = 0; ///< as recorded
+        };
+        std::vector<Stretch> stretches_;
+    };
+    Place place(const LocalReplay& replay, ModuleId module, int first, int last) const;
+
+private:
+    struct Stretch
+    {
+        std::uint32_t begin = 0; ///< event
+        std::uint32_t end = 0;
+        int owner = -1; ///< part; -1: before all of them; their number: between forward and backward
+    };
+    /// A stretch of events as one part, or a module around several, sees it.
+    struct Zone
+    {
+        std::uint32_t begin = 0;
+        std::uint32_t end = 0;
+        Place::Where where = Place::Where::own;
+    };
+    void findShared();
+    void measure(int worldSize);
+    void holdShared();
+    void holdToItsRegionsEnd(StorageId storage, const StepIndex::Call& call);
+    void findOwners();
+    Bytes highestOf(int owner) const;
+    std::uint32_t firstUnpack(const StepIndex::Call& call) const;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> windowsOf(ModuleId module, int first, int last) const;
+    std::vector<Zone> zonesOf(ModuleId module, int first, int last) const;
+    Bytes highest(std::uint32_t begin, std::uint32_t end) const;
+
+    StepModel model_;
+    const StorageEvents* events_;
+    std::vector<ModuleId> parts_;
+    std::vector<bool> shared_;
+    std::vector<Bytes> high_; ///< by event: highest memory while it happens
+    std::vector<Bytes> after_; ///< by event
+    std::vector<Stretch> stretches_;
+};
+
+} // namespace headroom
