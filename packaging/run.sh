@@ -36,7 +36,7 @@ echo
 # Three quarters of what the step takes: enough to have to choose.
 peak=$("$headroom" info "$demo/transformer.hrs" --json | sed -n 's/^  "peak_bytes": \([0-9]*\),$/\1/p')
 budget=$((peak * 3 / 4))
-"$headroom" plan "$demo/transformer.hrs" --whole-device --budget "$budget" -o "$demo/policy.json"
+"$headroom" plan "$demo/transformer.hrs" --budget "$budget" -o "$demo/policy.json"
 "$headroom" export "$demo/transformer.hrs" --timeline "$demo/timeline.svg" --policy "$demo/policy.json" 2> /dev/null
 "$headroom" export "$demo/transformer.hrs" --tradeoff "$demo/tradeoff.svg" 2> /dev/null
 "$headroom" export "$demo/transformer.hrs" --frontier "$demo/frontier.svg" 2> /dev/null

@@ -85,7 +85,9 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
     command.add_option("--module-info", arguments.moduleInfoFile,
                        "ModuleInfo document in place of a step file, PyTorch's own included");
     command.add_option("--formulation", arguments.formulation,
-                       "piecewise: PyTorch's sac_milp, solved to its optimum (default)");
+                       "exact (default): memory is everything on the device, optimizer state included; each plan was "
+                       "predicted on the step and fits to the byte. piecewise: PyTorch's sac_milp, solved to its "
+                       "optimum; all that a ModuleInfo document is enough for");
     command.add_option("--world-size", arguments.worldSize, "Ranks over which FSDP shards its units (default 1)");
     const auto addNames = [&](const char* option, std::vector<std::string>& names, const char* description) {
         // One name an option: otherwise `--ac-unit NAME step.hrs` would take the file for a name.
@@ -94,26 +96,29 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
     addNames("--ac-unit", arguments.acUnits, "Only these modules may be checkpointed (default: any with children)");
     addNames("--fsdp-unit", arguments.fsdpUnits, "Modules whose parameters FSDP shards (default: the root)");
     addNames("--pin", arguments.pins, "FQN=save or FQN=recompute: decides for a module");
-    command.add_flag("--whole-device", arguments.wholeDevice,
-                     "Memory counts everything on the device, optimizer state included; each plan was predicted on the "
-                     "step and fits to the byte. Needs a step file");
     command.add_flag("--json", arguments.json, "Print one JSON document");
 }
 
-std::string countedMemory(bool wholeDevice)
+bool plansExactly(const PlanArguments& arguments)
 {
-    return wholeDevice ? "everything on the device, optimizer state included"
+    return arguments.moduleInfoFile.empty() && arguments.formulation != "piecewise";
+}
+
+std::string countedMemory(bool exact)
+{
+    return exact ? "everything on the device, optimizer state included"
                        : "parameters, gradients and activations, as PyTorch's sac_milp does";
 }
 
 Result<PlanSource> readPlanSource(const PlanArguments& arguments)
 {
-    if (arguments.formulation != "piecewise")
-        return badInput("--formulation `" + arguments.formulation + "`: expected `piecewise`");
+    if (!arguments.formulation.empty() && arguments.formulation != "exact" && arguments.formulation != "piecewise")
+        return badInput("--formulation `" + arguments.formulation + "`: expected `exact` or `piecewise`");
     if (arguments.stepFile.empty() == arguments.moduleInfoFile.empty())
         return badInput("expected either a step file or --module-info FILE.json");
-    if (arguments.wholeDevice && arguments.stepFile.empty())
-        return badInput("--whole-device predicts on a recorded step: expected a step file in place of --module-info");
+    if (arguments.formulation == "exact" && arguments.stepFile.empty())
+        return badInput("--formulation exact predicts on a recorded step: expected a step file in place of "
+                        "--module-info");
     PlanSource source;
     if (!arguments.moduleInfoFile.empty()) {
         Result<ModuleInfo> info = readModuleInfo(arguments.moduleInfoFile);

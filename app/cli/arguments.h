@@ -34,18 +34,20 @@ struct PlanArguments
 {
     std::string stepFile;
     std::string moduleInfoFile;
-    std::string formulation = "piecewise";
+    std::string formulation; ///< empty: exact for a step file, piecewise for a ModuleInfo document
     std::string worldSize = "1";
     std::vector<std::string> acUnits;
     std::vector<std::string> fsdpUnits;
     std::vector<std::string> pins; ///< FQN=save or FQN=recompute
-    bool wholeDevice = false; ///< memory means everything on the device
     bool json = false;
 };
 void addPlanArguments(CLI::App& command, PlanArguments& arguments);
 
+/// Is it `exact`, where memory is everything on the device, or `piecewise`, PyTorch's question?
+bool plansExactly(const PlanArguments& arguments);
+
 /// What a budget and a peak count: "parameters, gradients and activations, as PyTorch's sac_milp does", or everything.
-std::string countedMemory(bool wholeDevice);
+std::string countedMemory(bool exact);
 
 /// What is planned for: a recorded step, or only its ModuleInfo.
 struct PlanSource

@@ -88,10 +88,10 @@ Json toJson(const Frontier& frontier)
     return json;
 }
 
-void print(const Frontier& frontier, bool wholeDevice, std::ostream& out)
+void print(const Frontier& frontier, bool exact, std::ostream& out)
 {
     using enum Table::Align;
-    out << "Peaks count " << countedMemory(wholeDevice) << ".\n\n";
+    out << "Peaks count " << countedMemory(exact) << ".\n\n";
     Table table(
         {{"Peak", right}, {"Bytes", right}, {"Recompute ms", right}, {"Added to the step", right}, {"Gap", right}});
     for (const FrontierPoint& point : frontier.points) {
@@ -114,7 +114,7 @@ Result<int> run(const Arguments& arguments)
     if (!source)
         return source.error();
     const Result<Frontier> frontier
-        = arguments.wholeDevice ? solveOnDevice(*source, *request, *points) : solveBudgets(*source, *request, *points);
+        = plansExactly(arguments) ? solveOnDevice(*source, *request, *points) : solveBudgets(*source, *request, *points);
     if (!frontier)
         return frontier.error();
     if (!arguments.output.empty()) {
@@ -126,7 +126,7 @@ Result<int> run(const Arguments& arguments)
     if (arguments.json)
         printJson(toJson(*frontier));
     else
-        print(*frontier, arguments.wholeDevice, std::cout);
+        print(*frontier, plansExactly(arguments), std::cout);
     return 0;
 }
 

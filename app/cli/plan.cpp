@@ -79,7 +79,7 @@ Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request
     return answer;
 }
 
-Json toJson(const Answer& answer, bool ofStep)
+Json toJson(const Answer& answer, bool ofStep, bool exact)
 {
     const Plan& plan = answer.plan;
     Json json;
@@ -101,6 +101,10 @@ Json toJson(const Answer& answer, bool ofStep)
     json["reason"] = plan.reason;
     if (ofStep)
         json["predicted_peak_bytes"] = answer.predictedPeak;
+    if (exact) {
+        json["nodes"] = plan.nodes;
+        json["ms_per_gib"] = plan.msPerGiB;
+    }
     return json;
 }
 
@@ -113,7 +117,7 @@ void print(const Answer& answer, const Arguments& arguments, std::ostream& out)
     out << "\nBudget        " << exactBytes(plan.budget);
     if (plan.worldSize > 1)
         out << " on each of " << plan.worldSize << " ranks";
-    out << "\n              It counts " << countedMemory(arguments.wholeDevice) << ".\n";
+    out << "\n              It counts " << countedMemory(plansExactly(arguments)) << ".\n";
     if (plan.status == PlanStatus::infeasible) {
         out << "Least budget  " << exactBytes(plan.leastBudget) << '\n';
         return;
@@ -124,12 +128,14 @@ void print(const Answer& answer, const Arguments& arguments, std::ostream& out)
         out << ", " << formatPercent(plan.recomputeMs / plan.stepMs) << " of the " << formatMs(plan.stepMs)
             << " of forward and backward";
     out << '\n';
+    if (plan.msPerGiB > 0)
+        out << "Price         " << formatNumber(plan.msPerGiB, 2) << " ms for each GiB less\n";
     if (!plan.binding.module.empty())
         out << "Tightest      " << plan.binding.module << ", " << plan.binding.phase << '\n';
-    if (answer.policy && !arguments.wholeDevice)
+    if (answer.policy && !plansExactly(arguments))
         out << "On the device " << exactBytes(answer.predictedPeak)
             << "\n              The predicted peak of the step under this plan: everything counts, optimizer state "
-               "included;\n              --whole-device plans for that.\n";
+               "included;\n              --formulation exact plans for that.\n";
     if (plan.decisions.empty()) {
         out << "\nNothing has to be recomputed.\n";
         return;
@@ -175,7 +181,7 @@ Result<int> run(const Arguments& arguments)
     if (!source)
         return source.error();
     const Result<Answer> found
-        = arguments.wholeDevice ? answerDevice(*source, *request) : answerModel(*source, *request);
+        = plansExactly(arguments) ? answerDevice(*source, *request) : answerModel(*source, *request);
     if (!found)
         return found.error();
 
@@ -187,7 +193,7 @@ Result<int> run(const Arguments& arguments)
     if (!arguments.trainer.empty())
         return printTrainerConfig(*source, *found, *trainer);
     if (arguments.json)
-        printJson(toJson(*found, source->trace != nullptr));
+        printJson(toJson(*found, source->trace != nullptr, plansExactly(arguments)));
     else
         print(*found, arguments, std::cout);
     if (found->plan.status == PlanStatus::infeasible)
@@ -202,7 +208,7 @@ void addPlan(CLI::App& program, Action& chosen)
     const auto arguments = std::make_shared<Arguments>();
     CLI::App* command = addCommand(program, "plan", "The checkpoint plan of least recompute time under a budget");
     addPlanArguments(*command, *arguments);
-    command->add_option("--budget", arguments->budget, "Memory for parameters, gradients and activations, as 1.6GiB")
+    command->add_option("--budget", arguments->budget, "Memory that the step may take, as 1.6GiB")
         ->required()
         ->type_name("SIZE");
     command->add_option("-o,--output", arguments->policyFile, "Write the policy that PyTorch training applies")

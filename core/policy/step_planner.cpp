@@ -3,6 +3,7 @@
 #include "core/policy/step_planner.h"
 
 #include "core/policy/frontier.h"
+#include "core/plan/piecewise.h"
 #include "core/policy/infeasible_step.h"
 #include "core/policy/step_options.h"
 #include "core/sac/step_statistics.h"
@@ -54,17 +55,12 @@ struct StepPlanner::Model
         , info(std::move(moduleInfo))
         , modules(std::move(pieces))
     {
-        const std::vector<Phase> timed{Phase::forward, Phase::backward};
-        for (const PhaseSpan& span : maker.model().recorded()->phases)
-            if (std::ranges::find(timed, span.phase) != timed.end())
-                stepMs += span.endMs - span.beginMs;
     }
 
     PolicyMaker maker;
     StorageEvents events;
     ModuleInfoPtr info;
     PiecewiseModules modules;
-    double stepMs = 0; ///< forward and backward
 
     /// Options are kept for the latest request: dragging a budget asks for the same ones again and again.
     Result<StepOptionsPtr> options(const PlanRequest& request) const;
@@ -107,7 +103,7 @@ PlannedStep StepPlanner::Model::planned(const BestPlan& best, const PlanRequest&
     plan.peak = predicted.timeline.peak;
     plan.baselinePeak = maker.model().recorded()->peak;
     plan.recomputeMs = predicted.timeline.recomputeMs;
-    plan.stepMs = stepMs;
+    plan.stepMs = baseline(*info).stepMs;
     plan.boundMs = best.boundMs;
     plan.gap = best.proven || plan.recomputeMs <= 0 ? 0 : (plan.recomputeMs - plan.boundMs) / plan.recomputeMs;
     plan.nodes = best.nodes;

@@ -27,7 +27,7 @@ TEST_F(CliTest, EveryPictureInEveryFormat)
 TEST_F(CliTest, TimelineUnderAPolicyDiffers)
 {
     const std::int64_t peak = headroomProgram({"info", stepPath(), "--json"}).json()["peak_bytes"].get<std::int64_t>();
-    ASSERT_EQ(headroomProgram({"plan", stepPath(), "--whole-device", "--budget", std::to_string(peak * 9 / 10), "-o",
+    ASSERT_EQ(headroomProgram({"plan", stepPath(), "--budget", std::to_string(peak * 9 / 10), "-o",
                                path("policy.json")})
                   .exitCode,
               0);

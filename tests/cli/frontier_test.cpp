@@ -39,10 +39,8 @@ TEST_F(CliTest, FrontierOfPyTorchsModuleInfo)
 
 TEST_F(CliTest, FrontierOfAStep)
 {
-    for (const bool wholeDevice : {false, true}) {
-        std::vector<std::string> arguments{"frontier", stepPath(), "--points", "7"};
-        if (wholeDevice)
-            arguments.emplace_back("--whole-device");
+    for (const char* formulation : {"piecewise", "exact"}) {
+        std::vector<std::string> arguments{"frontier", stepPath(), "--points", "7", "--formulation", formulation};
         EXPECT_THAT(headroomProgram(arguments).out, HasSubstr("Recompute ms"));
         arguments.emplace_back("--json");
         const Finished finished = headroomProgram(arguments);

@@ -17,7 +17,7 @@ const std::vector<std::string> planKeys{
 TEST_F(CliTest, PlanPrintsTheConfigurationOfATrainer)
 {
     const Finished none
-        = headroomProgram({"plan", stepPath(), "--whole-device", "--budget", "100GiB", "--trainer", "torchtitan"});
+        = headroomProgram({"plan", stepPath(), "--budget", "100GiB", "--trainer", "torchtitan"});
     EXPECT_EQ(none.exitCode, 0) << none.err;
     EXPECT_EQ(none.out, "[activation_checkpoint]\nmode = \"none\"\n");
     expectBadInput(headroomProgram({"plan", stepPath(), "--budget", "1GiB", "--trainer", "deepspeed"}),
@@ -99,14 +99,15 @@ TEST_F(CliTest, InfeasiblePlanForPeople)
     EXPECT_FALSE(std::filesystem::exists(path("policy.json")));
 }
 
-TEST_F(CliTest, PlanOfAStepPredictsTheDeviceAndWritesThePolicy)
+TEST_F(CliTest, PiecewisePlanOfAStepPredictsTheDeviceAndWritesThePolicy)
 {
     const auto info = headroomProgram({"info", stepPath(), "--json"}).json();
     const auto baseline
-        = headroomProgram({"plan", stepPath(), "--budget", "64GiB", "--json"}).json()["baseline_peak_bytes"];
+        = headroomProgram({"plan", stepPath(), "--formulation", "piecewise", "--budget", "64GiB", "--json"}).json()["baseline_peak_bytes"];
     const std::int64_t budget = baseline.get<std::int64_t>() * 8 / 10;
     const Finished finished = headroomProgram(
-        {"plan", stepPath(), "--budget", std::to_string(budget), "-o", path("policy.json"), "--json"});
+        {"plan", stepPath(), "--formulation", "piecewise", "--budget", std::to_string(budget), "-o",
+                           path("policy.json"), "--json"});
     ASSERT_EQ(finished.exitCode, 0) << finished.err;
     const auto plan = finished.json();
     std::vector<std::string> keys = planKeys;
@@ -125,29 +126,46 @@ TEST_F(CliTest, PlanOfAStepPredictsTheDeviceAndWritesThePolicy)
     EXPECT_THAT(filesIn(folder.path()), ElementsAre("policy.json", "step.hrs")) << "nothing else may stay";
 }
 
-TEST_F(CliTest, PlanOfTheWholeDeviceFits)
+TEST_F(CliTest, PlanOfAStepIsExactAndFits)
 {
     const auto peak = headroomProgram({"info", stepPath(), "--json"}).json()["peak_bytes"].get<std::int64_t>();
     const std::int64_t budget = peak * 9 / 10;
-    const Finished finished
-        = headroomProgram({"plan", stepPath(), "--whole-device", "--budget", std::to_string(budget), "--json"});
+    const Finished finished = headroomProgram(
+        {"plan", stepPath(), "--budget", std::to_string(budget), "-o", path("policy.json"), "--json"});
     ASSERT_EQ(finished.exitCode, 0) << finished.err;
     const auto plan = finished.json();
+    std::vector<std::string> keys = planKeys;
+    keys.insert(keys.end(), {"predicted_peak_bytes", "nodes", "ms_per_gib"});
+    EXPECT_EQ(keysOf(plan), keys);
+    EXPECT_EQ(plan["status"], "optimal");
     EXPECT_EQ(plan["baseline_peak_bytes"], peak);
     EXPECT_LE(plan["peak_bytes"].get<std::int64_t>(), budget);
     EXPECT_EQ(plan["predicted_peak_bytes"], plan["peak_bytes"]);
-    expectBadInput(headroomProgram({"plan", "--module-info", data("transformer_modinfo.json"), "--whole-device",
+    EXPECT_GT(plan["nodes"].get<std::int64_t>(), 0);
+    EXPECT_GT(plan["ms_per_gib"].get<double>(), 0);
+    const auto policy = nlohmann::ordered_json::parse(readFile(path("policy.json")));
+    EXPECT_EQ(policy["predicted"]["peak_bytes"], plan["peak_bytes"]);
+    EXPECT_EQ(policy["predicted"]["recompute_ms"], plan["recompute_ms"]);
+
+    const auto explicitly
+        = headroomProgram({"plan", stepPath(), "--formulation", "exact", "--budget", std::to_string(budget), "--json"});
+    EXPECT_EQ(explicitly.json()["recompute_ms"], plan["recompute_ms"]) << "exact is the default";
+    expectBadInput(headroomProgram({"plan", "--module-info", data("transformer_modinfo.json"), "--formulation", "exact",
                                     "--budget", "1GiB"}),
-                   {"--whole-device", "step file"});
+                   {"--formulation exact", "step file"});
 }
 
 TEST_F(CliTest, PlanForPeopleSaysWhatIsCounted)
 {
-    const Finished finished = headroomProgram({"plan", stepPath(), "--budget", "64GiB"});
-    EXPECT_EQ(finished.exitCode, 0) << finished.err;
-    EXPECT_THAT(finished.out, HasSubstr("parameters, gradients and activations"));
-    EXPECT_THAT(finished.out, HasSubstr("optimizer state included"));
-    EXPECT_THAT(finished.out, HasSubstr("68,719,476,736 bytes"));
+    const Finished piecewise
+        = headroomProgram({"plan", stepPath(), "--formulation", "piecewise", "--budget", "64GiB"});
+    EXPECT_EQ(piecewise.exitCode, 0) << piecewise.err;
+    EXPECT_THAT(piecewise.out, HasSubstr("parameters, gradients and activations"));
+    EXPECT_THAT(piecewise.out, HasSubstr("optimizer state included"));
+    const Finished exact = headroomProgram({"plan", stepPath(), "--budget", "64GiB"});
+    EXPECT_EQ(exact.exitCode, 0) << exact.err;
+    EXPECT_THAT(exact.out, HasSubstr("everything on the device"));
+    EXPECT_THAT(exact.out, HasSubstr("68,719,476,736 bytes"));
 }
 
 TEST_F(CliTest, BadBudgetsAreNamed)
@@ -173,7 +191,7 @@ TEST_F(CliTest, BadRequestsAreNamed)
     expectBadInput(plan({"--pin", "Transformer.layer.0=save"}), {"Transformer.layer.0"});
     expectBadInput(plan({"--ac-unit", "Transformer.nothing"}), {"Transformer.nothing"});
     expectBadInput(plan({"--fsdp-unit", "Transformer.nothing"}), {"Transformer.nothing"});
-    expectBadInput(plan({"--formulation", "exact"}), {"--formulation", "piecewise"});
+    expectBadInput(plan({"--formulation", "greedy"}), {"--formulation", "`greedy`", "exact", "piecewise"});
     expectBadInput(plan({"--module-info", data("transformer_modinfo.json")}), {"either a step file or --module-info"});
     expectBadInput(headroomProgram({"plan", "--budget", "1GiB"}), {"either a step file or --module-info"});
     expectBadInput(headroomProgram({"plan", "--module-info", data("transformer_modinfo.json"), "--budget", "2GiB", "-o",

@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// The search for a path against every path there is, on problems small enough for that.
+#include "core/plan/chain_counts.h"
+#include "core/plan/chain_planner.h"
+#include "core/plan/chain_relaxation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+
+namespace headroom {
+namespace {
+
+class RandomProblems
+{
+public:
+    explicit RandomProblems(unsigned seed)
+        : random_(seed)
+    {
+    }
+
+    int number(int least, int most) { return std::uniform_int_distribution<int>(least, most)(random_); }
+
+    std::vector<ChainOption> options(int count)
+    {
+        std::vector<ChainOption> made{{0, number(50, 100) * unit, 0}}; // nothing is checkpointed
+        for (int i = 1; i < count; ++i)
+            made.push_back({-number(0, 20) * unit, number(40, 110) * unit, picoseconds(number(1, 40) / 8.0)});
+        return made;
+    }
+
+    /// Every position of its own kind, with some wider arcs.
+    ChainProblem different(int positions)
+    {
+        ChainProblem problem = frame(positions);
+        problem.classes.assign(static_cast<std::size_t>(positions), -1);
+        for (int position = 0; position < positions; ++position) {
+            problem.arcs.push_back({position, position + 1, options(number(2, 4))});
+            if (position + 2 <= positions && number(0, 2) == 0)
+                problem.arcs.push_back({position, position + 2, options(number(1, 3))});
+        }
+        return problem;
+    }
+
+    /// `kinds` of positions in turn; `high` differs from position to position all the same.
+    ChainProblem equal(int positions, int kinds, int count = 4)
+    {
+        ChainProblem problem = frame(positions);
+        std::vector<std::vector<ChainOption>> of;
+        for (int kind = 0; kind < kinds; ++kind)
+            of.push_back(options(count));
+        for (int position = 0; position < positions; ++position) {
+            std::vector<ChainOption> own = of[static_cast<std::size_t>(position % kinds)];
+            for (ChainOption& option : own)
+                option.high += number(-8, 8) * unit;
+            problem.arcs.push_back({position, position + 1, std::move(own)});
+            problem.classes.push_back(position % kinds);
+        }
+        return problem;
+    }
+
+private:
+    static constexpr Bytes unit = 3 * MiB + 512;
+
+    ChainProblem frame(int positions)
+    {
+        ChainProblem problem;
+        problem.positions = positions;
+        problem.atLoss = number(80, 120) * unit;
+        problem.constant = number(10, 60) * unit;
+        return problem;
+    }
+
+    std::mt19937 random_;
+};
+
+void forEachPath(const ChainProblem& problem, const std::function<void(const ChainPath&)>& visit)
+{
+    ChainPath path;
+    const std::function<void(int)> extend = [&](int position) {
+        if (position == problem.positions)
+            return visit(path);
+        for (std::size_t arc = 0; arc < problem.arcs.size(); ++arc) {
+            if (problem.arcs[arc].first != position)
+                continue;
+            for (std::size_t option = 0; option < problem.arcs[arc].options.size(); ++option) {
+                path.push_back({static_cast<int>(arc), static_cast<int>(option)});
+                extend(problem.arcs[arc].last);
+                path.pop_back();
+            }
+        }
+    };
+    extend(0);
+}
+
+std::optional<Picoseconds> leastTime(const ChainProblem& problem, Bytes budget)
+{
+    std::optional<Picoseconds> least;
+    forEachPath(problem, [&](const ChainPath& path) {
+        const ChainValue value = valueOf(problem, path);
+        if (value.peak <= budget && (!least || value.time < *least))
+            least = value.time;
+    });
+    return least;
+}
+
+Bytes leastPeak(const ChainProblem& problem)
+{
+    Bytes least = std::numeric_limits<Bytes>::max();
+    forEachPath(problem, [&](const ChainPath& path) { least = std::min(least, valueOf(problem, path).peak); });
+    return least;
+}
+
+void expectOptimal(const ChainProblem& problem, Bytes budget)
+{
+    SCOPED_TRACE(budget);
+    const std::optional<Picoseconds> expected = leastTime(problem, budget);
+    const ChainAnswer answer = solveChain(problem, budget, {{}, 60000, 0, std::nullopt});
+    if (!expected) {
+        EXPECT_EQ(answer.status, ChainStatus::infeasible);
+        return;
+    }
+    ASSERT_EQ(answer.status, ChainStatus::optimal);
+    EXPECT_EQ(answer.value.time, *expected);
+    EXPECT_EQ(answer.bound, *expected);
+    EXPECT_LE(answer.value.peak, budget);
+    EXPECT_EQ(valueOf(problem, answer.path).time, answer.value.time);
+}
+
+TEST(ChainPlanner, findsTheLeastTimeOfDifferentParts)
+{
+    RandomProblems random(1);
+    for (int i = 0; i < 120; ++i) {
+        SCOPED_TRACE(i);
+        const ChainProblem problem = random.different(random.number(1, 5));
+        const Bytes least = leastPeak(problem);
+        ASSERT_EQ(leastBudget(problem), least);
+        for (const int percent : {0, 10, 30, 60, 100})
+            expectOptimal(problem, least + (2 * problem.atLoss - least) / 300 * percent);
+        expectOptimal(problem, least - 1);
+    }
+}
+
+TEST(ChainPlanner, findsTheLeastTimeOfEqualParts)
+{
+    RandomProblems random(2);
+    for (int i = 0; i < 60; ++i) {
+        SCOPED_TRACE(i);
+        const ChainProblem problem = random.equal(6, random.number(1, 2));
+        const Bytes least = leastBudget(problem);
+        EXPECT_EQ(least, leastPeak(problem));
+        for (const int percent : {0, 5, 20, 50})
+            expectOptimal(problem, least + problem.atLoss / 100 * percent / 2);
+    }
+}
+
+TEST(ChainPlanner, boundsHoldAndPricesPay)
+{
+    RandomProblems random(3);
+    for (int i = 0; i < 60; ++i) {
+        SCOPED_TRACE(i);
+        const ChainProblem problem = i % 2 == 0 ? random.equal(6, 1) : random.different(5);
+        const Bytes budget = leastPeak(problem) + random.number(0, 40) * MiB;
+        const ChainRelaxation relaxation = relax(problem, budget, 60000);
+        ASSERT_TRUE(relaxation.solved);
+        const ChainLabels labels(problem, budget, relaxation.prices);
+        EXPECT_LE(labels.bound(), static_cast<double>(*leastTime(problem, budget)) + 1000);
+        // Any prices bound; no prices bound by zero.
+        const ChainLabels free(problem, budget,
+                               {std::vector<double>(static_cast<std::size_t>(problem.positions), 0.0), 0});
+        EXPECT_EQ(free.bound(), 0);
+    }
+}
+
+TEST(ChainPlanner, countsOfEqualPartsAreThePlan)
+{
+    RandomProblems random(4);
+    int proven = 0;
+    for (int i = 0; i < 60; ++i) {
+        SCOPED_TRACE(i);
+        const ChainProblem problem = random.equal(6, 1 + i % 2);
+        const Bytes budget = leastPeak(problem) + random.number(0, 60) * MiB;
+        const ChainCounts counts = countChain(problem, budget, {}, 60000);
+        const Picoseconds expected = *leastTime(problem, budget);
+        EXPECT_LE(counts.bound, expected);
+        if (!counts.path)
+            continue; // GLPK's tolerance let a row pass: the labels answer
+        const ChainValue value = valueOf(problem, *counts.path);
+        EXPECT_LE(value.peak, budget);
+        EXPECT_GE(value.time, expected);
+        if (counts.bound == value.time) {
+            ++proven;
+            EXPECT_EQ(value.time, expected);
+        }
+    }
+    EXPECT_GT(proven, 50);
+    EXPECT_FALSE(countChain(random.different(5), Bytes{1} << 40, {}, 60000).path) << "nothing to count";
+}
+
+TEST(ChainPlanner, aNarrowSearchSaysItsGap)
+{
+    RandomProblems random(5);
+    const ChainProblem problem = random.different(5);
+    const Bytes budget = leastBudget(problem) + 10 * MiB;
+    const ChainAnswer answer = solveChain(problem, budget, {{}, 0, 0, std::nullopt});
+    EXPECT_NE(answer.status, ChainStatus::infeasible);
+    EXPECT_LE(answer.value.peak, budget);
+    EXPECT_LE(answer.bound, *leastTime(problem, budget));
+    EXPECT_GE(answer.value.time, *leastTime(problem, budget));
+}
+
+TEST(ChainPlanner, aStepWithoutPartsIsItsConstantMemory)
+{
+    ChainProblem problem;
+    problem.constant = 10;
+    problem.atLoss = 20;
+    EXPECT_EQ(leastBudget(problem), 20);
+    EXPECT_EQ(solveChain(problem, 20).status, ChainStatus::optimal);
+    EXPECT_EQ(solveChain(problem, 19).status, ChainStatus::infeasible);
+}
+
+} // namespace
+} // namespace headroom

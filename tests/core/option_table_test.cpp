@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// What the exact planner believes of a step against predictions of the whole step.
+#include "core/plan/chain_planner.h"
+#include "core/policy/option_table.h"
+#include "core/policy/save_sets.h"
+#include "core/policy/sharding.h"
+#include "core/sac/step_statistics.h"
+#include "tests/core/synthetic_step.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <random>
+
+namespace headroom {
+namespace {
+
+/// One synthetic step, its parts and its table.
+struct Planned
+{
+    explicit Planned(const SyntheticOptions& options, PlanRequest request = {})
+        : trace(makeSyntheticStep(options))
+        , model(trace)
+        , events(*trace)
+        , modules(*PiecewiseModules::create(std::make_shared<const ModuleInfo>(*moduleInfo(*trace))))
+        , worldSize(request.worldSize)
+    {
+        request.budget = 1;
+        tree = PartTree::create(model, *PiecewiseProblem::create(modules, request));
+        table = std::make_unique<const OptionTable>(*OptionTable::create(model, events, tree, worldSize));
+    }
+
+    Timeline predicted(const ChainPath& path) const
+    {
+        return perRank(*model.predict(table->planOf(path)), worldSize);
+    }
+
+    StepTracePtr trace;
+    StepModel model;
+    StorageEvents events;
+    PiecewiseModules modules;
+    int worldSize;
+    PartTree tree;
+    std::unique_ptr<const OptionTable> table;
+};
+
+ChainPath randomPath(const ChainProblem& problem, std::mt19937& random)
+{
+    ChainPath path;
+    for (int position = 0; position < problem.positions;) {
+        std::vector<int> arcs;
+        for (std::size_t arc = 0; arc < problem.arcs.size(); ++arc)
+            if (problem.arcs[arc].first == position && !problem.arcs[arc].options.empty())
+                arcs.push_back(static_cast<int>(arc));
+        const int arc = arcs[random() % arcs.size()];
+        const ChainArc& chosen = problem.arcs[static_cast<std::size_t>(arc)];
+        path.push_back({arc, static_cast<int>(random() % chosen.options.size())});
+        position = chosen.last;
+    }
+    return path;
+}
+
+TEST(OptionTable, memoryAndTimeOfEveryPlanAreThePredictions)
+{
+    std::mt19937 random(7);
+    for (const int worldSize : {1, 4})
+        for (const SyntheticOptions& options :
+             {SyntheticOptions{.blocks = 12}, SyntheticOptions{.blocks = 9, .activation = MiB, .weight = 8 * MiB}}) {
+            PlanRequest request;
+            request.worldSize = worldSize;
+            const Planned planned(options, request);
+            const ChainProblem& problem = planned.table->problem();
+            ASSERT_EQ(problem.positions, options.blocks);
+            EXPECT_TRUE(planned.table->exact());
+            for (const int kind : problem.classes)
+                EXPECT_EQ(kind, problem.classes.front()) << "layers are equal";
+            for (int i = 0; i < 40; ++i) {
+                const ChainPath path = randomPath(problem, random);
+                const Timeline timeline = planned.predicted(path);
+                EXPECT_EQ(valueOf(problem, path).peak, timeline.peak) << "world size " << worldSize << ", plan " << i;
+                EXPECT_NEAR(milliseconds(valueOf(problem, path).time), timeline.recomputeMs, 1e-6);
+            }
+        }
+}
+
+/// Two blocks have few enough plans to predict them all.
+TEST(OptionTable, theOptimumIsTheBestOfAllPlansPredicted)
+{
+    for (const Bytes activation : {Bytes{256 * KiB}, Bytes{2 * MiB}, Bytes{16 * MiB}}) {
+        const Planned planned({.blocks = 2, .elementwise = 1, .activation = activation, .weight = MiB});
+        const ChainProblem& problem = planned.table->problem();
+        std::multimap<Bytes, double> predicted; // peak, time of every plan
+        for (const ChainArc& first : problem.arcs)
+            for (std::size_t a = 0; a < first.options.size() && first.first == 0; ++a) {
+                const int arc = static_cast<int>(&first - problem.arcs.data());
+                for (std::size_t second = 0; second < problem.arcs.size(); ++second)
+                    for (std::size_t b = 0; b < problem.arcs[second].options.size(); ++b) {
+                        ChainPath path{{arc, static_cast<int>(a)}};
+                        if (first.last == 1 && problem.arcs[second].first == 1)
+                            path.push_back({static_cast<int>(second), static_cast<int>(b)});
+                        else if (first.last == 1 || second > 0 || b > 0)
+                            continue;
+                        const Timeline timeline = planned.predicted(path);
+                        predicted.emplace(timeline.peak, timeline.recomputeMs);
+                    }
+            }
+        ASSERT_GT(predicted.size(), 50U);
+        EXPECT_EQ(leastBudget(problem), predicted.begin()->first);
+        double least = std::numeric_limits<double>::infinity();
+        for (auto plan = predicted.begin(); plan != predicted.end(); ++plan) {
+            least = std::min(least, plan->second);
+            if (std::next(plan) != predicted.end() && std::next(plan)->first == plan->first)
+                continue;
+            const ChainAnswer answer = solveChain(problem, plan->first);
+            ASSERT_EQ(answer.status, ChainStatus::optimal);
+            EXPECT_NEAR(milliseconds(answer.value.time), least, 1e-6) << "at " << groupedDigits(plan->first);
+            EXPECT_LE(planned.predicted(answer.path).peak, plan->first);
+        }
+    }
+}
+
+TEST(OptionTable, pinsAndUnitsLimitTheOptions)
+{
+    PlanRequest request;
+    request.pins = {{"Transformer.layers.1", Pin::recompute}, {"Transformer.layers.2", Pin::save}};
+    const Planned pinned({.blocks = 4}, request);
+    ASSERT_EQ(pinned.table->problem().positions, 3) << "what must be kept is no part";
+    std::mt19937 random(3);
+    for (int i = 0; i < 20; ++i) {
+        bool recomputed = false;
+        for (const CheckpointRegion& region : pinned.table->planOf(randomPath(pinned.table->problem(), random))) {
+            const std::string_view fqn = pinned.trace->moduleFqn(region.module);
+            EXPECT_FALSE(fqn.starts_with("Transformer.layers.2")) << fqn;
+            recomputed = recomputed || fqn == "Transformer.layers.1";
+        }
+        EXPECT_TRUE(recomputed);
+    }
+    PlanRequest units;
+    units.acUnits = {"Transformer.layers.0.attention", "Transformer.layers.3"};
+    const Planned limited({.blocks = 4}, units);
+    for (int i = 0; i < 20; ++i)
+        for (const CheckpointRegion& region : limited.table->planOf(randomPath(limited.table->problem(), random))) {
+            const std::string_view fqn = limited.trace->moduleFqn(region.module);
+            EXPECT_TRUE(fqn == units.acUnits[0] || fqn == units.acUnits[1]) << fqn;
+        }
+}
+
+/// An op that runs again draws the numbers of the forward only if all random ops before it run again too.
+TEST(SaveSets, keepNoRandomOpThatAnotherFollows)
+{
+    const StepTracePtr trace = makeSyntheticStep({.blocks = 2});
+    const StepModel model(trace);
+    for (std::uint32_t module = 0; module < trace->modules.size(); ++module) {
+        const std::vector<OpId> ops = model.regionOps(ModuleId(module));
+        const std::vector<bool> savable = model.savableOps(ModuleId(module));
+        if (ops.empty())
+            continue;
+        std::map<std::size_t, double> again;
+        for (const SavableOp& op : savableOpsThatRunAgain(model, ModuleId(module)))
+            again[op.op] = op.ms;
+        const auto bytes = [&](const SavableOp& op) {
+            Bytes sum = 0;
+            for (const StorageId storage : trace->ops.outputs[ops[op.op]])
+                sum += trace->storages.bytes[storage];
+            return sum;
+        };
+        const auto sets = saveSets(model, ModuleId(module), bytes, 1000);
+        ASSERT_FALSE(sets.empty());
+        for (const std::vector<bool>& save : sets) {
+            ASSERT_EQ(save.size(), ops.size());
+            bool kept = false;
+            for (std::size_t op = 0; op < ops.size(); ++op) {
+                EXPECT_TRUE(!save[op] || savable[op]);
+                const bool random = (trace->ops.flags[ops[op]] & opRandom) != 0;
+                if (random && kept && again.contains(op)) {
+                    EXPECT_TRUE(save[op]) << trace->moduleFqn(ModuleId(module)) << ", op " << op;
+                }
+                kept = kept || (random && save[op]);
+            }
+        }
+    }
+}
+
+/// A part's effect is what the whole step's prediction changes, event by event.
+TEST(LocalReplay, effectsOfAllPartsAddUpToThePrediction)
+{
+    const StepTracePtr trace = makeSyntheticStep({.blocks = 3});
+    const StepModel model(trace);
+    const StorageEvents events(*trace);
+    const std::vector<bool> nothingShared(trace->storages.size(), false);
+    std::vector<std::vector<std::uint64_t>> signatures;
+    for (std::uint32_t module = 0; module < trace->modules.size(); ++module) {
+        if (trace->strings[trace->modules.type[ModuleId(module)]] != "TransformerBlock")
+            continue;
+        const LocalReplay part(model, events, ModuleId(module), nothingShared);
+        signatures.push_back(part.signature());
+        const CheckpointPlan plan{{ModuleId(module), {}}};
+        const LocalEffect effect = *part.of(plan);
+        const Timeline whole = *model.predict(plan);
+        EXPECT_EQ(effect.recomputeMs, whole.recomputeMs);
+        ASSERT_EQ(effect.changes.size(), part.events().size());
+        EXPECT_EQ(effect.changes.back().after, 0) << "after the step all is as without a plan";
+        // The least that the part changes is what is missing right after forward.
+        Bytes missing = 0;
+        for (std::size_t snapshot = 0; snapshot < whole.snapshots.size(); ++snapshot)
+            if (whole.snapshots[snapshot].mark == Mark::forwardEnd)
+                missing = total(whole.snapshots[snapshot].bytes) - total(model.recorded()->snapshots[snapshot].bytes);
+        Bytes least = 0;
+        for (const LocalEffect::Change& change : effect.changes)
+            least = std::min(least, change.after);
+        EXPECT_LT(missing, 0);
+        EXPECT_EQ(least, missing);
+        const LocalEffect none = *part.of({});
+        for (const LocalEffect::Change& change : none.changes)
+            EXPECT_EQ(change.after, 0);
+    }
+    ASSERT_EQ(signatures.size(), 3U);
+    EXPECT_EQ(signatures[0], signatures[1]);
+    EXPECT_EQ(signatures[1], signatures[2]);
+}
+
+} // namespace
+} // namespace headroom
