@@ -107,7 +107,7 @@ bool plansExactly(const PlanArguments& arguments)
 std::string countedMemory(bool exact)
 {
     return exact ? "everything on the device, optimizer state included"
-                       : "parameters, gradients and activations, as PyTorch's sac_milp does";
+                 : "parameters, gradients and activations, as PyTorch's sac_milp does";
 }
 
 Result<PlanSource> readPlanSource(const PlanArguments& arguments)

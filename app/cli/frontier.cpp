@@ -113,8 +113,8 @@ Result<int> run(const Arguments& arguments)
     const Result<PlanSource> source = readPlanSource(arguments);
     if (!source)
         return source.error();
-    const Result<Frontier> frontier
-        = plansExactly(arguments) ? solveOnDevice(*source, *request, *points) : solveBudgets(*source, *request, *points);
+    const Result<Frontier> frontier = plansExactly(arguments) ? solveOnDevice(*source, *request, *points)
+                                                              : solveBudgets(*source, *request, *points);
     if (!frontier)
         return frontier.error();
     if (!arguments.output.empty()) {

@@ -40,7 +40,8 @@ public:
     {
         std::map<int, int> numbers;
         for (int position = 0; position < problem.positions; ++position) {
-            const auto [found, added] = numbers.emplace(problem.classes[at(position)], static_cast<int>(classes_.size()));
+            const auto [found, added]
+                = numbers.emplace(problem.classes[at(position)], static_cast<int>(classes_.size()));
             if (added)
                 classes_.emplace_back();
             classOf_[at(position)] = found->second;
@@ -163,13 +164,16 @@ private:
             const auto before = std::ranges::lower_bound(counted.positions, position) - counted.positions.begin();
             const std::vector<ChainOption>& choices = options(counted.positions.front());
             const std::vector<int>* fewer = counts(counted, static_cast<int>(before));
-            add(fewer, [&](std::size_t o) { return choices[o].held; }, 1);
+            add(
+                fewer, [&](std::size_t o) { return choices[o].held; }, 1);
             if (static_cast<int>(c) != classOf_[at(position)])
                 continue;
             const std::vector<int>* more = counts(counted, static_cast<int>(before) + 1);
             const std::vector<ChainOption>& own = options(position);
-            add(more, [&](std::size_t o) { return own[o].high; }, 1);
-            add(fewer, [&](std::size_t o) { return own[o].high; }, -1);
+            add(
+                more, [&](std::size_t o) { return own[o].high; }, 1);
+            add(
+                fewer, [&](std::size_t o) { return own[o].high; }, -1);
         }
         Terms terms;
         for (const auto& [column, coefficient] : coefficients)

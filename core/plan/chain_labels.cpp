@@ -52,7 +52,8 @@ ChainLabels::ChainLabels(const ChainProblem& problem, Bytes budget, ChainPrices 
 
 double ChainLabels::boundOf(const Label& label, int position) const
 {
-    return static_cast<double>(label.time) + rest_[at(position)] + price_[at(position)] * static_cast<double>(label.held);
+    return static_cast<double>(label.time) + rest_[at(position)]
+        + price_[at(position)] * static_cast<double>(label.held);
 }
 
 void ChainLabels::extend(const Labels& from, int arc, double below, Labels& to) const
@@ -62,8 +63,8 @@ void ChainLabels::extend(const Labels& from, int arc, double below, Labels& to) 
     for (std::size_t i = 0; i < from.size(); ++i)
         for (const int o : cheapestFirst_[at(arc)]) {
             const ChainOption& option = way.options[at(o)];
-            const Label next{from[i].held + option.held, from[i].time + option.time, static_cast<std::uint32_t>(i),
-                             {arc, o}};
+            const Label next{
+                from[i].held + option.held, from[i].time + option.time, static_cast<std::uint32_t>(i), {arc, o}};
             if (boundOf(next, way.last) > below)
                 break;
             if (option.high + from[i].held <= budget_ && next.held <= most)
@@ -73,9 +74,8 @@ void ChainLabels::extend(const Labels& from, int arc, double below, Labels& to) 
 
 void ChainLabels::dropBeaten(Labels& labels)
 {
-    std::ranges::sort(labels, [](const Label& a, const Label& b) {
-        return a.held != b.held ? a.held < b.held : a.time < b.time;
-    });
+    std::ranges::sort(
+        labels, [](const Label& a, const Label& b) { return a.held != b.held ? a.held < b.held : a.time < b.time; });
     std::size_t kept = 0;
     Picoseconds best = std::numeric_limits<Picoseconds>::max();
     for (const Label& label : labels)
@@ -119,8 +119,7 @@ ChainLabels::Pass ChainLabels::run(std::size_t width, std::optional<Picoseconds>
 {
     Pass pass;
     pass.complete = true;
-    const double mustBeat
-        = below ? static_cast<double>(*below) - lessThanOne : std::numeric_limits<double>::infinity();
+    const double mustBeat = below ? static_cast<double>(*below) - lessThanOne : std::numeric_limits<double>::infinity();
     std::vector<Labels> labels(at(problem_.positions) + 1);
     if (problem_.constant <= budget_)
         labels.front().push_back({});

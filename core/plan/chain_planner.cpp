@@ -29,8 +29,9 @@ public:
         : problem_(problem)
         , budget_(budget)
         , options_(options)
-        , limit_{Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                     std::chrono::duration<double, std::milli>(options.limitMs)),
+        , limit_{Clock::now()
+                     + std::chrono::duration_cast<Clock::duration>(
+                         std::chrono::duration<double, std::milli>(options.limitMs)),
                  options.stop}
     {
     }
@@ -71,10 +72,7 @@ private:
             <= options_.gap * static_cast<double>(answer_.value.time);
     }
 
-    double remainingMs() const
-    {
-        return std::chrono::duration<double, std::milli>(limit_.end - Clock::now()).count();
-    }
+    double remainingMs() const { return std::chrono::duration<double, std::milli>(limit_.end - Clock::now()).count(); }
 
     void count()
     {

@@ -65,7 +65,8 @@ std::optional<ChainPath> leanestPath(const ChainProblem& problem, Bytes budget)
     if (best.back().held == unreachable || problem.atLoss + best.back().held > budget)
         return std::nullopt;
     ChainPath path;
-    for (int position = problem.positions; position > 0; position = problem.arcs[static_cast<std::size_t>(path.back().arc)].first)
+    for (int position = problem.positions; position > 0;
+         position = problem.arcs[static_cast<std::size_t>(path.back().arc)].first)
         path.push_back(best[static_cast<std::size_t>(position)].step);
     std::ranges::reverse(path);
     return path;

@@ -96,8 +96,9 @@ Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int p
     const auto wanted = static_cast<std::size_t>(std::max(points, 2));
     Frontier frontier(options, stop);
     for (std::size_t i = 0; i < wanted && !stop.stop_requested(); ++i) {
-        const Bytes budget
-            = least + static_cast<Bytes>(static_cast<double>(most - least) * static_cast<double>(i) / static_cast<double>(wanted - 1));
+        const Bytes budget = least
+            + static_cast<Bytes>(static_cast<double>(most - least) * static_cast<double>(i)
+                                 / static_cast<double>(wanted - 1));
         if (const Status asked = frontier.ask(i + 1 == wanted ? most : budget); !asked)
             return asked.error();
     }

@@ -63,8 +63,7 @@ std::string whatWouldHelp(const Plan& plan, const Timeline& least, Bytes leastWi
 
 } // namespace
 
-std::string whyStepDoesNotFit(const StepTrace& trace, const Plan& plan, const Timeline& least,
-                              Bytes leastWithoutWishes)
+std::string whyStepDoesNotFit(const StepTrace& trace, const Plan& plan, const Timeline& least, Bytes leastWithoutWishes)
 {
     std::string where;
     if (!plan.binding.module.empty())
@@ -73,7 +72,8 @@ std::string whyStepDoesNotFit(const StepTrace& trace, const Plan& plan, const Ti
         where += " (" + plan.binding.phase + ")";
     return "No plan fits " + formatBytes(plan.budget) + ": with all recomputed that may be, the step still takes "
         + formatBytes(least.peak) + " (" + groupedDigits(least.peak) + " B)" + where + ", of which "
-        + largestParts(least) + largestModules(trace, least) + "; " + whatWouldHelp(plan, least, leastWithoutWishes) + ".";
+        + largestParts(least) + largestModules(trace, least) + "; " + whatWouldHelp(plan, least, leastWithoutWishes)
+        + ".";
 }
 
 } // namespace headroom

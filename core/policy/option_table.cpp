@@ -113,9 +113,8 @@ private:
         const auto [found, added] = numberOf_.emplace(std::move(key), static_cast<int>(equal_.size()));
         if (added) {
             Result<PartOptions> options = arc.hidden ? PartOptions()
-                : arc.last - arc.first > 1
-                ? optionsOfWhole(model_, tree_, arc.unit, *arc.replay, arc.place)
-                : optionsOfPart(model_, tree_, arc.unit, *arc.replay, arc.place);
+                : arc.last - arc.first > 1           ? optionsOfWhole(model_, tree_, arc.unit, *arc.replay, arc.place)
+                                                     : optionsOfPart(model_, tree_, arc.unit, *arc.replay, arc.place);
             if (!options)
                 return options.error();
             equal_.push_back({*std::move(options), {}});
@@ -173,7 +172,9 @@ private:
             }
             table_.plans_[index] = plans;
             table_.modules_[index] = moduleOf(arc);
-            if (arc.last - arc.first == 1 && sameAsFirst(pessimistic.options, table_.problem_.arcs[static_cast<std::size_t>(equal.arcs.front())].options))
+            if (arc.last - arc.first == 1
+                && sameAsFirst(pessimistic.options,
+                               table_.problem_.arcs[static_cast<std::size_t>(equal.arcs.front())].options))
                 table_.problem_.classes[static_cast<std::size_t>(arc.first)]
                     = table_.relaxed_.classes[static_cast<std::size_t>(arc.first)] = number;
         }

@@ -85,10 +85,7 @@ public:
     }
 
 private:
-    bool forces(int unit) const
-    {
-        return tree_.units[static_cast<std::size_t>(unit)].forced || insideForces(unit);
-    }
+    bool forces(int unit) const { return tree_.units[static_cast<std::size_t>(unit)].forced || insideForces(unit); }
     bool insideForces(int unit) const
     {
         return std::ranges::any_of(tree_.units[static_cast<std::size_t>(unit)].inside,
@@ -132,8 +129,8 @@ private:
                 inside.push_back(inner);
         if (inside.empty())
             return {};
-        const double each
-            = std::floor(std::pow(static_cast<double>(mostCombinations), 1.0 / static_cast<double>(inside.size())) + 1e-9);
+        const double each = std::floor(
+            std::pow(static_cast<double>(mostCombinations), 1.0 / static_cast<double>(inside.size())) + 1e-9);
         const auto most = std::max<std::size_t>(1, static_cast<std::size_t>(each));
         std::vector<CheckpointPlan> plans{{}};
         for (const int inner : inside) {
@@ -155,10 +152,7 @@ private:
         return {};
     }
 
-    static bool beats(const Way& a, const Way& b)
-    {
-        return a.held <= b.held && a.high <= b.high && a.time <= b.time;
-    }
+    static bool beats(const Way& a, const Way& b) { return a.held <= b.held && a.high <= b.high && a.time <= b.time; }
 
     /// Leaves out what is beaten, then what lies closest to others.
     static void thin(Ways& ways, std::size_t most)

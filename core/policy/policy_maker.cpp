@@ -158,8 +158,8 @@ PolicyMaker::Choice PolicyMaker::describe(CheckpointPlan regions, const Plan& pl
         Policy::Module entry{std::string(trace.moduleFqn(region.module)), discardRatio(region), {}};
         const std::vector<RegionOpName> names = regionOpNames(trace, model_.regionOps(region.module));
         for (std::size_t op = 0; op < names.size(); ++op)
-            entry.ops.push_back({std::string(trace.strings[names[op].op]), names[op].index,
-                                 !region.save.empty() && region.save[op]});
+            entry.ops.push_back(
+                {std::string(trace.strings[names[op].op]), names[op].index, !region.save.empty() && region.save[op]});
         choice.policy.modules.push_back(std::move(entry));
     }
     choice.regions = std::move(regions);

@@ -25,9 +25,8 @@ struct Set
 /// Sets that no other beats, bytes ascending.
 void dropBeaten(std::vector<Set>& sets)
 {
-    std::ranges::stable_sort(sets, [](const Set& a, const Set& b) {
-        return a.bytes != b.bytes ? a.bytes < b.bytes : a.ms > b.ms;
-    });
+    std::ranges::stable_sort(
+        sets, [](const Set& a, const Set& b) { return a.bytes != b.bytes ? a.bytes < b.bytes : a.ms > b.ms; });
     std::vector<Set> kept;
     for (const Set& set : sets)
         if (kept.empty() || set.ms > kept.back().ms * (1 + 1e-12))

@@ -206,8 +206,8 @@ std::vector<StepLayout::Zone> StepLayout::zonesOf(ModuleId module, int first, in
         for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
             const bool own = (stretch.owner >= first && stretch.owner < last)
                 || std::ranges::any_of(windows, [&](const auto& window) {
-                       return window.first <= cuts[i] && cuts[i] < window.second;
-                   });
+                                 return window.first <= cuts[i] && cuts[i] < window.second;
+                             });
             zones.push_back({cuts[i], cuts[i + 1], own ? Place::Where::own : stretch.owner < first ? below : above});
         }
     }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/step_planner.h"
 
-#include "core/policy/frontier.h"
 #include "core/plan/piecewise.h"
+#include "core/policy/frontier.h"
 #include "core/policy/infeasible_step.h"
 #include "core/policy/step_options.h"
 #include "core/sac/step_statistics.h"
@@ -103,7 +103,7 @@ PlannedStep StepPlanner::Model::planned(const BestPlan& best, const PlanRequest&
     plan.peak = predicted.timeline.peak;
     plan.baselinePeak = maker.model().recorded()->peak;
     plan.recomputeMs = predicted.timeline.recomputeMs;
-    plan.stepMs = baseline(*info).stepMs;
+    plan.stepMs = baseline(*info).computeMs;
     plan.boundMs = best.boundMs;
     plan.gap = best.proven || plan.recomputeMs <= 0 ? 0 : (plan.recomputeMs - plan.boundMs) / plan.recomputeMs;
     plan.nodes = best.nodes;

@@ -199,8 +199,7 @@ void LocalReplay::sign()
             break;
         case EventKind::resize:
             signStorage(StorageId(a));
-            signature_.push_back(
-                static_cast<std::uint64_t>(trace.resizes.bytes[trace.events.b[EventIndex(event)]]));
+            signature_.push_back(static_cast<std::uint64_t>(trace.resizes.bytes[trace.events.b[EventIndex(event)]]));
             break;
         case EventKind::pack:
         case EventKind::unpack:

@@ -16,8 +16,7 @@ const std::vector<std::string> planKeys{
 
 TEST_F(CliTest, PlanPrintsTheConfigurationOfATrainer)
 {
-    const Finished none
-        = headroomProgram({"plan", stepPath(), "--budget", "100GiB", "--trainer", "torchtitan"});
+    const Finished none = headroomProgram({"plan", stepPath(), "--budget", "100GiB", "--trainer", "torchtitan"});
     EXPECT_EQ(none.exitCode, 0) << none.err;
     EXPECT_EQ(none.out, "[activation_checkpoint]\nmode = \"none\"\n");
     expectBadInput(headroomProgram({"plan", stepPath(), "--budget", "1GiB", "--trainer", "deepspeed"}),
@@ -103,11 +102,11 @@ TEST_F(CliTest, PiecewisePlanOfAStepPredictsTheDeviceAndWritesThePolicy)
 {
     const auto info = headroomProgram({"info", stepPath(), "--json"}).json();
     const auto baseline
-        = headroomProgram({"plan", stepPath(), "--formulation", "piecewise", "--budget", "64GiB", "--json"}).json()["baseline_peak_bytes"];
+        = headroomProgram({"plan", stepPath(), "--formulation", "piecewise", "--budget", "64GiB", "--json"})
+              .json()["baseline_peak_bytes"];
     const std::int64_t budget = baseline.get<std::int64_t>() * 8 / 10;
-    const Finished finished = headroomProgram(
-        {"plan", stepPath(), "--formulation", "piecewise", "--budget", std::to_string(budget), "-o",
-                           path("policy.json"), "--json"});
+    const Finished finished = headroomProgram({"plan", stepPath(), "--formulation", "piecewise", "--budget",
+                                               std::to_string(budget), "-o", path("policy.json"), "--json"});
     ASSERT_EQ(finished.exitCode, 0) << finished.err;
     const auto plan = finished.json();
     std::vector<std::string> keys = planKeys;
@@ -157,8 +156,7 @@ TEST_F(CliTest, PlanOfAStepIsExactAndFits)
 
 TEST_F(CliTest, PlanForPeopleSaysWhatIsCounted)
 {
-    const Finished piecewise
-        = headroomProgram({"plan", stepPath(), "--formulation", "piecewise", "--budget", "64GiB"});
+    const Finished piecewise = headroomProgram({"plan", stepPath(), "--formulation", "piecewise", "--budget", "64GiB"});
     EXPECT_EQ(piecewise.exitCode, 0) << piecewise.err;
     EXPECT_THAT(piecewise.out, HasSubstr("parameters, gradients and activations"));
     EXPECT_THAT(piecewise.out, HasSubstr("optimizer state included"));

@@ -33,10 +33,7 @@ struct Planned
         table = std::make_unique<const OptionTable>(*OptionTable::create(model, events, tree, worldSize));
     }
 
-    Timeline predicted(const ChainPath& path) const
-    {
-        return perRank(*model.predict(table->planOf(path)), worldSize);
-    }
+    Timeline predicted(const ChainPath& path) const { return perRank(*model.predict(table->planOf(path)), worldSize); }
 
     StepTracePtr trace;
     StepModel model;
