@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/doctor.h"
 #include "app/record/record_command.h"
+#include "app/record/supervisor.h"
 #include "core/base/error.h"
 
 #include <CLI/CLI.hpp>
 
 #include <exception>
+#include <functional>
 #include <iostream>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -15,9 +18,11 @@ namespace {
 
 using headroom::ErrorKind;
 
+constexpr std::string_view program = "headroom-record";
+
 int fail(ErrorKind kind, const std::string& message)
 {
-    std::cerr << "headroom-record: " << message << '\n';
+    std::cerr << program << ": " << message << '\n';
     return static_cast<int>(kind);
 }
 
@@ -27,6 +32,36 @@ int usageExit(const CLI::App& app, const CLI::ParseError& error)
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
         return app.exit(error, std::cout, std::cerr);
     return fail(ErrorKind::badInput, std::string(error.what()) + " (see headroom-record --help)");
+}
+
+/// What an exception that nobody expected ends as.
+int guarded(const std::function<int()>& work)
+{
+    try {
+        return work();
+    } catch (const std::bad_alloc&) {
+        return fail(ErrorKind::internal, "this machine has not enough memory for it; try a smaller model or batch");
+    } catch (const std::exception& error) {
+        // The first line: libtorch's errors go on with a backtrace.
+        const std::string_view message = error.what();
+        return fail(ErrorKind::internal, "internal error: " + std::string(message.substr(0, message.find('\n'))));
+    }
+}
+
+int record(const headroom::RecordOptions& options)
+{
+    return headroom::supervise(program, [&](headroom::WorkReport& report) {
+        return guarded([&] {
+            report.stage("the opening of the model");
+            const headroom::Status recorded = headroom::runRecord(options, [&](std::string_view stage, double done) {
+                if (done < 1)
+                    report.stage(stage);
+                else
+                    report.written();
+            });
+            return recorded ? 0 : fail(recorded.error().kind, recorded.error().message);
+        });
+    });
 }
 
 int run(int argc, char** argv)
@@ -53,19 +88,12 @@ int run(int argc, char** argv)
         return headroom::runDoctor(doctorJson);
     if (app.get_subcommands().empty())
         return fail(ErrorKind::badInput, "a command is missing: record or doctor (see headroom-record --help)");
-    const headroom::Status recorded = headroom::runRecord(options);
-    return recorded ? 0 : fail(recorded.error().kind, recorded.error().message);
+    return record(options);
 }
 
 } // namespace
 
 int main(int argc, char** argv)
 {
-    try {
-        return run(argc, argv);
-    } catch (const std::exception& error) {
-        // The first line: libtorch's errors go on with a backtrace.
-        const std::string_view message = error.what();
-        return fail(ErrorKind::internal, "internal error: " + std::string(message.substr(0, message.find('\n'))));
-    }
+    return guarded([&] { return run(argc, argv); });
 }

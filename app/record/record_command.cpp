@@ -172,11 +172,12 @@ Result<Request> readRequest(const RecordOptions& options)
 }
 
 /// One JSON object a line on stderr: a window that runs this program shows them.
-ProgressReport progressTo(std::ostream& stream, bool wanted)
+ProgressReport progressTo(std::ostream& stream, bool wanted, const ProgressReport& watch)
 {
     if (!wanted)
-        return {};
-    return [&stream](std::string_view stage, double done) {
+        return watch;
+    return [&stream, &watch](std::string_view stage, double done) {
+        watch(stage, done);
         stream << nlohmann::json{{"stage", stage}, {"done", done}}.dump() << std::endl;
     };
 }
@@ -284,7 +285,7 @@ CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options)
     return command;
 }
 
-Status runRecord(const RecordOptions& options)
+Status runRecord(const RecordOptions& options, const ProgressReport& watch)
 {
     if (options.gpu == "list") {
         listGpus();
@@ -294,7 +295,7 @@ Status runRecord(const RecordOptions& options)
     if (!request)
         return request.error();
     const auto begin = std::chrono::steady_clock::now();
-    const ProgressReport progress = progressTo(std::cerr, options.progress);
+    const ProgressReport progress = progressTo(std::cerr, options.progress, watch);
     Summary summary;
     summary.gpu = request->gpu;
     const auto trace = recordStep(*request, progress);
@@ -310,13 +311,11 @@ Status runRecord(const RecordOptions& options)
     if (!info)
         return info.error();
     summary.baseline = baseline(*info);
-    if (progress)
-        progress("write", 0.95);
+    progress("write", 0.95);
     if (const Status written = writeStepTrace(**trace, options.output); !written)
         return written.error();
     summary.recordMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    if (progress)
-        progress("done", 1);
+    progress("done", 1);
     if (options.json)
         printJson(options, summary);
     else

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/error.h"
+#include "core/record/step_runner.h"
 
 #include <cstdint>
 #include <string>
@@ -39,6 +40,7 @@ struct RecordOptions
 CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options);
 
 /// Opens the model, runs the step, writes the step file and prints what it holds. Nothing is written on an error.
-Status runRecord(const RecordOptions& options);
+/// `watch` is told how far it is; 1 is done: the step file is in its place.
+Status runRecord(const RecordOptions& options, const ProgressReport& watch);
 
 } // namespace headroom

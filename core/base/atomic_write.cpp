@@ -15,6 +15,14 @@ namespace headroom {
 
 namespace {
 
+constexpr mode_t everyone = 0666; // less the umask
+
+/// Where /proc has an open file.
+std::string linkTo(int file)
+{
+    return "/proc/self/fd/" + std::to_string(file);
+}
+
 /// A name in the folder of `path` that a listing hides.
 std::string temporaryName(const std::filesystem::path& path)
 {
@@ -51,11 +59,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path)
     if (existed && !S_ISREG(status.st_mode))
         return badInput("cannot write " + path.string() + ": it is not a regular file");
 
-    constexpr mode_t everyone = 0666;
-    do {
-        result.temporary_ = temporaryName(result.path_);
-        result.file_ = ::open(result.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, everyone);
-    } while (result.file_ < 0 && errno == EEXIST);
+    result.open();
     if (result.file_ < 0)
         return result.failure(errno);
     if (existed && ::fchmod(result.file_, status.st_mode & everyone) != 0)
@@ -63,9 +67,26 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path)
     return result;
 }
 
+/// Without a name where the file system can: a process that is killed leaves nothing then.
+void AtomicFile::open()
+{
+    const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
+    file_ = ::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, everyone);
+    if (file_ >= 0 && ::access(linkTo(file_).c_str(), F_OK) != 0)
+        ::close(std::exchange(file_, -1)); // no /proc, through which it would get its name
+    named_ = file_ < 0;
+    if (!named_)
+        return;
+    do {
+        temporary_ = temporaryName(path_);
+        file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, everyone);
+    } while (file_ < 0 && errno == EEXIST);
+}
+
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_))
     , temporary_(std::move(other.temporary_))
+    , named_(other.named_)
     , file_(std::exchange(other.file_, -1))
 {
 }
@@ -74,7 +95,8 @@ AtomicFile::~AtomicFile()
 {
     if (file_ >= 0) {
         ::close(file_);
-        ::unlink(temporary_.c_str());
+        if (named_)
+            ::unlink(temporary_.c_str());
     }
 }
 
@@ -98,7 +120,15 @@ Status AtomicFile::write(std::span<const std::byte> bytes)
 
 Status AtomicFile::commit()
 {
-    if (::fsync(file_) != 0 || std::rename(temporary_.c_str(), path_.c_str()) != 0)
+    if (::fsync(file_) != 0)
+        return failure(errno);
+    while (!named_) {
+        temporary_ = temporaryName(path_);
+        named_ = ::linkat(AT_FDCWD, linkTo(file_).c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) == 0;
+        if (!named_ && errno != EEXIST)
+            return failure(errno);
+    }
+    if (std::rename(temporary_.c_str(), path_.c_str()) != 0)
         return failure(errno);
     ::close(std::exchange(file_, -1));
     syncFolder(path_);

@@ -12,8 +12,9 @@
 
 namespace headroom {
 
-/// A file that appears whole or not at all: written under another name beside its place, moved there by commit(). What
-/// was not committed is removed with the object. A file that was there before keeps its permissions.
+/// A file that appears whole or not at all: written without a name, or under another one beside its place, and moved
+/// there by commit(). What was not committed is removed with the object. A file that was there before keeps its
+/// permissions.
 class AtomicFile
 {
 public:
@@ -29,10 +30,12 @@ public:
 
 private:
     AtomicFile() = default;
+    void open();
     Error failure(int code) const;
 
     std::filesystem::path path_;
     std::string temporary_;
+    bool named_ = false; ///< temporary_ is there
     int file_ = -1;
 };
 

@@ -5,6 +5,8 @@
 #include <ATen/autocast_mode.h>
 #include <c10/util/Exception.h>
 
+#include <new>
+
 namespace headroom {
 namespace {
 
@@ -27,6 +29,9 @@ auto guarded(Work&& work) -> decltype(work())
     } catch (const c10::Error& error) {
         std::string message = error.what_without_backtrace();
         message.resize(std::min(message.find('\n'), message.size()));
+        if (message.find("can't allocate memory") != std::string::npos
+            || message.find("bad_alloc") != std::string::npos)
+            throw std::bad_alloc();
         return Error{ErrorKind::internal, "the step failed in libtorch: " + message};
     }
 }

@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes small TorchScript files into a folder, where fuzzing of their reader starts: python3 make_models.py FOLDER"""
+"""Writes small models, where fuzzing of their readers starts, into FOLDER/torchscript and FOLDER/exported:
+python3 make_models.py FOLDER
+"""
 
 import pathlib
 import sys
@@ -70,13 +72,49 @@ class Several(nn.Module):
         return self.norm(pair[0] + pair[1]) * named["scale"] + torch.arange(3)
 
 
-folder = pathlib.Path(sys.argv[1])
-folder.mkdir(parents=True, exist_ok=True)
-models = {
-    "attributes": torch.jit.script(Attributes()),
-    "scripted": torch.jit.script(Tied()),
-    "traced": torch.jit.trace(Tied(), torch.zeros(2, 3, dtype=torch.long)),
-    "several": torch.jit.trace(Several(), ((torch.ones(2, 3), torch.ones(2, 3)), {"scale": torch.ones(())})),
-}
-for name, model in models.items():
-    torch.jit.save(model, str(folder / f"{name}.pt"))
+class Branches(nn.Module):
+    """Subgraphs, random numbers, buffers that change."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.linear = nn.Linear(4, 4)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x):
+        with torch.no_grad():
+            scale = x.abs().max()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.linear(x / scale)
+        return self.dropout(self.norm(y.float())).chunk(2, dim=1)
+
+
+def save_torchscript(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    models = {
+        "attributes": torch.jit.script(Attributes()),
+        "scripted": torch.jit.script(Tied()),
+        "traced": torch.jit.trace(Tied(), torch.zeros(2, 3, dtype=torch.long)),
+        "several": torch.jit.trace(Several(), ((torch.ones(2, 3), torch.ones(2, 3)), {"scale": torch.ones(())})),
+    }
+    for name, model in models.items():
+        torch.jit.save(model, str(folder / f"{name}.pt"))
+
+
+def save_exported(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = {0: torch.export.Dim("rows", min=2, max=64)}
+    tokens = torch.zeros(2, 3, dtype=torch.long)
+    with torch.device("meta"):
+        weightless = Tied()
+    programs = {
+        "tied": torch.export.export(Tied(), (tokens,), dynamic_shapes={"tokens": rows}),
+        "weightless": torch.export.export(weightless, (tokens.to("meta"),), strict=False),
+        "branches": torch.export.export(Branches(), (torch.ones(2, 4),), dynamic_shapes={"x": rows}),
+    }
+    for name, program in programs.items():
+        torch.export.save(program, folder / f"{name}.pt2")
+
+
+save_torchscript(pathlib.Path(sys.argv[1]) / "torchscript")
+save_exported(pathlib.Path(sys.argv[1]) / "exported")

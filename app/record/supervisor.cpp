@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/record/supervisor.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <string>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace headroom {
+namespace {
+
+/// What the working process says, in memory that both share.
+class SharedReport final : public WorkReport
+{
+public:
+    void stage(std::string_view stage) override
+    {
+        const std::size_t size = std::min(stage.size(), text_.size() - 1);
+        std::copy_n(stage.begin(), size, text_.begin());
+        text_[size] = '\0';
+    }
+    void written() override { written_ = true; }
+
+    bool isWritten() const { return written_; }
+    /// " during backward", or nothing.
+    std::string during() const { return text_.front() == '\0' ? "" : " during " + std::string(text_.data()); }
+
+private:
+    std::array<char, 64> text_{};
+    std::atomic<bool> written_ = false;
+};
+
+/// Memory that a child shares with its parent, with a report in it.
+class SharedMemory
+{
+public:
+    SharedMemory()
+        : memory_(mmap(nullptr, sizeof(SharedReport), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+    {
+        if (memory_ == MAP_FAILED)
+            throw std::bad_alloc();
+        report_ = new (memory_) SharedReport();
+    }
+    ~SharedMemory() { munmap(memory_, sizeof(SharedReport)); }
+    SharedMemory(const SharedMemory&) = delete;
+    SharedMemory& operator=(const SharedMemory&) = delete;
+    SharedReport& report() { return *report_; }
+
+private:
+    void* memory_;
+    SharedReport* report_ = nullptr;
+};
+
+/// The signals that the supervising process waits for instead of being interrupted by them.
+class AwaitedSignals
+{
+public:
+    AwaitedSignals()
+    {
+        sigemptyset(&awaited_);
+        for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP})
+            sigaddset(&awaited_, signal);
+        sigprocmask(SIG_BLOCK, &awaited_, &before_);
+    }
+    ~AwaitedSignals() { restore(); }
+    AwaitedSignals(const AwaitedSignals&) = delete;
+    AwaitedSignals& operator=(const AwaitedSignals&) = delete;
+
+    void restore() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+    int next() const
+    {
+        int signal = -1;
+        while ((signal = sigwaitinfo(&awaited_, nullptr)) < 0 && errno == EINTR) {}
+        return signal;
+    }
+
+private:
+    sigset_t awaited_{};
+    sigset_t before_{};
+};
+
+[[noreturn]] void runChild(pid_t parent, SharedReport& report, const std::function<int(WorkReport&)>& work)
+{
+    // A window that cancels kills the supervisor.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        std::_Exit(EXIT_FAILURE);
+    std::set_terminate([] { std::abort(); }); // the supervisor finds the words
+    const int code = work(report);
+    std::cout.flush();
+    std::cerr.flush();
+    // Not exit(): libtorch's threads and statics are better left alone.
+    std::_Exit(code);
+}
+
+bool isRequest(int signal)
+{
+    return signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
+}
+
+std::string sentence(int signal, const SharedReport& report)
+{
+    const std::string result = report.isWritten() ? "the step file is complete" : "nothing was written";
+    if (isRequest(signal))
+        return "interrupted" + report.during() + "; " + result;
+    if (signal == SIGKILL)
+        return "killed" + report.during() + "; " + result
+            + "; the system does this when memory runs out, so try a smaller model or batch";
+    return "crashed" + report.during() + " (" + strsignal(signal) + "); " + result
+        + "; this is a defect of Headroom or of libtorch";
+}
+
+} // namespace
+
+int supervise(std::string_view program, const std::function<int(WorkReport&)>& work)
+{
+    std::cout.flush();
+    std::cerr.flush();
+    SharedMemory memory;
+    const AwaitedSignals signals;
+    const pid_t parent = getpid();
+    const pid_t child = fork();
+    if (child < 0) {
+        std::cerr << program << ": no process for the recording: " << std::strerror(errno) << '\n';
+        return EXIT_FAILURE;
+    }
+    if (child == 0) {
+        signals.restore();
+        runChild(parent, memory.report(), work);
+    }
+    int request = 0;
+    int status = 0;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        const int signal = signals.next();
+        if (!isRequest(signal))
+            continue;
+        request = signal;
+        kill(child, SIGKILL); // it may hang in a kernel; a file is whole or has no name
+    }
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    const int ended = request != 0 ? request : WTERMSIG(status);
+    std::cerr << program << ": " << sentence(ended, memory.report()) << '\n';
+    return isRequest(ended) ? 128 + ended : EXIT_FAILURE;
+}
+
+} // namespace headroom
