@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/boxed_values.h"
+#include "core/device/cannot_simulate.h"
 #include "core/device/kernels/allocate.h"
 #include "core/device/meta_call.h"
 #include "core/device/simulated_state.h"
@@ -19,6 +20,13 @@ using at::Tensor;
 
 /// An op that reads more than this has to get a kernel of its own: nobody wants a simulation that swaps.
 constexpr Bytes lastResortLimit = 256 * MiB;
+
+constexpr const char* advice = "Record this model with smaller sizes, or measure it on a GPU.";
+
+std::string nameOf(const c10::OperatorHandle& op)
+{
+    return c10::toString(op.operator_name());
+}
 
 /// Zero-filled CPU stand-ins for the tensors of one call, storages shared as on the device.
 class StandIns
@@ -94,10 +102,12 @@ private:
                 return pair.cpu;
         }
         bytes_ += static_cast<Bytes>(device.nbytes());
-        TORCH_CHECK(bytes_ <= lastResortLimit, "The simulated device has no kernel for ", op_.operator_name(),
-                    " and would have to run it on ", formatBytes(bytes_),
-                    " of zeros in main memory to learn its shapes; at most ", formatBytes(lastResortLimit),
-                    " are allowed. Record this model with smaller sizes, or measure it on a GPU.");
+        if (bytes_ > lastResortLimit)
+            throw CannotSimulate("The simulated device has no kernel for " + nameOf(op_)
+                                     + " and would have to run it on " + formatBytes(bytes_)
+                                     + " of zeros in main memory to learn its shapes; at most "
+                                     + formatBytes(lastResortLimit) + " are allowed",
+                                 advice);
         c10::Storage cpu(c10::Storage::use_byte_size_t(), device.nbytes(), c10::GetAllocator(c10::kCPU),
                          /*resizable=*/true);
         if (cpu.nbytes() > 0)
@@ -128,6 +138,23 @@ void countFallback(const c10::OperatorHandle& op)
     ++state.fallbackCount;
 }
 
+/// What an op says of zeros (a matrix of them cannot be inverted) or of its lack of a CPU kernel helps nobody.
+void runOnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+{
+    const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+    try {
+        op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    } catch (const c10::Error& error) {
+        if (dynamic_cast<const CannotSimulate*>(&error))
+            throw;
+        const std::string reason = error.what_without_backtrace();
+        throw CannotSimulate("The simulated device has no kernel for " + nameOf(op)
+                                 + ", and to learn its shapes from zeros on the CPU failed: "
+                                 + reason.substr(0, reason.find_first_of("\n")),
+                             advice);
+    }
+}
+
 } // namespace
 
 void callOnZeros(const c10::OperatorHandle& op, torch::jit::Stack* stack)
@@ -143,10 +170,7 @@ void callOnZeros(const c10::OperatorHandle& op, torch::jit::Stack* stack)
             value = c10::IValue();
     }
     countFallback(op);
-    {
-        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
-        op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
-    }
+    runOnCpu(op, stack);
     standIns.updateArguments();
     for (std::size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i)
         mapTensors((*stack)[i], [&](const Tensor& tensor) { return standIns.toDevice(tensor); });

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/record/interceptor.h"
 
+#include "core/device/cannot_simulate.h"
 #include "core/device/simulated_state.h"
 #include "core/record/step_recording.h"
 
@@ -60,6 +61,8 @@ public:
         recording_.endOp(running_, stack);
     }
 
+    std::string module() const { return recording_.moduleOf(running_); }
+
 private:
     StepRecording& recording_;
     StepRecording::RunningOp running_;
@@ -76,7 +79,14 @@ void run(const c10::OperatorHandle& op, DispatchKeySet below, torch::jit::Stack&
         return;
     }
     OpScope scope(*recording, op, stack);
-    op.redispatchBoxed(below, &stack);
+    try {
+        op.redispatchBoxed(below, &stack);
+    } catch (const sim::CannotSimulate& error) {
+        const std::string module = scope.module();
+        if (module.empty())
+            throw;
+        throw error.inModule(module);
+    }
     scope.end(&stack);
 }
 

@@ -69,6 +69,7 @@ void StepRecording::activate(std::shared_ptr<StepRecording> recording)
 void StepRecording::addModule(std::string_view fqn, std::string_view type, ModuleId parent)
 {
     builder_.addModule(fqn, type, parent);
+    moduleNames_.emplace_back(fqn);
     hasModules_ = true;
 }
 
@@ -267,6 +268,12 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     nodes_.opBegins(running.id);
     if (!running.waits)
         beginInTrace(running);
+}
+
+std::string StepRecording::moduleOf(const RunningOp& running) const
+{
+    const ModuleId module = running.columns.module;
+    return module.valid() && module.value < moduleNames_.size() ? moduleNames_[module.value] : std::string();
 }
 
 void StepRecording::beginInTrace(RunningOp& running)

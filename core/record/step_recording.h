@@ -68,6 +68,8 @@ public:
         OpCost cost;
     };
     void beginOp(const c10::OperatorHandle& op, const torch::jit::Stack& stack, RunningOp& running);
+    /// The module that it belongs to; empty: none.
+    std::string moduleOf(const RunningOp& running) const;
     /// `stack` holds the results; null when the op threw.
     void endOp(RunningOp& running, const torch::jit::Stack* stack);
 
@@ -147,6 +149,7 @@ private:
     const DeviceSpec device_;
     const std::uint32_t epoch_;
     bool hasModules_ = false; ///< the first is the root, to which belongs what belongs to none
+    std::vector<std::string> moduleNames_; ///< by ModuleId
     std::uint32_t startStorages_ = 0; ///< ids below were there before the step
     std::unordered_map<const sim::Block*, Category> declared_;
     std::unordered_map<c10::OperatorHandle, OpFacts> facts_;

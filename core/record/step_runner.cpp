@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/record/step_runner.h"
 
+#include "core/device/cannot_simulate.h"
+
 #include <ATen/autocast_mode.h>
 #include <c10/util/Exception.h>
 
@@ -26,6 +28,8 @@ auto guarded(Work&& work) -> decltype(work())
         return badInput(refused.message);
     } catch (const ModuleCallError& refused) {
         return badInput(refused.what());
+    } catch (const sim::CannotSimulate& error) {
+        return badInput(error.what_without_backtrace());
     } catch (const c10::Error& error) {
         std::string message = error.what_without_backtrace();
         message.resize(std::min(message.find('\n'), message.size()));
@@ -112,7 +116,7 @@ Status StepRunner::forwardAndBackward()
 Result<StepTracePtr> StepRunner::record(StepInfo info, const DeviceSpec& device, const ProgressReport& progress)
 {
     return guarded([&]() -> Result<StepTracePtr> {
-        step(nullptr, progress, 0, 0.4);
+        firstStep(device, progress);
         info.autocast = options_.autocast;
         info.holdOutput = options_.holdOutput;
         info.batch = model_.batch();
@@ -131,6 +135,20 @@ Result<StepTracePtr> StepRunner::record(StepInfo info, const DeviceSpec& device,
         step(&recorder, progress, 0.4, 0.5);
         return recorder.finish();
     });
+}
+
+void StepRunner::firstStep(const DeviceSpec& device, const ProgressReport& progress)
+{
+    try {
+        step(nullptr, progress, 0, 0.4);
+    } catch (const sim::CannotSimulate&) {
+        // Only a recording knows in which module an op runs: once more, to say it.
+        Recorder recorder({}, device);
+        recorder.setModel(model_.tree());
+        recorder.begin();
+        step(&recorder, {}, 0, 1);
+        throw;
+    }
 }
 
 void StepRunner::step(Recorder* recorder, const ProgressReport& progress, double begin, double share)

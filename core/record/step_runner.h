@@ -56,6 +56,7 @@ public:
     Result<StepTracePtr> record(StepInfo info, const DeviceSpec& device, const ProgressReport& progress);
 
 private:
+    void firstStep(const DeviceSpec& device, const ProgressReport& progress);
     void step(Recorder* recorder, const ProgressReport& progress, double begin, double share);
     at::Tensor forward();
     at::Tensor outputAndLoss();

@@ -209,6 +209,22 @@ TEST_F(RecorderTest, OpsBelongToModulesInForwardAndBackward)
     EXPECT_THAT(opNames(*trace), ::testing::Not(Contains(HasSubstr("empty"))));
 }
 
+TEST_F(RecorderTest, AnOpThatCannotBeSimulatedNamesItsModule)
+{
+    Model model("Net");
+    const Tensor w = model.parameter(ModuleId(0), "w", {1 << 14, 1 << 14}); // 1 GiB
+    try {
+        record(model, {}, [&] { return at::linalg_matrix_exp(w).sum(); });
+        FAIL() << "expected a refusal";
+    } catch (const c10::Error& error) {
+        EXPECT_EQ(
+            std::string(error.what_without_backtrace()),
+            "The simulated device has no kernel for aten::linalg_matrix_exp and would have to run it on 1.00 GiB of "
+            "zeros in main memory to learn its shapes; at most 256.00 MiB are allowed (in Net). Record this model "
+            "with smaller sizes, or measure it on a GPU.");
+    }
+}
+
 TEST_F(RecorderTest, AttentionIsRandomWithDropoutOnly)
 {
     for (const double dropout : {0.0, 0.1}) {

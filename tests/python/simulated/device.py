@@ -9,6 +9,12 @@ import types
 import torch
 
 
+class Memory(ctypes.Structure):
+    """HeadroomMemory of the C interface, in bytes."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in ("live", "peak", "blocks", "capacity")]
+
+
 class SimulatedDevice:
     """Headroom's library, with its device registered in this process under the name `sim`."""
 
@@ -20,6 +26,14 @@ class SimulatedDevice:
         if self._library.headroom_simulate(gpu.encode(), b"sim") != 0:
             raise RuntimeError(self._library.headroom_last_error().decode())
         torch._register_device_module("sim", _device_module())
+
+    def memory(self):
+        memory = Memory()
+        self._library.headroom_memory(ctypes.byref(memory))
+        return memory
+
+    def reset_peak(self):
+        self._library.headroom_reset_peak()
 
     def fallbacks(self):
         """Ops that ran on zeros for want of a kernel: [{"op", "count"}]."""

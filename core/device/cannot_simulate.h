@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <string>
+
+namespace headroom::sim {
+
+/// An op that the simulated device cannot run: in one sentence which, why, and what to do. Python sees it as
+/// NotImplementedError. The device does not know modules: whoever does says it again with the module's name.
+class CannotSimulate : public c10::NotImplementedError
+{
+public:
+    CannotSimulate(std::string what, std::string advice)
+        : c10::NotImplementedError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, what + ". " + advice)
+        , what_(std::move(what))
+        , advice_(std::move(advice))
+    {
+    }
+
+    CannotSimulate inModule(const std::string& fqn) const { return {what_ + " (in " + fqn + ")", advice_}; }
+
+private:
+    std::string what_;
+    std::string advice_;
+};
+
+} // namespace headroom::sim

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Ops over lists of tensors. PyTorch's composite versions loop over the list, and call one op for each tensor; the
+// kernels here allocate what CUDA's multi-tensor kernels allocate: nothing in place, else one result for each tensor
+// (aten/src/ATen/native/cuda/Foreach*.cu).
+#include "core/device/kernels/allocate.h"
+
+#include <ATen/AccumulateType.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/result_type.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace headroom::sim {
+namespace {
+
+using at::Tensor;
+using torch::jit::Stack;
+
+std::size_t firstArgument(const c10::OperatorHandle& op, const Stack& stack)
+{
+    return stack.size() - op.schema().arguments().size();
+}
+
+void inPlace(const c10::OperatorHandle& op, Stack* stack)
+{
+    torch::jit::drop(*stack, op.schema().arguments().size());
+}
+
+void returnList(const c10::OperatorHandle& op, Stack* stack, std::vector<Tensor> results)
+{
+    torch::jit::drop(*stack, op.schema().arguments().size());
+    stack->emplace_back(std::move(results));
+}
+
+/// One result like each tensor of the first list; with another list or tensor, of the type that both promote to.
+/// Numbers do not change the type of floating-point lists, and CUDA's kernels take no others.
+void listLikeFirst(const c10::OperatorHandle& op, Stack* stack)
+{
+    const std::size_t first = firstArgument(op, *stack);
+    const c10::IValue& second = stack->size() > first + 1 ? (*stack)[first + 1] : c10::IValue();
+    std::vector<Tensor> results;
+    for (const c10::IValue& element : (*stack)[first].toListRef()) {
+        const Tensor& tensor = element.toTensor();
+        TORCH_CHECK(tensor.is_floating_point() || tensor.is_complex(), "The simulated device has ", op.operator_name(),
+                    " for floating-point tensors only, got ", tensor.scalar_type());
+        at::ScalarType type = tensor.scalar_type();
+        if (second.isTensorList())
+            type = at::result_type(tensor, second.toListRef()[results.size()].toTensor());
+        else if (second.isTensor())
+            type = at::result_type(tensor, second.toTensor());
+        results.push_back(emptyLike(tensor, type));
+    }
+    returnList(op, stack, std::move(results));
+}
+
+/// pow.ScalarAndTensor(number, list).
+void listLikeSecond(const c10::OperatorHandle& op, Stack* stack)
+{
+    std::vector<Tensor> results;
+    for (const c10::IValue& element : (*stack)[firstArgument(op, *stack) + 1].toListRef())
+        results.push_back(emptyLike(element.toTensor()));
+    returnList(op, stack, std::move(results));
+}
+
+/// Reductions go through one number for each chunk of each tensor (ForeachReduceOp.cu).
+Tensor chunkResults(at::TensorList tensors)
+{
+    constexpr std::int64_t chunk = 65536;
+    std::int64_t most = 0;
+    for (const Tensor& tensor : tensors)
+        most = std::max(most, (tensor.numel() + chunk - 1) / chunk);
+    return emptyTensor({static_cast<std::int64_t>(tensors.size()) * most},
+                       at::toAccumulateType(tensors[0].scalar_type(), /*is_cuda=*/true));
+}
+
+std::vector<Tensor> norms(at::TensorList tensors, const at::Scalar&, std::optional<at::ScalarType> type)
+{
+    const Tensor chunks = chunkResults(tensors);
+    std::vector<Tensor> results;
+    for (const Tensor& tensor : tensors)
+        results.push_back(emptyTensor({}, c10::toRealValueType(type.value_or(tensor.scalar_type()))));
+    return results;
+}
+
+std::vector<Tensor> largest(at::TensorList tensors)
+{
+    const Tensor chunks = chunkResults(tensors);
+    std::vector<Tensor> results;
+    for (const Tensor& tensor : tensors)
+        results.push_back(emptyTensor({}, tensor.scalar_type()));
+    return results;
+}
+
+constexpr auto unary = std::to_array<const char*>(
+    {"abs",   "acos",  "asin",    "atan",   "ceil", "cos",   "cosh",  "erf",  "erfc", "exp",
+     "expm1", "floor", "frac",    "lgamma", "log",  "log10", "log1p", "log2", "neg",  "reciprocal",
+     "round", "rsqrt", "sigmoid", "sign",   "sin",  "sinh",  "sqrt",  "tan",  "tanh", "trunc"});
+constexpr auto binary = std::to_array<const char*>(
+    {"add", "sub", "mul", "div", "clamp_min", "clamp_max", "maximum", "minimum", "pow", "addcmul", "addcdiv", "lerp"});
+constexpr auto overloads = std::to_array<const char*>({".Scalar", ".List", ".ScalarList", ".Tensor"});
+
+void implement(torch::Library& library, const std::string& name, const std::string& overload)
+{
+    library.impl((name + overload).c_str(), torch::CppFunction::makeFromBoxedFunction<&listLikeFirst>());
+    library.impl((name + "_" + overload).c_str(), torch::CppFunction::makeFromBoxedFunction<&inPlace>());
+}
+
+/// Those of these names that PyTorch has; it has not each op with each overload.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
+{
+    for (const char* name : unary)
+        implement(library, std::string("_foreach_") + name, "");
+    for (const char* name : binary) {
+        for (const char* overload : overloads)
+            implement(library, std::string("_foreach_") + name, overload);
+    }
+    library.impl("_foreach_pow.ScalarAndTensor", torch::CppFunction::makeFromBoxedFunction<&listLikeSecond>());
+    library.impl("_foreach_zero_", torch::CppFunction::makeFromBoxedFunction<&inPlace>());
+    library.impl("_foreach_copy_", torch::CppFunction::makeFromBoxedFunction<&inPlace>());
+    library.impl("_foreach_norm.Scalar", norms);
+    library.impl("_foreach_max", largest);
+}
+
+} // namespace
+} // namespace headroom::sim
