@@ -42,6 +42,11 @@ ProcessGroup::ProcessGroup(QObject* parent)
 ProcessGroup::~ProcessGroup()
 {
     process_.disconnect(this);
+    endNow();
+}
+
+void ProcessGroup::endNow()
+{
     signalAll(SIGKILL);
     process_.kill(); // should it not lead its group yet
     process_.waitForFinished(lastWaitMs);

@@ -23,6 +23,7 @@ public:
     bool running() const noexcept { return process_.state() != QProcess::NotRunning; }
 
     void start(const QString& program, const QStringList& arguments);
+    void endNow(); ///< and waits until it has ended
     void end(); ///< asks, and insists after graceMs
     void setGrace(int milliseconds) { grace_.setInterval(milliseconds); }
 

@@ -220,6 +220,16 @@ RecordCommand recorderCommand(const QString& recorder, const QStringList& argume
     return command;
 }
 
+RecordCommand verifyCommand(const QString& recorder, const QStringList& arguments, const QString& policy)
+{
+    RecordCommand command;
+    command.program = recorder;
+    command.options = QStringList{QStringLiteral("verify")} + arguments
+        + QStringList{QStringLiteral("--policy"), policy, QStringLiteral("--json"), QStringLiteral("--progress")};
+    command.title = tr("the plan");
+    return command;
+}
+
 QStringList commandWords(const RecordCommand& command, const QString& output)
 {
     QStringList words;

@@ -34,6 +34,8 @@ Actions::Actions(QWidget* window)
     pinKeep = make(tr("&Keep everything"), tr("Pin the selected module: nothing of it is recomputed"), "Ctrl+K");
     pinRecompute = make(tr("&Recompute"), tr("Pin the selected module: it is checkpointed"), "Ctrl+R");
     clearPins = make(tr("&Leave all modules to the plan"), tr("Take away all pins"), "Ctrl+Shift+L");
+    verifyPlan = make(tr("&Verify plan"),
+                      tr("Run the step with the plan and without, and compare it with the prediction"), "Ctrl+Shift+V");
     copyPicture
         = make(tr("&Copy timeline as picture"), tr("Put a picture of the timeline on the clipboard"), "Ctrl+Shift+C");
     copyTable = make(tr("Copy timeline as &table"), tr("Put the numbers of the visible timeline on the clipboard"),
@@ -112,6 +114,8 @@ void Actions::fillMenuBar(QMenuBar* bar)
     plan->addActions({pinFree, pinKeep, pinRecompute});
     plan->addSeparator();
     plan->addAction(clearPins);
+    plan->addSeparator();
+    plan->addAction(verifyPlan);
 
     QMenu* view = bar->addMenu(tr("&View"));
     view->addActions({fitStep, zoomBack, zoomToSelection});
@@ -149,9 +153,9 @@ void Actions::wireUndo(QUndoStack& stack)
 void Actions::setDocumentOpen(bool isOpen)
 {
     for (QAction* action :
-         {closeStep,    exportPolicy, exportTimeline,  exportTradeOff, exportFrontier,  pinFree,       pinKeep,
-          pinRecompute, clearPins,    copyPicture,     copyTable,      stackByCategory, stackByModule, findModule,
-          fitStep,      zoomBack,     zoomToSelection, showTradeOff,   showLiveBlocks,  showOps})
+         {closeStep,    exportPolicy, exportTimeline, exportTradeOff,  exportFrontier,  pinFree,        pinKeep,
+          pinRecompute, clearPins,    copyPicture,    copyTable,       stackByCategory, stackByModule,  findModule,
+          verifyPlan,   fitStep,      zoomBack,       zoomToSelection, showTradeOff,    showLiveBlocks, showOps})
         action->setEnabled(isOpen);
     pictureMenu->setEnabled(isOpen);
 }

@@ -38,6 +38,7 @@ public:
     QAction* pinKeep;
     QAction* pinRecompute;
     QAction* clearPins;
+    QAction* verifyPlan;
     QAction* copyPicture;
     QAction* copyTable;
     QAction* findModule;

@@ -10,8 +10,10 @@
 #include "app/window/exporter.h"
 #include "app/window/record_desk.h"
 #include "app/window/step_header.h"
+#include "app/window/verify_desk.h"
 #include "app/window/what_if.h"
 #include "views/plot/timeline_view.h"
+#include "views/widgets/inspector.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
 
@@ -62,6 +64,8 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     , start_(new StartPage)
     , page_(new DocumentPage(session_, jobs_, *actions_))
     , whatIf_(new WhatIf(session_, *page_->header()->sizes(), parts.recorder, parts.recordingsFolder, this))
+    , verifyDesk_(
+          new VerifyDesk(session_, *page_->inspector()->verifyRow(), *actions_->verifyPlan, parts.recorder, this))
     , exporter_(new Exporter(session_, settings_, *messages_, this))
 {
     setObjectName(windowName);
@@ -83,6 +87,7 @@ MainWindow::~MainWindow()
     jobs_.disconnect(this);
     delete recordDesk_; // these end what they record, before what shows it
     delete whatIf_;
+    delete verifyDesk_;
     delete takeCentralWidget(); // before the session and the jobs that it shows
 }
 

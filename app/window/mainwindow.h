@@ -22,6 +22,7 @@ class Exporter;
 class MessageBar;
 class RecordDesk;
 class RecordingBar;
+class VerifyDesk;
 class WhatIf;
 
 /// The window: the start page or the open step, and above them the message bar. Opens, closes and records documents;
@@ -109,6 +110,7 @@ private:
     StartPage* start_;
     DocumentPage* page_;
     WhatIf* whatIf_;
+    VerifyDesk* verifyDesk_;
     Exporter* exporter_;
     Opening opening_;
     bool budgetIsOurs_ = false; ///< chosen by the window, not yet touched by the user

@@ -11,14 +11,18 @@
 #   ended       ends as by kill
 #   garbage     bytes that are no text, and no end of line, on stderr; then fails
 #   flood       prints 20 MB of lines; then fails with a message
+# `verify verify:WHAT --policy FILE` finds the plan kept or broken, crashes or waits, as WHAT says.
+command="$1"
 model="$2"
 output=""
 batch=""
+policy=""
 progress=no
 while [ $# -gt 0 ]; do
     case "$1" in
         -o) output="$2" ;;
         --batch) batch="$2" ;;
+        --policy) policy="$2" ;;
         --progress) progress=yes ;;
     esac
     shift
@@ -29,6 +33,25 @@ halfDone() {
     echo "half of a recording" > "$output.part"
     echo '{"done":0.25,"stage":"forward"}' >&2
 }
+
+if [ "$command" = verify ]; then
+    grep -q '"headroom_policy": 1' "$policy" || { echo "headroom-record: no policy" >&2; exit 2; }
+    echo '{"done":0.5,"stage":"policy"}' >&2
+    case "$model" in
+        verify:kept)
+            echo '{"agrees": true, "reason": "", "executed_peak_bytes": 1073741824, "predicted_peak_bytes": 1073741824,
+                   "allocations": 1234, "gradients": {"compared": true, "parameters": 56}}'
+            exit 0
+            ;;
+        verify:broken)
+            echo '{"agrees": false, "reason": "executed and predicted memory part: at op 7",
+                   "executed_peak_bytes": 2, "predicted_peak_bytes": 1, "gradients": {"compared": false}}'
+            exit 1
+            ;;
+        verify:crash) kill -SEGV $$ ;;
+        *) exec sleep 60 ;;
+    esac
+fi
 
 case "$model" in
     copy:*)

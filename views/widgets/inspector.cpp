@@ -6,6 +6,7 @@
 #include "views/widgets/elided_label.h"
 #include "views/widgets/option_button.h"
 #include "views/widgets/peak_table.h"
+#include "views/widgets/verify_row.h"
 
 #include <QButtonGroup>
 #include <QFrame>
@@ -187,6 +188,8 @@ void Inspector::makeSolver(QVBoxLayout* column)
     column->addWidget(solver_);
     column->addWidget(pins_);
     column->addWidget(clearPins_);
+    verify_ = new VerifyRow(this);
+    column->addWidget(verify_);
 
     column->addLayout(makeSharding());
     peakTitle_ = heading(tr("At the peak"));

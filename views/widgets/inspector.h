@@ -23,6 +23,7 @@ namespace headroom {
 class ElidedLabel;
 class OptionButton;
 class PeakTable;
+class VerifyRow;
 
 /// What the inspector says of the selected module: words and numbers, ready to be shown.
 struct ModuleFacts
@@ -69,6 +70,8 @@ public:
     void setWorldSize(int worldSize); ///< GPUs that FSDP shards over; emits nothing
     void setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned);
 
+    VerifyRow* verifyRow() const noexcept { return verify_; }
+
     QSize sizeHint() const override;
 
 Q_SIGNALS:
@@ -103,6 +106,7 @@ private:
     QLabel* solver_;
     QLabel* pins_;
     QPushButton* clearPins_;
+    VerifyRow* verify_;
     QSpinBox* worldSize_;
     PeakTable* peaks_;
     QLabel* peakTitle_;

@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/recording/recorder_run.h"
+
+#include "app/recording/interpreters.h"
+#include "app/recording/sentence.h"
+
+#include <QJsonDocument>
+#include <QJsonObject>
+
+#include <csignal>
+#include <optional>
+
+namespace headroom {
+namespace {
+
+constexpr int shellSignalBase = 128; // a shell reports a signal as 128 + its number
+
+/// The recorder says who it is; the window does not.
+QString withoutProgram(const QString& message)
+{
+    for (const QString& prefix :
+         {QStringLiteral("headroom-record: "), QStringLiteral("headroom.record: "), QStringLiteral("headroom: ")}) {
+        if (message.startsWith(prefix))
+            return message.mid(prefix.size());
+    }
+    return message;
+}
+
+/// {"stage": "backward", "done": 0.42}; nullopt: the line is something else.
+std::optional<QJsonObject> progressIn(const QByteArray& line)
+{
+    if (!line.startsWith('{'))
+        return std::nullopt;
+    const QJsonObject object = QJsonDocument::fromJson(line).object();
+    const QJsonValue done = object.value(QLatin1String("done"));
+    const bool valid = done.isDouble() && done.toDouble() >= 0 && done.toDouble() <= 1
+        && object.value(QLatin1String("stage")).isString();
+    return valid ? std::optional(object) : std::nullopt;
+}
+
+bool lacksPackage(const QString& message)
+{
+    return message.contains(QLatin1String("No module named")) && message.contains(QLatin1String("headroom"));
+}
+
+} // namespace
+
+RecorderRun::RecorderRun(QObject* parent)
+    : QObject(parent)
+{
+    QProcess& process = processes_.process();
+    connect(&process, &QProcess::readyReadStandardError, this, &RecorderRun::readErrors);
+    connect(&process, &QProcess::readyReadStandardOutput, this,
+            [this] { takeOutput(processes_.process().readAllStandardOutput()); });
+    connect(&process, &QProcess::finished, this, &RecorderRun::ended);
+    connect(&process, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
+        if (error == QProcess::FailedToStart)
+            couldNotStart();
+    });
+}
+
+RecorderRun::~RecorderRun()
+{
+    abandon();
+}
+
+void RecorderRun::abandon()
+{
+    processes_.process().disconnect(this);
+    processes_.endNow();
+}
+
+void RecorderRun::begin(const RecordCommand& command)
+{
+    command_ = command;
+    cancelling_ = false;
+    errors_ = {};
+    stage_.clear();
+    lastMessage_.clear();
+}
+
+void RecorderRun::launch(const QStringList& arguments)
+{
+    QProcess& process = processes_.process();
+    process.setWorkingDirectory(command_.workingFolder);
+    QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+    if (command_.isScript) {
+        environment.insert(QStringLiteral("PYTHONUNBUFFERED"), QStringLiteral("1")); // its output is shown as it comes
+        environment.insert(QStringLiteral("PYTHONFAULTHANDLER"), QStringLiteral("1")); // a crash says where it was
+    }
+    process.setProcessEnvironment(environment);
+    Q_EMIT progressed(-1, tr("starting"));
+    processes_.start(command_.program, arguments);
+}
+
+void RecorderRun::cancel()
+{
+    if (!running() || cancelling_)
+        return;
+    cancelling_ = true;
+    Q_EMIT progressed(-1, tr("ending"));
+    processes_.end();
+}
+
+void RecorderRun::readErrors()
+{
+    QStringList shown;
+    for (const QByteArray& line : errors_.take(processes_.process().readAllStandardError()))
+        readMessage(line, shown);
+    if (!shown.isEmpty())
+        Q_EMIT printed(shown);
+}
+
+/// Progress, or a message for the user.
+void RecorderRun::readMessage(const QByteArray& line, QStringList& shown)
+{
+    if (const auto progress = progressIn(line)) {
+        if (cancelling_)
+            return;
+        stage_ = progress->value(QLatin1String("stage")).toString();
+        Q_EMIT progressed(progress->value(QLatin1String("done")).toDouble(), stage_);
+        return;
+    }
+    const QString text = shownLine(line);
+    shown << text;
+    if (!text.trimmed().isEmpty())
+        lastMessage_ = text.trimmed();
+}
+
+void RecorderRun::ended(int exitCode, QProcess::ExitStatus status)
+{
+    readErrors();
+    takeOutput(processes_.process().readAllStandardOutput());
+    QStringList rest;
+    if (const QByteArray line = errors_.rest(); !line.isEmpty())
+        readMessage(line, rest);
+    endOfOutput(rest);
+    if (!rest.isEmpty())
+        Q_EMIT printed(rest);
+    if (cancelling_) {
+        cleanUp();
+        Q_EMIT cancelled();
+    } else if (status == QProcess::CrashExit) {
+        fail(reasonOfSignal(exitCode));
+    } else {
+        exited(exitCode);
+    }
+}
+
+QString RecorderRun::reasonOfExit(int exitCode) const
+{
+    if (command_.isScript && lacksPackage(lastMessage_))
+        return tr("%1 has no package headroom: install it with `%2`.")
+            .arg(command_.program, installCommand(command_.program));
+    if (exitCode > shellSignalBase && exitCode < shellSignalBase + SIGSYS)
+        return reasonOfSignal(exitCode - shellSignalBase);
+    if (lastMessage_.isEmpty())
+        return tr("%1 was not recorded: it ended with exit code %2 and no message.").arg(command_.title).arg(exitCode);
+    const QString message = withoutProgram(lastMessage_);
+    return command_.isScript && message == lastMessage_ ? sentence(command_.title + QStringLiteral(": ") + message)
+                                                        : sentence(message);
+}
+
+QString RecorderRun::reasonOfSignal(int signal) const
+{
+    const QString where = stage_.isEmpty() ? QString() : tr(" in the stage “%1”").arg(stage_);
+    switch (signal) {
+    case SIGKILL:
+        return tr("The system ended the recording of %1%2 (SIGKILL), most likely because the machine ran out of "
+                  "memory; "
+                  "nothing was written.")
+            .arg(command_.title, where);
+    case SIGTERM:
+    case SIGINT:
+    case SIGHUP:
+    case SIGQUIT:
+        return tr("The recording of %1 was ended from outside%2 (%3); nothing was written.")
+            .arg(command_.title, where, signalText(signal));
+    default:
+        return tr("The recording of %1 crashed%2 with a %3; nothing was written.")
+            .arg(command_.title, where, signalText(signal));
+    }
+}
+
+void RecorderRun::fail(const QString& reason)
+{
+    cleanUp();
+    Q_EMIT failed(reason);
+}
+
+void RecorderRun::couldNotStart()
+{
+    if (command_.isScript)
+        fail(tr("%1 cannot be started: choose the Python that runs %2.").arg(command_.program, command_.title));
+    else
+        fail(tr("The recorder cannot be started: %1 is not there or is no program. It comes with Headroom; install it "
+                "again.")
+                 .arg(command_.program));
+}
+
+} // namespace headroom

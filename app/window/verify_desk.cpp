@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/verify_desk.h"
+
+#include "app/recording/sentence.h"
+#include "app/window/session.h"
+#include "core/policy/policy.h"
+#include "views/plot/number_text.h"
+#include "views/widgets/verify_row.h"
+
+#include <QAction>
+
+#include <utility>
+
+namespace headroom {
+
+QString verdictText(const VerifyResult& result)
+{
+    if (!result.agrees)
+        return sentence(result.reason);
+    QString text
+        = VerifyDesk::tr("Run on the simulated GPU: peak %1 as predicted, memory equal to the byte after each of "
+                         "%2 allocations.")
+              .arg(bytesText(result.executedPeak, 2),
+                   QString::fromStdString(groupedDigits(static_cast<std::int64_t>(result.allocations))));
+    if (result.gradientsCompared)
+        text += VerifyDesk::tr(" Gradients of %1 parameters equal to the bit.").arg(result.parameters);
+    else if (!result.whyNotCompared.isEmpty())
+        text += VerifyDesk::tr(" Gradients were not compared: %1.").arg(result.whyNotCompared);
+    return text;
+}
+
+VerifyDesk::VerifyDesk(Session& session, VerifyRow& row, QAction& action, QString recorder, QObject* parent)
+    : QObject(parent)
+    , session_(session)
+    , row_(row)
+    , action_(action)
+    , recorder_(std::move(recorder))
+{
+    connect(&action_, &QAction::triggered, this, &VerifyDesk::verify);
+    connect(&row_, &VerifyRow::wanted, this, &VerifyDesk::verify);
+    connect(&row_, &VerifyRow::cancelWanted, &verifying_, &RecorderRun::cancel);
+    connect(&session_, &Session::stepAboutToChange, this, &VerifyDesk::forget);
+    connect(&session_, &Session::questionChanged, this, &VerifyDesk::forget);
+    connect(&session_, &Session::answerChanged, this, &VerifyDesk::showOffer);
+    connect(&session_, &Session::stepChanged, this, &VerifyDesk::showOffer);
+    connect(&verifying_, &RecorderRun::progressed, &row_, &VerifyRow::setProgress);
+    connect(&verifying_, &Verifying::finished, this, [this](const VerifyResult& result) {
+        row_.setVerdict(result.agrees ? VerifyRow::Verdict::kept : VerifyRow::Verdict::broken, verdictText(result));
+        showOffer();
+    });
+    connect(&verifying_, &RecorderRun::failed, this, [this](const QString& reason) {
+        row_.setVerdict(VerifyRow::Verdict::broken, reason);
+        showOffer();
+    });
+    connect(&verifying_, &RecorderRun::cancelled, this, [this] {
+        row_.setVerdict(VerifyRow::Verdict::none, {});
+        showOffer();
+    });
+    showOffer();
+}
+
+QString VerifyDesk::whyNot() const
+{
+    if (!session_.isOpen() || !session_.answer())
+        return tr("There is no plan yet.");
+    if (session_.step()->trace().info.arguments.empty())
+        return tr("Only a step that headroom record made of a model can be run again; in a training script, "
+                  "headroom.apply runs the plan.");
+    if (!session_.answerIsCurrent())
+        return tr("The plan is still being solved.");
+    if (!session_.feasible())
+        return tr("No plan fits this budget.");
+    if (session_.worldSize() > 1)
+        return tr("The plan is for one of several GPUs, which one simulated GPU cannot run.");
+    return {};
+}
+
+void VerifyDesk::showOffer()
+{
+    const QString reason = whyNot();
+    action_.setEnabled(reason.isEmpty());
+    row_.setOffer(reason.isEmpty(), reason.isEmpty() ? action_.toolTip() : reason);
+}
+
+void VerifyDesk::verify()
+{
+    if (!whyNot().isEmpty() || verifying_.running())
+        return;
+    place_ = std::make_unique<QTemporaryDir>();
+    const QString policy = place_->filePath(QStringLiteral("policy.json"));
+    if (const Status written = writePolicy(session_.answer()->step.policy, policy.toStdString()); !written) {
+        row_.setVerdict(VerifyRow::Verdict::broken, sentence(QString::fromStdString(written.error().message)));
+        return;
+    }
+    QStringList arguments;
+    for (const std::string& argument : session_.step()->trace().info.arguments)
+        arguments << QString::fromStdString(argument);
+    verifying_.start(verifyCommand(recorder_, arguments, policy));
+}
+
+void VerifyDesk::forget()
+{
+    if (verifying_.running())
+        verifying_.cancel();
+    else
+        row_.setVerdict(VerifyRow::Verdict::none, {});
+    showOffer();
+}
+
+} // namespace headroom

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/actions.h"
+#include "app/window/document_page.h"
+#include "core/trace/step_file.h"
+#include "tests/core/synthetic_step.h"
+#include "tests/views/window_fixture.h"
+#include "views/widgets/inspector.h"
+#include "views/widgets/verify_row.h"
+
+#include <QAction>
+#include <QPushButton>
+#include <QTest>
+
+using namespace headroom;
+
+/// The plan run from the window, with a script in place of headroom-record.
+class VerifyTest : public WindowFixture
+{
+    Q_OBJECT
+
+private Q_SLOTS:
+    void init()
+    {
+        forgetSettings();
+        makeWindow();
+    }
+    void cleanup() { destroyWindow(); }
+
+    void planThatKeepsItsWordIsSaid()
+    {
+        openStepFor("kept");
+        QVERIFY(row().button()->isEnabled());
+        QTest::mouseClick(row().button(), Qt::LeftButton);
+        QTRY_COMPARE(row().verdict(), VerifyRow::Verdict::kept);
+        QCOMPARE(row().text(),
+                 QStringLiteral(
+                     "✓ Run on the simulated GPU: peak 1.00 GiB as predicted, memory equal to the byte after each "
+                     "of 1,234 allocations. Gradients of 56 parameters equal to the bit."));
+        window().session().commitBudget(peak() / 2); // another plan
+        QCOMPARE(row().verdict(), VerifyRow::Verdict::none);
+        QCOMPARE(row().text(), QString());
+    }
+
+    void planThatDoesNotKeepItsWordIsSaid_data()
+    {
+        QTest::addColumn<QString>("words");
+        QTest::newRow("broken") << QStringLiteral("Executed and predicted memory part: at op 7.");
+        QTest::newRow("crash") << QStringLiteral("segmentation fault");
+    }
+    void planThatDoesNotKeepItsWordIsSaid()
+    {
+        QFETCH(const QString, words);
+        openStepFor(QTest::currentDataTag());
+        window().actions().verifyPlan->trigger();
+        QTRY_COMPARE(row().verdict(), VerifyRow::Verdict::broken);
+        QVERIFY2(row().text().contains(words), qPrintable(row().text()));
+        QVERIFY(row().button()->isEnabled()); // once more
+    }
+
+    void isCancelledByTheButtonAndByAnotherPlan()
+    {
+        openStepFor("waits");
+        for (const bool byButton : {true, false}) {
+            row().button()->setFocus();
+            QTest::keyClick(row().button(), Qt::Key_Space);
+            QTRY_COMPARE(row().text(), QStringLiteral("Verifying: policy"));
+            QCOMPARE(row().button()->text(), QStringLiteral("Cancel"));
+            if (byButton)
+                QTest::keyClick(row().button(), Qt::Key_Space);
+            else
+                window().session().commitBudget(peak() / 2);
+            QTRY_COMPARE(row().button()->text(), QStringLiteral("Verify"));
+            QCOMPARE(row().text(), QString());
+            QTRY_VERIFY(window().session().answerIsCurrent());
+        }
+    }
+
+    void isOfferedOnlyWhereItCanBeDone()
+    {
+        openStep(); // nobody knows which command made it
+        QVERIFY(!row().button()->isEnabled());
+        QVERIFY(row().button()->toolTip().contains(QStringLiteral("headroom.apply")));
+        openStepFor("kept");
+        window().session().setWorldSize(8);
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        QVERIFY(!window().actions().verifyPlan->isEnabled());
+        window().session().setWorldSize(1);
+        QTRY_VERIFY(window().actions().verifyPlan->isEnabled());
+        window().session().commitBudget(64 * MiB); // nothing fits
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        QVERIFY(!row().button()->isEnabled());
+        window().closeStep();
+        QVERIFY(!window().actions().verifyPlan->isEnabled());
+    }
+
+private:
+    VerifyRow& row() { return *window().page().inspector()->verifyRow(); }
+
+    void openStepFor(const char* outcome)
+    {
+        StepTrace trace = *makeSyntheticStep({.blocks = 8, .activation = 64 * MiB, .weight = 8 * MiB});
+        trace.info.arguments = {std::string("verify:") + outcome};
+        const QString path = inFolder(QStringLiteral("verified.hrs"));
+        QVERIFY(writeStepTrace(trace, path.toStdString()));
+        window().openFile(path);
+        QTRY_VERIFY(window().session().isOpen() && window().session().step()->path == path
+                    && window().session().answerIsCurrent());
+    }
+};
+
+QTEST_MAIN(VerifyTest)
+#include "verify_test.moc"
