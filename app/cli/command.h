@@ -33,6 +33,7 @@ void addFrontier(CLI::App& program, Action& chosen);
 void addOpPolicy(CLI::App& program, Action& chosen);
 void addExport(CLI::App& program, Action& chosen);
 void addRecord(CLI::App& program, Action& chosen);
+void addVerify(CLI::App& program, Action& chosen);
 void addDoctor(CLI::App& program, Action& chosen);
 void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWindow);
 

@@ -96,8 +96,8 @@ int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
     std::string file;
     program.add_option("FILE", file, "What to open in the window: a step (.hrs), a model (.pt2, .pt), a script (.py)");
     Action chosen;
-    for (const auto add : {cli::addRecord, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan, cli::addFrontier,
-                           cli::addOpPolicy, cli::addExport, cli::addDoctor})
+    for (const auto add : {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan,
+                           cli::addFrontier, cli::addOpPolicy, cli::addExport, cli::addDoctor})
         add(program, chosen);
     cli::addScreenshot(program, chosen, openWindow);
 
@@ -126,11 +126,12 @@ int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
 int runCommandLine(int argc, char** argv, const OpenWindow& openWindow)
 {
     try {
-        if (argc > 1 && std::string_view(argv[1]) == "record") {
-            if (cli::namesScript(argv + 2)) {
-                cli::printError(cli::becomePython(argv + 2));
-                return exitCode(ErrorKind::badInput);
-            }
+        const std::string_view command = argc > 1 ? argv[1] : "";
+        if (command == "record" && cli::namesScript(argv + 2)) {
+            cli::printError(cli::becomePython(argv + 2));
+            return exitCode(ErrorKind::badInput);
+        }
+        if (command == "record" || command == "verify") {
             if (const auto recorder = cli::recorderProgram()) {
                 cli::printError(cli::becomeRecorder(*recorder, argv));
                 return exitCode(ErrorKind::internal);

@@ -6,17 +6,14 @@
 
 namespace headroom::cli {
 
+namespace {
+
 // Where headroom-record is there, runCommandLine() has become it before the command line is read; what is left for here
 // is the place in --help, and the error.
-void addRecord(CLI::App& program, Action& chosen)
+CLI::App* addOfRecorder(CLI::App& program, Action& chosen, const char* name, const char* description)
 {
-    CLI::App* command = addCommand(program, "record",
-                                   "Run one training step of a model or a training script and write it to a step file");
+    CLI::App* command = addCommand(program, name, description);
     command->prefix_command();
-    command->footer(
-        "A training script: headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
-        "which runs python3 -m headroom.record. A model needs headroom-record, which is not installed\n"
-        "beside this program.");
     command->callback([&chosen] {
         chosen = [] {
             return Error{ErrorKind::internal,
@@ -24,6 +21,25 @@ void addRecord(CLI::App& program, Action& chosen)
                          "it in the same folder"};
         };
     });
+    return command;
+}
+
+} // namespace
+
+void addRecord(CLI::App& program, Action& chosen)
+{
+    addOfRecorder(program, chosen, "record",
+                  "Run one training step of a model or a training script and write it to a step file")
+        ->footer("A training script: headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
+                 "which runs python3 -m headroom.record. A model needs headroom-record, which is not installed\n"
+                 "beside this program.");
+}
+
+void addVerify(CLI::App& program, Action& chosen)
+{
+    addOfRecorder(program, chosen, "verify",
+                  "Run a training step with a policy and compare it with what was predicted (headroom-record)")
+        ->footer("The options are those of headroom-record, which is not installed beside this program.");
 }
 
 } // namespace headroom::cli

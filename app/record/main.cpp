@@ -3,6 +3,7 @@
 #include "app/record/doctor.h"
 #include "app/record/record_command.h"
 #include "app/record/supervisor.h"
+#include "app/record/verify_command.h"
 #include "core/base/error.h"
 
 #include <CLI/CLI.hpp>
@@ -48,18 +49,20 @@ int guarded(const std::function<int()>& work)
     }
 }
 
-int record(const headroom::RecordOptions& options)
+using Command = headroom::Status(const headroom::RecordOptions&, const headroom::ProgressReport&);
+
+int runSupervised(Command* command, const headroom::RecordOptions& options)
 {
     return headroom::supervise(program, [&](headroom::WorkReport& report) {
         return guarded([&] {
             report.stage("the opening of the model");
-            const headroom::Status recorded = headroom::runRecord(options, [&](std::string_view stage, double done) {
-                if (done < 1)
+            const headroom::Status done = command(options, [&](std::string_view stage, double share) {
+                if (share < 1)
                     report.stage(stage);
                 else
                     report.written();
             });
-            return recorded ? 0 : fail(recorded.error().kind, recorded.error().message);
+            return done ? 0 : fail(done.error().kind, done.error().message);
         });
     });
 }
@@ -75,7 +78,9 @@ int run(int argc, char** argv)
     CLI::App* doctor = app.add_subcommand("doctor", "What this machine has for recording: torch, CUDA, CUPTI, GPUs");
     doctor->add_flag("--json", doctorJson, "One JSON document on stdout");
     headroom::RecordOptions options;
-    headroom::addRecordCommand(app, options);
+    const CLI::App* record = headroom::addRecordCommand(app, options);
+    headroom::RecordOptions verified;
+    headroom::addVerifyCommand(app, verified);
     for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
         command->set_version_flag("--version", "headroom-record " HEADROOM_VERSION);
 
@@ -87,8 +92,9 @@ int run(int argc, char** argv)
     if (doctor->parsed())
         return headroom::runDoctor(doctorJson);
     if (app.get_subcommands().empty())
-        return fail(ErrorKind::badInput, "a command is missing: record or doctor (see headroom-record --help)");
-    return record(options);
+        return fail(ErrorKind::badInput, "a command is missing: record, verify or doctor (see headroom-record --help)");
+    return record->parsed() ? runSupervised(headroom::runRecord, options)
+                            : runSupervised(headroom::runVerify, verified);
 }
 
 } // namespace

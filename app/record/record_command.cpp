@@ -3,6 +3,7 @@
 #include "app/record/record_command.h"
 
 #include "core/base/bytes.h"
+#include "core/checkpoint/module_checkpoints.h"
 #include "core/device/simulated_device.h"
 #include "core/model/settings.h"
 #include "core/predict/predict.h"
@@ -31,13 +32,6 @@ struct Summary
     Baseline baseline;
     double recordMs = 0;
 };
-
-void listGpus()
-{
-    for (const DeviceSpec& spec : deviceSpecs())
-        std::cout << std::left << std::setw(20) << spec.name << spec.title << ", " << formatBytes(spec.memory, 0)
-                  << '\n';
-}
 
 Result<SettingsReader::Settings> splitSettings(const std::vector<std::string>& given)
 {
@@ -79,14 +73,6 @@ Status checkOutput(const std::string& output)
     return {};
 }
 
-struct Request
-{
-    ModelRequest model;
-    StepRunner::Options step;
-    DeviceSpec gpu;
-    StepInfo info;
-};
-
 /// The command line that makes the same step again: a model file by its full path, and what was chosen.
 std::vector<std::string> argumentsAgain(const RecordOptions& given)
 {
@@ -106,6 +92,8 @@ std::vector<std::string> argumentsAgain(const RecordOptions& given)
     add("--optimizer", given.optimizer, standard.optimizer);
     add("--momentum", given.momentum, standard.momentum);
     add("--loss", given.loss, standard.loss);
+    if (!given.policy.empty())
+        arguments.insert(arguments.end(), {"--policy", std::filesystem::absolute(given.policy).string()});
     for (const std::string& setting : given.settings)
         arguments.insert(arguments.end(), {"--set", setting});
     for (const std::string& input : given.inputs)
@@ -117,12 +105,19 @@ std::vector<std::string> argumentsAgain(const RecordOptions& given)
     return arguments;
 }
 
-Result<Request> readRequest(const RecordOptions& options)
+} // namespace
+
+void listGpus()
+{
+    for (const DeviceSpec& spec : deviceSpecs())
+        std::cout << std::left << std::setw(20) << spec.name << spec.title << ", " << formatBytes(spec.memory, 0)
+                  << '\n';
+}
+
+Result<StepRequest> readStepRequest(const RecordOptions& options)
 {
     if (options.model.empty())
         return badInput("MODEL is missing: name a model, for example demo:transformer");
-    if (const Status output = checkOutput(options.output); !output)
-        return output.error();
     if (options.device != "sim")
         return badInput("unknown device '" + options.device + "'; known is sim, the simulated GPU");
     auto settings = splitSettings(options.settings);
@@ -148,7 +143,7 @@ Result<Request> readRequest(const RecordOptions& options)
     if (!loss)
         return loss.error();
 
-    Request request;
+    StepRequest request;
     request.model = {.name = options.model,
                      .batch = options.batch,
                      .sequence = options.sequence,
@@ -171,7 +166,6 @@ Result<Request> readRequest(const RecordOptions& options)
     return request;
 }
 
-/// One JSON object a line on stderr: a window that runs this program shows them.
 ProgressReport progressTo(std::ostream& stream, bool wanted, const ProgressReport& watch)
 {
     if (!wanted)
@@ -182,14 +176,31 @@ ProgressReport progressTo(std::ostream& stream, bool wanted, const ProgressRepor
     };
 }
 
-Result<StepTracePtr> recordStep(Request& request, const ProgressReport& progress)
+namespace {
+
+Result<StepTracePtr> recordStep(StepRequest& request, const std::string& policyFile, const ProgressReport& progress)
 {
     sim::initialize(request.gpu);
     request.model.device = sim::device();
     auto source = openModel(request.model);
     if (!source)
         return source.error();
-    return StepRunner(**source, request.step).record(std::move(request.info), request.gpu, progress);
+    std::shared_ptr<ModuleCheckpoints> checkpoints;
+    if (!policyFile.empty()) {
+        const auto policy = readPolicy(policyFile);
+        if (!policy)
+            return policy.error();
+        auto made = ModuleCheckpoints::create((*source)->tree(), *policy, ModuleCheckpoints::Match::exact);
+        if (!made)
+            return made.error();
+        request.step.moduleCalls = checkpoints = std::move(*made);
+        request.info.policy = std::filesystem::absolute(policyFile).string();
+    }
+    auto trace = StepRunner(**source, request.step).record(std::move(request.info), request.gpu, progress);
+    if (trace && checkpoints)
+        if (const Status ran = checkpoints->allRan(); !ran)
+            return ran.error();
+    return trace;
 }
 
 void printJson(const RecordOptions& options, const Summary& summary)
@@ -248,17 +259,13 @@ CLI::Validator atLeastOne()
 
 } // namespace
 
-CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options)
+void addStepOptions(CLI::App& app, RecordOptions& options)
 {
-    CLI::App* command = app.add_subcommand("record", "Run one training step and write it as a step file");
+    CLI::App* const command = &app;
     std::string models;
     for (const std::string& name : demoModels())
         models += (models.empty() ? "" : ", ") + name;
     command->add_option("MODEL", options.model, models);
-    command->footer(
-        "A training script: headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
-        "which runs python3 -m headroom.record.");
-    command->add_option("-o,--output", options.output, "The step file to write, for example step.hrs");
     command->add_option("--device", options.device, "sim: the simulated GPU")->capture_default_str();
     command->add_option("--gpu", options.gpu, "The GPU that the simulation stands for; list: print all")
         ->capture_default_str();
@@ -282,6 +289,18 @@ CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options)
                       "The loop keeps `output = model(x)` alive until the next forward has returned");
     command->add_flag("--json", options.json, "One JSON document on stdout");
     command->add_flag("--progress", options.progress, "Progress as JSON lines on stderr");
+}
+
+CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options)
+{
+    CLI::App* command = app.add_subcommand("record", "Run one training step and write it as a step file");
+    command->footer(
+        "A training script: headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
+        "which runs python3 -m headroom.record.");
+    addStepOptions(*command, options);
+    command->add_option("-o,--output", options.output, "The step file to write, for example step.hrs");
+    command->add_option("--policy", options.policy,
+                        "Checkpoint the modules of this policy, as headroom plan -o writes it");
     return command;
 }
 
@@ -291,14 +310,16 @@ Status runRecord(const RecordOptions& options, const ProgressReport& watch)
         listGpus();
         return {};
     }
-    auto request = readRequest(options);
+    auto request = readStepRequest(options);
     if (!request)
         return request.error();
+    if (const Status output = checkOutput(options.output); !output)
+        return output.error();
     const auto begin = std::chrono::steady_clock::now();
     const ProgressReport progress = progressTo(std::cerr, options.progress, watch);
     Summary summary;
     summary.gpu = request->gpu;
-    const auto trace = recordStep(*request, progress);
+    const auto trace = recordStep(*request, options.policy, progress);
     if (!trace)
         return trace.error();
     summary.trace = *trace;

@@ -6,6 +6,7 @@
 #include "core/record/step_runner.h"
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -32,9 +33,29 @@ struct RecordOptions
     std::vector<std::string> settings; ///< KEY=VALUE
     std::vector<std::string> inputs; ///< NAME=SHAPE[:DTYPE]
     bool holdOutput = false;
+    std::string policy; ///< file of the modules to checkpoint; empty: none
     bool json = false;
     bool progress = false;
 };
+
+/// The step that the options ask for.
+struct StepRequest
+{
+    ModelRequest model;
+    StepRunner::Options step;
+    DeviceSpec gpu;
+    StepInfo info;
+};
+
+/// Options that say which step is run, for every command that runs one.
+void addStepOptions(CLI::App& command, RecordOptions& options);
+Result<StepRequest> readStepRequest(const RecordOptions& options);
+
+/// Prints the names of the known GPUs.
+void listGpus();
+
+/// Tells `watch`, and when wanted writes one JSON object a line: a window that runs this program shows them.
+ProgressReport progressTo(std::ostream& stream, bool wanted, const ProgressReport& watch);
 
 /// Declares the subcommand's options; parsing fills `options`.
 CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options);

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <unordered_map>
 
 namespace headroom {
@@ -136,6 +137,7 @@ Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options&
         return plain.error();
     result.baselinePeak = plain->timeline.peak;
     result.stepMs = msOf(*plain->trace, false);
+    result.stepFlops = std::accumulate(plain->trace->ops.flops.begin(), plain->trace->ops.flops.end(), 0.0);
 
     const auto plan = checkpointPlan(*plain->trace, policy);
     if (!plan)

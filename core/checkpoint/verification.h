@@ -19,6 +19,7 @@ struct Verification
     Bytes predictedPeak = 0;
     Bytes executedPeak = 0;
     double stepMs = 0; ///< forward and backward without the policy
+    double stepFlops = 0; ///< of the whole step without it
     double predictedRecomputeMs = 0;
     double executedRecomputeMs = 0;
     std::size_t allocations = 0; ///< of the executed step

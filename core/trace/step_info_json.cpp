@@ -35,6 +35,7 @@ void visitFields(Info& info, Visit visit)
     visit("settings", info.settings);
     visit("dimensions", info.dimensions);
     visit("arguments", info.arguments);
+    visit("policy", info.policy);
 }
 
 bool read(const Json& value, std::string& field)

@@ -168,7 +168,7 @@ TEST_F(RecordProgram, RefusesWithOneSentence)
     expectRefused("record demo:mlp -o step.hrs --loss output",
                   "--loss output needs a model that returns one number; this one returns 8 x 1024 x 1024; use "
                   "--loss sum or mean");
-    expectRefused("", "a command is missing: record or doctor (see headroom-record --help)");
+    expectRefused("", "a command is missing: record, verify or doctor (see headroom-record --help)");
 }
 
 TEST_F(RecordProgram, RefusesAnUnknownGpuAndListsTheKnown)

@@ -1,0 +1,200 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/record/verify_command.h"
+
+#include "core/base/bytes.h"
+#include "core/checkpoint/verification.h"
+#include "core/device/simulated_device.h"
+#include "core/policy/policy.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <iomanip>
+#include <iostream>
+#include <optional>
+
+namespace headroom {
+namespace {
+
+// A step that a CPU does in some seconds: beyond that, gradients are compared only when asked for.
+constexpr Bytes mostBytesOnCpu = Bytes(4) << 30;
+constexpr double mostFlopsOnCpu = 2e12;
+
+struct Report
+{
+    std::string model;
+    DeviceSpec gpu;
+    Policy policy;
+    Verification memory;
+    std::optional<GradientComparison> gradients;
+    std::string noGradients; ///< why they were not compared
+};
+
+/// The first thing that is not as it should be; empty when all is.
+Status verdict(const Report& report)
+{
+    const Verification& memory = report.memory;
+    if (!memory.timelinesAgree())
+        return Error{ErrorKind::internal, "executed and predicted memory part: " + memory.firstDifference};
+    if (report.gradients && !report.gradients->equal())
+        return Error{ErrorKind::internal,
+                     "gradients with the policy are not those without it: " + report.gradients->parameter
+                         + " differs by " + CLI::detail::to_string(report.gradients->largestDifference)};
+    if (report.policy.worldSize == 1 && memory.executedPeak > memory.budget)
+        return Error{ErrorKind::infeasible,
+                     "this step takes " + formatBytes(memory.executedPeak) + " (" + groupedDigits(memory.executedPeak)
+                         + " bytes) with the policy, more than its budget of " + formatBytes(memory.budget)
+                         + "; make the policy of this very step with headroom plan --whole-device"};
+    return {};
+}
+
+void printJson(const Report& report, const Status& status)
+{
+    const Verification& memory = report.memory;
+    nlohmann::json gradients{{"compared", report.gradients.has_value()}};
+    if (report.gradients) {
+        gradients["parameters"] = report.gradients->parameters;
+        gradients["largest_difference"] = report.gradients->largestDifference;
+        gradients["parameter"] = report.gradients->parameter;
+    } else {
+        gradients["reason"] = report.noGradients;
+    }
+    const nlohmann::json document{{"model", report.model},
+                                  {"gpu", report.gpu.name},
+                                  {"agrees", status.ok()},
+                                  {"reason", status ? std::string() : status.error().message},
+                                  {"budget_bytes", memory.budget},
+                                  {"world_size", report.policy.worldSize},
+                                  {"baseline_peak_bytes", memory.baselinePeak},
+                                  {"predicted_peak_bytes", memory.predictedPeak},
+                                  {"executed_peak_bytes", memory.executedPeak},
+                                  {"allocations", memory.allocations},
+                                  {"unequal_allocations", memory.unequalAllocations},
+                                  {"largest_difference_bytes", memory.largestDifference},
+                                  {"step_ms", memory.stepMs},
+                                  {"predicted_recompute_ms", memory.predictedRecomputeMs},
+                                  {"executed_recompute_ms", memory.executedRecomputeMs},
+                                  {"gradients", gradients}};
+    std::cout << document.dump(2) << '\n';
+}
+
+void printText(const Report& report)
+{
+    const Verification& memory = report.memory;
+    const auto bytes = [](Bytes value) { return formatBytes(value) + " (" + groupedDigits(value) + " bytes)"; };
+    std::cout << report.model << " on " << report.gpu.title << " (simulated), " << report.policy.modules.size()
+              << (report.policy.modules.size() == 1 ? " module" : " modules") << " checkpointed\n"
+              << "Budget        " << bytes(memory.budget) << '\n'
+              << "Executed      " << bytes(memory.executedPeak) << "; without the policy " << bytes(memory.baselinePeak)
+              << '\n'
+              << "Predicted     " << bytes(memory.predictedPeak) << '\n'
+              << "Timeline      ";
+    if (memory.timelinesAgree())
+        std::cout << "equal to the byte after each of " << groupedDigits(static_cast<Bytes>(memory.allocations))
+                  << " allocations\n";
+    else
+        std::cout << memory.unequalAllocations << " of " << memory.allocations << " allocations differ, by "
+                  << bytes(memory.largestDifference) << " at most\n";
+    std::cout << "Recompute     " << std::fixed << std::setprecision(2) << memory.executedRecomputeMs
+              << " ms, predicted " << memory.predictedRecomputeMs << " ms, forward and backward " << memory.stepMs
+              << " ms\n"
+              << std::defaultfloat << "Gradients     ";
+    if (!report.gradients)
+        std::cout << "not compared: " << report.noGradients << '\n';
+    else if (report.gradients->equal())
+        std::cout << "of " << report.gradients->parameters << " parameters equal to the bit on the CPU\n";
+    else
+        std::cout << report.gradients->parameter << " differs by " << report.gradients->largestDifference << '\n';
+}
+
+Status compareOnCpu(StepRequest request, bool wanted, Report& report)
+{
+    const Verification& memory = report.memory;
+    if (!wanted && (memory.baselinePeak > mostBytesOnCpu || memory.stepFlops > mostFlopsOnCpu)) {
+        report.noGradients = "the step takes " + formatBytes(memory.baselinePeak)
+            + ", which is much for the CPU; --device cpu compares them all the same";
+        return {};
+    }
+    request.model.device = at::kCPU;
+    const auto source = openModel(request.model);
+    if (!source)
+        return source.error();
+    const auto compared = compareGradients(**source, request.step, report.policy);
+    if (!compared)
+        return compared.error();
+    report.gradients = *compared;
+    return {};
+}
+
+Result<Report> verify(const StepRequest& request, const std::string& policyFile, bool onCpu,
+                      const ProgressReport& progress)
+{
+    Report report;
+    report.model = request.info.model;
+    report.gpu = request.gpu;
+    auto policy = readPolicy(policyFile);
+    if (!policy)
+        return policy.error();
+    report.policy = std::move(*policy);
+    sim::initialize(request.gpu);
+    {
+        ModelRequest onDevice = request.model;
+        onDevice.device = sim::device();
+        const auto source = openModel(onDevice);
+        if (!source)
+            return source.error();
+        const auto memory = verifyMemory(**source, request.step, report.policy, request.info, request.gpu, progress);
+        if (!memory)
+            return memory.error();
+        report.memory = *memory;
+    }
+    if (progress)
+        progress("gradients", 0.9);
+    if (const Status compared = compareOnCpu(request, onCpu, report); !compared)
+        return compared.error();
+    if (progress)
+        progress("done", 1);
+    return report;
+}
+
+} // namespace
+
+CLI::App* addVerifyCommand(CLI::App& app, RecordOptions& options)
+{
+    CLI::App* command = app.add_subcommand(
+        "verify", "Run one training step with a policy and without, and compare it with what was predicted");
+    addStepOptions(*command, options);
+    command->get_option("--device")
+        ->description("sim: the simulated GPU; cpu: compare the gradients on the CPU however large the model is");
+    command->add_option("--policy", options.policy, "The policy to apply, as headroom plan -o writes it");
+    return command;
+}
+
+Status runVerify(const RecordOptions& given, const ProgressReport& watch)
+{
+    if (given.gpu == "list") {
+        listGpus();
+        return {};
+    }
+    RecordOptions options = given;
+    const bool onCpu = options.device == "cpu";
+    if (onCpu)
+        options.device = "sim";
+    const auto request = readStepRequest(options);
+    if (!request)
+        return request.error();
+    if (options.policy.empty())
+        return badInput("--policy is missing: name the policy to verify, for example --policy policy.json");
+    const auto report = verify(*request, options.policy, onCpu, progressTo(std::cerr, options.progress, watch));
+    if (!report)
+        return report.error();
+    const Status status = verdict(*report);
+    if (options.json)
+        printJson(*report, status);
+    else
+        printText(*report);
+    return status;
+}
+
+} // namespace headroom

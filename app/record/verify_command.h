@@ -1,0 +1,16 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "app/record/record_command.h"
+
+namespace headroom {
+
+/// Declares `headroom-record verify`; parsing fills `options`.
+CLI::App* addVerifyCommand(CLI::App& app, RecordOptions& options);
+
+/// Runs the step with and without the policy, and prints how what happened compares with what was predicted. An error
+/// when they part: its sentence says where. `watch` is told how far it is.
+Status runVerify(const RecordOptions& options, const ProgressReport& watch);
+
+} // namespace headroom
