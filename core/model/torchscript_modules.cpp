@@ -2,23 +2,80 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/torchscript_modules.h"
 
+#include "core/record/module_call.h"
+
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+
+#include <utility>
 
 namespace headroom {
 
 /// The calls that a thread is in.
 struct ModuleCalls
 {
+    struct OpenCall
+    {
+        CallId call;
+        std::unique_ptr<ModuleCallHandler::Open> handled;
+    };
     static thread_local const TorchScriptModules* modules; ///< null: nobody wants to know
-    static thread_local std::vector<CallId> open;
+    static thread_local std::vector<OpenCall> open;
 
     static void enter(torch::jit::Stack& stack);
     static void exit(torch::jit::Stack& stack);
+    /// After an exception: ends the calls that it left, the innermost first.
+    static void leaveAll();
 };
 thread_local const TorchScriptModules* ModuleCalls::modules = nullptr;
-thread_local std::vector<CallId> ModuleCalls::open;
+thread_local std::vector<ModuleCalls::OpenCall> ModuleCalls::open;
+
+/// A module's forward, run once more: in backward, in the thread that needs it.
+class TorchScriptModules::RunAgain
+{
+public:
+    RunAgain(const TorchScriptModules& modules, c10::intrusive_ptr<c10::ivalue::Object> module)
+        : modules_(&modules)
+        , module_(std::move(module))
+    {
+    }
+    Values operator()(const Values& inputs) const
+    {
+        const ModuleCallScope unhandled(nullptr);
+        const UnoptimizedScope unoptimized;
+        const CallsOfItsOwn calls(*modules_);
+        return {torch::jit::Module(module_).forward(inputs)};
+    }
+
+private:
+    /// Announces calls in a thread that may be in others.
+    class CallsOfItsOwn
+    {
+    public:
+        explicit CallsOfItsOwn(const TorchScriptModules& modules)
+            : modules_(std::exchange(ModuleCalls::modules, &modules))
+            , open_(std::exchange(ModuleCalls::open, {}))
+        {
+        }
+        ~CallsOfItsOwn()
+        {
+            ModuleCalls::leaveAll();
+            ModuleCalls::modules = modules_;
+            ModuleCalls::open = std::move(open_);
+        }
+        CallsOfItsOwn(const CallsOfItsOwn&) = delete;
+        CallsOfItsOwn& operator=(const CallsOfItsOwn&) = delete;
+
+    private:
+        const TorchScriptModules* modules_;
+        std::vector<ModuleCalls::OpenCall> open_;
+    };
+
+    const TorchScriptModules* modules_;
+    c10::intrusive_ptr<c10::ivalue::Object> module_;
+};
 
 namespace {
 
@@ -64,11 +121,17 @@ void ModuleCalls::enter(torch::jit::Stack& stack)
     const std::vector<c10::IValue> arguments = takeArguments(stack);
     if (!modules)
         return;
+    open.emplace_back();
     const auto id = modules->ids_.find(arguments.front().toObject().get());
+    if (id == modules->ids_.end())
+        return;
+    if (ModuleCallHandler* handler = ModuleCallHandler::of(id->second))
+        open.back().handled = handler->open(id->second, Values(arguments.begin() + 1, arguments.end()),
+                                            TorchScriptModules::RunAgain(*modules, arguments.front().toObject()));
     std::vector<at::Tensor> tensors = tensorsAfterTheFirst(arguments);
     // A trace passes a tied weight to the module that does not own it; nn.Module's forward does not get it.
     std::erase_if(tensors, [](const at::Tensor& t) { return modules->registered_.contains(t.unsafeGetTensorImpl()); });
-    open.push_back(id == modules->ids_.end() ? CallId() : Recorder::enter(id->second, tensors));
+    open.back().call = Recorder::enter(id->second, tensors);
 }
 
 void ModuleCalls::exit(torch::jit::Stack& stack)
@@ -76,10 +139,30 @@ void ModuleCalls::exit(torch::jit::Stack& stack)
     const std::vector<c10::IValue> results = takeArguments(stack);
     if (!modules || open.empty())
         return;
-    const CallId call = open.back();
+    const OpenCall call = std::move(open.back());
     open.pop_back();
-    if (call.valid())
-        Recorder::exit(call, tensorsAfterTheFirst(results));
+    if (call.call.valid())
+        Recorder::exit(call.call, tensorsAfterTheFirst(results));
+    if (call.handled)
+        call.handled->complete();
+}
+
+void ModuleCalls::leaveAll()
+{
+    for (; !open.empty(); open.pop_back())
+        if (open.back().call.valid())
+            Recorder::exit(open.back().call, {});
+}
+
+UnoptimizedScope::UnoptimizedScope()
+    : before_(torch::jit::getGraphExecutorOptimize())
+{
+    torch::jit::setGraphExecutorOptimize(false);
+}
+
+UnoptimizedScope::~UnoptimizedScope()
+{
+    torch::jit::setGraphExecutorOptimize(before_);
 }
 
 TorchScriptModules::TorchScriptModules(const torch::jit::Module& root)
@@ -125,11 +208,11 @@ void TorchScriptModules::announceCalls(const torch::jit::Module& module)
 TorchScriptModules::Announce::Announce(const TorchScriptModules& modules)
 {
     ModuleCalls::modules = &modules;
-    ModuleCalls::open.clear();
 }
 
 TorchScriptModules::Announce::~Announce()
 {
+    ModuleCalls::leaveAll();
     ModuleCalls::modules = nullptr;
 }
 

@@ -12,8 +12,22 @@
 
 namespace headroom {
 
+/// While one lives, TorchScript in this thread runs every op as written: no fusion, no graphs of derivatives.
+class UnoptimizedScope
+{
+public:
+    UnoptimizedScope();
+    ~UnoptimizedScope();
+    UnoptimizedScope(const UnoptimizedScope&) = delete;
+    UnoptimizedScope& operator=(const UnoptimizedScope&) = delete;
+
+private:
+    bool before_;
+};
+
 /// The modules of a TorchScript model in the order of model.modules(): a module that has two names stands under the
-/// first. Their forwards are changed so that they announce themselves to the Recorder: TorchScript knows no hooks.
+/// first. Their forwards are changed so that they announce themselves, to the Recorder and to the handler of module
+/// calls: TorchScript knows no hooks.
 class TorchScriptModules
 {
 public:
@@ -33,6 +47,7 @@ public:
 
 private:
     friend struct ModuleCalls;
+    class RunAgain;
 
     void add(const torch::jit::Module& module, const std::string& fqn, ModuleId parent);
     void announceCalls(const torch::jit::Module& module);

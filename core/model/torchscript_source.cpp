@@ -7,27 +7,9 @@
 #include "core/model/torchscript_modules.h"
 
 #include <c10/util/Exception.h>
-#include <torch/csrc/jit/runtime/graph_executor.h>
 
 namespace headroom {
 namespace {
-
-/// Every op runs as written: no fusion, no graphs of derivatives.
-class UnoptimizedScope
-{
-public:
-    UnoptimizedScope()
-        : before_(torch::jit::getGraphExecutorOptimize())
-    {
-        torch::jit::setGraphExecutorOptimize(false);
-    }
-    ~UnoptimizedScope() { torch::jit::setGraphExecutorOptimize(before_); }
-    UnoptimizedScope(const UnoptimizedScope&) = delete;
-    UnoptimizedScope& operator=(const UnoptimizedScope&) = delete;
-
-private:
-    bool before_;
-};
 
 class TorchScriptSource final : public ModelSource
 {

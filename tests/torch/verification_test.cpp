@@ -8,6 +8,7 @@
 #include "core/policy/policy_maker.h"
 #include "core/policy/step_planner.h"
 #include "core/predict/predict.h"
+#include "tests/torch/plans_at_budgets.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -104,29 +105,6 @@ protected:
     }
 };
 
-/// Ten budgets from the least that a plan can meet to just below the step without one.
-std::vector<PlannedStep> plansAtTenBudgets(const StepTracePtr& trace)
-{
-    const auto planner = StepPlanner::create(trace);
-    if (!planner)
-        throw std::runtime_error(planner.error().message);
-    PlanRequest request;
-    request.budget = 1;
-    const auto none = planner->solve(request);
-    const Bytes least = none->plan.leastBudget;
-    const Bytes most = planner->recorded()->peak;
-    EXPECT_GT(most, least);
-    std::vector<PlannedStep> plans;
-    for (int i = 0; i < 10; ++i) {
-        request.budget = least + (most - 1 - least) * i / 9;
-        auto planned = planner->solve(request);
-        if (!planned)
-            throw std::runtime_error(planned.error().message);
-        plans.push_back(std::move(*planned));
-    }
-    return plans;
-}
-
 TEST_P(Verify, ExecutedPlansMeetTheirBudgetAndTheirPredictionToTheByte)
 {
     const auto model = open(GetParam(), sim::device());
@@ -192,6 +170,45 @@ TEST_P(Verify, AnyPolicyIsPredictedToTheByte)
         ASSERT_EQ(verified->firstDifference, "") << toJson(policy);
         EXPECT_NEAR(verified->executedRecomputeMs, verified->predictedRecomputeMs, 1e-9);
     }
+}
+
+TEST(Verification, SaysWhereExecutedAndPredictedMemoryPart)
+{
+    const Case small{.name = "mlp", .model = "demo:mlp", .settings = {{"dim", "64"}, {"n_layers", "2"}}};
+    sim::initialize(card());
+    const auto model = open(small, sim::device());
+    const auto trace = StepRunner(*model, optionsOf(small)).record({}, card(), {});
+    ASSERT_TRUE(trace) << trace.error().message;
+    const Timeline recorded = *predict(**trace, {});
+    const MemoryLevels right = levelsOf(recorded);
+    const auto compared = [&](const MemoryLevels& executed) {
+        Verification result;
+        compareLevels(**trace, recorded, executed, result);
+        return result;
+    };
+    EXPECT_EQ(compared(right).firstDifference, "");
+    EXPECT_EQ(compared(right).executedPeak, recorded.peak);
+
+    MemoryLevels higher = right;
+    higher.allocations[0].live += 512;
+    higher.allocations[3].live -= 1024;
+    const Verification parts = compared(higher);
+    EXPECT_THAT(
+        parts.firstDifference,
+        ::testing::StartsWith("allocation 0 (`aten.addmm.default` of `MLP.mlp_blocks.0.mlp_block.0` in forward) "
+                              "takes "));
+    EXPECT_EQ(parts.unequalAllocations, 2U);
+    EXPECT_EQ(parts.largestDifference, 1024);
+
+    MemoryLevels shorter = right;
+    shorter.allocations.pop_back();
+    EXPECT_THAT(compared(shorter).firstDifference, ::testing::HasSubstr(" times, predicted were "));
+    MemoryLevels leaking = right;
+    leaking.end += 512;
+    EXPECT_THAT(compared(leaking).firstDifference, ::testing::StartsWith("the step ends with "));
+    MemoryLevels late = right;
+    late.start += 512;
+    EXPECT_THAT(compared(late).firstDifference, ::testing::StartsWith("the step starts with "));
 }
 
 TEST_P(Verify, GradientsAreThoseOfThePlainStepToTheBit)

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Plans for every model file of a folder, executed at ten budgets each. The folder is named by HEADROOM_TEST_MODELS;
+// its figures go to stdout.
+#include "core/checkpoint/verification.h"
+#include "core/device/simulated_device.h"
+#include "core/model/source.h"
+#include "tests/torch/plans_at_budgets.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+namespace headroom {
+namespace {
+
+std::vector<std::filesystem::path> modelFiles()
+{
+    std::vector<std::filesystem::path> files;
+    const char* folder = std::getenv("HEADROOM_TEST_MODELS");
+    if (!folder)
+        return files;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+        if (entry.path().extension() == ".pt2" || entry.path().extension() == ".pt")
+            files.push_back(entry.path());
+    std::ranges::sort(files);
+    return files;
+}
+
+void verifyAtTenBudgets(const std::filesystem::path& file)
+{
+    const DeviceSpec card = *findDeviceSpec("h100-80gb");
+    ModelRequest request;
+    request.name = file.string();
+    request.device = sim::device();
+    const auto model = openModel(request);
+    if (!model) {
+        std::cout << file.filename().string() << ": not opened: " << model.error().message << '\n';
+        return;
+    }
+    const StepRunner::Options options;
+    StepInfo info;
+    info.model = file.filename().string();
+    const auto trace = StepRunner(**model, options).record(info, card, {});
+    ASSERT_TRUE(trace) << trace.error().message;
+    std::size_t budgets = 0;
+    std::size_t equal = 0;
+    std::size_t within = 0;
+    double largest = 0;
+    std::string first;
+    for (const PlannedStep& planned : plansAtTenBudgets(*trace)) {
+        const auto verified = verifyMemory(**model, options, planned.policy, info, card, {});
+        ASSERT_TRUE(verified) << verified.error().message;
+        ++budgets;
+        equal += verified->timelinesAgree() ? 1 : 0;
+        within += verified->executedPeak <= planned.policy.budget ? 1 : 0;
+        const double part = static_cast<double>(verified->largestDifference)
+            / static_cast<double>(std::max<Bytes>(verified->executedPeak, 1));
+        largest = std::max(largest, part);
+        if (first.empty())
+            first = verified->firstDifference;
+    }
+    std::cout << file.filename().string() << ": " << within << " of " << budgets << " within the budget, " << equal
+              << " timelines equal to the byte";
+    if (!first.empty())
+        std::cout << ", at most " << largest * 100 << " % apart: " << first;
+    std::cout << std::endl;
+    EXPECT_EQ(within, budgets);
+    EXPECT_EQ(first, "");
+}
+
+TEST(VerifyModels, EveryFileAtTenBudgets)
+{
+    const auto files = modelFiles();
+    if (files.empty())
+        GTEST_SKIP() << "HEADROOM_TEST_MODELS names no folder with .pt2 or .pt files";
+    sim::initialize(*findDeviceSpec("h100-80gb"));
+    for (const auto& file : files) {
+        SCOPED_TRACE(file.string());
+        verifyAtTenBudgets(file);
+    }
+}
+
+} // namespace
+} // namespace headroom

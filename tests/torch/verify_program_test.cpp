@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/policy/step_planner.h"
+#include "core/trace/step_file.h"
+#include "tests/torch/record_program.h"
+
+#include <nlohmann/json.hpp>
+
+namespace headroom {
+namespace {
+
+const std::string step
+    = "demo:transformer --batch 2 --set n_layers=3 --set dim=64 --set n_heads=4 --set vocab_size=96 --set "
+      "max_seq_len=64 ";
+
+class VerifyProgram : public RecordProgram
+{
+protected:
+    StepTracePtr trace() const { return *readStepTrace(folder_ / "step.hrs"); }
+
+    /// Records the step and writes the policy for a budget between the least and what the step takes: 0 to 1.
+    Policy makePolicy(double share) const
+    {
+        EXPECT_EQ(run("record " + step + "-o step.hrs").exitCode, 0);
+        const auto planner = StepPlanner::create(trace());
+        PlanRequest request;
+        request.budget = 1;
+        const Bytes least = planner->solve(request)->plan.leastBudget;
+        request.budget = least + static_cast<Bytes>(static_cast<double>(planner->recorded()->peak - least) * share);
+        const auto planned = planner->solve(request);
+        EXPECT_TRUE(writePolicy(planned->policy, folder_ / "policy.json"));
+        return planned->policy;
+    }
+};
+
+TEST_F(VerifyProgram, SaysThatThePlanKeepsItsWord)
+{
+    const Policy policy = makePolicy(0.4);
+    const Outcome result = run("verify " + step + "--policy policy.json --json --progress");
+    ASSERT_EQ(result.exitCode, 0) << result.errors;
+    const nlohmann::json document = nlohmann::json::parse(result.output);
+    EXPECT_EQ(document["agrees"], true);
+    EXPECT_EQ(document["reason"], "");
+    EXPECT_EQ(document["budget_bytes"], policy.budget);
+    EXPECT_EQ(document["executed_peak_bytes"], document["predicted_peak_bytes"]);
+    EXPECT_EQ(document["executed_peak_bytes"], policy.predicted.peak);
+    EXPECT_LE(document["executed_peak_bytes"], policy.budget);
+    EXPECT_GT(document["baseline_peak_bytes"], policy.budget);
+    EXPECT_GT(document["allocations"], 100);
+    EXPECT_EQ(document["unequal_allocations"], 0);
+    EXPECT_NEAR(document["executed_recompute_ms"].get<double>(), policy.predicted.recomputeMs, 1e-9);
+    EXPECT_EQ(document["gradients"]["compared"], true);
+    EXPECT_EQ(document["gradients"]["largest_difference"], 0);
+    EXPECT_GT(document["gradients"]["parameters"], 30);
+    std::istringstream lines(result.errors);
+    double done = 0;
+    for (std::string line; std::getline(lines, line);) {
+        const nlohmann::json progress = nlohmann::json::parse(line);
+        EXPECT_GE(progress["done"].get<double>(), done) << line;
+        done = progress["done"];
+    }
+    EXPECT_EQ(done, 1);
+
+    const Outcome text = run("verify " + step + "--policy policy.json --device cpu");
+    EXPECT_EQ(text.exitCode, 0) << text.errors;
+    EXPECT_NE(text.output.find("Timeline      equal to the byte after each of"), std::string::npos) << text.output;
+    EXPECT_NE(text.output.find("equal to the bit on the CPU"), std::string::npos) << text.output;
+}
+
+TEST_F(VerifyProgram, RecordWithAPolicyShowsTheRecomputation)
+{
+    const Policy policy = makePolicy(0.2);
+    ASSERT_EQ(run("record " + step + "--policy policy.json -o planned.hrs").exitCode, 0);
+    const StepTracePtr planned = *readStepTrace(folder_ / "planned.hrs");
+    EXPECT_EQ(planned->info.policy, (folder_ / "policy.json").string());
+    EXPECT_EQ(predict(*planned, {})->peak, policy.predicted.peak);
+    const StepTracePtr plain = trace();
+    const auto recomputed = [](const StepTrace& of) {
+        return std::ranges::count_if(of.ops.flags, [](std::uint16_t flags) { return (flags & opRecomputed) != 0; });
+    };
+    EXPECT_EQ(recomputed(*plain), 0);
+    EXPECT_EQ(static_cast<std::size_t>(recomputed(*planned)), planned->ops.size() - plain->ops.size());
+    // They are calls of their modules in backward.
+    for (std::uint32_t op = 0; op < planned->ops.size(); ++op) {
+        if ((planned->ops.flags[OpId(op)] & opRecomputed) == 0)
+            continue;
+        EXPECT_EQ(planned->ops.phase[OpId(op)], Phase::backward);
+        EXPECT_TRUE(planned->ops.call[OpId(op)].valid()) << planned->opName(OpId(op));
+    }
+}
+
+TEST_F(VerifyProgram, AStepThatTakesMoreThanTheBudgetIsExit3)
+{
+    makePolicy(0.4);
+    std::string larger = step;
+    larger.replace(larger.find("--batch 2"), 9, "--batch 9");
+    const Outcome result = run("verify " + larger + "--policy policy.json");
+    EXPECT_EQ(result.exitCode, 3) << result.errors;
+    EXPECT_NE(result.errors.find("more than its budget of"), std::string::npos) << result.errors;
+    EXPECT_NE(result.output.find("equal to the byte"), std::string::npos) << result.output;
+}
+
+TEST_F(VerifyProgram, RefusesAPolicyThatDoesNotFitTheModel)
+{
+    Policy policy = makePolicy(0.1);
+    ASSERT_FALSE(policy.modules.empty());
+    const std::string fqn = policy.modules.front().fqn;
+    const auto refused = [&](const Policy& changed, const std::string& message) {
+        ASSERT_TRUE(writePolicy(changed, folder_ / "policy.json"));
+        for (const char* command : {"verify ", "record -o other.hrs "}) {
+            const Outcome result = run(command + step + "--policy policy.json");
+            EXPECT_EQ(result.exitCode, 2);
+            EXPECT_EQ(result.errors, "headroom-record: " + message + "\n") << command;
+            EXPECT_EQ(result.output, "");
+            EXPECT_FALSE(fs::exists(folder_ / "other.hrs"));
+        }
+    };
+    Policy renamed = policy;
+    renamed.modules.front().fqn = "Transformer.blocks.0";
+    ASSERT_TRUE(writePolicy(renamed, folder_ / "policy.json"));
+    EXPECT_EQ(run("record -o other.hrs " + step + "--policy policy.json").errors,
+              "headroom-record: the policy names module `Transformer.blocks.0`, which the model does not have\n");
+    Policy fewer = policy;
+    auto& ops = fewer.modules.front().ops;
+    const std::string op = ops.back().op;
+    const int calls = ops.back().index + 1;
+    ops.pop_back();
+    refused(fewer,
+            "policy of module `" + fqn + "`: op `" + op + "`: the policy has " + std::to_string(calls - 1)
+                + (calls == 2 ? " call" : " calls") + ", the step " + std::to_string(calls)
+                + "; make the policy of this model and these shapes again");
+    EXPECT_EQ(run("verify " + step).errors,
+              "headroom-record: --policy is missing: name the policy to verify, for example --policy policy.json\n");
+}
+
+} // namespace
+} // namespace headroom
