@@ -11,6 +11,7 @@
 #include "tests/torch/plans_at_budgets.h"
 
 #include <ATen/Parallel.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
