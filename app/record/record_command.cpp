@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
+#include <optional>
 
 namespace headroom {
 namespace {
@@ -31,6 +32,7 @@ struct Summary
     Bytes peak = 0;
     Baseline baseline;
     double recordMs = 0;
+    std::vector<std::string> notes; ///< the model's own
 };
 
 Result<SettingsReader::Settings> splitSettings(const std::vector<std::string>& given)
@@ -92,6 +94,7 @@ std::vector<std::string> argumentsAgain(const RecordOptions& given)
     add("--optimizer", given.optimizer, standard.optimizer);
     add("--momentum", given.momentum, standard.momentum);
     add("--loss", given.loss, standard.loss);
+    add("--lifetimes", given.lifetimes, standard.lifetimes);
     if (!given.policy.empty())
         arguments.insert(arguments.end(), {"--policy", std::filesystem::absolute(given.policy).string()});
     for (const std::string& setting : given.settings)
@@ -103,6 +106,19 @@ std::vector<std::string> argumentsAgain(const RecordOptions& given)
     if (given.holdOutput)
         arguments.emplace_back("--hold-output");
     return arguments;
+}
+
+/// Of an option that may be left out.
+template <class Value, class Parse>
+Status readChoice(const std::string& text, Parse parse, std::optional<Value>& value)
+{
+    if (text.empty())
+        return {};
+    const Result<Value> parsed = parse(text);
+    if (!parsed)
+        return parsed.error();
+    value = *parsed;
+    return {};
 }
 
 } // namespace
@@ -129,29 +145,33 @@ Result<StepRequest> readStepRequest(const RecordOptions& options)
     const auto gpu = findDeviceSpec(options.gpu);
     if (!gpu)
         return gpu.error();
-    const auto dtype = parseDType(options.dtype);
-    if (!dtype)
-        return dtype.error();
-    if (options.autocast && *dtype != at::kFloat)
+    std::optional<at::ScalarType> dtype;
+    if (const Status read = readChoice(options.dtype, parseDType, dtype); !read)
+        return read.error();
+    if (options.autocast && dtype.value_or(at::kFloat) != at::kFloat)
         return badInput("--autocast keeps parameters in float32; leave out --dtype " + options.dtype);
+    std::optional<Lifetimes> lifetimes;
+    if (const Status read = readChoice(options.lifetimes, parseLifetimes, lifetimes); !read)
+        return read.error();
     const auto optimizer = parseOptimizer(options.optimizer);
     if (!optimizer)
         return optimizer.error();
     if (options.momentum != 0 && *optimizer != OptimizerChoice::Kind::sgd)
         return badInput("--momentum is SGD's; " + options.optimizer + " has none");
-    const auto loss = parseLoss(options.loss);
-    if (!loss)
-        return loss.error();
+    std::optional<Loss> loss;
+    if (const Status read = readChoice(options.loss, parseLoss, loss); !read)
+        return read.error();
 
     StepRequest request;
     request.model = {.name = options.model,
                      .batch = options.batch,
                      .sequence = options.sequence,
-                     .dtype = *dtype,
+                     .dtype = dtype,
+                     .lifetimes = lifetimes,
                      .settings = *settings,
                      .inputs = *std::move(inputs)};
     request.step = {.optimizer = {*optimizer, options.momentum},
-                    .loss = *loss,
+                    .loss = loss.value_or(Loss::automatic),
                     .autocast = options.autocast,
                     .holdOutput = options.holdOutput};
     request.gpu = *gpu;
@@ -159,7 +179,6 @@ Result<StepRequest> readStepRequest(const RecordOptions& options)
     request.info.gpu = gpu->name;
     request.info.device = options.device;
     request.info.torch = TORCH_VERSION;
-    request.info.dtype = options.dtype;
     request.info.optimizer = options.optimizer;
     request.info.settings = std::move(*settings);
     request.info.arguments = argumentsAgain(options);
@@ -178,13 +197,15 @@ ProgressReport progressTo(std::ostream& stream, bool wanted, const ProgressRepor
 
 namespace {
 
-Result<StepTracePtr> recordStep(StepRequest& request, const std::string& policyFile, const ProgressReport& progress)
+Result<StepTracePtr> recordStep(StepRequest& request, const std::string& policyFile, const ProgressReport& progress,
+                                std::vector<std::string>& notes)
 {
     sim::initialize(request.gpu);
     request.model.device = sim::device();
     auto source = openModel(request.model);
     if (!source)
         return source.error();
+    notes = (*source)->notes();
     std::shared_ptr<ModuleCheckpoints> checkpoints;
     if (!policyFile.empty()) {
         const auto policy = readPolicy(policyFile);
@@ -218,6 +239,9 @@ void printJson(const RecordOptions& options, const Summary& summary)
                                   {"compute_ms", summary.baseline.computeMs},
                                   {"ops", trace.ops.size()},
                                   {"record_ms", summary.recordMs},
+                                  {"loss", trace.info.loss},
+                                  {"lifetimes", trace.info.lifetimes},
+                                  {"notes", summary.notes},
                                   {"fallbacks", fallbacks},
                                   {"invented_values", trace.info.inventedValues}};
     std::cout << document.dump(2) << '\n';
@@ -235,6 +259,10 @@ void printText(const RecordOptions& options, const Summary& summary)
               << trace.ops.size() << " ops in the step\n"
               << "recorded in          " << std::setprecision(0) << summary.recordMs << " ms, written to "
               << options.output << '\n';
+    if (trace.info.loss != "output")
+        std::cout << "loss                 " << trace.info.loss << " of the model's output\n";
+    for (const std::string& note : summary.notes)
+        std::cout << "note: " << note << '\n';
     if (summary.peak > summary.gpu.memory)
         std::cout << "note: this is more than the card's " << formatBytes(summary.gpu.memory)
                   << "; headroom plan says what to recompute\n";
@@ -271,15 +299,20 @@ void addStepOptions(CLI::App& app, RecordOptions& options)
         ->capture_default_str();
     command->add_option("--batch", options.batch, "Samples a step (default: the model's)")->check(atLeastOne());
     command->add_option("--seq", options.sequence, "Sequence length (default: the model's)")->check(atLeastOne());
-    command->add_option("--dtype", options.dtype, "float32, bfloat16 or float16: parameters and activations")
-        ->capture_default_str();
+    command->add_option("--dtype", options.dtype,
+                        "float32, bfloat16 or float16: parameters and activations of a demo model "
+                        "(default: float32); the file fixes those of an exported one");
     command->add_flag("--autocast", options.autocast,
                       "Forward and loss under torch.autocast(dtype=torch.bfloat16), parameters in float32");
     command->add_option("--optimizer", options.optimizer, "sgd, adam or adamw, as torch.optim runs them on CUDA")
         ->capture_default_str();
     command->add_option("--momentum", options.momentum, "Momentum of sgd")->check(CLI::Range(0.0, 1.0));
-    command->add_option("--loss", options.loss, "sum or mean of the model's output, or output: the model returns it")
-        ->capture_default_str();
+    command->add_option("--loss", options.loss,
+                        "sum or mean of the model's first output, or output: it is the loss (default: output where it "
+                        "is one number, else sum)");
+    command->add_option("--lifetimes", options.lifetimes,
+                        "Values of an exported graph live until their last use (graph) or until the forward returns "
+                        "whose code holds them, as Python's locals do (frame)");
     command->add_option("--set", options.settings, "KEY=VALUE: an argument of the model")->allow_extra_args(false);
     command
         ->add_option("--input", options.inputs,
@@ -319,7 +352,7 @@ Status runRecord(const RecordOptions& options, const ProgressReport& watch)
     const ProgressReport progress = progressTo(std::cerr, options.progress, watch);
     Summary summary;
     summary.gpu = request->gpu;
-    const auto trace = recordStep(*request, options.policy, progress);
+    const auto trace = recordStep(*request, options.policy, progress, summary.notes);
     if (!trace)
         return trace.error();
     summary.trace = *trace;

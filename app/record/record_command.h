@@ -25,11 +25,12 @@ struct RecordOptions
     std::string gpu = "h100-80gb";
     std::int64_t batch = 0;
     std::int64_t sequence = 0;
-    std::string dtype = "float32";
+    std::string dtype; ///< empty: the model's own
     bool autocast = false;
     std::string optimizer = "adam";
     double momentum = 0;
-    std::string loss = "sum";
+    std::string loss; ///< empty: what suits the model
+    std::string lifetimes; ///< empty: the model's own
     std::vector<std::string> settings; ///< KEY=VALUE
     std::vector<std::string> inputs; ///< NAME=SHAPE[:DTYPE]
     bool holdOutput = false;

@@ -99,7 +99,7 @@ Result<std::unique_ptr<ModelSource>> openMlp(const ModelRequest& request)
     if (const Status size = checkStepSize(request.name, estimate); !size)
         return size.error();
 
-    ModuleBuilder builder(request.device, request.dtype);
+    ModuleBuilder builder(request.device, request.dtype.value_or(at::kFloat));
     Mlp model(builder, args);
     const std::vector<std::int64_t> sizes{*batch, *sequence, args.dim};
     const at::Tensor input

@@ -221,7 +221,7 @@ template <class Block>
 std::unique_ptr<ModelSource> build(const ModelRequest& request, const ResnetArgs& args,
                                    const std::array<std::int64_t, 4>& blocks, std::int64_t batch)
 {
-    ModuleBuilder builder(request.device, request.dtype);
+    ModuleBuilder builder(request.device, request.dtype.value_or(at::kFloat));
     Resnet<Block> model(builder, blocks, args.classes);
     const std::vector<std::int64_t> sizes{batch, 3, args.imageSize, args.imageSize};
     const at::Tensor images

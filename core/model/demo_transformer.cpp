@@ -207,7 +207,7 @@ Result<std::unique_ptr<ModelSource>> openTransformer(const ModelRequest& request
     if (const Status size = checkStepSize(request.name, estimatedBytes(*args, *batch, *sequence)); !size)
         return size.error();
 
-    ModuleBuilder builder(request.device, request.dtype);
+    ModuleBuilder builder(request.device, request.dtype.value_or(at::kFloat));
     Transformer model(builder, *args);
     const at::TensorOptions tokens = at::TensorOptions(request.device).dtype(at::kLong);
     const at::Tensor input = request.device.is_cpu() ? at::randint(args->vocabulary, {*batch, *sequence}, tokens)

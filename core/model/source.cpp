@@ -3,7 +3,7 @@
 #include "core/model/source.h"
 
 #include "core/model/demo.h"
-#include "core/model/exported_source.h"
+#include "core/model/exported/exported_model.h"
 #include "core/model/torchscript_source.h"
 #include "core/model/zip_archive.h"
 
@@ -84,9 +84,13 @@ std::vector<at::Tensor> trainableParameters(const ModelTree& tree)
 
 Result<std::unique_ptr<ModelSource>> openModel(const ModelRequest& request)
 {
-    for (const Demo& demo : demos)
-        if (request.name == demo.name)
-            return request.inputs.empty() ? demo.open(request) : needlessInput(request.name);
+    for (const Demo& demo : demos) {
+        if (request.name != demo.name)
+            continue;
+        if (request.lifetimes == Lifetimes::graph)
+            return badInput("--lifetimes graph is for exported graphs; " + request.name + " runs as Python code does");
+        return request.inputs.empty() ? demo.open(request) : needlessInput(request.name);
+    }
     std::error_code ignored;
     const std::filesystem::path path(request.name);
     const bool named = !request.name.starts_with("demo:") && (path.has_extension() || path.has_parent_path());
@@ -99,6 +103,19 @@ std::vector<std::string> demoModels()
     for (const Demo& demo : demos)
         names.emplace_back(demo.name);
     return names;
+}
+
+std::string_view lifetimesName(Lifetimes lifetimes)
+{
+    return lifetimes == Lifetimes::frame ? "frame" : "graph";
+}
+
+Result<Lifetimes> parseLifetimes(std::string_view name)
+{
+    for (const Lifetimes lifetimes : {Lifetimes::frame, Lifetimes::graph})
+        if (name == lifetimesName(lifetimes))
+            return lifetimes;
+    return badInput("unknown lifetimes '" + std::string(name) + "'; known are frame and graph");
 }
 
 Result<at::ScalarType> parseDType(std::string_view name)

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,16 +19,31 @@
 
 namespace headroom {
 
+/// When a recorded program lets go of a value.
+enum class Lifetimes {
+    frame, ///< when the forward returns whose code holds it, as Python's locals do
+    graph, ///< at its last use
+};
+std::string_view lifetimesName(Lifetimes lifetimes); ///< "frame", "graph"
+Result<Lifetimes> parseLifetimes(std::string_view name);
+
 /// What the user asks for: which model, how large a batch, in which element type, on which device.
 struct ModelRequest
 {
     std::string name; ///< "demo:transformer", or the path of a model file
     std::int64_t batch = 0; ///< 0: the model's default
     std::int64_t sequence = 0; ///< 0: the model's default
-    at::ScalarType dtype = at::kFloat; ///< of parameters and activations
+    std::optional<at::ScalarType> dtype; ///< of parameters and activations; none: the model's own
+    std::optional<Lifetimes> lifetimes; ///< none: the model's own
     at::Device device = at::kCPU;
     std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE, in the order given
     std::vector<InputShape> inputs{}; ///< --input, for models that do not state the shapes of their inputs
+};
+
+/// Thrown by a forward that cannot run: names the operator and the module. A sentence for the user.
+struct ModelFailed : std::runtime_error
+{
+    using std::runtime_error::runtime_error;
 };
 
 /// A model that is open on a device, with its batch: what a training step needs. Parameters and inputs live as long as
@@ -51,6 +68,9 @@ public:
 
     /// What --batch and --seq may choose.
     virtual std::vector<StepInfo::Dimension> dimensions() const = 0;
+    virtual Lifetimes lifetimes() const { return Lifetimes::frame; }
+    /// Sentences that the user needs to trust the step.
+    virtual std::vector<std::string> notes() const { return {}; }
 };
 
 /// Each trainable parameter once, a tied weight at its first owner, in the order of Python's model.parameters().

@@ -3,8 +3,9 @@
 #include "core/record/step_runner.h"
 
 #include "core/device/cannot_simulate.h"
+#include "core/model/autocast_scope.h"
+#include "core/record/op_cost.h"
 
-#include <ATen/autocast_mode.h>
 #include <c10/util/Exception.h>
 
 #include <new>
@@ -30,6 +31,8 @@ auto guarded(Work&& work) -> decltype(work())
         return badInput(refused.what());
     } catch (const sim::CannotSimulate& error) {
         return badInput(error.what_without_backtrace());
+    } catch (const ModelFailed& failed) {
+        return badInput(failed.what());
     } catch (const c10::Error& error) {
         std::string message = error.what_without_backtrace();
         message.resize(std::min(message.find('\n'), message.size()));
@@ -39,35 +42,6 @@ auto guarded(Work&& work) -> decltype(work())
         return Error{ErrorKind::internal, "the step failed in libtorch: " + message};
     }
 }
-
-/// `with torch.autocast(device, dtype=torch.bfloat16)`: the copies of weights that it caches die at its end.
-class AutocastScope
-{
-public:
-    explicit AutocastScope(at::DeviceType device)
-        : device_(device)
-        , enabledBefore_(at::autocast::is_autocast_enabled(device))
-        , dtypeBefore_(at::autocast::get_autocast_dtype(device))
-    {
-        at::autocast::set_autocast_enabled(device_, true);
-        at::autocast::set_autocast_dtype(device_, at::kBFloat16);
-        at::autocast::increment_nesting();
-    }
-    ~AutocastScope()
-    {
-        if (at::autocast::decrement_nesting() == 0)
-            at::autocast::clear_cache();
-        at::autocast::set_autocast_enabled(device_, enabledBefore_);
-        at::autocast::set_autocast_dtype(device_, dtypeBefore_);
-    }
-    AutocastScope(const AutocastScope&) = delete;
-    AutocastScope& operator=(const AutocastScope&) = delete;
-
-private:
-    at::DeviceType device_;
-    bool enabledBefore_;
-    at::ScalarType dtypeBefore_;
-};
 
 std::string shape(const at::Tensor& tensor)
 {
@@ -79,14 +53,16 @@ std::string shape(const at::Tensor& tensor)
 
 } // namespace
 
+std::string_view lossName(Loss loss)
+{
+    return loss == Loss::sum ? "sum" : loss == Loss::mean ? "mean" : loss == Loss::output ? "output" : "automatic";
+}
+
 Result<Loss> parseLoss(std::string_view name)
 {
-    if (name == "sum")
-        return Loss::sum;
-    if (name == "mean")
-        return Loss::mean;
-    if (name == "output")
-        return Loss::output;
+    for (const Loss loss : {Loss::sum, Loss::mean, Loss::output})
+        if (name == lossName(loss))
+            return loss;
     return badInput("unknown loss '" + std::string(name) + "'; known are sum, mean, output");
 }
 
@@ -95,6 +71,11 @@ StepRunner::StepRunner(ModelSource& model, const Options& options)
     , options_(options)
     , optimizer_(Optimizer::make(options.optimizer, trainableParameters(model.tree())))
 {
+    for (const at::Tensor& parameter : trainableParameters(model.tree())) {
+        device_ = parameter.device().type();
+        parameterDtype_ = dtypeOf(parameter.scalar_type());
+        break;
+    }
 }
 
 Status StepRunner::run()
@@ -118,6 +99,9 @@ Result<StepTracePtr> StepRunner::record(StepInfo info, const DeviceSpec& device,
     return guarded([&]() -> Result<StepTracePtr> {
         firstStep(device, progress);
         info.autocast = options_.autocast;
+        info.loss = lossName(usedLoss_);
+        info.lifetimes = lifetimesName(model_.lifetimes());
+        info.dtype = dtypeName(parameterDtype_);
         info.holdOutput = options_.holdOutput;
         info.batch = model_.batch();
         info.sequence = model_.sequence();
@@ -182,7 +166,7 @@ at::Tensor StepRunner::forward()
     const ModuleCallScope moduleCalls(options_.moduleCalls.get());
     if (!options_.autocast)
         return outputAndLoss();
-    const AutocastScope autocast(model_.inputs().front().device().type());
+    const AutocastScope autocast({.device = device_, .dtype = at::kBFloat16});
     return outputAndLoss();
 }
 
@@ -195,13 +179,19 @@ at::Tensor StepRunner::outputAndLoss()
     return lossOf(output_);
 }
 
-at::Tensor StepRunner::lossOf(const std::vector<at::Tensor>& outputs) const
+at::Tensor StepRunner::lossOf(const std::vector<at::Tensor>& outputs)
 {
-    const at::Tensor& output = outputs.front();
+    const auto found = std::ranges::find_if(outputs, [](const at::Tensor& one) { return one.is_floating_point(); });
+    if (found == outputs.end())
+        throw StepRefused{"the model returns no tensor of floating-point numbers, so there is no loss"};
+    const at::Tensor& output = *found;
+    usedLoss_ = options_.loss;
+    if (usedLoss_ == Loss::automatic)
+        usedLoss_ = output.dim() == 0 && output.requires_grad() ? Loss::output : Loss::sum;
     at::Tensor loss = output;
-    if (options_.loss == Loss::sum)
+    if (usedLoss_ == Loss::sum)
         loss = output.sum();
-    else if (options_.loss == Loss::mean)
+    else if (usedLoss_ == Loss::mean)
         loss = output.mean();
     else if (output.numel() != 1)
         throw StepRefused{"--loss output needs a model that returns one number; this one returns " + shape(output)

@@ -17,11 +17,13 @@ namespace headroom {
 
 /// What the training loop makes of the model's (first) result.
 enum class Loss {
+    automatic, ///< the first result where it is one number that can be differentiated, else its sum
     sum, ///< loss = output.sum()
     mean, ///< loss = output.mean()
     output, ///< the model returns the loss itself
 };
-Result<Loss> parseLoss(std::string_view name);
+std::string_view lossName(Loss loss);
+Result<Loss> parseLoss(std::string_view name); ///< "sum", "mean", "output"
 
 /// How far a recording is: what it does now, and the share of the work done before that.
 using ProgressReport = std::function<void(std::string_view stage, double done)>;
@@ -40,7 +42,7 @@ public:
     struct Options
     {
         OptimizerChoice optimizer;
-        Loss loss = Loss::sum;
+        Loss loss = Loss::automatic;
         bool autocast = false; ///< forward and loss under torch.autocast(dtype=torch.bfloat16)
         bool holdOutput = false;
         std::shared_ptr<ModuleCallHandler> moduleCalls = nullptr; ///< a policy, applied in forward
@@ -60,11 +62,14 @@ private:
     void step(Recorder* recorder, const ProgressReport& progress, double begin, double share);
     at::Tensor forward();
     at::Tensor outputAndLoss();
-    at::Tensor lossOf(const std::vector<at::Tensor>& outputs) const;
+    at::Tensor lossOf(const std::vector<at::Tensor>& outputs);
 
     ModelSource& model_;
     Options options_;
     std::unique_ptr<Optimizer> optimizer_;
+    at::DeviceType device_ = at::kCPU;
+    DType parameterDtype_ = DType::float32;
+    Loss usedLoss_ = Loss::automatic; ///< of the last step
     std::vector<at::Tensor> output_; ///< the loop's variable, when it has one
 };
 

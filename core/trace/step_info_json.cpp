@@ -24,6 +24,7 @@ void visitFields(Info& info, Visit visit)
     visit("torch", info.torch);
     visit("dtype", info.dtype);
     visit("optimizer", info.optimizer);
+    visit("loss", info.loss);
     visit("autocast", info.autocast);
     visit("lifetimes", info.lifetimes);
     visit("hold_output", info.holdOutput);

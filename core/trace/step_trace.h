@@ -132,6 +132,7 @@ struct StepInfo
     std::string torch; ///< version of libtorch
     std::string dtype; ///< dtype of the parameters
     std::string optimizer; ///< "adam", …
+    std::string loss; ///< "sum" or "mean" of the model's output, or "output": the model returns the loss
     std::string lifetimes = "frame"; ///< "frame" or "graph" (CLI.md)
     std::string policy; ///< file of the policy whose modules were checkpointed; empty: none were
     bool autocast = false; ///< forward and loss ran under torch.autocast in bfloat16

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/model/exported/exported_model.h"
+
+#include "core/model/exported/graph_runner.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+
+namespace headroom::exported {
+namespace {
+
+/// A batch of this shape. On a device that computes: numbers from a normal distribution, and zeros where the model
+/// takes integers, since they may be indices.
+at::Tensor invent(const TensorMeta& meta, const std::vector<std::int64_t>& sizes, at::Device device)
+{
+    const auto options = at::TensorOptions(device).dtype(meta.dtype);
+    std::vector<std::int64_t> strides;
+    for (const Size& stride : meta.strides)
+        if (stride.expression.empty())
+            strides.push_back(stride.number);
+    const bool fixed = strides.size() == sizes.size()
+        && std::ranges::all_of(meta.sizes, [](const Size& size) { return size.expression.empty(); });
+    at::Tensor tensor = fixed ? at::empty_strided(sizes, strides, options) : at::empty(sizes, options);
+    if (device.is_cpu()) {
+        if (meta.dtype == at::kBool)
+            tensor.fill_(true);
+        else if (at::isFloatingType(meta.dtype))
+            tensor.normal_();
+        else
+            tensor.zero_();
+    }
+    const bool differentiable = at::isFloatingType(meta.dtype) || at::isComplexType(meta.dtype);
+    tensor.set_requires_grad(meta.requiresGrad && differentiable);
+    return tensor;
+}
+
+std::string dtypeText(at::ScalarType dtype)
+{
+    return dtype == at::kFloat   ? "float32"
+        : dtype == at::kHalf     ? "float16"
+        : dtype == at::kBFloat16 ? "bfloat16"
+                                 : c10::toString(dtype);
+}
+
+/// A file's element types are written into its graph.
+Status checkDtype(const ExportedProgram& program, std::optional<at::ScalarType> asked)
+{
+    if (!asked)
+        return {};
+    for (const InputSpec& input : program.inputs) {
+        if (input.kind != InputSpec::Kind::parameter)
+            continue;
+        const at::ScalarType dtype = program.weights.at(input.name).meta.dtype;
+        if (at::isFloatingType(dtype) && dtype != *asked)
+            return badInput("--dtype " + dtypeText(*asked) + ": " + program.name + " was exported in "
+                            + dtypeText(dtype) + ", which its graph fixes; leave --dtype out, or export it again");
+    }
+    return {};
+}
+
+} // namespace
+
+Status ExportedModel::makeInputs(at::Device device)
+{
+    for (const InputSpec& input : program_.inputs) {
+        if (input.kind != InputSpec::Kind::user || input.argument.kind != Argument::Kind::value)
+            continue;
+        const std::string& name = input.argument.elements.front().name;
+        const auto found = program_.graph.tensors.find(name);
+        if (found == program_.graph.tensors.end())
+            continue;
+        std::vector<std::int64_t> sizes;
+        for (const Size& size : found->second.sizes) {
+            const auto number = evaluate(size, sizes_.symbols);
+            if (!number || *number < 0)
+                return badInput(program_.name + ": the size " + size.expression + " of input '" + name
+                                + "' is not understood; export the model with plain dynamic dimensions");
+            sizes.push_back(*number);
+        }
+        inputs_.push_back(invent(found->second, sizes, device));
+    }
+    return {};
+}
+
+Result<std::unique_ptr<ExportedModel>> ExportedModel::open(ExportedProgram program, const ModelRequest& request)
+{
+    if (!request.settings.empty())
+        return badInput("--set " + request.settings.front().first + ": " + program.name
+                        + " has no settings; they are for demo models");
+    if (Status dtype = checkDtype(program, request.dtype); !dtype)
+        return dtype.error();
+    auto sizes = chooseSizes(program, request);
+    if (!sizes)
+        return sizes.error();
+    auto tensors = loadWeights(program, request.device);
+    if (!tensors)
+        return tensors.error();
+    NamedTree tree = makeTree(program, *tensors);
+
+    CompileOptions options;
+    options.device = request.device;
+    options.lifetimes = request.lifetimes.value_or(Lifetimes::graph);
+    options.moduleOf = [&](const std::string& fqn) { return tree.ids.at(fqn); };
+    options.nameOf = [&](const std::string& fqn) { return tree.tree.modules[tree.ids.at(fqn).value].fqn; };
+    auto graph = compileGraph(program, options);
+    if (!graph)
+        return graph.error();
+
+    std::unique_ptr<ExportedModel> model(new ExportedModel);
+    model->program_ = std::move(program);
+    model->graph_ = std::move(*graph);
+    model->tree_ = std::move(tree.tree);
+    model->tensors_ = std::move(*tensors);
+    model->sizes_ = std::move(*sizes);
+    model->lifetimes_ = options.lifetimes;
+    if (Status inputs = model->makeInputs(request.device); !inputs)
+        return inputs.error();
+    return model;
+}
+
+/// What the graph is given as its `input`-th input; `next` counts the batch's tensors.
+c10::IValue ExportedModel::valueOf(std::size_t input, std::size_t& next) const
+{
+    const InputSpec& spec = program_.inputs[input];
+    if (!graph_.inputs[input].given)
+        return tensors_.at(spec.name);
+    const std::string& name = spec.argument.elements.front().name;
+    const auto number = program_.graph.numbers.find(name);
+    if (number == program_.graph.numbers.end())
+        return inputs_.at(next++);
+    const auto value = evaluate(number->second, sizes_.symbols);
+    if (!value)
+        throw ModelFailed("the size " + number->second.expression + " of input '" + name + "' is not understood");
+    return *value;
+}
+
+void ExportedModel::writeBack(const std::string& target, const at::Tensor& value)
+{
+    const at::NoGradGuard noGrad;
+    if (const auto tensor = tensors_.find(target); tensor != tensors_.end()) {
+        at::Tensor(tensor->second).copy_(value);
+        return;
+    }
+    std::size_t next = 0;
+    for (const InputSpec& input : program_.inputs) {
+        if (input.kind != InputSpec::Kind::user || input.argument.kind != Argument::Kind::value)
+            continue;
+        const std::string& name = input.argument.elements.front().name;
+        if (!program_.graph.tensors.contains(name))
+            continue;
+        if (name == target)
+            inputs_.at(next).copy_(value);
+        ++next;
+    }
+}
+
+std::vector<at::Tensor> ExportedModel::forward()
+{
+    std::vector<at::Tensor> results;
+    std::vector<std::pair<std::string, at::Tensor>> mutated;
+    {
+        GraphRunner runner(graph_);
+        std::size_t next = 0;
+        for (std::size_t i = 0; i < graph_.inputs.size(); ++i)
+            if (graph_.inputs[i].slot.valid())
+                runner.set(graph_.inputs[i].slot, valueOf(i, next));
+        runner.run();
+        for (const Slot slot : graph_.results)
+            if (runner.get(slot).isTensor())
+                results.push_back(runner.get(slot).toTensor());
+        for (const GraphProgram::Mutation& mutation : graph_.mutations)
+            if (mutation.value.valid() && runner.get(mutation.value).isTensor())
+                mutated.emplace_back(mutation.target, runner.get(mutation.value).toTensor());
+    }
+    for (const auto& [target, value] : mutated)
+        writeBack(target, value);
+    if (results.empty())
+        throw ModelFailed(program_.name + " returns no tensor, so there is no loss");
+    return results;
+}
+
+std::vector<std::string> ExportedModel::notes() const
+{
+    if (program_.weightless() && program_.tied.empty())
+        return {"the file holds no weights, so that tied ones cannot be told and count as often as they are named; "
+                "headroom.export notes them"};
+    return {};
+}
+
+} // namespace headroom::exported
+
+namespace headroom {
+
+Result<std::unique_ptr<ModelSource>> openExportedProgram(const ModelRequest& request)
+{
+    auto program = exported::readExportedProgram(std::filesystem::path(request.name));
+    if (!program)
+        return program.error();
+    try {
+        auto model = exported::ExportedModel::open(std::move(*program), request);
+        if (!model)
+            return model.error();
+        return std::unique_ptr<ModelSource>(std::move(*model));
+    } catch (const c10::Error& error) {
+        const std::string message = error.what_without_backtrace();
+        return badInput(request.name + " cannot be opened: " + message.substr(0, message.find('\n')));
+    }
+}
+
+} // namespace headroom

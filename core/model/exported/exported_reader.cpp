@@ -1,0 +1,268 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/model/exported/exported_program.h"
+#include "core/model/exported/graph_reader.h"
+#include "core/model/exported/json_fields.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace headroom::exported {
+namespace {
+
+using json::at;
+using json::atOr;
+using json::Json;
+using json::listOf;
+using json::mapOf;
+using json::Mismatch;
+
+constexpr auto modelRecord = "models/model.json";
+constexpr auto tiedRecord = "extra/headroom_tied_weights.json";
+constexpr std::int64_t schemaMajor = 8; ///< SCHEMA_VERSION of torch/_export/serde/schema.py
+
+/// One fault of a record; becomes the sentence of readExportedProgram().
+struct Unreadable
+{
+    Error error;
+};
+
+Json parse(const ZipArchive& archive, const std::string& record)
+{
+    const auto bytes = archive.record(record);
+    if (!bytes)
+        throw Unreadable{bytes.error()};
+    const auto* text = reinterpret_cast<const char*>(bytes->data());
+    try {
+        return Json::parse(text, text + bytes->size());
+    } catch (const Json::parse_error& error) {
+        throw Unreadable{badInput(archive.name() + ": " + record + " is not JSON from byte "
+                                  + std::to_string(error.byte) + " on; the file is damaged")};
+    }
+}
+
+/// Reads a record; a mismatch gets the name of the file and of the record.
+template <class Read>
+auto readRecord(const ZipArchive& archive, const std::string& record, Read read)
+{
+    const Json document = parse(archive, record);
+    try {
+        return read(document);
+    } catch (const Mismatch& mismatch) {
+        const std::string place = mismatch.path.empty() ? "" : " at " + mismatch.path;
+        throw Unreadable{badInput(archive.name() + ": " + record + place + ": " + mismatch.expected)};
+    }
+}
+
+void checkSchema(const Json& document, const ExportedProgram& program)
+{
+    const std::int64_t major
+        = at(document, "schema_version", [](const Json& version) { return at(version, "major", json::integer); });
+    if (major == schemaMajor)
+        return;
+    throw Unreadable{badInput(program.name + " has schema version " + std::to_string(major) + " of torch.export (torch "
+                              + program.torchVersion + "), and Headroom reads version " + std::to_string(schemaMajor)
+                              + "; export the model with torch 2.11")};
+}
+
+InputSpec readInputSpec(const Json& value)
+{
+    const auto [key, content] = json::alternative(value);
+    const auto tensor = [&value, &name = key](const char* nameField, InputSpec::Kind kind) {
+        return at(value, name.c_str(), [&](const Json& spec) {
+            InputSpec input;
+            input.kind = kind;
+            input.argument.kind = Argument::Kind::value;
+            input.argument.elements.push_back(
+                {at(spec, "arg", [](const Json& arg) { return at(arg, "name", json::string); }), {}});
+            input.name = at(spec, nameField, json::string);
+            return input;
+        });
+    };
+    if (key == "parameter")
+        return tensor("parameter_name", InputSpec::Kind::parameter);
+    if (key == "buffer")
+        return tensor("buffer_name", InputSpec::Kind::buffer);
+    if (key == "tensor_constant")
+        return tensor("tensor_constant_name", InputSpec::Kind::constantTensor);
+    InputSpec input;
+    if (key == "user_input") {
+        input.argument = at(value, "user_input", [](const Json& spec) { return at(spec, "arg", readArgument); });
+        return input;
+    }
+    if (key == "constant_input") {
+        input.kind = InputSpec::Kind::constant;
+        input.name = at(value, "constant_input", [](const Json& spec) { return at(spec, "name", json::string); });
+        return input;
+    }
+    throw Mismatch{"", "expected an input that Headroom knows, not '" + key + "'"};
+}
+
+OutputSpec readOutputSpec(const Json& value)
+{
+    const auto [key, content] = json::alternative(value);
+    OutputSpec output;
+    if (key == "user_output") {
+        output.argument = at(value, "user_output", [](const Json& spec) { return at(spec, "arg", readArgument); });
+        return output;
+    }
+    const char* target = key == "buffer_mutation" ? "buffer_name"
+        : key == "parameter_mutation"             ? "parameter_name"
+        : key == "user_input_mutation"            ? "user_input_name"
+                                                  : nullptr;
+    if (key != "loss_output" && !target)
+        throw Mismatch{"", "expected an output that Headroom knows, not '" + key + "'"};
+    return at(value, key.c_str(), [&](const Json& spec) {
+        output.argument.kind = Argument::Kind::value;
+        output.argument.elements.push_back(
+            {at(spec, "arg", [](const Json& arg) { return at(arg, "name", json::string); }), {}});
+        if (target) {
+            output.kind = OutputSpec::Kind::mutation;
+            output.target = at(spec, target, json::string);
+        }
+        return output;
+    });
+}
+
+Range readRange(const Json& value)
+{
+    Range range;
+    if (json::find(value, "min_val"))
+        range.least = at(value, "min_val", json::integer);
+    if (json::find(value, "max_val"))
+        range.most = at(value, "max_val", json::integer);
+    return range;
+}
+
+void readModel(const Json& document, ExportedProgram& program)
+{
+    program.torchVersion = atOr(document, "torch_version", json::string, std::string("of unknown version"));
+    checkSchema(document, program);
+    at(document, "graph_module", [&](const Json& module) {
+        program.graph = at(module, "graph", readGraph);
+        at(module, "signature", [&](const Json& signature) {
+            program.inputs = at(signature, "input_specs", listOf(readInputSpec));
+            program.outputs = at(signature, "output_specs", listOf(readOutputSpec));
+            return true;
+        });
+        program.modules
+            = at(module, "module_call_graph", listOf([](const Json& call) { return at(call, "fqn", json::string); }));
+        return true;
+    });
+    program.ranges = at(document, "range_constraints", mapOf(readRange));
+}
+
+/// The number of elements that a tensor's storage needs, by its sizes and strides.
+std::size_t neededBytes(const TensorMeta& meta)
+{
+    constexpr std::int64_t most = std::int64_t{1} << 56;
+    const auto plain = [](const Size& size) {
+        if (!size.expression.empty() || size.number < 0)
+            throw Mismatch{"tensor_meta", "expected sizes that are numbers"};
+        return size.number;
+    };
+    std::int64_t last = plain(meta.offset);
+    bool empty = false;
+    for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
+        const std::int64_t size = plain(meta.sizes[i]);
+        const std::int64_t stride = plain(meta.strides[i]);
+        empty = empty || size == 0;
+        if (size > 1 && (stride > most / size || last > most - (size - 1) * stride))
+            throw Mismatch{"tensor_meta", "expected a tensor of less than 2^56 elements"};
+        last += size > 1 ? (size - 1) * stride : 0;
+    }
+    return empty ? 0 : (static_cast<std::size_t>(last) + 1) * c10::elementSize(meta.dtype);
+}
+
+/// A config of tensors: {"config": {FQN: {"path_name", "use_pickle", "tensor_meta"}}}.
+std::map<std::string, Weight> readWeights(const Json& document, const ZipArchive& archive, const std::string& folder)
+{
+    const auto readWeight = [&](const Json& value) {
+        Weight weight;
+        weight.record = folder + at(value, "path_name", json::string);
+        if (at(value, "use_pickle", json::boolean))
+            throw Mismatch{"use_pickle",
+                           "expected a plain tensor; tensor subclasses and script objects are pickled, "
+                           "and Headroom does not read those"};
+        weight.meta = at(value, "tensor_meta", readTensorMeta);
+        const auto bytes = archive.record(weight.record);
+        if (!bytes)
+            throw Unreadable{bytes.error()};
+        weight.bytes = bytes->size();
+        const std::size_t needed = neededBytes(weight.meta);
+        if (weight.bytes != 0 && weight.bytes < needed)
+            throw Mismatch{"tensor_meta",
+                           "expected at least " + std::to_string(needed) + " bytes in " + weight.record + ", which has "
+                               + std::to_string(weight.bytes)};
+        return weight;
+    };
+    return at(document, "config", mapOf(readWeight));
+}
+
+void checkInputs(const ExportedProgram& program)
+{
+    const auto wrong
+        = [&](const std::string& what) { throw Unreadable{badInput(program.name + ": " + modelRecord + ": " + what)}; };
+    if (program.inputs.size() != program.graph.inputs.size())
+        wrong("the signature has " + std::to_string(program.inputs.size()) + " inputs and the graph "
+              + std::to_string(program.graph.inputs.size()) + "; expected as many");
+    for (const InputSpec& input : program.inputs) {
+        const bool stored = input.kind != InputSpec::Kind::user && input.kind != InputSpec::Kind::constant;
+        if (stored && !program.weights.contains(input.name))
+            wrong("'" + input.name
+                  + "' is an input of the graph; expected its tensor among the file's weights or "
+                    "constants");
+        if (input.argument.kind == Argument::Kind::value && !input.argument.elements.empty()
+            && input.kind == InputSpec::Kind::user && !program.graph.tensors.contains(input.argument.elements[0].name)
+            && !program.graph.numbers.contains(input.argument.elements[0].name))
+            wrong("input '" + input.argument.elements[0].name + "' has no shape; expected it among tensor_values");
+    }
+}
+
+ExportedProgram readAll(ZipArchive archive)
+{
+    ExportedProgram program;
+    program.name = archive.name();
+    readRecord(archive, modelRecord, [&](const Json& document) {
+        readModel(document, program);
+        return true;
+    });
+    for (const auto& [folder, config] : {std::pair("data/weights/", "data/weights/model_weights_config.json"),
+                                         std::pair("data/constants/", "data/constants/model_constants_config.json")}) {
+        auto weights = readRecord(
+            archive, config, [&, &in = folder](const Json& document) { return readWeights(document, archive, in); });
+        program.weights.merge(weights);
+    }
+    if (archive.contains(tiedRecord))
+        program.tied = readRecord(archive, tiedRecord, listOf(listOf(json::string)));
+    checkInputs(program);
+    program.archive = std::move(archive);
+    return program;
+}
+
+} // namespace
+
+bool ExportedProgram::weightless() const
+{
+    return std::ranges::any_of(
+        weights, [](const auto& entry) { return entry.second.bytes == 0 && neededBytes(entry.second.meta) != 0; });
+}
+
+Result<ExportedProgram> readExportedProgram(const std::filesystem::path& path)
+{
+    auto archive = ZipArchive::open(path);
+    if (!archive)
+        return archive.error();
+    return readExportedProgram(std::move(*archive));
+}
+
+Result<ExportedProgram> readExportedProgram(ZipArchive archive)
+{
+    try {
+        return readAll(std::move(archive));
+    } catch (const Unreadable& unreadable) {
+        return unreadable.error;
+    }
+}
+
+} // namespace headroom::exported

@@ -1,0 +1,352 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/model/exported/graph_compiler.h"
+
+#include <ATen/core/jit_type.h>
+
+#include <algorithm>
+#include <set>
+
+namespace headroom::exported {
+namespace {
+
+using Names = OperandMaker::Names;
+
+constexpr std::string_view operatorPrefix = "torch.ops.";
+constexpr std::string_view higherOrderPrefix = "torch.ops.higher_order.";
+
+/// Checks that exporting wrote down: of types and devices as they were there, and of ranges that --batch and --seq are
+/// checked for anyway.
+bool isTracingCheck(const std::string& target)
+{
+    static const std::set<std::string> checks{"torch.ops.aten._assert_tensor_metadata.default",
+                                              "torch.ops.aten.sym_constrain_range.default",
+                                              "torch.ops.aten.sym_constrain_range_for_size.default"};
+    return checks.contains(target);
+}
+
+at::DeviceType exportedOn(const ExportedProgram& program)
+{
+    for (const InputSpec& input : program.inputs)
+        if (input.kind == InputSpec::Kind::parameter)
+            return program.weights.at(input.name).meta.device;
+    return program.graph.tensors.empty() ? at::kCPU : program.graph.tensors.begin()->second.device;
+}
+
+/// aten.mm.default → ("aten::mm", "").
+c10::OperatorName operatorName(const std::string& target)
+{
+    const std::string path = target.substr(operatorPrefix.size());
+    const std::size_t space = path.find('.');
+    const std::size_t overload = path.rfind('.');
+    if (space == std::string::npos || overload == space)
+        throw Uncompilable{"is not the name of an operator"};
+    const std::string variant = path.substr(overload + 1);
+    return {path.substr(0, space) + "::" + path.substr(space + 1, overload - space - 1),
+            variant == "default" ? "" : variant};
+}
+
+bool takesTensors(const c10::FunctionSchema& schema)
+{
+    return std::ranges::any_of(schema.arguments(), [](const c10::Argument& argument) {
+        return argument.type()->kind() == c10::TypeKind::TensorType
+            || (argument.type()->kind() == c10::TypeKind::ListType
+                && argument.type()->containedTypes().front()->kind() == c10::TypeKind::TensorType);
+    });
+}
+
+class Compiler
+{
+public:
+    Compiler(const ExportedProgram& exported, const CompileOptions& options)
+        : exported_(exported)
+        , options_(options)
+        , operands_(options.device, exportedOn(exported))
+    {
+    }
+    GraphProgram compile();
+
+private:
+    void graph(const Graph& graph, Names& names);
+    void node(const Node& node, Names& names);
+    void operatorCall(const Node& node, Names& names);
+    void sizeNode(const Node& node, Names& names);
+    void assertion(const Node& node, const Names& names);
+    void innerGraph(const Node& node, Names& names);
+    std::size_t enterScope(const Node& node);
+    void enterModules(const Node& node);
+    void leaveModules(std::size_t depth);
+
+    Slot define(const std::string& name, Names& names);
+    std::vector<std::vector<Slot>> defineResults(const std::vector<Argument>& outputs, Names& names);
+    Slot resultSlot(const Argument& output, const Names& names) const;
+    std::string place(const Node& node) const;
+    void add(decltype(Instruction::action) action, std::string place = {});
+
+    const ExportedProgram& exported_;
+    const CompileOptions& options_;
+    OperandMaker operands_;
+    GraphProgram program_;
+    std::vector<std::string> open_; ///< calls of the modules that the next node runs in, without the root's
+};
+
+void Compiler::add(decltype(Instruction::action) action, std::string place)
+{
+    program_.instructions.push_back({std::move(action), {}, std::move(place)});
+}
+
+Slot Compiler::define(const std::string& name, Names& names)
+{
+    const Slot slot(static_cast<std::uint32_t>(program_.slots++));
+    names.insert_or_assign(name, slot);
+    return slot;
+}
+
+std::string Compiler::place(const Node& node) const
+{
+    std::string target = node.target;
+    if (target.starts_with(operatorPrefix))
+        target = target.substr(operatorPrefix.size());
+    const std::string module = options_.nameOf(node.frames.empty() ? "" : node.frames.back().fqn);
+    return target + " in " + module + (node.where.empty() ? "" : " (" + node.where + ")");
+}
+
+void Compiler::leaveModules(std::size_t depth)
+{
+    for (; open_.size() > depth; open_.pop_back())
+        add(ExitModule{});
+}
+
+void Compiler::enterModules(const Node& node)
+{
+    // What exporting added runs in whatever module is open.
+    if (node.frames.empty())
+        return;
+    std::vector<const Node::Frame*> frames;
+    for (const Node::Frame& frame : node.frames)
+        if (!frame.fqn.empty())
+            frames.push_back(&frame);
+    std::size_t common = 0;
+    while (common < open_.size() && common < frames.size() && open_[common] == frames[common]->call)
+        ++common;
+    leaveModules(common);
+    for (; common < frames.size(); ++common) {
+        open_.push_back(frames[common]->call);
+        add(EnterModule{options_.moduleOf(frames[common]->fqn), {}});
+    }
+}
+
+std::vector<std::vector<Slot>> Compiler::defineResults(const std::vector<Argument>& outputs, Names& names)
+{
+    std::vector<std::vector<Slot>> results;
+    for (const Argument& output : outputs) {
+        std::vector<Slot>& slots = results.emplace_back();
+        for (const Argument::Element& element : output.elements)
+            slots.push_back(element.name.empty() ? Slot() : define(element.name, names));
+    }
+    return results;
+}
+
+void Compiler::operatorCall(const Node& node, Names& names)
+{
+    if (!node.target.starts_with(operatorPrefix))
+        throw Uncompilable{"is no operator that Headroom knows"};
+    const auto op = c10::Dispatcher::singleton().findSchema(operatorName(node.target));
+    if (!op)
+        throw Uncompilable{"is an operator that libtorch does not have; operators that Python code defines cannot be "
+                           "recorded from a file"};
+    const c10::FunctionSchema& schema = op->schema();
+    CallOperator call{*op, {}, {}, node.target == "torch.ops.aten.view.default"};
+    const bool isFactory = !takesTensors(schema);
+    for (const c10::Argument& formal : schema.arguments()) {
+        const auto given = std::ranges::find(node.inputs, formal.name(), &std::pair<std::string, Argument>::first);
+        Argument argument;
+        if (given != node.inputs.end())
+            argument = given->second;
+        else if (formal.default_value())
+            argument.constant = *formal.default_value();
+        else if (formal.type()->kind() != c10::TypeKind::OptionalType)
+            throw Uncompilable{"lacks its argument '" + formal.name() + "'"};
+        const bool noDevice = argument.kind == Argument::Kind::constant && argument.constant.isNone();
+        if (isFactory && formal.name() == "device" && noDevice)
+            argument.constant = at::Device(at::kCPU);
+        call.operands.push_back(operands_.make(argument, *formal.type(), names));
+    }
+    if (node.outputs.size() > schema.returns().size())
+        throw Uncompilable{"has " + std::to_string(node.outputs.size()) + " results in the file, and the operator "
+                           + std::to_string(schema.returns().size())};
+    call.results = defineResults(node.outputs, names);
+    add(std::move(call), place(node));
+}
+
+void Compiler::sizeNode(const Node& node, Names& names)
+{
+    Compute compute{sizeFunction(node.target), {}, {}};
+    for (const auto& [name, argument] : node.inputs)
+        compute.operands.push_back(operands_.makePlain(argument, names));
+    if (node.outputs.size() != 1 || node.outputs.front().elements.size() != 1)
+        throw Uncompilable{"should have one result"};
+    compute.result = define(node.outputs.front().elements.front().name, names);
+    add(std::move(compute), place(node));
+}
+
+void Compiler::assertion(const Node& node, const Names& names)
+{
+    if (node.inputs.empty())
+        throw Uncompilable{"asserts nothing"};
+    Compute compute{};
+    compute.operands.push_back(operands_.makePlain(node.inputs.front().second, names));
+    std::string message = "the model's own check fails at these sizes";
+    if (node.inputs.size() > 1 && node.inputs[1].second.constant.isString())
+        message += ": " + node.inputs[1].second.constant.toStringRef();
+    compute.function = [message](const std::vector<c10::IValue>& values) -> c10::IValue {
+        const c10::IValue& value = values.front();
+        TORCH_CHECK(value.isBool() ? value.toBool() : value.isScalar() && value.toScalar().toDouble() != 0, message);
+        return {};
+    };
+    add(std::move(compute), place(node));
+}
+
+/// Begins what a higher-order operator does around its graph; returns which of the node's inputs is that graph.
+std::size_t Compiler::enterScope(const Node& node)
+{
+    const std::string name = node.target.substr(higherOrderPrefix.size());
+    const auto constant = [&](std::size_t position) -> const c10::IValue& {
+        if (position >= node.inputs.size())
+            throw Uncompilable{"lacks an argument"};
+        return node.inputs[position].second.constant;
+    };
+    if (name == "wrap_with_set_grad_enabled") {
+        if (!constant(0).isBool())
+            throw Uncompilable{"should say true or false first"};
+        add(EnterGradMode{constant(0).toBool()}, place(node));
+        return 1;
+    }
+    if (name == "wrap_with_autocast") {
+        if (!constant(0).isString() || !constant(2).isBool())
+            throw Uncompilable{"should name a device type, an element type and whether it is enabled"};
+        EnterAutocast scope;
+        const at::Device device(constant(0).toStringRef());
+        const bool everywhere = options_.device.type() == at::kPrivateUse1;
+        scope.device = everywhere || device.type() != at::kCUDA ? operands_.deviceFor(device.type()) : device.type();
+        if (constant(1).isInt())
+            scope.dtype = static_cast<at::ScalarType>(constant(1).toInt());
+        scope.enabled = constant(2).toBool();
+        if (constant(3).isBool())
+            scope.cache = constant(3).toBool();
+        add(scope, place(node));
+        return 4;
+    }
+    throw Uncompilable{"is a higher-order operator that Headroom does not run"};
+}
+
+void Compiler::innerGraph(const Node& node, Names& names)
+{
+    const std::size_t position = enterScope(node);
+    if (position >= node.inputs.size() || node.inputs[position].second.kind != Argument::Kind::graph)
+        throw Uncompilable{"should have a graph as argument"};
+    const Graph& inner = *node.inputs[position].second.graph;
+    if (inner.inputs.size() != node.inputs.size() - position - 1)
+        throw Uncompilable{"gives its graph another number of inputs than it takes"};
+    Names innerNames;
+    for (std::size_t i = 0; i < inner.inputs.size(); ++i) {
+        const Operand given = operands_.makePlain(node.inputs[position + 1 + i].second, names);
+        const std::vector<Argument::Element>& formal = inner.inputs[i].elements;
+        if (formal.size() == 1 && given.elements.front().slot.valid())
+            innerNames.insert_or_assign(formal.front().name, given.elements.front().slot);
+        else if (!formal.empty())
+            throw Uncompilable{"gives its graph a constant, which Headroom does not run"};
+    }
+    const std::size_t depth = open_.size();
+    graph(inner, innerNames);
+    leaveModules(depth);
+    add(LeaveScope{});
+
+    std::vector<Slot> results;
+    for (const Argument& output : inner.outputs)
+        results.push_back(resultSlot(output, innerNames));
+    std::size_t next = 0;
+    for (const Argument& output : node.outputs) {
+        for (const Argument::Element& element : output.elements) {
+            if (next >= results.size())
+                throw Uncompilable{"has more results than its graph"};
+            if (!element.name.empty() && results[next].valid())
+                names.insert_or_assign(element.name, results[next]);
+            ++next;
+        }
+    }
+}
+
+void Compiler::node(const Node& node, Names& names)
+{
+    try {
+        if (isTracingCheck(node.target))
+            return;
+        enterModules(node);
+        if (node.target == "torch.ops.aten._assert_scalar.default")
+            assertion(node, names);
+        else if (node.target.starts_with(higherOrderPrefix))
+            innerGraph(node, names);
+        else if (sizeFunction(node.target))
+            sizeNode(node, names);
+        else
+            operatorCall(node, names);
+    } catch (const Uncompilable& fault) {
+        if (fault.message.starts_with(exported_.name))
+            throw; // of a node inside an inner graph: it has its place
+        throw Uncompilable{exported_.name + ": " + place(node) + " " + fault.message};
+    }
+}
+
+void Compiler::graph(const Graph& graph, Names& names)
+{
+    for (const Node& one : graph.nodes)
+        node(one, names);
+}
+
+Slot Compiler::resultSlot(const Argument& output, const Names& names) const
+{
+    if (output.kind != Argument::Kind::value || output.elements.empty())
+        return {};
+    const auto found = names.find(output.elements.front().name);
+    if (found == names.end())
+        throw Uncompilable{exported_.name + ": the graph returns '" + output.elements.front().name
+                           + "', which no node makes"};
+    return found->second;
+}
+
+GraphProgram Compiler::compile()
+{
+    Names names;
+    for (const InputSpec& input : exported_.inputs) {
+        const bool named = input.argument.kind == Argument::Kind::value && !input.argument.elements.empty();
+        program_.inputs.push_back({named ? define(input.argument.elements.front().name, names) : Slot(),
+                                   input.kind == InputSpec::Kind::user || input.kind == InputSpec::Kind::constant});
+    }
+    add(EnterModule{options_.moduleOf(""), {}});
+    graph(exported_.graph, names);
+    leaveModules(0);
+    for (const OutputSpec& output : exported_.outputs) {
+        const Slot slot = resultSlot(output.argument, names);
+        if (output.kind == OutputSpec::Kind::mutation)
+            program_.mutations.push_back({slot, output.target});
+        else if (slot.valid())
+            program_.results.push_back(slot);
+    }
+    add(ExitModule{});
+    addLifetimes(program_, options_.lifetimes);
+    return std::move(program_);
+}
+
+} // namespace
+
+Result<GraphProgram> compileGraph(const ExportedProgram& program, const CompileOptions& options)
+{
+    try {
+        return Compiler(program, options).compile();
+    } catch (const Uncompilable& fault) {
+        return badInput(fault.message);
+    }
+}
+
+} // namespace headroom::exported

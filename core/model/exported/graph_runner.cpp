@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/model/exported/graph_runner.h"
+
+#include "core/model/autocast_scope.h"
+#include "core/model/source.h"
+
+#include <ATen/InferSize.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/TensorUtils.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/reshape.h>
+
+#include <optional>
+
+namespace headroom::exported {
+namespace {
+
+using c10::IValue;
+
+/// What a list of an operator may hold beside values.
+template <class Element, class Read>
+IValue listValue(const std::vector<Operand::Element>& elements, Read read)
+{
+    c10::List<Element> list;
+    list.reserve(elements.size());
+    for (const Operand::Element& element : elements)
+        list.push_back(read(element));
+    return list;
+}
+
+IValue wrappedNumber(const IValue& value)
+{
+    if (!value.isScalar())
+        return value;
+    at::Tensor tensor = c10::scalar_to_tensor(value.toScalar());
+    tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return tensor;
+}
+
+/// Whether a tensor of these strides can be seen in another shape without a copy.
+bool canBeViewed(const at::Tensor& tensor, at::IntArrayRef shape)
+{
+    const auto sizes = at::infer_size_dv(shape, tensor.numel());
+    return at::detail::computeStride(tensor.sizes(), tensor.strides(), sizes).has_value();
+}
+
+std::string firstLine(const std::string& text)
+{
+    return text.substr(0, text.find('\n'));
+}
+
+} // namespace
+
+struct GraphRunner::Scope
+{
+    std::optional<at::AutoGradMode> gradMode;
+    std::optional<AutocastScope> autocast;
+};
+
+GraphRunner::GraphRunner(const GraphProgram& program)
+    : program_(program)
+    , values_(program.slots)
+{
+}
+
+GraphRunner::~GraphRunner()
+{
+    while (!scopes_.empty())
+        scopes_.pop_back();
+    for (; !calls_.empty(); calls_.pop_back())
+        Recorder::exit(calls_.back(), {});
+}
+
+void GraphRunner::run()
+{
+    for (const Instruction& instruction : program_.instructions) {
+        try {
+            execute(instruction);
+        } catch (const c10::Error& error) {
+            throw ModelFailed(instruction.place + ": " + firstLine(error.what_without_backtrace()));
+        }
+    }
+}
+
+void GraphRunner::execute(const Instruction& instruction)
+{
+    const auto die = [&] {
+        for (const Slot slot : instruction.dying)
+            values_[slot.value] = {};
+    };
+    // Locals are gone when a forward has returned.
+    const bool leaves = std::holds_alternative<ExitModule>(instruction.action);
+    if (leaves)
+        die();
+    std::visit([this](const auto& action) { act(action); }, instruction.action);
+    if (!leaves)
+        die();
+}
+
+IValue GraphRunner::value(const Operand& operand) const
+{
+    const auto read = [this](const Operand::Element& element) {
+        return element.slot.valid() ? values_[element.slot.value] : element.constant;
+    };
+    switch (operand.kind) {
+    case Operand::Kind::constant:
+    case Operand::Kind::value:
+        return read(operand.elements.front());
+    case Operand::Kind::wrappedNumber:
+        return wrappedNumber(read(operand.elements.front()));
+    case Operand::Kind::tensors:
+        return listValue<at::Tensor>(operand.elements, [&](const auto& element) { return read(element).toTensor(); });
+    case Operand::Kind::optionalTensors:
+        return listValue<std::optional<at::Tensor>>(
+            operand.elements, [&](const auto& element) { return read(element).template toOptional<at::Tensor>(); });
+    case Operand::Kind::integers:
+        return listValue<std::int64_t>(operand.elements, [&](const auto& element) { return read(element).toInt(); });
+    case Operand::Kind::numbers:
+        return listValue<double>(operand.elements,
+                                 [&](const auto& element) { return read(element).toScalar().toDouble(); });
+    }
+    return {};
+}
+
+std::vector<at::Tensor> GraphRunner::tensors(const std::vector<Slot>& slots) const
+{
+    std::vector<at::Tensor> tensors;
+    for (const Slot slot : slots)
+        if (values_[slot.value].isTensor())
+            tensors.push_back(values_[slot.value].toTensor());
+    return tensors;
+}
+
+void GraphRunner::act(const CallOperator& call)
+{
+    torch::jit::Stack stack;
+    stack.reserve(call.operands.size());
+    for (const Operand& operand : call.operands)
+        stack.push_back(value(operand));
+    if (call.isView && !canBeViewed(stack[0].toTensor(), stack[1].toDimVector()))
+        stack = {at::reshape(stack[0].toTensor(), stack[1].toDimVector())};
+    else
+        call.op.callBoxed(stack);
+    for (std::size_t i = 0; i < call.results.size(); ++i) {
+        const std::vector<Slot>& slots = call.results[i];
+        if (slots.size() == 1 && slots.front().valid() && !stack.at(i).isTensorList()) {
+            values_[slots.front().value] = std::move(stack.at(i));
+            continue;
+        }
+        for (std::size_t element = 0; element < slots.size(); ++element)
+            if (slots[element].valid())
+                values_[slots[element].value] = stack.at(i).toTensorList().get(element);
+    }
+}
+
+void GraphRunner::act(const Compute& compute)
+{
+    std::vector<IValue> operands;
+    for (const Operand& operand : compute.operands)
+        operands.push_back(value(operand));
+    IValue result = compute.function(operands);
+    if (compute.result.valid())
+        values_[compute.result.value] = std::move(result);
+}
+
+void GraphRunner::act(const EnterModule& enter)
+{
+    calls_.push_back(Recorder::enter(enter.module, tensors(enter.arguments)));
+}
+
+void GraphRunner::act(const ExitModule& exit)
+{
+    const CallId call = calls_.back();
+    calls_.pop_back();
+    Recorder::exit(call, tensors(exit.results));
+}
+
+void GraphRunner::act(const EnterGradMode& enter)
+{
+    scopes_.push_back(std::make_unique<Scope>());
+    scopes_.back()->gradMode.emplace(enter.enabled);
+}
+
+void GraphRunner::act(const EnterAutocast& enter)
+{
+    scopes_.push_back(std::make_unique<Scope>());
+    scopes_.back()->autocast.emplace(AutocastScope::Options{enter.device, enter.dtype, enter.enabled, enter.cache});
+}
+
+void GraphRunner::act(const LeaveScope&)
+{
+    scopes_.pop_back();
+}
+
+} // namespace headroom::exported
