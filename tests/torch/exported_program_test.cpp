@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// What a damaged or foreign .pt2 file is told. The file is one of tests/data/exported/make_models.py, changed.
+#include "core/model/exported/exported_model.h"
+#include "core/model/source.h"
+#include "tests/core/temporary_folder.h"
+#include "tests/torch/stored_zip.h"
+
+#include <fstream>
+#include <functional>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace headroom::exported {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+const std::string folder = HEADROOM_TEST_DATA "/exported/";
+
+class ChangedFile : public testing::Test
+{
+protected:
+    ChangedFile()
+    {
+        const auto archive = ZipArchive::open(folder + "twice.pt2");
+        EXPECT_TRUE(archive) << archive.error().message;
+        for (const char* name : {"models/model.json", "data/weights/model_weights_config.json",
+                                 "data/constants/model_constants_config.json", "data/weights/weight_0",
+                                 "data/weights/weight_1", "data/weights/weight_2", "data/weights/weight_3"}) {
+            const auto bytes = archive->record(name);
+            EXPECT_TRUE(bytes) << name;
+            records_[name] = std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+        }
+    }
+    void changeModel(const std::function<void(json&)>& change)
+    {
+        json model = json::parse(records_["models/model.json"]);
+        change(model);
+        records_["models/model.json"] = model.dump();
+    }
+    /// What opening the file says; without its path.
+    std::string message(const std::string& bytes)
+    {
+        std::ofstream(path_, std::ios::binary) << bytes;
+        ModelRequest request;
+        request.name = path_.string();
+        const auto model = openModel(request);
+        if (model)
+            return "opened";
+        EXPECT_EQ(model.error().kind, ErrorKind::badInput);
+        EXPECT_EQ(model.error().message.find('\n'), std::string::npos);
+        std::string text = model.error().message;
+        for (std::size_t at = text.find(path_.string()); at != std::string::npos; at = text.find(path_.string()))
+            text.replace(at, path_.string().size(), "x.pt2");
+        return text;
+    }
+    std::string message() { return message(storedZip(records_)); }
+
+    TemporaryFolder folder_;
+    std::filesystem::path path_ = folder_.path() / "x.pt2";
+    std::map<std::string, std::string> records_;
+};
+
+json& nodesOf(json& model)
+{
+    return model["graph_module"]["graph"]["nodes"];
+}
+
+TEST_F(ChangedFile, UnchangedItOpens)
+{
+    EXPECT_EQ(message(), "opened");
+}
+
+TEST_F(ChangedFile, WithoutItsRecordsItIsNoModel)
+{
+    EXPECT_EQ(message("PK?"), "x.pt2 is not a zip archive, which .pt2 and TorchScript files are");
+    const std::string whole = storedZip(records_);
+    EXPECT_EQ(message(whole.substr(0, whole.size() - 30)),
+              "x.pt2: the zip archive has no directory at its end; the file is damaged or was not written completely");
+    EXPECT_THAT(message(whole.substr(1000)), HasSubstr("the file is damaged or was not written completely"));
+    records_.erase("data/weights/model_weights_config.json");
+    EXPECT_EQ(message(), "x.pt2: the archive has no 'data/weights/model_weights_config.json'");
+    records_.erase("models/model.json");
+    EXPECT_THAT(message(), testing::StartsWith("x.pt2 is not a model file that Headroom reads; expected"));
+}
+
+TEST_F(ChangedFile, WrongJsonIsNamedByItsPath)
+{
+    changeModel([](json& model) { nodesOf(model)[2]["target"] = 5; });
+    EXPECT_EQ(message(), "x.pt2: models/model.json at graph_module.graph.nodes[2].target: expected a string");
+    changeModel([](json& model) { nodesOf(model)[2].erase("target"); });
+    EXPECT_EQ(message(), "x.pt2: models/model.json at graph_module.graph.nodes[2]: expected an object with 'target'");
+    records_["models/model.json"].resize(100);
+    EXPECT_EQ(message(), "x.pt2: models/model.json is not JSON from byte 101 on; the file is damaged");
+}
+
+TEST_F(ChangedFile, AnArgumentOfAnotherTypeIsNamed)
+{
+    changeModel([](json& model) { nodesOf(model)[2]["inputs"][1]["arg"] = {{"as_custom_obj", {{"name", "o"}}}}; });
+    EXPECT_EQ(
+        message(),
+        "x.pt2: models/model.json at graph_module.graph.nodes[2].inputs[1].arg: expected an argument that Headroom "
+        "knows, not 'as_custom_obj'");
+    changeModel([](json& model) { nodesOf(model)[2]["inputs"][1]["arg"] = {{"as_string", "much"}}; });
+    EXPECT_THAT(message(),
+                testing::MatchesRegex("x.pt2: aten.dropout.default in Twice.drop \\(.*\\) got an argument "
+                                      "that is no float"));
+}
+
+TEST_F(ChangedFile, AnotherSchemaIsRefused)
+{
+    changeModel([](json& model) { model["schema_version"]["major"] = 9; });
+    EXPECT_THAT(message(),
+                testing::MatchesRegex("x.pt2 has schema version 9 of torch.export \\(torch 2.11.0.*\\), and "
+                                      "Headroom reads version 8; export the model with torch 2.11"));
+}
+
+TEST_F(ChangedFile, AnUnknownOperatorIsNamedWithItsModule)
+{
+    changeModel([](json& model) { nodesOf(model)[0]["target"] = "torch.ops.mine.special.default"; });
+    EXPECT_THAT(message(),
+                testing::MatchesRegex("x.pt2: mine.special.default in Twice.linear \\(.*:[0-9]+\\) is an operator that "
+                                      "libtorch does not have; .*"));
+}
+
+TEST_F(ChangedFile, AValueThatNobodyMakesIsNamed)
+{
+    changeModel([](json& model) { nodesOf(model)[0]["inputs"][0]["arg"]["as_tensor"]["name"] = "ghost"; });
+    EXPECT_THAT(message(), HasSubstr("uses 'ghost', which no node before it makes"));
+}
+
+TEST_F(ChangedFile, AShortWeightIsNamed)
+{
+    records_["data/weights/weight_0"].resize(16);
+    EXPECT_THAT(
+        message(),
+        testing::MatchesRegex("x.pt2: data/weights/model_weights_config.json at config.*tensor_meta: expected at "
+                              "least 1024 bytes in data/weights/weight_0, which has 16"));
+}
+
+TEST_F(ChangedFile, DeepGraphsAreRefused)
+{
+    changeModel([](json& model) {
+        json graph = model["graph_module"]["graph"];
+        for (int depth = 0; depth < 40; ++depth) {
+            json node = nodesOf(model)[0];
+            node["inputs"][0]["arg"] = {{"as_graph", {{"name", "g"}, {"graph", graph}}}};
+            graph["nodes"] = json::array({node});
+        }
+        model["graph_module"]["graph"] = graph;
+    });
+    EXPECT_THAT(message(), HasSubstr("expected graphs nested at most 32 deep"));
+}
+
+} // namespace
+} // namespace headroom::exported
