@@ -3,9 +3,11 @@
 
 // Exported models of tests/data/exported, run on the CPU and recorded on the simulated device.
 #include "core/device/simulated_device.h"
+#include "core/model/autocast_scope.h"
 #include "core/model/exported/exported_model.h"
 #include "core/predict/predict.h"
 #include "core/record/step_runner.h"
+#include "core/trace/step_file.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
