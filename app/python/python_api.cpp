@@ -3,7 +3,10 @@
 #include "app/python/python_api.h"
 
 #include "core/cost/roofline.h"
+#include "core/device/cuda_device.h"
+#include "core/device/deferred_fill.h"
 #include "core/device/simulated_device.h"
+#include "core/record/interceptor.h"
 
 #include <nlohmann/json.hpp>
 #include <torch/version.h>
@@ -27,12 +30,20 @@ Status simulate(std::string_view gpu, std::string_view device)
     const auto spec = findDeviceSpec(gpu);
     if (!spec)
         return spec.error();
-    if (device != "sim")
-        return badInput("unknown device '" + std::string(device) + "'; known is sim");
+    if (device != "sim" && device != "cuda")
+        return badInput("unknown device '" + std::string(device) + "'; known are cuda and sim");
     if (simulatedCard() && simulatedCard()->name != spec->name)
         return badInput("this process simulates " + simulatedCard()->name + " already; start another one for "
                         + spec->name);
-    sim::initialize(*spec);
+    if (simulatedCard())
+        return {};
+    if (device == "sim") {
+        sim::initialize(*spec);
+    } else {
+        if (const Status simulated = sim::simulateCuda(*spec); !simulated)
+            return simulated;
+        interceptThread();
+    }
     simulatedCard() = *spec;
     return {};
 }
@@ -42,7 +53,8 @@ nlohmann::json describe(const DeviceSpec& spec)
     return {{"name", spec.name},
             {"title", spec.title},
             {"memory_bytes", spec.memory},
-            {"compute_capability", spec.computeCapability}};
+            {"compute_capability", spec.computeCapability},
+            {"multiprocessors", spec.multiprocessors}};
 }
 
 } // namespace
@@ -91,6 +103,30 @@ const char* headroom_devices()
     return text.c_str();
 }
 
+void headroom_claim_cuda()
+{
+    sim::claimCuda();
+}
+
+void headroom_intercept_thread()
+{
+    interceptThread();
+}
+
+void headroom_defer_fills()
+{
+    sim::enableDeferredFills();
+}
+
+int headroom_make_values(void* tensor)
+{
+    return python::guarded([&]() -> Status {
+        auto* impl = static_cast<c10::TensorImpl*>(tensor);
+        sim::makeValues(at::Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(impl)));
+        return {};
+    });
+}
+
 int headroom_simulate(const char* gpu, const char* device)
 {
     return python::guarded([&] { return python::simulate(gpu, device); });
@@ -100,7 +136,28 @@ void headroom_memory(HeadroomMemory* memory)
 {
     const sim::MemoryStats stats = sim::memoryStats();
     const auto& card = python::simulatedCard();
-    *memory = {stats.live, stats.peak, stats.blocks, card ? card->memory : 0};
+    *memory = {stats.live,         stats.peak,          stats.blocks,           stats.allocations,
+               stats.allocated,    stats.outOfMemories, stats.requested,        stats.reserved,
+               stats.reservedPeak, stats.segments,      card ? card->memory : 0};
+}
+
+void headroom_limit_memory(double fraction)
+{
+    const auto& card = python::simulatedCard();
+    sim::limitMemory(card ? static_cast<Bytes>(static_cast<double>(card->memory) * fraction) : 0);
+}
+
+int headroom_resize_storage(void* storage, std::int64_t bytes)
+{
+    return python::guarded([&]() -> Status {
+        sim::resizeStorage(*static_cast<c10::StorageImpl*>(storage), bytes);
+        return {};
+    });
+}
+
+void headroom_empty_cache()
+{
+    sim::emptyCache();
 }
 
 void headroom_reset_peak()

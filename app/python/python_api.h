@@ -42,12 +42,23 @@ HEADROOM_PYTHON_API const char* headroom_last_error();
 HEADROOM_PYTHON_API const char* headroom_version();
 HEADROOM_PYTHON_API const char* headroom_torch_version();
 
-/// The known cards as JSON: [{"name", "title", "memory_bytes", "compute_capability"}].
+/// The known cards as JSON: [{"name", "title", "memory_bytes", "compute_capability", "multiprocessors"}].
 HEADROOM_PYTHON_API const char* headroom_devices();
 
-/// Simulates the card `gpu` as device type `device`: "sim" (torch's PrivateUse1). Call it after torch was imported, so
-/// that Python's Meta kernels are there; one card in a process.
+/// Before torch is imported, if headroom_simulate() is to simulate "cuda" later.
+HEADROOM_PYTHON_API void headroom_claim_cuda();
+
+/// Simulates the card `gpu` as device type `device`: "cuda", or "sim" (torch's PrivateUse1). Call it after torch was
+/// imported, so that Python's Meta kernels are there; one card in a process.
 HEADROOM_PYTHON_API int headroom_simulate(const char* gpu, const char* device);
+
+/// Every thread but the one that called headroom_simulate() calls this before it uses "cuda".
+HEADROOM_PYTHON_API void headroom_intercept_thread();
+
+/// From now on the random values of large CPU tensors are made when they are first read (core/device/deferred_fill.h).
+/// Whoever reads the memory of a tensor without an op calls headroom_make_values() before; `tensor` is its _cdata.
+HEADROOM_PYTHON_API void headroom_defer_fills();
+HEADROOM_PYTHON_API int headroom_make_values(void* tensor);
 
 /// Memory of the simulated device, in blocks of 512 bytes.
 struct HeadroomMemory
@@ -55,10 +66,24 @@ struct HeadroomMemory
     std::int64_t live;
     std::int64_t peak;
     std::int64_t blocks;
+    std::int64_t allocations; ///< since the device was made
+    std::int64_t allocated; ///< by these, in bytes
+    std::int64_t outOfMemories;
+    std::int64_t requested; ///< of the live bytes, without rounding
+    std::int64_t reserved; ///< by the caching allocator
+    std::int64_t reservedPeak;
+    std::int64_t segments;
     std::int64_t capacity;
 };
 HEADROOM_PYTHON_API void headroom_memory(HeadroomMemory* memory);
 HEADROOM_PYTHON_API void headroom_reset_peak();
+HEADROOM_PYTHON_API void headroom_empty_cache();
+
+/// The share of the card's memory that may be allocated, as torch.cuda.set_per_process_memory_fraction.
+HEADROOM_PYTHON_API void headroom_limit_memory(double fraction);
+
+/// Resizes a storage on the device; `storage` is the _cdata of a torch.UntypedStorage.
+HEADROOM_PYTHON_API int headroom_resize_storage(void* storage, std::int64_t bytes);
 
 /// How often a value that the program read was invented.
 HEADROOM_PYTHON_API std::int64_t headroom_invented_values();

@@ -108,6 +108,12 @@ void CachingAllocator::releaseUnusedSegments(Pool& pool)
     }
 }
 
+void CachingAllocator::releaseUnused()
+{
+    releaseUnusedSegments(*large_);
+    releaseUnusedSegments(*small_);
+}
+
 std::optional<CachingAllocator::Block> CachingAllocator::allocate(Bytes requested)
 {
     assert(requested > 0);
@@ -118,8 +124,7 @@ std::optional<CachingAllocator::Block> CachingAllocator::allocate(Bytes requeste
     if (!chunk)
         chunk = newSegment(pool, size);
     if (!chunk) {
-        releaseUnusedSegments(*large_);
-        releaseUnusedSegments(*small_);
+        releaseUnused();
         chunk = newSegment(pool, size);
     }
     if (!chunk)

@@ -44,6 +44,11 @@ public:
     std::optional<Block> allocate(Bytes requested);
     void free(Block block);
 
+    /// Bytes that the device has from now on; 0: no limit. What is reserved stays.
+    void setCapacity(Bytes capacity) noexcept { rules_.capacity = capacity; }
+    /// Gives segments without an allocated block back to the device, as torch.cuda.empty_cache() does.
+    void releaseUnused();
+
     struct Stats
     {
         Bytes requested = 0; ///< as asked for

@@ -42,7 +42,7 @@ MemoryLevels levelsOf(const Timeline& timeline, std::vector<std::size_t>* change
 ExecutedMemory::ExecutedMemory()
 {
     sim::SimulatedAllocator& allocator = sim::simulatedState().allocator;
-    levels_.start = live_ = allocator.live();
+    levels_.start = live_ = allocator.stats().live;
     allocator.setObserver(this);
 }
 

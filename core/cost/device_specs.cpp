@@ -27,6 +27,7 @@ std::vector<DeviceSpec> parseDevices()
         spec.float8Flops = device.at("float8").get<double>();
         spec.float64Flops = device.at("float64").get<double>();
         spec.computeCapability = device.at("compute_capability").get<int>();
+        spec.multiprocessors = device.at("multiprocessors").get<int>();
         specs.push_back(std::move(spec));
     }
     return specs;

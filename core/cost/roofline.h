@@ -25,6 +25,7 @@ struct DeviceSpec
     double tensorFloat32Flops = 0;
     double halfFlops = 0; ///< float16, and bfloat16 from compute capability 8.0
     int computeCapability = 0; ///< 80, 90, …: decides which attention kernel CUDA takes
+    int multiprocessors = 0; ///< what torch.cuda.get_device_properties() says
     double float64Flops = 0;
     double float8Flops = 0;
 };

@@ -31,6 +31,22 @@ void forEachTensor(const c10::IValue& value, Visit&& visit)
     }
 }
 
+/// Whether holds(tensor) is true of each defined tensor in a boxed argument or result; stops at the first of which it
+/// is not.
+template <class Predicate>
+bool allTensors(const c10::IValue& value, Predicate&& holds)
+{
+    if (value.isTensor())
+        return !value.toTensor().defined() || holds(value.toTensor());
+    if (!isListOfTensors(value))
+        return true;
+    for (const c10::IValue& element : value.toListRef()) {
+        if (element.isTensor() && element.toTensor().defined() && !holds(element.toTensor()))
+            return false;
+    }
+    return true;
+}
+
 /// Replaces each defined tensor in a boxed value by map(tensor).
 template <class Map>
 void mapTensors(c10::IValue& value, Map&& map)

@@ -3,6 +3,7 @@
 #include "core/device/meta_call.h"
 
 #include "core/device/boxed_values.h"
+#include "core/device/kernels/unsupported.h"
 #include "core/device/simulated_state.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -15,11 +16,6 @@ namespace {
 using at::Tensor;
 using c10::DispatchKey;
 using c10::DispatchKeySet;
-
-bool isSimulated(const Tensor& tensor)
-{
-    return tensor.device().type() == c10::DeviceType::PrivateUse1 && tensor.layout() == at::kStrided;
-}
 
 c10::StorageImpl* storageOf(const Tensor& tensor)
 {
@@ -38,9 +34,14 @@ void copyBits(const Tensor& from, const Tensor& to)
 class Twins
 {
 public:
+    explicit Twins(const c10::OperatorHandle& op)
+        : op_(op)
+    {
+    }
+
     Tensor toMeta(const Tensor& tensor)
     {
-        if (!isSimulated(tensor))
+        if (!isSimulated(tensor.device()) || tensor.layout() != at::kStrided)
             return tensor;
         for (const Pair& pair : tensors_) {
             if (pair.device.is_same(tensor))
@@ -59,14 +60,15 @@ public:
 
     Tensor toDevice(const Tensor& meta)
     {
-        if (!meta.is_meta() || meta.layout() != at::kStrided)
+        if (!meta.is_meta())
             return meta;
+        refuseOthersThanDense(op_, meta);
         for (const Pair& pair : tensors_) {
             if (pair.meta.is_same(meta))
                 return pair.device;
         }
-        Tensor device = at::detail::make_tensor<c10::TensorImpl>(
-            deviceStorage(meta.storage()), DispatchKeySet(DispatchKey::PrivateUse1), meta.dtype());
+        Tensor device
+            = at::detail::make_tensor<c10::TensorImpl>(deviceStorage(meta.storage()), simulatedKeys(), meta.dtype());
         device.unsafeGetTensorImpl()->set_sizes_and_strides(meta.sizes(), meta.strides(), meta.storage_offset());
         copyBits(meta, device);
         tensors_.push_back({device, meta});
@@ -130,6 +132,7 @@ private:
             device->set_sizes_and_strides(meta.sizes(), meta.strides(), meta.storage_offset());
     }
 
+    const c10::OperatorHandle& op_;
     std::vector<Storages> storages_;
     std::vector<Pair> tensors_;
 };
@@ -143,12 +146,12 @@ DispatchKeySet keysAboveBackend()
 
 void callMeta(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
-    Twins twins;
+    Twins twins(op);
     const std::size_t firstArgument = stack->size() - op.schema().arguments().size();
     for (std::size_t i = firstArgument; i < stack->size(); ++i) {
         c10::IValue& value = (*stack)[i];
         mapTensors(value, [&](const Tensor& tensor) { return twins.toMeta(tensor); });
-        if (value.isDevice() && value.toDevice().type() == c10::DeviceType::PrivateUse1)
+        if (value.isDevice() && isSimulated(value.toDevice()))
             value = c10::Device(c10::kMeta);
         else if (value.isGenerator())
             value = c10::IValue();

@@ -2,14 +2,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/simulated_allocator.h"
 
+#include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
+#include <memory>
 
 namespace headroom::sim {
 namespace {
-
-const c10::Device simulatedDevice(c10::DeviceType::PrivateUse1, 0);
 
 /// Not an address on any 64-bit machine of today, whose pointers are canonical: bits 48 to 63 repeat bit 47.
 constexpr std::uintptr_t firstAddress = std::uintptr_t{1} << 60;
@@ -24,18 +26,19 @@ SimulatedAllocator::SimulatedAllocator()
 c10::DataPtr SimulatedAllocator::allocate(std::size_t bytes)
 {
     if (bytes == 0)
-        return {nullptr, nullptr, &c10::detail::deleteNothing, simulatedDevice};
-    auto* block = new Block;
+        return {nullptr, nullptr, &c10::detail::deleteNothing, device()};
+    auto block = std::make_unique<Block>();
     block->requested = static_cast<Bytes>(bytes);
     BlockObserver* observer = nullptr;
     {
         const std::lock_guard lock(mutex_);
-        link(block);
+        place(*block);
+        link(block.get());
         observer = observer_;
     }
     if (observer)
         observer->allocated(*block);
-    return hand(block);
+    return hand(block.release());
 }
 
 c10::DataPtr SimulatedAllocator::allocateUncounted(Bytes bytes, BlockTag tag, std::function<void()> onFree)
@@ -53,9 +56,32 @@ c10::DataPtr SimulatedAllocator::allocateUncounted(Bytes bytes, BlockTag tag, st
     return hand(block);
 }
 
+void SimulatedAllocator::place(Block& block)
+{
+    if (!cache_)
+        return;
+    block.place = cache_->allocate(block.requested);
+    if (!block.place)
+        throwOutOfMemory(block.requested);
+}
+
+void SimulatedAllocator::throwOutOfMemory(Bytes bytes)
+{
+    ++stats_.outOfMemories;
+    const Bytes reserved = cache_->stats().reserved;
+    // The words of c10/cuda/CUDACachingAllocator.cpp, which programs look for.
+    TORCH_CHECK_WITH(
+        OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", formatBytes(bytes),
+        ". GPU 0 has a total capacity of ", formatBytes(capacity_), " of which ",
+        formatBytes(std::max<Bytes>(capacity_ - reserved, 0)), " is free. Of the allocated memory ",
+        formatBytes(stats_.live), " is allocated by PyTorch, and ", formatBytes(reserved - stats_.live),
+        " is reserved by PyTorch but unallocated. This GPU is simulated by Headroom, which gives PyTorch all "
+        "memory of the card: CUDA's context and the workspaces of its libraries take some there.");
+}
+
 c10::DataPtr SimulatedAllocator::hand(Block* block)
 {
-    return {block->address, block, &SimulatedAllocator::freeBlock, simulatedDevice};
+    return {block->address, block, &SimulatedAllocator::freeBlock, device()};
 }
 
 void SimulatedAllocator::link(Block* block)
@@ -66,9 +92,12 @@ void SimulatedAllocator::link(Block* block)
     block->previous = youngest_;
     (youngest_ ? youngest_->next : oldest_) = block;
     youngest_ = block;
-    live_ += rounded;
-    peak_ = std::max(peak_, live_);
-    ++blocks_;
+    stats_.live += rounded;
+    stats_.requested += block->requested;
+    stats_.peak = std::max(stats_.peak, stats_.live);
+    ++stats_.blocks;
+    ++stats_.allocations;
+    stats_.allocated += rounded;
 }
 
 void SimulatedAllocator::freeBlock(void* context)
@@ -84,8 +113,11 @@ void SimulatedAllocator::release(Block* block)
             const std::lock_guard lock(mutex_);
             (block->previous ? block->previous->next : oldest_) = block->next;
             (block->next ? block->next->previous : youngest_) = block->previous;
-            live_ -= roundedToBlock(block->requested);
-            --blocks_;
+            stats_.live -= roundedToBlock(block->requested);
+            stats_.requested -= block->requested;
+            if (block->place)
+                cache_->free(*block->place);
+            --stats_.blocks;
             observer = observer_;
         }
         if (observer)
@@ -115,33 +147,45 @@ void SimulatedAllocator::resize(c10::StorageImpl& storage, Bytes bytes)
 
 Block* SimulatedAllocator::blockOf(const c10::StorageImpl& storage)
 {
-    if (storage.device_type() != c10::DeviceType::PrivateUse1)
-        return nullptr;
-    return static_cast<Block*>(storage.data_ptr().get_context());
+    const c10::DataPtr& pointer = storage.data_ptr();
+    return pointer.get_deleter() == &SimulatedAllocator::freeBlock ? static_cast<Block*>(pointer.get_context())
+                                                                   : nullptr;
 }
 
-Bytes SimulatedAllocator::live() const
+MemoryStats SimulatedAllocator::stats() const
 {
     const std::lock_guard lock(mutex_);
-    return live_;
+    MemoryStats stats = stats_;
+    if (cache_) {
+        stats.reserved = cache_->stats().reserved;
+        stats.reservedPeak = cache_->stats().reservedPeak;
+        stats.segments = cache_->stats().segments;
+    }
+    return stats;
 }
 
-Bytes SimulatedAllocator::peak() const
+void SimulatedAllocator::setCapacity(Bytes capacity)
 {
     const std::lock_guard lock(mutex_);
-    return peak_;
+    capacity_ = capacity;
+    if (!cache_)
+        cache_.emplace();
+    cache_->setCapacity(capacity);
 }
 
-std::int64_t SimulatedAllocator::blocks() const
+void SimulatedAllocator::emptyCache()
 {
     const std::lock_guard lock(mutex_);
-    return blocks_;
+    if (cache_)
+        cache_->releaseUnused();
 }
 
 void SimulatedAllocator::resetPeak()
 {
     const std::lock_guard lock(mutex_);
-    peak_ = live_;
+    stats_.peak = stats_.live;
+    if (cache_)
+        cache_->resetPeaks();
 }
 
 std::vector<Block*> SimulatedAllocator::liveBlocks() const

@@ -2,14 +2,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/allocator/caching_allocator.h"
 #include "core/base/bytes.h"
+#include "core/device/simulated_device.h"
 
 #include <c10/core/Allocator.h>
+#include <c10/core/Storage.h>
 #include <c10/core/StorageImpl.h>
 
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace headroom::sim {
@@ -29,6 +33,8 @@ struct Block
     bool counted = true; ///< false: a shadow, which takes no memory of the device
     BlockTag tag;
     std::function<void()> onFree; ///< only of shadows: called when the storage dies
+    std::optional<CachingAllocator::Block> place; ///< in the caching allocator, on a device with a limit
+    c10::Storage values; ///< on the CPU, of a small block whose contents are known (known_values.h)
     Block* previous = nullptr; ///< list of counted blocks, oldest first
     Block* next = nullptr;
 };
@@ -65,10 +71,12 @@ public:
     /// The block behind a storage; null for an empty one and for other devices.
     static Block* blockOf(const c10::StorageImpl& storage);
 
-    Bytes live() const;
-    Bytes peak() const;
-    std::int64_t blocks() const;
+    MemoryStats stats() const;
     void resetPeak();
+    /// From now on allocate() throws c10::OutOfMemoryError when the caching allocator has no room on a device of this
+    /// size. Blocks that exist already do not count.
+    void setCapacity(Bytes capacity);
+    void emptyCache();
     /// Counted blocks that exist now, oldest first.
     std::vector<Block*> liveBlocks() const;
 
@@ -77,6 +85,8 @@ public:
 
 private:
     static c10::DataPtr hand(Block* block);
+    void place(Block& block);
+    [[noreturn]] void throwOutOfMemory(Bytes bytes);
     void link(Block* block);
     void release(Block* block);
     static void freeBlock(void* context);
@@ -84,9 +94,9 @@ private:
     mutable std::mutex mutex_;
     BlockObserver* observer_ = nullptr;
     std::uintptr_t nextAddress_;
-    Bytes live_ = 0;
-    Bytes peak_ = 0;
-    std::int64_t blocks_ = 0;
+    MemoryStats stats_;
+    Bytes capacity_ = 0;
+    std::optional<CachingAllocator> cache_; ///< only on a device with a limit
     Block* oldest_ = nullptr;
     Block* youngest_ = nullptr;
 };

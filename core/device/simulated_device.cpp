@@ -30,13 +30,28 @@ void initialize(const DeviceSpec& spec)
 
 at::Device device()
 {
-    return {c10::DeviceType::PrivateUse1, 0};
+    return {simulatedState().type, 0};
 }
 
 MemoryStats memoryStats()
 {
     const SimulatedAllocator& allocator = simulatedState().allocator;
-    return {allocator.live(), allocator.peak(), allocator.blocks()};
+    return allocator.stats();
+}
+
+void limitMemory(Bytes capacity)
+{
+    simulatedState().allocator.setCapacity(capacity);
+}
+
+void emptyCache()
+{
+    simulatedState().allocator.emptyCache();
+}
+
+void resizeStorage(c10::StorageImpl& storage, Bytes bytes)
+{
+    simulatedState().allocator.resize(storage, bytes);
 }
 
 void resetPeak()

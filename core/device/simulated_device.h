@@ -29,9 +29,26 @@ struct MemoryStats
     Bytes live = 0; ///< rounded to blocks
     Bytes peak = 0;
     std::int64_t blocks = 0;
+    std::int64_t allocations = 0; ///< ever made
+    Bytes allocated = 0; ///< by these
+    std::int64_t outOfMemories = 0;
+    Bytes requested = 0; ///< what programs asked for of the live bytes
+    Bytes reserved = 0; ///< segments of the caching allocator; 0 on a device without a limit
+    Bytes reservedPeak = 0;
+    std::int64_t segments = 0;
 };
 MemoryStats memoryStats();
 void resetPeak();
+
+/// From now on memory is what the caching allocator makes of the device's `capacity` bytes, fragmentation included, and
+/// an allocation for which there is no room throws c10::OutOfMemoryError. At first there is no limit.
+void limitMemory(Bytes capacity);
+
+/// Gives what the caching allocator keeps without need back to the device.
+void emptyCache();
+
+/// Gives a storage on the device another size, as resize_ does.
+void resizeStorage(c10::StorageImpl& storage, Bytes bytes);
 
 /// Factory functions without a device create on the simulated device while one lives, as `with torch.device("cuda")`.
 /// An explicit device stays: torch::tensor(), which builds on the CPU and copies, needs options with device().

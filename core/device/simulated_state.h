@@ -5,6 +5,8 @@
 #include "core/cost/roofline.h"
 #include "core/device/simulated_allocator.h"
 
+#include <c10/core/DispatchKeySet.h>
+
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -20,12 +22,26 @@ struct SimulatedState
 {
     SimulatedAllocator allocator;
     DeviceSpec spec; ///< written by initialize() only
+    /// What the device is for libtorch: PrivateUse1, or CUDA itself. Written before the first tensor.
+    c10::DeviceType type = c10::DeviceType::PrivateUse1;
     std::atomic<std::int64_t> inventedValues{0};
     std::mutex fallbackMutex;
     std::map<std::string, std::int64_t> fallbacks; ///< by op
     std::atomic<std::int64_t> fallbackCount{0}; ///< sum of them: the recorder compares it before and after an op
 };
 SimulatedState& simulatedState();
+
+inline bool isSimulated(c10::Device device)
+{
+    return device.type() == simulatedState().type;
+}
+
+/// Keys of a dense tensor on the device.
+inline c10::DispatchKeySet simulatedKeys()
+{
+    return c10::DispatchKeySet(simulatedState().type == c10::DeviceType::CUDA ? c10::DispatchKey::CUDA
+                                                                              : c10::DispatchKey::PrivateUse1);
+}
 
 /// Gives the ops that have a Meta kernel and none of ours a kernel on the device that goes through Meta.
 void registerMetaKernels();

@@ -3,6 +3,7 @@
 #include "core/device/boxed_values.h"
 #include "core/device/cannot_simulate.h"
 #include "core/device/kernels/allocate.h"
+#include "core/device/kernels/unsupported.h"
 #include "core/device/meta_call.h"
 #include "core/device/simulated_state.h"
 
@@ -39,7 +40,7 @@ public:
 
     Tensor toCpu(const Tensor& tensor)
     {
-        if (tensor.device().type() != c10::DeviceType::PrivateUse1)
+        if (!isSimulated(tensor.device()))
             return tensor;
         for (const Pair& pair : pairs_) {
             if (pair.device.is_same(tensor))
@@ -60,6 +61,7 @@ public:
         }
         if (!cpu.device().is_cpu())
             return cpu;
+        refuseOthersThanDense(op_, cpu);
         for (const Pair& pair : pairs_) {
             if (pair.cpu.storage().is_alias_of(cpu.storage()))
                 return viewOf(pair.device.storage(), cpu);
@@ -118,8 +120,7 @@ private:
 
     static Tensor viewOf(const c10::Storage& storage, const Tensor& like)
     {
-        Tensor view = at::detail::make_tensor<c10::TensorImpl>(
-            c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), like.dtype());
+        Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), simulatedKeys(), like.dtype());
         view.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
         return view;
     }
@@ -164,7 +165,7 @@ void callOnZeros(const c10::OperatorHandle& op, torch::jit::Stack* stack)
     for (std::size_t i = firstArgument; i < stack->size(); ++i) {
         c10::IValue& value = (*stack)[i];
         mapTensors(value, [&](const Tensor& tensor) { return standIns.toCpu(tensor); });
-        if (value.isDevice() && value.toDevice().type() == c10::DeviceType::PrivateUse1)
+        if (value.isDevice() && isSimulated(value.toDevice()))
             value = c10::Device(c10::kCPU);
         else if (value.isGenerator())
             value = c10::IValue();

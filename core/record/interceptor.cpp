@@ -3,6 +3,7 @@
 #include "core/record/interceptor.h"
 
 #include "core/device/cannot_simulate.h"
+#include "core/device/cuda_device.h"
 #include "core/device/simulated_state.h"
 #include "core/record/step_recording.h"
 
@@ -75,12 +76,12 @@ void run(const c10::OperatorHandle& op, DispatchKeySet below, torch::jit::Stack&
     const DepthScope inside;
     const std::shared_ptr<StepRecording> recording = StepRecording::active();
     if (!recording) {
-        op.redispatchBoxed(below, &stack);
+        sim::call(op, below, &stack);
         return;
     }
     OpScope scope(*recording, op, stack);
     try {
-        op.redispatchBoxed(below, &stack);
+        sim::call(op, below, &stack);
     } catch (const sim::CannotSimulate& error) {
         const std::string module = scope.module();
         if (module.empty())
@@ -104,8 +105,10 @@ void intercept(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::S
     const DispatchKeySet below = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, interceptionKey);
     // A Python dispatch mode or tensor subclass sees the op next and calls what it makes of it from the top.
     const bool python = below.has(DispatchKey::Python);
-    if (depth > 0 || python)
+    if (python)
         op.redispatchBoxed(below, stack);
+    else if (depth > 0)
+        sim::call(op, below, stack);
     else
         runThrough(innermost, op, below, *stack);
 }
@@ -137,6 +140,11 @@ InterpositionScope::InterpositionScope(OpInterposer& interposer)
 InterpositionScope::~InterpositionScope()
 {
     innermost = outer_;
+}
+
+void interceptThread()
+{
+    c10::impl::tls_set_dispatch_key_included(interceptionKey, true);
 }
 
 } // namespace headroom

@@ -53,4 +53,8 @@ private:
     const InterpositionScope* outer_;
 };
 
+/// The same for the rest of this thread's life. On a simulated CUDA device every thread of a program needs it: ops find
+/// the device there (core/device/cuda_device.h).
+void interceptThread();
+
 } // namespace headroom

@@ -8,26 +8,22 @@
 #include <ATen/ExpandUtils.h>
 
 namespace headroom::sim {
-namespace {
-
-constexpr c10::DispatchKeySet simulatedKeys(c10::DispatchKey::PrivateUse1);
-
-} // namespace
 
 at::Tensor emptyTensor(at::IntArrayRef sizes, at::ScalarType type)
 {
-    return at::Tensor(at::detail::empty_generic(sizes, &simulatedState().allocator, simulatedKeys, type, std::nullopt));
+    return at::Tensor(
+        at::detail::empty_generic(sizes, &simulatedState().allocator, simulatedKeys(), type, std::nullopt));
 }
 
 at::Tensor emptyTensor(at::IntArrayRef sizes, at::ScalarType type, at::MemoryFormat format)
 {
-    return at::Tensor(at::detail::empty_generic(sizes, &simulatedState().allocator, simulatedKeys, type, format));
+    return at::Tensor(at::detail::empty_generic(sizes, &simulatedState().allocator, simulatedKeys(), type, format));
 }
 
 at::Tensor emptyStrided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type)
 {
     return at::Tensor(
-        at::detail::empty_strided_generic(sizes, strides, &simulatedState().allocator, simulatedKeys, type));
+        at::detail::empty_strided_generic(sizes, strides, &simulatedState().allocator, simulatedKeys(), type));
 }
 
 at::Tensor emptyLike(const at::Tensor& tensor, at::ScalarType type)

@@ -170,12 +170,6 @@ SDPBackend choose(const Tensor& query, const Tensor& key, const Tensor& value, c
     return attentionBackend(parameters, simulatedState().spec.computeCapability);
 }
 
-std::int64_t fusedChoice(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
-                         double dropout, bool causal, std::optional<double>, bool gqa)
-{
-    return static_cast<std::int64_t>(choose(query, key, value, mask, dropout, causal, gqa));
-}
-
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& userMask,
                  double dropout, bool causal, std::optional<double> scale, bool gqa)
 {
@@ -213,7 +207,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_scaled_dot_product_efficient_attention_backward", efficientBackward);
     library.impl("_scaled_dot_product_cudnn_attention", cudnn);
     library.impl("_scaled_dot_product_cudnn_attention_backward", cudnnBackward);
-    library.impl("_fused_sdp_choice", fusedChoice);
+    library.impl("_fused_sdp_choice", fusedAttentionChoice);
     library.impl("scaled_dot_product_attention", attention);
 }
 
@@ -223,4 +217,12 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library)
 }
 
 } // namespace
+
+std::int64_t fusedAttentionChoice(const Tensor& query, const Tensor& key, const Tensor& value,
+                                  const OptionalTensor& mask, double dropout, bool causal, std::optional<double>,
+                                  bool gqa)
+{
+    return static_cast<std::int64_t>(choose(query, key, value, mask, dropout, causal, gqa));
+}
+
 } // namespace headroom::sim

@@ -12,4 +12,9 @@ namespace headroom::sim {
 /// decides it. Users' switches (torch.backends.cuda.sdp_kernel) are obeyed.
 at::SDPBackend attentionBackend(const sdp::sdp_params& parameters, int computeCapability);
 
+/// The same for the simulated card: the kernel of _fused_sdp_choice.
+std::int64_t fusedAttentionChoice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                  const std::optional<at::Tensor>& mask, double dropout, bool causal,
+                                  std::optional<double> scale, bool gqa);
+
 } // namespace headroom::sim

@@ -38,11 +38,6 @@ Tensor emptyStridedKernel(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides
     return emptyStrided(C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides), typeOrDefault(type));
 }
 
-bool isSimulated(const Tensor& tensor)
-{
-    return tensor.device().type() == c10::DeviceType::PrivateUse1;
-}
-
 /// Reading from the device gives zeros.
 void fillInvented(const Tensor& tensor)
 {
@@ -53,14 +48,14 @@ void fillInvented(const Tensor& tensor)
 
 Tensor& copy(Tensor& self, const Tensor&, bool)
 {
-    if (!isSimulated(self))
+    if (!isSimulated(self.device()))
         fillInvented(self);
     return self;
 }
 
 Tensor copyFrom(const Tensor&, const Tensor& destination, bool)
 {
-    if (!isSimulated(destination))
+    if (!isSimulated(destination.device()))
         fillInvented(destination);
     return destination;
 }

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/device/cuda_device.h"
+
+#include "core/device/boxed_values.h"
+#include "core/device/cuda_hooks.h"
+#include "core/device/deferred_fill.h"
+#include "core/device/kernels/attention_choice.h"
+#include "core/device/kernels/unsupported.h"
+#include "core/device/known_values.h"
+#include "core/device/op_traits.h"
+#include "core/device/simulated_guard.h"
+#include "core/device/simulated_state.h"
+
+#include <ATen/native/transformers/attention.h>
+#include <c10/util/Exception.h>
+
+#include <vector>
+
+namespace headroom::sim {
+namespace {
+
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+using torch::jit::Stack;
+
+/// Whether a boxed argument is, or holds first, a tensor of the simulated device, or is that device.
+bool isOnCuda(const c10::IValue& value)
+{
+    if (value.isDevice())
+        return isSimulated(value.toDevice());
+    bool found = false;
+    allTensors(value, [&](const at::Tensor& tensor) {
+        found = isSimulated(tensor.device());
+        return false;
+    });
+    return found;
+}
+
+/// The device is one GPU that holds dense tensors: everything else is refused by name.
+void checkArgument(const c10::OperatorHandle& op, const c10::IValue& value)
+{
+    if (value.isDevice()) {
+        TORCH_CHECK(!isSimulated(value.toDevice()) || value.toDevice().index() <= 0,
+                    "CUDA error: invalid device ordinal. Headroom simulates one GPU, cuda:0, and ", op.operator_name(),
+                    " asks for ", value.toDevice(), ".");
+        return;
+    }
+    forEachTensor(value, [&](const at::Tensor& tensor) { refuseOthersThanDense(op, tensor); });
+}
+
+bool concernsCuda(const c10::OperatorHandle& op, Stack* stack)
+{
+    const auto& arguments = op.schema().arguments();
+    const std::size_t first = stack->size() - arguments.size();
+    bool concerns = false;
+    for (std::size_t i = 0; i < arguments.size() && !concerns; ++i)
+        concerns = isOnCuda((*stack)[first + i]);
+    if (!concerns)
+        return false;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const c10::IValue& value = (*stack)[first + i];
+        checkArgument(op, value);
+        if (value.isInt() && arguments[i].name() == "layout" && static_cast<at::Layout>(value.toInt()) != at::kStrided
+            && static_cast<at::Layout>(value.toInt()) != at::kJagged)
+            refuseSparse(op, stack);
+    }
+    return true;
+}
+
+/// A copy to the device takes along only the values of small tensors; all other CPU tensors are read, or written.
+void makeWhatCudaReads(const c10::OperatorHandle& op, const Stack& stack)
+{
+    const OpTraits& traits = traitsOf(op);
+    if (traits.composite)
+        return; // the ops that it is made of come here
+    if (!traits.copies)
+        return makeArguments(op, stack);
+    for (std::size_t i = stack.size() - op.schema().arguments().size(); i < stack.size(); ++i) {
+        forEachTensor(stack[i], [&](const at::Tensor& tensor) {
+            const bool destination = traits.written >> (i + op.schema().arguments().size() - stack.size()) & 1;
+            if (destination || static_cast<Bytes>(tensor.nbytes()) <= knownValuesLimit)
+                makeValues(tensor);
+        });
+    }
+}
+
+/// In the place of a kernel for CUDA: for callers that leave out the interceptor's key (torch.tensor), and for threads
+/// that never had it.
+void cudaKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
+{
+    makeWhatCudaReads(op, *stack);
+    callWithKnownValues(op, stack);
+}
+
+/// Ops of which the device has its own choice above autograd, such as that of the attention kernel.
+void cudaAutogradKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
+{
+    op.redispatchBoxed(DispatchKeySet(DispatchKey::AutogradPrivateUse1), stack);
+}
+
+/// An op that is made of others above autograd has to stay it: a kernel below would cut it off from its gradients.
+bool isOnlyComposite(const c10::OperatorHandle& op)
+{
+    return op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd)
+        && !op.hasKernelForDispatchKey(DispatchKey::CUDA)
+        && !op.hasKernelForDispatchKey(DispatchKey::AutogradPrivateUse1);
+}
+
+template <void (*refuse)(const c10::OperatorHandle&, Stack*)>
+void refusal(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
+{
+    refuse(op, stack);
+}
+
+struct Replacement
+{
+    DispatchKey key;
+    c10::KernelFunction kernel;
+};
+
+std::vector<Replacement> replacements()
+{
+    return {{DispatchKey::SparseCUDA, c10::KernelFunction::makeFromBoxedFunction<&refusal<refuseSparse>>()},
+            {DispatchKey::SparseCsrCUDA, c10::KernelFunction::makeFromBoxedFunction<&refusal<refuseSparse>>()},
+            {DispatchKey::QuantizedCUDA, c10::KernelFunction::makeFromBoxedFunction<&refusal<refuseQuantized>>()},
+            {DispatchKey::NestedTensorCUDA, c10::KernelFunction::makeFromBoxedFunction<&refusal<refuseNested>>()}};
+}
+
+/// The dispatcher warns of every kernel that takes another's place.
+class Silence final : public c10::WarningHandler
+{
+public:
+    void process(const c10::Warning&) override {}
+};
+
+/// No kernel of libtorch_cuda may run: it would read addresses that are not there.
+void replaceCudaKernels()
+{
+    Silence silence;
+    const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+    auto& dispatcher = c10::Dispatcher::singleton();
+    static auto* const registrations = new std::vector<c10::RegistrationHandleRAII>; // never taken back
+    const auto replace = [&](const c10::OperatorName& name, DispatchKey key, const c10::KernelFunction& kernel) {
+        registrations->push_back(dispatcher.registerImpl(name, key, kernel, std::nullopt, nullptr, "headroom"));
+    };
+    const auto kernel = c10::KernelFunction::makeFromBoxedFunction<&cudaKernel>();
+    const auto autogradKernel = c10::KernelFunction::makeFromBoxedFunction<&cudaAutogradKernel>();
+    const std::vector<Replacement> refused = replacements();
+    for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+        const auto op = dispatcher.findSchema(name);
+        if (!op)
+            continue;
+        if (!isOnlyComposite(*op)
+            && (op->hasKernelForDispatchKey(DispatchKey::CUDA)
+                || op->hasKernelForDispatchKey(DispatchKey::PrivateUse1)))
+            replace(name, DispatchKey::CUDA, kernel);
+        if (op->hasKernelForDispatchKey(DispatchKey::AutogradPrivateUse1))
+            replace(name, DispatchKey::AutogradCUDA, autogradKernel);
+        for (const Replacement& replacement : refused) {
+            if (op->hasKernelForDispatchKey(replacement.key))
+                replace(name, replacement.key, replacement.kernel);
+        }
+    }
+    registrations->push_back(dispatcher.registerFallback(DispatchKey::CUDA, kernel, "headroom"));
+    for (const Replacement& replacement : refused)
+        registrations->push_back(dispatcher.registerFallback(replacement.key, replacement.kernel, "headroom"));
+}
+
+} // namespace
+
+void claimCuda()
+{
+    claimCudaHooks();
+}
+
+Status simulateCuda(const DeviceSpec& spec)
+{
+    if (!ownsCudaHooks())
+        return badInput("torch was imported before the GPU was simulated: import headroom and call headroom.simulate() "
+                        "in the first lines of the program, before anything that imports torch");
+    SimulatedState& state = simulatedState();
+    state.spec = spec;
+    state.type = c10::DeviceType::CUDA;
+    state.allocator.setCapacity(spec.memory);
+    c10::SetAllocator(c10::DeviceType::CUDA, &state.allocator, /*priority=*/1); // libtorch_cuda's has priority 0
+    static SimulatedGuard guard;
+    c10::impl::device_guard_impl_registry[static_cast<std::size_t>(c10::DeviceType::CUDA)].store(&guard);
+    at::native::_fused_sdp_choice_stub.set_cuda_dispatch_ptr(&fusedAttentionChoice);
+    registerMetaKernels();
+    replaceCudaKernels();
+    return {};
+}
+
+void call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack)
+{
+    if (simulatedState().type != c10::DeviceType::CUDA) {
+        op.redispatchBoxed(keys, stack);
+        return;
+    }
+    if (concernsCuda(op, stack)) {
+        makeWhatCudaReads(op, *stack);
+        callWithKnownValues(op, stack);
+    } else if (!deferFill(op, stack)) {
+        makeArguments(op, *stack);
+        op.redispatchBoxed(keys, stack);
+    }
+}
+
+} // namespace headroom::sim

@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+namespace headroom::sim {
+
+/// Kernels for tensors that the simulated device does not hold: they throw a sentence that names the op.
+void refuseSparse(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+void refuseQuantized(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+void refuseNested(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+/// Refuses a tensor that an op got or made.
+void refuseOthersThanDense(const c10::OperatorHandle& op, const at::Tensor& tensor);
+
+} // namespace headroom::sim

@@ -1,0 +1,293 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/device/known_values.h"
+
+#include "core/device/boxed_values.h"
+#include "core/device/kernels/allocate.h"
+#include "core/device/meta_call.h"
+#include "core/device/op_traits.h"
+#include "core/device/simulated_state.h"
+
+#include <ATen/ops/zeros.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <exception>
+#include <vector>
+
+namespace headroom::sim {
+namespace {
+
+using at::Tensor;
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+using torch::jit::Stack;
+
+Block* blockOf(const Tensor& tensor)
+{
+    return tensor.has_storage() ? SimulatedAllocator::blockOf(*tensor.storage().unsafeGetStorageImpl()) : nullptr;
+}
+
+Tensor onValues(const Tensor& tensor, const c10::Storage& values)
+{
+    Tensor result = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(values), DispatchKeySet(DispatchKey::CPU),
+                                                             tensor.dtype());
+    result.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+    result._set_conj(tensor.is_conj());
+    result._set_neg(tensor.is_neg());
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number())
+        result.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return result;
+}
+
+bool isSmall(const Tensor& tensor)
+{
+    const Block* block = blockOf(tensor);
+    return block ? block->requested <= knownValuesLimit : tensor.numel() == 0;
+}
+
+void forget(const Tensor& tensor)
+{
+    if (Block* block = isSimulated(tensor.device()) ? blockOf(tensor) : nullptr)
+        block->values = {};
+}
+
+/// One call of an op whose inputs may be known.
+class KnownCall
+{
+public:
+    KnownCall(const c10::OperatorHandle& op, Stack* stack)
+        : op_(op)
+        , traits_(traitsOf(op))
+        , stack_(stack)
+        , arguments_(stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()), stack->end())
+    {
+    }
+
+    void run()
+    {
+        if (inside || traits_.composite || traits_.keepsValues)
+            return runOnDevice();
+        if (!traits_.computable || !inputsKnown()) {
+            forgetWritten();
+            return runOnDevice();
+        }
+        if (traits_.returnsNumbers || traits_.sizedByValues || writesOnlyCpu())
+            return runOnCpuInstead();
+        runOnBoth();
+    }
+
+private:
+    /// The kernel of an op that runs on both calls other ops: what they would write to known values, the op itself
+    /// does.
+    class Inside
+    {
+    public:
+        Inside() { inside = true; }
+        ~Inside() { inside = false; }
+        Inside(const Inside&) = delete;
+        Inside& operator=(const Inside&) = delete;
+    };
+    static thread_local bool inside;
+
+    bool is(std::uint64_t arguments, std::size_t position) const
+    {
+        return position < 64 && (arguments >> position & 1) != 0;
+    }
+
+    bool isKnown(const Tensor& tensor) const
+    {
+        if (isSimulated(tensor.device()))
+            return tensor.numel() == 0 || (blockOf(tensor) && blockOf(tensor)->values);
+        return tensor.device().is_cpu() && tensor.layout() == at::kStrided
+            && static_cast<Bytes>(tensor.nbytes()) <= knownValuesLimit;
+    }
+
+    bool inputsKnown() const
+    {
+        for (std::size_t i = 0; i < arguments_.size(); ++i) {
+            const bool old = is(traits_.overwritten, i);
+            if (!allTensors(arguments_[i], [&](const Tensor& tensor) {
+                    return old ? !isSimulated(tensor.device()) || isSmall(tensor) : isKnown(tensor);
+                }))
+                return false;
+        }
+        return true;
+    }
+
+    /// A copy to the CPU: what the program reads there.
+    bool writesOnlyCpu() const
+    {
+        if (traits_.written == 0)
+            return false;
+        for (std::size_t i = 0; i < arguments_.size(); ++i) {
+            if (is(traits_.written, i)
+                && !allTensors(arguments_[i], [](const Tensor& tensor) { return tensor.device().is_cpu(); }))
+                return false;
+        }
+        return true;
+    }
+
+    void forgetWritten() const
+    {
+        for (std::size_t i = 0; i < arguments_.size(); ++i) {
+            // Gradients have no values; they count as finite, so that a loss scale grows as it does when training goes
+            // well.
+            const bool foundInfinity = traits_.checksGradients && i == 1;
+            if (is(traits_.written, i) && !foundInfinity)
+                forEachTensor(arguments_[i], forget);
+        }
+    }
+
+    void runOnDevice() const { op_.redispatchBoxed(DispatchKeySet(DispatchKey::PrivateUse1), stack_); }
+
+    Stack runOnCpu() const
+    {
+        Stack stack = arguments_;
+        for (std::size_t i = 0; i < stack.size(); ++i) {
+            mapTensors(stack[i], [&](const Tensor& tensor) { return cpuTwin(tensor); });
+            if (stack[i].isDevice())
+                stack[i] = c10::Device(c10::kCPU);
+        }
+        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+        Stack results = stack;
+        op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), &results);
+        for (std::size_t i = 0; i < stack.size(); ++i) {
+            if (is(traits_.written, i))
+                remember(arguments_[i], stack[i]);
+        }
+        return results;
+    }
+
+    Tensor cpuTwin(const Tensor& tensor) const
+    {
+        if (!isSimulated(tensor.device()))
+            return tensor;
+        const Block* block = blockOf(tensor);
+        if (block && block->values)
+            return onValues(tensor, block->values);
+        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+        return at::zeros(tensor.sizes(), at::TensorOptions().dtype(tensor.dtype()).device(at::kCPU));
+    }
+
+    /// The results of the op become the values of the same tensors on the device.
+    static void remember(const c10::IValue& onDevice, const c10::IValue& onCpu)
+    {
+        std::vector<Tensor> values;
+        forEachTensor(onCpu, [&](const Tensor& tensor) { values.push_back(tensor); });
+        std::size_t position = 0;
+        forEachTensor(onDevice, [&](const Tensor& tensor) {
+            if (position < values.size())
+                remember(tensor, values[position]);
+            ++position;
+        });
+    }
+
+    static void remember(const Tensor& tensor, const Tensor& values)
+    {
+        Block* block = isSimulated(tensor.device()) ? blockOf(tensor) : nullptr;
+        if (!block || block->requested > knownValuesLimit || !values.device().is_cpu())
+            return;
+        if (tensor.sizes() != values.sizes() || tensor.dtype() != values.dtype())
+            return forget(tensor);
+        if (!block->values) {
+            // The rest of the storage would be unknown.
+            if (static_cast<Bytes>(tensor.nbytes()) < static_cast<Bytes>(tensor.storage().nbytes()))
+                return;
+            block->values = c10::Storage(c10::Storage::use_byte_size_t(), static_cast<std::size_t>(block->requested),
+                                         c10::GetDefaultCPUAllocator(), /*resizable=*/true);
+        }
+        const Tensor kept = onValues(tensor, block->values);
+        if (!kept.is_alias_of(values))
+            kept.copy_(values);
+    }
+
+    bool resultsAreKnown() const
+    {
+        return allResults([](const Tensor& tensor) {
+            const Block* block = blockOf(tensor);
+            return !block || block->values;
+        });
+    }
+
+    template <class Predicate>
+    bool allResults(Predicate&& holds) const
+    {
+        for (std::size_t i = stack_->size() - op_.schema().returns().size(); i < stack_->size(); ++i) {
+            if (!allTensors((*stack_)[i], holds))
+                return false;
+        }
+        return true;
+    }
+
+    void runOnCpuInstead()
+    {
+        Stack results;
+        try {
+            results = runOnCpu();
+        } catch (const std::exception&) {
+            forgetWritten(); // the CPU's kernel takes other types than CUDA's
+            return runOnDevice();
+        }
+        for (c10::IValue& result : results)
+            mapTensors(result, [&](const Tensor& tensor) { return toDevice(tensor); });
+        stack_->resize(stack_->size() - arguments_.size());
+        stack_->insert(stack_->end(), results.begin(), results.end());
+    }
+
+    /// A result that was made on the CPU; one that is an argument stays it.
+    Tensor toDevice(const Tensor& result) const
+    {
+        if (traits_.written != 0)
+            return result;
+        Tensor tensor = emptyStrided(result.sizes(), result.strides(), result.scalar_type());
+        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+        remember(tensor, result);
+        return tensor;
+    }
+
+    void runOnBoth()
+    {
+        {
+            const Inside guard;
+            runOnDevice();
+        }
+        const bool small
+            = allResults([](const Tensor& tensor) { return isSimulated(tensor.device()) && isSmall(tensor); });
+        if (!small)
+            return forgetWritten();
+        if (traits_.written == 0 && resultsAreKnown())
+            return; // views
+        try {
+            const Stack results = runOnCpu();
+            const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+            const std::size_t first = stack_->size() - results.size();
+            for (std::size_t i = 0; i < results.size(); ++i)
+                remember((*stack_)[first + i], results[i]);
+        } catch (const std::exception&) {
+            forgetWritten();
+        }
+    }
+
+    const c10::OperatorHandle& op_;
+    const OpTraits& traits_;
+    Stack* stack_;
+    Stack arguments_;
+};
+
+thread_local bool KnownCall::inside = false;
+
+} // namespace
+
+Tensor knownValues(const Tensor& tensor)
+{
+    const Block* block = isSimulated(tensor.device()) ? blockOf(tensor) : nullptr;
+    return block && block->values ? onValues(tensor, block->values) : Tensor();
+}
+
+void callWithKnownValues(const c10::OperatorHandle& op, Stack* stack)
+{
+    KnownCall(op, stack).run();
+}
+
+} // namespace headroom::sim

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/bytes.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+namespace headroom::sim {
+
+/// A training loop decides by small numbers: a loss scale, a count of samples, a flag. Storages up to this size keep
+/// their contents, as long as these follow from contents that are known; everything larger has none.
+inline constexpr Bytes knownValuesLimit = 1024;
+
+/// The contents of a tensor on the device, as a CPU tensor on the same values; undefined when they are not known.
+at::Tensor knownValues(const at::Tensor& tensor);
+
+/// Runs an op on the simulated device, and on the CPU too when the contents of all that it reads are known: its results
+/// then have their true values, and their true sizes where these depend on values.
+void callWithKnownValues(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+} // namespace headroom::sim

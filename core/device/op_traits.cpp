@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/device/op_traits.h"
+
+#include <ATen/core/enum_tag.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <unordered_map>
+
+namespace headroom::sim {
+namespace {
+
+using c10::DispatchKey;
+
+template <std::size_t count>
+bool isOneOf(std::string_view name, const std::array<std::string_view, count>& names)
+{
+    return std::ranges::find(names, name) != names.end();
+}
+
+bool returnsTensor(const c10::FunctionSchema& schema)
+{
+    return std::ranges::any_of(schema.returns(), [](const c10::Argument& result) {
+        return result.type()->isSubtypeOf(*c10::TensorType::get()) || result.type()->kind() == c10::TypeKind::ListType
+            || result.type()->kind() == c10::TypeKind::OptionalType;
+    });
+}
+
+bool returnsViews(const c10::FunctionSchema& schema)
+{
+    const auto isView
+        = [](const c10::Argument& result) { return result.alias_info() && !result.alias_info()->isWrite(); };
+    return !schema.returns().empty() && std::ranges::all_of(schema.returns(), isView);
+}
+
+OpTraits::Fills fillsOf(std::string_view name)
+{
+    constexpr std::array<std::string_view, 7> inPlace{"aten::erfinv_", "aten::mul_",   "aten::div_", "aten::add_",
+                                                      "aten::sub_",    "aten::clamp_", "aten::zero_"};
+    if (name == "aten::normal_")
+        return OpTraits::Fills::normal;
+    if (name == "aten::uniform_")
+        return OpTraits::Fills::uniform;
+    return isOneOf(name, inPlace) || name == "aten::fill_" ? OpTraits::Fills::inPlace : OpTraits::Fills::no;
+}
+
+OpTraits read(const c10::OperatorHandle& op)
+{
+    constexpr std::array<std::string_view, 4> overwriting{"aten::copy_", "aten::fill_", "aten::zero_",
+                                                          "aten::_copy_from"};
+    constexpr std::array<std::string_view, 2> moving{"aten::set_", "aten::resize_"};
+    constexpr std::size_t maxArguments = 64;
+    const c10::FunctionSchema& schema = op.schema();
+    const std::string_view name = schema.name();
+
+    OpTraits traits;
+    traits.composite = !op.hasKernelForDispatchKey(DispatchKey::PrivateUse1)
+        && (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)
+            || op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional)
+            || op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd));
+    traits.sizedByValues = op.hasTag(at::Tag::dynamic_output_shape);
+    traits.returnsNumbers = !schema.returns().empty() && !returnsTensor(schema);
+    traits.copies = name == "aten::copy_" || name == "aten::_copy_from";
+    traits.isView = returnsViews(schema);
+    traits.fills = fillsOf(name);
+    traits.keepsValues = op.hasTag(at::Tag::inplace_view) || isOneOf(name, moving);
+    traits.checksGradients = name == "aten::_amp_foreach_non_finite_check_and_unscale_";
+    traits.computable = !op.hasTag(at::Tag::nondeterministic_seeded) && !traits.keepsValues
+        && name.find("empty") == std::string_view::npos && op.hasComputedKernelForDispatchKey(DispatchKey::CPU);
+    const auto& arguments = schema.arguments();
+    for (std::size_t i = 0; i < std::min(arguments.size(), maxArguments); ++i) {
+        const bool destination = name == "aten::_copy_from" && i == 1; // its schema does not say so
+        if (!destination && (!arguments[i].alias_info() || !arguments[i].alias_info()->isWrite()))
+            continue;
+        traits.written |= std::uint64_t{1} << i;
+        if (arguments[i].is_out() || isOneOf(name, overwriting))
+            traits.overwritten |= std::uint64_t{1} << i;
+    }
+    return traits;
+}
+
+} // namespace
+
+const OpTraits& traitsOf(const c10::OperatorHandle& op)
+{
+    // One table a thread: no lock on the way of every op.
+    static thread_local std::unordered_map<c10::OperatorHandle, OpTraits> table;
+    const auto found = table.find(op);
+    return found != table.end() ? found->second : table.emplace(op, read(op)).first->second;
+}
+
+} // namespace headroom::sim

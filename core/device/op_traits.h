@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+
+namespace headroom::sim {
+
+/// What the values of an op's results depend on, as its schema and tags say it. Arguments are bits by position.
+struct OpTraits
+{
+    /// Ops in place whose values depend on nothing but numbers: random ones, which may start to fill a tensor, and
+    /// those that initialisations (torch.nn.init) put after them.
+    enum class Fills { no, normal, uniform, inPlace };
+
+    Fills fills = Fills::no;
+    bool composite = false; ///< made of other ops, each of which is looked at by itself
+    /// The CPU has a kernel, and its results follow from the arguments: no random numbers, no uninitialised memory.
+    bool computable = false;
+    bool returnsNumbers = false; ///< results, but no tensor among them: item(), equal()
+    bool sizedByValues = false; ///< nonzero, masked_select, unique
+    bool copies = false; ///< from the second tensor to the first, or the other way round
+    bool isView = false; ///< all results are views of arguments
+    bool keepsValues = false; ///< changes sizes or strides of its argument only
+    bool checksGradients = false; ///< GradScaler's look for infinities, into its second argument
+    std::uint64_t written = 0;
+    std::uint64_t overwritten = 0; ///< of these, those whose old values are not read
+};
+
+/// Of an op as it was registered when it was first asked for.
+const OpTraits& traitsOf(const c10::OperatorHandle& op);
+
+} // namespace headroom::sim

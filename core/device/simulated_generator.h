@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <ATen/core/Generator.h>
+
+namespace headroom::sim {
+
+/// Keeps a seed and an offset as CUDA's generator does; nothing is ever drawn from it.
+class SimulatedGenerator final : public c10::GeneratorImpl
+{
+public:
+    SimulatedGenerator();
+
+    void set_current_seed(std::uint64_t seed) override;
+    void set_offset(std::uint64_t offset) override { offset_ = offset; }
+    std::uint64_t get_offset() const override { return offset_; }
+    std::uint64_t current_seed() const override { return seed_; }
+    /// A new seed, drawn from the machine.
+    std::uint64_t seed() override;
+    void set_state(const c10::TensorImpl& state) override;
+    c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
+
+private:
+    SimulatedGenerator* clone_impl() const override;
+
+    std::uint64_t seed_ = c10::default_rng_seed_val;
+    std::uint64_t offset_ = 0;
+};
+
+/// The generator that programs get without asking for one of their own.
+const at::Generator& defaultGenerator();
+
+} // namespace headroom::sim

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+namespace headroom::sim {
+
+/// One device whose streams run at once what they are given: nothing ever waits. c10's NoOpDeviceGuardImpl will not do:
+/// it counts no device, and the autograd engine then has no thread for it. Events keep the time of this machine.
+struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface
+{
+    c10::DeviceType type() const override;
+    c10::Device exchangeDevice(c10::Device) const override;
+    c10::Device getDevice() const override;
+    void setDevice(c10::Device) const override {}
+    void uncheckedSetDevice(c10::Device) const noexcept override {}
+    c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+
+    c10::Stream getStream(c10::Device) const override;
+    c10::Stream getDefaultStream(c10::Device) const override;
+    c10::Stream getNewStream(c10::Device, int) const override;
+    c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override;
+    c10::Stream exchangeStream(c10::Stream stream) const override;
+    bool queryStream(const c10::Stream&) const override { return true; }
+    void synchronizeStream(const c10::Stream&) const override {}
+    void synchronizeDevice(c10::DeviceIndex) const override {}
+    void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
+
+    void record(void** event, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override;
+    void block(void*, const c10::Stream&) const override {}
+    bool queryEvent(void*) const override { return true; }
+    void synchronizeEvent(void*) const override {}
+    void destroyEvent(void* event, c10::DeviceIndex) const noexcept override;
+    double elapsedTime(void* first, void* second, c10::DeviceIndex) const override;
+};
+
+} // namespace headroom::sim

@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a GPU without memory cannot do is refused by name where the program asks for it: machine code is launched on real
+addresses, which here are none."""
+
+import importlib.abc
+import importlib.util
+import sys
+
+import torch
+
+from ._library import HeadroomError
+
+# Extension modules that launch their kernels without PyTorch's dispatcher, and whose they are.
+_EXTENSIONS = {
+    "flash_attn_2_cuda": "flash-attn",
+    "flash_attn_3_cuda": "flash-attn",
+    "flash_attn_3._C": "flash-attn",
+    "causal_conv1d_cuda": "causal-conv1d",
+    "selective_scan_cuda": "mamba-ssm",
+}
+_TRITON = "triton.runtime.jit"
+
+
+class NoCudaGraph:
+    """In the place of torch.cuda.CUDAGraph."""
+
+    def __new__(cls, *arguments, **named):
+        raise HeadroomError(
+            "CUDA graphs replay kernels on the memory that they were captured with, which the GPU that Headroom "
+            "simulates does not have: run the step without torch.cuda.graph and make_graphed_callables"
+        )
+
+
+class _Imports(importlib.abc.MetaPathFinder):
+    """Sees modules that the program imports later. Whether they are installed is answered truly."""
+
+    def __init__(self):
+        self.looking = False
+
+    def find_spec(self, name, path=None, target=None):
+        if self.looking or (name != _TRITON and name not in _EXTENSIONS):
+            return None
+        self.looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.looking = False
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, loader):
+        self.loader = loader
+
+    def create_module(self, spec):
+        if spec.name in _EXTENSIONS:
+            raise ImportError(
+                f"{_EXTENSIONS[spec.name]} launches CUDA kernels of its own, which cannot run on the GPU that Headroom "
+                "simulates: choose PyTorch's implementation (for attention: sdpa)",
+                name=spec.name,
+            )
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module):
+        self.loader.exec_module(module)
+        _refuse_launches(module)
+
+
+def _refuse_launches(module):
+    def run(self, *arguments, **named):
+        raise HeadroomError(
+            f"the Triton kernel {self.__name__} cannot run on the GPU that Headroom simulates: choose an implementation "
+            "by PyTorch's own operators, or record this step on a GPU"
+        )
+
+    module.JITFunction.run = run
+
+
+def patch():
+    from ._simulate_cuda import _substitute
+
+    _substitute({id(torch.cuda.CUDAGraph): NoCudaGraph})
+    sys.meta_path.insert(0, _Imports())
+    if _TRITON in sys.modules:
+        _refuse_launches(sys.modules[_TRITON])

@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Values of CPU tensors are the same with a simulated GPU in the process as without, bit by bit, though those of large
+tensors are made only when they are read; of tensors that are only moved to the GPU they are never made."""
+
+import subprocess
+import sys
+import unittest
+
+import support
+
+support.need("torch", "numpy")
+
+SIMULATE = "import headroom; headroom.simulate()\n"
+
+BUILD = """
+import ctypes, hashlib, io, torch
+from torch import nn
+
+def digest(data):
+    print(hashlib.sha256(bytes(data)).hexdigest()[:16])
+
+torch.manual_seed(7)
+linear = nn.Linear(300, 301)
+embedding = nn.Embedding(1000, 128, padding_idx=0)
+truncated = nn.init.trunc_normal_(torch.empty(257, 257), std=0.02)
+again = nn.init.normal_(nn.init.xavier_uniform_(torch.empty(512, 512)), std=0.5)
+half = torch.empty(70001, dtype=torch.bfloat16).normal_()
+double = torch.randn(70001, dtype=torch.float64)
+own = torch.empty(400, 400).uniform_(-1, 1, generator=torch.Generator().manual_seed(3))
+changed = torch.empty(300, 300).normal_()
+changed[10:20].mul_(2).add_(1)
+changed.t()[5].zero_()
+view = torch.empty(300, 300).normal_()[100:200, 3]
+print(torch.rand(3).tolist())
+digest(torch.get_rng_state())
+"""
+
+READ = """
+digest(linear.weight.detach().numpy())
+digest(embedding.weight.detach().contiguous().view(torch.uint8).tolist()[0])
+print(truncated.sum().item(), truncated.abs().max().item())
+digest(ctypes.string_at(again.data_ptr(), again.nbytes))
+digest(half.view(torch.uint8).numpy())
+digest(double.untyped_storage())
+file = io.BytesIO()
+torch.save(own, file)
+digest(torch.load(io.BytesIO(file.getvalue())).numpy())
+digest(changed.clone().numpy())
+digest(view.contiguous().numpy())
+digest(torch.get_rng_state())
+"""
+
+MOVE = """
+import resource, torch
+from torch import nn
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+model = nn.Sequential(*(nn.Linear(8192, 8192) for _ in range(4)))
+for layer in model:
+    nn.init.trunc_normal_(layer.weight, std=0.02)
+model.cuda()
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+def output(program):
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    if result.returncode:
+        raise AssertionError(result.stderr)
+    return result.stdout
+
+
+class DeferredFills(unittest.TestCase):
+    def test_values_and_the_random_stream_are_those_without_headroom(self):
+        expected = output(BUILD + READ)
+        self.assertEqual(output(SIMULATE + BUILD + READ), expected)
+
+    def test_what_is_only_moved_takes_no_memory(self):
+        mebibytes = int(output(SIMULATE + MOVE))  # the weights are 1024 MiB
+        self.assertLess(mebibytes, 128)
+
+    def test_small_views_of_what_was_put_off_have_their_values_on_the_device(self):
+        program = "import torch; torch.manual_seed(1); w = torch.empty(300, 300).normal_(); print(w[7, :5].{}.tolist())"
+        self.assertEqual(output(SIMULATE + program.format("cuda()")), output(program.format("cpu()")))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,452 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`cuda` on the simulated GPU behaves as PyTorch's documentation says of CUDA, without a GPU."""
+
+import copy
+import functools
+import tempfile
+import threading
+import unittest
+import warnings
+from pathlib import Path
+
+import support
+
+torch = support.simulated("h100-80gb")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from torch.utils.checkpoint import (  # noqa: E402
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
+
+GIB = 1 << 30
+
+
+def network():
+    return nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.1), nn.GELU(), nn.Linear(64, 64)).cuda()
+
+
+class Tensors(unittest.TestCase):
+    def test_device_of_tensors(self):
+        tensor = torch.zeros(3, 4, device="cuda")
+        self.assertEqual(tensor.device, torch.device("cuda:0"))
+        self.assertTrue(tensor.is_cuda)
+        self.assertEqual(tensor.type(), "torch.cuda.FloatTensor")
+        self.assertEqual((torch.randn(4, 5).cuda() @ torch.randn(5, 2).to("cuda")).shape, (4, 2))
+        self.assertEqual(torch.arange(10, device="cuda").shape, (10,))
+
+    def test_parameters_stay_what_they_are_when_moved(self):
+        model = nn.Linear(4, 4)
+        weight = model.weight
+        model.cuda()
+        self.assertIs(model.weight, weight)
+        self.assertIsInstance(weight, nn.Parameter)
+        self.assertTrue(weight.is_leaf)
+        self.assertTrue(weight.is_cuda)
+        model(torch.ones(2, 4, device="cuda")).sum().backward()
+        self.assertEqual(weight.grad.device, torch.device("cuda:0"))
+
+    def test_the_accelerator_is_cuda(self):
+        self.assertTrue(torch.cuda.is_available())
+        self.assertEqual(torch.cuda.device_count(), 1)
+        self.assertEqual(torch.accelerator.current_accelerator().type, "cuda")
+        self.assertIs(torch.get_device_module("cuda"), torch.cuda)
+
+    def test_properties_are_those_of_the_card(self):
+        properties = torch.cuda.get_device_properties(0)
+        self.assertEqual(properties.name, torch.cuda.get_device_name())
+        self.assertIn("H100", properties.name)
+        self.assertEqual(torch.cuda.get_device_capability(), (9, 0))
+        self.assertEqual(properties.multi_processor_count, 132)
+        self.assertEqual(torch.cuda.mem_get_info()[1], properties.total_memory)
+        self.assertTrue(torch.cuda.is_bf16_supported())
+
+    def test_default_device(self):
+        torch.set_default_device("cuda")
+        try:
+            self.assertTrue(torch.zeros(2).is_cuda)
+            self.assertTrue(nn.Linear(2, 2).weight.is_cuda)
+        finally:
+            torch.set_default_device("cpu")
+        with torch.device("cuda"):
+            self.assertTrue(torch.empty(2).is_cuda)
+
+    def test_copies(self):
+        model = network()
+        copied = copy.deepcopy(model)
+        self.assertTrue(all(parameter.is_cuda for parameter in copied.parameters()))
+        self.assertTrue(torch.cuda.FloatTensor(3).is_cuda)
+        image = torch.randn(2, 3, 8, 8, device="cuda").to(memory_format=torch.channels_last)
+        self.assertTrue(nn.Conv2d(3, 8, 3).cuda()(image).is_contiguous(memory_format=torch.channels_last))
+
+    def test_saving_and_loading(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "state.pt"
+            torch.save(network().state_dict(), path)
+            state = torch.load(path, map_location="cuda")
+            self.assertTrue(all(tensor.is_cuda for tensor in state.values()))
+
+    def test_fake_tensors_are_left_alone(self):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        before = torch.cuda.memory_allocated()
+        with FakeTensorMode():
+            product = torch.randn(3, 3, device="cuda") @ torch.randn(3, 3, device="cuda")
+            self.assertEqual(product.device.type, "cuda")
+        self.assertEqual(torch.cuda.memory_allocated(), before)
+
+
+class Values(unittest.TestCase):
+    """Tensors of at most 1 KiB keep the values that follow from what the program made; the rest is invented."""
+
+    def test_small_tensors_are_true(self):
+        numbers = torch.tensor([3, 5], device="cuda")
+        self.assertEqual(numbers.tolist(), [3, 5])
+        self.assertEqual(numbers.sum().item(), 8)
+        self.assertEqual(numbers.max().item(), 5)
+        self.assertTrue((numbers > 4).any().item())
+        self.assertEqual((numbers * 2 + 1).cpu().tolist(), [7, 11])
+        self.assertTrue(torch.equal(numbers, torch.tensor([3, 5], device="cuda")))
+        self.assertFalse(torch.equal(numbers, torch.tensor([3, 6], device="cuda")))
+
+    def test_changes_in_place_and_in_views(self):
+        numbers = torch.zeros(4, device="cuda")
+        numbers[1:3] += 2
+        numbers.view(2, 2)[0].mul_(5)
+        self.assertEqual(numbers.tolist(), [0, 10, 2, 0])
+        numbers.fill_(7)
+        numbers[0] = 1
+        self.assertEqual(numbers.tolist(), [1, 7, 7, 7])
+        torch._foreach_add_([numbers, numbers[1]], 1)
+        self.assertEqual(numbers.tolist(), [2, 9, 8, 8])
+
+    def test_sizes_that_follow_from_true_values(self):
+        numbers = torch.tensor([3, 0, 5], device="cuda")
+        self.assertEqual(torch.nonzero(numbers).tolist(), [[0], [2]])
+        self.assertEqual(numbers[numbers > 2].tolist(), [3, 5])
+        self.assertEqual(torch.unique(torch.tensor([1, 1, 2], device="cuda")).tolist(), [1, 2])
+
+    def test_random_numbers_are_unknown_and_counted(self):
+        random = torch.randn(4, device="cuda")
+        before = support.invented_values()
+        random.sum().item()
+        self.assertEqual(support.invented_values(), before + 1)
+        numbers = torch.ones(4, device="cuda")
+        numbers.add_(random)
+        numbers.cpu()
+        self.assertEqual(support.invented_values(), before + 2)
+        numbers.zero_()
+        self.assertEqual(numbers.tolist(), [0, 0, 0, 0])
+        self.assertEqual(support.invented_values(), before + 2)
+
+    def test_large_tensors_have_no_values(self):
+        before = support.invented_values()
+        self.assertEqual(torch.ones(257, device="cuda").cpu().tolist(), [0.0] * 257)
+        self.assertEqual(support.invented_values(), before + 1)
+
+    def test_masks_of_unknown_values_select_everything(self):
+        tensor = torch.randn(8, 64, device="cuda")
+        before = support.invented_values()
+        self.assertEqual(torch.nonzero(tensor > 0).shape, (512, 2))
+        self.assertEqual(tensor[tensor > 0].shape, (512,))
+        self.assertGreater(support.invented_values(), before)
+
+    def test_loss_scale_is_true(self):
+        model = network()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda", init_scale=1024.0, growth_interval=2)
+        self.assertEqual(scaler.get_scale(), 1024.0)
+        for _ in range(2):
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(torch.randn(4, 64, device="cuda")).sum()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        self.assertEqual(scaler.get_scale(), 2048.0)
+
+
+class Autograd(unittest.TestCase):
+    def test_checkpoints_with_random_state(self):
+        model, batch = network(), torch.randn(4, 64, device="cuda", requires_grad=True)
+        for reentrant in (False, True):
+            checkpoint(model, batch, use_reentrant=reentrant, preserve_rng_state=True).sum().backward()
+        self.assertEqual(batch.grad.shape, (4, 64))
+
+    def test_selective_checkpoints_see_ops(self):
+        seen = []
+
+        def policy(context, op, *arguments, **named):
+            seen.append((context.is_recompute, op))
+            saved = op == torch.ops.aten.addmm.default
+            return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.PREFER_RECOMPUTE
+
+        contexts = functools.partial(create_selective_checkpoint_contexts, policy)
+        batch = torch.randn(4, 64, device="cuda", requires_grad=True)
+        checkpoint(network(), batch, use_reentrant=False, context_fn=contexts).sum().backward()
+        products = [recomputed for recomputed, op in seen if op == torch.ops.aten.addmm.default]
+        self.assertEqual(products.count(False), 2)
+
+    def test_autocast(self):
+        layer = nn.Linear(64, 64).cuda()
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            self.assertEqual(layer(torch.randn(4, 64, device="cuda")).dtype, torch.bfloat16)
+
+    def test_attention_takes_the_kernel_that_is_asked_for(self):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        query = torch.randn(2, 4, 128, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        expected = {
+            SDPBackend.FLASH_ATTENTION: "ScaledDotProductFlashAttentionBackward0",
+            SDPBackend.EFFICIENT_ATTENTION: "ScaledDotProductEfficientAttentionBackward0",
+            SDPBackend.CUDNN_ATTENTION: "ScaledDotProductCudnnAttentionBackward0",
+        }
+        for backend, node in expected.items():
+            with sdpa_kernel(backend):
+                output = F.scaled_dot_product_attention(query, query, query, is_causal=True)
+                self.assertEqual(type(output.grad_fn).__name__, node)
+        with sdpa_kernel(SDPBackend.MATH):
+            output = F.scaled_dot_product_attention(query, query, query, is_causal=True)
+            self.assertNotIn("ScaledDotProduct", type(output.grad_fn).__name__)
+        with torch.inference_mode():
+            self.assertEqual(F.scaled_dot_product_attention(query, query, query).shape, query.shape)
+
+    def test_layers(self):
+        def run(layer, *inputs):
+            outputs = layer.cuda()(*(tensor.cuda() for tensor in inputs))
+            output = outputs[0] if isinstance(outputs, tuple) else outputs
+            output.sum().backward()
+            return output.shape
+
+        self.assertEqual(run(nn.LSTM(16, 32, 2), torch.randn(5, 3, 16)), (5, 3, 32))
+        volume = nn.Sequential(nn.Conv3d(3, 4, 3), nn.BatchNorm3d(4), nn.ReLU(), nn.AdaptiveAvgPool3d(1))
+        self.assertEqual(run(volume, torch.randn(2, 3, 8, 8, 8)), (2, 4, 1, 1, 1))
+        encoder = nn.TransformerEncoderLayer(64, 4, batch_first=True)
+        self.assertEqual(run(encoder, torch.randn(2, 10, 64)), (2, 10, 64))
+        with torch.no_grad():
+            self.assertEqual(encoder.eval()(torch.randn(2, 10, 64, device="cuda")).shape, (2, 10, 64))
+
+    def test_optimizers(self):
+        for optimizer, options in (
+            (torch.optim.Adam, {}),
+            (torch.optim.AdamW, {"fused": True}),
+            (torch.optim.Adam, {"capturable": True}),
+            (torch.optim.SGD, {"momentum": 0.9}),
+            (torch.optim.SGD, {"momentum": 0.9, "fused": True}),
+            (torch.optim.Adagrad, {}),
+            (torch.optim.RMSprop, {}),
+            (torch.optim.NAdam, {}),
+        ):
+            with self.subTest(optimizer=optimizer.__name__, **options):
+                model = network()
+                stepper = optimizer(model.parameters(), lr=1e-3, **options)
+                model(torch.randn(2, 64, device="cuda")).sum().backward()
+                stepper.step()
+
+    def test_functional_transforms(self):
+        from torch.func import grad, vmap
+
+        batch = torch.randn(4, 64, device="cuda")
+        self.assertEqual(vmap(lambda row: (row * row).sum())(batch).shape, (4,))
+        self.assertTrue(grad(lambda tensor: (tensor * tensor).sum())(batch).is_cuda)
+
+
+class Runtime(unittest.TestCase):
+    def test_generators(self):
+        generator = torch.Generator(device="cuda")
+        generator.manual_seed(3)
+        self.assertEqual(generator.initial_seed(), 3)
+        self.assertEqual(torch.randn(3, device="cuda", generator=generator).shape, (3,))
+        torch.cuda.manual_seed(11)
+        state = torch.cuda.get_rng_state()
+        self.assertEqual(state.numel(), 16)
+        with torch.random.fork_rng(devices=[0]):
+            torch.cuda.manual_seed_all(1)
+            self.assertEqual(torch.cuda.initial_seed(), 1)
+        self.assertEqual(torch.cuda.initial_seed(), 11)
+        torch.cuda.set_rng_state(state)
+
+    def test_pinned_memory(self):
+        pinned = torch.arange(4.0).pin_memory()
+        self.assertTrue(pinned.is_pinned())
+        self.assertEqual(pinned.tolist(), [0, 1, 2, 3])
+        self.assertTrue(pinned[2:].is_pinned())
+        self.assertFalse(torch.empty(4).is_pinned())
+        self.assertTrue(torch.empty(3, pin_memory=True).is_pinned())
+
+    def test_loader_with_workers_and_pinned_memory(self):
+        data = torch.utils.data.TensorDataset(torch.arange(64.0).view(16, 4), torch.arange(16))
+        loader = torch.utils.data.DataLoader(data, batch_size=8, num_workers=1, pin_memory=True)
+        batches = [(inputs.cuda(non_blocking=True), labels) for inputs, labels in loader if inputs.is_pinned()]
+        self.assertEqual(len(batches), 2)
+        self.assertEqual(batches[1][0].cpu().tolist(), data.tensors[0][8:].tolist())
+
+    def test_threads(self):
+        model, found = network(), []
+        worker = threading.Thread(target=lambda: found.append(model(torch.ones(2, 64, device="cuda")).device))
+        worker.start()
+        worker.join()
+        self.assertEqual(found, [torch.device("cuda:0")])
+
+    def test_streams_and_events(self):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        side = torch.cuda.Stream()
+        start.record()
+        with torch.cuda.stream(side):
+            self.assertEqual(torch.cuda.current_stream(), side)
+            tensor = torch.ones(4).cuda(non_blocking=True)
+        self.assertEqual(torch.cuda.current_stream(), torch.cuda.default_stream())
+        torch.cuda.current_stream().wait_stream(side)
+        tensor.record_stream(torch.cuda.current_stream())
+        end.record()
+        torch.cuda.synchronize()
+        self.assertGreaterEqual(start.elapsed_time(end), 0.0)
+        self.assertTrue(end.query())
+
+    def test_compile_runs_eagerly(self):
+        compiled = torch.compile(lambda tensor: tensor * 2)
+        self.assertEqual(compiled(torch.ones(2, device="cuda")).tolist(), [2, 2])
+
+    def test_profiler(self):
+        from torch.profiler import ProfilerActivity, profile
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+                network()(torch.ones(2, 64, device="cuda")).sum().backward()
+        self.assertGreater(len(profiler.events()), 0)
+
+
+class Memory(unittest.TestCase):
+    def test_bytes_are_those_of_the_allocator(self):
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        tensor = torch.empty(1000, device="cuda")
+        self.assertEqual(torch.cuda.memory_allocated() - before, 4096)
+        del tensor
+        self.assertEqual(torch.cuda.memory_allocated(), before)
+        self.assertEqual(torch.cuda.max_memory_allocated() - before, 4096)
+        self.assertIn("Allocated memory", torch.cuda.memory_summary())
+
+    def test_out_of_memory_is_that_of_the_card(self):
+        before = torch.cuda.memory_allocated()
+        ooms = torch.cuda.memory_stats()["num_ooms"]
+        with self.assertRaisesRegex(
+            torch.OutOfMemoryError,
+            r"CUDA out of memory. Tried to allocate 200.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which "
+            r"79.\d\d GiB is free.",
+        ):
+            torch.empty(200 * GIB, dtype=torch.uint8, device="cuda")
+        self.assertEqual(torch.cuda.memory_stats()["num_ooms"], ooms + 1)
+        self.assertEqual(torch.cuda.memory_allocated(), before)
+        # The whole card, in the large segments of the caching allocator, and not one more.
+        torch.cuda.empty_cache()
+        segment = 2 << 20
+        rest = torch.empty(torch.cuda.mem_get_info()[0] // segment * segment, dtype=torch.uint8, device="cuda")
+        with self.assertRaises(torch.OutOfMemoryError):
+            torch.empty(10 * segment, dtype=torch.uint8, device="cuda")
+        del rest
+        self.assertEqual(torch.cuda.memory_allocated(), before)
+
+    def test_reserved_memory_follows_the_caching_allocator(self):
+        torch.cuda.empty_cache()
+        reserved = torch.cuda.memory_reserved()
+        tensor = torch.empty(33 << 20, dtype=torch.uint8, device="cuda")
+        self.assertEqual(torch.cuda.memory_reserved() - reserved, 34 << 20)
+        del tensor
+        self.assertEqual(torch.cuda.memory_reserved() - reserved, 34 << 20)
+        torch.cuda.empty_cache()
+        self.assertEqual(torch.cuda.memory_reserved(), reserved)
+
+    def test_training_goes_on_after_out_of_memory(self):
+        model = network()
+
+        def step(batch):
+            model(torch.zeros(batch, 64, device="cuda")).sum().backward()
+
+        step(8)
+        torch.cuda.reset_peak_memory_stats()
+        step(8)
+        peak, live = torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
+        with self.assertRaises(torch.OutOfMemoryError):
+            step(200_000_000)
+        self.assertEqual(torch.cuda.memory_allocated(), live)
+        torch.cuda.reset_peak_memory_stats()
+        step(8)
+        self.assertEqual(torch.cuda.max_memory_allocated(), peak)
+
+    def test_share_of_the_memory(self):
+        torch.cuda.set_per_process_memory_fraction(0.5)
+        try:
+            with self.assertRaises(torch.OutOfMemoryError):
+                torch.empty(60 * GIB, dtype=torch.uint8, device="cuda")
+        finally:
+            torch.cuda.set_per_process_memory_fraction(1.0)
+        self.assertEqual(torch.empty(60 * GIB, dtype=torch.uint8, device="cuda").numel(), 60 * GIB)
+
+    def test_storages_that_change_their_size(self):
+        before = torch.cuda.memory_allocated()
+        tensor = torch.empty(1024, device="cuda")
+        tensor.untyped_storage().resize_(0)
+        self.assertEqual(torch.cuda.memory_allocated(), before)
+        tensor.untyped_storage().resize_(8192)
+        self.assertEqual(torch.cuda.memory_allocated(), before + 8192)
+
+
+class Refusals(unittest.TestCase):
+    """What cannot be simulated is refused in a sentence, and the process goes on."""
+
+    def refused(self, work, *words):
+        with self.assertRaises(Exception) as caught:
+            work()
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+        self.assertEqual(torch.ones(2, device="cuda").sum().item(), 2)
+
+    def test_sparse_gradients(self):
+        def step():
+            layer = nn.Embedding(10, 4, sparse=True).cuda()
+            layer(torch.tensor([1, 2], device="cuda")).sum().backward()
+
+        self.refused(step, "sparse", "Embedding(sparse=False)")
+        self.refused(lambda: torch.eye(3, device="cuda").to_sparse(), "sparse")
+        self.refused(lambda: torch.eye(3).to_sparse().cuda(), "sparse")
+
+    def test_graphs(self):
+        self.refused(torch.cuda.CUDAGraph, "CUDA graph")
+
+    def test_other_gpus(self):
+        self.refused(lambda: torch.zeros(2, device="cuda:1"), "cuda:0", "cuda:1")
+        self.refused(lambda: torch.zeros(2).to("cuda:1"), "cuda:1")
+        self.refused(lambda: torch.cuda.set_device(1), "cuda:1")
+        self.refused(lambda: torch.cuda.get_device_properties(1), "cuda:1")
+
+    def test_quantized_and_nested_tensors(self):
+        self.refused(lambda: torch.quantize_per_tensor(torch.ones(4).cuda(), 0.1, 0, torch.qint8), "quantized")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.refused(lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], device="cuda") * 2, "nested")
+
+    def test_sensors_and_history(self):
+        self.refused(torch.cuda.utilization, "sensor")
+        self.refused(torch.cuda.memory._record_memory_history, "headroom.record")
+
+    def test_triton(self):
+        try:
+            import triton
+        except ImportError:
+            self.skipTest("this torch comes without Triton")
+
+        @triton.jit
+        def kernel(pointer):
+            pass
+
+        self.refused(lambda: kernel[(1,)](torch.ones(2, device="cuda")), "Triton kernel", "kernel")
+
+
+if __name__ == "__main__":
+    unittest.main()

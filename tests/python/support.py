@@ -1,0 +1,34 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the tests of the Python package share. `simulated` comes before anything that imports torch."""
+
+import subprocess
+import sys
+
+SKIPPED = 77  # what CTest takes for a skipped test
+
+
+def simulated(gpu):
+    """torch, after `cuda` became the card `gpu`."""
+    need("torch")
+    import headroom
+
+    headroom.simulate(gpu)
+    import torch
+
+    return torch
+
+
+def need(*modules):
+    """Ends the process as skipped unless another one can import these: torch may not be imported here yet."""
+    attempt = subprocess.run([sys.executable, "-c", "import " + ", ".join(modules)], capture_output=True, text=True)
+    if attempt.returncode:
+        reason = attempt.stderr.strip().splitlines()[-1:] or ["no reason given"]
+        print(f"skipped: this Python cannot import {', '.join(modules)} ({reason[0]})", file=sys.stderr)
+        sys.exit(SKIPPED)
+
+
+def invented_values():
+    from headroom._library import load
+
+    return load().headroom_invented_values()
