@@ -122,13 +122,15 @@ def share(compared, different):
     return 100 * (1 - different / max(compared, 1))
 
 
-def read_exceptions(path):
+def read_exceptions(path, modes):
+    """{(op, direction): reason}; those of one mode only in it."""
     with open(path, encoding="utf-8") as file:
         document = json.load(file)
     for entry in document["exceptions"]:
         if entry["reason"] not in document["reasons"]:
             sys.exit(f"{path}: {entry['op']} has the unknown reason '{entry['reason']}'")
-    return {(entry["op"], entry["direction"]): entry["reason"] for entry in document["exceptions"]}
+    return {(entry["op"], entry["direction"]): entry["reason"] for entry in document["exceptions"]
+            if entry.get("only", "") in ("", *modes)}
 
 
 def main():
@@ -146,7 +148,8 @@ def main():
     begin = time.monotonic()
     report = run(ops, options)
     print(f"{time.monotonic() - begin:.1f} s; ran on zeros for want of a kernel: {len(simulated.fallbacks())} ops")
-    listed = read_exceptions(options.exceptions)
+    modes = [mode for mode, on in (("all", options.all), ("python-meta", options.python_meta)) if on]
+    listed = read_exceptions(options.exceptions, modes)
     if options.op:
         for (op, direction), text in report.differing().items():
             print(f"{op} {direction}\n    {text}")
