@@ -49,6 +49,8 @@ public:
         Tensor cpu = at::detail::make_tensor<c10::TensorImpl>(
             zeros(tensor.storage()), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
         cpu.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+        cpu._set_conj(tensor.is_conj());
+        cpu._set_neg(tensor.is_neg());
         pairs_.push_back({tensor, cpu});
         return cpu;
     }
