@@ -89,7 +89,6 @@ void DocumentPage::layOut()
         splitter->setChildrenCollapsible(false);
     }
     modules_->setMinimumWidth(280);
-    inspector_->setMinimumWidth(240);
     auto* column = new QVBoxLayout(this);
     column->setContentsMargins(12, 6, 12, 12);
     column->setSpacing(spacing);

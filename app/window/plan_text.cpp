@@ -294,9 +294,9 @@ QString solverLine(const Session& session)
     const QString time = msText(plan.solveMs);
     switch (plan.status) {
     case PlanStatus::optimal:
-        return tr("Optimal in %1").arg(time);
+        return tr("Proven optimal in %1").arg(time);
     case PlanStatus::feasible:
-        return tr("Within %1 % of the best in %2").arg(number(100 * plan.gap, 1), time);
+        return tr("At most %1 % above the least time possible, in %2").arg(number(100 * plan.gap, 1), time);
     case PlanStatus::infeasible:
         return tr("No plan found that fits, in %1").arg(time);
     case PlanStatus::stopped:

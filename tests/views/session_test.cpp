@@ -169,7 +169,7 @@ private Q_SLOTS:
         QVERIFY2(facts.reason.startsWith(QStringLiteral("Frees <b>") + freed), qPrintable(facts.reason));
         QCOMPARE(facts.chosenPoint, static_cast<int>(facts.curve.size()) - 1); // discards everything
         QVERIFY(planSummary(*session_).contains(QStringLiteral("recomputed")));
-        QCOMPARE(solverLine(*session_), QStringLiteral("Optimal in 1.10 ms"));
+        QCOMPARE(solverLine(*session_), QStringLiteral("Proven optimal in 1.10 ms"));
     }
 
     void leafSaysWhyItHasNoOptions()

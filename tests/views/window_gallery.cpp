@@ -11,11 +11,16 @@
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
 #include "app/window/record_desk.h"
+#include "app/window/step_header.h"
+#include "app/window/verify_desk.h"
 #include "core/trace/step_file.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/block_engine.h"
 #include "views/plot/timeline_view.h"
+#include "views/widgets/inspector.h"
 #include "views/widgets/message_bar.h"
+#include "views/widgets/size_fields.h"
+#include "views/widgets/verify_row.h"
 
 #include <QAction>
 #include <QApplication>
@@ -132,6 +137,17 @@ void showAll(MainWindow& window, Gallery& gallery, const QString& file)
         wait(400);
         gallery.save(QStringLiteral("plan-%1").arg(size.width()));
     }
+    SizeFields& sizes = *window.page().header()->sizes();
+    VerifyRow& verify = *window.page().inspector()->verifyRow();
+    window.resize(1280, 800);
+    sizes.setRecording(0.4, QStringLiteral("batch 64"));
+    verify.setProgress(0.6, QStringLiteral("policy"));
+    gallery.save(QStringLiteral("other-size-recording"));
+    sizes.setResult(QStringLiteral("peak 18.42 GiB, was 32.07 GiB"));
+    verify.setVerdict(VerifyRow::Verdict::kept, verdictText({true, {}, 4 * GiB, 4 * GiB, 12'345, 1.5, true, 294, {}}));
+    gallery.bothThemes(QStringLiteral("other-size"));
+    sizes.setResult({});
+    verify.setVerdict(VerifyRow::Verdict::none, {});
     window.resize(1600, 1000);
     window.actions().pinKeep->trigger();
     window.actions().showLiveBlocks->trigger();
@@ -159,9 +175,11 @@ int main(int argc, char** argv)
     QString file = arguments.value(2);
     if (file.isEmpty()) {
         file = place.filePath(QStringLiteral("step.hrs"));
-        const StepTracePtr step
-            = makeSyntheticStep({.blocks = 24, .elementwise = 3, .activation = 96 * MiB, .weight = 12 * MiB});
-        if (!writeStepTrace(*step, file.toStdString()))
+        StepTrace step
+            = *makeSyntheticStep({.blocks = 24, .elementwise = 3, .activation = 96 * MiB, .weight = 12 * MiB});
+        step.info.arguments = {"demo:synthetic"};
+        step.info.dimensions = {{"batch", 8, 1, 4096}, {"sequence", 1024, 1, 0}};
+        if (!writeStepTrace(step, file.toStdString()))
             return 1;
     }
     Settings settings(place.filePath(QStringLiteral("settings.ini")));

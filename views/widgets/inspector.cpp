@@ -13,6 +13,7 @@
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
+#include <QScrollBar>
 #include <QSignalBlocker>
 #include <QSpinBox>
 #include <QStyle>
@@ -318,6 +319,12 @@ void Inspector::setPeaks(const CategoryBytes& recorded, const std::optional<Cate
 QSize Inspector::sizeHint() const
 {
     return {preferredWidth, 600};
+}
+
+QSize Inspector::minimumSizeHint() const
+{
+    const int content = widget()->minimumSizeHint().width() + verticalScrollBar()->sizeHint().width();
+    return {content + 2 * frameWidth(), QScrollArea::minimumSizeHint().height()};
 }
 
 } // namespace headroom

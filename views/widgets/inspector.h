@@ -73,6 +73,7 @@ public:
     VerifyRow* verifyRow() const noexcept { return verify_; }
 
     QSize sizeHint() const override;
+    QSize minimumSizeHint() const override; ///< as wide as what does not give way: it scrolls one way only
 
 Q_SIGNALS:
     void pinWanted(std::optional<headroom::Pin> pin);

@@ -19,6 +19,7 @@ namespace headroom {
 namespace {
 
 constexpr int progressSteps = 1000;
+constexpr int widestField = 84; // a size without a bound would take the width of the largest number
 constexpr int mostShown = std::numeric_limits<int>::max();
 
 /// A size: its arrows move by about an eighth, in powers of two, as batches and sequences are chosen.
@@ -70,11 +71,12 @@ SizeFields::SizeFields(QWidget* parent)
     cancel_->setAccessibleName(tr("Cancel the recording at the new size"));
     result_->setObjectName(QStringLiteral("sizeResult"));
     auto* busyRow = new QHBoxLayout(busy_);
-    busyRow->setContentsMargins(0, 0, 0, 0);
+    busyRow->setContentsMargins(8, 0, 0, 0);
     busyRow->setSpacing(6);
     busyRow->addWidget(busyText_);
     busyRow->addWidget(progress_);
     busyRow->addWidget(cancel_);
+    result_->setIndent(8);
     auto* row = new QHBoxLayout(this);
     row->setContentsMargins(0, 0, 0, 0);
     row->setSpacing(6);
@@ -105,6 +107,7 @@ void SizeFields::setDimensions(const std::vector<StepInfo::Dimension>& dimension
             field->setAccessibleName(name);
             field->setToolTip(tr("Records the step again at another %1; budget and pins stay").arg(name));
             field->setKeyboardTracking(false);
+            field->setMaximumWidth(widestField);
             auto* label = new QLabel(name, this);
             label->setProperty("second", true);
             label->setBuddy(field);
