@@ -146,6 +146,14 @@ nlohmann::json fallbacksOf(const StepTrace& trace)
     return fallbacks;
 }
 
+nlohmann::json toJson(const CategoryBytes& bytes)
+{
+    nlohmann::json json;
+    for (std::size_t category = 0; category < categoryCount; ++category)
+        json[std::string(categoryName(static_cast<Category>(category)))] = bytes[category];
+    return json;
+}
+
 Result<std::string> summary()
 {
     if (!recording().finished)
@@ -155,10 +163,19 @@ Result<std::string> summary()
     if (!timeline)
         return timeline.error();
     const DeviceSpec& gpu = sim::simulatedState().spec;
-    nlohmann::json document{{"model", trace.info.model},       {"gpu", trace.info.gpu},
-                            {"gpu_title", gpu.title},          {"gpu_memory_bytes", gpu.memory},
-                            {"peak_bytes", timeline->peak},    {"ops", trace.ops.size()},
-                            {"fallbacks", fallbacksOf(trace)}, {"invented_values", trace.info.inventedValues}};
+    nlohmann::json document{{"model", trace.info.model},
+                            {"gpu", trace.info.gpu},
+                            {"gpu_title", gpu.title},
+                            {"gpu_memory_bytes", gpu.memory},
+                            {"peak_bytes", timeline->peak},
+                            {"at_peak", toJson(timeline->atPeak)},
+                            {"phases", nlohmann::json::object()},
+                            {"ops", trace.ops.size()},
+                            {"fallbacks", fallbacksOf(trace)},
+                            {"invented_values", trace.info.inventedValues}};
+    // Of an instant that comes again, as in gradient accumulation, the last.
+    for (const Timeline::Snapshot& snapshot : timeline->snapshots)
+        document["phases"][std::string(markName(snapshot.mark))] = toJson(snapshot.bytes);
     // What PyTorch's tools would say of the model; an interrupted step has no such account.
     if (const auto info = moduleInfo(trace)) {
         const Baseline estimate = baseline(*info);

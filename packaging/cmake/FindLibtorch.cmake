@@ -18,7 +18,11 @@ endfunction()
 set(_torch_dir "${HEADROOM_TORCH_DIR}")
 if(NOT _torch_dir)
     # An environment with another torch is passed over: the one of the training code may be older or newer than ours.
-    foreach(_python "$ENV{VIRTUAL_ENV}/bin/python3" "${PROJECT_SOURCE_DIR}/build/torch-env/bin/python3" python3)
+    set(_pythons "$ENV{VIRTUAL_ENV}/bin/python3" "${PROJECT_SOURCE_DIR}/build/torch-env/bin/python3" python3)
+    if(SKBUILD)
+        set(_pythons "${Python_EXECUTABLE}") # pip installs into this one
+    endif()
+    foreach(_python ${_pythons})
         execute_process(COMMAND "${_python}" -c
             "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
             OUTPUT_VARIABLE _candidate OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE _torch_result)
@@ -30,9 +34,13 @@ if(NOT _torch_dir)
     endforeach()
 endif()
 _libtorch_version("${_torch_dir}" Libtorch_VERSION)
+set(_torch_advice "set HEADROOM_TORCH_DIR to the folder `torch` of a site-packages with torch 2.11.0, or run packaging/run.sh, which installs it")
+if(SKBUILD)
+    set(_torch_advice "this Python has no torch 2.11: install torch==2.11.0 into it, then use `pip install --no-build-isolation`")
+endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(Libtorch REQUIRED_VARS _torch_dir VERSION_VAR Libtorch_VERSION
-    REASON_FAILURE_MESSAGE "set HEADROOM_TORCH_DIR to the folder `torch` of a site-packages with torch 2.11.0, or run packaging/run.sh, which installs it")
+    REASON_FAILURE_MESSAGE "${_torch_advice}")
 if(Libtorch_FOUND AND NOT Libtorch_VERSION VERSION_GREATER_EQUAL 2.11)
     message(FATAL_ERROR "Headroom is written against torch 2.11; ${_torch_dir} holds ${Libtorch_VERSION}")
 endif()
