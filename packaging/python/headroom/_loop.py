@@ -96,15 +96,11 @@ class ScriptLoop(Loop):
             self._end()
 
     def script_ended(self):
-        """The script has come to its end, or raised. Whether a step is there to be written, and whether it is whole."""
-        recorder = self._recorder
-        if not recorder.recording:
-            return self.steps > 0, True
-        if self._complete:
+        """The script has come to its end. Whether a whole step is there to be written."""
+        if self._recorder.recording and self._complete:
             self.steps += 1
-            recorder.finish(self.steps)
-            return True, True
-        return self.steps > 0, True
+            self._recorder.finish(self.steps)
+        return self.steps > 0
 
     def keep_interrupted(self):
         """The step so far becomes the one to be written. Whether there is any."""

@@ -72,13 +72,20 @@ class Inventory:
     def search(self):
         """Looks through everything that Python's collector knows: a script may call a model only later."""
         modules, inner = [], set()
+        wanted = {}  # class -> which of the two it is; there are few classes and a million objects
         for thing in gc.get_objects():
             # type() and not isinstance(): a proxy's class may be asked for by its own code.
             kind = type(thing)
-            if issubclass(kind, torch.nn.Module):
+            base = wanted.get(kind, False)
+            if base is False:
+                bases = (torch.nn.Module, torch.optim.Optimizer)
+                base = wanted[kind] = next((b for b in bases if issubclass(kind, b)), None)
+            if base is None:
+                continue
+            if base is torch.nn.Module:
                 modules.append(thing)
                 inner.update(id(child) for child in (thing.__dict__.get("_modules") or {}).values())
-            elif issubclass(kind, torch.optim.Optimizer) and _has_own_groups(thing):
+            elif _has_own_groups(thing):
                 self._optimizers.add(thing)
         for module in modules:
             if id(module) not in inner and any(True for _ in module.parameters()):

@@ -48,6 +48,7 @@ class StepRecorder:
         self.autocast = False
         self.calls = 0  # of modules in this step
         self.depth = 0  # of modules that run now
+        self.step = 0  # number of the step that was finished last
         self._names = None
         self._inputs = []
         self._process = os.getpid()
@@ -78,6 +79,7 @@ class StepRecorder:
 
     def finish(self, step):
         """The step has ended; it is the one that write() writes."""
+        self.step = step
         info = json.dumps(self._info(step)).encode()
         self._stop()
         check(self.library.headroom_recording_finish(info))

@@ -14,6 +14,7 @@ own, after headroom.simulate():
 """
 
 import argparse
+import ctypes
 import json
 import os
 import pathlib
@@ -33,6 +34,12 @@ class Recording:
         self._path = _checked_output(path)
         self._name = name or pathlib.Path(sys.argv[0] or "python").name
         self._steps = 0
+        self._batch = ()
+        self.summary = None  # after the block: the peak, bytes by category and more, as --json prints them
+
+    def inputs(self, *tensors):
+        """Tensors that count as input from the next step on. What is made between two steps does without this."""
+        self._batch = tensors
 
     def __enter__(self):
         from ._loop import Loop
@@ -48,7 +55,7 @@ class Recording:
         """One training step has ended."""
         self._steps += 1
         self._recorder.finish(self._steps)
-        self._recorder.begin()
+        self._recorder.begin(self._batch)
 
     def __exit__(self, kind, error, trace):
         self._hooks.remove()
@@ -58,6 +65,7 @@ class Recording:
         else:
             self._recorder.discard()
         self._recorder.write(self._path)
+        self.summary = self._recorder.summary()
 
 
 class _CallableModule(types.ModuleType):
@@ -104,6 +112,9 @@ def _parser():
     parser.add_argument(
         "--steps", type=_at_least_one, default=2, help="the step to record: 2, the default, has its optimizer state"
     )
+    parser.add_argument(
+        "--unlimited", action="store_true", help="let the step take more memory than the card has, to see all of it"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout; the script prints on stderr")
     parser.add_argument("--progress", action="store_true", help="progress as JSON lines on stderr")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
@@ -142,24 +153,27 @@ def _first_line(error):
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
+def _own_traceback(error):
+    """The script's: without the frames of Headroom and runpy."""
+    here = str(pathlib.Path(__file__).parent)
+    report = traceback.TracebackException.from_exception(error)
+    frames = [f for f in report.stack if not f.filename.startswith(here) and "runpy" not in f.filename]
+    report.stack = traceback.StackSummary.from_list(frames)
+    return report
+
+
 def _outcome_of(script, error):
     import torch
 
     if isinstance(error, HeadroomError):
         return _Outcome(str(error), error.exit_code)
     if isinstance(error, torch.OutOfMemoryError):
-        return _Outcome(f"the card's memory ran out in {script}: {str(error).splitlines()[0]}", 3)
+        return _Outcome(f"{script}: {str(error).splitlines()[0]} (--unlimited records the step as on a larger card)", 3)
     if isinstance(error, SystemExit):
         if error.code in (None, 0):
             return _Outcome()
         return _Outcome(f"{script} ended with exit code {error.code}", 2)
-    # The script's own frames; those above are Headroom's and runpy's.
-    trace = error.__traceback__
-    while trace and trace.tb_frame.f_globals.get("__name__") != "__main__":
-        trace = trace.tb_next
-    while trace and trace.tb_frame.f_code.co_filename == __file__:
-        trace = trace.tb_next
-    traceback.print_exception(type(error), error, trace)
+    print("".join(_own_traceback(error).format()), end="", file=sys.stderr)
     return _Outcome(f"{script} raised {_first_line(error)}", 2)
 
 
@@ -260,6 +274,10 @@ def _record(options):
     from ._simulate import simulate
 
     simulate(options.gpu)
+    if options.unlimited:
+        limit = load().headroom_limit_memory
+        limit.argtypes, limit.restype = [ctypes.c_double], None
+        limit(1e6)
     recorder, has_step, outcome = _record_script(options, progress)
     if has_step:
         progress("write", 0.95)
@@ -270,7 +288,7 @@ def _record(options):
         if options.json:
             print(json.dumps(summary, indent=2), file=document)
         else:
-            _print_summary(summary, options.steps)
+            _print_summary(summary, recorder.step)
         document.flush()
     if outcome.problem:
         print(f"headroom.record: {outcome.problem}", file=sys.stderr)
