@@ -82,6 +82,7 @@ install_torch() {
         return
     fi
     local list=$here/torch-recorder.txt options=(--no-deps) env=$root/build/torch-env
+    [ "$tests" = yes ] && list=$here/torch-tests.txt
     # Measuring on a GPU loads the CUDA half of torch, which needs all of NVIDIA's libraries.
     if [ "$full" = yes ] || [ -e /dev/nvidiactl ]; then
         list=$here/torch-full.txt
@@ -89,7 +90,11 @@ install_torch() {
     fi
     # What was asked for is noted when it is there, so that an interrupted installation is taken up again.
     cmp -s "$list" "$env/installed.txt" && return
-    cmp -s "$here/torch-full.txt" "$env/installed.txt" && return
+    # The longer lists have all of the recorder's.
+    if [ "$list" = "$here/torch-recorder.txt" ]; then
+        cmp -s "$here/torch-tests.txt" "$env/installed.txt" && return
+        cmp -s "$here/torch-full.txt" "$env/installed.txt" && return
+    fi
     [ -x "$env/bin/pip" ] || /usr/bin/env python3 -m venv "$env"
     echo "Installing torch 2.11.0 into $env" >&2
     "$env/bin/pip" install --disable-pip-version-check "${options[@]}" -r "$list"
