@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Times two training steps under PyTorch's MemTracker (fake cuda tensors) and recorded by Headroom (simulated cuda), one
+after the other in one process, and prints the ratio. Names of models as arguments; without, those of PyTorch alone.
+
+    HEADROOM_LIBRARY=build/lib/libheadroom_python.so PYTHONPATH=packaging/python python tests/bench/mem_tracker_ratio.py
+"""
+
+import contextlib
+import pathlib
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python"))
+import support  # noqa: E402
+
+torch = support.simulated("a100-80gb")
+
+import headroom  # noqa: E402
+import recorded_models  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.distributed._tools.mem_tracker import MemTracker  # noqa: E402
+
+
+def prepared(name):
+    with torch.device("cuda"):
+        model, batch, loss_of = recorded_models.MODELS[name][1]()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, foreach=True)
+
+    def step():
+        loss_of(model, batch).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return model, batch, optimizer, step
+
+
+def with_mem_tracker(name):
+    with FakeTensorMode():
+        model, batch, optimizer, step = prepared(name)
+        tracker = MemTracker()
+        tracker.track_external(model, optimizer, *batch)
+        begin = time.perf_counter()
+        with tracker:
+            step()
+            tracker.reset_mod_stats()
+            step()
+        return time.perf_counter() - begin
+
+
+def with_headroom(name):
+    _, _, _, step = prepared(name)
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        begin = time.perf_counter()
+        recording = stack.enter_context(headroom.record(pathlib.Path(folder) / "step.hrs"))
+        for _ in range(2):
+            step()
+            recording.step()
+        stack.close()
+        return time.perf_counter() - begin
+
+
+def main():
+    names = sys.argv[1:] or [name for name, (package, _) in recorded_models.MODELS.items() if package is None]
+    print(f"{'two steps, in seconds':<26}{'MemTracker':>12}{'Headroom':>12}{'ratio':>9}")
+    for name in names:
+        # The second time of each: the first also imports and compiles.
+        theirs = [with_mem_tracker(name) for _ in range(2)][1]
+        ours = [with_headroom(name) for _ in range(2)][1]
+        print(f"{name:<26}{theirs:>12.3f}{ours:>12.3f}{theirs / ours:>8.1f}x", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""python -m headroom.record on scripts that know nothing of it, and on scripts that fail."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+
+import support
+
+support.need("torch")
+
+_SCRIPTS = pathlib.Path(__file__).with_name("scripts")
+
+
+def block(count):
+    """Bytes of a storage on the device."""
+    return -(-count // 512) * 512
+
+
+def floats(*sizes):
+    return sum(block(4 * size) for size in sizes)
+
+
+class Recorded(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.step = pathlib.Path(self.folder.name) / "step.hrs"
+
+    def command(self, script, *options, arguments=()):
+        return [sys.executable, "-m", "headroom.record", "-o", self.step, *options, script, *arguments]
+
+    def run_script(self, script, *options, arguments=()):
+        command = self.command(script, *options, arguments=arguments)
+        return subprocess.run(command, capture_output=True, text=True, cwd=self.folder.name, timeout=300)
+
+    def written(self, text):
+        path = pathlib.Path(self.folder.name) / "train.py"
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    def record(self, name, *arguments):
+        result = self.run_script(_SCRIPTS / name, "--json", "--gpu", "a100-80gb", arguments=arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(self.step.exists())
+        document = json.loads(result.stdout)
+        self.assertEqual(document["model"], name)
+        self.assertEqual(document["fallbacks"], [])
+        self.assertEqual(sorted(document["phases"])[0], "after_backward")
+        return document["phases"], document
+
+
+class Scripts(Recorded):
+    def test_language_model(self):
+        phases, _ = self.record("language_model.py", "--layers", "4")
+        width, layers = 512, 4
+        layer = [width] * 4 + [3 * width * width, 3 * width, width * width, width]
+        layer += [4 * width * width, 4 * width, 4 * width * width, width]
+        parameters = floats(32000 * width, 512 * width, width, width, *layer * layers)
+        self.assertEqual(phases["start"]["parameter"], parameters)
+        self.assertEqual(phases["start"]["gradient"], 0)
+        self.assertEqual(phases["after_backward"]["gradient"], parameters)
+        # Two averages of each parameter, and a counter of the fused kernel on the device.
+        count = 4 + 12 * layers
+        self.assertEqual(phases["start"]["optimizer"], 2 * parameters + 512 * count)
+        self.assertEqual(phases["after_zero_grad"]["gradient"], 0)
+        self.assertGreaterEqual(phases["start"]["input"], block(8 * 8 * 512))
+
+    def test_image_classifier(self):
+        phases, _ = self.record("image_classifier.py")
+        # Gradients are cleared before backward: those of the step before are there when it begins.
+        self.assertEqual(phases["start"]["gradient"], phases["start"]["parameter"])
+        self.assertEqual(phases["start"]["optimizer"], phases["start"]["parameter"])
+        self.assertEqual(phases["after_step"]["gradient"], phases["start"]["parameter"])
+
+    def test_adversarial(self):
+        phases, document = self.record("adversarial.py")
+        generator = [64 * 128 * 16, 128, 128, 128 * 64 * 16, 64, 64, 64 * 3 * 16, 3]
+        critic = [3 * 64 * 16, 64, 64 * 128 * 16, 128, 2048, 1]
+        self.assertEqual(phases["start"]["parameter"], floats(*generator, *critic))
+        self.assertEqual(phases["start"]["optimizer"], 2 * floats(*generator, *critic))
+
+    def test_fine_tuning(self):
+        phases, _ = self.record("fine_tuning.py")
+        width = 512
+        layer = [3 * width * width, 3 * width, width * width, width, 4 * width * width, 4 * width, 4 * width * width]
+        layer += [width] * 5
+        trained = floats(*layer * 3, 4 * width, 4)
+        self.assertEqual(phases["after_backward"]["gradient"], trained)
+        self.assertEqual(phases["start"]["optimizer"], 2 * trained)
+        self.assertEqual(phases["start"]["parameter"], floats(20000 * width, *layer * 6, 4 * width, 4))
+
+
+_LOOP = """
+    import torch
+    model = torch.nn.Linear(1000, 1000).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range({steps}):
+        loss = model(torch.randn(64, 1000, device="cuda")).sum()
+        {inside}
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+class Failures(Recorded):
+    def loop(self, steps=5, inside="pass"):
+        return self.written(_LOOP.format(steps=steps, inside=inside))
+
+    def refused(self, result, code, sentence):
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertIn(sentence, result.stderr.splitlines()[-1])
+        self.assertEqual(list(pathlib.Path(self.folder.name).glob("*.hrs*")), [self.step] if self.step.exists() else [])
+
+    def test_an_exception_leaves_the_step_so_far(self):
+        result = self.run_script(self.loop(inside="assert step == 0, 'too far'"))
+        self.refused(result, 2, "train.py raised AssertionError: too far; ")
+        self.assertIn("holds step 2 up to there", result.stderr)
+        self.assertIn('train.py", line 7', result.stderr)
+        self.assertNotIn("headroom/record.py", result.stderr)
+        self.assertTrue(self.step.exists())
+
+    def test_out_of_memory_leaves_the_step_so_far(self):
+        script = self.loop(inside="big = torch.empty(2**33, 4, device='cuda') if step else None")
+        result = self.run_script(script, "--gpu", "a100-80gb")
+        self.refused(result, 3, "CUDA out of memory")
+        self.assertTrue(self.step.exists())
+        whole = self.run_script(script, "--gpu", "a100-80gb", "--unlimited", "--json")
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        self.assertGreater(json.loads(whole.stdout)["peak_bytes"], 2**37)
+
+    def test_out_of_memory_before_training_leaves_nothing(self):
+        result = self.run_script(self.written("import torch\ntorch.empty(2**40, device='cuda')"))
+        self.refused(result, 3, "before a training step began")
+        self.assertFalse(self.step.exists())
+
+    def test_a_script_that_trains_nothing(self):
+        result = self.run_script(self.written("import torch\ntorch.ones(3, device='cuda')"))
+        self.refused(result, 2, "trained nothing")
+        self.assertFalse(self.step.exists())
+
+    def test_fewer_steps_than_wanted(self):
+        result = self.run_script(self.loop(steps=1))
+        self.refused(result, 0, "made 1 of 2 steps")
+        self.assertTrue(self.step.exists())
+
+    def test_the_script_ends_itself(self):
+        result = self.run_script(self.loop(inside="import sys; sys.exit(5)"))
+        self.refused(result, 2, "ended with exit code 5")
+
+    def test_bad_usage(self):
+        script = self.loop()
+        for options, sentence in (
+            (["--gpu", "voodoo-2"], "unknown GPU 'voodoo-2'"),
+            (["--steps", "0"], "expected a whole number of at least 1, not 0"),
+            (["-o", "nowhere/step.hrs"], "the folder nowhere is not there"),
+            (["--frobnicate"], "--frobnicate"),
+        ):
+            with self.subTest(options):
+                self.refused(self.run_script(script, *options), 2, sentence)
+        self.refused(self.run_script("missing.py"), 2, "missing.py: there is no such script")
+
+    def test_progress_is_json_and_ends_with_done(self):
+        result = self.run_script(self.loop(), "--progress")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
+        self.assertEqual(lines[-1], {"stage": "done", "done": 1})
+        shares = [line["done"] for line in lines]
+        self.assertEqual(shares, sorted(shares))
+        self.assertLessEqual({"load", "forward", "backward", "optimizer", "write"}, {line["stage"] for line in lines})
+
+    def test_an_interrupted_recording_leaves_nothing(self):
+        script = self.loop(inside="open('here', 'w'); import time; time.sleep(60)")
+        process = subprocess.Popen(self.command(script), cwd=self.folder.name, stderr=subprocess.PIPE, text=True)
+        here = pathlib.Path(self.folder.name) / "here"
+        while not here.exists() and process.poll() is None:
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertEqual(errors.splitlines()[-1], "headroom.record: interrupted; nothing was written")
+        self.assertEqual(list(pathlib.Path(self.folder.name).glob("step*")), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
