@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Exported models of tests/data/exported, run on the CPU and recorded on the simulated device.
+#include "core/checkpoint/verification.h"
 #include "core/device/simulated_device.h"
 #include "core/model/autocast_scope.h"
 #include "core/model/exported/exported_model.h"
+#include "core/policy/policy_maker.h"
 #include "core/predict/predict.h"
+#include "core/predict/step_model.h"
 #include "core/record/step_runner.h"
 #include "core/trace/step_file.h"
 
@@ -204,6 +207,38 @@ TEST(ExportedModel, VisionModelsPeakAtMemTrackersBytes)
 {
     EXPECT_EQ(peakOf(*record(requestFor("resnet50_weightless"))), 3'089'885'184);
     EXPECT_EQ(peakOf(*record(requestFor("vit_base_weightless"))), 2'971'201'024);
+}
+
+/// The module's whole forward runs again in backward.
+Policy::Module recomputed(const StepTracePtr& trace, const std::string& fqn)
+{
+    for (std::uint32_t id = 0; id < trace->modules.size(); ++id) {
+        if (trace->moduleFqn(ModuleId(id)) != fqn)
+            continue;
+        Policy::Module module{fqn, 1, {}};
+        for (const RegionOpName& name : regionOpNames(*trace, StepModel(trace).regionOps(ModuleId(id))))
+            module.ops.push_back({std::string(trace->strings[name.op]), name.index, false});
+        return module;
+    }
+    ADD_FAILURE() << "no module " << fqn;
+    return {};
+}
+
+TEST(ExportedModel, PoliciesCheckpointItsModulesAsPredicted)
+{
+    const StepTracePtr trace = record(requestFor("transformer_tiny_nodrop"));
+    Policy policy;
+    for (const char* fqn : {"SumLoss.model.layers.0", "SumLoss.model.layers.1"})
+        policy.modules.push_back(recomputed(trace, fqn));
+    const auto simulated = open(requestFor("transformer_tiny_nodrop", sim::device()));
+    const auto verified = verifyMemory(*simulated, {}, policy, {}, gpu(), {});
+    ASSERT_TRUE(verified) << verified.error().message;
+    EXPECT_EQ(verified->firstDifference, "");
+    EXPECT_GT(verified->executedRecomputeMs, 0);
+    const auto onCpu = open(requestFor("transformer_tiny_nodrop"));
+    const auto gradients = compareGradients(*onCpu, {}, policy);
+    ASSERT_TRUE(gradients) << gradients.error().message;
+    EXPECT_EQ(gradients->parameter, "") << "is the first one whose gradient differs";
 }
 
 TEST(ExportedModel, EveryFileRecords)

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/exported/exported_model.h"
 
-#include "core/model/exported/graph_runner.h"
-
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -110,6 +108,11 @@ Result<std::unique_ptr<ExportedModel>> ExportedModel::open(ExportedProgram progr
         return graph.error();
 
     std::unique_ptr<ExportedModel> model(new ExportedModel);
+    auto fixed = std::make_shared<std::vector<std::pair<Slot, c10::IValue>>>();
+    for (std::size_t i = 0; i < graph->inputs.size(); ++i)
+        if (!graph->inputs[i].given && graph->inputs[i].slot.valid())
+            fixed->emplace_back(graph->inputs[i].slot, tensors->at(program.inputs[i].name));
+    model->fixed_ = std::move(fixed);
     model->program_ = std::move(program);
     model->graph_ = std::move(*graph);
     model->tree_ = std::move(tree.tree);
@@ -124,10 +127,7 @@ Result<std::unique_ptr<ExportedModel>> ExportedModel::open(ExportedProgram progr
 /// What the graph is given as its `input`-th input; `next` counts the batch's tensors.
 c10::IValue ExportedModel::valueOf(std::size_t input, std::size_t& next) const
 {
-    const InputSpec& spec = program_.inputs[input];
-    if (!graph_.inputs[input].given)
-        return tensors_.at(spec.name);
-    const std::string& name = spec.argument.elements.front().name;
+    const std::string& name = program_.inputs[input].argument.elements.front().name;
     const auto number = program_.graph.numbers.find(name);
     if (number == program_.graph.numbers.end())
         return inputs_.at(next++);
@@ -162,10 +162,10 @@ std::vector<at::Tensor> ExportedModel::forward()
     std::vector<at::Tensor> results;
     std::vector<std::pair<std::string, at::Tensor>> mutated;
     {
-        GraphRunner runner(graph_);
+        GraphRunner runner(graph_, fixed_);
         std::size_t next = 0;
         for (std::size_t i = 0; i < graph_.inputs.size(); ++i)
-            if (graph_.inputs[i].slot.valid())
+            if (graph_.inputs[i].slot.valid() && graph_.inputs[i].given)
                 runner.set(graph_.inputs[i].slot, valueOf(i, next));
         runner.run();
         for (const Slot slot : graph_.results)

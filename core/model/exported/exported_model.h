@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/model/exported/graph_program.h"
+#include "core/model/exported/graph_runner.h"
 #include "core/model/exported/sizes.h"
 #include "core/model/exported/weights.h"
 #include "core/model/source.h"
@@ -43,6 +43,7 @@ private:
     GraphProgram graph_;
     ModelTree tree_;
     std::map<std::string, at::Tensor> tensors_;
+    FixedValues fixed_; ///< the same tensors, by slot
     std::vector<at::Tensor> inputs_;
     ChosenSizes sizes_;
     Lifetimes lifetimes_ = Lifetimes::graph;

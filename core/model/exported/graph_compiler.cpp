@@ -132,7 +132,7 @@ void Compiler::enterModules(const Node& node)
     leaveModules(common);
     for (; common < frames.size(); ++common) {
         open_.push_back(frames[common]->call);
-        add(EnterModule{options_.moduleOf(frames[common]->fqn), {}});
+        add(EnterModule{.module = options_.moduleOf(frames[common]->fqn), .arguments = {}});
     }
 }
 
@@ -323,7 +323,7 @@ GraphProgram Compiler::compile()
         program_.inputs.push_back({named ? define(input.argument.elements.front().name, names) : Slot(),
                                    input.kind == InputSpec::Kind::user || input.kind == InputSpec::Kind::constant});
     }
-    add(EnterModule{options_.moduleOf(""), {}});
+    add(EnterModule{.module = options_.moduleOf(""), .arguments = {}});
     graph(exported_.graph, names);
     leaveModules(0);
     for (const OutputSpec& output : exported_.outputs) {

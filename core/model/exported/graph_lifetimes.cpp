@@ -163,6 +163,11 @@ void Lives::find()
 
 void Lives::write()
 {
+    for (const Calls::Call& call : calls_.calls) {
+        auto& enter = std::get<EnterModule>(program_.instructions[call.enter].action);
+        enter.begin = call.enter;
+        enter.end = call.exit;
+    }
     for (std::uint32_t slot = 0; slot < lives_.size(); ++slot) {
         const Life& life = lives_[slot];
         if (life.made == nowhere || life.returned)

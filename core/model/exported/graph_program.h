@@ -64,6 +64,8 @@ struct EnterModule
 {
     ModuleId module;
     std::vector<Slot> arguments;
+    std::size_t begin = 0; ///< this instruction
+    std::size_t end = 0; ///< that of its exit
 };
 
 struct ExitModule

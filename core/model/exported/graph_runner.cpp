@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/exported/graph_runner.h"
 
+#include "core/device/cannot_simulate.h"
 #include "core/model/autocast_scope.h"
 #include "core/model/source.h"
 
@@ -58,10 +59,13 @@ struct GraphRunner::Scope
     std::optional<AutocastScope> autocast;
 };
 
-GraphRunner::GraphRunner(const GraphProgram& program)
+GraphRunner::GraphRunner(const GraphProgram& program, FixedValues fixed)
     : program_(program)
     , values_(program.slots)
+    , fixed_(std::move(fixed))
 {
+    for (const auto& [slot, value] : *fixed_)
+        set(slot, value);
 }
 
 GraphRunner::~GraphRunner()
@@ -69,14 +73,24 @@ GraphRunner::~GraphRunner()
     while (!scopes_.empty())
         scopes_.pop_back();
     for (; !calls_.empty(); calls_.pop_back())
-        Recorder::exit(calls_.back(), {});
+        Recorder::exit(calls_.back().id, {});
 }
 
 void GraphRunner::run()
 {
-    for (const Instruction& instruction : program_.instructions) {
+    run(0, program_.instructions.size());
+}
+
+void GraphRunner::run(std::size_t begin, std::size_t end)
+{
+    for (std::size_t i = begin; i < end; ++i) {
+        const Instruction& instruction = program_.instructions[i];
         try {
             execute(instruction);
+        } catch (const sim::CannotSimulate&) {
+            throw; // it names the operator, and whoever knows adds the module
+        } catch (const c10::OutOfMemoryError&) {
+            throw;
         } catch (const c10::Error& error) {
             throw ModelFailed(instruction.place + ": " + firstLine(error.what_without_backtrace()));
         }
@@ -164,16 +178,42 @@ void GraphRunner::act(const Compute& compute)
         values_[compute.result.value] = std::move(result);
 }
 
+/// The module's part of the program, run by itself: in backward, by whoever recomputes it.
+RegionFunction GraphRunner::again(const EnterModule& enter) const
+{
+    return [&program = program_, fixed = fixed_, &enter](const Values& inputs) {
+        const ModuleCallScope unhandled(nullptr);
+        GraphRunner runner(program, fixed);
+        for (std::size_t i = 0; i < enter.arguments.size(); ++i)
+            runner.set(enter.arguments[i], inputs.at(i));
+        runner.run(enter.begin, enter.end + 1);
+        Values results;
+        for (const Slot slot : std::get<ExitModule>(program.instructions[enter.end].action).results)
+            results.push_back(runner.get(slot));
+        return results;
+    };
+}
+
 void GraphRunner::act(const EnterModule& enter)
 {
-    calls_.push_back(Recorder::enter(enter.module, tensors(enter.arguments)));
+    Call call;
+    if (ModuleCallHandler* handler = ModuleCallHandler::of(enter.module)) {
+        Values arguments;
+        for (const Slot slot : enter.arguments)
+            arguments.push_back(values_[slot.value]);
+        call.handled = handler->open(enter.module, std::move(arguments), again(enter));
+    }
+    call.id = Recorder::enter(enter.module, tensors(enter.arguments));
+    calls_.push_back(std::move(call));
 }
 
 void GraphRunner::act(const ExitModule& exit)
 {
-    const CallId call = calls_.back();
+    const Call call = std::move(calls_.back());
     calls_.pop_back();
-    Recorder::exit(call, tensors(exit.results));
+    Recorder::exit(call.id, tensors(exit.results));
+    if (call.handled)
+        call.handled->complete();
 }
 
 void GraphRunner::act(const EnterGradMode& enter)

@@ -3,19 +3,26 @@
 #pragma once
 
 #include "core/model/exported/graph_program.h"
+#include "core/record/module_call.h"
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace headroom::exported {
 
+/// Values that every run of a program has: parameters, buffers and constants of the file.
+using FixedValues = std::shared_ptr<const std::vector<std::pair<Slot, c10::IValue>>>;
+
 /// Runs a program once: values by slot, the calls of modules and the scopes that are open. What is open is left in
-/// order when an exception ends the run.
+/// order when an exception ends the run. Calls of modules are offered to the ModuleCallHandler, which may run one of
+/// them again in backward: the program lives until then.
 class GraphRunner
 {
 public:
-    explicit GraphRunner(const GraphProgram& program);
+    GraphRunner(const GraphProgram& program, FixedValues fixed);
     ~GraphRunner();
     GraphRunner(const GraphRunner&) = delete;
     GraphRunner& operator=(const GraphRunner&) = delete;
@@ -27,7 +34,14 @@ public:
 
 private:
     struct Scope;
+    struct Call
+    {
+        CallId id;
+        std::unique_ptr<ModuleCallHandler::Open> handled; ///< null: nobody does
+    };
 
+    void run(std::size_t begin, std::size_t end);
+    RegionFunction again(const EnterModule& enter) const;
     void execute(const Instruction& instruction);
     void act(const CallOperator& call);
     void act(const Compute& compute);
@@ -41,7 +55,8 @@ private:
 
     const GraphProgram& program_;
     std::vector<c10::IValue> values_;
-    std::vector<CallId> calls_;
+    FixedValues fixed_;
+    std::vector<Call> calls_;
     std::vector<std::unique_ptr<Scope>> scopes_;
 };
 
