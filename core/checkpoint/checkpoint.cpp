@@ -14,7 +14,7 @@ CheckpointScope::CheckpointScope(RegionFunction recompute, const Values& inputs,
         return;
     frame_ = std::make_shared<CheckpointFrame>(std::move(recompute), inputs, options);
     if (options.save) {
-        caching_.emplace(options.save, frame_->cache());
+        caching_.emplace(options.save, options.counted, frame_->cache());
         interposition_.emplace(*caching_);
     }
     hooks_.emplace([frame = frame_] { return frame->saveInForward(); });
@@ -38,7 +38,7 @@ std::size_t CheckpointScope::savedTensors() const
 
 OpCounts CheckpointScope::opCounts() const
 {
-    return caching_ ? caching_->counts() : OpCounts();
+    return caching_ ? frame_->cache()->counts() : OpCounts();
 }
 
 Values checkpoint(const RegionFunction& function, const Values& inputs, const CheckpointOptions& options)

@@ -21,6 +21,7 @@ struct CheckpointOptions
     bool earlyStop = true; ///< recompute no further than the last tensor that backward needs
     bool determinismCheck = true; ///< compare shape, dtype and device of what was recomputed
     SavePolicy save; ///< which ops keep their results; empty: none
+    CountedOps counted = CountedOps::all; ///< which ops `save` is asked for and numbers
 };
 
 /// A region of a program whose tensors are not saved for backward but computed again when backward asks for the first

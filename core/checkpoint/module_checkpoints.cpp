@@ -111,6 +111,8 @@ std::unique_ptr<ModuleCallHandler::Open> ModuleCheckpoints::open(ModuleId module
 {
     Region& region = regions_.at(module.value);
     CheckpointOptions options;
+    if (match_ == Match::exact)
+        options.counted = CountedOps::ofDevices;
     if (region.save) {
         options.save = [decisions = region.save](std::string_view op, int index) {
             const auto found = decisions->find(op);

@@ -17,6 +17,15 @@ at::Tensor detached(const at::Tensor& tensor)
         tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/true));
 }
 
+/// Whether one of the last `count` values is or holds a tensor outside of the CPU.
+bool anyOnDevice(const torch::jit::Stack& stack, std::size_t count)
+{
+    bool found = false;
+    for (std::size_t i = stack.size() - count; i < stack.size() && !found; ++i)
+        forEachTensor(stack[i], [&](const at::Tensor& tensor) { found = found || !tensor.is_cpu(); });
+    return found;
+}
+
 std::string called(const std::string& op, int index)
 {
     return "op `" + op + "` with index " + std::to_string(index);
@@ -30,18 +39,37 @@ RegionOps::Op& RegionOps::of(const c10::OperatorHandle& op)
     if (found != ops_.end())
         return found->second;
     const OpFacts facts = opFacts(op);
-    return ops_
-        .emplace(op,
-                 Op{facts.name, (facts.flags & opSacIgnored) != 0, (facts.flags & opInPlace) != 0, facts.returns, 0})
-        .first->second;
+    Op entry;
+    entry.name = facts.name;
+    entry.ignored = (facts.flags & opSacIgnored) != 0;
+    entry.changesArgument = (facts.flags & opInPlace) != 0;
+    entry.arguments = facts.arguments;
+    entry.returns = facts.returns;
+    return ops_.emplace(op, std::move(entry)).first->second;
 }
 
-OpCounts RegionOps::counts() const
+int SelectiveCache::number(const std::string& op, bool counted)
+{
+    Numbers& numbers = numbers_[op];
+    numbers.ofCall.push_back(counted ? numbers.next++ : -1);
+    return numbers.ofCall.back();
+}
+
+int SelectiveCache::numberOf(const std::string& op, std::size_t call) const
+{
+    const auto found = numbers_.find(op);
+    const std::size_t known = found == numbers_.end() ? 0 : found->second.ofCall.size();
+    if (call < known)
+        return found->second.ofCall[call];
+    return static_cast<int>(call - known) + (found == numbers_.end() ? 0 : found->second.next);
+}
+
+OpCounts SelectiveCache::counts() const
 {
     OpCounts counts;
-    for (const auto& [handle, op] : ops_)
-        if (!op.ignored)
-            counts.emplace(op.name, op.count);
+    for (const auto& [op, numbers] : numbers_)
+        if (numbers.next > 0)
+            counts.emplace(op, numbers.next);
     return counts;
 }
 
@@ -80,8 +108,9 @@ Values SelectiveCache::take(const std::string& op, int index)
     return std::move(entry.results);
 }
 
-CachingOps::CachingOps(SavePolicy policy, std::shared_ptr<SelectiveCache> cache)
+CachingOps::CachingOps(SavePolicy policy, CountedOps counted, std::shared_ptr<SelectiveCache> cache)
     : policy_(std::move(policy))
+    , counted_(counted)
     , cache_(std::move(cache))
 {
 }
@@ -93,14 +122,16 @@ void CachingOps::call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c
         run();
         return;
     }
-    const int index = facts.count++;
-    const bool saves = policy_(facts.name, index);
-    if (saves && facts.changesArgument)
+    bool counted = counted_ == CountedOps::all || anyOnDevice(stack, facts.arguments);
+    run();
+    counted = counted || anyOnDevice(stack, facts.returns);
+    const int index = cache_->number(facts.name, counted);
+    if (!counted || !policy_(facts.name, index))
+        return;
+    if (facts.changesArgument)
         throw CheckpointError(called(facts.name, index)
                               + " changes its argument, so its result cannot be saved; recompute it");
-    run();
-    if (saves)
-        cache_->put(facts.name, index, c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - facts.returns));
+    cache_->put(facts.name, index, c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - facts.returns));
 }
 
 CachedOps::CachedOps(SavePolicy policy, std::shared_ptr<SelectiveCache> cache)
@@ -112,16 +143,12 @@ CachedOps::CachedOps(SavePolicy policy, std::shared_ptr<SelectiveCache> cache)
 void CachedOps::call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run)
 {
     RegionOps::Op& facts = ops_.of(op);
-    if (facts.ignored) {
+    const int index = facts.ignored ? -1 : cache_->numberOf(facts.name, facts.calls++);
+    if (index < 0 || !policy_(facts.name, index)) {
         run();
         return;
     }
-    const int index = facts.count++;
-    if (!policy_(facts.name, index)) {
-        run();
-        return;
-    }
-    torch::jit::drop(stack, op.schema().arguments().size());
+    torch::jit::drop(stack, facts.arguments);
     for (c10::IValue& result : cache_->take(facts.name, index))
         stack.push_back(std::move(result));
 }

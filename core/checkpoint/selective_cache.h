@@ -29,7 +29,13 @@ using SavePolicy = std::function<bool(std::string_view op, int index)>;
 /// How often ops ran, by name.
 using OpCounts = std::map<std::string, int, std::less<>>;
 
-/// Names of ops and their facts, and how often each ran in one run of a region.
+/// Which ops have a number in a region.
+enum class CountedOps {
+    all,
+    ofDevices, ///< those that take or make a tensor outside of the CPU: the ops of a recorded step
+};
+
+/// Names of ops and their facts, and how often each was called in one run of a region.
 class RegionOps
 {
 public:
@@ -38,20 +44,26 @@ public:
         std::string name;
         bool ignored = false; ///< by selective checkpointing
         bool changesArgument = false;
+        std::size_t arguments = 0;
         std::size_t returns = 0;
-        int count = 0;
+        std::size_t calls = 0;
     };
     Op& of(const c10::OperatorHandle& op);
-    OpCounts counts() const;
 
 private:
     std::unordered_map<c10::OperatorHandle, Op> ops_;
 };
 
-/// The results of the ops that a region keeps, from its forward to its recomputation.
+/// The results of the ops that a region keeps, from its forward to its recomputation, and the numbers of all of them.
 class SelectiveCache
 {
 public:
+    /// Gives the next call of `op` its number; -1 when it has none. The recomputation makes the same calls.
+    int number(const std::string& op, bool counted);
+    /// Of the `call`-th call.
+    int numberOf(const std::string& op, std::size_t call) const;
+    OpCounts counts() const;
+
     void put(const std::string& op, int index, c10::ArrayRef<c10::IValue> results);
     /// Gives up its hold. Throws when the results are not there or were changed in place.
     Values take(const std::string& op, int index);
@@ -62,6 +74,12 @@ private:
         Values results; ///< without their autograd history
         std::vector<std::uint32_t> versions; ///< of the tensors among them, when they were put here
     };
+    struct Numbers
+    {
+        std::vector<int> ofCall;
+        int next = 0;
+    };
+    std::map<std::string, Numbers> numbers_; ///< by op
     std::map<std::pair<std::string, int>, Entry> entries_;
     std::map<std::pair<std::string, int>, bool> taken_;
 };
@@ -70,12 +88,12 @@ private:
 class CachingOps final : public OpInterposer
 {
 public:
-    CachingOps(SavePolicy policy, std::shared_ptr<SelectiveCache> cache);
+    CachingOps(SavePolicy policy, CountedOps counted, std::shared_ptr<SelectiveCache> cache);
     void call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run) override;
-    OpCounts counts() const { return ops_.counts(); }
 
 private:
     SavePolicy policy_;
+    CountedOps counted_;
     std::shared_ptr<SelectiveCache> cache_;
     RegionOps ops_;
 };

@@ -9,6 +9,7 @@
 #include <torch/csrc/jit/runtime/custom_operator.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
+#include <exception>
 #include <utility>
 
 namespace headroom {
@@ -23,6 +24,7 @@ struct ModuleCalls
     };
     static thread_local const TorchScriptModules* modules; ///< null: nobody wants to know
     static thread_local std::vector<OpenCall> open;
+    static thread_local std::exception_ptr refusal;
 
     static void enter(torch::jit::Stack& stack);
     static void exit(torch::jit::Stack& stack);
@@ -31,6 +33,7 @@ struct ModuleCalls
 };
 thread_local const TorchScriptModules* ModuleCalls::modules = nullptr;
 thread_local std::vector<ModuleCalls::OpenCall> ModuleCalls::open;
+thread_local std::exception_ptr ModuleCalls::refusal;
 
 /// A module's forward, run once more: in backward, in the thread that needs it.
 class TorchScriptModules::RunAgain
@@ -143,8 +146,14 @@ void ModuleCalls::exit(torch::jit::Stack& stack)
     open.pop_back();
     if (call.call.valid())
         Recorder::exit(call.call, tensorsAfterTheFirst(results));
-    if (call.handled)
+    if (!call.handled)
+        return;
+    try {
         call.handled->complete();
+    } catch (const ModuleCallError&) {
+        refusal = std::current_exception();
+        throw;
+    }
 }
 
 void ModuleCalls::leaveAll()
@@ -214,6 +223,12 @@ TorchScriptModules::Announce::~Announce()
 {
     ModuleCalls::leaveAll();
     ModuleCalls::modules = nullptr;
+}
+
+void TorchScriptModules::Announce::rethrowRefusal()
+{
+    if (const std::exception_ptr refusal = std::exchange(ModuleCalls::refusal, nullptr))
+        std::rethrow_exception(refusal);
 }
 
 void collectTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors)

@@ -43,6 +43,10 @@ public:
         ~Announce();
         Announce(const Announce&) = delete;
         Announce& operator=(const Announce&) = delete;
+
+        /// After an exception: throws what the handler of module calls refused, if that was it. The interpreter passes
+        /// it on as an error of its own.
+        static void rethrowRefusal();
     };
 
 private:

@@ -52,6 +52,7 @@ std::vector<at::Tensor> TorchScriptSource::forward()
     try {
         collectTensors(module_.forward(inputs_.arguments()), results);
     } catch (const std::exception& error) {
+        announce.rethrowRefusal();
         TORCH_CHECK(false, reason(error), " (the model ran with ", inputs_.text(), ")");
     }
     TORCH_CHECK(!results.empty(), "the model returns no tensor");

@@ -123,7 +123,6 @@ TEST_P(Verify, ExecutedPlansMeetTheirBudgetAndTheirPredictionToTheByte)
         EXPECT_EQ(verified->executedPeak, planned.plan.peak);
         EXPECT_LT(verified->executedPeak, verified->baselinePeak);
         EXPECT_NEAR(verified->executedRecomputeMs, verified->predictedRecomputeMs, 1e-9);
-        EXPECT_GT(verified->executedRecomputeMs, 0);
     }
 }
 
