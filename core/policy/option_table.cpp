@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace headroom {
 
@@ -25,21 +26,25 @@ struct EqualParts
 {
     PartOptions options;
     std::vector<int> arcs; ///< indices in `arcs` of the builder
+    std::vector<std::size_t> kept; ///< of the options
 };
 
 class OptionTable::Builder
 {
 public:
-    Builder(const StepModel& model, const StorageEvents& events, const PartTree& tree, int worldSize)
+    Builder(const StepModel& model, const StorageEvents& events, const PartTree& tree, int worldSize,
+            StepLayout::SharedArguments sharedArguments)
         : model_(model)
         , events_(events)
         , tree_(tree)
-        , layout_(model, events, modulesOf(tree), worldSize)
+        , layout_(model, events, modulesOf(tree), worldSize, sharedArguments)
+        , sharedArguments_(sharedArguments)
     {
     }
 
     Result<OptionTable> build()
     {
+        table_.sharesArguments_ = std::ranges::find(layout_.shared(), true) != layout_.shared().end();
         addArcs();
         for (std::size_t arc = 0; arc < arcs_.size(); ++arc)
             if (const Status measured = measure(static_cast<int>(arc)); !measured)
@@ -51,10 +56,13 @@ public:
         table_.relaxed_ = table_.problem_;
         table_.problem_.arcs.resize(arcs_.size());
         table_.relaxed_.arcs.resize(arcs_.size());
+        more_.resize(arcs_.size());
+        less_.resize(arcs_.size());
         table_.plans_.resize(arcs_.size());
         table_.modules_.resize(arcs_.size());
         for (std::size_t number = 0; number < equal_.size(); ++number)
             fill(equal_[number], static_cast<int>(number));
+        countDeviations();
         return std::move(table_);
     }
 
@@ -117,31 +125,42 @@ private:
                                                      : optionsOfPart(model_, tree_, arc.unit, *arc.replay, arc.place);
             if (!options)
                 return options.error();
-            equal_.push_back({*std::move(options), {}});
+            equal_.push_back({*std::move(options), {}, {}});
         }
         equal_[static_cast<std::size_t>(found->second)].arcs.push_back(number);
         return {};
     }
 
+    bool allowed(const EqualParts& equal, std::size_t option) const
+    {
+        if (sharedArguments_ == StepLayout::SharedArguments::held)
+            return true;
+        const ModuleId part = moduleOf(arcs_[static_cast<std::size_t>(equal.arcs.front())]);
+        return std::ranges::none_of(equal.options.plans[option], [&](const CheckpointRegion& region) {
+            return layout_.hasShared(ModuleId(part.value + region.module.value));
+        });
+    }
+
     /// Leaves out what is beaten at every place of its kind.
-    void fill(const EqualParts& equal, int number)
+    void fill(EqualParts& equal, int number)
     {
         const std::size_t count = equal.options.plans.size();
         std::vector<std::vector<ChainOption>> options; // by place
-        std::vector<std::vector<Bytes>> least;
+        std::vector<std::vector<PartMemory>> memories;
         for (const int arc : equal.arcs) {
             options.emplace_back();
-            least.emplace_back();
+            memories.emplace_back();
             for (std::size_t o = 0; o < count; ++o) {
                 const LocalEffect& effect = equal.options.effects[o];
-                const PartMemory memory = arcs_[static_cast<std::size_t>(arc)].place.of(effect);
+                memories.back().push_back(arcs_[static_cast<std::size_t>(arc)].place.of(effect));
+                const PartMemory& memory = memories.back().back();
                 options.back().push_back({memory.held, memory.high, picoseconds(effect.recomputeMs)});
-                least.back().push_back(memory.heldLeast);
-                table_.exact_ = table_.exact_ && memory.held == memory.heldLeast && memory.leak <= 0;
             }
         }
         const auto beaten = [&](std::size_t o) {
             for (std::size_t other = 0; other < count; ++other) {
+                if (!allowed(equal, other))
+                    continue;
                 const auto everywhere = [&](const std::vector<ChainOption>& place) {
                     const bool same = beats(place[o], place[other]);
                     return beats(place[other], place[o]) && (!same || other < o);
@@ -151,9 +170,9 @@ private:
             }
             return false;
         };
-        std::vector<std::size_t> kept;
+        std::vector<std::size_t>& kept = equal.kept;
         for (std::size_t o = 0; o < count; ++o)
-            if (!beaten(o))
+            if (allowed(equal, o) && !beaten(o))
                 kept.push_back(o);
         std::ranges::stable_sort(kept, {}, [&](std::size_t o) { return options.front()[o].held; });
 
@@ -168,19 +187,76 @@ private:
             for (const std::size_t o : kept) {
                 pessimistic.options.push_back(options[place][o]);
                 optimistic.options.push_back(options[place][o]);
-                optimistic.options.back().held = least[place][o];
+                optimistic.options.back().held = memories[place][o].heldLeast;
             }
             table_.plans_[index] = plans;
             table_.modules_[index] = moduleOf(arc);
-            if (arc.last - arc.first == 1
-                && sameAsFirst(pessimistic.options,
-                               table_.problem_.arcs[static_cast<std::size_t>(equal.arcs.front())].options))
+            const auto first = static_cast<std::size_t>(equal.arcs.front());
+            if (arc.last - arc.first == 1 && sameSums(pessimistic.options, table_.problem_.arcs[first].options)
+                && sameSums(optimistic.options, table_.relaxed_.arcs[first].options))
                 table_.problem_.classes[static_cast<std::size_t>(arc.first)]
                     = table_.relaxed_.classes[static_cast<std::size_t>(arc.first)] = number;
+            note(index, memories[place], kept);
         }
     }
 
-    static bool sameAsFirst(const std::vector<ChainOption>& options, const std::vector<ChainOption>& first)
+    void note(std::size_t arc, const std::vector<PartMemory>& memories, const std::vector<std::size_t>& kept)
+    {
+        for (const std::size_t o : kept) {
+            table_.exact_ = table_.exact_ && memories[o].exact();
+            more_[arc].insert(more_[arc].end(), memories[o].more.begin(), memories[o].more.end());
+            less_[arc].insert(less_[arc].end(), memories[o].less.begin(), memories[o].less.end());
+        }
+    }
+
+    /// At each event, what all parts together may deviate.
+    std::vector<Bytes> sum(const std::vector<std::vector<PartMemory::Deviation>>& deviations) const
+    {
+        std::vector<Bytes> all(model_.trace()->events.size(), 0);
+        std::vector<Bytes> own(all.size(), 0); // of the arcs that begin at one position: only one of them is taken
+        std::vector<std::pair<std::uint32_t, std::uint32_t>> touched;
+        for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
+            for (const PartMemory::Deviation& deviation : deviations[arc]) {
+                for (std::uint32_t event = deviation.begin; event < deviation.end; ++event)
+                    own[event] = std::max(own[event], deviation.bytes);
+                touched.emplace_back(deviation.begin, deviation.end);
+            }
+            if (arc + 1 < arcs_.size() && arcs_[arc + 1].first == arcs_[arc].first)
+                continue;
+            for (const auto& [begin, end] : touched)
+                for (std::uint32_t event = begin; event < end; ++event)
+                    all[event] += std::exchange(own[event], 0);
+            touched.clear();
+        }
+        return all;
+    }
+
+    /// The highest memory of each option in another layout of the same step.
+    void measureAgain(const StepLayout& layout, ChainProblem& problem) const
+    {
+        for (const EqualParts& equal : equal_)
+            for (const int number : equal.arcs) {
+                const Arc& arc = arcs_[static_cast<std::size_t>(number)];
+                const StepLayout::Place place = layout.place(*arc.replay, moduleOf(arc), arc.first, arc.last);
+                auto& options = problem.arcs[static_cast<std::size_t>(number)].options;
+                for (std::size_t o = 0; o < options.size(); ++o)
+                    options[o].high = place.of(equal.options.effects[equal.kept[o]]).high;
+            }
+    }
+
+    /// Where other parts may hold more or less than usual for a while, the part that runs then has it in its memory.
+    void countDeviations()
+    {
+        if (table_.exact_)
+            return;
+        measureAgain(layout_.raised(sum(more_)), table_.problem_);
+        std::vector<Bytes> less = sum(less_);
+        for (Bytes& bytes : less)
+            bytes = -bytes;
+        measureAgain(layout_.raised(less), table_.relaxed_);
+    }
+
+    static bool sameSums(const std::vector<ChainOption>& options, const std::vector<ChainOption>& first)
     {
         return std::ranges::equal(options, first, [](const ChainOption& a, const ChainOption& b) {
             return a.held == b.held && a.time == b.time;
@@ -191,16 +267,18 @@ private:
     const StorageEvents& events_;
     const PartTree& tree_;
     StepLayout layout_;
+    StepLayout::SharedArguments sharedArguments_;
     std::vector<Arc> arcs_;
     std::map<std::vector<std::uint64_t>, int> numberOf_; ///< by signature: index in equal_
     std::vector<EqualParts> equal_;
+    std::vector<std::vector<PartMemory::Deviation>> more_, less_; ///< by arc
     OptionTable table_;
 };
 
 Result<OptionTable> OptionTable::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
-                                        int worldSize)
+                                        int worldSize, StepLayout::SharedArguments sharedArguments)
 {
-    return Builder(model, events, tree, worldSize).build();
+    return Builder(model, events, tree, worldSize, sharedArguments).build();
 }
 
 CheckpointPlan OptionTable::planOf(const ChainPath& path) const

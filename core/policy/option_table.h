@@ -19,7 +19,9 @@ class OptionTable
 public:
     /// `events` are the model's. Errors are those of predict().
     static Result<OptionTable> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
-                                      int worldSize);
+                                      int worldSize, StepLayout::SharedArguments sharedArguments);
+
+    bool sharesArguments() const { return sharesArguments_; } ///< there are arguments that several parts have
 
     const ChainProblem& problem() const { return problem_; }
 
@@ -35,6 +37,7 @@ private:
     ChainProblem problem_;
     ChainProblem relaxed_;
     bool exact_ = true;
+    bool sharesArguments_ = false;
     /// By arc, by option: regions, counted from the arc's module. Equal parts share them.
     std::vector<std::shared_ptr<const std::vector<CheckpointPlan>>> plans_;
     std::vector<ModuleId> modules_; ///< by arc

@@ -7,16 +7,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <iterator>
+#include <tuple>
 
 namespace headroom {
 
 namespace {
 
-constexpr std::size_t mostOptions = 96; ///< of a part
-constexpr std::size_t mostCombinations = 300; ///< of what is inside a unit
+constexpr std::size_t mostOptions = 160; ///< of a part
+constexpr std::size_t mostCombinations = 600; ///< of what is inside a unit
 constexpr std::size_t mostMeasuredOps = 64; ///< of a module, to be measured one by one
-constexpr std::size_t moreSets = 10; ///< besides the hull
+constexpr std::size_t moreSets = 64; ///< besides the hull
 
 /// One way, with what it does where it was measured.
 struct Way
@@ -154,7 +155,8 @@ private:
 
     static bool beats(const Way& a, const Way& b) { return a.held <= b.held && a.high <= b.high && a.time <= b.time; }
 
-    /// Leaves out what is beaten, then what lies closest to others.
+    /// Leaves out what is beaten; of too many that are left the corners of the lower hull of time over bytes stay
+    /// first.
     static void thin(Ways& ways, std::size_t most)
     {
         std::vector<std::size_t> kept;
@@ -165,15 +167,50 @@ private:
             if (!beaten)
                 kept.push_back(i);
         }
-        std::ranges::stable_sort(kept, {}, [&](std::size_t i) { return std::pair(ways[i].held, ways[i].time); });
-        Ways thinned;
-        const std::size_t count = std::min(most, kept.size());
-        for (std::size_t i = 0; i < count; ++i) {
-            // The ends stay: holding least, and taking no time.
-            const std::size_t place = count == 1 ? kept.size() - 1 : i * (kept.size() - 1) / (count - 1);
-            thinned.push_back(std::move(ways[kept[place]]));
+        std::ranges::sort(kept, {}, [&](std::size_t i) { return std::tuple(ways[i].held, ways[i].time, i); });
+        if (kept.size() > most) {
+            std::vector<std::size_t> corners = hull(ways, kept);
+            std::vector<std::size_t> others;
+            std::ranges::set_difference(
+                kept, corners, std::back_inserter(others), {},
+                [&](std::size_t i) { return std::tuple(ways[i].held, ways[i].time, i); },
+                [&](std::size_t i) { return std::tuple(ways[i].held, ways[i].time, i); });
+            kept = spread(corners, most);
+            const std::vector<std::size_t> more = spread(others, most - kept.size());
+            kept.insert(kept.end(), more.begin(), more.end());
+            std::ranges::stable_sort(kept, {}, [&](std::size_t i) { return ways[i].held; });
         }
+        Ways thinned;
+        for (const std::size_t i : kept)
+            thinned.push_back(std::move(ways[i]));
         ways = std::move(thinned);
+    }
+
+    /// Of ways by held, then time.
+    static std::vector<std::size_t> hull(const Ways& ways, const std::vector<std::size_t>& sorted)
+    {
+        std::vector<std::size_t> corners;
+        for (const std::size_t i : sorted) {
+            const auto above = [&](const Way& a, const Way& b) {
+                return static_cast<double>(b.time - a.time) * static_cast<double>(ways[i].held - a.held)
+                    >= static_cast<double>(ways[i].time - a.time) * static_cast<double>(b.held - a.held);
+            };
+            while (corners.size() >= 2 && above(ways[corners[corners.size() - 2]], ways[corners.back()]))
+                corners.pop_back();
+            corners.push_back(i);
+        }
+        return corners;
+    }
+
+    /// At most so many of them, evenly, the ends among them.
+    static std::vector<std::size_t> spread(const std::vector<std::size_t>& from, std::size_t most)
+    {
+        if (from.size() <= most)
+            return from;
+        std::vector<std::size_t> chosen;
+        for (std::size_t i = 0; i < most; ++i)
+            chosen.push_back(from[most == 1 ? from.size() - 1 : i * (from.size() - 1) / (most - 1)]);
+        return chosen;
     }
 
     const StepModel& model_;

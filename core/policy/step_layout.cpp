@@ -25,7 +25,8 @@ std::uint32_t lastRelease(const StepIndex& index, const StepIndex::Call& call)
 
 } // namespace
 
-StepLayout::StepLayout(const StepModel& model, const StorageEvents& events, std::vector<ModuleId> parts, int worldSize)
+StepLayout::StepLayout(const StepModel& model, const StorageEvents& events, std::vector<ModuleId> parts, int worldSize,
+                       SharedArguments sharedArguments)
     : model_(model)
     , events_(&events)
     , parts_(std::move(parts))
@@ -33,7 +34,8 @@ StepLayout::StepLayout(const StepModel& model, const StorageEvents& events, std:
 {
     findShared();
     measure(worldSize);
-    holdShared();
+    if (sharedArguments == SharedArguments::held)
+        holdShared();
     findOwners();
 }
 
@@ -50,6 +52,14 @@ void StepLayout::findShared()
                 else
                     first = static_cast<std::int32_t>(part);
             }
+}
+
+bool StepLayout::hasShared(ModuleId module) const
+{
+    return std::ranges::any_of(model_.index().callsOf[module.value], [this](CallId call) {
+        return std::ranges::any_of(model_.trace()->calls.arguments[call],
+                                   [this](StorageId storage) { return shared_[storage.value]; });
+    });
 }
 
 /// Memory at each event since the step began.
@@ -208,7 +218,8 @@ std::vector<StepLayout::Zone> StepLayout::zonesOf(ModuleId module, int first, in
                 || std::ranges::any_of(windows, [&](const auto& window) {
                                  return window.first <= cuts[i] && cuts[i] < window.second;
                              });
-            zones.push_back({cuts[i], cuts[i + 1], own ? Place::Where::own : stretch.owner < first ? below : above});
+            const Place::Where where = own ? Place::Where::own : stretch.owner < first ? below : above;
+            zones.push_back({cuts[i], cuts[i + 1], where, stretch.owner});
         }
     }
     return zones;
@@ -219,53 +230,67 @@ StepLayout::Place StepLayout::place(const LocalReplay& replay, ModuleId module, 
     Place place;
     const auto events = replay.events();
     std::size_t next = 0;
-    const auto add = [&](bool atEvent, Place::Where where, Bytes high) {
+    const auto add = [&](const Zone& zone, bool atEvent, std::uint32_t begin, std::uint32_t end) {
         const auto change = static_cast<std::int32_t>(next) - (atEvent ? 0 : 1);
-        if (!atEvent && where != Place::Where::own && !place.stretches_.empty()) {
-            const Place::Stretch& previous = place.stretches_.back();
-            if (!previous.atEvent && previous.where == where && previous.change == change)
-                return;
-        }
-        place.stretches_.push_back({change, atEvent, where, high});
+        const Bytes high = atEvent ? after_[begin] : zone.where == Place::Where::own ? highest(begin, end) : 0;
+        place.stretches_.push_back({change, atEvent, zone.where, zone.owner == static_cast<int>(parts_.size()),
+                                    zone.owner < 0, begin, end, high});
     };
     for (const Zone& zone : zonesOf(module, first, last)) {
-        const bool own = zone.where == Place::Where::own;
         std::uint32_t from = zone.begin;
         for (; next < events.size() && events[next] < zone.end; ++next) {
             if (from < events[next])
-                add(false, zone.where, own ? highest(from, events[next]) : 0);
-            add(true, zone.where, after_[events[next]]);
+                add(zone, false, from, events[next]);
+            add(zone, true, events[next], events[next] + 1);
             from = events[next] + 1;
         }
         if (from < zone.end)
-            add(false, zone.where, own ? highest(from, zone.end) : 0);
+            add(zone, false, from, zone.end);
     }
     return place;
 }
 
+StepLayout StepLayout::raised(const std::vector<Bytes>& bytes) const
+{
+    StepLayout higher = *this;
+    for (std::size_t event = 0; event < bytes.size(); ++event) {
+        higher.high_[event] += bytes[event];
+        higher.after_[event] += bytes[event];
+    }
+    return higher;
+}
+
 PartMemory StepLayout::Place::of(const LocalEffect& effect) const
 {
-    PartMemory memory{nothing, std::numeric_limits<Bytes>::max(), nothing, 0};
+    const auto changeIn = [&](const Stretch& stretch) {
+        if (stretch.change < 0)
+            return Bytes{0};
+        const LocalEffect::Change& change = effect.changes[static_cast<std::size_t>(stretch.change)];
+        return stretch.atEvent ? change.high : change.after;
+    };
+    constexpr Bytes most = std::numeric_limits<Bytes>::max();
+    PartMemory memory{nothing, most, nothing, {}, {}};
     for (const Stretch& stretch : stretches_) {
-        LocalEffect::Change change;
-        if (stretch.change >= 0)
-            change = effect.changes[static_cast<std::size_t>(stretch.change)];
-        const Bytes more = stretch.atEvent ? change.high : change.after;
-        switch (stretch.where) {
-        case Where::own:
-            memory.high = std::max(memory.high, stretch.high + more);
-            break;
-        case Where::above:
-            memory.held = std::max(memory.held, more);
-            memory.heldLeast = std::min(memory.heldLeast, more);
-            break;
-        case Where::below:
-            memory.leak = std::max(memory.leak, more);
-            break;
+        const Bytes change = changeIn(stretch);
+        if (stretch.where == Where::own) {
+            memory.high = std::max(memory.high, stretch.high + change);
+        } else if (stretch.atLoss) {
+            memory.held = std::max(memory.held, change);
+            memory.heldLeast = std::min(memory.heldLeast, change);
         }
     }
-    if (memory.held == nothing)
-        memory.held = memory.heldLeast = 0; // nothing runs after it
+    if (memory.held == nothing) // it runs all the time between forward and backward: its own memory says it all
+        memory.held = memory.heldLeast = -std::max<Bytes>(memory.high, 0);
+    for (const Stretch& stretch : stretches_) {
+        if (stretch.where == Where::own || stretch.before || stretch.atLoss)
+            continue;
+        const bool above = stretch.where == Where::above;
+        const Bytes change = changeIn(stretch);
+        if (const Bytes more = change - (above ? memory.held : 0); more > 0)
+            memory.more.push_back({stretch.begin, stretch.end, more});
+        if (const Bytes less = (above ? memory.heldLeast : 0) - change; less > 0)
+            memory.less.push_back({stretch.begin, stretch.end, less});
+    }
     return memory;
 }
 

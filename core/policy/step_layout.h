@@ -13,10 +13,22 @@ namespace headroom {
 /// What one part of a step does to memory in one way of checkpointing it.
 struct PartMemory
 {
-    Bytes held = 0; ///< change of what is held while parts after it run, at most
-    Bytes heldLeast = 0; ///< the same at least: equal, unless something else holds the part's storages for a while
+    Bytes held = 0; ///< change of what is held between forward and backward, at most
+    Bytes heldLeast = 0; ///< the same at least
     Bytes high = 0; ///< highest memory of the step while the part runs, forward or backward, all else as recorded
-    Bytes leak = 0; ///< change while parts before it run, at most: 0 where parts do not mix
+
+    /// Events of other parts during which the change is another: than `held` or `heldLeast` while parts after it run,
+    /// than none while parts before it do.
+    struct Deviation
+    {
+        std::uint32_t begin = 0;
+        std::uint32_t end = 0;
+        Bytes bytes = 0;
+    };
+    std::vector<Deviation> more; ///< than `held`
+    std::vector<Deviation> less; ///< than `heldLeast`
+
+    bool exact() const { return held == heldLeast && more.empty() && less.empty(); }
 };
 
 /// A recorded step as a chain of parts: which stretch of events belongs to which part, and the memory there. Forward,
@@ -25,12 +37,17 @@ struct PartMemory
 class StepLayout
 {
 public:
-    /// Parts in the order in which they first run. Arguments that several parts have are held until the backward of the
-    /// first of them ends, once for all: they count as memory of the step, and parts leave them out. `events` must
-    /// outlive the layout.
-    StepLayout(const StepModel& model, const StorageEvents& events, std::vector<ModuleId> parts, int worldSize);
+    /// Arguments that several parts have (masks, tables of positions): checkpointed parts hold them until the backward
+    /// of the first ends, once for all, so that parts leave them out and they count as memory of the step; or no part
+    /// that has them may be checkpointed, and they are as recorded.
+    enum class SharedArguments { held, asRecorded };
+
+    /// Parts in the order in which they first run. `events` must outlive the layout.
+    StepLayout(const StepModel& model, const StorageEvents& events, std::vector<ModuleId> parts, int worldSize,
+               SharedArguments sharedArguments);
 
     const std::vector<bool>& shared() const { return shared_; } ///< by StorageId: such arguments
+    bool hasShared(ModuleId module) const; ///< among the arguments of the module
 
     Bytes atLoss() const { return highestOf(static_cast<int>(parts_.size())); }
     Bytes before() const { return highestOf(-1); }
@@ -49,11 +66,17 @@ public:
             std::int32_t change = -1; ///< of the effect; -1: nothing has changed yet
             bool atEvent = false; ///< while the change happens, or after it
             Where where = Where::own;
+            bool atLoss = false; ///< between forward and backward of all parts
+            bool before = false; ///< of all parts
+            std::uint32_t begin = 0, end = 0; ///< events
             Bytes high = 0; ///< as recorded
         };
         std::vector<Stretch> stretches_;
     };
     Place place(const LocalReplay& replay, ModuleId module, int first, int last) const;
+
+    /// The same step with so much more memory at each event.
+    StepLayout raised(const std::vector<Bytes>& bytes) const;
 
 private:
     struct Stretch
@@ -68,6 +91,7 @@ private:
         std::uint32_t begin = 0;
         std::uint32_t end = 0;
         Place::Where where = Place::Where::own;
+        int owner = -1;
     };
     void findShared();
     void measure(int worldSize);

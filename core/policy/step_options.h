@@ -23,14 +23,14 @@ using PredictedPlanPtr = std::shared_ptr<const PredictedPlan>;
 /// A plan under a budget.
 struct BestPlan
 {
-    PredictedPlanPtr predicted;
+    PredictedPlanPtr predicted; ///< null: there is none
     bool proven = false; ///< none of the table's plans takes less time
     double boundMs = 0; ///< none of them takes less than this
     double msPerGiB = 0; ///< what one more GiB would save
     std::int64_t nodes = 0;
 };
 
-/// All that can be had for one request, whatever its budget: the table of its options and the ends of its range. Every
+/// All that can be had for one request, whatever its budget: the tables of its options and the ends of its range. Every
 /// plan that it hands out was predicted on the step. Immutable; any thread may ask.
 class StepOptions
 {
@@ -45,16 +45,17 @@ public:
     Result<BestPlan> best(Bytes budget, const std::stop_token& stop, double limitMs) const;
 
 private:
-    StepOptions(const StepModel& model, OptionTable table, int worldSize)
+    StepOptions(const StepModel& model, int worldSize)
         : model_(model)
-        , table_(std::move(table))
         , worldSize_(worldSize)
     {
     }
     Result<PredictedPlanPtr> predicted(CheckpointPlan regions) const;
+    Status findEnds(bool forced);
+    Result<BestPlan> bestOf(const OptionTable& table, Bytes budget, const std::stop_token& stop, double limitMs) const;
 
     StepModel model_;
-    OptionTable table_;
+    std::vector<OptionTable> tables_; ///< the best plan is in one of them
     int worldSize_;
     PredictedPlanPtr leanest_;
     PredictedPlanPtr roomy_;

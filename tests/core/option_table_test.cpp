@@ -30,7 +30,8 @@ struct Planned
     {
         request.budget = 1;
         tree = PartTree::create(model, *PiecewiseProblem::create(modules, request));
-        table = std::make_unique<const OptionTable>(*OptionTable::create(model, events, tree, worldSize));
+        table = std::make_unique<const OptionTable>(
+            *OptionTable::create(model, events, tree, worldSize, StepLayout::SharedArguments::held));
     }
 
     Timeline predicted(const ChainPath& path) const { return perRank(*model.predict(table->planOf(path)), worldSize); }
