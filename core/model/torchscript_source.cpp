@@ -8,14 +8,17 @@
 
 #include <c10/util/Exception.h>
 
+#include <new>
+
 namespace headroom {
 namespace {
 
 class TorchScriptSource final : public ModelSource
 {
 public:
-    TorchScriptSource(torch::jit::Module module, TorchScriptInputs inputs)
-        : module_(std::move(module))
+    TorchScriptSource(std::string name, torch::jit::Module module, TorchScriptInputs inputs)
+        : name_(std::move(name))
+        , module_(std::move(module))
         , modules_(module_)
         , inputs_(std::move(inputs))
     {
@@ -26,8 +29,10 @@ public:
     std::int64_t batch() const override { return inputs_.batch(); }
     std::int64_t sequence() const override { return inputs_.sequence(); }
     std::vector<StepInfo::Dimension> dimensions() const override;
+    Lifetimes lifetimes() const override { return Lifetimes::graph; }
 
 private:
+    std::string name_;
     torch::jit::Module module_;
     TorchScriptModules modules_;
     TorchScriptInputs inputs_;
@@ -53,9 +58,13 @@ std::vector<at::Tensor> TorchScriptSource::forward()
         collectTensors(module_.forward(inputs_.arguments()), results);
     } catch (const std::exception& error) {
         announce.rethrowRefusal();
-        TORCH_CHECK(false, reason(error), " (the model ran with ", inputs_.text(), ")");
+        const std::string why = reason(error);
+        if (why.find("can't allocate memory") != std::string::npos || why.find("bad_alloc") != std::string::npos)
+            throw std::bad_alloc();
+        throw ModelFailed(name_ + " does not run with " + inputs_.text() + ": " + why);
     }
-    TORCH_CHECK(!results.empty(), "the model returns no tensor");
+    if (results.empty())
+        throw ModelFailed(name_ + " returns no tensor, so there is nothing to make a loss of");
     return results;
 }
 
@@ -84,6 +93,13 @@ Result<std::unique_ptr<ModelSource>> openTorchScript(const ModelRequest& request
         return badInput(request.name + " has no method forward, which a training step runs");
     if (module->parameters().size() == 0)
         return badInput(request.name + " has no parameters; a frozen model cannot be trained, save it before freezing");
+    const at::ScalarType dtype = (*module->parameters().begin()).scalar_type();
+    if (request.dtype.value_or(dtype) != dtype)
+        return badInput("--dtype " + dtypeName(*request.dtype) + ": " + request.name + " states its own types, "
+                        + dtypeName(dtype) + " first; leave it out, or save the model in the other type");
+    if (request.lifetimes.value_or(Lifetimes::graph) != Lifetimes::graph)
+        return badInput("--lifetimes frame: " + request.name
+                        + " is run by TorchScript, which lets go of a value at its last use; leave it out");
     auto inputs = TorchScriptInputs::make(*file, module->get_method("forward").function().getSchema(), request);
     if (!inputs)
         return inputs.error();
@@ -92,7 +108,7 @@ Result<std::unique_ptr<ModelSource>> openTorchScript(const ModelRequest& request
             moveToDevice(*module, request.device);
         module->train();
         return std::unique_ptr<ModelSource>(
-            std::make_unique<TorchScriptSource>(*std::move(module), *std::move(inputs)));
+            std::make_unique<TorchScriptSource>(request.name, *std::move(module), *std::move(inputs)));
     } catch (const c10::Error& error) {
         const std::string message = error.what_without_backtrace();
         return badInput(request.name + " cannot be put on " + request.device.str() + ": "

@@ -245,6 +245,28 @@ TEST(TorchScript, WhatIsNotKnownIsAskedForInOneSentence)
     EXPECT_EQ(errorOf(demo), "--input is for TorchScript files; demo:mlp says its inputs itself");
 }
 
+TEST(TorchScript, SizesThatTheModelCannotRunWithAreBadInput)
+{
+    const auto source = open(requestOf("ts_script_toy", {{"x", {8, 128}, {}}}));
+    const Status run = StepRunner(*source, {}).run();
+    ASSERT_FALSE(run);
+    EXPECT_EQ(run.error().kind, ErrorKind::badInput);
+    EXPECT_EQ(
+        run.error().message,
+        pathOf("ts_script_toy")
+            + " does not run with x=8x128:float32: mat1 and mat2 shapes cannot be multiplied (8x128 and 100x100)");
+    ModelRequest half = requestOf("traced");
+    half.dtype = at::kHalf;
+    EXPECT_EQ(errorOf(half),
+              "--dtype float16: " + half.name
+                  + " states its own types, float32 first; leave it out, or save the model in the other type");
+    ModelRequest frame = requestOf("traced");
+    frame.lifetimes = Lifetimes::frame;
+    EXPECT_EQ(errorOf(frame),
+              "--lifetimes frame: " + frame.name
+                  + " is run by TorchScript, which lets go of a value at its last use; leave it out");
+}
+
 TEST(TorchScript, InputShapesAreRead)
 {
     const auto tokens = parseInputShape("ids=8x128:int64");

@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/model/pickle_reader.h"
+
+#include <c10/util/safe_numerics.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace headroom {
+namespace {
+
+using Kind = Pickle::Kind;
+using Value = Pickle::Value;
+
+struct StorageType
+{
+    std::string_view name;
+    at::ScalarType dtype;
+};
+constexpr std::array storageTypes{
+    StorageType{"torch.FloatStorage", at::kFloat},
+    StorageType{"torch.DoubleStorage", at::kDouble},
+    StorageType{"torch.HalfStorage", at::kHalf},
+    StorageType{"torch.BFloat16Storage", at::kBFloat16},
+    StorageType{"torch.LongStorage", at::kLong},
+    StorageType{"torch.IntStorage", at::kInt},
+    StorageType{"torch.ShortStorage", at::kShort},
+    StorageType{"torch.CharStorage", at::kChar},
+    StorageType{"torch.ByteStorage", at::kByte},
+    StorageType{"torch.BoolStorage", at::kBool},
+    StorageType{"torch.ComplexFloatStorage", at::kComplexFloat},
+    StorageType{"torch.ComplexDoubleStorage", at::kComplexDouble},
+};
+
+const StorageType* storageType(std::string_view name)
+{
+    const auto found = std::ranges::find(storageTypes, name, &StorageType::name);
+    return found == storageTypes.end() ? nullptr : &*found;
+}
+
+/// A class that the file's own code defines.
+bool isClass(std::string_view name)
+{
+    return name.starts_with("__torch__") && !name.starts_with("__torch__.torch.classes.");
+}
+
+/// A function that makes a list of one type from a tuple of one list.
+std::optional<Kind> listElement(std::string_view name)
+{
+    constexpr std::array<std::pair<std::string_view, Kind>, 4> makers{{
+        {"torch.jit._pickle.build_intlist", Kind::integer},
+        {"torch.jit._pickle.build_doublelist", Kind::real},
+        {"torch.jit._pickle.build_boollist", Kind::boolean},
+        {"torch.jit._pickle.build_tensorlist", Kind::tensor},
+    }};
+    const auto found = std::ranges::find(makers, name, &std::pair<std::string_view, Kind>::first);
+    return found == makers.end() ? std::nullopt : std::optional(found->second);
+}
+
+constexpr std::string_view rebuildTensor = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view restoreTypeTag = "torch.jit._pickle.restore_type_tag";
+constexpr std::string_view orderedDict = "collections.OrderedDict";
+constexpr std::string_view device = "torch.device";
+constexpr std::string_view complexNumber = "builtins.complex";
+
+bool isKnown(std::string_view name)
+{
+    constexpr std::array others{rebuildTensor, restoreTypeTag, orderedDict, device, complexNumber};
+    return isClass(name) || storageType(name) || listElement(name) || std::ranges::find(others, name) != others.end();
+}
+
+/// A type as TorchScript prints it: "Dict[str, List[int]]".
+bool isType(std::string_view text)
+{
+    int depth = 0;
+    for (const char c : text) {
+        depth += c == '[' || c == '(' ? 1 : c == ']' || c == ')' ? -1 : 0;
+        const bool allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')
+            || std::string_view("_., []()").find(c) != std::string_view::npos;
+        if (!allowed || depth < 0 || depth > 32)
+            return false;
+    }
+    return depth == 0 && !text.empty() && text.size() <= PickleReader::longestName;
+}
+
+/// No element of the tensor lies outside of its storage.
+bool fits(const Pickle::Tensor& tensor)
+{
+    if (tensor.sizes.size() != tensor.strides.size() || tensor.offset < 0 || tensor.storageElements < 0)
+        return false;
+    std::uint64_t last = static_cast<std::uint64_t>(tensor.offset);
+    std::uint64_t elements = 1;
+    bool overflow = false;
+    for (std::size_t i = 0; i < tensor.sizes.size(); ++i) {
+        if (tensor.sizes[i] < 0 || tensor.strides[i] < 0)
+            return false;
+        const auto size = static_cast<std::uint64_t>(tensor.sizes[i]);
+        std::uint64_t step = 0;
+        overflow |= c10::mul_overflows(elements, size, &elements);
+        overflow |= size > 0 && c10::mul_overflows(size - 1, static_cast<std::uint64_t>(tensor.strides[i]), &step);
+        overflow |= c10::add_overflows(last, step, &last);
+    }
+    if (overflow || elements >> 60 != 0)
+        return false;
+    return elements == 0 || last < static_cast<std::uint64_t>(tensor.storageElements);
+}
+
+} // namespace
+
+void PickleReader::global()
+{
+    const std::string module = line();
+    std::string name = module + "." + line();
+    if (!isKnown(name))
+        throw WrongPickle{"uses " + name + ", which Headroom does not read in a TorchScript file"};
+    push({Kind::function, 0, std::move(name), {}});
+}
+
+void PickleReader::reduce()
+{
+    const Index argumentsIndex = pop();
+    const Index functionIndex = pop();
+    const std::string name = at(functionIndex).text;
+    const Value arguments = at(argumentsIndex);
+    if (at(functionIndex).kind != Kind::function || arguments.kind != Kind::tuple)
+        throw WrongPickle{"calls something that cannot be called"};
+    const auto argument = [&](std::size_t index) { return at(arguments.items[index]).kind; };
+    if (name == rebuildTensor) {
+        tensor(arguments);
+    } else if (name == restoreTypeTag) {
+        typeTag(arguments);
+    } else if (const auto element = listElement(name)) {
+        typedList(*element, arguments);
+    } else if (name == orderedDict && arguments.items.empty()) {
+        push({Kind::dictionary, 0, {}, {}});
+    } else if (name == device && arguments.items.size() == 1 && argument(0) == Kind::text) {
+        push({Kind::device, 0, at(arguments.items[0]).text, {}});
+    } else if (name == complexNumber && arguments.items.size() == 2 && argument(0) == Kind::real
+               && argument(1) == Kind::real) {
+        push({Kind::complex, 0, {}, {}});
+    } else {
+        throw WrongPickle{"calls " + name + " with arguments that torch.jit.save does not write"};
+    }
+}
+
+void PickleReader::makeObject()
+{
+    const Index arguments = pop();
+    const Index type = pop();
+    if (at(type).kind != Kind::function || !isClass(at(type).text) || at(arguments).kind != Kind::tuple
+        || !at(arguments).items.empty())
+        throw WrongPickle{"makes an object of something that is no class"};
+    push({Kind::object, 0, at(type).text, {}});
+}
+
+void PickleReader::build()
+{
+    const Index state = pop();
+    const Index object = container(Kind::object);
+    if (!at(object).items.empty())
+        throw WrongPickle{"gives an object its state twice"};
+    adopt(object, {&state, 1});
+}
+
+/// ('storage', torch.FloatStorage, 'record', 'cpu', elements)
+void PickleReader::storage()
+{
+    const Index index = pop();
+    const std::vector<Index> parts = at(index).items;
+    const std::array kinds{Kind::text, Kind::function, Kind::text, Kind::text, Kind::integer};
+    bool asExpected = at(index).kind == Kind::tuple && parts.size() == kinds.size();
+    for (std::size_t i = 0; asExpected && i < kinds.size(); ++i)
+        asExpected = at(parts[i]).kind == kinds[i];
+    if (!asExpected || at(parts[0]).text != "storage" || at(parts[4]).integer < 0)
+        throw WrongPickle{"refers to a storage in a way that torch.jit.save does not write"};
+    const StorageType* type = storageType(at(parts[1]).text);
+    if (!type)
+        throw WrongPickle{"holds a storage of the unknown type " + at(parts[1]).text};
+    Value value{Kind::storage, at(parts[4]).integer, at(parts[2]).text, {}};
+    value.items = {parts[1]};
+    push(std::move(value));
+}
+
+/// (storage, offset, sizes, strides, requires_grad, hooks)
+void PickleReader::tensor(const Value& arguments)
+{
+    const std::vector<Index>& parts = arguments.items;
+    const std::array kinds{Kind::storage, Kind::integer, Kind::tuple, Kind::tuple, Kind::boolean, Kind::dictionary};
+    bool asExpected = parts.size() == kinds.size();
+    for (std::size_t i = 0; asExpected && i < kinds.size(); ++i)
+        asExpected = at(parts[i]).kind == kinds[i];
+    if (!asExpected || !at(parts[5]).items.empty())
+        throw WrongPickle{"rebuilds a tensor in a way that torch.jit.save does not write"};
+    const Value& storage = at(parts[0]);
+    Pickle::Tensor tensor;
+    tensor.dtype = storageType(at(storage.items[0]).text)->dtype;
+    tensor.storage = storage.text;
+    tensor.storageElements = storage.integer;
+    tensor.offset = at(parts[1]).integer;
+    tensor.sizes = integers(parts[2]);
+    tensor.strides = integers(parts[3]);
+    tensor.requiresGrad = at(parts[4]).integer != 0;
+    if (!fits(tensor))
+        throw WrongPickle{"holds a tensor that is larger than its storage"};
+    if (tensor.requiresGrad && !at::isFloatingType(tensor.dtype) && !at::isComplexType(tensor.dtype))
+        throw WrongPickle{"holds a tensor of integers that requires a gradient"};
+    push({Kind::tensor, static_cast<std::int64_t>(pickle_.tensors_.size()), {}, {}});
+    pickle_.tensors_.push_back(std::move(tensor));
+}
+
+void PickleReader::typedList(Kind element, const Value& arguments)
+{
+    if (arguments.items.size() != 1 || at(arguments.items[0]).kind != Kind::list)
+        throw WrongPickle{"makes a list of something that is none"};
+    const Index list = arguments.items[0];
+    for (const Index item : at(list).items)
+        if (at(item).kind != element)
+            throw WrongPickle{"makes a list of values of another type"};
+    extents_[list].inside = true; // libtorch goes on with a copy
+    stack_.push_back(list);
+}
+
+void PickleReader::typeTag(const Value& arguments)
+{
+    const std::vector<Index>& parts = arguments.items;
+    if (parts.size() != 2 || at(parts[1]).kind != Kind::text || !isType(at(parts[1]).text))
+        throw WrongPickle{"holds a type that TorchScript does not know"};
+    const Kind kind = at(parts[0]).kind;
+    if (kind != Kind::list && kind != Kind::dictionary)
+        throw WrongPickle{"gives a type to something that is no list and no dictionary"};
+    extents_[parts[0]].inside = true;
+    stack_.push_back(parts[0]);
+}
+
+std::vector<std::int64_t> PickleReader::integers(Index tuple)
+{
+    std::vector<std::int64_t> numbers;
+    for (const Index item : at(tuple).items) {
+        if (at(item).kind != Kind::integer)
+            throw WrongPickle{"holds a tensor whose shape is not made of integers"};
+        numbers.push_back(at(item).integer);
+    }
+    if (numbers.size() > 64)
+        throw WrongPickle{"holds a tensor of more than 64 dimensions"};
+    return numbers;
+}
+
+} // namespace headroom
