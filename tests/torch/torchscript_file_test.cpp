@@ -201,6 +201,20 @@ TEST(TorchScriptFile, EveryTruncationIsAnError)
         EXPECT_FALSE(TorchScriptFile::read(bytesOf(whole).first(size), "model.pt", nullptr)) << size;
 }
 
+// What fuzzing has found interesting stays a test of every build.
+TEST(TorchScriptFile, TheCorpusOfFuzzingIsReadOrRefused)
+{
+    int files = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(HEADROOM_SOURCE_DIR "/tests/fuzz/corpus/torchscript")) {
+        const auto file = TorchScriptFile::open(entry.path());
+        if (!file)
+            EXPECT_FALSE(file.error().message.empty()) << entry.path();
+        ++files;
+    }
+    EXPECT_GT(files, 100);
+}
+
 TEST(TorchScriptFile, OtherFilesAreToldApart)
 {
     const auto errorOf = [](const std::string& path) {
