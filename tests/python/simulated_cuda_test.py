@@ -230,6 +230,13 @@ class Autograd(unittest.TestCase):
         with torch.no_grad():
             self.assertEqual(encoder.eval()(torch.randn(2, 10, 64, device="cuda")).shape, (2, 10, 64))
 
+    def test_ctc_loss(self):
+        scores = torch.randn(50, 2, 20, device="cuda", requires_grad=True)
+        targets = torch.ones(2, 5, dtype=torch.long, device="cuda")
+        lengths = torch.tensor([50, 50]), torch.tensor([5, 5])
+        F.ctc_loss(scores.log_softmax(2), targets, *lengths).backward()
+        self.assertEqual(scores.grad.shape, scores.shape)
+
     def test_optimizers(self):
         for optimizer, options in (
             (torch.optim.Adam, {}),

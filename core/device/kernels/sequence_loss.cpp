@@ -131,6 +131,17 @@ Tensor multilabelMarginLossBackward(const Tensor&, const Tensor& self, const Ten
     return emptyContiguous(self);
 }
 
+/// MIOpen's kernels are those of AMD's cards; libtorch asks first all the same.
+bool usesMiopen(const Tensor&, const Tensor&, IntArrayRef, IntArrayRef, std::int64_t)
+{
+    return false;
+}
+
+bool usesMiopenOfTensors(const Tensor&, const Tensor&, const Tensor&, const Tensor&, std::int64_t)
+{
+    return false;
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
     library.impl("_ctc_loss", ctcLoss);
@@ -139,6 +150,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_ctc_loss_backward.Tensor", ctcLossOfTensorsBackward);
     library.impl("_use_cudnn_ctc_loss", usesCudnn);
     library.impl("_use_cudnn_ctc_loss.Tensor", usesCudnnOfTensors);
+    library.impl("_use_miopen_ctc_loss", usesMiopen);
+    library.impl("_use_miopen_ctc_loss.Tensor", usesMiopenOfTensors);
     library.impl("_cudnn_ctc_loss", cudnnCtcLoss);
     library.impl("multi_margin_loss", marginLoss);
     library.impl("multi_margin_loss_backward", marginLossBackward);
