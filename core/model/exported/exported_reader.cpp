@@ -19,6 +19,7 @@ using json::Mismatch;
 
 constexpr auto modelRecord = "models/model.json";
 constexpr auto tiedRecord = "extra/headroom_tied_weights.json";
+constexpr auto typesRecord = "extra/headroom_module_types.json";
 constexpr std::int64_t schemaMajor = 8; ///< SCHEMA_VERSION of torch/_export/serde/schema.py
 
 /// One fault of a record; becomes the sentence of readExportedProgram().
@@ -235,6 +236,8 @@ ExportedProgram readAll(ZipArchive archive)
     }
     if (archive.contains(tiedRecord))
         program.tied = readRecord(archive, tiedRecord, listOf(listOf(json::string)));
+    if (archive.contains(typesRecord))
+        program.types = readRecord(archive, typesRecord, mapOf(json::string));
     checkInputs(program);
     program.archive = std::move(archive);
     return program;

@@ -27,7 +27,7 @@ public:
         : program_(program)
         , device_(device)
     {
-        for (const std::vector<std::string>& names : program.tied)
+        for (const std::vector<std::string>& names : program.tied.value_or(std::vector<std::vector<std::string>>()))
             for (const std::string& name : names)
                 first_[name] = names.front();
     }
@@ -133,6 +133,8 @@ private:
 TreeMaker::TreeMaker(const ExportedProgram& program)
     : program_(program)
 {
+    for (const auto& [fqn, type] : program.types)
+        types_.emplace(fqn, lastOf(type));
     addTypes(program.graph, types_);
     children_[""];
     for (const std::string& fqn : program.modules)
