@@ -74,6 +74,7 @@ std::unique_ptr<ModelSource> open(const Case& testCase, at::Device device)
     auto source = openModel({.name = testCase.model,
                              .batch = device.is_cpu() ? 2 : testCase.batch,
                              .dtype = testCase.dtype,
+                             .lifetimes = {},
                              .device = device,
                              .settings = settings});
     if (!source)
