@@ -66,6 +66,8 @@ StepTracePtr record(ModelRequest request)
     EXPECT_TRUE(model) << model.error().message;
     const auto trace = StepRunner(**model, {}).record({}, gpu(), {});
     EXPECT_TRUE(trace) << trace.error().message;
+    if (!trace)
+        return nullptr;
     const Status valid = validate(**trace);
     EXPECT_TRUE(valid) << valid.error().message;
     return *trace;

@@ -110,19 +110,22 @@ Function ofTensor(std::int64_t (*question)(const at::Tensor&, std::int64_t))
 std::int64_t plus(std::int64_t a, std::int64_t b)
 {
     std::int64_t result = 0;
-    return checked(__builtin_add_overflow(a, b, &result), result);
+    const bool overflow = __builtin_add_overflow(a, b, &result);
+    return checked(overflow, result);
 }
 
 std::int64_t minus(std::int64_t a, std::int64_t b)
 {
     std::int64_t result = 0;
-    return checked(__builtin_sub_overflow(a, b, &result), result);
+    const bool overflow = __builtin_sub_overflow(a, b, &result);
+    return checked(overflow, result);
 }
 
 std::int64_t times(std::int64_t a, std::int64_t b)
 {
     std::int64_t result = 0;
-    return checked(__builtin_mul_overflow(a, b, &result), result);
+    const bool overflow = __builtin_mul_overflow(a, b, &result);
+    return checked(overflow, result);
 }
 
 std::map<std::string, Function> makeTable()

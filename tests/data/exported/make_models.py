@@ -69,6 +69,12 @@ class Tied(nn.Module):
 
 
 def save(name, program, **extra):
+    # A file says where its lines stand; not on whose machine.
+    for module in program.graph_module.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            if node.meta.get("stack_trace"):
+                trace = node.meta["stack_trace"].replace(f"{here}/", "")
+                node.meta["stack_trace"] = trace.replace(f"{pathlib.Path(torch.__file__).parent.parent}/", "")
     torch.export.save(program, here / f"{name}.pt2", extra_files=extra or None)
 
 
