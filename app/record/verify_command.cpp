@@ -118,6 +118,10 @@ Status compareOnCpu(StepRequest request, bool wanted, Report& report)
     }
     request.model.device = at::kCPU;
     const auto source = openModel(request.model);
+    if (!source && !wanted) {
+        report.noGradients = source.error().message; // as for a file without weights
+        return {};
+    }
     if (!source)
         return source.error();
     const auto compared = compareGradients(**source, request.step, report.policy);

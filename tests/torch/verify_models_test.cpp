@@ -73,6 +73,8 @@ TEST(VerifyModels, ModelsOfTheTestsAtTenBudgets)
     std::vector<fs::path> files{data / "models/torchscript/ts_trace_gpt2_tiny.pt",
                                 data / "models/torchscript/ts_trace_transformer_tiny.pt"};
     addModels(data / "exported", files);
+    // The simulated device has no numbers for the sizes that this one computes: its step cannot be recorded.
+    std::erase_if(files, [](const fs::path& file) { return file.filename() == "dynamic.pt2"; });
     ASSERT_GT(files.size(), 5U);
     for (const fs::path& file : files) {
         SCOPED_TRACE(file.string());
