@@ -8,11 +8,7 @@ import types
 
 import torch
 
-
-class Memory(ctypes.Structure):
-    """HeadroomMemory of the C interface, in bytes."""
-
-    _fields_ = [(name, ctypes.c_int64) for name in ("live", "peak", "blocks", "capacity")]
+from headroom import _simulate_memory
 
 
 class SimulatedDevice:
@@ -28,9 +24,7 @@ class SimulatedDevice:
         torch._register_device_module("sim", _device_module())
 
     def memory(self):
-        memory = Memory()
-        self._library.headroom_memory(ctypes.byref(memory))
-        return memory
+        return _simulate_memory.read(self._library)
 
     def reset_peak(self):
         self._library.headroom_reset_peak()
