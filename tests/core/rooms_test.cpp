@@ -31,7 +31,7 @@ struct Room
 };
 
 const Names coreRooms{"core/base", "core/trace", "core/timeline", "core/allocator", "core/cost",
-                      "core/sac",  "core/plan",  "core/predict",  "core/policy"};
+                      "core/sac",  "core/plan",  "core/predict",  "core/policy",    "core/joint"};
 
 Names operator+(Names left, const Names& right)
 {
@@ -54,13 +54,15 @@ const std::map<std::string, Room>& rooms()
         {"core/predict", {nothing, {"core/base", "core/trace", "core/timeline"}}},
         {"core/policy",
          {nothing, {"core/base", "core/trace", "core/timeline", "core/cost", "core/sac", "core/plan", "core/predict"}}},
+        {"core/joint", {nothing, {"core/base", "core/trace", "core/timeline", "core/plan", "core/predict"}}},
         // headroom_torch: libtorch, never Qt. Models tell the recorder of their modules, and the step runner in the
         // recorder's room runs models: these two know each other.
         {"core/device", {torch, {"core/base", "core/trace", "core/allocator", "core/cost"}}},
         {"core/record", {torch, {"core/base", "core/trace", "core/cost", "core/device", "core/model"}}},
         {"core/checkpoint",
          {torch,
-          {"core/base", "core/trace", "core/timeline", "core/predict", "core/policy", "core/device", "core/record"}}},
+          {"core/base", "core/trace", "core/timeline", "core/predict", "core/policy", "core/joint", "core/device",
+           "core/record"}}},
         {"core/model", {torch, {"core/base", "core/trace", "core/cost", "core/device", "core/record"}}},
         {"app/python", {torch, coreRooms + Names{"core/device", "core/record", "core/model"}}},
         {"app/record", {torch, coreRooms + Names{"core/device", "core/record", "core/checkpoint", "core/model"}}},

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/joint/ops_plan.h"
+
+#include <memory>
+#include <stop_token>
+#include <vector>
+
+namespace headroom {
+
+/// Plans one step op by op, as PyTorch's activation_memory_budget does for a compiled graph
+/// (torch/_functorch/partitioners.py, choose_saved_values_set). What all fractions share is computed once. Immutable; a
+/// copy is cheap; any thread may ask.
+class OpsPlanner
+{
+public:
+    /// Errors: as buildJointGraph().
+    static Result<OpsPlanner> create(StepTracePtr trace);
+
+    const JointGraph& graph() const noexcept;
+
+    /// What the default min-cut saves: the plan of fraction 1, and 100 % of every other.
+    Bytes defaultSavedBytes() const noexcept;
+
+    /// Errors: a fraction outside 0..1; measured times of another step; the solver gave up.
+    Result<OpsPlan> plan(const OpsRequest& request) const;
+
+    /// The step's timeline under a plan of this planner.
+    Timeline timeline(const OpsPlan& plan) const;
+
+    /// Plans at `points` fractions spread evenly over 0..1, and what is between them, fraction ascending, in which a
+    /// smaller fraction never has a higher peak: a plan that takes more at its peak than one that recomputes less is
+    /// none to choose, and is left out. Ends early, with what it has, when asked to stop.
+    Result<std::vector<OpsPlan>> frontier(const OpsRequest& request, int points,
+                                          const std::stop_token& stop = {}) const;
+
+private:
+    struct Shared;
+    explicit OpsPlanner(std::shared_ptr<const Shared> shared);
+    std::shared_ptr<const Shared> shared_;
+};
+
+} // namespace headroom

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+
+#include <span>
+#include <vector>
+
+namespace headroom {
+
+/// Items of which some fit under a cap: bytes and what keeping each is worth.
+struct KnapsackItem
+{
+    Bytes bytes = 0;
+    double value = 0;
+};
+
+struct KnapsackChoice
+{
+    std::vector<bool> taken; ///< one an item
+    Bytes bytes = 0;
+    double value = 0;
+    bool proven = false; ///< no other choice under the cap is worth more
+};
+
+/// The best choice, by dynamic programming over the choices that no other dominates: sums of bytes are exact, so the
+/// cap is never exceeded. A choice that would take longer than the limit is not finished: `proven` is false.
+KnapsackChoice exactKnapsack(std::span<const KnapsackItem> items, Bytes cap);
+
+/// By value per byte, larger ones first among equals; begun again without the first few, the best of these.
+KnapsackChoice greedyKnapsack(std::span<const KnapsackItem> items, Bytes cap);
+
+/// The best choice by GLPK. Errors: GLPK gave up.
+Result<KnapsackChoice> ilpKnapsack(std::span<const KnapsackItem> items, Bytes cap);
+
+} // namespace headroom
