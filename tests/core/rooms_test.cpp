@@ -51,6 +51,7 @@ const std::map<std::string, Room>& rooms()
         {"core/cost", {nothing, {"core/base", "core/trace"}}},
         {"core/sac", {nothing, {"core/base", "core/trace", "core/timeline", "core/cost"}}},
         {"core/plan", {nothing, {"core/base", "core/sac"}}},
+        {"core/cupti", {nothing, {"core/base"}}},
         {"core/predict", {nothing, {"core/base", "core/trace", "core/timeline"}}},
         {"core/policy",
          {nothing, {"core/base", "core/trace", "core/timeline", "core/cost", "core/sac", "core/plan", "core/predict"}}},

@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cupti/activity_session.h"
+
+#include "core/cupti/record_parser.h"
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <span>
+#include <utility>
+
+namespace headroom::cupti {
+namespace {
+
+/// CUPTI recommends 1 to 10 MB. A step of a large model makes some ten thousand records of about 200 bytes.
+constexpr std::size_t bufferBytes = std::size_t{4} << 20U;
+constexpr std::size_t bufferAlignment = 64;
+/// What is kept of a step that launches without end; further buffers are thrown away and counted.
+constexpr std::size_t mostBuffers = 256;
+
+struct Buffer
+{
+    std::uint8_t* begin = nullptr;
+    std::size_t validBytes = 0;
+};
+
+/// The buffers that CUPTI has filled. It lives as long as the process: CUPTI may return a buffer at any time, also
+/// after the session. No function of CUPTI is called under its mutex, since CUPTI calls it under its own.
+class BufferStore
+{
+public:
+    static BufferStore& instance()
+    {
+        static auto* const store = new BufferStore;
+        return *store;
+    }
+
+    std::uint8_t* give()
+    {
+        {
+            const std::lock_guard lock(mutex_);
+            if (!free_.empty()) {
+                std::uint8_t* const buffer = free_.back();
+                free_.pop_back();
+                return buffer;
+            }
+        }
+        return static_cast<std::uint8_t*>(std::aligned_alloc(bufferAlignment, bufferBytes));
+    }
+
+    void take(std::uint8_t* buffer, std::size_t validBytes)
+    {
+        const std::lock_guard lock(mutex_);
+        if (wanted_ && validBytes > 0 && full_.size() < mostBuffers) {
+            full_.push_back({buffer, validBytes});
+            return;
+        }
+        thrownAway_ += wanted_ && validBytes > 0;
+        free_.push_back(buffer);
+    }
+
+    void want(bool wanted)
+    {
+        const std::lock_guard lock(mutex_);
+        wanted_ = wanted;
+    }
+
+    /// The full ones, in the order in which they came; give them back with take(…, 0).
+    std::vector<Buffer> full()
+    {
+        const std::lock_guard lock(mutex_);
+        return std::exchange(full_, {});
+    }
+
+    std::size_t thrownAway()
+    {
+        const std::lock_guard lock(mutex_);
+        return std::exchange(thrownAway_, 0);
+    }
+
+private:
+    std::mutex mutex_;
+    bool wanted_ = false;
+    std::vector<Buffer> full_;
+    std::vector<std::uint8_t*> free_;
+    std::size_t thrownAway_ = 0;
+};
+
+void CUPTIAPI bufferRequested(std::uint8_t** buffer, std::size_t* size, std::size_t* maxRecords)
+{
+    *buffer = BufferStore::instance().give();
+    *size = *buffer ? bufferBytes : 0;
+    *maxRecords = 0;
+}
+
+void CUPTIAPI bufferCompleted(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t validSize)
+{
+    if (buffer)
+        BufferStore::instance().take(buffer, validSize);
+}
+
+std::atomic<bool>& sessionRuns()
+{
+    static std::atomic<bool> runs{false};
+    return runs;
+}
+
+/// `needed`: without it there are no times. Calls of the runtime and the driver are what external ids come with.
+struct TracedKind
+{
+    CUpti_ActivityKind kind;
+    bool needed;
+    const char* what;
+};
+constexpr std::array tracedKinds{
+    TracedKind{CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, true, "external correlation ids"},
+    TracedKind{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, true, "kernels"},
+    TracedKind{CUPTI_ACTIVITY_KIND_MEMCPY, true, "copies"},
+    TracedKind{CUPTI_ACTIVITY_KIND_MEMSET, true, "fills"},
+    TracedKind{CUPTI_ACTIVITY_KIND_RUNTIME, true, "calls of CUDA's runtime"},
+    TracedKind{CUPTI_ACTIVITY_KIND_DRIVER, true, "calls of CUDA's driver"},
+    TracedKind{CUPTI_ACTIVITY_KIND_MEMCPY2, false, "copies between GPUs"},
+    TracedKind{CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, false, "waits for the GPU"},
+    TracedKind{CUPTI_ACTIVITY_KIND_OVERHEAD, false, "the cost of tracing"},
+};
+
+constexpr std::array externalKinds{opKind, callKind};
+
+} // namespace
+
+Result<std::unique_ptr<ActivitySession>> ActivitySession::start(const CuptiApi& api)
+{
+    if (sessionRuns().exchange(true))
+        return Error{ErrorKind::internal, "the GPU is traced already: end that recording first"};
+    std::unique_ptr<ActivitySession> session(new ActivitySession(api));
+    BufferStore::instance().want(true);
+    // From here on the destructor undoes what was done.
+    if (const Status enabled = session->enableAll(); !enabled)
+        return enabled.error();
+    return session;
+}
+
+ActivitySession::~ActivitySession()
+{
+    if (!enabled_.empty())
+        stop();
+    BufferStore& store = BufferStore::instance();
+    store.want(false);
+    for (const Buffer& buffer : store.full())
+        store.take(buffer.begin, 0);
+    store.thrownAway();
+    sessionRuns() = false;
+}
+
+Status ActivitySession::enableAll()
+{
+    if (const CUptiResult result = api_.registerCallbacks(&bufferRequested, &bufferCompleted); result != CUPTI_SUCCESS)
+        return cuptiError(api_, result, "cuptiActivityRegisterCallbacks");
+    for (const TracedKind& traced : tracedKinds) {
+        const CUptiResult result = api_.enable(traced.kind);
+        if (result == CUPTI_SUCCESS) {
+            enabled_.push_back(traced.kind);
+        } else if (traced.needed) {
+            const Error error = cuptiError(api_, result, "cuptiActivityEnable");
+            disableAll();
+            return error;
+        } else {
+            notes_.push_back("CUPTI does not trace " + std::string(traced.what) + " here: they are not counted");
+        }
+    }
+    return {};
+}
+
+void ActivitySession::disableAll()
+{
+    for (const CUpti_ActivityKind kind : enabled_)
+        api_.disable(kind);
+    enabled_.clear();
+}
+
+void ActivitySession::discard()
+{
+    api_.flushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    BufferStore& store = BufferStore::instance();
+    for (const Buffer& buffer : store.full())
+        store.take(buffer.begin, 0);
+    store.thrownAway();
+    droppedByCupti();
+}
+
+std::uint64_t ActivitySession::droppedByCupti() const
+{
+    std::size_t dropped = 0; // since the last question
+    return api_.getNumDroppedRecords(nullptr, 0, &dropped) == CUPTI_SUCCESS ? dropped : 0;
+}
+
+ActivityLog ActivitySession::stop()
+{
+    ActivityLog log;
+    if (enabled_.empty())
+        return log;
+    // The order of Kineto: what is complete comes with the flush, then nothing new is traced.
+    if (const CUptiResult result = api_.flushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED); result != CUPTI_SUCCESS)
+        notes_.push_back(cuptiError(api_, result, "cuptiActivityFlushAll").message);
+    disableAll();
+    log.dropped = droppedByCupti();
+    BufferStore& store = BufferStore::instance();
+    RecordParser parser(api_, log);
+    for (const Buffer& buffer : store.full()) {
+        const auto bytes = std::as_writable_bytes(std::span(buffer.begin, buffer.validBytes));
+        if (const Status parsed = parser.parse(bytes); !parsed)
+            notes_.push_back(parsed.error().message);
+        store.take(buffer.begin, 0);
+    }
+    if (const std::size_t thrown = store.thrownAway(); thrown > 0)
+        notes_.push_back("the step made more than " + std::to_string(mostBuffers * bufferBytes / (1U << 20U))
+                         + " MiB of records: " + std::to_string(thrown) + " buffers of them were thrown away");
+    return log;
+}
+
+void ActivitySession::push(int kind, std::uint64_t id) const noexcept
+{
+    api_.pushExternalId(externalKinds[static_cast<std::size_t>(kind)], id);
+}
+
+void ActivitySession::pop(int kind) const noexcept
+{
+    std::uint64_t last = 0;
+    api_.popExternalId(externalKinds[static_cast<std::size_t>(kind)], &last);
+}
+
+} // namespace headroom::cupti
