@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 namespace headroom::sim {
 namespace {
@@ -17,6 +18,19 @@ namespace {
 constexpr std::uintptr_t firstAddress = std::uintptr_t{1} << 60;
 
 } // namespace
+
+DeviceMemory::~DeviceMemory()
+{
+    if (counted_)
+        simulatedState().allocator.giveBack(*this);
+}
+
+void DeviceMemory::exchange(DeviceMemory& other) noexcept
+{
+    std::swap(requested_, other.requested_);
+    std::swap(counted_, other.counted_);
+    std::swap(place_, other.place_);
+}
 
 SimulatedAllocator::SimulatedAllocator()
     : nextAddress_(firstAddress)
@@ -29,10 +43,11 @@ c10::DataPtr SimulatedAllocator::allocate(std::size_t bytes)
         return {nullptr, nullptr, &c10::detail::deleteNothing, device()};
     auto block = std::make_unique<Block>();
     block->requested = static_cast<Bytes>(bytes);
+    block->memory = std::make_shared<DeviceMemory>(block->requested);
     BlockObserver* observer = nullptr;
     {
         const std::lock_guard lock(mutex_);
-        place(*block);
+        take(*block->memory);
         link(block.get());
         observer = observer_;
     }
@@ -41,12 +56,14 @@ c10::DataPtr SimulatedAllocator::allocate(std::size_t bytes)
     return hand(block.release());
 }
 
-c10::DataPtr SimulatedAllocator::allocateUncounted(Bytes bytes, BlockTag tag, std::function<void()> onFree)
+c10::DataPtr SimulatedAllocator::allocateUncounted(Bytes bytes, BlockTag tag, std::shared_ptr<DeviceMemory> memory,
+                                                   std::function<void()> onFree)
 {
     auto* block = new Block;
     block->requested = bytes;
     block->counted = false;
     block->tag = tag;
+    block->memory = std::move(memory);
     block->onFree = std::move(onFree);
     {
         const std::lock_guard lock(mutex_);
@@ -56,13 +73,31 @@ c10::DataPtr SimulatedAllocator::allocateUncounted(Bytes bytes, BlockTag tag, st
     return hand(block);
 }
 
-void SimulatedAllocator::place(Block& block)
+void SimulatedAllocator::take(DeviceMemory& memory)
 {
-    if (!cache_)
-        return;
-    block.place = cache_->allocate(block.requested);
-    if (!block.place)
-        throwOutOfMemory(block.requested);
+    if (cache_) {
+        memory.place_ = cache_->allocate(memory.requested_);
+        if (!memory.place_)
+            throwOutOfMemory(memory.requested_);
+    }
+    memory.counted_ = true;
+    const Bytes rounded = roundedToBlock(memory.requested_);
+    stats_.live += rounded;
+    stats_.requested += memory.requested_;
+    stats_.peak = std::max(stats_.peak, stats_.live);
+    ++stats_.blocks;
+    ++stats_.allocations;
+    stats_.allocated += rounded;
+}
+
+void SimulatedAllocator::giveBack(DeviceMemory& memory)
+{
+    const std::lock_guard lock(mutex_);
+    stats_.live -= roundedToBlock(memory.requested_);
+    stats_.requested -= memory.requested_;
+    --stats_.blocks;
+    if (memory.place_)
+        cache_->free(*memory.place_);
 }
 
 void SimulatedAllocator::throwOutOfMemory(Bytes bytes)
@@ -86,18 +121,11 @@ c10::DataPtr SimulatedAllocator::hand(Block* block)
 
 void SimulatedAllocator::link(Block* block)
 {
-    const Bytes rounded = roundedToBlock(block->requested);
     block->address = reinterpret_cast<void*>(nextAddress_);
-    nextAddress_ += static_cast<std::uintptr_t>(rounded);
+    nextAddress_ += static_cast<std::uintptr_t>(roundedToBlock(block->requested));
     block->previous = youngest_;
     (youngest_ ? youngest_->next : oldest_) = block;
     youngest_ = block;
-    stats_.live += rounded;
-    stats_.requested += block->requested;
-    stats_.peak = std::max(stats_.peak, stats_.live);
-    ++stats_.blocks;
-    ++stats_.allocations;
-    stats_.allocated += rounded;
 }
 
 void SimulatedAllocator::freeBlock(void* context)
@@ -113,11 +141,6 @@ void SimulatedAllocator::release(Block* block)
             const std::lock_guard lock(mutex_);
             (block->previous ? block->previous->next : oldest_) = block->next;
             (block->next ? block->next->previous : youngest_) = block->previous;
-            stats_.live -= roundedToBlock(block->requested);
-            stats_.requested -= block->requested;
-            if (block->place)
-                cache_->free(*block->place);
-            --stats_.blocks;
             observer = observer_;
         }
         if (observer)
@@ -132,14 +155,18 @@ void SimulatedAllocator::resize(c10::StorageImpl& storage, Bytes bytes)
 {
     Block* old = blockOf(storage);
     c10::DataPtr replacement = allocate(static_cast<std::size_t>(bytes));
-    if (old && bytes > 0) {
+    if (old) {
+        auto* moved = static_cast<Block*>(replacement.get_context());
         BlockObserver* observer = nullptr;
         {
             const std::lock_guard lock(mutex_);
             observer = observer_;
+            auto nothing = std::make_shared<DeviceMemory>(0);
+            old->memory->exchange(moved ? *moved->memory : *nothing);
+            old->memory.swap(moved ? moved->memory : nothing);
         }
-        if (observer)
-            observer->moved(*old, *static_cast<Block*>(replacement.get_context()));
+        if (observer && moved)
+            observer->moved(*old, *moved);
     }
     storage.set_data_ptr_noswap(std::move(replacement));
     storage.set_nbytes(static_cast<std::size_t>(bytes));

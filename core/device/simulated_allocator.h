@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -25,15 +26,39 @@ struct BlockTag
     std::uint32_t id = 0;
 };
 
+/// What a storage takes of the device's memory. It is given back when the last who holds it lets go: the storage
+/// itself, and while a step is recorded what autograd saved of it, which is no longer the storage
+/// (core/record/shadow_save.h).
+class DeviceMemory
+{
+public:
+    explicit DeviceMemory(Bytes requested)
+        : requested_(requested)
+    {
+    }
+    ~DeviceMemory();
+    DeviceMemory(const DeviceMemory&) = delete;
+    DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+private:
+    friend class SimulatedAllocator;
+    /// Each is what the other was; who holds it stays.
+    void exchange(DeviceMemory& other) noexcept;
+
+    Bytes requested_;
+    bool counted_ = false; ///< the device had room for it
+    std::optional<CachingAllocator::Block> place_; ///< in the caching allocator, on a device with a limit
+};
+
 /// One allocation on the simulated device: the context of a storage's data pointer.
 struct Block
 {
     void* address = nullptr; ///< unique while the process lives, never readable
     Bytes requested = 0;
-    bool counted = true; ///< false: a shadow, which takes no memory of the device
+    bool counted = true; ///< false: a shadow, which takes no memory of its own
     BlockTag tag;
+    std::shared_ptr<DeviceMemory> memory; ///< of a shadow that of the storage for which it stands
     std::function<void()> onFree; ///< only of shadows: called when the storage dies
-    std::optional<CachingAllocator::Block> place; ///< in the caching allocator, on a device with a limit
     c10::Storage values; ///< on the CPU, of a small block whose contents are known (known_values.h)
     Block* previous = nullptr; ///< list of counted blocks, oldest first
     Block* next = nullptr;
@@ -62,10 +87,12 @@ public:
     c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
     void copy_data(void*, const void*, std::size_t) const override {}
 
-    /// A shadow: a storage on the device that takes no memory. `onFree` is called when it dies.
-    c10::DataPtr allocateUncounted(Bytes bytes, BlockTag tag, std::function<void()> onFree);
+    /// A shadow: a storage on the device that takes no memory but holds `memory`. `onFree` is called when it dies.
+    c10::DataPtr allocateUncounted(Bytes bytes, BlockTag tag, std::shared_ptr<DeviceMemory> memory,
+                                   std::function<void()> onFree);
 
-    /// Gives a storage another size, as resize_ on CUDA does: allocate, copy, free the old one.
+    /// Gives a storage another size, as resize_ on CUDA does: allocate, copy, free the old one. Whoever holds its
+    /// memory holds the new one from then on.
     void resize(c10::StorageImpl& storage, Bytes bytes);
 
     /// The block behind a storage; null for an empty one and for other devices.
@@ -84,8 +111,10 @@ public:
     void setObserver(BlockObserver* observer);
 
 private:
+    friend class DeviceMemory;
     static c10::DataPtr hand(Block* block);
-    void place(Block& block);
+    void take(DeviceMemory& memory);
+    void giveBack(DeviceMemory& memory);
     [[noreturn]] void throwOutOfMemory(Bytes bytes);
     void link(Block* block);
     void release(Block* block);

@@ -67,10 +67,10 @@ at::Tensor ShadowSave::call_unpack_hook()
                 alive->unpackEnd(pack);
         };
     }
-    return onStorage(
-        kept_,
-        simulatedStorage(sim::simulatedState().allocator.allocateUncounted(storageBytes_, tag, std::move(onFree)),
-                         storageBytes_));
+    return onStorage(kept_,
+                     simulatedStorage(sim::simulatedState().allocator.allocateUncounted(
+                                          storageBytes_, tag, pack_.memory, std::move(onFree)),
+                                      storageBytes_));
 }
 
 } // namespace headroom

@@ -9,9 +9,9 @@
 namespace headroom {
 
 /// A tensor saved for backward while a step is recorded. Of a storage that the step made itself nothing is kept but its
-/// shape: the storage then dies when the program drops it, and what autograd would have held is recorded by events. The
-/// backward node gets a shadow, a tensor of the same shape on a storage that takes no memory, whose death is the end of
-/// the node's hold.
+/// shape: the storage then dies when the program drops it, and what autograd would have held is recorded by events. Its
+/// memory on the device stays taken as long. The backward node gets a shadow, a tensor of the same shape on a storage
+/// that takes no memory of its own, whose death is the end of the node's hold.
 class ShadowSave final : public torch::autograd::SavedVariableHooks
 {
 public:

@@ -350,6 +350,8 @@ StepRecording::Pack StepRecording::pack(const at::Tensor& tensor)
     Pack pack;
     pack.storage = storageOf(tensor);
     pack.shadowed = pack.storage.valid() && pack.storage.value >= startStorages_;
+    if (pack.shadowed)
+        pack.memory = blockOf(tensor)->memory;
     // A node saves its inputs before its op begins, its results after. Of tensors elsewhere the op may be none of ours.
     const auto ops = static_cast<std::uint32_t>(builder_.opCount());
     OpId op;

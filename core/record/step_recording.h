@@ -84,6 +84,7 @@ public:
         PackId id;
         StorageId storage;
         bool shadowed = false; ///< the storage is the step's own: autograd's hold is recorded apart from the program's
+        std::shared_ptr<sim::DeviceMemory> memory; ///< of a shadowed one: on the card autograd would hold it, too
     };
     Pack pack(const at::Tensor& tensor);
     void unpack(const Pack& pack);
