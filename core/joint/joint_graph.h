@@ -40,7 +40,7 @@ struct JointGraph
         double flops = 0;
         double ms = 0;
     };
-    std::vector<Node> nodes; ///< in the order of their first ops
+    std::vector<Node> nodes; ///< each after all that it reads: in the order of their last ops
 
     struct Value
     {
@@ -50,7 +50,7 @@ struct JointGraph
         bool needed = false; ///< autograd saves it, and backward asks for it
         bool kept = false; ///< the program holds it as long as backward needs it: keeping it costs nothing
     };
-    std::vector<Value> values; ///< by storage, ascending
+    std::vector<Value> values; ///< in the order in which forward meets them
 
     std::vector<std::vector<NodeId>> readers; ///< by value: nodes, ascending
     std::vector<std::vector<OpId>> backwardReaders; ///< by value: backward ops, ascending

@@ -1,0 +1,281 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/joint/joint_graph.h"
+
+#include "core/joint/op_kinds.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace headroom {
+
+namespace {
+
+constexpr std::uint32_t never = static_cast<std::uint32_t>(-1);
+
+/// What the events say of each storage, in one pass: who made it when, until when the program and backward need it.
+struct StorageFacts
+{
+    explicit StorageFacts(const StepTrace& trace);
+
+    std::vector<std::uint32_t> freed; ///< event; `never` when it outlives the step
+    std::vector<OpId> lastMutation; ///< in forward and backward; invalid: none after the op that made it
+    std::vector<bool> unpacked; ///< autograd saves it, and backward asks for it
+    std::vector<bool> resized;
+    std::uint32_t lastUnpack = 0; ///< event: after it backward asks for nothing more
+};
+
+StorageFacts::StorageFacts(const StepTrace& trace)
+    : freed(trace.storages.size(), never)
+    , lastMutation(trace.storages.size())
+    , unpacked(trace.storages.size(), false)
+    , resized(trace.storages.size(), false)
+{
+    for (std::uint32_t event = 0; event < trace.events.size(); ++event) {
+        const std::uint32_t a = trace.events.a[EventIndex(event)];
+        switch (trace.events.kind[EventIndex(event)]) {
+        case EventKind::free:
+            freed[a] = event;
+            break;
+        case EventKind::resize:
+            resized[a] = true;
+            break;
+        case EventKind::opEnd:
+            if (trace.ops.phase[OpId(a)] == Phase::forward || trace.ops.phase[OpId(a)] == Phase::backward)
+                for (const StorageId storage : trace.ops.mutated[OpId(a)])
+                    if (trace.storages.creator[storage] != OpId(a))
+                        lastMutation[storage.value] = OpId(a);
+            break;
+        case EventKind::unpack:
+            lastUnpack = event;
+            if (const StorageId storage = trace.packs.storage[PackId(a)]; storage.valid())
+                unpacked[storage.value] = true;
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+template <class Id>
+void addOnce(std::vector<Id>& ids, Id id)
+{
+    if (std::ranges::find(ids, id) == ids.end())
+        ids.push_back(id);
+}
+
+/// Builds the graph op by op, in their order.
+class Builder
+{
+public:
+    explicit Builder(StepTracePtr trace)
+        : trace_(*trace)
+        , facts_(trace_)
+        , read_(trace_.storages.size(), false)
+    {
+        graph_.trace = std::move(trace);
+        graph_.valueOf.resize(trace_.storages.size());
+        graph_.nodeOf.resize(trace_.ops.size());
+    }
+
+    Result<JointGraph> build();
+
+private:
+    void forwardOp(OpId op);
+    void addNode(OpId op, std::vector<ValueId> reads);
+    void changeInPlace(OpId op, const std::vector<ValueId>& reads);
+    void readByBackward(OpId op);
+    ValueId valueOf(StorageId storage);
+    std::vector<ValueId> readsOf(OpId op);
+    bool readsWhatChanges(OpId op, const OpKind& kind) const;
+    void include(JointGraph::Node& node, OpId op);
+    void order();
+
+    const StepTrace& trace_;
+    StorageFacts facts_;
+    std::vector<bool> read_; ///< by storage: a node has read it, so that it cannot be changed unseen
+    JointGraph graph_;
+};
+
+Result<JointGraph> Builder::build()
+{
+    std::size_t forward = 0;
+    std::size_t backward = 0;
+    for (std::uint32_t i = 0; i < trace_.ops.size(); ++i) {
+        const OpId op(i);
+        if (trace_.ops.flags[op] & opRecomputed)
+            return badInput("the step was recorded with a checkpointing policy (op " + std::to_string(i) + ", "
+                            + std::string(trace_.opName(op))
+                            + ", runs a second time): record it without one to plan its ops");
+        if (trace_.ops.phase[op] == Phase::forward) {
+            forwardOp(op);
+            ++forward;
+        } else if (trace_.ops.phase[op] == Phase::backward) {
+            readByBackward(op);
+            ++backward;
+        }
+    }
+    if (forward == 0 || backward == 0)
+        return badInput("the step has no " + std::string(forward == 0 ? "forward" : "backward")
+                        + ": expected one that was recorded to the end of its backward");
+    order();
+    return std::move(graph_);
+}
+
+ValueId Builder::valueOf(StorageId storage)
+{
+    ValueId& id = graph_.valueOf[storage.value];
+    if (!id.valid()) {
+        id = ValueId(static_cast<std::uint32_t>(graph_.values.size()));
+        JointGraph::Value value;
+        value.storage = storage;
+        value.bytes = trace_.storages.bytes[storage];
+        value.needed = facts_.unpacked[storage.value];
+        value.kept = facts_.freed[storage.value] > facts_.lastUnpack;
+        graph_.values.push_back(value);
+        graph_.readers.emplace_back();
+        graph_.backwardReaders.emplace_back();
+    }
+    return id;
+}
+
+std::vector<ValueId> Builder::readsOf(OpId op)
+{
+    std::vector<ValueId> reads;
+    for (const StorageId storage : trace_.ops.inputs[op])
+        if (trace_.storages.creator[storage] != op)
+            addOnce(reads, valueOf(storage));
+    return reads;
+}
+
+/// Would the op find something else in its inputs when it runs again? Not what batch normalisation does to its running
+/// statistics: in training its results do not depend on them.
+bool Builder::readsWhatChanges(OpId op, const OpKind& kind) const
+{
+    const auto mutated = trace_.ops.mutated[op];
+    return std::ranges::any_of(trace_.ops.inputs[op], [&](StorageId storage) {
+        const OpId change = facts_.lastMutation[storage.value];
+        const bool own = kind.updatesStatistics && std::ranges::find(mutated, storage) != mutated.end();
+        return change.valid() && change >= op && !own;
+    });
+}
+
+void Builder::include(JointGraph::Node& node, OpId op)
+{
+    node.ops.push_back(op);
+    node.random = node.random || (trace_.ops.flags[op] & opRandom);
+    node.flops += trace_.ops.flops[op];
+    node.ms += trace_.ops.ms[op];
+}
+
+void Builder::forwardOp(OpId op)
+{
+    std::vector<ValueId> reads = readsOf(op);
+    const auto outputs = trace_.ops.outputs[op];
+    const bool makes
+        = std::ranges::any_of(outputs, [&](StorageId storage) { return trace_.storages.creator[storage] == op; });
+    if (makes)
+        addNode(op, std::move(reads));
+    else if (!trace_.ops.mutated[op].empty())
+        changeInPlace(op, reads);
+}
+
+void Builder::addNode(OpId op, std::vector<ValueId> reads)
+{
+    const NodeId id(static_cast<std::uint32_t>(graph_.nodes.size()));
+    graph_.nodeOf[op.value] = id;
+    JointGraph::Node node;
+    include(node, op);
+    for (const StorageId storage : trace_.ops.outputs[op]) {
+        if (trace_.storages.creator[storage] != op || graph_.valueOf[storage.value].valid())
+            continue;
+        const ValueId value = valueOf(storage);
+        graph_.values[value.value].node = id;
+        node.makes.push_back(value);
+        if (facts_.resized[storage.value])
+            node.repeat = Repeat::once;
+    }
+    for (const ValueId value : reads)
+        read_[graph_[value].storage.value] = true;
+    const OpKind kind = opKind(trace_.opName(op));
+    const bool changesOthers = !trace_.ops.mutated[op].empty() && !kind.updatesStatistics;
+    if (changesOthers || readsWhatChanges(op, kind))
+        node.repeat = Repeat::once;
+    node.reads = std::move(reads);
+    graph_.nodes.push_back(std::move(node));
+}
+
+/// An op that only changes what is there. Where it changes the result of a node that nobody has read yet, it is one
+/// more op of that node.
+void Builder::changeInPlace(OpId op, const std::vector<ValueId>& reads)
+{
+    for (const StorageId storage : trace_.ops.mutated[op]) {
+        const ValueId value = valueOf(storage);
+        const NodeId maker = graph_[value].node;
+        if (!maker.valid())
+            continue;
+        JointGraph::Node& node = graph_.nodes[maker.value];
+        const bool alone = trace_.ops.mutated[op].size() == 1 && !read_[storage.value];
+        if (!alone)
+            node.repeat = Repeat::once;
+        include(node, op);
+        graph_.nodeOf[op.value] = maker;
+        for (const ValueId other : reads) {
+            if (std::ranges::find(node.makes, other) != node.makes.end())
+                continue;
+            addOnce(node.reads, other);
+            read_[graph_[other].storage.value] = true;
+        }
+        const bool othersChange = std::ranges::any_of(reads, [&](ValueId other) {
+            const OpId change = facts_.lastMutation[graph_[other].storage.value];
+            return graph_[other].storage != storage && change.valid() && change >= op;
+        });
+        if (othersChange)
+            node.repeat = Repeat::once;
+    }
+}
+
+void Builder::readByBackward(OpId op)
+{
+    for (const StorageId storage : trace_.ops.inputs[op])
+        if (const ValueId value = graph_.valueOf[storage.value]; value.valid())
+            addOnce(graph_.backwardReaders[value.value], op);
+    for (const StorageId storage : trace_.ops.mutated[op])
+        if (const ValueId value = graph_.valueOf[storage.value]; value.valid() && graph_[value].node.valid())
+            graph_.nodes[graph_[value].node.value].repeat = Repeat::once;
+}
+
+/// Nodes in the order of their last ops, so that each comes after all that it reads; values in that of their storages.
+void Builder::order()
+{
+    std::vector<std::uint32_t> nodes(graph_.nodes.size());
+    std::iota(nodes.begin(), nodes.end(), 0);
+    std::ranges::sort(nodes, {}, [&](std::uint32_t i) { return graph_.nodes[i].ops.back(); });
+    std::vector<NodeId> place(nodes.size());
+    std::vector<JointGraph::Node> ordered;
+    ordered.reserve(nodes.size());
+    for (const std::uint32_t i : nodes) {
+        place[i] = NodeId(static_cast<std::uint32_t>(ordered.size()));
+        ordered.push_back(std::move(graph_.nodes[i]));
+    }
+    graph_.nodes = std::move(ordered);
+    for (JointGraph::Value& value : graph_.values)
+        if (value.node.valid())
+            value.node = place[value.node.value];
+    for (NodeId& node : graph_.nodeOf)
+        if (node.valid())
+            node = place[node.value];
+    for (std::uint32_t i = 0; i < graph_.nodes.size(); ++i)
+        for (const ValueId value : graph_.nodes[i].reads)
+            graph_.readers[value.value].push_back(NodeId(i));
+}
+
+} // namespace
+
+Result<JointGraph> buildJointGraph(StepTracePtr trace)
+{
+    return Builder(std::move(trace)).build();
+}
+
+} // namespace headroom

@@ -1,0 +1,307 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/plan/knapsack.h"
+
+#include "core/plan/glpk_problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace headroom {
+
+namespace {
+
+constexpr std::size_t greedyStarts = 32;
+constexpr std::size_t stateLimit = 6'000'000;
+
+/// Items that are a question: worth something, and no larger than the cap. Those that take no bytes are no question.
+struct Question
+{
+    std::vector<std::size_t> items; ///< by value per byte, descending; larger ones first among equals
+    KnapsackChoice free; ///< what is taken anyway
+};
+
+Question questionOf(std::span<const KnapsackItem> items, Bytes cap)
+{
+    Question question;
+    question.free.taken.assign(items.size(), false);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        if (items[i].value <= 0 || items[i].bytes > cap)
+            continue;
+        if (items[i].bytes <= 0) {
+            question.free.taken[i] = true;
+            question.free.value += items[i].value;
+        } else {
+            question.items.push_back(i);
+        }
+    }
+    std::ranges::sort(question.items, [&](std::size_t a, std::size_t b) {
+        const double left = items[a].value * static_cast<double>(items[b].bytes);
+        const double right = items[b].value * static_cast<double>(items[a].bytes);
+        if (left != right)
+            return left > right;
+        return items[a].bytes != items[b].bytes ? items[a].bytes > items[b].bytes : a < b;
+    });
+    return question;
+}
+
+void take(KnapsackChoice& choice, std::span<const KnapsackItem> items, std::size_t item)
+{
+    choice.taken[item] = true;
+    choice.bytes += items[item].bytes;
+    choice.value += items[item].value;
+}
+
+KnapsackChoice greedyOf(const Question& question, std::span<const KnapsackItem> items, Bytes cap)
+{
+    KnapsackChoice best = question.free;
+    const std::size_t starts = std::min(greedyStarts, question.items.size());
+    for (std::size_t start = 0; start < starts; ++start) {
+        KnapsackChoice choice = question.free;
+        for (std::size_t i = start; i < question.items.size(); ++i)
+            if (choice.bytes + items[question.items[i]].bytes <= cap)
+                take(choice, items, question.items[i]);
+        if (start == 0 || choice.value > best.value)
+            best = std::move(choice);
+    }
+    return best;
+}
+
+/// The dynamic programme: from the choice of the densest items that fit, the items around its end are decided one after
+/// the other, the next denser one (out?) and the next less dense one (in?) in turn. A state is a sum of bytes and its
+/// highest value; one that is heavier and worth no more than another, or that no decision to come can bring above the
+/// best choice so far, goes.
+class BalancedProgramme
+{
+public:
+    BalancedProgramme(const Question& question, std::span<const KnapsackItem> items, Bytes cap)
+        : order_(question.items)
+        , items_(items)
+        , cap_(cap)
+        , best_(greedyOf(question, items, cap))
+        , start_(question.free)
+    {
+    }
+
+    KnapsackChoice solve();
+
+private:
+    static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+
+    struct State
+    {
+        Bytes bytes = 0;
+        double value = 0;
+        std::uint32_t decision = none; ///< the last one that led here
+    };
+    struct Decision
+    {
+        std::uint32_t before = none;
+        std::uint32_t place = 0; ///< in order_: changed from what the start says
+    };
+
+    const KnapsackItem& at(std::size_t place) const { return items_[order_[place]]; }
+    double density(std::size_t place) const { return at(place).value / static_cast<double>(at(place).bytes); }
+    void decide(std::size_t place, int sign);
+    void prune(std::size_t left, std::size_t right);
+    void remember(const State& state);
+
+    const std::vector<std::size_t>& order_;
+    std::span<const KnapsackItem> items_;
+    Bytes cap_;
+    KnapsackChoice best_;
+    KnapsackChoice start_;
+    std::size_t break_ = 0; ///< first place that the start does not take
+    std::vector<State> states_; ///< bytes ascending, value ascending
+    std::vector<State> merged_;
+    std::vector<Decision> decisions_;
+};
+
+KnapsackChoice BalancedProgramme::solve()
+{
+    while (break_ < order_.size() && start_.bytes + at(break_).bytes <= cap_)
+        take(start_, items_, order_[break_++]);
+    if (start_.value > best_.value)
+        best_ = start_;
+    best_.proven = true;
+    if (break_ == order_.size())
+        return best_;
+    states_ = {{start_.bytes, start_.value, none}};
+    std::size_t left = break_; // places below it are undecided
+    std::size_t right = break_; // it and places above it are undecided
+    while (!states_.empty() && (left > 0 || right < order_.size())) {
+        if (right < order_.size()) {
+            decide(right++, 1);
+            prune(left, right);
+        }
+        if (left > 0) {
+            decide(--left, -1);
+            prune(left, right);
+        }
+        if (decisions_.size() > stateLimit) {
+            best_.proven = false;
+            break;
+        }
+    }
+    return best_;
+}
+
+/// Every state, and every state with the item at `place` in (sign 1) or out (-1), merged.
+void BalancedProgramme::decide(std::size_t place, int sign)
+{
+    const Bytes bytes = sign * at(place).bytes;
+    const double value = sign * at(place).value;
+    merged_.clear();
+    const auto add = [&](const State& state, bool changed) {
+        if (!merged_.empty() && merged_.back().value >= state.value)
+            return;
+        if (!merged_.empty() && merged_.back().bytes == state.bytes)
+            merged_.pop_back();
+        merged_.push_back(state);
+        if (changed) {
+            decisions_.push_back({state.decision, static_cast<std::uint32_t>(place)});
+            merged_.back().decision = static_cast<std::uint32_t>(decisions_.size() - 1);
+        }
+    };
+    std::size_t kept = 0;
+    std::size_t changed = 0;
+    while (kept < states_.size() || changed < states_.size()) {
+        const bool takeKept = changed == states_.size()
+            || (kept < states_.size() && states_[kept].bytes <= states_[changed].bytes + bytes);
+        if (takeKept) {
+            add(states_[kept++], false);
+        } else {
+            const State& state = states_[changed++];
+            add({state.bytes + bytes, state.value + value, state.decision}, true);
+        }
+    }
+    std::swap(states_, merged_);
+}
+
+/// `left` and `right` as in solve().
+void BalancedProgramme::prune(std::size_t left, std::size_t right)
+{
+    for (const State& state : states_)
+        if (state.bytes <= cap_ && state.value > best_.value)
+            remember(state);
+    const double least = best_.value * (1 + 1e-14);
+    std::erase_if(states_, [&](const State& state) {
+        const auto room = static_cast<double>(cap_ - state.bytes);
+        if (room < 0)
+            return left == 0 || state.value + room * density(left - 1) <= least;
+        return state.value + (right < order_.size() ? room * density(right) : 0) <= least;
+    });
+}
+
+void BalancedProgramme::remember(const State& state)
+{
+    KnapsackChoice choice = start_;
+    for (std::uint32_t i = state.decision; i != none; i = decisions_[i].before) {
+        const std::size_t item = order_[decisions_[i].place];
+        choice.taken[item] = !choice.taken[item];
+    }
+    choice.bytes = state.bytes;
+    choice.value = state.value;
+    choice.proven = true;
+    best_ = std::move(choice);
+}
+
+/// So many of the items fit at most: the smallest ones.
+std::size_t mostThatFit(const Question& question, std::span<const KnapsackItem> items, Bytes cap)
+{
+    std::vector<Bytes> sizes;
+    for (const std::size_t item : question.items)
+        sizes.push_back(items[item].bytes);
+    std::ranges::sort(sizes);
+    std::size_t count = 0;
+    for (Bytes sum = 0; count < sizes.size() && sum + sizes[count] <= cap; ++count)
+        sum += sizes[count];
+    return count;
+}
+
+/// The sums of what is taken, in the order of the items.
+KnapsackChoice summedUp(KnapsackChoice choice, std::span<const KnapsackItem> items)
+{
+    choice.bytes = 0;
+    choice.value = 0;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        if (!choice.taken[i])
+            continue;
+        choice.bytes += items[i].bytes;
+        choice.value += items[i].value;
+    }
+    return choice;
+}
+
+} // namespace
+
+KnapsackChoice exactKnapsack(std::span<const KnapsackItem> items, Bytes cap)
+{
+    const Question question = questionOf(items, cap);
+    return summedUp(BalancedProgramme(question, items, cap).solve(), items);
+}
+
+KnapsackChoice greedyKnapsack(std::span<const KnapsackItem> items, Bytes cap)
+{
+    const Question question = questionOf(items, cap);
+    return summedUp(greedyOf(question, items, cap), items);
+}
+
+Result<KnapsackChoice> ilpKnapsack(std::span<const KnapsackItem> items, Bytes cap)
+{
+    const Question question = questionOf(items, cap);
+    KnapsackChoice best = greedyOf(question, items, cap);
+    if (question.items.empty()) {
+        best.proven = true;
+        return best;
+    }
+    double mostValue = 0;
+    Bytes mostBytes = 0;
+    for (const std::size_t item : question.items) {
+        mostValue = std::max(mostValue, items[item].value);
+        mostBytes = std::max(mostBytes, items[item].bytes);
+    }
+    const double unit = static_cast<double>(mostBytes);
+    GlpkProblem problem;
+    MilpOptions options;
+    std::vector<GlpkProblem::Term> row;
+    std::vector<GlpkProblem::Term> each;
+    for (const std::size_t item : question.items) {
+        const int column = problem.addColumn(0, 1, -items[item].value / mostValue, true);
+        row.push_back({column, static_cast<double>(items[item].bytes) / unit});
+        each.push_back({column, 1});
+        options.incumbent.push_back(best.taken[item] ? 1 : 0);
+    }
+    problem.addRow(row, -GlpkProblem::infinity, static_cast<double>(cap) / unit);
+    // Where values rise with bytes, the relaxation would take parts of many small items: this row forbids it.
+    problem.addRow(each, -GlpkProblem::infinity, static_cast<double>(mostThatFit(question, items, cap)));
+    // GLPK's row holds to a tolerance only. A choice that is above the cap in whole bytes is forbidden by name.
+    for (int attempt = 0; attempt < 50; ++attempt) {
+        const MilpResult result = problem.solve(options);
+        if (result.status != MilpStatus::optimal && result.status != MilpStatus::feasible)
+            break;
+        KnapsackChoice choice = question.free;
+        std::vector<GlpkProblem::Term> cover;
+        for (std::size_t i = 0; i < question.items.size(); ++i) {
+            if (result.values[i] < 0.5)
+                continue;
+            take(choice, items, question.items[i]);
+            cover.push_back({static_cast<int>(i), 1});
+        }
+        if (choice.bytes <= cap) {
+            if (choice.value >= best.value)
+                best = std::move(choice);
+            best.proven = result.status == MilpStatus::optimal;
+            return summedUp(best, items);
+        }
+        problem.addRow(cover, -GlpkProblem::infinity, static_cast<double>(cover.size()) - 1);
+    }
+    return Error{ErrorKind::internal,
+                 "GLPK found no choice of ops to save for a cap of " + std::to_string(cap)
+                     + " bytes: use the solver dp"};
+}
+
+} // namespace headroom
