@@ -2,191 +2,313 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/allocator/caching_allocator.h"
 
+#include "core/allocator/allocator_state.h"
+
 #include <algorithm>
 #include <cassert>
-#include <tuple>
-#include <vector>
 
 namespace headroom {
 
-/// A contiguous piece of a segment, allocated or free.
-struct CachingAllocator::Chunk
-{
-    Block address = 0;
-    Bytes size = 0;
-    Bytes requested = 0; ///< 0 while free
-    bool allocated = false;
-    Pool* pool = nullptr;
-    Chunk* previous = nullptr; ///< neighbours in the same segment, in address order
-    Chunk* next = nullptr;
-};
-
-/// The free blocks of small or of large requests, smallest and lowest first.
-struct CachingAllocator::Pool
-{
-    struct BySizeThenAddress
-    {
-        bool operator()(const Chunk* a, const Chunk* b) const noexcept
-        {
-            return std::tie(a->size, a->address) < std::tie(b->size, b->address);
-        }
-    };
-    std::set<Chunk*, BySizeThenAddress> free;
-    Bytes leastRemainder = 0; ///< a split must leave more than it (large pool) or as much (small pool)
-    bool small = false;
-
-    bool shouldSplit(Bytes blockSize, Bytes size) const noexcept
-    {
-        const Bytes remainder = blockSize - size;
-        return small ? remainder >= leastRemainder : remainder > leastRemainder;
-    }
-};
-
 CachingAllocator::CachingAllocator(AllocatorRules rules)
     : rules_(rules)
-    , small_(std::make_unique<Pool>())
-    , large_(std::make_unique<Pool>())
+    , storage_(std::make_unique<Storage>())
 {
-    small_->small = true;
-    small_->leastRemainder = rules_.minBlock;
-    large_->leastRemainder = rules_.smallSize;
 }
 
 CachingAllocator::~CachingAllocator() = default;
 CachingAllocator::CachingAllocator(CachingAllocator&&) noexcept = default;
 CachingAllocator& CachingAllocator::operator=(CachingAllocator&&) noexcept = default;
 
-Bytes CachingAllocator::segmentSize(Bytes size) const noexcept
+CachingAllocator::Pool& CachingAllocator::poolFor(PoolId id, bool small)
 {
-    if (size <= rules_.smallSize)
-        return rules_.smallSegment;
-    if (size < rules_.minLargeSegment)
-        return rules_.largeSegment;
-    return (size + rules_.largeRounding - 1) / rules_.largeRounding * rules_.largeRounding;
+    std::unique_ptr<PoolPair>& pair = pools_[id];
+    if (!pair) {
+        pair = std::make_unique<PoolPair>();
+        pair->small.small = true;
+    }
+    return small ? pair->small : pair->large;
 }
 
-CachingAllocator::Chunk* CachingAllocator::bestFit(Pool& pool, Bytes size) const
+std::optional<CachingAllocator::Block> CachingAllocator::allocate(Bytes requested, Stream stream, PoolId pool)
 {
+    assert(requested > 0);
+    Request request;
+    request.requested = requested;
+    request.size = rules_.roundSize(requested);
+    request.stream = stream;
+    request.pool = &poolFor(pool, request.size <= rules_.smallSize);
+
+    Chunk* chunk = bestFit(request);
+    if (!chunk) {
+        if (rules_.limit() != AllocatorRules::unlimited && rules_.garbageCollection > 0)
+            collectGarbage();
+        chunk = newMemory(request, false);
+        if (!chunk && releaseOversize(request))
+            chunk = newMemory(request, false);
+        if (!chunk) {
+            releaseUnused();
+            chunk = newMemory(request, true);
+        }
+    }
+    if (!chunk) {
+        fail(request);
+        return std::nullopt;
+    }
+    return hand(chunk, request);
+}
+
+CachingAllocator::Chunk* CachingAllocator::bestFit(Request& request)
+{
+    Pool& pool = *request.pool;
+    if (rules_.limit() != AllocatorRules::unlimited && rules_.garbageCollection > 0)
+        ++pool.calls;
     Chunk key;
-    key.size = size;
-    const auto found = pool.free.lower_bound(&key);
-    if (found == pool.free.end())
+    key.size = request.size;
+    key.stream = request.stream;
+    const auto end = pool.free.end();
+    auto found = pool.free.lower_bound(&key);
+    const auto usable = [&](auto place) { return place != end && (*place)->stream == request.stream; };
+    if (!usable(found))
         return nullptr;
+    if ((*found)->range && rules_.expandableSegments) {
+        // A block that can grow into unmapped pages counts as large as it could become.
+        const auto couldBe = [](const Chunk* chunk) {
+            return chunk->size + (chunk->next && !chunk->next->mapped ? chunk->next->size : 0);
+        };
+        for (auto next = std::next(found); (*found)->range && usable(next) && couldBe(*next) < couldBe(*found); ++next)
+            found = next;
+    } else if ((*found)->range) {
+        do
+            ++found;
+        while (usable(found) && (*found)->range);
+        if (!usable(found))
+            return nullptr;
+    }
     Chunk* chunk = *found;
+    if (request.size < rules_.maxSplit ? chunk->size >= rules_.maxSplit
+                                       : chunk->size - request.size >= rules_.maxNonSplitRounding)
+        return nullptr;
     pool.free.erase(found);
     return chunk;
 }
 
-CachingAllocator::Chunk* CachingAllocator::newSegment(Pool& pool, Bytes size)
+Bytes CachingAllocator::deviceFree() const noexcept
 {
-    const Bytes segment = segmentSize(size);
-    if (rules_.capacity > 0 && stats_.reserved + segment > rules_.capacity)
+    return rules_.capacity > 0 ? rules_.capacity - stats_.reserved : AllocatorRules::unlimited;
+}
+
+CachingAllocator::Chunk* CachingAllocator::newMemory(Request& request, bool retry)
+{
+    if (retry)
+        ++stats_.retries;
+    if (const Bytes limit = rules_.limit();
+        limit != AllocatorRules::unlimited && rules_.segmentSize(request.size) > limit - stats_.reserved) {
+        refused_ = rules_.segmentSize(request.size);
         return nullptr;
-    auto chunk = std::make_unique<Chunk>();
-    chunk->address = nextAddress_;
-    chunk->size = segment;
-    chunk->pool = &pool;
-    nextAddress_ += static_cast<Block>(segment) + static_cast<Block>(rules_.minBlock); // a gap: segments never touch
-    stats_.reserved += segment;
-    stats_.reservedPeak = std::max(stats_.reservedPeak, stats_.reserved);
+    }
+    return rules_.expandableSegments ? growExpandable(request) : newSegment(request);
+}
+
+CachingAllocator::Chunk* CachingAllocator::newSegment(Request& request)
+{
+    const Bytes size = rules_.segmentSize(request.size);
+    if (size > deviceFree()) {
+        refused_ = size;
+        return nullptr;
+    }
+    Chunk* chunk = newChunk();
+    chunk->address = segmentAddress(size);
+    chunk->size = size;
+    chunk->stream = request.stream;
+    chunk->pool = request.pool;
     ++stats_.segments;
-    Chunk* result = chunk.get();
-    chunks_.emplace(result->address, std::move(chunk));
-    return result;
+    report(chunk->address, size, chunk->stream, true, false);
+    return chunk;
 }
 
-void CachingAllocator::releaseUnusedSegments(Pool& pool)
+CachingAllocator::Block CachingAllocator::segmentAddress(Bytes size)
 {
-    std::vector<Chunk*> whole;
-    std::ranges::copy_if(pool.free, std::back_inserter(whole),
-                         [](const Chunk* chunk) { return !chunk->previous && !chunk->next; });
-    for (Chunk* chunk : whole) {
-        pool.free.erase(chunk);
-        stats_.reserved -= chunk->size;
-        --stats_.segments;
-        chunks_.erase(chunk->address);
-    }
+    Block address = nextAddress_;
+    if (nextPlace_)
+        address = *std::exchange(nextPlace_, std::nullopt);
+    // A gap: segments never touch.
+    nextAddress_ = std::max(nextAddress_, address + static_cast<Block>(size) + static_cast<Block>(rules_.minBlock));
+    return address;
 }
 
-void CachingAllocator::releaseUnused()
+CachingAllocator::Block CachingAllocator::hand(Chunk* chunk, const Request& request)
 {
-    releaseUnusedSegments(*large_);
-    releaseUnusedSegments(*small_);
-}
+    const bool wasSplit = chunk->isSplit();
+    const Bytes before = chunk->size;
+    const Bytes rest = before - request.size;
+    const bool divide = request.pool->small || rules_.expandableSegments
+        ? rest >= rules_.minBlock
+        : request.size < rules_.maxSplit && rest > rules_.smallSize;
+    if (divide)
+        split(chunk, request.size);
+    if (!chunk->range)
+        stats_.inactiveSplit += wasSplit ? -chunk->size : (divide ? rest : 0);
 
-std::optional<CachingAllocator::Block> CachingAllocator::allocate(Bytes requested)
-{
-    assert(requested > 0);
-    const Bytes size = std::max(rules_.minBlock, (requested + rules_.minBlock - 1) / rules_.minBlock * rules_.minBlock);
-    Pool& pool = size <= rules_.smallSize ? *small_ : *large_;
-
-    Chunk* chunk = bestFit(pool, size);
-    if (!chunk)
-        chunk = newSegment(pool, size);
-    if (!chunk) {
-        releaseUnused();
-        chunk = newSegment(pool, size);
-    }
-    if (!chunk)
-        return std::nullopt;
-
-    if (pool.shouldSplit(chunk->size, size)) {
-        auto rest = std::make_unique<Chunk>();
-        rest->address = chunk->address + static_cast<Block>(size);
-        rest->size = chunk->size - size;
-        rest->pool = &pool;
-        rest->previous = chunk;
-        rest->next = chunk->next;
-        if (rest->next)
-            rest->next->previous = rest.get();
-        chunk->next = rest.get();
-        chunk->size = size;
-        pool.free.insert(rest.get());
-        chunks_.emplace(rest->address, std::move(rest));
-    }
     chunk->allocated = true;
-    chunk->requested = requested;
-    stats_.requested += requested;
+    chunk->requested = request.requested;
+    storage_->inUse.emplace(chunk->address, chunk);
+    stats_.requested += chunk->requested;
     stats_.allocated += chunk->size;
+    stats_.active += chunk->size;
     stats_.requestedPeak = std::max(stats_.requestedPeak, stats_.requested);
     stats_.allocatedPeak = std::max(stats_.allocatedPeak, stats_.allocated);
+    stats_.activePeak = std::max(stats_.activePeak, stats_.active);
     return chunk->address;
+}
+
+/// The low part stays, the rest is free.
+void CachingAllocator::split(Chunk* chunk, Bytes size)
+{
+    Chunk* rest = freePart(chunk, chunk->address + static_cast<Block>(size), chunk->size - size);
+    rest->previous = chunk;
+    rest->next = chunk->next;
+    if (rest->next)
+        rest->next->previous = rest;
+    chunk->next = rest;
+    chunk->size = size;
+    insertFree(rest);
+}
+
+void CachingAllocator::requestFree(Block block)
+{
+    const auto found = storage_->inUse.find(block);
+    assert(found != storage_->inUse.end() && found->second->allocated);
+    Chunk* chunk = found->second;
+    stats_.allocated -= chunk->size;
+    chunk->allocated = false;
+    chunk->awaitsFree = true;
+    storage_->pending.push_back(chunk);
 }
 
 void CachingAllocator::free(Block block)
 {
-    const auto found = chunks_.find(block);
-    assert(found != chunks_.end() && found->second->allocated);
-    Chunk* chunk = found->second.get();
+    const auto found = storage_->inUse.find(block);
+    assert(found != storage_->inUse.end());
+    Chunk* chunk = found->second;
+    storage_->inUse.erase(found);
     stats_.requested -= chunk->requested;
-    stats_.allocated -= chunk->size;
+    stats_.active -= chunk->size;
+    if (chunk->awaitsFree)
+        std::erase(storage_->pending, chunk);
+    else
+        stats_.allocated -= chunk->size;
     chunk->allocated = false;
+    chunk->awaitsFree = false;
     chunk->requested = 0;
 
-    const auto absorb = [this](Chunk* into, Chunk* absorbed) {
-        into->size += absorbed->size;
-        into->next = absorbed->next;
+    for (Chunk* neighbour : {chunk->previous, chunk->next}) {
+        if (!neighbour || !neighbour->isFree() || neighbour->mapped != chunk->mapped)
+            continue;
+        if (!chunk->range)
+            stats_.inactiveSplit -= neighbour->size;
+        merge(chunk, neighbour);
+    }
+    if (!chunk->range && chunk->isSplit())
+        stats_.inactiveSplit += chunk->size;
+    insertFree(chunk);
+}
+
+/// Takes a free neighbour in, if it is one.
+void CachingAllocator::merge(Chunk* into, Chunk* neighbour)
+{
+    if (!neighbour || !neighbour->isFree() || neighbour->mapped != into->mapped)
+        return;
+    if (neighbour->mapped)
+        neighbour->pool->free.erase(neighbour);
+    else
+        neighbour->pool->unmapped.erase(neighbour);
+    if (into->previous == neighbour) {
+        into->address = neighbour->address;
+        into->previous = neighbour->previous;
+        if (into->previous)
+            into->previous->next = into;
+    } else {
+        into->next = neighbour->next;
         if (into->next)
             into->next->previous = into;
-        chunks_.erase(absorbed->address);
-    };
-    if (Chunk* next = chunk->next; next && !next->allocated) {
-        chunk->pool->free.erase(next);
-        absorb(chunk, next);
     }
-    if (Chunk* previous = chunk->previous; previous && !previous->allocated) {
-        previous->pool->free.erase(previous);
-        absorb(previous, chunk);
-        chunk = previous;
-    }
+    into->size += neighbour->size;
+    drop(neighbour);
+}
+
+void CachingAllocator::insertFree(Chunk* chunk)
+{
+    chunk->callsWhenFreed = chunk->pool->calls;
     chunk->pool->free.insert(chunk);
+}
+
+void CachingAllocator::fail(const Request& request)
+{
+    OutOfMemory failure;
+    failure.requested = request.requested;
+    failure.size = request.size;
+    failure.wanted = refused_;
+    failure.deviceFree = std::max<Bytes>(std::min(deviceFree(), rules_.limit() - stats_.reserved), 0);
+    for (const Chunk* chunk : request.pool->free) {
+        if (chunk->stream == request.stream)
+            failure.largestFree = std::max(failure.largestFree, chunk->size);
+    }
+    failure.stats = stats_;
+    outOfMemory_ = failure;
+}
+
+Bytes CachingAllocator::largestFree() const
+{
+    Bytes largest = 0;
+    for (const auto& [id, pair] : pools_) {
+        for (const Pool* pool : {&pair->small, &pair->large}) {
+            for (const Chunk* chunk : pool->free)
+                largest = std::max(largest, chunk->size);
+        }
+    }
+    return largest;
 }
 
 void CachingAllocator::resetPeaks() noexcept
 {
     stats_.requestedPeak = stats_.requested;
     stats_.allocatedPeak = stats_.allocated;
+    stats_.activePeak = stats_.active;
     stats_.reservedPeak = stats_.reserved;
+}
+
+CachingAllocator::Chunk* CachingAllocator::newChunk()
+{
+    if (storage_->spare.empty())
+        return &storage_->chunks.emplace_back();
+    Chunk* chunk = storage_->spare.back();
+    storage_->spare.pop_back();
+    *chunk = {};
+    return chunk;
+}
+
+CachingAllocator::Chunk* CachingAllocator::freePart(Chunk* like, Block address, Bytes size)
+{
+    Chunk* part = newChunk();
+    part->address = address;
+    part->size = size;
+    part->stream = like->stream;
+    part->pool = like->pool;
+    part->range = like->range;
+    return part;
+}
+
+void CachingAllocator::drop(Chunk* chunk)
+{
+    storage_->spare.push_back(chunk);
+}
+
+void CachingAllocator::report(Block address, Bytes size, Stream stream, bool taken, bool pages)
+{
+    stats_.reserved += taken ? size : -size;
+    stats_.reservedPeak = std::max(stats_.reservedPeak, stats_.reserved);
+    if (observer_)
+        observer_({address, size, stream, taken, pages});
 }
 
 } // namespace headroom

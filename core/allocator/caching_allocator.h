@@ -2,31 +2,23 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/base/bytes.h"
+#include "core/allocator/allocator_rules.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
+#include <span>
+#include <utility>
+#include <vector>
 
 namespace headroom {
 
-/// The sizes by which the CUDA caching allocator decides (c10/core/AllocatorConfig.h, torch 2.11).
-struct AllocatorRules
-{
-    Bytes minBlock = 512; ///< kMinBlockSize: every request is rounded up to it
-    Bytes smallSize = 1 * MiB; ///< kSmallSize: requests up to it come from the small pool
-    Bytes smallSegment = 2 * MiB; ///< kSmallBuffer: what the small pool takes from the device
-    Bytes largeSegment = 20 * MiB; ///< large_segment_size: what a request under minLargeSegment takes
-    Bytes minLargeSegment = 10 * MiB; ///< kMinLargeAlloc: from here on a request gets a segment of its own
-    Bytes largeRounding = 2 * MiB; ///< kRoundLarge: to a multiple of it
-    Bytes capacity = 0; ///< bytes that the device has; 0: no limit
-};
-
-/// The rules of PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp) on made-up addresses, for one stream:
-/// best fit among free blocks, blocks split and merged inside segments, segments kept until the device is full. From
-/// the requests of a step it says what a GPU would have reserved.
+/// The rules of PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp, torch 2.11) on made-up addresses: best
+/// fit among the free blocks of a stream, blocks split and merged inside segments, segments kept until the device is
+/// full, or grown page by page where they are expandable. From the requests of a step it says what a GPU would have
+/// reserved.
 ///
 /// Addresses of different segments never touch, as cudaMalloc's do not have to; ties between equal blocks go to the
 /// lowest.
@@ -34,48 +26,136 @@ class CachingAllocator
 {
 public:
     using Block = std::uint64_t; ///< a block's address: unique while it is allocated
+    using Stream = std::uint64_t;
+    using PoolId = std::pair<std::int64_t, std::int64_t>; ///< {0, 0}: the default one; others are those of CUDA graphs
 
     explicit CachingAllocator(AllocatorRules rules = {});
     ~CachingAllocator();
     CachingAllocator(CachingAllocator&&) noexcept;
     CachingAllocator& operator=(CachingAllocator&&) noexcept;
 
-    /// A block for `requested` > 0 bytes, or nothing when the device is full even after every unused segment went back.
-    std::optional<Block> allocate(Bytes requested);
+    /// A block for `requested` > 0 bytes, or nothing when the device is full even after every unused segment went back
+    /// (outOfMemory() says more).
+    std::optional<Block> allocate(Bytes requested, Stream stream = 0, PoolId pool = {});
+    /// The program freed it, but another stream may still use it: it stays active until free().
+    void requestFree(Block block);
+    /// Free for the next request; requestFree() first is not needed.
     void free(Block block);
 
     /// Bytes that the device has from now on; 0: no limit. What is reserved stays.
     void setCapacity(Bytes capacity) noexcept { rules_.capacity = capacity; }
+    const AllocatorRules& rules() const noexcept { return rules_; }
     /// Gives segments without an allocated block back to the device, as torch.cuda.empty_cache() does.
     void releaseUnused();
 
     struct Stats
     {
-        Bytes requested = 0; ///< as asked for
-        Bytes allocated = 0; ///< in blocks handed out; with one stream also what PyTorch calls active
+        Bytes requested = 0; ///< as asked for, of active blocks
+        Bytes allocated = 0; ///< in blocks handed out
+        Bytes active = 0; ///< and in those that another stream may still use
         Bytes reserved = 0; ///< in segments taken from the device
+        Bytes inactiveSplit = 0; ///< free, but in segments that hold an active block: true fragmentation
         Bytes requestedPeak = 0;
         Bytes allocatedPeak = 0;
+        Bytes activePeak = 0;
         Bytes reservedPeak = 0;
         std::int64_t segments = 0;
+        std::int64_t retries = 0; ///< times that every unused segment went back, and the request was tried again
     };
     const Stats& stats() const noexcept { return stats_; }
     void resetPeaks() noexcept;
 
+    /// Why the last request that failed did.
+    struct OutOfMemory
+    {
+        Bytes requested = 0;
+        Bytes size = 0; ///< rounded to a block
+        Bytes wanted = 0; ///< from the device: a segment, or an expandable one's pages
+        Bytes deviceFree = 0; ///< what the device, or the program's limit, still had
+        Bytes largestFree = 0; ///< free block of this pool and stream, too small
+        Stats stats; ///< then, with every unused segment given back
+    };
+    const OutOfMemory& outOfMemory() const noexcept { return outOfMemory_; }
+    Bytes largestFree() const; ///< free block of any pool and stream
+
+    /// Bytes that the device gives, or gets back (an expandable segment's pages too).
+    struct SegmentEvent
+    {
+        Block address = 0;
+        Bytes size = 0;
+        Stream stream = 0;
+        bool taken = false;
+        bool pages = false; ///< of an expandable segment: SEGMENT_MAP, SEGMENT_UNMAP
+    };
+    void setSegmentObserver(std::function<void(const SegmentEvent&)> observer) { observer_ = std::move(observer); }
+
+    /// The next segment lies here, as a recording says: ties between equal blocks then resolve as they did there.
+    void placeNextSegment(Block address) { nextPlace_ = address; }
+
+    /// A segment that exists already, as a recording found it.
+    struct Segment
+    {
+        struct Part
+        {
+            Block address = 0;
+            Bytes size = 0;
+            Bytes requested = 0; ///< 0: free
+            bool awaitsFree = false; ///< requestFree() was called
+        };
+        Stream stream = 0;
+        PoolId pool{};
+        bool small = false;
+        bool expandable = false;
+        Block address = 0; ///< an expandable one: of its reserved range, which begins with its first page ever
+        std::span<const Part> parts; ///< in order; gaps only in an expandable segment, whole pages
+    };
+    void addSegment(const Segment& segment);
+
 private:
     struct Chunk;
     struct Pool;
-    Chunk* bestFit(Pool& pool, Bytes size) const;
-    Chunk* newSegment(Pool& pool, Bytes size);
-    void releaseUnusedSegments(Pool& pool);
-    Bytes segmentSize(Bytes size) const noexcept;
+    struct Range;
+    struct Request;
+    struct PoolPair;
+
+    Pool& poolFor(PoolId id, bool small);
+    Chunk* bestFit(Request& request);
+    Chunk* newMemory(Request& request, bool retry);
+    Chunk* newSegment(Request& request);
+    Bytes deviceFree() const noexcept;
+    void fail(const Request& request);
+    void collectGarbage();
+    bool releaseOversize(Request& request);
+    void releaseSegments(Pool& pool);
+    void releaseSegment(Chunk* chunk);
+    Block hand(Chunk* chunk, const Request& request);
+    void split(Chunk* chunk, Bytes size);
+    void merge(Chunk* into, Chunk* neighbour);
+    void insertFree(Chunk* chunk);
+    void completePending();
+
+    Chunk* growExpandable(Request& request);
+    Chunk* expandableCandidate(Request& request);
+    Chunk* reserveRange(Request& request);
+    bool map(Chunk* chunk, Bytes size);
+    void unmap(Chunk* chunk);
+    Chunk* freePart(Chunk* like, Block address, Bytes size);
+
+    Chunk* newChunk();
+    void drop(Chunk* chunk);
+    void report(Block address, Bytes size, Stream stream, bool taken, bool pages);
+    Block segmentAddress(Bytes size);
 
     AllocatorRules rules_;
     Stats stats_;
-    std::unique_ptr<Pool> small_;
-    std::unique_ptr<Pool> large_;
-    std::map<Block, std::unique_ptr<Chunk>> chunks_; ///< every block, allocated or free, by address
+    OutOfMemory outOfMemory_;
+    std::map<PoolId, std::unique_ptr<PoolPair>> pools_;
+    struct Storage;
+    std::unique_ptr<Storage> storage_;
+    std::function<void(const SegmentEvent&)> observer_;
+    std::optional<Block> nextPlace_;
     Block nextAddress_ = 0;
+    Bytes refused_ = 0; ///< by the device, last: a segment or pages
 };
 
 } // namespace headroom

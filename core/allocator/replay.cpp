@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/allocator/replay.h"
 
+#include <cstdio>
 #include <map>
 #include <set>
+#include <unordered_map>
 #include <vector>
 
 namespace headroom {
@@ -14,17 +16,21 @@ namespace {
 class Replayer
 {
 public:
-    explicit Replayer(AllocatorRules rules)
-        : allocator_(rules)
+    Replayer(const StepTrace& trace, const AllocatorRules& rules)
+        : streams_(trace.storages.stream)
+        , allocator_(rules)
     {
     }
 
-    void take(StorageId storage, Bytes requested, Bytes rounded)
+    /// False when the device is full.
+    bool take(StorageId storage, Bytes requested, Bytes rounded)
     {
         if (requested <= 0)
-            return;
-        if (const auto block = allocator_.allocate(requested))
+            return true;
+        const auto block = allocator_.allocate(requested, streams_.size() > 0 ? streams_[storage] : 0);
+        if (block)
             live_[storage].push_back({*block, rounded});
+        return block.has_value();
     }
 
     void giveBack(StorageId storage)
@@ -37,13 +43,14 @@ public:
     }
 
     /// A resized storage gets its new block before it gives the old one back, since its content is copied.
-    void resize(StorageId storage, Bytes rounded)
+    bool resize(StorageId storage, Bytes rounded)
     {
         std::vector<Held>& held = live_[storage];
         const Held old = held.back();
         held.pop_back();
-        take(storage, rounded, rounded);
+        const bool taken = take(storage, rounded, rounded);
         allocator_.free(old.block);
+        return taken;
     }
 
     /// 0 when it has no block.
@@ -73,6 +80,12 @@ public:
 
     void resetPeaks() { allocator_.resetPeaks(); }
     const CachingAllocator::Stats& stats() const { return allocator_.stats(); }
+    const CachingAllocator& allocator() const { return allocator_; }
+    AllocatorSample sample() const
+    {
+        const CachingAllocator::Stats& now = allocator_.stats();
+        return {now.requested, now.allocated, now.active, now.reserved, now.inactiveSplit};
+    }
 
 private:
     struct Held
@@ -80,8 +93,9 @@ private:
         CachingAllocator::Block block = 0;
         Bytes bytes = 0;
     };
+    Column<StorageId, std::uint32_t> streams_;
     CachingAllocator allocator_;
-    std::map<StorageId, std::vector<Held>> live_;
+    std::unordered_map<StorageId, std::vector<Held>> live_;
 };
 
 std::set<StorageId> aliveAtStart(const StepTrace& trace)
@@ -108,32 +122,62 @@ bool isRetype(const MemoryChange& first, const MemoryChange& second)
         && first.category != second.category;
 }
 
-/// Plays the changes of one step.
-void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline)
+/// Plays one change; false when the device is full.
+bool play(Replayer& replayer, const StepTrace& trace, const MemoryChange& change)
 {
+    const Bytes size = replayer.size(change.storage);
+    if (change.delta > 0 && (size == 0 || change.recomputed))
+        return replayer.take(change.storage,
+                             change.delta == trace.storages.bytes[change.storage]
+                                 ? trace.storages.requested[change.storage]
+                                 : change.delta,
+                             change.delta);
+    if (change.delta == -size)
+        replayer.giveBack(change.storage);
+    else if (size > 0)
+        return replayer.resize(change.storage, size + change.delta);
+    return true;
+}
+
+/// Plays the changes of one step, up to the first request that fails.
+void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, AllocatorRun& result)
+{
+    result.start = replayer.sample();
+    Bytes highest = result.start.reserved;
     for (std::size_t row = 0; row < timeline.changes.size(); ++row) {
         const MemoryChange& change = timeline.changes[row];
         if (row + 1 < timeline.changes.size() && isRetype(change, timeline.changes[row + 1])) {
             ++row;
+            result.samples.insert(result.samples.end(), 2, replayer.sample());
             continue;
         }
-        const Bytes size = replayer.size(change.storage);
-        if (change.delta > 0 && (size == 0 || change.recomputed))
-            replayer.take(change.storage,
-                          change.delta == trace.storages.bytes[change.storage]
-                              ? trace.storages.requested[change.storage]
-                              : change.delta,
-                          change.delta);
-        else if (change.delta == -size)
-            replayer.giveBack(change.storage);
-        else if (size > 0)
-            replayer.resize(change.storage, size + change.delta);
+        if (!play(replayer, trace, change)) {
+            result.failure
+                = AllocatorRun::Failure{row, change.storage, change.op, change.ms, replayer.allocator().outOfMemory()};
+            return;
+        }
+        result.samples.push_back(replayer.sample());
+        if (result.samples.back().reserved > highest) {
+            highest = result.samples.back().reserved;
+            result.peakSample = row;
+        }
     }
+}
+
+template <class Storages>
+bool takeAll(Replayer& replayer, const StepTrace& trace, const Storages& storages)
+{
+    for (const StorageId storage : storages) {
+        if (!replayer.take(storage, trace.storages.requested[storage], trace.storages.bytes[storage]))
+            return false;
+    }
+    return true;
 }
 
 /// What a step leaves behind takes the place of what it started from, block by block of the same size where it can: the
 /// gradient or output of one step is that of the step before, seen from the next one.
-void startAgain(Replayer& replayer, const StepTrace& trace, const std::set<StorageId>& start)
+/// False when the device is full.
+bool startAgain(Replayer& replayer, const StepTrace& trace, const std::set<StorageId>& start)
 {
     std::multimap<Bytes, StorageId> left;
     for (const auto& [storage, bytes] : replayer.live()) {
@@ -153,23 +197,73 @@ void startAgain(Replayer& replayer, const StepTrace& trace, const std::set<Stora
     }
     for (const auto& [bytes, storage] : left)
         replayer.giveBack(storage);
-    for (const StorageId storage : missing)
-        replayer.take(storage, trace.storages.requested[storage], trace.storages.bytes[storage]);
+    return takeAll(replayer, trace, missing);
+}
+
+bool isImported(const StepTrace& trace)
+{
+    return trace.info.source == "snapshot";
 }
 
 } // namespace
 
+AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules)
+{
+    Replayer replayer(trace, rules);
+    const std::set<StorageId> start = aliveAtStart(trace);
+    AllocatorRun result;
+    bool fits = takeAll(replayer, trace, start);
+    if (fits && !isImported(trace)) {
+        run(replayer, trace, timeline, result);
+        if (!result.failure) {
+            result = {};
+            fits = startAgain(replayer, trace, start);
+        }
+    }
+    if (!fits)
+        result.failure
+            = AllocatorRun::Failure{AllocatorRun::Failure::npos, {}, {}, 0, replayer.allocator().outOfMemory()};
+    replayer.resetPeaks();
+    if (!result.failure)
+        run(replayer, trace, timeline, result);
+    result.stats = replayer.stats();
+    return result;
+}
+
 CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline, AllocatorRules rules)
 {
-    Replayer replayer(rules);
-    const std::set<StorageId> start = aliveAtStart(trace);
-    for (const StorageId storage : start)
-        replayer.take(storage, trace.storages.requested[storage], trace.storages.bytes[storage]);
-    run(replayer, trace, timeline);
-    startAgain(replayer, trace, start);
-    replayer.resetPeaks();
-    run(replayer, trace, timeline);
-    return replayer.stats();
+    return simulateAllocator(trace, timeline, rules).stats;
+}
+
+std::string outOfMemoryReason(const CachingAllocator::OutOfMemory& memory)
+{
+    const Bytes unused = memory.stats.reserved - memory.stats.active;
+    std::string text = "it needs " + formatBytes(memory.wanted) + " from the device, which has "
+        + formatBytes(memory.deviceFree) + " left";
+    if (unused >= memory.size)
+        text += ", and " + formatBytes(unused) + " lie free in segments in use, but in pieces of at most "
+            + formatBytes(memory.largestFree) + " for this pool and stream: fragmentation";
+    else
+        text += ", and of " + formatBytes(memory.stats.reserved) + " reserved all but " + formatBytes(unused)
+            + " are in use";
+    return text;
+}
+
+std::string outOfMemorySentence(const StepTrace& trace, const AllocatorRun::Failure& failure)
+{
+    const std::string block = "a block of " + formatBytes(failure.memory.size);
+    if (failure.change == AllocatorRun::Failure::npos)
+        return "out of memory before the step: " + block + " of its state finds no room; "
+            + outOfMemoryReason(failure.memory);
+    char instant[48];
+    std::snprintf(instant, sizeof(instant), "%.2f ms", failure.ms);
+    std::string text = "out of memory at " + std::string(instant);
+    if (failure.op) {
+        text += " in " + std::string(trace.opName(failure.op));
+        if (const std::string_view module = trace.moduleFqn(trace.ops.module[failure.op]); !module.empty())
+            text += " of " + std::string(module);
+    }
+    return text + ": " + block + " finds no room; " + outOfMemoryReason(failure.memory);
 }
 
 } // namespace headroom

@@ -5,11 +5,58 @@
 #include "core/allocator/caching_allocator.h"
 #include "core/timeline/timeline.h"
 
+#include <optional>
+#include <string>
+#include <vector>
+
 namespace headroom {
+
+/// What the caching allocator holds at an instant.
+struct AllocatorSample
+{
+    Bytes requested = 0;
+    Bytes allocated = 0;
+    Bytes active = 0;
+    Bytes reserved = 0;
+    Bytes inactiveSplit = 0; ///< free in segments that hold an active block: true fragmentation
+
+    friend bool operator==(const AllocatorSample&, const AllocatorSample&) = default;
+};
+
+/// A step as PyTorch's caching allocator lives it.
+struct AllocatorRun
+{
+    CachingAllocator::Stats stats; ///< at its end, with the peaks of the step
+    AllocatorSample start;
+    std::vector<AllocatorSample> samples; ///< after each change of the timeline; up to the failure when there is one
+    std::size_t peakSample = 0; ///< that reached the highest reserved first
+
+    /// A request that the device could not serve: PyTorch raises torch.OutOfMemoryError.
+    struct Failure
+    {
+        std::size_t change = 0; ///< of the timeline; npos: the state before the step does not fit already
+        StorageId storage;
+        OpId op; ///< invalid between ops
+        double ms = 0;
+        CachingAllocator::OutOfMemory memory;
+
+        static constexpr std::size_t npos = static_cast<std::size_t>(-1);
+    };
+    std::optional<Failure> failure;
+};
 
 /// What PyTorch's caching allocator hands out and reserves during a step that is repeated, as in training: the
 /// timeline's allocations and frees are played twice, the first time on an allocator that holds the state before the
-/// step, and the second time, whose peaks are returned, on the cache that the first one left.
+/// step, and the second time, whose samples and peaks are returned, on the cache that the first one left. A step that
+/// was imported from a memory snapshot is a stretch of time and is played once.
+AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules);
+
+/// The same without samples.
 CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline, AllocatorRules rules = {});
+
+/// The failure in one sentence: instant, op and module, block, and the reason.
+std::string outOfMemorySentence(const StepTrace& trace, const AllocatorRun::Failure& failure);
+/// The reason alone: what was wanted from the device, what it had, and whether free memory lies in too small pieces.
+std::string outOfMemoryReason(const CachingAllocator::OutOfMemory& memory);
 
 } // namespace headroom

@@ -49,6 +49,10 @@ public:
             if (!problem)
                 problem = readColumn(column, span);
         });
+        visitOptionalColumns(*trace, [&](std::string_view column, auto& span) {
+            if (!problem && find(column))
+                problem = readColumn(column, span);
+        });
         if (problem)
             return *problem;
         if (Status status = validate(*trace); !status)
@@ -189,6 +193,10 @@ public:
         add(infoSection, ElementType::json, std::as_bytes(std::span(info_)), 1);
         visitColumns(trace, [&]<class T>(std::string_view name, const std::span<const T>& column) {
             add(name, elementType<T>(), std::as_bytes(column), sizeof(T));
+        });
+        visitOptionalColumns(trace, [&]<class T>(std::string_view name, const std::span<const T>& column) {
+            if (!column.empty())
+                add(name, elementType<T>(), std::as_bytes(column), sizeof(T));
         });
     }
 

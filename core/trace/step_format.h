@@ -128,6 +128,15 @@ void visitColumns(Trace& t, Visit visit)
     visit("events.b", t.events.b.rows);
 }
 
+/// The same for columns that a file may lack: they came later, and are empty then. An empty one is not written.
+template <class Trace, class Visit>
+void visitOptionalColumns(Trace& t, Visit visit)
+{
+    visit("storages.stream", t.storages.stream.rows);
+    visit("reserved.event", t.reserved.event);
+    visit("reserved.bytes", t.reserved.bytes);
+}
+
 /// Whether openStep() compares checksums. Tests and fuzzing leave them out to reach the checks behind them.
 enum class Checksums { verify, ignore };
 

@@ -18,6 +18,7 @@ using Dimensions = std::vector<StepInfo::Dimension>;
 template <class Info, class Visit>
 void visitFields(Info& info, Visit visit)
 {
+    visit("source", info.source);
     visit("model", info.model);
     visit("gpu", info.gpu);
     visit("device", info.device);

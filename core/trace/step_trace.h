@@ -126,6 +126,7 @@ struct StepInfo
         friend bool operator==(const Dimension&, const Dimension&) = default;
     };
 
+    std::string source; ///< "snapshot": imported from PyTorch's memory snapshot, a stretch of time; else empty
     std::string model; ///< as named on the command line: "demo:transformer", "train.py"
     std::string gpu; ///< name of the device spec, e.g. "a100-80gb"
     std::string device; ///< "sim", "cpu", "cuda:0"
@@ -228,6 +229,8 @@ struct StepTrace
         Column<StorageId, Bytes> requested; ///< before rounding
         Column<StorageId, Category> category; ///< when allocated; retype events change it
         Column<StorageId, OpId> creator; ///< invalid for what existed before the step
+        /// Number of the stream it was allocated on; no rows: all on one. A storage belongs to its stream for reuse.
+        Column<StorageId, std::uint32_t> stream;
         std::size_t size() const noexcept { return bytes.size(); }
     } storages;
 
@@ -246,6 +249,15 @@ struct StepTrace
         std::span<const Bytes> bytes; ///< rounded
         std::span<const Bytes> requested;
     } resizes;
+
+    /// What the caching allocator of a real device had reserved, where it was recorded; no rows: it was not. A row
+    /// counts from its event on, which may be one past the last; the first row is that of the state before the step.
+    struct Reserved
+    {
+        std::span<const EventIndex> event; ///< rising
+        std::span<const Bytes> bytes; ///< from it on
+        std::size_t size() const noexcept { return event.size(); }
+    } reserved;
 
     struct Events
     {

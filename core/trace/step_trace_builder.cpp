@@ -122,6 +122,28 @@ StorageId StepTraceBuilder::alloc(Bytes requested, Category category, OpId creat
     return id;
 }
 
+void StepTraceBuilder::setStream(StorageId storage, std::uint32_t stream)
+{
+    if (storage.value >= columns_.storageCreator.size())
+        return misuse("a storage got a stream that does not exist");
+    if (stream == 0 && columns_.storageStream.size() <= storage.value)
+        return;
+    if (columns_.storageStream.size() <= storage.value)
+        columns_.storageStream.resize(storage.value + 1, 0);
+    columns_.storageStream[storage.value] = stream;
+}
+
+void StepTraceBuilder::setReserved(Bytes bytes)
+{
+    const EventIndex next(static_cast<std::uint32_t>(columns_.eventKind.size()));
+    if (!columns_.reservedEvent.empty() && columns_.reservedEvent.back() == next) {
+        columns_.reservedBytes.back() = bytes;
+        return;
+    }
+    columns_.reservedEvent.push_back(next);
+    columns_.reservedBytes.push_back(bytes);
+}
+
 void StepTraceBuilder::free(StorageId storage)
 {
     event(EventKind::free, storage.value);
@@ -215,6 +237,8 @@ Result<StepTracePtr> StepTraceBuilder::finish()
     for (OpId& op : columns->packOp)
         if (op.valid() && op.value >= columns->opName.size())
             op = OpId();
+    if (!columns->storageStream.empty())
+        columns->storageStream.resize(columns->storageCreator.size(), 0);
     for (const auto& list : columns->callArguments)
         appendList<StorageId>(columns->callArgumentRows, columns->callArgumentFirst, list);
     for (const auto& list : columns->callResults)
@@ -252,7 +276,8 @@ StepTrace StepTraceBuilder::view(const Columns& c)
              {c.opInputFirst, c.opInputs},
              {c.opOutputFirst, c.opOutputs},
              {c.opMutatedFirst, c.opMutated}};
-    t.storages = {{c.storageBytes}, {c.storageRequested}, {c.storageCategory}, {c.storageCreator}};
+    t.storages = {{c.storageBytes}, {c.storageRequested}, {c.storageCategory}, {c.storageCreator}, {c.storageStream}};
+    t.reserved = {c.reservedEvent, c.reservedBytes};
     t.packs = {{c.packStorage}, {c.packOp}};
     t.resizes = {c.resizeBytes, c.resizeRequested};
     t.events = {{c.eventKind}, {c.eventA}, {c.eventB}};

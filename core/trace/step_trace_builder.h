@@ -51,6 +51,8 @@ public:
     void endOp(OpId op, const OpResult& result); ///< adds opEnd; ops do not nest
 
     StorageId alloc(Bytes requested, Category category, OpId creator); ///< rounds; adds the event
+    void setStream(StorageId storage, std::uint32_t stream); ///< of the allocation; 0 where it is not said
+    void setReserved(Bytes bytes); ///< what a real device's allocator has reserved from the next event on
     void free(StorageId storage);
     void resize(StorageId storage, Bytes requested);
     void retype(StorageId storage, Category category);
@@ -102,6 +104,9 @@ private:
         std::vector<Bytes> storageBytes, storageRequested;
         std::vector<Category> storageCategory;
         std::vector<OpId> storageCreator;
+        std::vector<std::uint32_t> storageStream; ///< up to the last one that is not on stream 0
+        std::vector<EventIndex> reservedEvent;
+        std::vector<Bytes> reservedBytes;
         std::vector<StorageId> packStorage;
         std::vector<OpId> packOp;
         std::vector<Bytes> resizeBytes, resizeRequested;

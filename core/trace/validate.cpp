@@ -74,6 +74,22 @@ public:
             "0 or more, in sum at most 2^60");
     }
 
+    /// Byte counts that are not summed.
+    template <class Values>
+    void sizes(std::string_view column, const Values& values)
+    {
+        check(
+            column, values, [](Bytes value) { return value >= 0 && value <= largestSum; }, "0 or more, at most 2^60");
+    }
+
+    template <class Ids>
+    void rising(std::string_view column, const Ids& values)
+    {
+        std::uint32_t previous = 0;
+        check(
+            column, values, [&](auto id) { return std::exchange(previous, id.value) <= id.value; }, "in order");
+    }
+
     template <class Values>
     void amounts(std::string_view column, const Values& values)
     {
@@ -187,6 +203,12 @@ void checkMemory(const StepTrace& t, ColumnChecks& checks)
     checks.bytes("storages.requested", s.requested, requested);
     checks.enumerators("storages.category", s.category, categoryCount);
     checks.ids("storages.creator", s.creator, t.ops.size());
+    if (s.stream.size() > 0)
+        checks.rows("storages", s.size(), {s.stream.size()});
+    checks.rows("reserved", t.reserved.size(), {t.reserved.bytes.size()});
+    checks.ids("reserved.event", t.reserved.event, t.events.size() + 1, false);
+    checks.rising("reserved.event", t.reserved.event);
+    checks.sizes("reserved.bytes", t.reserved.bytes);
 
     checks.rows("packs", t.packs.size(), {t.packs.op.size()});
     checks.ids("packs.storage", t.packs.storage, s.size());

@@ -63,5 +63,85 @@ TEST(AllocatorReplay, ARetypeMovesNoBlock)
     EXPECT_EQ(replay(**trace, *timeline).reservedPeak, 12 * MiB);
 }
 
+/// 12 MiB for the step, twice 30 MiB one after the other, 40 MiB in an op at the end.
+StepTracePtr stepWithAnOp()
+{
+    StepTraceBuilder builder;
+    const ModuleId net = builder.addModule("Net", "Net", {});
+    const ModuleId head = builder.addModule("Net.head", "Linear", net);
+    builder.alloc(12 * MiB, Category::parameter, {});
+    builder.mark(Mark::stepBegin);
+    const StorageId first = builder.alloc(30 * MiB, Category::activation, {});
+    builder.free(first);
+    const OpId op = builder.beginOp({builder.string("aten.mm.default"), {}, head, {}, {}, Phase::forward});
+    const StorageId second = builder.alloc(40 * MiB, Category::activation, op);
+    StepTraceBuilder::OpResult result;
+    result.ms = 2.5;
+    builder.endOp(op, result);
+    builder.free(second);
+    builder.mark(Mark::stepEnd);
+    Result<StepTracePtr> trace = builder.finish();
+    EXPECT_TRUE(trace.ok()) << trace.error().message;
+    return *trace;
+}
+
+TEST(AllocatorReplay, SamplesFollowTheTimeline)
+{
+    const StepTracePtr trace = stepWithAnOp();
+    const Result<Timeline> timeline = predict(*trace, {});
+    ASSERT_TRUE(timeline.ok()) << timeline.error().message;
+    const AllocatorRun run = simulateAllocator(*trace, *timeline, {});
+    ASSERT_EQ(run.samples.size(), timeline->changes.size());
+    // The step before left 30 and 40 MiB in the cache: 30 are taken as they are, 40 too.
+    EXPECT_EQ(run.start, (AllocatorSample{12 * MiB, 12 * MiB, 12 * MiB, 82 * MiB, 0}));
+    EXPECT_EQ(run.samples[0], (AllocatorSample{42 * MiB, 42 * MiB, 42 * MiB, 82 * MiB, 0}));
+    EXPECT_EQ(run.samples[2].active, 52 * MiB);
+    EXPECT_EQ(run.stats.reservedPeak, 82 * MiB);
+    EXPECT_FALSE(run.failure.has_value());
+}
+
+TEST(AllocatorReplay, SaysWhereTheCardIsFull)
+{
+    const StepTracePtr trace = stepWithAnOp();
+    const Result<Timeline> timeline = predict(*trace, {});
+    ASSERT_TRUE(timeline.ok()) << timeline.error().message;
+    AllocatorRules rules;
+    rules.capacity = 50 * MiB;
+    const AllocatorRun run = simulateAllocator(*trace, *timeline, rules);
+    ASSERT_TRUE(run.failure.has_value());
+    EXPECT_EQ(run.failure->storage, StorageId(2));
+    EXPECT_EQ(run.failure->op, OpId(0));
+    EXPECT_EQ(run.samples.size(), run.failure->change);
+    EXPECT_EQ(run.failure->memory.deviceFree, 38 * MiB) << "the cached 30 MiB went back first";
+    EXPECT_EQ(outOfMemorySentence(*trace, *run.failure),
+              "out of memory at 0.00 ms in aten.mm.default of Net.head: a block of 40.00 MiB finds no room; it needs "
+              "40.00 MiB from the device, which has 38.00 MiB left, and of 12.00 MiB reserved all but 0 B are in use");
+    rules.capacity = 52 * MiB;
+    EXPECT_FALSE(simulateAllocator(*trace, *timeline, rules).failure.has_value());
+    rules.capacity = 10 * MiB;
+    const AllocatorRun never = simulateAllocator(*trace, *timeline, rules);
+    ASSERT_TRUE(never.failure.has_value());
+    EXPECT_EQ(never.failure->change, AllocatorRun::Failure::npos);
+}
+
+TEST(AllocatorReplay, FragmentationIsAReasonOfItsOwn)
+{
+    CachingAllocator allocator([] {
+        AllocatorRules rules;
+        rules.capacity = 40 * MiB;
+        return rules;
+    }());
+    std::vector<CachingAllocator::Block> blocks;
+    for (int i = 0; i < 10; ++i)
+        blocks.push_back(*allocator.allocate(4 * MiB));
+    for (std::size_t i = 0; i < blocks.size(); i += 2)
+        allocator.free(blocks[i]);
+    ASSERT_FALSE(allocator.allocate(6 * MiB).has_value());
+    EXPECT_EQ(
+        outOfMemoryReason(allocator.outOfMemory()),
+        "it needs 20.00 MiB from the device, which has 0 B left, and 20.00 MiB lie free in segments in use, but in "
+        "pieces of at most 4.00 MiB for this pool and stream: fragmentation");
+}
+
 } // namespace
 } // namespace headroom

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/allocator/caching_allocator.h"
+
+#include <deque>
+#include <list>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+namespace headroom {
+
+/// Address space of an expandable segment, whose pages are mapped as they are needed.
+struct CachingAllocator::Range
+{
+    Block address = 0;
+    Bytes size = 0;
+    Bytes page = 0;
+};
+
+/// A contiguous piece of a segment: allocated, free, or (in an expandable segment) not mapped.
+struct CachingAllocator::Chunk
+{
+    Block address = 0;
+    Bytes size = 0;
+    Bytes requested = 0; ///< 0 while free
+    Stream stream = 0;
+    bool allocated = false;
+    bool awaitsFree = false; ///< freed by the program, in use by another stream
+    bool mapped = true;
+    Pool* pool = nullptr;
+    Range* range = nullptr; ///< of an expandable segment
+    Chunk* previous = nullptr; ///< neighbours in the same segment, in address order
+    Chunk* next = nullptr;
+    std::int64_t callsWhenFreed = 0; ///< of the pool: what garbage collection takes for age
+
+    bool isSplit() const noexcept { return previous || next; }
+    bool isFree() const noexcept { return !allocated && !awaitsFree; }
+};
+
+/// The free blocks of small or of large requests, by stream, smallest and lowest first.
+struct CachingAllocator::Pool
+{
+    struct BySize
+    {
+        bool operator()(const Chunk* a, const Chunk* b) const noexcept
+        {
+            return std::tie(a->stream, a->size, a->address) < std::tie(b->stream, b->size, b->address);
+        }
+    };
+    struct ByAddress
+    {
+        bool operator()(const Chunk* a, const Chunk* b) const noexcept
+        {
+            return std::tie(a->stream, a->address) < std::tie(b->stream, b->address);
+        }
+    };
+    std::set<Chunk*, BySize> free;
+    std::set<Chunk*, ByAddress> unmapped;
+    bool small = false;
+    std::int64_t calls = 0; ///< requests that looked for a free block while garbage collection was on
+};
+
+struct CachingAllocator::PoolPair
+{
+    Pool small;
+    Pool large;
+};
+
+struct CachingAllocator::Request
+{
+    Bytes requested = 0;
+    Bytes size = 0;
+    Stream stream = 0;
+    Pool* pool = nullptr;
+};
+
+struct CachingAllocator::Storage
+{
+    std::deque<Chunk> chunks;
+    std::vector<Chunk*> spare;
+    std::unordered_map<Block, Chunk*> inUse; ///< allocated, and those that await their free
+    std::vector<Chunk*> pending; ///< that await their free, in order
+    std::list<Range> ranges;
+};
+
+} // namespace headroom

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+// How the allocator gives memory back to the device.
+#include "core/allocator/allocator_state.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace headroom {
+
+void CachingAllocator::releaseUnused()
+{
+    completePending();
+    // Graphs keep the segments of their own pools.
+    if (const auto found = pools_.find(PoolId{}); found != pools_.end()) {
+        releaseSegments(found->second->large);
+        releaseSegments(found->second->small);
+    }
+}
+
+/// The device is synchronised: no stream uses a freed block any more.
+void CachingAllocator::completePending()
+{
+    while (!storage_->pending.empty())
+        free(storage_->pending.front()->address);
+}
+
+void CachingAllocator::releaseSegments(Pool& pool)
+{
+    std::vector<Chunk*> whole;
+    std::vector<Chunk*> growable;
+    for (Chunk* chunk : pool.free) {
+        if (chunk->range)
+            growable.push_back(chunk);
+        else if (!chunk->isSplit())
+            whole.push_back(chunk);
+    }
+    std::ranges::for_each(whole, [this](Chunk* chunk) { releaseSegment(chunk); });
+    std::ranges::for_each(growable, [this](Chunk* chunk) { unmap(chunk); });
+}
+
+void CachingAllocator::releaseSegment(Chunk* chunk)
+{
+    chunk->pool->free.erase(chunk);
+    --stats_.segments;
+    report(chunk->address, chunk->size, chunk->stream, false, false);
+    drop(chunk);
+}
+
+/// Large segments that nobody used for longer than the mean go back, until enough is under the threshold.
+void CachingAllocator::collectGarbage()
+{
+    const auto threshold = static_cast<Bytes>(rules_.garbageCollection * static_cast<double>(rules_.limit()));
+    if (stats_.reserved <= threshold)
+        return;
+    const Bytes target = stats_.reserved - threshold;
+    Pool& pool = poolFor({}, false);
+    const auto age = [&](const Chunk* chunk) { return pool.calls - chunk->callsWhenFreed; };
+    std::int64_t ages = 0;
+    std::int64_t count = 0;
+    for (const Chunk* chunk : pool.free) {
+        if (!chunk->isSplit()) {
+            ages += age(chunk);
+            ++count;
+        }
+    }
+    Bytes reclaimed = 0;
+    bool released = true;
+    while (reclaimed < target && released && count > 0) {
+        released = false;
+        const double oldEnough = static_cast<double>(ages) / static_cast<double>(count);
+        for (auto place = pool.free.begin(); place != pool.free.end();) {
+            Chunk* chunk = *place++;
+            if (chunk->isSplit() || chunk->range || static_cast<double>(age(chunk)) < oldEnough)
+                continue;
+            released = true;
+            reclaimed += chunk->size;
+            ages -= age(chunk);
+            --count;
+            releaseSegment(chunk);
+        }
+    }
+}
+
+/// Blocks that max_split_size_mb keeps whole are segments of their own: one that is large enough goes back, or as many
+/// of the largest as are needed.
+bool CachingAllocator::releaseOversize(Request& request)
+{
+    if (rules_.maxSplit == AllocatorRules::unlimited)
+        return false;
+    Pool& pool = *request.pool;
+    Chunk key;
+    key.size = std::max(request.size, rules_.maxSplit);
+    key.stream = request.stream;
+    auto place = pool.free.lower_bound(&key);
+    if (place != pool.free.end() && (*place)->stream == request.stream && !(*place)->range) {
+        releaseSegment(*place);
+        return true;
+    }
+    Bytes released = 0;
+    while (released < key.size && place != pool.free.begin()) {
+        Chunk* chunk = *std::prev(place);
+        if (chunk->size < rules_.maxSplit || chunk->stream != request.stream)
+            break;
+        if (chunk->range) {
+            --place;
+            continue;
+        }
+        released += chunk->size;
+        releaseSegment(chunk);
+    }
+    return released >= key.size;
+}
+
+} // namespace headroom
