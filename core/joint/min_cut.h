@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/joint/joint_graph.h"
+
+#include <vector>
+
+namespace headroom {
+
+/// Which nodes must not run again, beside those that are too expensive: heuristics of the compiler, for running time
+/// (torch/_functorch/partitioners.py, MinCutOptions). The default is PyTorch's.
+struct MinCutRules
+{
+    bool usedFarApart = true; ///< a result that is used near and far: what is far and fused with it is not repeated
+    bool longFusibleChains = true; ///< no chain of cheap nodes from one end of the model to the other
+    bool materializedInBackward = true; ///< a result that backward has in memory anyway
+    bool onlyKnownCheap = true; ///< all but what is known to be cheap; false: only random and compute-intensive ones
+};
+
+struct MinCut
+{
+    std::vector<ValueId> saved; ///< cut: held from forward to backward; ascending, without what is there anyway
+    std::vector<bool> banned; ///< by node: must not run again
+};
+
+/// The joint graph with what every minimum cut of it shares. Immutable.
+class MinCutProblem
+{
+public:
+    explicit MinCutProblem(const JointGraph& graph);
+
+    /// The cheapest set of values to hold so that all that backward needs can be made from it without a banned node.
+    /// `allowed` (by node; empty: none) may run again although the rules ban them.
+    MinCut solve(const MinCutRules& rules, const std::vector<bool>& allowed = {}) const;
+
+    /// Nodes between this one and backward, at least 1; `unreachable` where none leads there.
+    std::uint32_t distance(NodeId node) const { return distance_[node.value]; }
+    static constexpr std::uint32_t unreachable = 1'000'000'000;
+
+    bool computeIntensive(NodeId node) const { return facts_[node.value].computeIntensive; }
+
+private:
+    struct Facts
+    {
+        bool recomputable = false;
+        bool fusible = false;
+        bool computeIntensive = false;
+        bool random = false;
+        bool concatenation = false;
+        std::uint32_t order = 0; ///< of its last op among the ops of forward
+    };
+    class Bans;
+
+    bool fusibleFrom(ValueId value) const;
+    bool fusible(ValueId from, NodeId to) const;
+    bool materialized(ValueId value) const;
+    bool materializedInBackward(NodeId node) const;
+    bool reduces(NodeId node) const;
+    bool mustBan(NodeId node, const MinCutRules& rules) const;
+    std::int64_t weight(ValueId value) const;
+    std::uint32_t distanceOf(ValueId value) const;
+
+    const JointGraph& graph_;
+    std::vector<Facts> facts_; ///< by node
+    std::vector<std::uint32_t> distance_; ///< by node
+    std::vector<bool> fusedByBackward_; ///< by value: all that reads it in backward can be fused with it
+    std::vector<bool> leadsToBackward_; ///< by value: backward needs it, or something made from it
+};
+
+} // namespace headroom

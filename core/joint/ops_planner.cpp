@@ -1,0 +1,347 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/joint/ops_planner.h"
+
+#include "core/base/bytes.h"
+#include "core/joint/min_cut.h"
+#include "core/joint/ops_replay.h"
+#include "core/joint/ops_schedule.h"
+#include "core/plan/knapsack.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+namespace headroom {
+
+namespace {
+
+constexpr int refinements = 8;
+
+/// A schedule and what it costs.
+struct Candidate
+{
+    OpsSchedule schedule;
+    double cost = 0; ///< in the unit of the request
+    double flops = 0;
+    double ms = 0;
+};
+
+bool better(const Candidate& left, const Candidate& right)
+{
+    return std::tie(left.cost, left.ms, left.schedule.savedBytes)
+        < std::tie(right.cost, right.ms, right.schedule.savedBytes);
+}
+
+/// PyTorch's rules, each less careful than the one before: its "more aggressive" and "aggressive" options.
+constexpr MinCutRules withoutHeuristics{false, false, false, true};
+constexpr MinCutRules allThatIsCheap{false, false, false, false};
+
+} // namespace
+
+struct OpsPlanner::Shared
+{
+    explicit Shared(JointGraph joint)
+        : graph(std::move(joint))
+        , cuts(graph)
+        , scheduler(graph)
+        , events(*graph.trace)
+        , cheapest(cuts.solve({}))
+        , careless(cuts.solve(withoutHeuristics))
+        , aggressive(cuts.solve(allThatIsCheap))
+        , none(scheduler.of(std::vector<bool>(graph.values.size(), false)))
+        , standard(scheduler.of(asFlags(cheapest.saved)))
+    {
+    }
+
+    std::vector<bool> asFlags(const std::vector<ValueId>& values) const
+    {
+        std::vector<bool> flags(graph.values.size(), false);
+        for (const ValueId value : values)
+            flags[value.value] = true;
+        return flags;
+    }
+
+    OpsPlan finished(const OpsRequest& request, Bytes cap, const Candidate& candidate) const;
+
+    JointGraph graph;
+    MinCutProblem cuts;
+    OpsScheduler scheduler;
+    OpEvents events;
+    MinCut cheapest, careless, aggressive;
+    OpsSchedule none; ///< of fraction 0
+    OpsSchedule standard; ///< of fraction 1
+};
+
+namespace {
+
+/// One request, being planned.
+class Planning
+{
+public:
+    Planning(const JointGraph& graph, const MinCutProblem& cuts, const OpsScheduler& scheduler,
+             const OpsRequest& request)
+        : graph_(graph)
+        , cuts_(cuts)
+        , scheduler_(scheduler)
+        , request_(request)
+    {
+    }
+
+    Candidate candidate(OpsSchedule schedule) const;
+    Candidate candidateOf(const std::vector<ValueId>& saved) const;
+    Result<std::vector<Candidate>> byKnapsack(const std::vector<bool>& banned, Bytes cap) const;
+    Result<Candidate> refined(Candidate candidate, Bytes cap) const;
+
+private:
+    double cost(NodeId node) const;
+    Result<KnapsackChoice> choose(const std::vector<KnapsackItem>& items, Bytes cap) const;
+
+    const JointGraph& graph_;
+    const MinCutProblem& cuts_;
+    const OpsScheduler& scheduler_;
+    const OpsRequest& request_;
+};
+
+double Planning::cost(NodeId node) const
+{
+    if (request_.runtime == OpsRuntime::flops)
+        return graph_[node].flops;
+    if (request_.measuredMs.empty())
+        return graph_[node].ms;
+    double ms = 0;
+    for (const OpId op : graph_[node].ops)
+        ms += request_.measuredMs[op.value];
+    return ms;
+}
+
+Result<KnapsackChoice> Planning::choose(const std::vector<KnapsackItem>& items, Bytes cap) const
+{
+    switch (request_.solver) {
+    case OpsSolver::dp:
+        return exactKnapsack(items, cap);
+    case OpsSolver::greedy:
+        return greedyKnapsack(items, cap);
+    case OpsSolver::ilp:
+        return ilpKnapsack(items, cap);
+    }
+    return Error{ErrorKind::internal, "unknown solver of op-level plans"};
+}
+
+Candidate Planning::candidate(OpsSchedule schedule) const
+{
+    Candidate made{std::move(schedule)};
+    for (std::uint32_t i = 0; i < graph_.nodes.size(); ++i) {
+        if (!made.schedule.repeated[i])
+            continue;
+        made.cost += cost(NodeId(i));
+        made.flops += graph_.nodes[i].flops;
+        made.ms += graph_.nodes[i].ms;
+    }
+    return made;
+}
+
+Candidate Planning::candidateOf(const std::vector<ValueId>& saved) const
+{
+    std::vector<bool> flags(graph_.values.size(), false);
+    for (const ValueId value : saved)
+        flags[value.value] = true;
+    return candidate(scheduler_.of(std::move(flags)));
+}
+
+/// Which of the banned nodes to save, each with all that it makes; the others may run again.
+Result<std::vector<Candidate>> Planning::byKnapsack(const std::vector<bool>& banned, Bytes cap) const
+{
+    std::vector<NodeId> nodes;
+    std::vector<KnapsackItem> items;
+    std::vector<bool> flags(graph_.values.size(), false);
+    for (std::uint32_t i = 0; i < graph_.nodes.size(); ++i) {
+        const NodeId node(i);
+        if (!banned[i] || cuts_.distance(node) >= MinCutProblem::unreachable || graph_[node].repeat == Repeat::once)
+            continue;
+        KnapsackItem item;
+        for (const ValueId value : graph_[node].makes)
+            if (scheduler_.counts(value))
+                item.bytes += graph_[value].bytes;
+        const double least = request_.runtime == OpsRuntime::flops ? 1.0 : 0.0;
+        item.value = std::max(cost(node), least);
+        nodes.push_back(node);
+        items.push_back(item);
+    }
+    const Result<KnapsackChoice> choice = choose(items, cap);
+    if (!choice)
+        return choice.error();
+    std::vector<bool> allowed(graph_.nodes.size(), false);
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        allowed[nodes[i].value] = !choice->taken[i];
+        if (choice->taken[i])
+            for (const ValueId value : graph_[nodes[i]].makes)
+                flags[value.value] = true;
+    }
+    std::vector<Candidate> candidates;
+    candidates.push_back(candidateOf(cuts_.solve(allThatIsCheap, allowed).saved));
+    candidates.push_back(candidate(scheduler_.of(std::move(flags))));
+    return candidates;
+}
+
+/// What is left of the cap is spent on nodes that run again.
+Result<Candidate> Planning::refined(Candidate best, Bytes cap) const
+{
+    for (int round = 0; round < refinements && best.schedule.savedBytes < cap; ++round) {
+        std::vector<KnapsackItem> items;
+        std::vector<NodeId> nodes;
+        for (std::uint32_t i = 0; i < graph_.nodes.size(); ++i) {
+            const NodeId node(i);
+            if (!best.schedule.repeated[i] || cost(node) <= 0)
+                continue;
+            KnapsackItem item{0, cost(node)};
+            for (const ValueId value : graph_[node].makes)
+                if (scheduler_.counts(value) && !best.schedule.saved[value.value])
+                    item.bytes += graph_[value].bytes;
+            nodes.push_back(node);
+            items.push_back(item);
+        }
+        const Result<KnapsackChoice> choice = choose(items, cap - best.schedule.savedBytes);
+        if (!choice)
+            return choice.error();
+        std::vector<bool> saved = best.schedule.saved;
+        for (std::size_t i = 0; i < nodes.size(); ++i)
+            if (choice->taken[i])
+                for (const ValueId value : graph_[nodes[i]].makes)
+                    saved[value.value] = true;
+        Candidate next = candidate(scheduler_.of(std::move(saved)));
+        if (next.schedule.savedBytes > cap || !better(next, best))
+            break;
+        best = std::move(next);
+    }
+    return best;
+}
+
+/// The share of the standard in whole bytes. A share that was worked out as bytes / standard means those bytes.
+Bytes capOf(double fraction, Bytes standard)
+{
+    return static_cast<Bytes>(std::floor(fraction * static_cast<double>(standard) + 1e-3));
+}
+
+} // namespace
+
+OpsPlanner::OpsPlanner(std::shared_ptr<const Shared> shared)
+    : shared_(std::move(shared))
+{
+}
+
+Result<OpsPlanner> OpsPlanner::create(StepTracePtr trace)
+{
+    Result<JointGraph> graph = buildJointGraph(std::move(trace));
+    if (!graph)
+        return graph.error();
+    return OpsPlanner(std::make_shared<const Shared>(*std::move(graph)));
+}
+
+const JointGraph& OpsPlanner::graph() const noexcept
+{
+    return shared_->graph;
+}
+
+Bytes OpsPlanner::defaultSavedBytes() const noexcept
+{
+    return shared_->standard.savedBytes;
+}
+
+Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const
+{
+    if (!(request.fraction >= 0 && request.fraction <= 1))
+        return badInput(
+            "the fraction of activation memory is " + std::to_string(request.fraction)
+            + ": expected a number from 0 (only inputs are kept) to 1 (what torch.compile keeps by default)");
+    if (!request.measuredMs.empty() && request.measuredMs.size() != shared_->graph.trace->ops.size())
+        return badInput("the measured times are of " + std::to_string(request.measuredMs.size())
+                        + " ops: expected one for each of the step's "
+                        + std::to_string(shared_->graph.trace->ops.size()));
+    const Planning planning(shared_->graph, shared_->cuts, shared_->scheduler, request);
+    const Bytes cap = capOf(request.fraction, defaultSavedBytes());
+    const Bytes least = shared_->none.savedBytes;
+    if (least > cap)
+        return Error{ErrorKind::infeasible,
+                     "ops that cannot run again (they change what others read) keep " + formatBytes(least)
+                         + ": expected a fraction of at least "
+                         + std::to_string(static_cast<double>(least) / static_cast<double>(defaultSavedBytes()))};
+    if (request.fraction == 0)
+        return shared_->finished(request, cap, planning.candidate(shared_->none));
+    if (request.fraction == 1)
+        return shared_->finished(request, cap, planning.candidate(shared_->standard));
+
+    Candidate best = planning.candidate(shared_->none);
+    const auto offer = [&](Candidate candidate) {
+        if (candidate.schedule.savedBytes <= cap && better(candidate, best))
+            best = std::move(candidate);
+    };
+    offer(planning.candidate(shared_->standard));
+    offer(planning.candidateOf(shared_->careless.saved));
+    offer(planning.candidateOf(shared_->aggressive.saved));
+    Result<std::vector<Candidate>> solved = planning.byKnapsack(shared_->aggressive.banned, cap - least);
+    if (!solved)
+        return solved.error();
+    for (Candidate& candidate : *solved)
+        offer(std::move(candidate));
+    Result<Candidate> refined = planning.refined(std::move(best), cap);
+    if (!refined)
+        return refined.error();
+    return shared_->finished(request, cap, *std::move(refined));
+}
+
+OpsPlan OpsPlanner::Shared::finished(const OpsRequest& request, Bytes cap, const Candidate& candidate) const
+{
+    const OpsSchedule& schedule = candidate.schedule;
+    OpsPlan plan;
+    plan.fraction = request.fraction;
+    plan.cap = cap;
+    plan.savedBytes = schedule.savedBytes;
+    plan.recomputeFlops = candidate.flops;
+    plan.recomputeMs = candidate.ms;
+    plan.cost = candidate.cost;
+    for (std::size_t i = 0; i < schedule.saved.size(); ++i)
+        if (schedule.saved[i])
+            plan.saved.push_back(graph.values[i].storage);
+    std::ranges::sort(plan.saved);
+    for (const OpsSchedule::Run& run : schedule.runs) {
+        plan.recomputations.push_back({run.pack, EventIndex(run.unpack), opsOf(graph, run.nodes)});
+        const std::vector<OpId>& ops = plan.recomputations.back().ops;
+        plan.recomputed.insert(plan.recomputed.end(), ops.begin(), ops.end());
+    }
+    std::ranges::sort(plan.recomputed);
+    plan.peak = replayOps(graph, events, schedule).peak;
+    return plan;
+}
+
+Timeline OpsPlanner::timeline(const OpsPlan& plan) const
+{
+    std::vector<bool> saved(shared_->graph.values.size(), false);
+    for (const StorageId storage : plan.saved)
+        if (const ValueId value = shared_->graph.valueOf[storage.value]; value.valid())
+            saved[value.value] = true;
+    return replayOps(shared_->graph, shared_->events, shared_->scheduler.of(std::move(saved)));
+}
+
+Result<std::vector<OpsPlan>> OpsPlanner::frontier(const OpsRequest& request, int points,
+                                                  const std::stop_token& stop) const
+{
+    // From the largest fraction down: a plan that needs more at its peak than one that saves more is left out.
+    std::vector<OpsPlan> plans;
+    OpsRequest one = request;
+    for (int point = std::max(points, 2) - 1; point >= 0 && !stop.stop_requested(); --point) {
+        one.fraction = static_cast<double>(point) / (std::max(points, 2) - 1);
+        Result<OpsPlan> plan = this->plan(one);
+        if (!plan && plan.error().kind == ErrorKind::infeasible)
+            break;
+        if (!plan)
+            return plan.error();
+        if (plans.empty() || plan->peak < plans.back().peak)
+            plans.push_back(*std::move(plan));
+    }
+    std::ranges::reverse(plans);
+    return plans;
+}
+
+} // namespace headroom

@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/joint/ops_replay.h"
+
+#include "core/predict/live_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace headroom {
+
+OpEvents::OpEvents(const StepTrace& trace)
+    : begin(trace.ops.size(), 0)
+    , end(trace.ops.size(), 0)
+{
+    for (std::uint32_t event = 0; event < trace.events.size(); ++event) {
+        const EventKind kind = trace.events.kind[EventIndex(event)];
+        if (kind == EventKind::opBegin)
+            begin[trace.events.a[EventIndex(event)]] = event;
+        else if (kind == EventKind::opEnd)
+            end[trace.events.a[EventIndex(event)]] = event;
+    }
+}
+
+namespace {
+
+using Block = LiveMemory::Block;
+constexpr Block none = static_cast<Block>(-1);
+
+class OpsReplay
+{
+public:
+    OpsReplay(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule)
+        : graph_(graph)
+        , trace_(*graph.trace)
+        , events_(events)
+        , schedule_(schedule)
+        , memory_(trace_)
+        , uses_(graph.values.size())
+    {
+        for (std::uint32_t i = 0; i < graph.nodes.size(); ++i)
+            if (schedule.repeated[i])
+                for (const ValueId value : graph.nodes[i].reads)
+                    ++uses_[value.value].readers;
+        for (std::uint32_t event = 0; event < trace_.events.size(); ++event)
+            if (trace_.events.kind[EventIndex(event)] == EventKind::unpack)
+                if (const ValueId value = valueOf(PackId(trace_.events.a[EventIndex(event)])); dropped(value))
+                    ++uses_[value.value].unpacks;
+    }
+
+    Timeline run()
+    {
+        for (std::uint32_t event = 0; event < trace_.events.size(); ++event)
+            step(event);
+        const auto ops = static_cast<std::uint32_t>(trace_.ops.size());
+        return std::move(memory_).finish(ops == 0 ? Phase::forward : trace_.ops.phase[OpId(ops - 1)]);
+    }
+
+private:
+    /// Uses of a value that are still to come, beside those that the trace shows.
+    struct Uses
+    {
+        std::uint32_t readers = 0; ///< nodes that run again and read it
+        std::uint32_t unpacks = 0; ///< only of values that are made again
+        Block block = none; ///< the copy made again, or the saved value itself while the executor holds it
+    };
+
+    ValueId valueOf(PackId pack) const
+    {
+        const StorageId storage = trace_.packs.storage[pack];
+        return storage.valid() ? graph_.valueOf[storage.value] : ValueId();
+    }
+
+    /// Does the plan take away what autograd holds?
+    bool dropped(ValueId value) const
+    {
+        return value.valid() && graph_[value].node.valid() && !graph_[value].kept && !schedule_.saved[value.value];
+    }
+
+    void step(std::uint32_t at)
+    {
+        const std::uint32_t a = trace_.events.a[EventIndex(at)];
+        switch (const EventKind kind = trace_.events.kind[EventIndex(at)]) {
+        case EventKind::alloc:
+            memory_.hold(a);
+            break;
+        case EventKind::free:
+            memory_.drop(a);
+            break;
+        case EventKind::retype:
+            memory_.retype(StorageId(a), static_cast<Category>(trace_.events.b[EventIndex(at)]));
+            break;
+        case EventKind::resize:
+            memory_.resize(a, trace_.resizes.bytes[trace_.events.b[EventIndex(at)]]);
+            break;
+        case EventKind::opBegin:
+            memory_.beginOp(OpId(a), trace_.ops.ms[OpId(a)]);
+            break;
+        case EventKind::opEnd:
+            holdWhatIsRead(OpId(a));
+            memory_.endOp();
+            break;
+        case EventKind::mark:
+            memory_.mark(static_cast<Mark>(a));
+            break;
+        case EventKind::pack:
+        case EventKind::unpack:
+        case EventKind::unpackEnd:
+        case EventKind::release:
+            autograd(kind, PackId(a), at);
+            break;
+        default:
+            break;
+        }
+    }
+
+    /// The last op of a node in forward: saved values that recomputations read are held for them.
+    void holdWhatIsRead(OpId op)
+    {
+        const NodeId node = graph_.nodeOf[op.value];
+        if (!node.valid() || graph_[node].ops.back() != op)
+            return;
+        for (const ValueId value : graph_[node].makes) {
+            Uses& uses = uses_[value.value];
+            if (!schedule_.saved[value.value] || uses.readers == 0)
+                continue;
+            uses.block = graph_[value].storage.value;
+            memory_.hold(uses.block);
+        }
+    }
+
+    void autograd(EventKind kind, PackId pack, std::uint32_t at)
+    {
+        const ValueId value = valueOf(pack);
+        if (dropped(value)) {
+            if (kind == EventKind::unpack)
+                recomputeAt(at);
+            else if (kind == EventKind::unpackEnd)
+                used(value, &Uses::unpacks);
+            return;
+        }
+        const StorageId storage = trace_.packs.storage[pack];
+        if (!storage.valid())
+            return;
+        if (kind == EventKind::pack || kind == EventKind::unpack)
+            memory_.hold(storage.value);
+        else
+            memory_.drop(storage.value);
+    }
+
+    void used(ValueId value, std::uint32_t Uses::*use)
+    {
+        Uses& uses = uses_[value.value];
+        --(uses.*use);
+        if (uses.readers == 0 && uses.unpacks == 0 && uses.block != none)
+            memory_.drop(std::exchange(uses.block, none));
+    }
+
+    void recomputeAt(std::uint32_t at)
+    {
+        if (nextRun_ == schedule_.runs.size() || schedule_.runs[nextRun_].unpack != at)
+            return;
+        const std::vector<OpId> ops = opsOf(graph_, schedule_.runs[nextRun_++].nodes);
+        for (const OpId op : ops)
+            runAgain(op);
+    }
+
+    void runAgain(OpId op)
+    {
+        memory_.beginOp(op, trace_.ops.ms[op]);
+        memory_.addRecomputeMs(trace_.ops.ms[op]);
+        inside_.clear();
+        for (std::uint32_t event = events_.begin[op.value]; event < events_.end[op.value]; ++event) {
+            const EventKind kind = trace_.events.kind[EventIndex(event)];
+            const StorageId storage(trace_.events.a[EventIndex(event)]);
+            if (kind == EventKind::alloc) {
+                inside_.emplace_back(storage, memory_.addCopy(storage, trace_.storages.bytes[storage]));
+                memory_.hold(inside_.back().second);
+            } else if (kind == EventKind::free) {
+                const auto found = std::ranges::find(inside_, storage, &std::pair<StorageId, Block>::first);
+                if (found != inside_.end()) {
+                    memory_.drop(found->second);
+                    inside_.erase(found);
+                }
+            }
+        }
+        for (const auto& [storage, block] : inside_) {
+            const ValueId value = graph_.valueOf[storage.value];
+            const bool wanted = dropped(value) && (uses_[value.value].readers > 0 || uses_[value.value].unpacks > 0);
+            if (wanted)
+                uses_[value.value].block = block;
+            else
+                memory_.drop(block);
+        }
+        const NodeId node = graph_.nodeOf[op.value];
+        if (graph_[node].ops.back() == op)
+            for (const ValueId value : graph_[node].reads)
+                used(value, &Uses::readers);
+        memory_.endOp();
+    }
+
+    const JointGraph& graph_;
+    const StepTrace& trace_;
+    const OpEvents& events_;
+    const OpsSchedule& schedule_;
+    LiveMemory memory_;
+    std::vector<Uses> uses_; ///< by value
+    std::vector<std::pair<StorageId, Block>> inside_; ///< made by the op that runs again now
+    std::size_t nextRun_ = 0;
+};
+
+} // namespace
+
+Timeline replayOps(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule)
+{
+    return OpsReplay(graph, events, schedule).run();
+}
+
+} // namespace headroom
