@@ -69,10 +69,10 @@ std::vector<Fallback> fallbacks(const StepTrace& trace)
     return found;
 }
 
-Json toJson(const CategoryBytes& bytes)
+Json toJson(const StepInfo& info, const CategoryBytes& bytes)
 {
     Json json = Json::object();
-    for (std::size_t category = 0; category < categoryCount; ++category)
+    for (std::size_t category = 0; category < categoriesOf(info); ++category)
         json[std::string(categoryName(static_cast<Category>(category)))] = bytes[category];
     return json;
 }
@@ -88,10 +88,10 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAlloc
     json["steps"] = trace.info.steps;
     json["peak_bytes"] = timeline.peak;
     json["peak"] = {{"phase", peak.phase}, {"op", peak.op}, {"module", peak.module}, {"instant", peak.ms}};
-    json["at_peak"] = toJson(timeline.atPeak);
+    json["at_peak"] = toJson(trace.info, timeline.atPeak);
     json["phases"] = Json::object();
     for (const Timeline::Snapshot& snapshot : timeline.snapshots)
-        json["phases"][std::string(markName(snapshot.mark))] = toJson(snapshot.bytes);
+        json["phases"][std::string(markName(snapshot.mark))] = toJson(trace.info, snapshot.bytes);
     json["active_peak_bytes"] = allocator.allocatedPeak;
     json["reserved_peak_bytes"] = allocator.reservedPeak;
     json["ops"] = trace.ops.size();

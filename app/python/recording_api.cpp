@@ -146,10 +146,10 @@ nlohmann::json fallbacksOf(const StepTrace& trace)
     return fallbacks;
 }
 
-nlohmann::json toJson(const CategoryBytes& bytes)
+nlohmann::json toJson(const StepInfo& info, const CategoryBytes& bytes)
 {
     nlohmann::json json;
-    for (std::size_t category = 0; category < categoryCount; ++category)
+    for (std::size_t category = 0; category < categoriesOf(info); ++category)
         json[std::string(categoryName(static_cast<Category>(category)))] = bytes[category];
     return json;
 }
@@ -168,14 +168,14 @@ Result<std::string> summary()
                             {"gpu_title", gpu.title},
                             {"gpu_memory_bytes", gpu.memory},
                             {"peak_bytes", timeline->peak},
-                            {"at_peak", toJson(timeline->atPeak)},
+                            {"at_peak", toJson(trace.info, timeline->atPeak)},
                             {"phases", nlohmann::json::object()},
                             {"ops", trace.ops.size()},
                             {"fallbacks", fallbacksOf(trace)},
                             {"invented_values", trace.info.inventedValues}};
     // Of an instant that comes again, as in gradient accumulation, the last.
     for (const Timeline::Snapshot& snapshot : timeline->snapshots)
-        document["phases"][std::string(markName(snapshot.mark))] = toJson(snapshot.bytes);
+        document["phases"][std::string(markName(snapshot.mark))] = toJson(trace.info, snapshot.bytes);
     // What PyTorch's tools would say of the model; an interrupted step has no such account.
     if (const auto info = moduleInfo(trace)) {
         const Baseline estimate = baseline(*info);

@@ -38,6 +38,30 @@ void visitFields(Info& info, Visit visit)
     visit("dimensions", info.dimensions);
     visit("arguments", info.arguments);
     visit("policy", info.policy);
+    visit("measured", info.measured);
+}
+
+/// The same for what a real device showed.
+template <class Measured, class Visit>
+void visitMeasured(Measured& measured, Visit visit)
+{
+    visit("step_ms", measured.stepMs);
+    visit("busy_ms", measured.busyMs);
+    visit("kernel_ms", measured.kernelMs);
+    visit("without_op_ms", measured.withoutOpMs);
+    visit("span_ms", measured.spanMs);
+    visit("overhead_ms", measured.overheadMs);
+    visit("synchronization_ms", measured.synchronizationMs);
+    visit("kernels", measured.kernels);
+    visit("ops_without_kernel", measured.opsWithoutKernel);
+    visit("dropped_records", measured.droppedRecords);
+    visit("allocated_peak_bytes", measured.allocatedPeak);
+    visit("active_peak_bytes", measured.activePeak);
+    visit("reserved_peak_bytes", measured.reservedPeak);
+    visit("requested_peak_bytes", measured.requestedPeak);
+    visit("non_pytorch_bytes", measured.nonPyTorch);
+    visit("module_ms", measured.moduleMs);
+    visit("notes", measured.notes);
 }
 
 bool read(const Json& value, std::string& field)
@@ -53,6 +77,19 @@ bool read(const Json& value, bool& field)
 bool read(const Json& value, std::int64_t& field)
 {
     return value.is_number_integer() && (field = value.get<std::int64_t>(), true);
+}
+
+bool read(const Json& value, double& field)
+{
+    return value.is_number() && (field = value.get<double>(), true);
+}
+
+bool read(const Json& value, std::vector<double>& field)
+{
+    if (!value.is_array() || !std::ranges::all_of(value, [](const Json& entry) { return entry.is_number(); }))
+        return false;
+    field = value.get<std::vector<double>>();
+    return true;
 }
 
 bool read(const Json& value, Settings& field)
@@ -93,6 +130,20 @@ bool read(const Json& value, Dimensions& field)
     return true;
 }
 
+bool read(const Json& value, std::optional<StepInfo::Measured>& field)
+{
+    if (value.is_null())
+        return true;
+    if (!value.is_object())
+        return false;
+    bool right = true;
+    visitMeasured(field.emplace(), [&](const char* key, auto& member) {
+        const auto entry = value.find(key);
+        right = right && (entry == value.end() || read(*entry, member));
+    });
+    return right;
+}
+
 template <class Field>
 Json written(const Field& field)
 {
@@ -110,12 +161,24 @@ Json written(const Dimensions& field)
     return list;
 }
 
+Json written(const std::optional<StepInfo::Measured>& field)
+{
+    if (!field)
+        return nullptr;
+    Json json = Json::object();
+    visitMeasured(*field, [&](const char* key, const auto& member) { json[key] = member; });
+    return json;
+}
+
 } // namespace
 
 std::string stepInfoToJson(const StepInfo& info)
 {
     Json json = Json::object();
-    visitFields(info, [&](const char* key, const auto& field) { json[key] = written(field); });
+    visitFields(info, [&](const char* key, const auto& field) {
+        if (Json value = written(field); !value.is_null())
+            json[key] = std::move(value);
+    });
     // A model's name may come from a path that is not UTF-8.
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -21,7 +21,7 @@ std::string_view nameIn(const std::array<std::string_view, count>& names, Enum v
 std::string_view categoryName(Category category)
 {
     static constexpr std::array<std::string_view, categoryCount> names{
-        "parameter", "buffer", "gradient", "activation", "temporary", "optimizer", "input", "other"};
+        "parameter", "buffer", "gradient", "activation", "temporary", "optimizer", "input", "other", "non_pytorch"};
     return nameIn(names, category);
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,9 +18,19 @@
 namespace headroom {
 
 /// What a storage is used for, as MemTracker's _MemRefType (torch/distributed/_tools/mem_tracker.py), with the batch
-/// apart.
-enum class Category : std::uint8_t { parameter, buffer, gradient, activation, temporary, optimizer, input, other };
-inline constexpr std::size_t categoryCount = 8;
+/// apart. Of a real GPU also what PyTorch's allocator does not know: CUDA's context, workspaces of libraries, NCCL.
+enum class Category : std::uint8_t {
+    parameter,
+    buffer,
+    gradient,
+    activation,
+    temporary,
+    optimizer,
+    input,
+    other,
+    nonPyTorch
+};
+inline constexpr std::size_t categoryCount = 9;
 std::string_view categoryName(Category category); ///< "parameter", … as in JSON
 
 enum class Phase : std::uint8_t { forward, backward, optimizer, zeroGrad };
@@ -56,6 +67,7 @@ enum OpFlag : std::uint16_t {
     opSacIgnored = 32, ///< not counted by selective checkpointing (SAC_IGNORED_OPS): its index skips this op
     opFallback = 64, ///< ran on zero CPU tensors only to learn its shapes: the last resort, shown by info and doctor
     opNoTensorInput = 128, ///< has no tensor argument
+    opMeasured = 256, ///< its time is that of its kernels, not the roofline's
 };
 
 /// One thing that happened, in order. `a` and `b` are read as the comment says. Which ids are alive follows from these
@@ -126,6 +138,30 @@ struct StepInfo
         friend bool operator==(const Dimension&, const Dimension&) = default;
     };
 
+    /// What was measured of a step that ran on a real device.
+    struct Measured
+    {
+        double stepMs = 0; ///< from begin to end, the device synchronised at both
+        double busyMs = 0; ///< in which the GPU worked; where streams overlap the time counts once
+        double kernelMs = 0; ///< sum of all kernels, copies and fills
+        double withoutOpMs = 0; ///< of it, what no op launched
+        double spanMs = 0; ///< from the first kernel's start to the last one's end
+        double overheadMs = 0; ///< what tracing cost the CPU
+        double synchronizationMs = 0; ///< what the CPU waited for the GPU
+        std::int64_t kernels = 0; ///< and copies and fills; 0: times are the roofline's, `notes` say why
+        std::int64_t opsWithoutKernel = 0; ///< of those that should have one: their times are the roofline's
+        std::int64_t droppedRecords = 0;
+        Bytes allocatedPeak = 0; ///< the allocator's own account of the step
+        Bytes activePeak = 0;
+        Bytes reservedPeak = 0;
+        Bytes requestedPeak = 0;
+        Bytes nonPyTorch = 0; ///< memory of the device that its allocator has not reserved, at the end
+        std::vector<double> moduleMs; ///< by ModuleId: busy time of the module and what is inside of it
+        std::vector<std::string> notes; ///< sentences: what could not be measured, and why
+
+        friend bool operator==(const Measured&, const Measured&) = default;
+    };
+
     std::string source; ///< "snapshot": imported from PyTorch's memory snapshot, a stretch of time; else empty
     std::string model; ///< as named on the command line: "demo:transformer", "train.py"
     std::string gpu; ///< name of the device spec, e.g. "a100-80gb"
@@ -147,7 +183,14 @@ struct StepInfo
     std::vector<Dimension> dimensions; ///< empty: the model runs at its own sizes only
     /// Arguments of `headroom record` that make this step again, without -o; empty: that command did not make it.
     std::vector<std::string> arguments;
+    std::optional<Measured> measured; ///< none: the step was simulated
 };
+
+/// How many categories a step's account has, in the order of Category: nonPyTorch only where a device was measured.
+inline std::size_t categoriesOf(const StepInfo& info)
+{
+    return info.measured ? categoryCount : static_cast<std::size_t>(Category::nonPyTorch);
+}
 
 /// One recorded training step: columns over one ordered list of events. The hinge of Headroom: everything left of it
 /// needs libtorch, everything right of it only this. Immutable; share as std::shared_ptr<const StepTrace>.

@@ -98,6 +98,14 @@ void StepTraceBuilder::endOp(OpId op, const OpResult& result)
     event(EventKind::opEnd, op.value);
 }
 
+void StepTraceBuilder::measured(OpId op, double ms)
+{
+    if (op.value >= columns_.opMs.size())
+        return misuse("an op was measured that had not ended");
+    columns_.opMs[op.value] = ms;
+    columns_.opFlags[op.value] |= opMeasured;
+}
+
 void StepTraceBuilder::addResult(const OpResult& result)
 {
     columns_.opDType.push_back(result.dtype);

@@ -49,6 +49,7 @@ public:
     };
     OpId beginOp(const Op& op); ///< adds opBegin
     void endOp(OpId op, const OpResult& result); ///< adds opEnd; ops do not nest
+    void measured(OpId op, double ms); ///< of an op that has ended: its time, instead of the roofline's
 
     StorageId alloc(Bytes requested, Category category, OpId creator); ///< rounds; adds the event
     void setStream(StorageId storage, std::uint32_t stream); ///< of the allocation; 0 where it is not said

@@ -37,7 +37,7 @@ TEST_F(CliTest, InfoSaysThePeakAndTheBytesOfEachPhase)
     for (const Timeline::Snapshot& snapshot : timeline->snapshots) {
         const auto& phase = info["phases"][std::string(markName(snapshot.mark))];
         EXPECT_EQ(keysOf(phase), categories);
-        for (std::size_t category = 0; category < categoryCount; ++category)
+        for (std::size_t category = 0; category < categories.size(); ++category)
             EXPECT_EQ(phase[categories[category]], snapshot.bytes[category]) << categories[category];
     }
     EXPECT_EQ(info["ops"], trace->ops.size());

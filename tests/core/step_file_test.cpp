@@ -67,6 +67,12 @@ TEST_F(StepFile, RoundTripKeepsEveryColumn)
     written->info.dimensions = {{"batch", 8, 1, 0}, {"sequence", 64, 2, 1024}};
     written->info.arguments = {"demo:mlp", "--batch", "8"};
     written->info.holdOutput = true;
+    StepInfo::Measured& measured = written->info.measured.emplace();
+    measured.stepMs = 12.5;
+    measured.kernels = 321;
+    measured.reservedPeak = 20 * MiB;
+    measured.moduleMs = {12.25, 0.1};
+    measured.notes = {"CUPTI is not there"};
     ASSERT_TRUE(writeStepTrace(*written, path_));
     EXPECT_THAT(filesIn(folder_.path()), ElementsAre("step.hrs"));
 
@@ -79,6 +85,7 @@ TEST_F(StepFile, RoundTripKeepsEveryColumn)
     EXPECT_EQ(read.info.settings, written->info.settings);
     EXPECT_EQ(read.info.dimensions, written->info.dimensions);
     EXPECT_EQ(read.info.arguments, written->info.arguments);
+    EXPECT_EQ(read.info.measured, written->info.measured);
 
     std::vector<std::vector<std::byte>> columns;
     stepformat::visitColumns(*written, [&](std::string_view, const auto& column) {

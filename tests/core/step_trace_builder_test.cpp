@@ -82,6 +82,32 @@ TEST(StepTraceBuilder, ColumnsHoldWhatWasRecorded)
     EXPECT_EQ(t.events.b[EventIndex(7)], static_cast<std::uint32_t>(Category::activation));
 }
 
+TEST(StepTraceBuilder, AMeasuredOpHasItsOwnTimeAndSaysSo)
+{
+    StepTraceBuilder builder;
+    builder.mark(Mark::stepBegin);
+    for (int i = 0; i < 2; ++i) {
+        StepTraceBuilder::Op op;
+        op.name = builder.string("aten.mm.default");
+        StepTraceBuilder::OpResult result;
+        result.flags = opNoTensorInput;
+        result.ms = 7;
+        builder.endOp(builder.beginOp(op), result);
+    }
+    builder.measured(OpId(1), 0.25);
+    const auto trace = builder.finish();
+    ASSERT_TRUE(trace) << trace.error().message;
+    EXPECT_EQ((*trace)->ops.ms[OpId(0)], 7);
+    EXPECT_EQ((*trace)->ops.flags[OpId(0)], opNoTensorInput);
+    EXPECT_EQ((*trace)->ops.ms[OpId(1)], 0.25);
+    EXPECT_EQ((*trace)->ops.flags[OpId(1)], opNoTensorInput | opMeasured);
+
+    StepTraceBuilder wrong;
+    wrong.mark(Mark::stepBegin);
+    wrong.measured(OpId(0), 1);
+    EXPECT_FALSE(wrong.finish());
+}
+
 TEST(StepTraceBuilder, IsEmptyAfterFinish)
 {
     Tiny tiny;

@@ -161,7 +161,7 @@ private Q_SLOTS:
             seen.insert(category);
         }
         QCOMPARE(seen.size(), categoryCount);
-        QCOMPARE(stackOrder.front(), Category::parameter);
+        QCOMPARE(stackOrder.front(), Category::nonPyTorch);
         QCOMPARE(stackOrder.back(), Category::temporary);
     }
 

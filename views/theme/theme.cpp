@@ -82,7 +82,8 @@ Theme Theme::light()
                    {Category::other, 0x7A5A3C},
                    {Category::gradient, 0x1E8A6E},
                    {Category::activation, 0xEE8434},
-                   {Category::temporary, 0xF3D06B}});
+                   {Category::temporary, 0xF3D06B},
+                   {Category::nonPyTorch, 0x2F3640}});
     theme.ramp
         = {QColor(0x1F3A5F), QColor(0x1B6E86), QColor(0x2E9C7B), QColor(0x8DBB5A), QColor(0xE9CE62), QColor(0xEE8434)};
     setFonts(theme);
@@ -114,7 +115,8 @@ Theme Theme::dark()
                    {Category::other, 0xA9744A},
                    {Category::gradient, 0x3CAE8E},
                    {Category::activation, 0xF0934A},
-                   {Category::temporary, 0xF2D57E}});
+                   {Category::temporary, 0xF2D57E},
+                   {Category::nonPyTorch, 0x5E4A8C}});
     theme.ramp
         = {QColor(0x3F6299), QColor(0x2C8CA6), QColor(0x45B08F), QColor(0x9BC56C), QColor(0xEBD57A), QColor(0xF0934A)};
     setFonts(theme);
@@ -278,6 +280,8 @@ QString categoryTitle(Category category)
         return QStringLiteral("Inputs");
     case Category::other:
         return QStringLiteral("Other");
+    case Category::nonPyTorch:
+        return QStringLiteral("Not PyTorch's");
     }
     return {};
 }
