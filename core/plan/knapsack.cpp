@@ -14,7 +14,7 @@ namespace headroom {
 
 namespace {
 
-constexpr std::size_t greedyStarts = 32;
+constexpr std::size_t greedyPasses = 32;
 constexpr std::size_t stateLimit = 6'000'000;
 
 /// Items that are a question: worth something, and no larger than the cap. Those that take no bytes are no question.
@@ -55,17 +55,27 @@ void take(KnapsackChoice& choice, std::span<const KnapsackItem> items, std::size
     choice.value += items[item].value;
 }
 
+/// Goes through the items in their order, but not through places [from, to), and takes what fits.
+KnapsackChoice passThrough(const Question& question, std::span<const KnapsackItem> items, Bytes cap, std::size_t from,
+                           std::size_t to)
+{
+    KnapsackChoice choice = question.free;
+    for (std::size_t i = 0; i < question.items.size(); ++i)
+        if ((i < from || i >= to) && choice.bytes + items[question.items[i]].bytes <= cap)
+            take(choice, items, question.items[i]);
+    return choice;
+}
+
 KnapsackChoice greedyOf(const Question& question, std::span<const KnapsackItem> items, Bytes cap)
 {
-    KnapsackChoice best = question.free;
-    const std::size_t starts = std::min(greedyStarts, question.items.size());
-    for (std::size_t start = 0; start < starts; ++start) {
-        KnapsackChoice choice = question.free;
-        for (std::size_t i = start; i < question.items.size(); ++i)
-            if (choice.bytes + items[question.items[i]].bytes <= cap)
-                take(choice, items, question.items[i]);
-        if (start == 0 || choice.value > best.value)
+    KnapsackChoice best = passThrough(question, items, cap, 0, 0);
+    const auto offer = [&best](KnapsackChoice choice) {
+        if (choice.value > best.value)
             best = std::move(choice);
+    };
+    for (std::size_t place = 0; place < std::min(greedyPasses, question.items.size()); ++place) {
+        offer(passThrough(question, items, cap, place, place + 1));
+        offer(passThrough(question, items, cap, 0, place + 1));
     }
     return best;
 }

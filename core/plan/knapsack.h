@@ -29,7 +29,8 @@ struct KnapsackChoice
 /// cap is never exceeded. A choice that would take longer than the limit is not finished: `proven` is false.
 KnapsackChoice exactKnapsack(std::span<const KnapsackItem> items, Bytes cap);
 
-/// By value per byte, larger ones first among equals; begun again without the first few, the best of these.
+/// By value per byte, larger ones first among equals; the best of this, of the same without one of the first few, and
+/// of the same without all up to one of them.
 KnapsackChoice greedyKnapsack(std::span<const KnapsackItem> items, Bytes cap);
 
 /// The best choice by GLPK. Errors: GLPK gave up.
