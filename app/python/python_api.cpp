@@ -136,9 +136,9 @@ void headroom_memory(HeadroomMemory* memory)
 {
     const sim::MemoryStats stats = sim::memoryStats();
     const auto& card = python::simulatedCard();
-    *memory = {stats.live,         stats.peak,          stats.blocks,           stats.allocations,
-               stats.allocated,    stats.outOfMemories, stats.requested,        stats.reserved,
-               stats.reservedPeak, stats.segments,      card ? card->memory : 0};
+    *memory = {stats.live,      stats.peak,          stats.blocks,    stats.allocations,
+               stats.allocated, stats.outOfMemories, stats.requested, stats.requestedPeak,
+               stats.reserved,  stats.reservedPeak,  stats.segments,  card ? card->memory : 0};
 }
 
 void headroom_limit_memory(double fraction)

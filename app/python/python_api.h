@@ -71,6 +71,7 @@ struct HeadroomMemory
     std::int64_t allocated; ///< by these, in bytes
     std::int64_t outOfMemories;
     std::int64_t requested; ///< of the live bytes, without rounding
+    std::int64_t requestedPeak;
     std::int64_t reserved; ///< by the caching allocator
     std::int64_t reservedPeak;
     std::int64_t segments;

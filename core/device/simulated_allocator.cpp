@@ -85,6 +85,7 @@ void SimulatedAllocator::take(DeviceMemory& memory)
     stats_.live += rounded;
     stats_.requested += memory.requested_;
     stats_.peak = std::max(stats_.peak, stats_.live);
+    stats_.requestedPeak = std::max(stats_.requestedPeak, stats_.requested);
     ++stats_.blocks;
     ++stats_.allocations;
     stats_.allocated += rounded;
@@ -211,6 +212,7 @@ void SimulatedAllocator::resetPeak()
 {
     const std::lock_guard lock(mutex_);
     stats_.peak = stats_.live;
+    stats_.requestedPeak = stats_.requested;
     if (cache_)
         cache_->resetPeaks();
 }

@@ -33,6 +33,7 @@ struct MemoryStats
     Bytes allocated = 0; ///< by these
     std::int64_t outOfMemories = 0;
     Bytes requested = 0; ///< what programs asked for of the live bytes
+    Bytes requestedPeak = 0;
     Bytes reserved = 0; ///< segments of the caching allocator; 0 on a device without a limit
     Bytes reservedPeak = 0;
     std::int64_t segments = 0;

@@ -18,8 +18,8 @@ class _Memory(ctypes.Structure):
     _fields_ = [
         (name, ctypes.c_int64)
         for name in (
-            *("live", "peak", "blocks", "allocations", "allocated", "out_of_memories", "requested", "reserved"),
-            *("reserved_peak", "segments", "capacity"),
+            *("live", "peak", "blocks", "allocations", "allocated", "out_of_memories", "requested", "requested_peak"),
+            *("reserved", "reserved_peak", "segments", "capacity"),
         )
     ]
 
@@ -48,7 +48,7 @@ def functions(library):
         memory = read(library)
         sizes = _by_pool(_numbers(memory.live, memory.peak, memory.allocated))
         reserved = _by_pool(_numbers(memory.reserved, memory.reserved_peak, memory.reserved_peak))
-        requested = _by_pool(_numbers(memory.requested, memory.peak, memory.allocated))
+        requested = _by_pool(_numbers(memory.requested, memory.requested_peak, memory.allocated))
         counts = _by_pool(_numbers(memory.blocks, memory.blocks, memory.allocations))
         segments = _by_pool(_numbers(memory.segments, memory.segments, memory.segments))
         idle = _by_pool(_numbers(memory.reserved - memory.live, memory.reserved_peak, memory.reserved_peak))
