@@ -5,6 +5,7 @@
 #include "app/cli/command.h"
 #include "app/cli/python_program.h"
 #include "app/cli/recorder_program.h"
+#include "app/cli/verify.h"
 #include "app/window/run_window.h"
 
 #include <CLI/CLI.hpp>
@@ -131,7 +132,7 @@ int runCommandLine(int argc, char** argv, const OpenWindow& openWindow)
             cli::printError(cli::becomePython(argv + 2));
             return exitCode(ErrorKind::badInput);
         }
-        if (command == "record" || command == "verify") {
+        if (command == "record" || (command == "verify" && !cli::comparesSteps(argv + 2))) {
             if (const auto recorder = cli::recorderProgram()) {
                 cli::printError(cli::becomeRecorder(*recorder, argv));
                 return exitCode(ErrorKind::internal);

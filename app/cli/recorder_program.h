@@ -8,6 +8,10 @@
 
 namespace headroom::cli {
 
+/// What is said where headroom-record is needed and is not there.
+inline constexpr const char* missingRecorder = "headroom-record is not beside this program: build it with "
+                                               "HEADROOM_RECORDER=ON, or install it in the same folder";
+
 /// headroom-record beside this program: the part of Headroom that needs libtorch. Empty when it was not built or not
 /// installed.
 std::optional<std::filesystem::path> recorderProgram();

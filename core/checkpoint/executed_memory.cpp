@@ -4,40 +4,9 @@
 
 #include "core/device/simulated_state.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace headroom {
-
-Bytes MemoryLevels::peak() const
-{
-    Bytes highest = start;
-    for (const Allocation& allocation : allocations)
-        highest = std::max(highest, allocation.live);
-    return highest;
-}
-
-MemoryLevels levelsOf(const Timeline& timeline, std::vector<std::size_t>* changes)
-{
-    MemoryLevels levels;
-    levels.start = total(timeline.start);
-    Bytes live = levels.start;
-    for (std::size_t i = 0; i < timeline.changes.size(); ++i) {
-        const MemoryChange& change = timeline.changes[i];
-        live += change.delta;
-        // A retyped storage leaves one category and enters another: nothing was allocated.
-        const MemoryChange* before = i > 0 ? &timeline.changes[i - 1] : nullptr;
-        const bool retyped = before && before->delta == -change.delta && before->storage == change.storage
-            && before->recomputed == change.recomputed && before->category != change.category;
-        if (change.delta <= 0 || retyped)
-            continue;
-        levels.allocations.push_back({change.delta, live});
-        if (changes)
-            changes->push_back(i);
-    }
-    levels.end = live;
-    return levels;
-}
 
 ExecutedMemory::ExecutedMemory()
 {

@@ -10,7 +10,6 @@
 #include <ATen/ops/max.h>
 #include <ATen/ops/sub.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -51,34 +50,6 @@ Result<MemoryLevels> execute(ModelSource& model, const StepRunner::Options& opti
     return memory.levels();
 }
 
-double msOf(const StepTrace& trace, bool recomputed)
-{
-    double ms = 0;
-    for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
-        const bool again = (trace.ops.flags[OpId(op)] & opRecomputed) != 0;
-        const bool inModel = trace.ops.phase[OpId(op)] <= Phase::backward;
-        if (inModel && (!recomputed || again))
-            ms += trace.ops.ms[OpId(op)];
-    }
-    return ms;
-}
-
-std::string bytesText(Bytes bytes)
-{
-    return groupedDigits(bytes) + " bytes";
-}
-
-/// Where in the step an allocation of the predicted timeline is.
-std::string placeOf(const StepTrace& trace, const MemoryChange& change)
-{
-    std::string place = change.recomputed ? "recomputed " : "";
-    if (!change.op.valid())
-        return place + "between two operators";
-    const ModuleId module = trace.ops.module[change.op];
-    return place + "`" + std::string(trace.opName(change.op)) + "` of `" + std::string(trace.moduleFqn(module))
-        + "` in " + std::string(phaseName(trace.ops.phase[change.op]));
-}
-
 ProgressReport part(const ProgressReport& progress, const std::string& name, double begin, double share)
 {
     if (!progress)
@@ -89,44 +60,6 @@ ProgressReport part(const ProgressReport& progress, const std::string& name, dou
 
 } // namespace
 
-void compareLevels(const StepTrace& trace, const Timeline& predicted, const MemoryLevels& executed,
-                   Verification& result)
-{
-    std::vector<std::size_t> changes;
-    const MemoryLevels expected = levelsOf(predicted, &changes);
-    result.allocations = executed.allocations.size();
-    result.executedPeak = executed.peak();
-    const auto differ = [&](const std::string& sentence, Bytes difference) {
-        if (result.firstDifference.empty())
-            result.firstDifference = sentence;
-        result.largestDifference = std::max(result.largestDifference, Bytes(std::abs(difference)));
-    };
-    if (executed.start != expected.start)
-        differ("the step starts with " + bytesText(executed.start) + ", predicted were " + bytesText(expected.start),
-               executed.start - expected.start);
-    const std::size_t common = std::min(executed.allocations.size(), expected.allocations.size());
-    for (std::size_t i = 0; i < common; ++i) {
-        const MemoryLevels::Allocation& is = executed.allocations[i];
-        const MemoryLevels::Allocation& should = expected.allocations[i];
-        if (is == should)
-            continue;
-        ++result.unequalAllocations;
-        differ("allocation " + std::to_string(i) + " (" + placeOf(trace, predicted.changes[changes[i]]) + ") takes "
-                   + bytesText(is.bytes) + " and makes " + bytesText(is.live) + " live, predicted were "
-                   + bytesText(should.bytes) + " and " + bytesText(should.live),
-               is.live - should.live);
-    }
-    if (executed.allocations.size() != expected.allocations.size()) {
-        result.unequalAllocations += std::max(executed.allocations.size(), expected.allocations.size()) - common;
-        differ("the step allocates " + std::to_string(executed.allocations.size()) + " times, predicted were "
-                   + std::to_string(expected.allocations.size()),
-               executed.end - expected.end);
-    }
-    if (executed.end != expected.end)
-        differ("the step ends with " + bytesText(executed.end) + ", predicted were " + bytesText(expected.end),
-               executed.end - expected.end);
-}
-
 Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options& options, const Policy& policy,
                                   const StepInfo& info, const DeviceSpec& device, const ProgressReport& progress)
 {
@@ -136,7 +69,7 @@ Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options&
     if (!plain)
         return plain.error();
     result.baselinePeak = plain->timeline.peak;
-    result.stepMs = msOf(*plain->trace, false);
+    result.stepMs = modelMs(*plain->trace);
     result.stepFlops = std::accumulate(plain->trace->ops.flops.begin(), plain->trace->ops.flops.end(), 0.0);
 
     const auto plan = checkpointPlan(*plain->trace, policy);
@@ -158,12 +91,12 @@ Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options&
     const auto executed = execute(model, applied);
     if (!executed)
         return executed.error();
-    compareLevels(*plain->trace, *predicted, *executed, result);
+    static_cast<LevelComparison&>(result) = compareLevels(*plain->trace, *predicted, *executed);
 
     const auto recorded = record(model, applied, info, device, part(progress, "with the policy, recorded", 0.6, 0.3));
     if (!recorded)
         return recorded.error();
-    result.executedRecomputeMs = msOf(*recorded->trace, true);
+    result.executedRecomputeMs = recomputedMs(*recorded->trace);
     return result;
 }
 

@@ -12,32 +12,21 @@
 namespace headroom {
 
 /// A policy's promise and what running it showed, on the simulated device.
-struct Verification
+struct Verification : LevelComparison
 {
     Bytes budget = 0; ///< the policy's
     Bytes baselinePeak = 0; ///< of the step without the policy
     Bytes predictedPeak = 0;
-    Bytes executedPeak = 0;
     double stepMs = 0; ///< forward and backward without the policy
     double stepFlops = 0; ///< of the whole step without it
     double predictedRecomputeMs = 0;
     double executedRecomputeMs = 0;
-    std::size_t allocations = 0; ///< of the executed step
-    std::size_t unequalAllocations = 0; ///< whose size or level is not the predicted one
-    Bytes largestDifference = 0; ///< of the levels
-    std::string firstDifference; ///< one sentence; empty when the timelines are equal to the byte
-
-    bool timelinesAgree() const { return firstDifference.empty(); }
 };
 
 /// Runs the step without the policy and records it, predicts it with the policy, and runs it with the policy. `info`
 /// and `device` as for StepRunner::record(). Errors: those of a policy that does not fit the model, and of the steps.
 Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options& options, const Policy& policy,
                                   const StepInfo& info, const DeviceSpec& device, const ProgressReport& progress);
-
-/// Compares `executed` with `predicted` and fills in what they say; `trace` is the step without the policy.
-void compareLevels(const StepTrace& trace, const Timeline& predicted, const MemoryLevels& executed,
-                   Verification& result);
 
 /// What the policy does to the gradients of a model on the CPU.
 struct GradientComparison

@@ -9,6 +9,9 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/PyInterpreter.h>
+#include <c10/core/impl/PyInterpreterHooks.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/library.h>
 
 #include <utility>
@@ -100,13 +103,27 @@ void runThrough(const InterpositionScope* scope, const c10::OperatorHandle& op, 
         scope->interposer().call(op, stack, [&] { runThrough(scope->outer(), op, below, stack); });
 }
 
+/// A Python dispatch mode (selective checkpointing is one) or tensor subclass sees the op next. What it makes of it is
+/// what runs and comes here again: libtorch's own fallback would leave out all keys above Python's, this one included.
+void callPython(const c10::OperatorHandle& op, DispatchKeySet below, torch::jit::Stack* stack)
+{
+    using Modes = c10::impl::TorchDispatchModeTLS;
+    // Ops on fake tensors take no memory and no time, as all that PyTorch's tracers run.
+    if (Modes::get_mode(c10::impl::TorchDispatchModeKey::FAKE)) {
+        op.redispatchBoxed(below, stack);
+        return;
+    }
+    static const DispatchKeySet abovePython = DispatchKeySet(DispatchKeySet::FULL)
+        - (DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::Python) | DispatchKeySet(DispatchKey::Python));
+    const c10::impl::ExcludeDispatchKeyGuard guard(abovePython.remove(interceptionKey));
+    (*c10::impl::getGlobalPyInterpreter())->dispatch(op, stack);
+}
+
 void intercept(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::Stack* stack)
 {
     const DispatchKeySet below = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, interceptionKey);
-    // A Python dispatch mode or tensor subclass sees the op next and calls what it makes of it from the top.
-    const bool python = below.has(DispatchKey::Python);
-    if (python)
-        op.redispatchBoxed(below, stack);
+    if (below.has(DispatchKey::Python))
+        callPython(op, below, stack);
     else if (depth > 0)
         sim::call(op, below, stack);
     else

@@ -226,6 +226,95 @@ class Checkpointing(ApplyTest):
         net(x).sum().backward()
         self.assertEqual(x.grad.tolist(), [6, 6])
 
+    def test_a_tensor_given_twice_is_one_when_the_forward_runs_again(self):
+        class Given(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.ones(2))
+
+            def forward(self, query, key, value=None, other=None):
+                same = 2 if query is key and query is other and value is not query else 3
+                return (query * self.weight * same).exp()
+
+        class Outer(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = Given()
+
+            def forward(self, x):
+                return self.inner(x, x, x + 1, other=x)
+
+        net = Outer()
+        x = torch.ones(2, requires_grad=True)
+        net(x).sum().backward()
+        expected = [x.grad.clone(), net.inner.weight.grad.clone()]
+        document = policy_of(model(), [])
+        document["modules"] = [{"fqn": "Outer.inner", "ops": []}]
+        apply(net, self.written(document))
+        x.grad = net.inner.weight.grad = None
+        net(x).sum().backward()
+        self.assertTrue(torch.equal(x.grad, expected[0]))
+        self.assertTrue(torch.equal(net.inner.weight.grad, expected[1]))
+
+    def test_linear_runs_the_ops_that_it_runs_without_a_policy(self):
+        class Turned(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(4, 4)
+
+            def forward(self, x):
+                return self.linear(x.transpose(0, 1)).exp()
+
+        net = nn.Sequential(Turned(), Turned())
+        document = policy_of(model(), [])
+        document["modules"] = [{"fqn": "Sequential.0", "ops": [
+            {"op": name, "index": 0, "save": name == "aten.exp.default"}
+            for name in ("aten.transpose.int", "aten.t.default", "aten.mm.default", "aten.add_.Tensor",
+                         "aten.exp.default")]}]
+        x = torch.randn(3, 2, 4)
+        net(x).sum().backward()
+        expected = [p.grad.clone() for p in net.parameters()]
+        linear = F.linear
+        apply(net, self.written(document))
+        inner = []
+        net[0].register_forward_hook(lambda *_: inner.append(F.linear))
+        for _ in range(2):
+            net.zero_grad()
+            with Ops() as ops:
+                result = net(x)
+            self.assertEqual(ops.names.count("aten.add_.Tensor"), 1, "of the module with a policy")
+            self.assertEqual(ops.names.count("aten.add.Tensor"), 1, "of the other, since Ops is a mode, too")
+            result.sum().backward()
+            for parameter, gradient in zip(net.parameters(), expected):
+                self.assertTrue(torch.equal(parameter.grad, gradient))
+        self.assertIs(F.linear, linear)
+        self.assertTrue(all(function is linear for function in inner))
+
+    def autocast_step(self, net, inside):
+        torch.manual_seed(7)
+        net.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = net(batch()).square().sum()
+            if inside:
+                loss.backward()
+        if not inside:
+            loss.backward()
+        return [p.grad.clone() for p in net.parameters()]
+
+    def test_casts_that_are_kept_with_backward_inside_of_autocast(self):
+        def casts_and_products(name, index):
+            return name == "aten._to_copy.default" and index % 2 == 0 or name == "aten.addmm.default"
+
+        with torch.autocast("cpu", torch.bfloat16):
+            document = policy_of(model(), ["layers.0", "layers.1"], casts_and_products)
+        for inside in False, True:
+            expected = self.autocast_step(model(), inside)
+            net = model()
+            apply(net, self.written(document))
+            for _ in range(2):
+                for should, got in zip(expected, self.autocast_step(net, inside)):
+                    self.assertTrue(torch.equal(should, got))
+
     def test_removed_it_is_the_model_it_was(self):
         net = model()
         net.layers[1].forward = net.layers[1].forward  # a patch of the user's stays
@@ -317,6 +406,19 @@ class Refusals(ApplyTest):
         with torch.autocast("cpu", torch.bfloat16):
             document = policy_of(net, ["layers.0"], saves_products)
         self.first_step_refused(net, document, "_to_copy")
+
+    def test_a_second_call_under_the_same_autocast(self):
+        net = model()
+        with torch.autocast("cpu", torch.bfloat16):
+            document = policy_of(net, ["layers.0"], lambda name, index: name == "aten._to_copy.default" and index == 1)
+        apply(net, self.written(document))
+        with torch.autocast("cpu", torch.bfloat16):
+            net(batch())
+            with self.assertRaises(PolicyError) as caught:
+                net(batch())
+        for words in ("Net.layers.0: aten._to_copy.default ran ", "leave torch.autocast between two calls", "removed"):
+            self.assertIn(words, str(caught.exception))
+        self.assertFalse([name for name, module in net.named_modules() if "forward" in module.__dict__])
 
     def test_models_that_cannot_be_checkpointed(self):
         document = policy_of(model(), ["layers.0"])

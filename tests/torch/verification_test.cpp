@@ -182,18 +182,14 @@ TEST(Verification, SaysWhereExecutedAndPredictedMemoryPart)
     ASSERT_TRUE(trace) << trace.error().message;
     const Timeline recorded = *predict(**trace, {});
     const MemoryLevels right = levelsOf(recorded);
-    const auto compared = [&](const MemoryLevels& executed) {
-        Verification result;
-        compareLevels(**trace, recorded, executed, result);
-        return result;
-    };
+    const auto compared = [&](const MemoryLevels& executed) { return compareLevels(**trace, recorded, executed); };
     EXPECT_EQ(compared(right).firstDifference, "");
     EXPECT_EQ(compared(right).executedPeak, recorded.peak);
 
     MemoryLevels higher = right;
     higher.allocations[0].live += 512;
     higher.allocations[3].live -= 1024;
-    const Verification parts = compared(higher);
+    const LevelComparison parts = compared(higher);
     EXPECT_THAT(
         parts.firstDifference,
         ::testing::StartsWith("allocation 0 (`aten.addmm.default` of `MLP.mlp_blocks.0.mlp_block.0` in forward) "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import threading
 import types
 from collections import Counter
 
@@ -69,7 +70,9 @@ class _Region:
         self.applied = applied
         self.policy = policy
         self.checked = False
-        self.context_fn = lambda: self.contexts()  # torch.compile takes a function here, not a bound method
+        self.casts = 0  # in the forward that was checked
+        self.context_fn = lambda: self.contexts(compiled=False)
+        self.compiled_context_fn = lambda: self.contexts(compiled=True)  # has to be a function, no bound method
         self.replaced = module.__dict__.get("forward")  # somebody's own patch, which then runs inside
 
     def put_on(self, module):
@@ -90,11 +93,12 @@ class _Region:
         forward = self.forward_of(module)
         if not torch.is_grad_enabled():
             return forward(*args, **kwargs)
-        # Keywords of the module stay apart from those of checkpoint().
-        forward = functools.partial(forward, **kwargs) if kwargs else forward
+        forward, args = _with_arguments(forward, args, kwargs)
         if self.checked and not self.policy.saved:
             return checkpoint(forward, *args, use_reentrant=False)
-        return checkpoint(forward, *args, use_reentrant=False, context_fn=self.context_fn)
+        if torch.compiler.is_compiling():
+            return checkpoint(forward, *args, use_reentrant=False, context_fn=self.compiled_context_fn)
+        return checkpoint(_with_own_linear(forward), *args, use_reentrant=False, context_fn=self.context_fn)
 
     def forward_of(self, module):
         """What ran before the policy came, bound to `module`, which may be a copy of the one it was put on."""
@@ -104,7 +108,7 @@ class _Region:
             return types.MethodType(self.replaced.__func__, module)
         return self.replaced
 
-    def contexts(self):
+    def contexts(self, compiled):
         """The two contexts of one call: for its forward and for its recomputation."""
         calls = {False: Counter(), True: Counter()}
 
@@ -117,12 +121,17 @@ class _Region:
             return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
 
         forward, recompute = create_selective_checkpoint_contexts(decide)
-        return (forward if self.checked else _Checking(forward, self, calls[False])), recompute
+        if compiled:  # wants the dispatch modes themselves; a graph has no autocast
+            return (forward if self.checked else _Checking(forward, self, calls[False])), recompute
+        return _Checking(forward, self, calls[False]), _Recomputing(recompute)
 
     def check(self, calls: Counter):
         """Whether a forward ran what was recorded. Views and in-place ops are never kept and may be named differently
         where the step was recorded, so only the others are compared."""
+        if self.checked:
+            return self.check_casts(calls)
         self.checked = True
+        self.casts = calls[_CAST]
         for name, count in self.policy.calls.items():
             kept = any(saved == name for saved, _ in self.policy.saved)
             if not _makes_new_tensors(name) or calls[name] == count or (calls[name] > 0 and not kept):
@@ -131,6 +140,18 @@ class _Region:
             self.applied.refuse(
                 f"module {self.policy.fqn}: {name} {ran} in its forward, {count} times when the step was recorded; "
                 "record the step again as it runs now (same batch layout, dtype, autocast and device)")
+
+    def check_casts(self, calls):
+        """Autocast keeps its casts of weights until it is left, and casts them anew in a recomputation, in which kept
+        outputs would then go to other ops than they came from."""
+        if calls[_CAST] < self.casts and any(name == _CAST for name, _ in self.policy.saved):
+            self.applied.refuse(
+                f"module {self.policy.fqn}: {_CAST} ran {calls[_CAST]} times in this forward, {self.casts} times in the "
+                "first: it was called again under the same torch.autocast, which kept the weights' casts; leave "
+                "torch.autocast between two calls")
+
+
+_CAST = "aten._to_copy.default"
 
 
 class _Checking:
@@ -147,6 +168,85 @@ class _Checking:
         if kind is None:
             self.region.check(self.calls)
         return result
+
+
+class _Recomputing:
+    """The recomputation's context. What it casts is cast again, as in the forward, also where backward runs inside of
+    torch.autocast, which then still has the casts of weights."""
+
+    def __init__(self, context):
+        self.context = context
+
+    def __enter__(self):
+        torch.clear_autocast_cache()
+        return self.context.__enter__()
+
+    def __exit__(self, kind, value, traceback):
+        result = self.context.__exit__(kind, value, traceback)
+        torch.clear_autocast_cache()
+        return result
+
+
+def _with_arguments(forward, args, kwargs):
+    """`forward` and what checkpoint() is to call it with: keywords of the module stay apart from those of checkpoint(),
+    and a tensor that is given twice is handed over once. checkpoint() makes an object of its own of each when it runs
+    the forward again, and forwards ask whether two are the same (`query is key` in nn.MultiheadAttention)."""
+    if torch.compiler.is_compiling():  # which asks once
+        return functools.partial(forward, **kwargs) if kwargs else forward, args
+    places = {}
+    for place, value in enumerate(args):
+        if isinstance(value, torch.Tensor):
+            places.setdefault(id(value), place)
+    first = [places.get(id(value), place) for place, value in enumerate(args)]
+    named = {name: places[id(value)] for name, value in kwargs.items() if id(value) in places}
+    others = {name: value for name, value in kwargs.items() if name not in named}
+    if not named and first == list(range(len(args))):
+        return functools.partial(forward, **others) if others else forward, args
+
+    def forward_with_same(*given):
+        same = {name: given[place] for name, place in named.items()}
+        return forward(*(given[place] for place in first), **others, **same)
+
+    return forward_with_same, tuple(value if first[place] == place else None for place, value in enumerate(args))
+
+
+def _with_own_linear(forward):
+    @functools.wraps(forward)
+    def under_mode(*args):
+        with _OwnLinear():
+            return forward(*args)
+
+    return under_mode
+
+
+class _OwnLinear:
+    """Under a dispatch mode, which selective contexts are, torch's linear() adds the bias out of place where it else adds
+    it in place: other ops than were recorded, and a tensor more. While this is entered it does what it does without."""
+
+    _torchs = torch.nn.functional.linear
+    _lock = threading.Lock()
+    _entered = 0  # threads may be in it at once; what it does is right in all of them
+
+    def __enter__(self):
+        with _OwnLinear._lock:
+            if _OwnLinear._entered == 0:
+                _OwnLinear._torchs = torch.nn.functional.linear
+                torch.nn.functional.linear = _OwnLinear.linear
+            _OwnLinear._entered += 1
+
+    def __exit__(self, kind, value, traceback):
+        with _OwnLinear._lock:
+            _OwnLinear._entered -= 1
+            if _OwnLinear._entered == 0:
+                torch.nn.functional.linear = _OwnLinear._torchs
+
+    @staticmethod
+    def linear(input, weight, bias=None):
+        tensors = (input, weight, bias)
+        if (all(type(tensor) in (torch.Tensor, torch.nn.Parameter) for tensor in tensors) and input.dim() > 2
+                and not input.is_contiguous() and not torch.is_autocast_enabled(input.device.type)):
+            return torch.matmul(input, weight.t()).add_(bias)
+        return _OwnLinear._torchs(input, weight, bias)
 
 
 def _region_of(module):

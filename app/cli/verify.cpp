@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/verify.h"
+
+#include "app/cli/command.h"
+#include "app/cli/recorder_program.h"
+#include "app/cli/table.h"
+#include "core/policy/policy.h"
+#include "core/predict/memory_levels.h"
+#include "core/predict/predict.h"
+#include "core/trace/step_file.h"
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace headroom::cli {
+
+namespace {
+
+struct Arguments
+{
+    std::string stepFile;
+    std::string executedFile;
+    std::string policyFile;
+    bool json = false;
+};
+
+struct Report
+{
+    LevelComparison memory;
+    Policy policy;
+    Bytes baselinePeak = 0; ///< of the step without the policy
+    Timeline predicted;
+    double stepMs = 0;
+    double executedRecomputeMs = 0;
+};
+
+Result<Report> compare(const StepTrace& step, const StepTrace& executed, Policy policy)
+{
+    if (step.info.gpu != executed.info.gpu)
+        return badInput("the steps were recorded on `" + step.info.gpu + "` and on `" + executed.info.gpu
+                        + "`, which choose other kernels: expected the same --gpu for both");
+    const Result<CheckpointPlan> plan = checkpointPlan(step, policy);
+    if (!plan)
+        return plan.error();
+    const Result<Timeline> recorded = predict(step, {});
+    const Result<Timeline> predicted = predict(step, *plan);
+    const Result<Timeline> ran = predict(executed, {});
+    for (const auto* timeline : {&recorded, &predicted, &ran})
+        if (!*timeline)
+            return timeline->error();
+    return Report{compareLevels(step, *predicted, levelsOf(*ran)),
+                  std::move(policy),
+                  recorded->peak,
+                  *predicted,
+                  modelMs(step),
+                  recomputedMs(executed)};
+}
+
+/// The first thing that is not as it should be; empty when all is.
+Status verdict(const Report& report)
+{
+    if (!report.memory.timelinesAgree())
+        return Error{ErrorKind::internal, "executed and predicted memory part: " + report.memory.firstDifference};
+    if (report.policy.worldSize == 1 && report.memory.executedPeak > report.policy.budget)
+        return Error{ErrorKind::infeasible,
+                     "the executed step takes " + exactBytes(report.memory.executedPeak)
+                         + ", more than the policy's budget of " + exactBytes(report.policy.budget)
+                         + "; make the policy of this very step"};
+    return {};
+}
+
+/// The keys of `headroom-record verify --json`.
+Json toJson(const Report& report, const StepTrace& step, const Status& status)
+{
+    Json json;
+    json["model"] = step.info.model;
+    json["gpu"] = step.info.gpu;
+    json["agrees"] = status.ok();
+    json["reason"] = status ? std::string() : status.error().message;
+    json["budget_bytes"] = report.policy.budget;
+    json["world_size"] = report.policy.worldSize;
+    json["baseline_peak_bytes"] = report.baselinePeak;
+    json["predicted_peak_bytes"] = report.predicted.peak;
+    json["executed_peak_bytes"] = report.memory.executedPeak;
+    json["allocations"] = report.memory.allocations;
+    json["unequal_allocations"] = report.memory.unequalAllocations;
+    json["largest_difference_bytes"] = report.memory.largestDifference;
+    json["step_ms"] = report.stepMs;
+    json["predicted_recompute_ms"] = report.predicted.recomputeMs;
+    json["executed_recompute_ms"] = report.executedRecomputeMs;
+    json["gradients"] = {{"compared", false}, {"reason", "recorded steps hold no values"}};
+    return json;
+}
+
+void print(const Report& report, const StepTrace& step)
+{
+    const LevelComparison& memory = report.memory;
+    std::cout << step.info.model << ", " << report.policy.modules.size()
+              << (report.policy.modules.size() == 1 ? " module" : " modules") << " checkpointed\n"
+              << "Budget        " << exactBytes(report.policy.budget) << "\nExecuted      "
+              << exactBytes(memory.executedPeak) << "; without the policy " << exactBytes(report.baselinePeak)
+              << "\nPredicted     " << exactBytes(report.predicted.peak) << "\nTimeline      ";
+    if (memory.timelinesAgree())
+        std::cout << "equal to the byte after each of " << groupedDigits(static_cast<Bytes>(memory.allocations))
+                  << " allocations\n";
+    else
+        std::cout << memory.unequalAllocations << " of " << memory.allocations << " allocations differ, by "
+                  << exactBytes(memory.largestDifference) << " at most\n";
+    std::cout << "Recompute     " << formatMs(report.executedRecomputeMs) << ", predicted "
+              << formatMs(report.predicted.recomputeMs) << ", forward and backward " << formatMs(report.stepMs) << '\n';
+}
+
+Status checkArguments(const Arguments& arguments, const std::vector<std::string>& others)
+{
+    if (arguments.executedFile.empty())
+        return Error{ErrorKind::internal, missingRecorder};
+    if (!others.empty())
+        return badInput("`" + others.front()
+                        + "` is no option for two recorded steps: expected "
+                          "headroom verify step.hrs --executed executed.hrs --policy policy.json");
+    if (arguments.stepFile.empty())
+        return badInput("the step without the policy is missing: expected "
+                        "headroom verify step.hrs --executed executed.hrs --policy policy.json");
+    if (arguments.policyFile.empty())
+        return badInput("--policy is missing: name the policy that the step ran under, for example "
+                        "--policy policy.json");
+    return {};
+}
+
+Result<int> run(const Arguments& arguments, const std::vector<std::string>& others)
+{
+    if (const Status complete = checkArguments(arguments, others); !complete)
+        return complete.error();
+    const Result<StepTracePtr> step = readStepTrace(arguments.stepFile);
+    if (!step)
+        return step.error();
+    const Result<StepTracePtr> executed = readStepTrace(arguments.executedFile);
+    if (!executed)
+        return executed.error();
+    Result<Policy> policy = readPolicy(arguments.policyFile);
+    if (!policy)
+        return policy.error();
+    const Result<Report> report = compare(**step, **executed, *std::move(policy));
+    if (!report)
+        return report.error();
+    const Status status = verdict(*report);
+    if (arguments.json)
+        printJson(toJson(*report, **step, status));
+    else
+        print(*report, **step);
+    if (!status)
+        return status.error();
+    return 0;
+}
+
+} // namespace
+
+bool comparesSteps(char** arguments)
+{
+    for (; *arguments != nullptr; ++arguments) {
+        const std::string_view argument = *arguments;
+        if (argument == "--executed" || argument.starts_with("--executed="))
+            return true;
+    }
+    return false;
+}
+
+void addVerify(CLI::App& program, Action& chosen)
+{
+    const auto arguments = std::make_shared<Arguments>();
+    CLI::App* command = addCommand(program, "verify", "Compare a step that ran under a policy with its prediction");
+    command->add_option("STEP", arguments->stepFile, "The step without the policy")->type_name("step.hrs");
+    command->add_option("--executed", arguments->executedFile, "The same step, recorded with the policy applied")
+        ->type_name("executed.hrs");
+    command->add_option("--policy", arguments->policyFile, "The policy, as headroom plan -o writes it")
+        ->type_name("policy.json");
+    command->add_flag("--json", arguments->json, "Print one JSON document");
+    command->footer(
+        "A model in place of the step is run by headroom-record with the policy and without:\n"
+        "headroom verify MODEL --policy policy.json [record's options], where headroom-record is installed\n"
+        "beside this program.");
+    command->allow_extras(); // those of headroom-record, should it be missing
+    command->callback([=, &chosen] {
+        const std::vector<std::string> others = command->remaining();
+        chosen = [=] { return run(*arguments, others); };
+    });
+}
+
+} // namespace headroom::cli

@@ -1,0 +1,112 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Models whose plans applied_plan_test.py applies: those that people train, small or in their true size."""
+
+import contextlib
+import dataclasses
+
+import torch
+import torch.nn.functional as F
+
+
+@dataclasses.dataclass
+class Case:
+    """How one model is trained. `make(full)` returns the model, its batch and a function of both that makes the loss."""
+
+    package: str
+    make: object
+    optimizer: object = torch.optim.AdamW
+    autocast: bool = False
+    parts: int = 1  # forward and backward of so many equal batches before each optimizer step
+    clip: bool = False  # gradients
+    cpu: bool = True  # gradients are compared there
+
+    def context(self, device):
+        return torch.autocast(device, torch.bfloat16) if self.autocast else contextlib.nullcontext()
+
+
+def _tokens(batch, length, count):
+    return torch.randint(0, count, (batch, length))
+
+
+def _labelled(model, batch):
+    return model(input_ids=batch[0], labels=batch[-1]).loss
+
+
+def _cross_entropy(model, batch):
+    return F.cross_entropy(model(batch[0]), batch[1])
+
+
+def _gpt2(full):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    small = {"n_layer": 3, "n_embd": 64, "n_head": 4, "vocab_size": 128, "n_positions": 64}
+    ids = {"bos_token_id": 0, "eos_token_id": 0}
+    model = GPT2LMHeadModel(GPT2Config(use_cache=False, **ids, **({} if full else small)))
+    return model, (_tokens(8, 1024, 50257) if full else _tokens(4, 64, 128),), _labelled
+
+
+def _bert(full):
+    from transformers import BertConfig, BertForSequenceClassification
+
+    small = {"num_hidden_layers": 3, "hidden_size": 64, "intermediate_size": 256, "num_attention_heads": 4,
+             "vocab_size": 128, "max_position_embeddings": 64}
+    model = BertForSequenceClassification(BertConfig(**({} if full else small)))
+    tokens = _tokens(16, 512, 30522) if full else _tokens(4, 64, 128)
+    return model, (tokens, torch.randint(0, 2, (len(tokens),))), _labelled
+
+
+def _llama(full):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    small = {"hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4,
+             "num_key_value_heads": 2, "vocab_size": 128, "max_position_embeddings": 64}
+    true = {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32,
+            "num_key_value_heads": 8, "vocab_size": 128256, "tie_word_embeddings": True}
+    torch.set_default_dtype(torch.bfloat16)
+    model = LlamaForCausalLM(LlamaConfig(use_cache=False, bos_token_id=0, eos_token_id=0, **(true if full else small)))
+    torch.set_default_dtype(torch.float32)
+    return model, (_tokens(1, 2048, 128256) if full else _tokens(4, 64, 128),), _labelled
+
+
+def _t5(full):
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    small = {"d_model": 64, "d_kv": 16, "d_ff": 256, "num_layers": 2, "num_heads": 4, "vocab_size": 128}
+    model = T5ForConditionalGeneration(T5Config(use_cache=False, decoder_start_token_id=0, **({} if full else small)))
+    tokens = _tokens(16, 512, 32128) if full else _tokens(4, 32, 128)
+    return model, (tokens, tokens), _labelled
+
+
+def _images(model, full, count=8, size=32, classes=10):
+    images = torch.randn(16, 3, 224, 224) if full else torch.randn(count, 3, size, size)
+    return model, (images, torch.randint(0, 1000 if full else classes, (len(images),))), _cross_entropy
+
+
+def _resnet(full):
+    import torchvision
+
+    model = torchvision.models.resnet50() if full else torchvision.models.resnet18(num_classes=10)
+    return _images(model, full, count=16, size=64)
+
+
+def _vit(full):
+    import torchvision
+
+    if full:
+        return _images(torchvision.models.vit_b_16(), full)
+    model = torchvision.models.VisionTransformer(
+        image_size=32, patch_size=8, num_layers=3, num_heads=4, hidden_dim=64, mlp_dim=256, dropout=0.1,
+        attention_dropout=0.1, num_classes=10)
+    return _images(model, full)
+
+
+CASES = {
+    "gpt2": Case("transformers", _gpt2, clip=True),
+    "gpt2_autocast_accumulated": Case("transformers", _gpt2, autocast=True, parts=2),
+    "bert": Case("transformers", _bert),
+    "llama_bfloat16": Case("transformers", _llama),
+    "t5": Case("transformers", _t5),
+    "resnet": Case("torchvision", _resnet, optimizer=lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9)),
+    "vit": Case("torchvision", _vit),
+}
