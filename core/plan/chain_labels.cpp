@@ -56,34 +56,84 @@ double ChainLabels::boundOf(const Label& label, int position) const
         + price_[at(position)] * static_cast<double>(label.held);
 }
 
-void ChainLabels::extend(const Labels& from, int arc, double below, Labels& to) const
+/// The labels of one position while they come in, option by option. Each option makes of sorted labels sorted ones, so
+/// that they are merged rather than sorted, those of equal length first; what is beaten goes as soon as it meets what
+/// beats it.
+class ChainLabels::Front
+{
+public:
+    void add(Labels labels)
+    {
+        if (labels.empty())
+            return;
+        parts_.push_back(std::move(labels));
+        while (parts_.size() > 1 && parts_[parts_.size() - 2].size() <= 2 * parts_.back().size())
+            mergeLast();
+    }
+
+    Labels take()
+    {
+        while (parts_.size() > 1)
+            mergeLast();
+        Labels labels = parts_.empty() ? Labels() : std::move(parts_.back());
+        parts_.clear();
+        return labels;
+    }
+
+private:
+    void mergeLast()
+    {
+        const Labels last = std::move(parts_.back());
+        parts_.pop_back();
+        parts_.back() = merged(parts_.back(), last);
+    }
+
+    static Labels merged(const Labels& a, const Labels& b)
+    {
+        Labels all;
+        all.reserve(a.size() + b.size());
+        Picoseconds best = std::numeric_limits<Picoseconds>::max();
+        for (auto x = a.begin(), y = b.begin(); x != a.end() || y != b.end();) {
+            const bool first
+                = y == b.end() || (x != a.end() && (x->held < y->held || (x->held == y->held && x->time <= y->time)));
+            const Label& next = first ? *x++ : *y++;
+            if (next.time >= best)
+                continue;
+            best = next.time;
+            all.push_back(next);
+        }
+        return all;
+    }
+
+    std::vector<Labels> parts_;
+};
+
+void ChainLabels::extend(const Labels& from, int arc, double below, const SearchLimit& limit, Front& to) const
 {
     const ChainArc& way = problem_.arcs[at(arc)];
     const Bytes most = budget_ - problem_.atLoss - leanest_[at(way.last)];
-    for (std::size_t i = 0; i < from.size(); ++i)
-        for (const int o : cheapestFirst_[at(arc)]) {
-            const ChainOption& option = way.options[at(o)];
-            const Label next{
-                from[i].held + option.held, from[i].time + option.time, static_cast<std::uint32_t>(i), {arc, o}};
-            if (boundOf(next, way.last) > below)
-                break;
-            if (option.high + from[i].held <= budget_ && next.held <= most)
-                to.push_back(next);
+    const double after = price_[at(way.last)];
+    std::vector<double> bounds; // of what comes after, for a label that holds as much as this one
+    bounds.reserve(from.size());
+    double least = std::numeric_limits<double>::infinity();
+    for (const Label& label : from) {
+        bounds.push_back(static_cast<double>(label.time) + rest_[at(way.last)]
+                         + after * static_cast<double>(label.held));
+        least = std::min(least, bounds.back());
+    }
+    for (const int o : cheapestFirst_[at(arc)]) {
+        const ChainOption& option = way.options[at(o)];
+        const double own = static_cast<double>(option.time) + after * static_cast<double>(option.held);
+        if (least + own > below || limit.reached())
+            return;
+        Labels next;
+        for (std::size_t i = 0; i < from.size(); ++i) {
+            const Bytes held = from[i].held + option.held;
+            if (bounds[i] + own <= below && option.high + from[i].held <= budget_ && held <= most)
+                next.push_back({held, from[i].time + option.time, static_cast<std::uint32_t>(i), {arc, o}});
         }
-}
-
-void ChainLabels::dropBeaten(Labels& labels)
-{
-    std::ranges::sort(
-        labels, [](const Label& a, const Label& b) { return a.held != b.held ? a.held < b.held : a.time < b.time; });
-    std::size_t kept = 0;
-    Picoseconds best = std::numeric_limits<Picoseconds>::max();
-    for (const Label& label : labels)
-        if (label.time < best) {
-            best = label.time;
-            labels[kept++] = label;
-        }
-    labels.resize(kept);
+        to.add(std::move(next));
+    }
 }
 
 void ChainLabels::narrow(Labels& labels, int position, std::size_t width) const
@@ -94,6 +144,7 @@ void ChainLabels::narrow(Labels& labels, int position, std::size_t width) const
         order.emplace_back(boundOf(labels[i], position), i);
     std::ranges::nth_element(order, order.begin() + static_cast<std::ptrdiff_t>(width));
     order.resize(width);
+    std::ranges::sort(order, {}, &std::pair<double, std::size_t>::second);
     Labels kept;
     kept.reserve(width);
     for (const auto& [bound, i] : order)
@@ -121,13 +172,13 @@ ChainLabels::Pass ChainLabels::run(std::size_t width, std::optional<Picoseconds>
     pass.complete = true;
     const double mustBeat = below ? static_cast<double>(*below) - lessThanOne : std::numeric_limits<double>::infinity();
     std::vector<Labels> labels(at(problem_.positions) + 1);
+    std::vector<Front> fronts(labels.size());
     if (problem_.constant <= budget_)
-        labels.front().push_back({});
+        fronts.front().add({Label{}});
     std::size_t arc = 0;
     for (int position = 0; position <= problem_.positions; ++position) {
         Labels& here = labels[at(position)];
-        if (position > 0)
-            dropBeaten(here);
+        here = fronts[at(position)].take();
         if (here.size() > width) {
             narrow(here, position, width);
             pass.complete = false;
@@ -138,7 +189,7 @@ ChainLabels::Pass ChainLabels::run(std::size_t width, std::optional<Picoseconds>
             return pass;
         }
         for (; arc < problem_.arcs.size() && problem_.arcs[arc].first == position; ++arc)
-            extend(here, static_cast<int>(arc), mustBeat, labels[at(problem_.arcs[arc].last)]);
+            extend(here, static_cast<int>(arc), mustBeat, limit, fronts[at(problem_.arcs[arc].last)]);
     }
     const Labels& ends = labels.back();
     const auto best = std::ranges::min_element(ends, {}, &Label::time);

@@ -55,11 +55,11 @@ private:
         std::uint32_t before = 0; ///< index among the labels of the arc's first position
         ChainStep step;
     };
-    using Labels = std::vector<Label>;
+    using Labels = std::vector<Label>; ///< at a position: held ascending, time descending, so that none beats another
 
     double boundOf(const Label& label, int position) const;
-    void extend(const Labels& from, int arc, double below, Labels& to) const;
-    static void dropBeaten(Labels& labels);
+    class Front;
+    void extend(const Labels& from, int arc, double below, const SearchLimit& limit, Front& to) const;
     void narrow(Labels& labels, int position, std::size_t width) const;
     ChainPath pathTo(const std::vector<Labels>& labels, std::size_t end) const;
 

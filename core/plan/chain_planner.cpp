@@ -16,9 +16,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Labels kept at a position, pass by pass.
-constexpr std::array<std::size_t, 3> widths{3000, 40000, 400000};
+constexpr std::array<std::size_t, 4> widths{200, 3000, 40000, 400000};
 /// Where labels become many, GLPK may count in the meantime: for so much of the time that is left.
-constexpr std::size_t widthOfCounting = 40000;
+constexpr std::size_t widthOfCounting = 400000;
 constexpr double countingShare = 0.25;
 
 /// One solve: the best path so far and what is known of the least time.

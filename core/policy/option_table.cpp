@@ -51,7 +51,7 @@ public:
                 return measured.error();
         table_.problem_.positions = static_cast<int>(tree_.parts.size());
         table_.problem_.constant = std::max<Bytes>(layout_.before(), 0);
-        table_.problem_.atLoss = layout_.atLoss();
+        table_.problem_.atLoss = layout_.atTurn();
         table_.problem_.classes.assign(tree_.parts.size(), -1);
         table_.relaxed_ = table_.problem_;
         table_.problem_.arcs.resize(arcs_.size());
@@ -187,13 +187,11 @@ private:
             for (const std::size_t o : kept) {
                 pessimistic.options.push_back(options[place][o]);
                 optimistic.options.push_back(options[place][o]);
-                optimistic.options.back().held = memories[place][o].heldLeast;
             }
             table_.plans_[index] = plans;
             table_.modules_[index] = moduleOf(arc);
             const auto first = static_cast<std::size_t>(equal.arcs.front());
-            if (arc.last - arc.first == 1 && sameSums(pessimistic.options, table_.problem_.arcs[first].options)
-                && sameSums(optimistic.options, table_.relaxed_.arcs[first].options))
+            if (arc.last - arc.first == 1 && sameSums(pessimistic.options, table_.problem_.arcs[first].options))
                 table_.problem_.classes[static_cast<std::size_t>(arc.first)]
                     = table_.relaxed_.classes[static_cast<std::size_t>(arc.first)] = number;
             note(index, memories[place], kept);
@@ -203,7 +201,6 @@ private:
     void note(std::size_t arc, const std::vector<PartMemory>& memories, const std::vector<std::size_t>& kept)
     {
         for (const std::size_t o : kept) {
-            table_.exact_ = table_.exact_ && memories[o].exact();
             more_[arc].insert(more_[arc].end(), memories[o].more.begin(), memories[o].more.end());
             less_[arc].insert(less_[arc].end(), memories[o].less.begin(), memories[o].less.end());
         }
@@ -247,13 +244,23 @@ private:
     /// Where other parts may hold more or less than usual for a while, the part that runs then has it in its memory.
     void countDeviations()
     {
-        if (table_.exact_)
-            return;
-        measureAgain(layout_.raised(sum(more_)), table_.problem_);
-        std::vector<Bytes> less = sum(less_);
-        for (Bytes& bytes : less)
-            bytes = -bytes;
-        measureAgain(layout_.raised(less), table_.relaxed_);
+        const auto any = [](const auto& deviations) { return !deviations.empty(); };
+        if (std::ranges::any_of(more_, any))
+            measureAgain(layout_.raised(sum(more_)), table_.problem_);
+        if (std::ranges::any_of(less_, any)) {
+            std::vector<Bytes> less = sum(less_);
+            for (Bytes& bytes : less)
+                bytes = -bytes;
+            measureAgain(layout_.raised(less), table_.relaxed_);
+        }
+        table_.exact_ = sameMemory(table_.problem_, table_.relaxed_);
+    }
+
+    static bool sameMemory(const ChainProblem& a, const ChainProblem& b)
+    {
+        return std::ranges::equal(a.arcs, b.arcs, [](const ChainArc& x, const ChainArc& y) {
+            return std::ranges::equal(x.options, y.options, {}, &ChainOption::high, &ChainOption::high);
+        });
     }
 
     static bool sameSums(const std::vector<ChainOption>& options, const std::vector<ChainOption>& first)

@@ -8,16 +8,17 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <tuple>
 
 namespace headroom {
 
 namespace {
 
-constexpr std::size_t mostOptions = 160; ///< of a part
-constexpr std::size_t mostCombinations = 600; ///< of what is inside a unit
+constexpr std::size_t mostOptions = 3000; ///< of a part
+constexpr std::size_t mostCombinations = 6000; ///< of what is inside a unit
 constexpr std::size_t mostMeasuredOps = 64; ///< of a module, to be measured one by one
-constexpr std::size_t moreSets = 64; ///< besides the hull
+constexpr std::size_t moreSets = 1000; ///< besides the hull
 
 /// One way, with what it does where it was measured.
 struct Way
@@ -58,31 +59,44 @@ public:
         return ways;
     }
 
+    /// All of a unit: nothing kept, and the sets of ops that are worth it, by what they hold from forward to backward
+    /// and by how far they raise the memory of the unit's own run (casts that autocast holds anyway cost only there).
     Status addWhole(int unit, Ways& ways) const
     {
         const ModuleId module = tree_.units[static_cast<std::size_t>(unit)].module;
         const std::size_t ops = model_.regionOps(module).size();
-        const Result<Way> full = measure({{module, std::vector<bool>(ops, false)}});
+        const std::vector<SavableOp> savable = savableOpsThatRunAgain(model_, module);
+        Result<Way> full = measure({{module, std::vector<bool>(ops, false)}});
         if (!full)
             return full.error();
-        const bool oneByOne = savableOpsThatRunAgain(model_, module).size() <= mostMeasuredOps;
-        Status problem;
-        const auto bytesOf = [&](const SavableOp& op) {
-            if (!oneByOne)
-                return outputBytes(module, op);
+        std::map<std::size_t, Bytes> held;
+        std::map<std::size_t, Bytes> most;
+        for (const SavableOp& op : savable) {
+            if (savable.size() > mostMeasuredOps) {
+                held[op.op] = most[op.op] = outputBytes(module, op);
+                continue;
+            }
             std::vector<bool> save(ops, false);
             save[op.op] = true;
             const Result<Way> with = measure({{module, std::move(save)}});
-            if (!with) {
-                problem = with.error();
-                return Bytes{0};
-            }
-            return std::max<Bytes>(0, with->held - full->held);
-        };
-        for (std::vector<bool>& save : saveSets(model_, module, bytesOf, moreSets))
-            if (const Status added = add({{module, std::move(save)}}, ways); !added)
-                return added;
-        return problem;
+            if (!with)
+                return with.error();
+            held[op.op] = std::max<Bytes>(0, with->held - full->held);
+            most[op.op] = std::max(held[op.op], with->high - full->high);
+        }
+        ways.push_back(*std::move(full));
+        std::vector<std::vector<bool>> sets = saveSets(
+            model_, module, [&](const SavableOp& op) { return held.at(op.op); }, moreSets);
+        if (most != held)
+            for (std::vector<bool>& save : saveSets(
+                     model_, module, [&](const SavableOp& op) { return most.at(op.op); }, moreSets))
+                if (std::ranges::find(sets, save) == sets.end())
+                    sets.push_back(std::move(save));
+        for (std::vector<bool>& save : sets)
+            if (std::ranges::find(save, true) != save.end())
+                if (const Status added = add({{module, std::move(save)}}, ways); !added)
+                    return added;
+        return {};
     }
 
 private:

@@ -37,6 +37,7 @@ StepLayout::StepLayout(const StepModel& model, const StorageEvents& events, std:
     if (sharedArguments == SharedArguments::held)
         holdShared();
     findOwners();
+    findTurn();
 }
 
 void StepLayout::findShared()
@@ -169,6 +170,20 @@ void StepLayout::findOwners()
     close(end);
 }
 
+/// Between forward and backward, the last moment: what only the forward held is gone by then. Of several forwards the
+/// one after which memory is highest.
+void StepLayout::findTurn()
+{
+    Bytes most = nothing;
+    for (const Stretch& stretch : stretches_) {
+        const Bytes high = highest(stretch.begin, stretch.end);
+        if (stretch.owner != static_cast<int>(parts_.size()) || (turn_ != never && high <= most))
+            continue;
+        most = high;
+        turn_ = stretch.end - 1;
+    }
+}
+
 Bytes StepLayout::highest(std::uint32_t begin, std::uint32_t end) const
 {
     return begin < end ? *std::max_element(high_.begin() + begin, high_.begin() + end) : nothing;
@@ -214,7 +229,9 @@ std::vector<StepLayout::Zone> StepLayout::zonesOf(ModuleId module, int first, in
                     cuts.push_back(cut);
         std::ranges::sort(cuts);
         for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-            const bool own = (stretch.owner >= first && stretch.owner < last)
+            // What runs between forward and backward runs while all parts but the last are waiting.
+            const bool atTurn = stretch.owner == static_cast<int>(parts_.size()) && last == stretch.owner;
+            const bool own = (stretch.owner >= first && stretch.owner < last) || atTurn
                 || std::ranges::any_of(windows, [&](const auto& window) {
                                  return window.first <= cuts[i] && cuts[i] < window.second;
                              });
@@ -233,8 +250,8 @@ StepLayout::Place StepLayout::place(const LocalReplay& replay, ModuleId module, 
     const auto add = [&](const Zone& zone, bool atEvent, std::uint32_t begin, std::uint32_t end) {
         const auto change = static_cast<std::int32_t>(next) - (atEvent ? 0 : 1);
         const Bytes high = atEvent ? after_[begin] : zone.where == Place::Where::own ? highest(begin, end) : 0;
-        place.stretches_.push_back({change, atEvent, zone.where, zone.owner == static_cast<int>(parts_.size()),
-                                    zone.owner < 0, begin, end, high});
+        place.stretches_.push_back(
+            {change, atEvent, zone.where, begin <= turn_ && turn_ < end, zone.owner < 0, begin, end, high});
     };
     for (const Zone& zone : zonesOf(module, first, last)) {
         std::uint32_t from = zone.begin;
@@ -268,28 +285,22 @@ PartMemory StepLayout::Place::of(const LocalEffect& effect) const
         const LocalEffect::Change& change = effect.changes[static_cast<std::size_t>(stretch.change)];
         return stretch.atEvent ? change.high : change.after;
     };
-    constexpr Bytes most = std::numeric_limits<Bytes>::max();
-    PartMemory memory{nothing, most, nothing, {}, {}};
+    PartMemory memory{0, nothing, {}, {}};
     for (const Stretch& stretch : stretches_) {
         const Bytes change = changeIn(stretch);
-        if (stretch.where == Where::own) {
+        if (stretch.where == Where::own)
             memory.high = std::max(memory.high, stretch.high + change);
-        } else if (stretch.atLoss) {
-            memory.held = std::max(memory.held, change);
-            memory.heldLeast = std::min(memory.heldLeast, change);
-        }
+        if (stretch.turn)
+            memory.held = change;
     }
-    if (memory.held == nothing) // it runs all the time between forward and backward: its own memory says it all
-        memory.held = memory.heldLeast = -std::max<Bytes>(memory.high, 0);
     for (const Stretch& stretch : stretches_) {
-        if (stretch.where == Where::own || stretch.before || stretch.atLoss)
+        if (stretch.where == Where::own || stretch.before)
             continue;
-        const bool above = stretch.where == Where::above;
-        const Bytes change = changeIn(stretch);
-        if (const Bytes more = change - (above ? memory.held : 0); more > 0)
-            memory.more.push_back({stretch.begin, stretch.end, more});
-        if (const Bytes less = (above ? memory.heldLeast : 0) - change; less > 0)
-            memory.less.push_back({stretch.begin, stretch.end, less});
+        const Bytes change = changeIn(stretch) - (stretch.where == Where::above ? memory.held : 0);
+        if (change > 0)
+            memory.more.push_back({stretch.begin, stretch.end, change});
+        if (change < 0)
+            memory.less.push_back({stretch.begin, stretch.end, -change});
     }
     return memory;
 }

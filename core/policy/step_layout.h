@@ -13,11 +13,10 @@ namespace headroom {
 /// What one part of a step does to memory in one way of checkpointing it.
 struct PartMemory
 {
-    Bytes held = 0; ///< change of what is held between forward and backward, at most
-    Bytes heldLeast = 0; ///< the same at least
+    Bytes held = 0; ///< change of what is held when forward has become backward
     Bytes high = 0; ///< highest memory of the step while the part runs, forward or backward, all else as recorded
 
-    /// Events of other parts during which the change is another: than `held` or `heldLeast` while parts after it run,
+    /// Events during which the change is another although the part does not run: than `held` while parts after it do,
     /// than none while parts before it do.
     struct Deviation
     {
@@ -25,10 +24,8 @@ struct PartMemory
         std::uint32_t end = 0;
         Bytes bytes = 0;
     };
-    std::vector<Deviation> more; ///< than `held`
-    std::vector<Deviation> less; ///< than `heldLeast`
-
-    bool exact() const { return held == heldLeast && more.empty() && less.empty(); }
+    std::vector<Deviation> more;
+    std::vector<Deviation> less;
 };
 
 /// A recorded step as a chain of parts: which stretch of events belongs to which part, and the memory there. Forward,
@@ -49,7 +46,8 @@ public:
     const std::vector<bool>& shared() const { return shared_; } ///< by StorageId: such arguments
     bool hasShared(ModuleId module) const; ///< among the arguments of the module
 
-    Bytes atLoss() const { return highestOf(static_cast<int>(parts_.size())); }
+    /// Where forward has become backward: the moment for which PartMemory::held is meant.
+    Bytes atTurn() const { return turn_ < after_.size() ? after_[turn_] : highestOf(-1); }
     Bytes before() const { return highestOf(-1); }
 
     /// Where one part, or a module around parts first .. last - 1, runs, cut at the events of its replay.
@@ -66,7 +64,7 @@ public:
             std::int32_t change = -1; ///< of the effect; -1: nothing has changed yet
             bool atEvent = false; ///< while the change happens, or after it
             Where where = Where::own;
-            bool atLoss = false; ///< between forward and backward of all parts
+            bool turn = false; ///< that of the step is in it
             bool before = false; ///< of all parts
             std::uint32_t begin = 0, end = 0; ///< events
             Bytes high = 0; ///< as recorded
@@ -98,6 +96,7 @@ private:
     void holdShared();
     void holdToItsRegionsEnd(StorageId storage, const StepIndex::Call& call);
     void findOwners();
+    void findTurn();
     Bytes highestOf(int owner) const;
     std::uint32_t firstUnpack(const StepIndex::Call& call) const;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> windowsOf(ModuleId module, int first, int last) const;
@@ -111,6 +110,7 @@ private:
     std::vector<Bytes> high_; ///< by event: highest memory while it happens
     std::vector<Bytes> after_; ///< by event
     std::vector<Stretch> stretches_;
+    std::uint32_t turn_ = StepIndex::never; ///< event
 };
 
 } // namespace headroom
