@@ -30,6 +30,8 @@ void addModules(CLI::App& program, Action& chosen);
 void addOps(CLI::App& program, Action& chosen);
 void addPlan(CLI::App& program, Action& chosen);
 void addFrontier(CLI::App& program, Action& chosen);
+void addOpsPlan(CLI::App& program, Action& chosen);
+void addOpsFrontier(CLI::App& program, Action& chosen);
 void addOpPolicy(CLI::App& program, Action& chosen);
 void addExport(CLI::App& program, Action& chosen);
 void addRecord(CLI::App& program, Action& chosen);

@@ -97,8 +97,9 @@ int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
     std::string file;
     program.add_option("FILE", file, "What to open in the window: a step (.hrs), a model (.pt2, .pt), a script (.py)");
     Action chosen;
-    for (const auto add : {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan,
-                           cli::addFrontier, cli::addOpPolicy, cli::addExport, cli::addDoctor})
+    for (const auto add :
+         {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan, cli::addFrontier,
+          cli::addOpPolicy, cli::addOpsPlan, cli::addOpsFrontier, cli::addExport, cli::addDoctor})
         add(program, chosen);
     cli::addScreenshot(program, chosen, openWindow);
 

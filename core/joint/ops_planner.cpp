@@ -18,6 +18,7 @@ namespace headroom {
 namespace {
 
 constexpr int refinements = 8;
+constexpr double ilpLimitMs = 2000;
 
 /// A schedule and what it costs.
 struct Candidate
@@ -52,6 +53,7 @@ struct OpsPlanner::Shared
         , aggressive(cuts.solve(allThatIsCheap))
         , none(scheduler.of(std::vector<bool>(graph.values.size(), false)))
         , standard(scheduler.of(asFlags(cheapest.saved)))
+        , recordedPeak(replayOps(graph, events, scheduler.of(std::vector<bool>(graph.values.size(), true))).peak)
     {
     }
 
@@ -72,6 +74,7 @@ struct OpsPlanner::Shared
     MinCut cheapest, careless, aggressive;
     OpsSchedule none; ///< of fraction 0
     OpsSchedule standard; ///< of fraction 1
+    Bytes recordedPeak = 0;
 };
 
 namespace {
@@ -124,7 +127,7 @@ Result<KnapsackChoice> Planning::choose(const std::vector<KnapsackItem>& items, 
     case OpsSolver::greedy:
         return greedyKnapsack(items, cap);
     case OpsSolver::ilp:
-        return ilpKnapsack(items, cap);
+        return ilpKnapsack(items, cap, ilpLimitMs);
     }
     return Error{ErrorKind::internal, "unknown solver of op-level plans"};
 }
@@ -247,6 +250,11 @@ const JointGraph& OpsPlanner::graph() const noexcept
 Bytes OpsPlanner::defaultSavedBytes() const noexcept
 {
     return shared_->standard.savedBytes;
+}
+
+Bytes OpsPlanner::recordedPeak() const noexcept
+{
+    return shared_->recordedPeak;
 }
 
 Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const

@@ -24,6 +24,9 @@ public:
     /// What the default min-cut saves: the plan of fraction 1, and 100 % of every other.
     Bytes defaultSavedBytes() const noexcept;
 
+    /// Of the step as it was recorded.
+    Bytes recordedPeak() const noexcept;
+
     /// Errors: a fraction outside 0..1; measured times of another step; the solver gave up.
     Result<OpsPlan> plan(const OpsRequest& request) const;
 

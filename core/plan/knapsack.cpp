@@ -232,6 +232,34 @@ std::size_t mostThatFit(const Question& question, std::span<const KnapsackItem> 
     return count;
 }
 
+/// Items of one size and one value: which of them are taken does not matter, only how many.
+struct Alike
+{
+    KnapsackItem item;
+    std::size_t first = 0; ///< in Question::items
+    std::size_t count = 0;
+};
+
+std::vector<Alike> alikeIn(const Question& question, std::span<const KnapsackItem> items)
+{
+    std::vector<Alike> groups;
+    for (std::size_t i = 0; i < question.items.size(); ++i) {
+        const KnapsackItem& item = items[question.items[i]];
+        if (groups.empty() || groups.back().item.bytes != item.bytes || groups.back().item.value != item.value)
+            groups.push_back({item, i, 0});
+        ++groups.back().count;
+    }
+    return groups;
+}
+
+std::size_t takenOf(const KnapsackChoice& choice, const Question& question, const Alike& group)
+{
+    std::size_t taken = 0;
+    for (std::size_t i = group.first; i < group.first + group.count; ++i)
+        taken += choice.taken[question.items[i]] ? 1 : 0;
+    return taken;
+}
+
 /// The sums of what is taken, in the order of the items.
 KnapsackChoice summedUp(KnapsackChoice choice, std::span<const KnapsackItem> items)
 {
@@ -260,54 +288,57 @@ KnapsackChoice greedyKnapsack(std::span<const KnapsackItem> items, Bytes cap)
     return summedUp(greedyOf(question, items, cap), items);
 }
 
-Result<KnapsackChoice> ilpKnapsack(std::span<const KnapsackItem> items, Bytes cap)
+Result<KnapsackChoice> ilpKnapsack(std::span<const KnapsackItem> items, Bytes cap, double limitMs)
 {
     const Question question = questionOf(items, cap);
-    KnapsackChoice best = greedyOf(question, items, cap);
+    KnapsackChoice best = summedUp(greedyOf(question, items, cap), items);
     if (question.items.empty()) {
         best.proven = true;
         return best;
     }
+    const std::vector<Alike> alike = alikeIn(question, items);
     double mostValue = 0;
     Bytes mostBytes = 0;
-    for (const std::size_t item : question.items) {
-        mostValue = std::max(mostValue, items[item].value);
-        mostBytes = std::max(mostBytes, items[item].bytes);
+    for (const Alike& group : alike) {
+        mostValue = std::max(mostValue, group.item.value);
+        mostBytes = std::max(mostBytes, group.item.bytes);
     }
-    const double unit = static_cast<double>(mostBytes);
-    GlpkProblem problem;
-    MilpOptions options;
-    std::vector<GlpkProblem::Term> row;
-    std::vector<GlpkProblem::Term> each;
-    for (const std::size_t item : question.items) {
-        const int column = problem.addColumn(0, 1, -items[item].value / mostValue, true);
-        row.push_back({column, static_cast<double>(items[item].bytes) / unit});
-        each.push_back({column, 1});
-        options.incumbent.push_back(best.taken[item] ? 1 : 0);
-    }
-    problem.addRow(row, -GlpkProblem::infinity, static_cast<double>(cap) / unit);
-    // Where values rise with bytes, the relaxation would take parts of many small items: this row forbids it.
-    problem.addRow(each, -GlpkProblem::infinity, static_cast<double>(mostThatFit(question, items, cap)));
-    // GLPK's row holds to a tolerance only. A choice that is above the cap in whole bytes is forbidden by name.
-    for (int attempt = 0; attempt < 50; ++attempt) {
+    const auto share = [mostBytes](Bytes bytes) { return static_cast<double>(bytes) / static_cast<double>(mostBytes); };
+    // GLPK's rows hold to a tolerance only: a choice that is above the cap in whole bytes is asked for again with as
+    // much less of a cap. It is no longer proven then, as one between the two caps may be missed.
+    for (Bytes asked = cap; asked >= 0;) {
+        GlpkProblem problem;
+        MilpOptions options;
+        options.limitMs = limitMs;
+        std::vector<GlpkProblem::Term> bytesRow;
+        std::vector<GlpkProblem::Term> countRow;
+        for (const Alike& group : alike) {
+            const int column
+                = problem.addColumn(0, static_cast<double>(group.count), -group.item.value / mostValue, true);
+            bytesRow.push_back({column, share(group.item.bytes)});
+            countRow.push_back({column, 1});
+            if (asked == cap)
+                options.incumbent.push_back(static_cast<double>(takenOf(best, question, group)));
+        }
+        problem.addRow(bytesRow, -GlpkProblem::infinity, share(asked));
+        // Where values rise with bytes, the relaxation would take parts of many small items: this row forbids it.
+        problem.addRow(countRow, -GlpkProblem::infinity, static_cast<double>(mostThatFit(question, items, asked)));
         const MilpResult result = problem.solve(options);
         if (result.status != MilpStatus::optimal && result.status != MilpStatus::feasible)
             break;
         KnapsackChoice choice = question.free;
-        std::vector<GlpkProblem::Term> cover;
-        for (std::size_t i = 0; i < question.items.size(); ++i) {
-            if (result.values[i] < 0.5)
-                continue;
-            take(choice, items, question.items[i]);
-            cover.push_back({static_cast<int>(i), 1});
+        for (std::size_t i = 0; i < alike.size(); ++i)
+            for (long taken = std::lround(result.values[i]); taken > 0; --taken)
+                take(choice, items, question.items[alike[i].first + static_cast<std::size_t>(taken) - 1]);
+        if (choice.bytes > cap) {
+            asked -= choice.bytes - cap;
+            continue;
         }
-        if (choice.bytes <= cap) {
-            if (choice.value >= best.value)
-                best = std::move(choice);
-            best.proven = result.status == MilpStatus::optimal;
-            return summedUp(best, items);
-        }
-        problem.addRow(cover, -GlpkProblem::infinity, static_cast<double>(cover.size()) - 1);
+        choice = summedUp(std::move(choice), items);
+        if (choice.value >= best.value)
+            best = std::move(choice);
+        best.proven = result.status == MilpStatus::optimal && asked == cap;
+        return best;
     }
     return Error{ErrorKind::internal,
                  "GLPK found no choice of ops to save for a cap of " + std::to_string(cap)

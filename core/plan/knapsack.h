@@ -33,7 +33,7 @@ KnapsackChoice exactKnapsack(std::span<const KnapsackItem> items, Bytes cap);
 /// of the same without all up to one of them.
 KnapsackChoice greedyKnapsack(std::span<const KnapsackItem> items, Bytes cap);
 
-/// The best choice by GLPK. Errors: GLPK gave up.
-Result<KnapsackChoice> ilpKnapsack(std::span<const KnapsackItem> items, Bytes cap);
+/// The best choice by GLPK, or the best one known when the time is over. Errors: GLPK gave up.
+Result<KnapsackChoice> ilpKnapsack(std::span<const KnapsackItem> items, Bytes cap, double limitMs = 10000);
 
 } // namespace headroom

@@ -55,7 +55,9 @@ const std::map<std::string, Room>& rooms()
         {"core/predict", {nothing, {"core/base", "core/trace", "core/timeline"}}},
         {"core/policy",
          {nothing, {"core/base", "core/trace", "core/timeline", "core/cost", "core/sac", "core/plan", "core/predict"}}},
-        {"core/joint", {nothing, {"core/base", "core/trace", "core/timeline", "core/plan", "core/predict"}}},
+        {"core/joint",
+         {nothing,
+          {"core/base", "core/trace", "core/timeline", "core/sac", "core/plan", "core/predict", "core/policy"}}},
         // headroom_torch: libtorch, never Qt. Models tell the recorder of their modules, and the step runner in the
         // recorder's room runs models: these two know each other.
         {"core/device", {torch, {"core/base", "core/trace", "core/allocator", "core/cost"}}},

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/joint/ops_policy.h"
+
+#include "core/policy/policy_maker.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace headroom {
+
+namespace {
+
+/// What is decided of one module, as predict() and a policy number its ops.
+CheckpointRegion regionOf(const StepModel& model, const OpsPlan& plan, ModuleId module, bool& repeats)
+{
+    const StepTrace& trace = *model.trace();
+    const std::vector<OpId> ops = model.regionOps(module);
+    const std::vector<bool> savable = model.savableOps(module);
+    CheckpointRegion region{module, std::vector<bool>(ops.size(), false)};
+    bool randomSaved = false;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+        repeats = repeats || std::ranges::binary_search(plan.recomputed, ops[i]);
+        if (!savable[i])
+            continue;
+        region.save[i] = std::ranges::any_of(trace.ops.outputs[ops[i]], [&](StorageId storage) {
+            return std::ranges::binary_search(plan.saved, storage);
+        });
+        // What comes after a saved random op would draw other numbers: it is not drawn again.
+        const bool random = trace.ops.flags[ops[i]] & opRandom;
+        region.save[i] = region.save[i] || (random && randomSaved);
+        randomSaved = randomSaved || (random && region.save[i]);
+    }
+    return region;
+}
+
+} // namespace
+
+std::vector<ModuleId> blocksOf(const StepTrace& trace)
+{
+    const auto count = static_cast<std::uint32_t>(trace.modules.size());
+    std::vector<bool> parent(count, false);
+    std::map<std::pair<ModuleId, StringId>, int> alike;
+    for (std::uint32_t i = 0; i < count; ++i)
+        if (const ModuleId above = trace.modules.parent[ModuleId(i)]; above.valid())
+            parent[above.value] = true;
+    for (std::uint32_t i = 0; i < count; ++i)
+        if (parent[i])
+            ++alike[{trace.modules.parent[ModuleId(i)], trace.modules.type[ModuleId(i)]}];
+    std::vector<bool> inside(count, false);
+    std::vector<ModuleId> blocks;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const ModuleId above = trace.modules.parent[ModuleId(i)];
+        inside[i] = above.valid() && inside[above.value];
+        if (!parent[i] || !above.valid() || inside[i] || alike[{above, trace.modules.type[ModuleId(i)]}] < 2)
+            continue;
+        blocks.push_back(ModuleId(i));
+        inside[i] = true;
+    }
+    if (blocks.empty() && count > 0)
+        blocks.push_back(ModuleId(0));
+    return blocks;
+}
+
+Result<Policy> opsPolicy(const StepTracePtr& trace, const OpsPlan& plan, std::span<const ModuleId> modules)
+{
+    const PolicyMaker maker{StepModel(trace)};
+    CheckpointPlan regions;
+    for (const ModuleId module : modules) {
+        bool repeats = false;
+        CheckpointRegion region = regionOf(maker.model(), plan, module, repeats);
+        if (repeats)
+            regions.push_back(std::move(region));
+    }
+    const Result<Timeline> timeline = maker.model().predict(regions);
+    if (!timeline)
+        return timeline.error();
+    Plan asPlan;
+    asPlan.status = PlanStatus::feasible;
+    asPlan.budget = timeline->peak;
+    asPlan.peak = timeline->peak;
+    asPlan.recomputeMs = timeline->recomputeMs;
+    return maker.describe(std::move(regions), asPlan).policy;
+}
+
+} // namespace headroom

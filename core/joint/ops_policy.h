@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/joint/ops_plan.h"
+#include "core/policy/policy.h"
+
+#include <span>
+#include <vector>
+
+namespace headroom {
+
+/// The blocks of a model: the outermost modules with children that stand beside others of their type (layers.0,
+/// layers.1, …); the model itself when it has none. In the model's order.
+std::vector<ModuleId> blocksOf(const StepTrace& trace);
+
+/// An op-level plan as what eager PyTorch can apply: each of `modules` in which the plan repeats something becomes a
+/// selective checkpoint that saves the outputs that the plan saves, as far as PyTorch lets them be saved. A module
+/// runs again as a whole, ops that the plan would leave out included, so that this takes more time than the plan; its
+/// `predicted` says what it takes. Errors: modules that contain one another.
+Result<Policy> opsPolicy(const StepTracePtr& trace, const OpsPlan& plan, std::span<const ModuleId> modules);
+
+} // namespace headroom

@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/cli/cli_test.h"
+
+namespace headroom {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* chain = HEADROOM_TEST_DATA "/functorch/matmul_even_chain.hrs";
+
+TEST_F(CliTest, OpsPlanSavesUnderTheFraction)
+{
+    const Finished finished = headroomProgram({"ops-plan", chain, "--memory-budget", "0.3", "--json"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto plan = finished.json();
+    EXPECT_THAT(keysOf(plan),
+                ElementsAre("memory_budget", "solver", "runtime", "cap_bytes", "saved_bytes", "default_saved_bytes",
+                            "peak_bytes", "default_peak_bytes", "baseline_peak_bytes", "recompute_flops",
+                            "recompute_ms", "step_ms", "lower_peak", "torch_compile", "saved", "recomputed"));
+    EXPECT_EQ(plan["cap_bytes"], 3 * MiB);
+    EXPECT_EQ(plan["saved_bytes"], 3 * MiB);
+    EXPECT_EQ(plan["default_saved_bytes"], 10 * MiB);
+    EXPECT_EQ(plan["recompute_flops"], 2 * 2.0 * 512 * 512 * 512);
+    EXPECT_EQ(plan["torch_compile"]["activation_memory_budget"], 0.3);
+    EXPECT_EQ(plan["torch_compile"]["activation_memory_budget_solver"], "dp");
+    ASSERT_EQ(plan["saved"].size(), 3U);
+    for (const auto& saved : plan["saved"]) {
+        EXPECT_EQ(saved["op"], "aten.mm.default");
+        EXPECT_EQ(saved["bytes"], MiB);
+    }
+    EXPECT_NE(plan["saved"][0]["index"], plan["saved"][1]["index"]);
+    // Two matmuls, the cosine of the input, and those of all but the last matmul.
+    EXPECT_EQ(plan["recomputed"].size(), 7U);
+}
+
+TEST_F(CliTest, OpsPlanForPeople)
+{
+    const Finished finished = headroomProgram({"ops-plan", chain, "--memory-budget", "0.3", "--solver", "greedy"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    for (const char* words : {"3.00 MiB (3,145,728 bytes)", "aten.mm.default", "Peak", "activation_memory_budget = 0.3",
+                              "activation_memory_budget_solver = \"greedy\""})
+        EXPECT_THAT(finished.out, HasSubstr(words));
+}
+
+TEST_F(CliTest, OpsPlanOfEndsAndSolvers)
+{
+    const auto at = [&](const std::string& fraction, const std::string& solver) {
+        const Finished finished
+            = headroomProgram({"ops-plan", stepPath(), "--memory-budget", fraction, "--solver", solver, "--json"});
+        EXPECT_EQ(finished.exitCode, 0) << finished.err;
+        return finished.json();
+    };
+    EXPECT_EQ(at("0", "dp")["saved_bytes"], 0);
+    const auto whole = at("1", "dp");
+    EXPECT_EQ(whole["saved_bytes"], whole["default_saved_bytes"]);
+    for (const char* solver : {"dp", "greedy", "ilp"}) {
+        const auto half = at("0.5", solver);
+        EXPECT_LE(half["saved_bytes"].get<Bytes>(), half["cap_bytes"].get<Bytes>()) << solver;
+        EXPECT_LT(half["recompute_ms"].get<double>(), at("0", solver)["recompute_ms"].get<double>()) << solver;
+    }
+}
+
+TEST_F(CliTest, OpsPlanMonotoneTakesNoMoreAtItsPeakThanALargerFraction)
+{
+    const auto peakAt = [&](const std::string& fraction) {
+        const Finished finished
+            = headroomProgram({"ops-plan", stepPath(), "--memory-budget", fraction, "--monotone", "--json"});
+        EXPECT_EQ(finished.exitCode, 0) << finished.err;
+        const auto plan = finished.json();
+        EXPECT_TRUE(plan["lower_peak"].is_null());
+        return plan["peak_bytes"].get<Bytes>();
+    };
+    Bytes before = 0;
+    for (const char* fraction : {"0", "0.1", "0.2", "0.4", "0.6", "0.8", "1"}) {
+        const Bytes peak = peakAt(fraction);
+        EXPECT_GE(peak, before) << fraction;
+        before = peak;
+    }
+    const Finished plain = headroomProgram({"ops-plan", stepPath(), "--memory-budget", "0", "--json"});
+    ASSERT_EQ(plain.exitCode, 0);
+    EXPECT_GT(plain.json()["peak_bytes"].get<Bytes>(), peakAt("0"));
+    EXPECT_EQ(plain.json()["lower_peak"]["peak_bytes"].get<Bytes>(), peakAt("0"));
+}
+
+TEST_F(CliTest, OpsPlanWritesListsOfOpsToSave)
+{
+    const Finished finished
+        = headroomProgram({"ops-plan", stepPath(), "--memory-budget", "0.4", "-o", path("policy.json")});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    EXPECT_THAT(finished.err, HasSubstr("selective checkpoints of 4 modules"));
+    const auto policy = nlohmann::ordered_json::parse(readFile(path("policy.json")));
+    EXPECT_EQ(policy["headroom_policy"], 1);
+    ASSERT_EQ(policy["modules"].size(), 4U);
+    EXPECT_EQ(policy["modules"][0]["fqn"], "Transformer.layers.0");
+    EXPECT_TRUE(policy["modules"][0]["ops"][0].contains("save"));
+
+    const Finished one = headroomProgram({"ops-plan", stepPath(), "--memory-budget", "0.4", "-o", path("one.json"),
+                                          "--ac-unit", "Transformer.layers.1.feed_forward"});
+    ASSERT_EQ(one.exitCode, 0) << one.err;
+    EXPECT_EQ(nlohmann::ordered_json::parse(readFile(path("one.json")))["modules"].size(), 1U);
+}
+
+TEST_F(CliTest, OpsFrontierIsMonotone)
+{
+    const Finished finished = headroomProgram({"ops-frontier", stepPath(), "--points", "21", "--json"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto frontier = finished.json();
+    ASSERT_GT(frontier["points"].size(), 2U);
+    for (std::size_t i = 1; i < frontier["points"].size(); ++i) {
+        const auto& smaller = frontier["points"][i - 1];
+        const auto& larger = frontier["points"][i];
+        EXPECT_LT(smaller["memory_budget"].get<double>(), larger["memory_budget"].get<double>());
+        EXPECT_LT(smaller["peak_bytes"].get<Bytes>(), larger["peak_bytes"].get<Bytes>());
+        EXPECT_GE(smaller["recompute_flops"].get<double>(), larger["recompute_flops"].get<double>());
+    }
+    EXPECT_EQ(frontier["points"].back()["saved_bytes"], frontier["default_saved_bytes"]);
+
+    const Finished table = headroomProgram({"ops-frontier", chain, "-o", path("frontier.csv")});
+    ASSERT_EQ(table.exitCode, 0) << table.err;
+    EXPECT_THAT(table.out, HasSubstr("Fraction"));
+    EXPECT_THAT(readFile(path("frontier.csv")), HasSubstr(","));
+}
+
+TEST_F(CliTest, OpsPlanRefusesWhatItCannotAnswer)
+{
+    for (const char* fraction : {"abc", "1.5", "-0.1", "nan", "50%", ""})
+        expectBadInput(headroomProgram({"ops-plan", stepPath(), std::string("--memory-budget=") + fraction}),
+                       {"--memory-budget"});
+    expectBadInput(headroomProgram({"ops-plan", stepPath()}), {"--memory-budget"});
+    expectBadInput(headroomProgram({"ops-plan", "--memory-budget", "0.5"}), {"step"});
+    expectBadInput(headroomProgram({"ops-plan", path("none.hrs"), "--memory-budget", "0.5"}), {"none.hrs"});
+    expectBadInput(headroomProgram({"ops-plan", stepPath(), "--memory-budget", "0.5", "--solver", "cbc"}),
+                   {"--solver", "cbc", "dp, greedy or ilp"});
+    expectBadInput(headroomProgram({"ops-plan", stepPath(), "--memory-budget", "0.5", "--runtime", "guess"}),
+                   {"--runtime", "guess", "measured"});
+    expectBadInput(headroomProgram({"ops-plan", stepPath(), "--memory-budget", "0.5", "--ac-unit", "Transformer"}),
+                   {"--ac-unit", "-o policy.json"});
+    expectBadInput(headroomProgram({"ops-plan", stepPath(), "--memory-budget", "0.5", "-o", path("policy.json"),
+                                    "--ac-unit", "Transformer.layers.9"}),
+                   {"--ac-unit", "Transformer.layers.9", "nearest"});
+    expectBadInput(
+        headroomProgram({"ops-plan", stepPath(), "--memory-budget", "0.5", "-o", path("policy.json"), "--ac-unit",
+                         "Transformer.layers.1", "--ac-unit", "Transformer.layers.1.attention"}),
+        {"Transformer.layers.1"});
+    expectBadInput(
+        headroomProgram({"ops-plan", stepPath(), "--memory-budget", "0.5", "-o", path("nowhere/policy.json")}),
+        {"nowhere"});
+    writeFile(path("broken.hrs"), "no step");
+    expectBadInput(headroomProgram({"ops-plan", path("broken.hrs"), "--memory-budget", "0.5"}), {"broken.hrs"});
+    expectBadInput(headroomProgram({"ops-frontier", stepPath(), "--points", "1"}), {"--points"});
+    expectBadInput(headroomProgram({"ops-frontier", stepPath(), "-o", path("frontier.doc")}), {".svg"});
+}
+
+} // namespace
+} // namespace headroom
