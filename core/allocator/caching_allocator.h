@@ -110,6 +110,8 @@ public:
         std::span<const Part> parts; ///< in order; gaps only in an expandable segment, whole pages
     };
     void addSegment(const Segment& segment);
+    /// Gives back the segment at an address, as a recording says. False: it is not unused, or not there.
+    bool releaseSegmentAt(Block address);
 
 private:
     struct Chunk;

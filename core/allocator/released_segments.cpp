@@ -47,6 +47,23 @@ void CachingAllocator::releaseSegment(Chunk* chunk)
     drop(chunk);
 }
 
+bool CachingAllocator::releaseSegmentAt(Block address)
+{
+    for (const auto& [id, pair] : pools_) {
+        for (const Pool* pool : {&pair->large, &pair->small}) {
+            const auto found
+                = std::ranges::find_if(pool->free, [&](const Chunk* chunk) { return chunk->address == address; });
+            if (found == pool->free.end())
+                continue;
+            if ((*found)->isSplit() || (*found)->range)
+                return false;
+            releaseSegment(*found);
+            return true;
+        }
+    }
+    return false;
+}
+
 /// Large segments that nobody used for longer than the mean go back, until enough is under the threshold.
 void CachingAllocator::collectGarbage()
 {

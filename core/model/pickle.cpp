@@ -3,7 +3,6 @@
 #include "core/model/pickle_reader.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace headroom {
 namespace {
@@ -15,12 +14,13 @@ constexpr std::uint64_t mostVisits = 1U << 28; ///< of values, by one that follo
 
 void PickleReader::run()
 {
-    if (bytes_.size() >= UINT32_MAX)
+    if (input_.size() >= UINT32_MAX)
         throw WrongPickle{"is larger than 4 GiB"};
-    if (number<std::uint8_t>() != static_cast<std::uint8_t>(Opcode::protocol) || number<std::uint8_t>() != 2)
+    if (input_.number<std::uint8_t>() != static_cast<std::uint8_t>(Opcode::protocol)
+        || input_.number<std::uint8_t>() != 2)
         throw WrongPickle{"does not begin as a pickle of protocol 2"};
     while (!stopped_)
-        execute(static_cast<Opcode>(number<std::uint8_t>()));
+        execute(static_cast<Opcode>(input_.number<std::uint8_t>()));
     if (stack_.size() != 1 || !marks_.empty())
         throw WrongPickle{"ends with more than one value"};
     if (at(stack_.front()).kind == Kind::function || at(stack_.front()).kind == Kind::storage)
@@ -62,16 +62,16 @@ void PickleReader::execute(Opcode opcode)
         break;
     }
     case Opcode::binPut:
-        put(number<std::uint8_t>());
+        put(input_.number<std::uint8_t>());
         break;
     case Opcode::longBinPut:
-        put(number<std::uint32_t>());
+        put(input_.number<std::uint32_t>());
         break;
     case Opcode::binGet:
-        get(number<std::uint8_t>());
+        get(input_.number<std::uint8_t>());
         break;
     case Opcode::longBinGet:
-        get(number<std::uint32_t>());
+        get(input_.number<std::uint32_t>());
         break;
     case Opcode::global:
         global();
@@ -105,26 +105,26 @@ void PickleReader::executeData(Opcode opcode)
         push({Kind::boolean, opcode == Opcode::newTrue, {}, {}});
         break;
     case Opcode::binInt:
-        pushInteger(number<std::int32_t>());
+        pushInteger(input_.number<std::int32_t>());
         break;
     case Opcode::binInt1:
-        pushInteger(number<std::uint8_t>());
+        pushInteger(input_.number<std::uint8_t>());
         break;
     case Opcode::binInt2:
-        pushInteger(number<std::uint16_t>());
+        pushInteger(input_.number<std::uint16_t>());
         break;
     case Opcode::long1:
-        if (number<std::uint8_t>() != sizeof(std::int64_t))
+        if (input_.number<std::uint8_t>() != sizeof(std::int64_t))
             throw WrongPickle{"holds an integer of another size than 8 bytes"};
-        pushInteger(number<std::int64_t>());
+        pushInteger(input_.number<std::int64_t>());
         break;
     case Opcode::binFloat:
-        text(sizeof(double));
+        input_.text(sizeof(double));
         push({Kind::real, 0, {}, {}});
         break;
     case Opcode::binUnicode: {
-        const auto size = number<std::uint32_t>();
-        push({Kind::text, 0, std::string(text(size)), {}});
+        const auto size = input_.number<std::uint32_t>();
+        push({Kind::text, 0, std::string(input_.text(size)), {}});
         break;
     }
     case Opcode::emptyList:
@@ -149,33 +149,6 @@ void PickleReader::executeData(Opcode opcode)
         throw WrongPickle{"holds opcode " + std::to_string(static_cast<int>(opcode))
                           + ", which torch.jit.save does not write"};
     }
-}
-
-template <class Number>
-Number PickleReader::number()
-{
-    Number value = 0;
-    std::memcpy(&value, text(sizeof(Number)).data(), sizeof(Number));
-    return value;
-}
-
-std::string_view PickleReader::text(std::size_t size)
-{
-    if (size > bytes_.size() - position_)
-        throw WrongPickle{"ends too early"};
-    const std::string_view found(reinterpret_cast<const char*>(bytes_.data()) + position_, size);
-    position_ += size;
-    return found;
-}
-
-std::string PickleReader::line()
-{
-    const std::string_view rest(reinterpret_cast<const char*>(bytes_.data()) + position_, bytes_.size() - position_);
-    const std::size_t end = rest.find('\n');
-    if (end == std::string_view::npos || end > longestName)
-        throw WrongPickle{"holds a name without an end"};
-    position_ += end + 1;
-    return std::string(rest.substr(0, end));
 }
 
 void PickleReader::push(Value value)

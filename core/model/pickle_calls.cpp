@@ -110,8 +110,8 @@ bool fits(const Pickle::Tensor& tensor)
 
 void PickleReader::global()
 {
-    const std::string module = line();
-    std::string name = module + "." + line();
+    const std::string module = std::string(input_.line(longestName));
+    std::string name = module + "." + std::string(input_.line(longestName));
     if (!isKnown(name))
         throw WrongPickle{"uses " + name + ", which Headroom does not read in a TorchScript file"};
     push({Kind::function, 0, std::move(name), {}});

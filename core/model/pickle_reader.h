@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/base/pickle_input.h"
 #include "core/model/pickle.h"
 
 #include <array>
@@ -13,12 +14,6 @@
 
 namespace headroom {
 
-/// What is wrong with a pickle, without the place.
-struct WrongPickle
-{
-    std::string what;
-};
-
 /// Reads a pickle as the stack machine that it is a program for. Throws WrongPickle, which Pickle::read() makes an
 /// Error of.
 class PickleReader
@@ -27,11 +22,11 @@ public:
     static constexpr std::size_t longestName = 4096; ///< of a callable, or of a type
 
     explicit PickleReader(std::span<const std::byte> bytes)
-        : bytes_(bytes)
+        : input_(bytes)
     {
     }
     void run();
-    std::size_t position() const { return position_; }
+    std::size_t position() const { return input_.position(); }
     Pickle take() { return std::move(pickle_); }
 
 private:
@@ -39,40 +34,7 @@ private:
     using Kind = Pickle::Kind;
     using Value = Pickle::Value;
 
-    enum class Opcode : unsigned char {
-        mark = '(',
-        stop = '.',
-        binInt = 'J',
-        binInt1 = 'K',
-        binInt2 = 'M',
-        none = 'N',
-        persistentId = 'Q',
-        reduce = 'R',
-        binUnicode = 'X',
-        append = 'a',
-        build = 'b',
-        global = 'c',
-        emptyDict = '}',
-        appends = 'e',
-        binGet = 'h',
-        longBinGet = 'j',
-        emptyList = ']',
-        binPut = 'q',
-        longBinPut = 'r',
-        setItem = 's',
-        tuple = 't',
-        emptyTuple = ')',
-        setItems = 'u',
-        binFloat = 'G',
-        protocol = 0x80,
-        newObject = 0x81,
-        tuple1 = 0x85,
-        tuple2 = 0x86,
-        tuple3 = 0x87,
-        newTrue = 0x88,
-        newFalse = 0x89,
-        long1 = 0x8a,
-    };
+    using Opcode = PickleOpcode;
     /// What a value holds, all the way down.
     struct Extent
     {
@@ -83,11 +45,6 @@ private:
 
     void execute(Opcode opcode);
     void executeData(Opcode opcode);
-
-    template <class Number>
-    Number number();
-    std::string_view text(std::size_t size);
-    std::string line();
 
     void push(Value value);
     void pushInteger(std::int64_t integer) { push({Kind::integer, integer, {}, {}}); }
@@ -111,8 +68,7 @@ private:
     void typeTag(const Value& arguments);
     std::vector<std::int64_t> integers(Index tuple);
 
-    std::span<const std::byte> bytes_;
-    std::size_t position_ = 0;
+    PickleInput input_;
     Pickle pickle_;
     std::vector<Extent> extents_; ///< of each value
     std::vector<Index> stack_;

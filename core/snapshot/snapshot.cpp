@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/snapshot/snapshot.h"
+
+#include "core/snapshot/unpickler.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace headroom {
+
+namespace snapshot {
+
+namespace {
+
+using Kind = Value::Kind;
+
+/// What the dictionary at the root of a snapshot holds.
+class Root
+{
+public:
+    Root(const Unpickler& unpickler, Snapshot& snapshot)
+        : unpickler_(unpickler)
+        , snapshot_(snapshot)
+    {
+    }
+
+    void read()
+    {
+        if (unpickler_.root().kind != Kind::dictionary)
+            throw WrongPickle{"holds no dictionary with 'segments' and 'device_traces', expected a memory snapshot"};
+        const Value& segments = required(Key::segments);
+        const Value& traces = required(Key::deviceTraces);
+        checkKind(segments, Kind::segment, "'segments'");
+        sortSegments();
+        readTraces(traces);
+        if (const Value* settings = find(Key::allocatorSettings))
+            readSettings(*settings);
+    }
+
+private:
+    const Value* find(Key key, const Value& dictionary) const
+    {
+        const std::span items = unpickler_.items(dictionary);
+        for (std::size_t i = 0; i + 1 < items.size(); i += 2)
+            if (items[i].kind == Kind::text && items[i].index == static_cast<std::uint32_t>(key))
+                return &items[i + 1];
+        return nullptr;
+    }
+    const Value* find(Key key) const { return find(key, unpickler_.root()); }
+
+    const Value& required(Key key) const
+    {
+        const Value* value = find(key);
+        if (!value || value->kind != Kind::list)
+            throw WrongPickle{"holds no list '" + std::string(snapshot_.strings[static_cast<std::size_t>(key)])
+                              + "', expected a memory snapshot of torch.cuda.memory._dump_snapshot"};
+        return *value;
+    }
+
+    void checkKind(const Value& list, Kind kind, const std::string& name) const
+    {
+        for (const Value& item : unpickler_.items(list))
+            if (item.kind != kind)
+                throw WrongPickle{"holds something else in " + name + " than the snapshot's records"};
+    }
+
+    /// Blocks of old versions have no address: each follows the one before. Nothing may lie outside its segment.
+    void sortSegments()
+    {
+        for (Snapshot::Segment& segment : snapshot_.segments) {
+            std::uint64_t next = segment.address;
+            for (const Snapshot::Index row : segment.blocks) {
+                Snapshot::Block& block = snapshot_.blocks[row];
+                if (block.address == 0)
+                    block.address = next;
+                if (block.address < next)
+                    throw WrongPickle{"holds blocks that overlap in a segment"};
+                next = block.address + static_cast<std::uint64_t>(block.size);
+            }
+            if (next < segment.address || next - segment.address > static_cast<std::uint64_t>(segment.size))
+                throw WrongPickle{"holds blocks outside their segment"};
+        }
+    }
+
+    /// Events were put into one row of records; each device's list says which are its own.
+    void readTraces(const Value& traces)
+    {
+        const std::vector<Snapshot::Event> all = std::move(snapshot_.traces.front());
+        const std::span lists = unpickler_.items(traces);
+        if (lists.size() > 4096)
+            throw WrongPickle{"holds more than 4096 devices"};
+        snapshot_.traces.assign(std::max<std::size_t>(lists.size(), 1), {});
+        std::vector<bool> taken(all.size(), false);
+        for (std::size_t device = 0; device < lists.size(); ++device) {
+            if (lists[device].kind != Kind::list)
+                throw WrongPickle{"holds something else in 'device_traces' than lists"};
+            const std::span items = unpickler_.items(lists[device]);
+            std::vector<Snapshot::Event>& events = snapshot_.traces[device];
+            events.reserve(items.size());
+            for (const Value& item : items) {
+                if (item.kind != Kind::event || taken[item.index])
+                    throw WrongPickle{"holds something else in 'device_traces' than events"};
+                taken[item.index] = true;
+                events.push_back(all[item.index]);
+            }
+        }
+    }
+
+    void readSettings(const Value& settings)
+    {
+        if (settings.kind != Kind::dictionary)
+            return;
+        if (const Value* text = find(Key::allocConf, settings); text && text->kind == Kind::text)
+            snapshot_.settings = std::string(snapshot_.text(text->index));
+    }
+
+    const Unpickler& unpickler_;
+    Snapshot& snapshot_;
+};
+
+} // namespace
+
+} // namespace snapshot
+
+bool looksLikePickle(std::span<const std::byte> bytes)
+{
+    return bytes.size() >= 2 && bytes[0] == std::byte{static_cast<unsigned char>(PickleOpcode::protocol)}
+    && bytes[1] >= std::byte{2} && bytes[1] <= std::byte{5};
+}
+
+Result<SnapshotPtr> readSnapshot(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                                 const std::string& name, SnapshotRange range)
+{
+    if (std::isnan(range.fromMs) || std::isnan(range.toMs) || range.fromMs < 0 || range.toMs <= range.fromMs)
+        return badInput("the range of time is empty: expected it to begin at 0 ms or later and to end after that");
+    snapshot::Records records(range);
+    snapshot::Unpickler unpickler(bytes, records);
+    try {
+        unpickler.run();
+        snapshot::Root(unpickler, records.result()).read();
+    } catch (const WrongPickle& wrong) {
+        return badInput(name + " " + wrong.what + " (byte " + std::to_string(unpickler.position()) + ")");
+    }
+    auto snapshot = std::make_shared<Snapshot>(std::move(records.result()));
+    snapshot->memory = std::move(owner);
+    return SnapshotPtr(std::move(snapshot));
+}
+
+Result<SnapshotPtr> readSnapshot(const std::filesystem::path& path, SnapshotRange range)
+{
+    auto file = MappedFile::open(path);
+    if (!file)
+        return file.error();
+    return readSnapshot((*file)->bytes(), *file, path.string(), range);
+}
+
+} // namespace headroom

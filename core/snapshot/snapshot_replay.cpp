@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/snapshot/snapshot_replay.h"
+
+#include <algorithm>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+namespace headroom {
+
+namespace {
+
+using Action = Snapshot::Action;
+using Part = CachingAllocator::Segment::Part;
+
+class Player
+{
+public:
+    Player(const DeviceHistory& history, const Snapshot& snapshot)
+        : history_(history)
+        , snapshot_(snapshot)
+        , allocator_(history.rules)
+        , reserved_(history.reserved)
+    {
+        for (const auto& [address, segment] : history.segments)
+            pools_[address] = {segment.size, segment.pool};
+        addPlainSegments();
+        addExpandableSegments();
+        result_.recordedPeak = history.reserved;
+        // Pages that are unmapped and mapped again lie in the recording where they lie here.
+    }
+
+    SnapshotReplay run()
+    {
+        const std::span events = history_.events;
+        for (std::size_t i = 0; i < events.size(); ++i) {
+            const Snapshot::Event& event = events[i];
+            segmentEvent(event);
+            play(event);
+            // What is taken for a request comes before it in the recording, and with it here: both are compared after.
+            if (event.action != Action::segmentAlloc && event.action != Action::segmentMap)
+                compare(i);
+        }
+        result_.events = events.size();
+        result_.simulatedPeak = allocator_.stats().reservedPeak;
+        result_.stats = allocator_.stats();
+        return result_;
+    }
+
+private:
+    void segmentEvent(const Snapshot::Event& event)
+    {
+        if (!reserved_.apply(event))
+            return;
+        result_.recordedPeak = std::max(result_.recordedPeak, reserved_.bytes());
+        if (event.action == Action::segmentAlloc) {
+            allocator_.placeNextSegment(event.address);
+            ++awaited_;
+        } else if (event.action == Action::segmentMap) {
+            ++awaited_;
+        } else if (event.action == Action::segmentFree) {
+            allocator_.releaseSegmentAt(event.address);
+        } else if (!unmapping_) {
+            allocator_.releaseUnused();
+        }
+        unmapping_ = event.action == Action::segmentUnmap;
+    }
+
+    void play(const Snapshot::Event& event)
+    {
+        if (event.action == Action::alloc && event.size > 0) {
+            if (const auto old = live_.find(event.address); old != live_.end())
+                finish(old);
+            const auto block = allocator_.allocate(event.size, event.stream, poolOf(event.address));
+            ++result_.allocations;
+            if (block) {
+                result_.samePlace += *block == event.address ? 1 : 0;
+                live_[event.address] = {*block, false};
+            }
+        } else if (event.action == Action::freeRequested) {
+            if (const auto found = live_.find(event.address); found != live_.end() && !found->second.awaitsFree) {
+                allocator_.requestFree(found->second.block);
+                found->second.awaitsFree = true;
+            }
+        } else if (event.action == Action::freeCompleted) {
+            if (const auto found = live_.find(event.address); found != live_.end())
+                finish(found);
+        }
+    }
+
+    void compare(std::size_t i)
+    {
+        const Bytes simulated = allocator_.stats().reserved;
+        if (simulated == reserved_.bytes()) {
+            // The events of its segments came just before.
+            result_.sameReserved += 1 + std::exchange(awaited_, 0);
+            return;
+        }
+        awaited_ = 0;
+        if (!result_.firstDifference) {
+            result_.firstDifference = i;
+            result_.recordedThen = reserved_.bytes();
+            result_.simulatedThen = simulated;
+        }
+    }
+
+    struct Live
+    {
+        CachingAllocator::Block block = 0;
+        bool awaitsFree = false;
+    };
+
+    void finish(std::unordered_map<std::uint64_t, Live>::iterator found)
+    {
+        allocator_.free(found->second.block);
+        live_.erase(found);
+    }
+
+    CachingAllocator::PoolId poolOf(std::uint64_t address) const
+    {
+        const auto next = pools_.upper_bound(address);
+        if (next == pools_.begin())
+            return {};
+        const auto& [start, pool] = *std::prev(next);
+        return address - start < static_cast<std::uint64_t>(pool.first) ? pool.second : CachingAllocator::PoolId{};
+    }
+
+    /// Blocks and the free pieces between them, from `begin` to `end`.
+    std::vector<Part> parts(std::uint64_t begin, std::uint64_t end)
+    {
+        std::vector<Part> found;
+        std::uint64_t next = begin;
+        for (auto place = history_.blocks.lower_bound(begin); place != history_.blocks.end() && place->first < end;
+             ++place) {
+            const auto& [address, block] = *place;
+            const std::uint64_t last = address + static_cast<std::uint64_t>(block.size);
+            if (address < next || last > end)
+                continue; // a recording with gaps may contradict itself
+            if (address > next)
+                found.push_back({next, static_cast<Bytes>(address - next), 0, false});
+            found.push_back({address, block.size, block.requested, block.awaitsFree});
+            live_[address] = {address, block.awaitsFree};
+            next = last;
+        }
+        if (next < end)
+            found.push_back({next, static_cast<Bytes>(end - next), 0, false});
+        return found;
+    }
+
+    void addPlainSegments()
+    {
+        for (const auto& [address, segment] : history_.segments) {
+            if (segment.expandable)
+                continue;
+            const std::vector<Part> all = parts(address, address + static_cast<std::uint64_t>(segment.size));
+            CachingAllocator::Segment added;
+            added.stream = segment.stream;
+            added.pool = segment.pool;
+            added.small = segment.small;
+            added.address = address;
+            added.parts = all;
+            allocator_.addSegment(added);
+        }
+    }
+
+    /// Runs of pages of one pool and stream belong to one segment, which begins with the first page ever mapped.
+    void addExpandableSegments()
+    {
+        struct Run
+        {
+            std::uint64_t first = 0;
+            std::vector<Part> parts;
+        };
+        std::map<std::tuple<CachingAllocator::PoolId, std::uint32_t, bool>, Run> runs;
+        for (const auto& [address, segment] : history_.segments) {
+            if (!segment.expandable)
+                continue;
+            Run& run = runs[{segment.pool, segment.stream, segment.small}];
+            if (run.parts.empty())
+                run.first = address;
+            for (const Part& part : parts(address, address + static_cast<std::uint64_t>(segment.size)))
+                run.parts.push_back(part);
+        }
+        for (const auto& [key, run] : runs) {
+            CachingAllocator::Segment added;
+            std::tie(added.pool, added.stream, added.small) = key;
+            added.expandable = true;
+            added.address = firstPage(run.first, added.stream, added.small);
+            added.parts = run.parts;
+            allocator_.addSegment(added);
+        }
+    }
+
+    std::uint64_t firstPage(std::uint64_t mapped, std::uint32_t stream, bool small) const
+    {
+        for (const Snapshot::Event& event : history_.events) {
+            const bool itsOwn = event.stream == stream && (event.size == history_.rules.smallSegment) == small;
+            if (event.action == Action::segmentMap && itsOwn)
+                mapped = std::min(mapped, event.address);
+        }
+        return mapped;
+    }
+
+    const DeviceHistory& history_;
+    const Snapshot& snapshot_;
+    CachingAllocator allocator_;
+    ReservedBytes reserved_;
+    SnapshotReplay result_;
+    std::map<std::uint64_t, std::pair<Bytes, CachingAllocator::PoolId>> pools_;
+    std::unordered_map<std::uint64_t, Live> live_;
+    std::size_t awaited_ = 0; ///< recorded events of segments since the last comparison
+    bool unmapping_ = false;
+};
+
+} // namespace
+
+SnapshotReplay replaySnapshot(const DeviceHistory& history, const Snapshot& snapshot)
+{
+    return Player(history, snapshot).run();
+}
+
+} // namespace headroom
