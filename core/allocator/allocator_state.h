@@ -84,6 +84,7 @@ struct CachingAllocator::Storage
     std::unordered_map<Block, Chunk*> inUse; ///< allocated, and those that await their free
     std::vector<Chunk*> pending; ///< that await their free, in order
     std::list<Range> ranges;
+    std::map<Block, Bytes> extents; ///< of segments, by address
 };
 
 } // namespace headroom

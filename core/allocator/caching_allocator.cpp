@@ -128,12 +128,29 @@ CachingAllocator::Chunk* CachingAllocator::newSegment(Request& request)
 
 CachingAllocator::Block CachingAllocator::segmentAddress(Bytes size)
 {
-    Block address = nextAddress_;
-    if (nextPlace_)
-        address = *std::exchange(nextPlace_, std::nullopt);
-    // A gap: segments never touch.
-    nextAddress_ = std::max(nextAddress_, address + static_cast<Block>(size) + static_cast<Block>(rules_.minBlock));
+    if (const auto place = std::exchange(nextPlace_, std::nullopt); place && claim(*place, size))
+        return *place;
+    const Block address = nextAddress_;
+    claim(address, size);
     return address;
+}
+
+/// False when another segment is there.
+bool CachingAllocator::claim(Block address, Bytes size)
+{
+    const auto end = address + static_cast<Block>(size);
+    const auto next = storage_->extents.lower_bound(address);
+    if (next != storage_->extents.end() && next->first < end)
+        return false;
+    if (next != storage_->extents.begin()) {
+        const auto& [before, length] = *std::prev(next);
+        if (before + static_cast<Block>(length) > address)
+            return false;
+    }
+    storage_->extents.emplace(address, size);
+    // A gap: segments never touch.
+    nextAddress_ = std::max(nextAddress_, end + static_cast<Block>(rules_.minBlock));
+    return true;
 }
 
 CachingAllocator::Block CachingAllocator::hand(Chunk* chunk, const Request& request)

@@ -89,7 +89,8 @@ public:
     };
     void setSegmentObserver(std::function<void(const SegmentEvent&)> observer) { observer_ = std::move(observer); }
 
-    /// The next segment lies here, as a recording says: ties between equal blocks then resolve as they did there.
+    /// The next segment lies here, as a recording says: ties between equal blocks then resolve as they did there. Not
+    /// where another one is.
     void placeNextSegment(Block address) { nextPlace_ = address; }
 
     /// A segment that exists already, as a recording found it.
@@ -109,7 +110,8 @@ public:
         Block address = 0; ///< an expandable one: of its reserved range, which begins with its first page ever
         std::span<const Part> parts; ///< in order; gaps only in an expandable segment, whole pages
     };
-    void addSegment(const Segment& segment);
+    /// False: another segment is there.
+    bool addSegment(const Segment& segment);
     /// Gives back the segment at an address, as a recording says. False: it is not unused, or not there.
     bool releaseSegmentAt(Block address);
 
@@ -147,6 +149,8 @@ private:
     void drop(Chunk* chunk);
     void report(Block address, Bytes size, Stream stream, bool taken, bool pages);
     Block segmentAddress(Bytes size);
+    bool claim(Block address, Bytes size);
+    Chunk* appendPart(Chunk* last, const Segment& segment, Range* range, Block address, Bytes size);
 
     AllocatorRules rules_;
     Stats stats_;

@@ -144,77 +144,83 @@ void CachingAllocator::unmap(Chunk* chunk)
         pool.unmapped.insert(chunk);
         return;
     }
+    storage_->extents.erase(chunk->range->address);
     storage_->ranges.remove_if([&](const Range& range) { return &range == chunk->range; });
     drop(chunk);
 }
 
-void CachingAllocator::addSegment(const Segment& segment)
+CachingAllocator::Chunk* CachingAllocator::appendPart(Chunk* last, const Segment& segment, Range* range, Block address,
+                                                      Bytes size)
 {
-    Pool& pool = poolFor(segment.pool, segment.small);
+    Chunk* chunk = newChunk();
+    chunk->address = address;
+    chunk->size = size;
+    chunk->stream = segment.stream;
+    chunk->pool = &poolFor(segment.pool, segment.small);
+    chunk->range = range;
+    chunk->previous = last;
+    if (last)
+        last->next = chunk;
+    return chunk;
+}
+
+bool CachingAllocator::addSegment(const Segment& segment)
+{
+    if (segment.parts.empty())
+        return true;
+    const Segment::Part& final = segment.parts.back();
+    auto size = static_cast<Bytes>(final.address - segment.address) + final.size;
+    const Bytes page = segment.small ? rules_.smallSegment : rules_.largeSegment;
+    if (segment.expandable)
+        size = roundedUp(std::max(size, rules_.capacity > 0 ? rules_.capacity + rules_.capacity / 8 : wideRange), page);
+    if (!claim(segment.address, size))
+        return false;
     Range* range = nullptr;
+    if (segment.expandable)
+        range = &storage_->ranges.emplace_back(Range{segment.address, size, page});
+    else
+        ++stats_.segments;
+
+    Block next = segment.address;
     Chunk* last = nullptr;
-    const auto append = [&](Block address, Bytes size) {
-        Chunk* chunk = newChunk();
-        chunk->address = address;
-        chunk->size = size;
-        chunk->stream = segment.stream;
-        chunk->pool = &pool;
-        chunk->range = range;
-        chunk->previous = last;
-        if (last)
-            last->next = chunk;
-        last = chunk;
-        return chunk;
-    };
-    const auto appendUnmapped = [&](Block address, Block end) {
-        if (address == end)
+    const auto unmappedUpTo = [&](Block address) {
+        if (!range || address <= next)
             return;
-        Chunk* chunk = append(address, static_cast<Bytes>(end - address));
-        chunk->mapped = false;
-        pool.unmapped.insert(chunk);
+        last = appendPart(last, segment, range, next, static_cast<Bytes>(address - next));
+        last->mapped = false;
+        last->pool->unmapped.insert(last);
     };
-    if (segment.expandable) {
-        const Bytes page = segment.small ? rules_.smallSegment : rules_.largeSegment;
-        const Bytes space = rules_.capacity > 0 ? rules_.capacity + rules_.capacity / 8 : wideRange;
-        range = &storage_->ranges.emplace_back(Range{segment.address, roundedUp(space, page), page});
-    }
-    Block end = segment.address;
-    Bytes reserved = 0;
-    std::vector<Chunk*> freeParts;
+    std::vector<Chunk*> free;
     for (const Segment::Part& part : segment.parts) {
-        if (range)
-            appendUnmapped(end, part.address);
-        Chunk* chunk = append(part.address, part.size);
-        end = part.address + static_cast<Block>(part.size);
-        reserved += part.size;
-        if (part.requested == 0) {
-            freeParts.push_back(chunk);
+        unmappedUpTo(part.address);
+        next = part.address + static_cast<Block>(part.size);
+        stats_.reserved += part.size;
+        if (part.requested == 0 && last && last->mapped && last->isFree()) {
+            last->size += part.size; // two free pieces are one
             continue;
         }
-        chunk->allocated = true;
-        chunk->requested = part.requested;
-        storage_->inUse.emplace(chunk->address, chunk);
+        last = appendPart(last, segment, range, part.address, part.size);
+        if (part.requested == 0) {
+            free.push_back(last);
+            continue;
+        }
+        last->allocated = true;
+        last->requested = part.requested;
+        storage_->inUse.emplace(last->address, last);
         stats_.requested += part.requested;
         stats_.allocated += part.size;
         stats_.active += part.size;
         if (part.awaitsFree)
-            requestFree(chunk->address);
+            requestFree(last->address);
     }
-    if (range) {
-        range->size = std::max(range->size, static_cast<Bytes>(end - range->address));
-        appendUnmapped(end, range->address + static_cast<Block>(range->size));
-        end = range->address + static_cast<Block>(range->size);
-    } else {
-        ++stats_.segments;
-    }
-    for (Chunk* chunk : freeParts) {
+    unmappedUpTo(segment.address + static_cast<Block>(size));
+    for (Chunk* chunk : free) {
         insertFree(chunk);
         if (!range && chunk->isSplit())
             stats_.inactiveSplit += chunk->size;
     }
-    stats_.reserved += reserved;
     resetPeaks();
-    nextAddress_ = std::max(nextAddress_, end + static_cast<Block>(rules_.minBlock));
+    return true;
 }
 
 } // namespace headroom

@@ -43,6 +43,7 @@ void CachingAllocator::releaseSegment(Chunk* chunk)
 {
     chunk->pool->free.erase(chunk);
     --stats_.segments;
+    storage_->extents.erase(chunk->address);
     report(chunk->address, chunk->size, chunk->stream, false, false);
     drop(chunk);
 }

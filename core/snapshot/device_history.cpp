@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 
 namespace headroom {
 
@@ -230,12 +229,12 @@ Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device
     if (device < snapshot.traces.size())
         events = snapshot.traces[device];
     Undo undo(snapshot, device, history);
-    for (const Snapshot::Event& event : std::views::reverse(events))
-        undo.take(event);
+    for (auto event = events.rbegin(); event != events.rend(); ++event)
+        undo.take(*event);
     if (events.empty() && history.segments.empty())
-        return badInput("the snapshot holds nothing of device " + std::to_string(device)
-                        + (snapshot.eventCount > 0 ? " in this range of time"
-                                                   : ", expected one that the program used"));
+        return badInput(
+            "the snapshot holds nothing of device " + std::to_string(device)
+            + (snapshot.eventCount > 0 ? " in this range of time" : ", expected one that the program used"));
     BlockSizes(history).complete(events);
     for (const auto& [address, segment] : history.segments)
         history.reserved += segment.size;

@@ -55,7 +55,8 @@ constexpr std::array keys{"action",
                           "START"};
 static_assert(keys.size() == static_cast<std::size_t>(Key::start) + 1);
 
-constexpr Bytes largest = Bytes{1} << 50; ///< no device has more
+constexpr Bytes largest = Bytes{1} << 60; ///< of all sizes together
+constexpr std::int64_t highest = std::int64_t{1} << 60; ///< address, or time
 
 bool isKey(const Value& value, Key key)
 {
@@ -69,12 +70,12 @@ std::int64_t integer(const Value& value, Key key)
     return value.integer;
 }
 
-Bytes size(const Value& value, Key key)
+std::uint64_t address(const Value& value, Key key)
 {
-    const std::int64_t bytes = integer(value, key);
-    if (bytes < 0 || bytes > largest)
-        throw WrongPickle{"holds " + std::to_string(bytes) + " bytes as '" + std::string(keys[std::size_t(key)]) + "'"};
-    return bytes;
+    const std::int64_t address = integer(value, key);
+    if (address < 0 || address > highest)
+        throw WrongPickle{"holds an address that no device has"};
+    return static_cast<std::uint64_t>(address);
 }
 
 Snapshot::Index text(const Value& value)
@@ -150,6 +151,15 @@ std::uint32_t Records::stream(std::int64_t handle)
     return lastStream_;
 }
 
+Bytes Records::size(const Value& value, Key key)
+{
+    const std::int64_t bytes = integer(value, key);
+    if (bytes < 0 || bytes > largest - sizes_)
+        throw WrongPickle{"holds " + std::to_string(bytes) + " bytes as '" + std::string(keys[std::size_t(key)]) + "'"};
+    sizes_ += bytes;
+    return bytes;
+}
+
 std::optional<Value> Records::dictionary(std::span<const Value> items, const void* unpickler, ItemsOf itemsOf)
 {
     bool named = false;
@@ -177,13 +187,13 @@ std::optional<Value> Records::event(std::span<const Value> items)
             event.action = action(value);
             whole = true;
         } else if (key == Key::addr) {
-            event.address = static_cast<std::uint64_t>(integer(value, key));
+            event.address = address(value, key);
         } else if (key == Key::size) {
             event.size = size(value, key);
         } else if (key == Key::stream) {
             event.stream = stream(integer(value, key));
         } else if (key == Key::timeUs) {
-            event.microseconds = integer(value, key);
+            event.microseconds = std::clamp<std::int64_t>(integer(value, key), 0, highest);
         } else if (key == Key::frames) {
             event.stack = stackOf(value);
         } else if (key == Key::userMetadata) {
@@ -247,7 +257,7 @@ Value Records::block(std::span<const Value> items)
     bool requested = false;
     visitItems(items, [&](Key key, const Value& value) {
         if (key == Key::address) {
-            block.address = static_cast<std::uint64_t>(integer(value, key));
+            block.address = address(value, key);
         } else if (key == Key::size) {
             block.size = size(value, key);
         } else if (key == Key::requestedSize) {
@@ -276,7 +286,7 @@ Value Records::segment(std::span<const Value> items, const void* unpickler, Item
         if (key == Key::device) {
             segment.device = integer(value, key);
         } else if (key == Key::address) {
-            segment.address = static_cast<std::uint64_t>(integer(value, key));
+            segment.address = address(value, key);
         } else if (key == Key::totalSize) {
             segment.size = size(value, key);
         } else if (key == Key::stream) {
@@ -311,7 +321,7 @@ Value Records::annotation(std::span<const Value> items)
         else if (key == Key::device)
             annotation.device = integer(value, key);
         else if (key == Key::timeUs)
-            annotation.microseconds = integer(value, key);
+            annotation.microseconds = std::clamp<std::int64_t>(integer(value, key), 0, highest);
         else if (key == Key::stage)
             annotation.begins = isKey(value, Key::start);
     });

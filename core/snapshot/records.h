@@ -112,11 +112,13 @@ private:
     Value segment(std::span<const Value> items, const void* unpickler, ItemsOf itemsOf);
     Value annotation(std::span<const Value> items);
     std::uint32_t stream(std::int64_t handle);
+    Bytes size(const Value& value, Key key);
 
     Snapshot snapshot_;
     std::unordered_map<std::string_view, std::uint32_t> strings_;
     std::unordered_multimap<std::uint64_t, std::uint32_t> stacks_; ///< by the hash of their frames
     std::uint32_t lastStream_ = 0;
+    Bytes sizes_ = 0; ///< all together: sums of them cannot overflow
 };
 
 } // namespace headroom::snapshot

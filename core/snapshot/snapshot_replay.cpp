@@ -17,9 +17,8 @@ using Part = CachingAllocator::Segment::Part;
 class Player
 {
 public:
-    Player(const DeviceHistory& history, const Snapshot& snapshot)
+    explicit Player(const DeviceHistory& history)
         : history_(history)
-        , snapshot_(snapshot)
         , allocator_(history.rules)
         , reserved_(history.reserved)
     {
@@ -28,7 +27,6 @@ public:
         addPlainSegments();
         addExpandableSegments();
         result_.recordedPeak = history.reserved;
-        // Pages that are unmapped and mapped again lie in the recording where they lie here.
     }
 
     SnapshotReplay run()
@@ -63,6 +61,7 @@ private:
             allocator_.releaseSegmentAt(event.address);
         } else if (!unmapping_) {
             allocator_.releaseUnused();
+            std::erase_if(live_, [](const auto& entry) { return entry.second.awaitsFree; }); // that completed them
         }
         unmapping_ = event.action == Action::segmentUnmap;
     }
@@ -127,7 +126,7 @@ private:
     }
 
     /// Blocks and the free pieces between them, from `begin` to `end`.
-    std::vector<Part> parts(std::uint64_t begin, std::uint64_t end)
+    std::vector<Part> parts(std::uint64_t begin, std::uint64_t end) const
     {
         std::vector<Part> found;
         std::uint64_t next = begin;
@@ -140,7 +139,6 @@ private:
             if (address > next)
                 found.push_back({next, static_cast<Bytes>(address - next), 0, false});
             found.push_back({address, block.size, block.requested, block.awaitsFree});
-            live_[address] = {address, block.awaitsFree};
             next = last;
         }
         if (next < end)
@@ -160,8 +158,17 @@ private:
             added.small = segment.small;
             added.address = address;
             added.parts = all;
-            allocator_.addSegment(added);
+            add(added);
         }
+    }
+
+    void add(const CachingAllocator::Segment& segment)
+    {
+        if (!allocator_.addSegment(segment))
+            return; // segments overlap: the recording contradicts itself
+        for (const Part& part : segment.parts)
+            if (part.requested > 0)
+                live_[part.address] = {part.address, part.awaitsFree};
     }
 
     /// Runs of pages of one pool and stream belong to one segment, which begins with the first page ever mapped.
@@ -179,6 +186,8 @@ private:
             Run& run = runs[{segment.pool, segment.stream, segment.small}];
             if (run.parts.empty())
                 run.first = address;
+            else if (address < run.parts.back().address + static_cast<std::uint64_t>(run.parts.back().size))
+                continue;
             for (const Part& part : parts(address, address + static_cast<std::uint64_t>(segment.size)))
                 run.parts.push_back(part);
         }
@@ -188,7 +197,7 @@ private:
             added.expandable = true;
             added.address = firstPage(run.first, added.stream, added.small);
             added.parts = run.parts;
-            allocator_.addSegment(added);
+            add(added);
         }
     }
 
@@ -203,7 +212,6 @@ private:
     }
 
     const DeviceHistory& history_;
-    const Snapshot& snapshot_;
     CachingAllocator allocator_;
     ReservedBytes reserved_;
     SnapshotReplay result_;
@@ -215,9 +223,9 @@ private:
 
 } // namespace
 
-SnapshotReplay replaySnapshot(const DeviceHistory& history, const Snapshot& snapshot)
+SnapshotReplay replaySnapshot(const DeviceHistory& history)
 {
-    return Player(history, snapshot).run();
+    return Player(history).run();
 }
 
 } // namespace headroom

@@ -28,6 +28,6 @@ struct SnapshotReplay
 
 /// What the device gives and when it refuses is taken from the recording: where segments lie, and when unused ones went
 /// back. When a segment is taken, and how large, is the simulation's own.
-SnapshotReplay replaySnapshot(const DeviceHistory& history, const Snapshot& snapshot);
+SnapshotReplay replaySnapshot(const DeviceHistory& history);
 
 } // namespace headroom

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/snapshot/snapshot.h"
+#include "core/snapshot/stack_meaning.h"
+#include "core/trace/step_trace_builder.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace headroom {
+
+/// Modules and regions of a snapshot as one tree, built while events are looked at and numbered depth first at the end.
+class RegionTree
+{
+public:
+    using Node = std::uint32_t; ///< 0: the root
+
+    RegionTree();
+    Node child(Node parent, const std::string& name);
+    /// What the program named: "model.layers.0" is three levels, other texts are one.
+    Node named(std::string_view name);
+
+    /// Adds all as modules. Afterwards module() says which is which.
+    void addTo(StepTraceBuilder& builder);
+    ModuleId module(Node node) const { return modules_[node]; }
+
+private:
+    struct Region
+    {
+        std::string name;
+        std::map<std::string, Node> children; ///< by name
+        std::vector<Node> order;
+    };
+    void add(StepTraceBuilder& builder, Node node, const std::string& fqn, ModuleId parent);
+
+    std::vector<Region> regions_;
+    std::vector<ModuleId> modules_;
+};
+
+/// What annotations (torch.profiler.record_function) say of an instant.
+class Annotations
+{
+public:
+    Annotations(const Snapshot& snapshot, std::size_t device);
+
+    /// Goes on to an instant, which is not before the last one.
+    void advance(std::int64_t microseconds);
+    std::optional<Phase> phase() const; ///< by the innermost one that names a phase: "Optimizer.step#Adam.step"
+    std::string_view innermost() const; ///< that names no phase; empty: none
+
+private:
+    const Snapshot& snapshot_;
+    std::vector<Snapshot::Annotation> all_; ///< by time
+    std::size_t next_ = 0;
+    std::vector<Snapshot::Index> open_; ///< names
+};
+
+/// Phase and place of each event: what its stack, the program's metadata and the annotations say.
+class EventMeanings
+{
+public:
+    EventMeanings(const Snapshot& snapshot, std::size_t device, bool hasStacks);
+
+    struct Meaning
+    {
+        const StackMeaning* stack = nullptr;
+        Phase phase = Phase::forward;
+        RegionTree::Node region = 0;
+    };
+    /// Of the next event.
+    Meaning of(const Snapshot::Event& event);
+    const StackMeaning& stack(Snapshot::Index stack);
+    RegionTree& regions() { return regions_; }
+
+private:
+    RegionTree::Node regionOf(const Snapshot::Event& event, const StackMeaning& stack);
+
+    const Snapshot& snapshot_;
+    Annotations annotations_;
+    bool hasStacks_;
+    RegionTree regions_;
+    std::unordered_map<Snapshot::Index, StackMeaning> stacks_;
+    std::unordered_map<Snapshot::Index, RegionTree::Node> stackRegions_;
+    std::unordered_map<Snapshot::Index, RegionTree::Node> namedRegions_;
+    Phase last_ = Phase::forward;
+};
+
+} // namespace headroom

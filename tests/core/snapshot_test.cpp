@@ -1,0 +1,392 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Files of tests/data/snapshots are made by make_snapshot.py there, whose allocator is not the one of Headroom.
+// HEADROOM_TEST_SNAPSHOTS names a folder with recordings of real GPUs.
+#include "core/snapshot/snapshot.h"
+
+#include "core/allocator/replay.h"
+#include "core/predict/predict.h"
+#include "core/snapshot/snapshot_replay.h"
+#include "core/snapshot/snapshot_step.h"
+#include "core/trace/step_file.h"
+#include "tests/core/recorded_program.h"
+#include "tests/core/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+namespace headroom {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using Action = Snapshot::Action;
+
+std::string data(const std::string& name)
+{
+    return HEADROOM_TEST_DATA "/snapshots/" + name;
+}
+
+SnapshotPtr snapshotOf(const std::string& name, SnapshotRange range = {})
+{
+    Result<SnapshotPtr> snapshot = readSnapshot(std::filesystem::path(data(name)), range);
+    EXPECT_TRUE(snapshot.ok()) << snapshot.error().message;
+    return snapshot.ok() ? *snapshot : std::make_shared<Snapshot>();
+}
+
+DeviceHistory historyOf(const Snapshot& snapshot)
+{
+    Result<DeviceHistory> history = deviceHistory(snapshot, busiestDevice(snapshot));
+    EXPECT_TRUE(history.ok()) << history.error().message;
+    return history.ok() ? *history : DeviceHistory();
+}
+
+StepTracePtr stepOfFile(const std::string& name, SnapshotRange range = {})
+{
+    const SnapshotPtr snapshot = snapshotOf(name, range);
+    Result<StepTracePtr> step = stepOf(*snapshot, historyOf(*snapshot), 0, name);
+    EXPECT_TRUE(step.ok()) << step.error().message;
+    return step.ok() ? *step : std::make_shared<StepTrace>();
+}
+
+std::string bytesOf(const std::string& path)
+{
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Result<SnapshotPtr> readText(std::string_view text)
+{
+    return readSnapshot(std::as_bytes(std::span(text)), nullptr, "file.pickle");
+}
+
+/// Reserved after every event, and the place of every block.
+void expectSameAsRecorded(const Snapshot& snapshot)
+{
+    const DeviceHistory history = historyOf(snapshot);
+    const SnapshotReplay replay = replaySnapshot(history);
+    EXPECT_GT(replay.events, 0U);
+    EXPECT_EQ(replay.sameReserved, replay.events) << "event " << replay.firstDifference.value_or(0) << ": recorded "
+                                                  << replay.recordedThen << ", simulated " << replay.simulatedThen;
+    EXPECT_EQ(replay.samePlace, replay.allocations);
+    EXPECT_EQ(replay.simulatedPeak, replay.recordedPeak);
+}
+
+class EveryFile : public testing::TestWithParam<const char*>
+{
+};
+
+TEST_P(EveryFile, ReplaysToTheRecordedReservedBytesAtEveryEvent)
+{
+    expectSameAsRecorded(*snapshotOf(GetParam()));
+}
+
+TEST_P(EveryFile, IsAStepThatAStepFileHolds)
+{
+    const StepTracePtr step = stepOfFile(GetParam());
+    ASSERT_TRUE(validate(*step).ok());
+    EXPECT_EQ(step->info.source, "snapshot");
+    const TemporaryFolder folder;
+    ASSERT_TRUE(writeStepTrace(*step, folder.path() / "step.hrs").ok());
+    const Result<StepTracePtr> again = readStepTrace(folder.path() / "step.hrs");
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    EXPECT_EQ((*again)->info.source, "snapshot");
+    EXPECT_TRUE(std::ranges::equal((*again)->reserved.bytes, step->reserved.bytes));
+    EXPECT_TRUE(std::ranges::equal((*again)->reserved.event, step->reserved.event));
+    EXPECT_TRUE(std::ranges::equal((*again)->storages.stream, step->storages.stream));
+    EXPECT_GT(step->reserved.size(), 0U);
+    EXPECT_THAT(step->storages.stream.rows, Contains(1U)) << "copies are made on a stream of their own";
+}
+
+TEST_P(EveryFile, WhatIfKeepsItsBytes)
+{
+    const StepTracePtr step = stepOfFile(GetParam());
+    const Result<Timeline> timeline = predict(*step, {});
+    ASSERT_TRUE(timeline.ok()) << timeline.error().message;
+    for (const char* settings :
+         {"", "expandable_segments:True", "max_split_size_mb:20", "roundup_power2_divisions:4"}) {
+        const AllocatorRun run = simulateAllocator(*step, *timeline, *withAllocatorSettings({}, settings));
+        ASSERT_EQ(run.samples.size(), timeline->changes.size()) << settings;
+        EXPECT_GE(run.stats.reservedPeak, timeline->peak) << settings;
+        EXPECT_LT(run.stats.reservedPeak, 2 * timeline->peak) << settings;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, EveryFile,
+                         testing::Values("protocol2.pickle", "protocol3.pickle", "protocol4.pickle", "protocol5.pickle",
+                                         "late.pickle"));
+
+TEST(Snapshot, RecordingsOfRealGpusReplayToTheirReservedBytes)
+{
+    const char* folder = std::getenv("HEADROOM_TEST_SNAPSHOTS");
+    if (!folder)
+        GTEST_SKIP()
+            << "HEADROOM_TEST_SNAPSHOTS names no folder with .pickle files of torch.cuda.memory._dump_snapshot";
+    int files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        if (entry.path().extension() != ".pickle")
+            continue;
+        SCOPED_TRACE(entry.path().string());
+        const Result<SnapshotPtr> snapshot = readSnapshot(entry.path());
+        ASSERT_TRUE(snapshot.ok()) << snapshot.error().message;
+        expectSameAsRecorded(**snapshot);
+        ++files;
+    }
+    EXPECT_GT(files, 0);
+}
+
+TEST(Snapshot, HoldsWhatPythonWrote)
+{
+    const SnapshotPtr snapshot = snapshotOf("protocol4.pickle");
+    EXPECT_EQ(snapshot->eventCount, 529U);
+    ASSERT_EQ(snapshot->traces.size(), 2U);
+    EXPECT_TRUE(snapshot->traces[1].empty());
+    EXPECT_EQ(snapshot->streams, (std::vector<std::uint64_t>{0, 94012}));
+    const Snapshot::Event& first = snapshot->traces[0].front();
+    EXPECT_EQ(first.action, Action::segmentAlloc);
+    EXPECT_EQ(first.address, 0x7F0000000000U);
+    const std::span stack = snapshot->stack(first.stack);
+    ASSERT_EQ(stack.size(), 16U);
+    EXPECT_EQ(snapshot->text(snapshot->frames[stack[0]].function), "convert");
+    EXPECT_EQ(snapshot->frames[stack[0]].line, 1371);
+    EXPECT_EQ(snapshot->text(snapshot->frames[stack[15]].function), "<module>");
+    EXPECT_EQ(snapshot->annotations.size(), 2U);
+    Bytes active = 0;
+    for (const Snapshot::Block& block : snapshot->blocks)
+        active += block.active ? block.size : 0;
+    EXPECT_GT(active, 0);
+}
+
+TEST(Snapshot, StacksAndTheirListsAreKeptOnce)
+{
+    const SnapshotPtr snapshot = snapshotOf("protocol4.pickle");
+    std::set<std::vector<Snapshot::Index>> stacks;
+    for (std::size_t i = 0; i + 1 < snapshot->stackFirst.size(); ++i) {
+        const std::span stack = snapshot->stack(static_cast<Snapshot::Index>(i));
+        EXPECT_TRUE(stacks.emplace(stack.begin(), stack.end()).second);
+    }
+}
+
+TEST(Snapshot, ARangeOfTimeBeginsWithWhatWasThere)
+{
+    const SnapshotPtr whole = snapshotOf("protocol4.pickle");
+    const DeviceHistory all = historyOf(*whole);
+    const double last = static_cast<double>(all.events.back().microseconds - whole->firstMicroseconds) / 1000;
+    const SnapshotPtr part = snapshotOf("protocol4.pickle", {last / 3, last / 2});
+    const DeviceHistory history = historyOf(*part);
+    ASSERT_GT(history.events.size(), 20U);
+    ASSERT_LT(history.events.size(), all.events.size() / 3);
+    EXPECT_EQ(part->eventCount, whole->eventCount);
+    // Forward from the beginning comes to the same state as undone from the end.
+    ReservedBytes reserved(all.reserved);
+    std::set<std::uint64_t> live;
+    for (const auto& [address, block] : all.blocks)
+        live.insert(address);
+    for (const Snapshot::Event& event : all.events) {
+        if (event.microseconds >= history.events.front().microseconds)
+            break;
+        reserved.apply(event);
+        if (event.action == Action::alloc)
+            live.insert(event.address);
+        else if (event.action == Action::freeCompleted)
+            live.erase(event.address);
+    }
+    EXPECT_EQ(history.reserved, reserved.bytes());
+    std::set<std::uint64_t> undone;
+    for (const auto& [address, block] : history.blocks)
+        undone.insert(address);
+    EXPECT_EQ(undone, live);
+    expectSameAsRecorded(*part);
+}
+
+TEST(Snapshot, AnEmptyRangeIsRefused)
+{
+    EXPECT_FALSE(readSnapshot(std::filesystem::path(data("late.pickle")), {5, 5}).ok());
+    const SnapshotPtr after = snapshotOf("late.pickle", {1e9, 2e9});
+    EXPECT_TRUE(historyOf(*after).events.empty());
+}
+
+TEST(SnapshotStep, TimesAreTheRecordedOnes)
+{
+    const SnapshotPtr snapshot = snapshotOf("protocol4.pickle");
+    const DeviceHistory history = historyOf(*snapshot);
+    const StepTracePtr step = stepOfFile("protocol4.pickle");
+    const Result<Timeline> timeline = predict(*step, {});
+    ASSERT_TRUE(timeline.ok());
+    const auto micros = history.events.back().microseconds - history.events.front().microseconds;
+    EXPECT_NEAR(timeline->durationMs, static_cast<double>(micros) / 1000, 1e-6);
+    // Each change of live memory stands at its event's time.
+    std::size_t change = 0;
+    std::set<std::uint64_t> live;
+    for (const Snapshot::Event& event : history.events) {
+        const bool made = event.action == Action::alloc;
+        if (!made && !(event.action == Action::freeCompleted && live.contains(event.address)))
+            continue;
+        made ? static_cast<void>(live.insert(event.address)) : static_cast<void>(live.erase(event.address));
+        ASSERT_LT(change, timeline->changes.size());
+        EXPECT_NEAR(timeline->changes[change].ms,
+                    static_cast<double>(event.microseconds - history.events.front().microseconds) / 1000, 1e-6);
+        EXPECT_EQ(timeline->changes[change].delta > 0, made);
+        ++change;
+    }
+    EXPECT_EQ(change, timeline->changes.size());
+}
+
+TEST(SnapshotStep, FramesSayOpsModulesAndPhases)
+{
+    const StepTracePtr step = stepOfFile("protocol4.pickle");
+    std::set<std::string> ops;
+    std::set<std::string> modules;
+    for (std::uint32_t row = 0; row < step->ops.size(); ++row) {
+        const OpId op(row);
+        ops.insert(std::string(phaseName(step->ops.phase[op])) + " " + std::string(step->opName(op)) + " "
+                   + std::string(step->strings[step->ops.node[op]]));
+    }
+    for (std::uint32_t row = 0; row < step->modules.size(); ++row)
+        modules.emplace(step->moduleFqn(ModuleId(row)));
+    EXPECT_THAT(ops, Contains("forward aten.addmm "));
+    EXPECT_THAT(ops, Contains("forward aten._to_copy "));
+    EXPECT_THAT(ops, Contains("backward aten.mm AddmmBackward0"));
+    EXPECT_THAT(ops, Contains("backward aten.mul.Tensor GeluBackward0"));
+    EXPECT_THAT(ops, Contains("optimizer _single_tensor_adam (adam.py:450) "));
+    EXPECT_THAT(modules, Contains("Snapshot.model"));
+    EXPECT_THAT(modules, Contains("Snapshot.model.model:153.model:91.linear:42"))
+        << "the forward at line 153 of the model calls the one at 91, which calls Linear at 42";
+}
+
+TEST(SnapshotStep, MetadataNamesModules)
+{
+    const StepTracePtr step = stepOfFile("protocol5.pickle");
+    std::set<std::string> used;
+    for (const ModuleId module : step->ops.module)
+        used.emplace(step->moduleFqn(module));
+    EXPECT_THAT(used, Contains("Snapshot.model.layers.7.part2"));
+    EXPECT_THAT(used, Contains("Snapshot")) << "the optimizer runs outside";
+}
+
+TEST(SnapshotStep, CategoriesFollowFromPhases)
+{
+    const StepTracePtr step = stepOfFile("protocol4.pickle");
+    std::map<Category, int> counts;
+    for (const Category category : step->storages.category)
+        ++counts[category];
+    EXPECT_EQ(counts[Category::parameter], 24) << "made by Module.to()";
+    EXPECT_EQ(counts[Category::optimizer], 48) << "made by the optimizer, and kept";
+    EXPECT_GT(counts[Category::activation], 0);
+    EXPECT_GT(counts[Category::gradient], 0);
+    EXPECT_GT(counts[Category::temporary], 0);
+    EXPECT_EQ(counts[Category::other], 0);
+}
+
+/// Recordings with settings, full devices and several streams, that begin in the middle.
+class Recorded : public testing::TestWithParam<std::tuple<const char*, std::size_t>>
+{
+};
+
+TEST_P(Recorded, ReplaysToItsReservedBytes)
+{
+    const auto& [settings, kept] = GetParam();
+    RecordedProgram program(settings, 0, 5);
+    program.run(4000);
+    expectSameAsRecorded(program.snapshot(kept));
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, Recorded,
+                         testing::Combine(testing::Values("", "max_split_size_mb:24", "expandable_segments:True",
+                                                          "roundup_power2_divisions:8"),
+                                          testing::Values(100'000, 3000, 50)));
+
+TEST(Recorded, SegmentsThatWentBackAreFollowed)
+{
+    RecordedProgram program("", 400 * MiB, 6);
+    program.run(3000);
+    const Snapshot snapshot = program.snapshot(program.eventCount());
+    const auto& events = snapshot.traces[0];
+    ASSERT_GT(std::ranges::count(events, Action::segmentFree, &Snapshot::Event::action), 10);
+    ASSERT_GT(std::ranges::count(events, Action::outOfMemory, &Snapshot::Event::action), 0);
+    expectSameAsRecorded(snapshot);
+}
+
+TEST(SnapshotFile, RefusesToRunAnything)
+{
+    using namespace std::string_literals;
+    for (const std::string& pickle : {"\x80\x02"
+                                      "cos\nsystem\nX\x04\x00\x00\x00echo\x85R."s,
+                                      "\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04"
+                                      "echo\x85R."s,
+                                      "\x80\x02}\x81."s, "\x80\x02Ntb."s, "\x80\x04\x82\x01."s, "\x80\x02NQ."s}) {
+        const Result<SnapshotPtr> snapshot = readText(pickle);
+        ASSERT_FALSE(snapshot.ok());
+        EXPECT_EQ(snapshot.error().kind, ErrorKind::badInput);
+    }
+    EXPECT_EQ(readText("\x80\x02"
+                       "cos\nsystem\n.")
+                  .error()
+                  .message,
+              "file.pickle asks to load or call a Python object, which a memory snapshot does not (byte 3)");
+}
+
+TEST(SnapshotFile, SaysWhatIsWrong)
+{
+    using namespace std::string_literals;
+    const auto message = [](const std::string& text) {
+        const Result<SnapshotPtr> snapshot = readText(text);
+        EXPECT_FALSE(snapshot.ok());
+        return snapshot.ok() ? std::string() : snapshot.error().message;
+    };
+    EXPECT_THAT(message(""), HasSubstr("ends too early (byte 0)"));
+    EXPECT_THAT(message("PK\x03\x04"), HasSubstr("does not begin as a pickle of protocol 2 to 5"));
+    EXPECT_THAT(message("\x80\x06."), HasSubstr("is a pickle of protocol 6, expected 2 to 5"));
+    EXPECT_THAT(message("\x80\x04}."), HasSubstr("holds no list 'segments', expected a memory snapshot"));
+    EXPECT_THAT(message("\x80\x04]."), HasSubstr("holds no dictionary with 'segments'"));
+    EXPECT_THAT(message("\x80\x04."), HasSubstr("ends with more than one value"));
+    EXPECT_THAT(message("\x80\x04h\x05."s), HasSubstr("refers to a value that is not there"));
+    EXPECT_THAT(message("\x80\x04Nr\xff\xff\xff\xff."s), HasSubstr("remembers values out of order"));
+    EXPECT_THAT(message("\x80\x04\x8a\x0b" + std::string(11, '\x7f') + "."), HasSubstr("more than 64 bits"));
+    EXPECT_THAT(message("\x80\x04\x8f."), HasSubstr("holds opcode 143"));
+    EXPECT_THAT(message("\x80\x04]N}e."), HasSubstr("ends a group that has no beginning"));
+}
+
+/// Cut anywhere, it is refused; with bytes changed, it is refused or is another snapshot, and nothing else happens.
+TEST(SnapshotFile, DamageIsFound)
+{
+    const std::string whole = bytesOf(HEADROOM_SOURCE_DIR "/tests/fuzz/corpus/snapshot/protocol4");
+    ASSERT_GT(whole.size(), 10'000U);
+    for (std::size_t length = 0; length < whole.size(); length += 37)
+        EXPECT_FALSE(readText(std::string_view(whole).substr(0, length)).ok()) << length;
+    std::mt19937 random(1);
+    for (int i = 0; i < 3000; ++i) {
+        std::string changed = whole;
+        for (unsigned n = 1 + random() % 3; n > 0; --n)
+            changed[random() % changed.size()] = static_cast<char>(random());
+        const Result<SnapshotPtr> snapshot = readText(changed);
+        if (!snapshot)
+            continue;
+        const Result<DeviceHistory> history = deviceHistory(**snapshot, busiestDevice(**snapshot));
+        if (!history)
+            continue;
+        replaySnapshot(*history);
+        const Result<StepTracePtr> step = stepOf(**snapshot, *history, 0, "changed");
+        EXPECT_TRUE(step.ok() || step.error().kind == ErrorKind::badInput) << step.error().message;
+    }
+}
+
+TEST(SnapshotFile, TheCorpusOfFuzzingIsRead)
+{
+    int files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(HEADROOM_SOURCE_DIR "/tests/fuzz/corpus/snapshot")) {
+        const std::string bytes = bytesOf(entry.path().string());
+        const Result<SnapshotPtr> snapshot = readText(bytes);
+        EXPECT_TRUE(snapshot.ok() || snapshot.error().kind == ErrorKind::badInput);
+        ++files;
+    }
+    EXPECT_GT(files, 0);
+}
+
+} // namespace
+} // namespace headroom
