@@ -30,8 +30,8 @@ struct Room
     Names mayInclude;
 };
 
-const Names coreRooms{"core/base", "core/trace", "core/timeline", "core/allocator", "core/cost",
-                      "core/sac",  "core/plan",  "core/predict",  "core/policy",    "core/joint"};
+const Names coreRooms{"core/base", "core/trace",   "core/timeline", "core/allocator", "core/cost", "core/sac",
+                      "core/plan", "core/predict", "core/policy",   "core/snapshot",  "core/joint"};
 
 Names operator+(Names left, const Names& right)
 {
@@ -48,6 +48,7 @@ const std::map<std::string, Room>& rooms()
         {"core/trace", {nothing, {"core/base"}}},
         {"core/timeline", {nothing, {"core/base", "core/trace"}}},
         {"core/allocator", {nothing, {"core/base", "core/trace", "core/timeline"}}},
+        {"core/snapshot", {nothing, {"core/base", "core/trace", "core/allocator"}}},
         {"core/cost", {nothing, {"core/base", "core/trace"}}},
         {"core/sac", {nothing, {"core/base", "core/trace", "core/timeline", "core/cost"}}},
         {"core/plan", {nothing, {"core/base", "core/sac"}}},
