@@ -96,11 +96,11 @@ struct Answer
     OpsPlan plan;
     OpsPlan standard; ///< of fraction 1
     Bytes baselinePeak = 0; ///< of the step as recorded
-    const OpsPlan* lower = nullptr; ///< a plan of a larger fraction that takes less at its peak; null: none
+    const OpsPlan* lower = nullptr; ///< the frontier's plan, where it takes less at its peak; null: it does not
     std::vector<OpsPlan> frontier;
 };
 
-Result<Answer> answer(const OpsPlanner& planner, const Arguments& arguments, OpsRequest request)
+Result<Answer> answer(const OpsPlanner& planner, const Arguments& arguments, const OpsRequest& request)
 {
     Answer found;
     Result<std::vector<OpsPlan>> frontier = planner.frontier(request, frontierPoints);
@@ -111,21 +111,25 @@ Result<Answer> answer(const OpsPlanner& planner, const Arguments& arguments, Ops
     if (!plan)
         return plan.error();
     found.plan = *std::move(plan);
-    request.fraction = 1;
-    Result<OpsPlan> standard = planner.plan(request);
+    OpsRequest whole = request;
+    whole.fraction = 1;
+    Result<OpsPlan> standard = planner.plan(whole);
     if (!standard)
         return standard.error();
     found.standard = *std::move(standard);
     found.baselinePeak = planner.recordedPeak();
-    for (const OpsPlan& other : found.frontier)
-        if (other.fraction > found.plan.fraction && other.peak < found.plan.peak && found.lower == nullptr)
-            found.lower = &other;
-    if (arguments.monotone && found.lower != nullptr) {
-        const double asked = found.plan.fraction;
-        found.plan = *found.lower;
-        found.lower = nullptr;
-        std::cerr << "headroom: note: fraction " << formatNumber(asked, 2) << " would take more at its peak: this is "
-                  << formatNumber(found.plan.fraction, 2) << '\n';
+    if (found.frontier.empty())
+        return found;
+    const OpsPlan& lower = OpsPlanner::choose(found.frontier, request.fraction);
+    if (lower.peak >= found.plan.peak)
+        return found;
+    if (!arguments.monotone) {
+        found.lower = &lower;
+    } else {
+        if (lower.fraction > request.fraction)
+            std::cerr << "headroom: note: with less than a fraction of " << formatNumber(lower.fraction, 2)
+                      << " the peak would rise: this is the plan of that fraction\n";
+        found.plan = lower;
     }
     return found;
 }
@@ -150,7 +154,9 @@ Json toJson(const OpsPlanner& planner, const Arguments& arguments, const Answer&
     json["step_ms"] = stepMs(trace);
     json["lower_peak"] = nullptr;
     if (found.lower != nullptr)
-        json["lower_peak"] = {{"memory_budget", found.lower->fraction}, {"peak_bytes", found.lower->peak}};
+        json["lower_peak"] = {{"memory_budget", found.lower->fraction},
+                              {"peak_bytes", found.lower->peak},
+                              {"recompute_ms", found.lower->recomputeMs}};
     json["torch_compile"]
         = {{"activation_memory_budget", plan.fraction},
            {"activation_memory_budget_solver", arguments.solver},
@@ -216,8 +222,9 @@ void print(const StepTrace& trace, const Arguments& arguments, const Answer& fou
         out << ", " << formatPercent(plan.recomputeMs / ms) << " of the " << formatMs(ms) << " of forward and backward";
     out << "; " << formatNumber(plan.recomputeFlops / 1e9, 3) << " GFLOP\n";
     if (found.lower != nullptr)
-        out << "Note          a fraction of " << formatNumber(found.lower->fraction, 2)
-            << " takes less at its peak: " << exactBytes(found.lower->peak) << "; --monotone answers with it\n";
+        out << "Note          another plan takes less at its peak: " << exactBytes(found.lower->peak) << ", for "
+            << formatMs(found.lower->recomputeMs) << " at a fraction of " << formatNumber(found.lower->fraction, 2)
+            << "; --monotone answers with it\n";
     printOps(trace, plan, out);
     out << "\nFor torch.compile:\n  torch._functorch.config.activation_memory_budget = "
         << formatNumber(plan.fraction, 4) << "\n  torch._functorch.config.activation_memory_budget_solver = \""
@@ -349,8 +356,9 @@ void addOpsPlan(CLI::App& program, Action& chosen)
                      "0: only inputs are kept; 1: what torch.compile keeps by default; between: at most that share")
         ->required()
         ->type_name("FRACTION");
-    command->add_flag("--monotone", arguments->monotone,
-                      "Where a larger fraction takes less at its peak, answer with that one");
+    command->add_flag(
+        "--monotone", arguments->monotone,
+        "Answer with the plan of `ops-frontier`, which takes no more at its peak than that of any larger fraction");
     command
         ->add_option("-o,--output", arguments->output,
                      "Write the plan as lists of ops to save in selective checkpoints of modules")

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -19,6 +21,8 @@ namespace {
 
 constexpr int refinements = 8;
 constexpr double ilpLimitMs = 2000;
+constexpr std::size_t cheapestTried = 24; ///< values, before one of them must be dropped
+constexpr int frontierTrials = 600;
 
 /// A schedule and what it costs.
 struct Candidate
@@ -66,6 +70,10 @@ struct OpsPlanner::Shared
     }
 
     OpsPlan finished(const OpsRequest& request, Bytes cap, const Candidate& candidate) const;
+    std::vector<OpsPlan> paretoOf(std::vector<OpsPlan> plans) const;
+    /// A plan for a smaller fraction with a lower peak: `from` without what is cheapest to make again, as long as the
+    /// peak does not rise. Counts `trials` down.
+    std::optional<OpsPlan> lowered(const OpsPlan& from, const OpsRequest& request, int& trials) const;
 
     JointGraph graph;
     MinCutProblem cuts;
@@ -96,9 +104,9 @@ public:
     Candidate candidateOf(const std::vector<ValueId>& saved) const;
     Result<std::vector<Candidate>> byKnapsack(const std::vector<bool>& banned, Bytes cap) const;
     Result<Candidate> refined(Candidate candidate, Bytes cap) const;
+    double cost(NodeId node) const;
 
 private:
-    double cost(NodeId node) const;
     Result<KnapsackChoice> choose(const std::vector<KnapsackItem>& items, Bytes cap) const;
 
     const JointGraph& graph_;
@@ -332,24 +340,104 @@ Timeline OpsPlanner::timeline(const OpsPlan& plan) const
     return replayOps(shared_->graph, shared_->events, shared_->scheduler.of(std::move(saved)));
 }
 
+std::optional<OpsPlan> OpsPlanner::Shared::lowered(const OpsPlan& from, const OpsRequest& request, int& trials) const
+{
+    const Planning planning(graph, cuts, scheduler, request);
+    const Bytes cap = capOf(request.fraction, standard.savedBytes);
+    std::vector<bool> saved(graph.values.size(), false);
+    std::vector<NodeId> nodes;
+    for (const StorageId storage : from.saved) {
+        const ValueId value = graph.valueOf[storage.value];
+        saved[value.value] = true;
+        if (nodes.empty() || nodes.back() != graph[value].node)
+            nodes.push_back(graph[value].node);
+    }
+    std::erase_if(nodes, [&](NodeId node) { return graph[node].repeat == Repeat::once; });
+    const auto price = [&](NodeId node) {
+        Bytes bytes = 0;
+        for (const ValueId value : graph[node].makes)
+            bytes += saved[value.value] ? graph[value].bytes : 0;
+        return planning.cost(node) / static_cast<double>(std::max<Bytes>(bytes, 1));
+    };
+    std::ranges::stable_sort(nodes, {}, price);
+    Candidate now = planning.candidate(scheduler.of(saved));
+    while (now.schedule.savedBytes > cap) {
+        bool dropped = false;
+        for (std::size_t i = 0; i < std::min(nodes.size(), cheapestTried) && !dropped && trials > 0; ++i) {
+            std::vector<bool> fewer = now.schedule.saved;
+            for (const ValueId value : graph[nodes[i]].makes)
+                fewer[value.value] = false;
+            Candidate next = planning.candidate(scheduler.of(std::move(fewer)));
+            --trials;
+            dropped = next.schedule.savedBytes < now.schedule.savedBytes
+                && replayOps(graph, events, next.schedule).peak <= from.peak;
+            if (!dropped)
+                continue;
+            now = std::move(next);
+            nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+        if (!dropped)
+            return std::nullopt;
+    }
+    OpsPlan plan = finished(request, cap, now);
+    return plan.peak < from.peak ? std::optional(std::move(plan)) : std::nullopt;
+}
+
+/// Of all plans those that take more at their peak only where they cost less, peak ascending. What is a plan for a
+/// fraction is one for every larger fraction, too: so that fractions rise with the peaks.
+std::vector<OpsPlan> OpsPlanner::Shared::paretoOf(std::vector<OpsPlan> plans) const
+{
+    std::ranges::sort(plans, {}, [](const OpsPlan& plan) {
+        return std::tuple(plan.peak, plan.cost, plan.recomputeMs, plan.fraction);
+    });
+    std::vector<OpsPlan> best;
+    for (OpsPlan& plan : plans) {
+        if (!best.empty()) {
+            const OpsPlan& before = best.back();
+            if (std::tie(plan.cost, plan.recomputeMs) >= std::tie(before.cost, before.recomputeMs))
+                continue;
+            plan.fraction = std::max(plan.fraction, before.fraction);
+            plan.cap = capOf(plan.fraction, standard.savedBytes);
+        }
+        best.push_back(std::move(plan));
+    }
+    return best;
+}
+
 Result<std::vector<OpsPlan>> OpsPlanner::frontier(const OpsRequest& request, int points,
                                                   const std::stop_token& stop) const
 {
-    // From the largest fraction down: a plan that needs more at its peak than one that saves more is left out.
+    // The cheapest plan of a fraction may need more at its peak than that of a larger one, since what is made again
+    // stays until it is used: then another one is looked for, from the plan of the lowest peak so far.
     std::vector<OpsPlan> plans;
+    OpsPlan lowest;
     OpsRequest one = request;
-    for (int point = std::max(points, 2) - 1; point >= 0 && !stop.stop_requested(); --point) {
-        one.fraction = static_cast<double>(point) / (std::max(points, 2) - 1);
+    int trials = frontierTrials;
+    const int last = std::max(points, 2) - 1;
+    for (int point = last; point >= 0 && !stop.stop_requested(); --point) {
+        one.fraction = static_cast<double>(point) / last;
         Result<OpsPlan> plan = this->plan(one);
         if (!plan && plan.error().kind == ErrorKind::infeasible)
             break;
         if (!plan)
             return plan.error();
-        if (plans.empty() || plan->peak < plans.back().peak)
-            plans.push_back(*std::move(plan));
+        plans.push_back(*plan);
+        if (point == last || plan->peak < lowest.peak) {
+            lowest = *std::move(plan);
+        } else if (plan->saved != lowest.saved) {
+            if (std::optional<OpsPlan> other = shared_->lowered(lowest, one, trials)) {
+                lowest = *std::move(other);
+                plans.push_back(lowest);
+            }
+        }
     }
-    std::ranges::reverse(plans);
-    return plans;
+    return shared_->paretoOf(std::move(plans));
+}
+
+const OpsPlan& OpsPlanner::choose(const std::vector<OpsPlan>& frontier, double fraction)
+{
+    const auto above = std::ranges::upper_bound(frontier, fraction, {}, &OpsPlan::fraction);
+    return above == frontier.begin() ? frontier.front() : *std::prev(above);
 }
 
 } // namespace headroom

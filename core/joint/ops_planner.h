@@ -33,11 +33,16 @@ public:
     /// The step's timeline under a plan of this planner.
     Timeline timeline(const OpsPlan& plan) const;
 
-    /// Plans at `points` fractions spread evenly over 0..1, and what is between them, fraction ascending, in which a
-    /// smaller fraction never has a higher peak: a plan that takes more at its peak than one that recomputes less is
-    /// none to choose, and is left out. Ends early, with what it has, when asked to stop.
+    /// Plans to choose from, by fraction, ascending: a smaller fraction never has a higher peak (as it has in PyTorch:
+    /// issue 197838), and a higher peak always costs less. They are the best of the plans of `points` fractions, spread
+    /// evenly over 0..1, and of others for the same fractions with lower peaks. The plan for a fraction is the last one
+    /// that is not above it; the first one where all are: with less saved, the peak would rise. Ends early, with what
+    /// it has, when asked to stop.
     Result<std::vector<OpsPlan>> frontier(const OpsRequest& request, int points,
                                           const std::stop_token& stop = {}) const;
+
+    /// The plan of a frontier for a fraction, as above. The frontier is not empty.
+    static const OpsPlan& choose(const std::vector<OpsPlan>& frontier, double fraction);
 
 private:
     struct Shared;

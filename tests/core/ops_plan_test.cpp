@@ -183,12 +183,17 @@ TEST(OpsFrontier, aSmallerFractionNeverTakesMoreAtItsPeak)
         const Result<std::vector<OpsPlan>> plans = planner.frontier({}, 41);
         ASSERT_TRUE(plans.ok());
         ASSERT_FALSE(plans->empty());
-        EXPECT_EQ(plans->back().fraction, 1);
+        EXPECT_EQ(plans->back().saved, planOf(planner, 1).saved);
         for (std::size_t i = 1; i < plans->size(); ++i) {
-            EXPECT_LT((*plans)[i - 1].fraction, (*plans)[i].fraction);
+            EXPECT_LE((*plans)[i - 1].fraction, (*plans)[i].fraction);
             EXPECT_LT((*plans)[i - 1].peak, (*plans)[i].peak);
             EXPECT_GE((*plans)[i - 1].cost, (*plans)[i].cost);
+            EXPECT_LE((*plans)[i].savedBytes, (*plans)[i].cap);
+            EXPECT_EQ(planner.timeline((*plans)[i]).peak, (*plans)[i].peak);
         }
+        EXPECT_EQ(&OpsPlanner::choose(*plans, 0), &plans->front());
+        EXPECT_EQ(&OpsPlanner::choose(*plans, 1), &plans->back());
+        EXPECT_EQ(&OpsPlanner::choose(*plans, plans->front().fraction), &plans->front());
         // What was left out is beaten by what is there: no more at the peak, and no more time.
         for (int i = 0; i <= 40; ++i) {
             const OpsPlan plan = planOf(planner, i / 40.0);
@@ -222,7 +227,7 @@ TEST(OpsPolicy, savesWhatThePlanSavesAndSaysWhatThatTakes)
     const Result<Timeline> timeline = predict(*trace, *regions);
     ASSERT_TRUE(timeline.ok());
     EXPECT_EQ(policy->predicted.peak, timeline->peak);
-    EXPECT_GE(policy->predicted.recomputeMs, plan.recomputeMs);
+    EXPECT_EQ(policy->predicted.recomputeMs, timeline->recomputeMs);
     for (const CheckpointRegion& region : *regions) {
         const std::vector<OpId> ops = regionOps(*trace, region.module);
         for (std::size_t i = 0; i < ops.size(); ++i) {
