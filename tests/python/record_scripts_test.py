@@ -112,6 +112,51 @@ _LOOP = """
 """
 
 
+class Origins(Recorded):
+    def noted(self, key):
+        """What the step file says of how it was made."""
+        contents = self.step.read_bytes().decode(errors="replace")
+        return json.JSONDecoder().raw_decode(contents[contents.index(f'"{key}":') + len(key) + 3 :])[0]
+
+    def test_a_script(self):
+        script = self.written(_LOOP.format(steps=2, inside="pass"))
+        result = self.run_script(script.name, "--gpu", "t4-16gb", "--unlimited", arguments=("--name", "two words"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        folder = os.path.realpath(self.folder.name)
+        again = ["--gpu", "t4-16gb", "--steps", "2", "--unlimited", f"{folder}/train.py", "--name", "two words"]
+        self.assertEqual(self.noted("arguments"), again)
+        origin = dict(self.noted("settings"))
+        self.assertEqual(origin["program"], "train.py --name 'two words'")
+        self.assertEqual(origin["interpreter"], sys.executable)
+        self.assertEqual(os.path.realpath(origin["folder"]), folder)
+
+    def test_a_module(self):
+        self.written(_LOOP.format(steps=2, inside="pass"))
+        result = self.run_script("train", "-m")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.noted("arguments")[-2:], ["-m", "train"])
+        self.assertEqual(dict(self.noted("settings"))["program"], "-m train")
+
+    def test_a_program_that_records_itself(self):
+        simulated = "import headroom\n    headroom.simulate('t4-16gb')"
+        lines = _LOOP.format(steps=1, inside="pass").replace("import torch", f"{simulated}\n    import torch")
+        head, loop = lines.split("    for step", 1)
+        body = textwrap.indent("    for step" + loop, "    ")
+        script = self.written(head + "    with headroom.record('step.hrs'):\n" + body)
+        result = subprocess.run([sys.executable, script, "7"], capture_output=True, text=True, cwd=self.folder.name)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.noted("arguments"), [])
+        self.assertEqual(dict(self.noted("settings"))["program"], f"{script} 7")
+
+    def test_a_name_that_is_no_text(self):
+        script = os.path.join(os.fsencode(self.folder.name), b"tr\xe4in.py")
+        with open(script, "w") as file:
+            file.write(textwrap.dedent(_LOOP.format(steps=2, inside="pass")))
+        result = subprocess.run(self.command(script), capture_output=True, cwd=self.folder.name)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("tr\ufffdin.py", self.noted("arguments")[-1])
+
+
 class Failures(Recorded):
     def loop(self, steps=5, inside="pass"):
         return self.written(_LOOP.format(steps=steps, inside=inside))
@@ -132,7 +177,7 @@ class Failures(Recorded):
     def test_out_of_memory_leaves_the_step_so_far(self):
         script = self.loop(inside="big = torch.empty(2**33, 4, device='cuda') if step else None")
         result = self.run_script(script, "--gpu", "a100-80gb")
-        self.refused(result, 3, "CUDA out of memory")
+        self.refused(result, 2, "CUDA out of memory")
         self.assertTrue(self.step.exists())
         whole = self.run_script(script, "--gpu", "a100-80gb", "--unlimited", "--json")
         self.assertEqual(whole.returncode, 0, whole.stderr)
@@ -140,7 +185,7 @@ class Failures(Recorded):
 
     def test_out_of_memory_before_training_leaves_nothing(self):
         result = self.run_script(self.written("import torch\ntorch.empty(2**40, device='cuda')"))
-        self.refused(result, 3, "before a training step began")
+        self.refused(result, 2, "before a training step began")
         self.assertFalse(self.step.exists())
 
     def test_a_script_that_trains_nothing(self):
@@ -189,6 +234,33 @@ class Failures(Recorded):
         self.assertEqual(process.returncode, 130, errors)
         self.assertEqual(errors.splitlines()[-1], "headroom.record: interrupted; nothing was written")
         self.assertEqual(list(pathlib.Path(self.folder.name).glob("step*")), [])
+
+
+    def test_an_interrupt_that_the_script_catches(self):
+        # As trainers do to save what they have: it is an interrupted recording all the same.
+        for end in ("", "sys.exit(0)", "sys.exit(3)"):
+            with self.subTest(end):
+                loop = textwrap.indent(textwrap.dedent(_LOOP.format(steps=3, inside="os.kill(os.getpid(), signal.SIGINT)")), "    ")
+                script = self.written(f"import os, signal, sys\ntry:\n{loop}\nexcept KeyboardInterrupt:\n    pass\n{end}\n")
+                result = self.run_script(script)
+                self.refused(result, 130, "headroom.record: interrupted; nothing was written")
+                self.assertFalse(self.step.exists())
+
+    def test_usage_costs_one_line(self):
+        for result in (
+            subprocess.run([sys.executable, "-m", "headroom.record"], capture_output=True, text=True, cwd=self.folder.name),
+            self.run_script("missing.py"),
+            self.run_script(self.loop(), "--gpu", "voodoo-2"),
+        ):
+            self.assertEqual(result.returncode, 2)
+            self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+            self.assertEqual(result.stdout, "")
+
+    def test_help_and_version(self):
+        for option in ("--help", "--version", "--gpu=list"):
+            result = subprocess.run([sys.executable, "-m", "headroom.record", option], capture_output=True, text=True)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), option)
+            self.assertNotEqual(result.stdout, "")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import ctypes
 import functools
 import json
 import os
+import shlex
+import sys
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -35,11 +37,20 @@ def _declared(library):
     return library
 
 
-class StepRecorder:
-    """Records what runs between begin() and finish() as a step. Who calls them when is up to others."""
+def _readable(word):
+    """A word of the command line; a path may have bytes that are no text."""
+    return os.fsencode(word).decode(errors="replace")
 
-    def __init__(self, model):
-        self.model = model  # what the step file calls it
+
+class StepRecorder:
+    """Records what runs between begin() and finish() as a step. Who calls them when is up to others.
+
+    `program` are the words of the command line that is recorded, `again` the arguments of `headroom record` that make the
+    step again, if that command runs it.
+    """
+
+    def __init__(self, model, program, again=()):
+        self.model = _readable(model)  # what the step file calls it
         self.library = _declared(load())
         self.inventory = Inventory()
         self.numbers = {}  # id(module) -> number, of the step that is recorded; the hook looks here
@@ -52,6 +63,10 @@ class StepRecorder:
         self._names = None
         self._inputs = []
         self._process = os.getpid()
+        self._again = [_readable(word) for word in again]
+        # Now: the program may go to another folder.
+        origin = [("program", shlex.join(program)), ("interpreter", sys.executable), ("folder", os.getcwd())]
+        self._origin = [(key, _readable(value)) for key, value in origin]
 
     def begin(self, arguments=()):
         """`arguments` are those of the model's call with which the step begins, if it begins with one."""
@@ -118,6 +133,8 @@ class StepRecorder:
             "batch": shape[0],
             "sequence": shape[1] if is_text else 0,
             "steps": step,
+            "settings": self._origin,
+            "arguments": self._again,
         }
 
     def forked(self):

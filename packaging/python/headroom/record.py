@@ -19,6 +19,7 @@ import json
 import os
 import pathlib
 import runpy
+import signal
 import sys
 import time
 import traceback
@@ -45,7 +46,7 @@ class Recording:
         from ._loop import Loop
         from ._step import Hooks, StepRecorder
 
-        self._recorder = StepRecorder(self._name)
+        self._recorder = StepRecorder(self._name, sys.argv)
         self._hooks = Hooks(self._recorder, Loop())
         self._recorder.begin()
         self._hooks.install()
@@ -103,8 +104,8 @@ def _parser():
         prog="python -m headroom.record",
         usage="%(prog)s [options] (script.py | -m module) [arguments of the script]",
         description="Runs a training script with `cuda` standing for a simulated GPU, until one step is recorded.",
-        epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before; "
-        "3 the card's memory ran out before. After 2 and 3 the step so far is written where there is one.",
+        epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before or ran out "
+        "of the card's memory: the step so far is written where there is one; 130 interrupted, nothing is written.",
         allow_abbrev=False,
     )
     parser.add_argument("--gpu", default="h100-80gb", help="the GPU that the simulation stands for; list: print all")
@@ -168,7 +169,7 @@ def _outcome_of(script, error):
     if isinstance(error, HeadroomError):
         return _Outcome(str(error), error.exit_code)
     if isinstance(error, torch.OutOfMemoryError):
-        return _Outcome(f"{script}: {str(error).splitlines()[0]} (--unlimited records the step as on a larger card)", 3)
+        return _Outcome(f"{script}: {str(error).splitlines()[0]} (--unlimited records the step as on a larger card)", 2)
     if isinstance(error, SystemExit):
         if error.code in (None, 0):
             return _Outcome()
@@ -177,28 +178,61 @@ def _outcome_of(script, error):
     return _Outcome(f"{script} raised {_first_line(error)}", 2)
 
 
+class _Interrupts:
+    """Ctrl+C while the script runs, also where it catches KeyboardInterrupt, as trainers do to save what they have."""
+
+    def __enter__(self):
+        self.seen = False
+        self._before = signal.getsignal(signal.SIGINT)
+        if self._before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def _interrupt(self, number, frame):
+        self.seen = True
+        signal.default_int_handler(number, frame)
+
+    def __exit__(self, kind, error, trace):
+        if signal.getsignal(signal.SIGINT) == self._interrupt:  # not where the script has one of its own
+            signal.signal(signal.SIGINT, self._before)
+
+
+def _again(options):
+    """Arguments of `headroom record` that make the step again."""
+    arguments = ["--gpu", options.gpu, "--steps", str(options.steps)]
+    if options.unlimited:
+        arguments.append("--unlimited")
+    script = ["-m", options.script] if options.module else [str(pathlib.Path(options.script).resolve())]
+    return arguments + script + options.arguments
+
+
 def _record_script(options, progress):
     """Runs the script and records. Returns the recorder, whether it has a step, and how the script ended."""
     from ._loop import Finished, ScriptLoop
     from ._step import Hooks, StepRecorder
 
-    recorder = StepRecorder(pathlib.Path(options.script).name)
+    program = (["-m"] if options.module else []) + [options.script, *options.arguments]
+    recorder = StepRecorder(pathlib.Path(options.script).name, program, _again(options))
     loop = ScriptLoop(recorder, options.steps, progress)
     hooks = Hooks(recorder, loop)
     hooks.install()
-    outcome = _Outcome()
-    try:
+    outcome, finished = _Outcome(), False
+    with _Interrupts() as interrupts:
         try:
             _run(options)
+        except Finished:
+            finished = True
+        except KeyboardInterrupt:
+            interrupts.seen = True
+        except (Exception, SystemExit) as error:
+            outcome = _outcome_of(options.script, error)
         finally:
             hooks.remove()
-    except Finished:
-        return recorder, True, outcome
-    except KeyboardInterrupt:
+    if interrupts.seen:
         recorder.discard()
-        raise
-    except (Exception, SystemExit) as error:
-        outcome = _outcome_of(options.script, error)
+        raise KeyboardInterrupt
+    if finished:
+        return recorder, True, outcome
     if outcome.exit_code == 1:
         recorder.discard()
         return recorder, False, outcome
