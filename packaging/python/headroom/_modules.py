@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The models and optimizers of a script, found without its help, and their modules' names."""
 
-import gc
+import functools
 import weakref
 
 import torch
@@ -46,6 +46,30 @@ def state_tensors(optimizer):
     return tensors_of(list(optimizer.state.values()))
 
 
+_born = {}  # id -> weak reference, of every module and optimizer, in the order in which they were made
+
+
+def watch():
+    """From now on modules and optimizers are known from their birth, those that nobody calls included. To look for them
+    among everything that Python's collector knows would take longer than to record a small model."""
+    for base in (torch.nn.Module, torch.optim.Optimizer):
+        for name in ("__init__", "__setstate__"):  # the latter of copies, and of what is unpickled
+            _note_first(base, name)
+
+
+def _note_first(base, name):
+    original = getattr(base, name)
+
+    @functools.wraps(original)
+    def noted(thing, *arguments, **named):
+        number = id(thing)
+        if number not in _born:
+            _born[number] = weakref.ref(thing, lambda _, forget=_born.pop: forget(number, None))
+        return original(thing, *arguments, **named)
+
+    setattr(base, name, noted)
+
+
 def _has_own_groups(optimizer):
     # A wrapper, such as accelerate's, is an Optimizer too; the one inside of it makes the step.
     return "param_groups" in vars(optimizer)
@@ -70,19 +94,13 @@ class Inventory:
         return list(self._optimizers)
 
     def search(self):
-        """Looks through everything that Python's collector knows: a script may call a model only later."""
+        """Looks at all there are: a script may call a model only later."""
         modules, inner = [], set()
-        wanted = {}  # class -> which of the two it is; there are few classes and a million objects
-        for thing in gc.get_objects():
-            # type() and not isinstance(): a proxy's class may be asked for by its own code.
-            kind = type(thing)
-            base = wanted.get(kind, False)
-            if base is False:
-                bases = (torch.nn.Module, torch.optim.Optimizer)
-                base = wanted[kind] = next((b for b in bases if issubclass(kind, b)), None)
-            if base is None:
+        for known in list(_born.values()):
+            thing = known()
+            if thing is None:
                 continue
-            if base is torch.nn.Module:
+            if isinstance(thing, torch.nn.Module):
                 modules.append(thing)
                 inner.update(id(child) for child in (thing.__dict__.get("_modules") or {}).values())
             elif _has_own_groups(thing):

@@ -36,11 +36,12 @@ def simulate(gpu="h100-80gb"):
     import torch  # noqa: F401  (its libraries have to be there before the device)
 
     check(library.headroom_simulate(gpu.encode(), b"cuda"))
-    from . import _simulate_cuda, _simulate_refusals, _simulate_values
+    from . import _modules, _simulate_cuda, _simulate_refusals, _simulate_values
 
     _simulate_cuda.patch(library, card)
     _simulate_refusals.patch()
     _simulate_values.patch(library)
+    _modules.watch()
     _card = card
 
 
