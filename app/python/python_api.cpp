@@ -3,6 +3,7 @@
 #include "app/python/python_api.h"
 
 #include "core/cost/roofline.h"
+#include "core/device/autograd_threads.h"
 #include "core/device/cuda_device.h"
 #include "core/device/deferred_fill.h"
 #include "core/device/simulated_device.h"
@@ -130,6 +131,14 @@ int headroom_make_values(void* tensor)
 int headroom_simulate(const char* gpu, const char* device)
 {
     return python::guarded([&] { return python::simulate(gpu, device); });
+}
+
+int headroom_await_autograd()
+{
+    return python::guarded([]() -> Status {
+        sim::awaitAutogradThread();
+        return {};
+    });
 }
 
 void headroom_memory(HeadroomMemory* memory)

@@ -52,6 +52,9 @@ HEADROOM_PYTHON_API void headroom_claim_cuda();
 /// imported, so that Python's Meta kernels are there; one card in a process.
 HEADROOM_PYTHON_API int headroom_simulate(const char* gpu, const char* device);
 
+/// Before the program ends: waits for autograd's thread (core/device/autograd_threads.h). Without Python's lock.
+HEADROOM_PYTHON_API int headroom_await_autograd();
+
 /// Every thread but the one that called headroom_simulate() calls this before it uses "cuda".
 HEADROOM_PYTHON_API void headroom_intercept_thread();
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """headroom.simulate(): `cuda` becomes a simulated GPU in this process."""
 
+import atexit
 import ctypes
 import json
 import sys
@@ -36,6 +37,7 @@ def simulate(gpu="h100-80gb"):
     import torch  # noqa: F401  (its libraries have to be there before the device)
 
     check(library.headroom_simulate(gpu.encode(), b"cuda"))
+    atexit.register(library.headroom_await_autograd)
     from . import _modules, _simulate_cuda, _simulate_refusals, _simulate_values
 
     _simulate_cuda.patch(library, card)

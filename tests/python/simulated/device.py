@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The simulated device in this Python process, and tensors of the CPU made again on it."""
 
+import atexit
 import ctypes
 import json
 import types
@@ -21,6 +22,7 @@ class SimulatedDevice:
         self._library.headroom_last_error.restype = ctypes.c_char_p
         if self._library.headroom_simulate(gpu.encode(), b"sim") != 0:
             raise RuntimeError(self._library.headroom_last_error().decode())
+        atexit.register(self._library.headroom_await_autograd)
         torch._register_device_module("sim", _device_module())
 
     def memory(self):

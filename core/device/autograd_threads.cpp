@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/device/autograd_threads.h"
+
+#include "core/device/simulated_device.h"
+
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+namespace headroom::sim {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Hands its gradient on: a backward pass of it runs no op and leaves nothing of Python's in the thread.
+struct Identity : torch::autograd::Function<Identity>
+{
+    static at::Tensor forward(AutogradContext*, const at::Tensor& input) { return at::empty_like(input); }
+    static variable_list backward(AutogradContext*, variable_list gradients) { return gradients; }
+};
+
+} // namespace
+
+void awaitAutogradThread()
+{
+    // The thread takes one task after the other, so that when this one is done, those before it are forgotten.
+    const c10::AutoGradMode gradients(true);
+    const at::TensorOptions none = at::device(device());
+    const at::Tensor input = at::empty({0}, none).requires_grad_();
+    const at::Tensor output = Identity::apply(input);
+    torch::autograd::grad({output}, {input}, {at::empty({0}, none)});
+}
+
+} // namespace headroom::sim
