@@ -10,8 +10,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
+#include <fstream>
 #include <iostream>
+#include <map>
 
 namespace headroom::cli {
 
@@ -28,6 +29,7 @@ struct Arguments
     std::string points = std::to_string(frontierPoints);
     std::string output; ///< of ops-plan: a policy; of ops-frontier: a picture or a table
     std::vector<std::string> acUnits;
+    std::string opTimes; ///< file of measured times
     bool monotone = false;
     bool json = false;
 };
@@ -43,9 +45,43 @@ Result<OpsRequest> requestOf(const Arguments& arguments)
         return badInput("--solver is `" + arguments.solver + "`: expected dp, greedy or ilp");
     if (arguments.runtime == "measured")
         request.runtime = OpsRuntime::measured;
+    else if (!arguments.opTimes.empty())
+        return badInput("--op-times has measured times: expected --runtime measured with it");
     else if (arguments.runtime != "flops")
         return badInput("--runtime is `" + arguments.runtime + "`: expected flops, or measured for the step's times");
     return request;
+}
+
+/// Times of ops that were measured elsewhere: one number for each op, in the order of `headroom ops`.
+Result<std::vector<double>> readOpTimes(const std::string& path, std::size_t ops)
+{
+    std::ifstream in(path);
+    if (!in)
+        return badInput(path + ": cannot be read: expected a file with the ms of each op");
+    const Json json = Json::parse(in, nullptr, false);
+    if (!json.is_array() || json.size() != ops)
+        return badInput(path + ": " + (json.is_array() ? std::to_string(json.size()) + " numbers" : "no list")
+                        + ": expected a JSON list with the ms of each of the step's " + std::to_string(ops) + " ops");
+    std::vector<double> times;
+    for (const Json& ms : json) {
+        if (!ms.is_number() || !(ms.get<double>() >= 0))
+            return badInput(path + ": element " + std::to_string(times.size()) + " is " + ms.dump()
+                            + ": expected the ms of an op, 0 or more");
+        times.push_back(ms.get<double>());
+    }
+    return times;
+}
+
+/// Completes the request with what only the step can say.
+Status addTimes(const Arguments& arguments, const StepTrace& trace, OpsRequest& request)
+{
+    if (arguments.opTimes.empty())
+        return {};
+    Result<std::vector<double>> times = readOpTimes(arguments.opTimes, trace.ops.size());
+    if (!times)
+        return times.error();
+    request.measuredMs = *std::move(times);
+    return {};
 }
 
 Result<OpsPlanner> plannerOf(const Arguments& arguments)
@@ -270,6 +306,8 @@ Result<int> runPlan(const Arguments& arguments)
     const Result<OpsPlanner> planner = plannerOf(arguments);
     if (!planner)
         return planner.error();
+    if (const Status status = addTimes(arguments, *planner->graph().trace, *request); !status)
+        return status.error();
     const Result<Answer> found = answer(*planner, arguments, *request);
     if (!found)
         return found.error();
@@ -290,12 +328,14 @@ Result<int> runFrontier(const Arguments& arguments)
     const Result<int> points = parseInteger("--points", arguments.points, 2, 10'000);
     if (!points)
         return points.error();
-    const Result<OpsRequest> request = requestOf(arguments);
+    Result<OpsRequest> request = requestOf(arguments);
     if (!request)
         return request.error();
     const Result<OpsPlanner> planner = plannerOf(arguments);
     if (!planner)
         return planner.error();
+    if (const Status status = addTimes(arguments, *planner->graph().trace, *request); !status)
+        return status.error();
     const Result<std::vector<OpsPlan>> plans = planner->frontier(*request, *points);
     if (!plans)
         return plans.error();
@@ -340,6 +380,9 @@ void addShared(CLI::App& command, Arguments& arguments)
         .add_option("--runtime", arguments.runtime,
                     "What running an op again costs: its flops (default) or its time in the step")
         ->type_name("flops|measured");
+    command
+        .add_option("--op-times", arguments.opTimes, "Measured times: a JSON list of ms, one for each op of the step")
+        ->type_name("FILE.json");
     command.add_flag("--json", arguments.json, "Print one JSON document");
 }
 

@@ -89,6 +89,7 @@ private:
     ValueId valueOf(StorageId storage);
     std::vector<ValueId> readsOf(OpId op);
     bool readsWhatChanges(OpId op, const OpKind& kind) const;
+    bool readsWhatGoes(const std::vector<ValueId>& reads) const;
     void include(JointGraph::Node& node, OpId op);
     void order();
 
@@ -119,6 +120,9 @@ Result<JointGraph> Builder::build()
     if (forward == 0 || backward == 0)
         return badInput("the step has no " + std::string(forward == 0 ? "forward" : "backward")
                         + ": expected one that was recorded to the end of its backward");
+    if (trace_.packs.size() == 0)
+        return badInput("the step says nothing of the tensors that autograd saves: expected one that was recorded on "
+                        "the simulated GPU");
     order();
     return std::move(graph_);
 }
@@ -161,6 +165,14 @@ bool Builder::readsWhatChanges(OpId op, const OpKind& kind) const
     });
 }
 
+/// Does the op read what nobody holds until backward and what no node makes: an input that the program lets go, a
+/// gradient that forward goes on with?
+bool Builder::readsWhatGoes(const std::vector<ValueId>& reads) const
+{
+    return std::ranges::any_of(reads,
+                               [&](ValueId value) { return !graph_[value].node.valid() && !graph_[value].kept; });
+}
+
 void Builder::include(JointGraph::Node& node, OpId op)
 {
     node.ops.push_back(op);
@@ -200,7 +212,7 @@ void Builder::addNode(OpId op, std::vector<ValueId> reads)
         read_[graph_[value].storage.value] = true;
     const OpKind kind = opKind(trace_.opName(op));
     const bool changesOthers = !trace_.ops.mutated[op].empty() && !kind.updatesStatistics;
-    if (changesOthers || readsWhatChanges(op, kind))
+    if (changesOthers || readsWhatChanges(op, kind) || readsWhatGoes(reads))
         node.repeat = Repeat::once;
     node.reads = std::move(reads);
     graph_.nodes.push_back(std::move(node));
@@ -231,7 +243,7 @@ void Builder::changeInPlace(OpId op, const std::vector<ValueId>& reads)
             const OpId change = facts_.lastMutation[graph_[other].storage.value];
             return graph_[other].storage != storage && change.valid() && change >= op;
         });
-        if (othersChange)
+        if (othersChange || readsWhatGoes(reads))
             node.repeat = Repeat::once;
     }
 }

@@ -61,7 +61,7 @@ struct JointGraph
     const Value& operator[](ValueId id) const { return values[id.value]; }
 };
 
-/// Errors (badInput): the step has no forward and backward, or was recorded with a policy.
+/// Errors (badInput): the step has no forward, backward or saved tensors, or was recorded with a policy.
 Result<JointGraph> buildJointGraph(StepTracePtr trace);
 
 } // namespace headroom

@@ -52,6 +52,7 @@ struct OpsPlan
     double fraction = 1; ///< as asked
     Bytes cap = 0; ///< of savedBytes
     std::vector<StorageId> saved; ///< held from forward to backward, without what the program holds anyway; ascending
+    std::vector<bool> dropped; ///< by pack of the trace: it holds nothing, what it asks for is made again
     std::vector<OpId> recomputed; ///< ops that run again; ascending
     std::vector<Recomputation> recomputations; ///< in the order in which they happen
     Bytes savedBytes = 0; ///< of `saved`

@@ -321,6 +321,12 @@ OpsPlan OpsPlanner::Shared::finished(const OpsRequest& request, Bytes cap, const
         if (schedule.saved[i])
             plan.saved.push_back(graph.values[i].storage);
     std::ranges::sort(plan.saved);
+    const StepTrace& trace = *graph.trace;
+    plan.dropped.reserve(trace.packs.size());
+    for (const StorageId storage : trace.packs.storage) {
+        const ValueId value = storage.valid() ? graph.valueOf[storage.value] : ValueId();
+        plan.dropped.push_back(value.valid() && scheduler.counts(value) && !schedule.saved[value.value]);
+    }
     for (const OpsSchedule::Run& run : schedule.runs) {
         plan.recomputations.push_back({run.pack, EventIndex(run.unpack), opsOf(graph, run.nodes)});
         const std::vector<OpId>& ops = plan.recomputations.back().ops;

@@ -102,6 +102,42 @@ TEST_F(CliTest, OpsPlanWritesListsOfOpsToSave)
     EXPECT_EQ(nlohmann::ordered_json::parse(readFile(path("one.json")))["modules"].size(), 1U);
 }
 
+TEST_F(CliTest, OpsPlanByMeasuredTimes)
+{
+    // The chain's matmuls are alike in flops; the second one is measured as the slow one.
+    const Finished listed = headroomProgram({"ops", chain, "--json"});
+    ASSERT_EQ(listed.exitCode, 0) << listed.err;
+    const auto ops = listed.json()["ops"];
+    auto times = nlohmann::ordered_json::array();
+    int matmuls = 0;
+    for (const auto& op : ops) {
+        const bool slow = op["name"] == "aten.mm.default" && op["phase"] == "forward" && ++matmuls == 2;
+        times.push_back(slow ? 5.0 : 0.1);
+    }
+    writeFile(path("times.json"), times.dump());
+    const Finished finished = headroomProgram({"ops-plan", chain, "--memory-budget", "0.1", "--runtime", "measured",
+                                               "--op-times", path("times.json"), "--json"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto plan = finished.json();
+    ASSERT_EQ(plan["saved"].size(), 1U);
+    EXPECT_EQ(plan["saved"][0]["op"], "aten.mm.default");
+    EXPECT_EQ(plan["saved"][0]["index"], 1);
+    EXPECT_EQ(plan["torch_compile"]["activation_memory_budget_runtime_estimator"], "profile");
+
+    const auto refused = [&](const std::string& text, std::initializer_list<const char*> words) {
+        writeFile(path("times.json"), text);
+        expectBadInput(headroomProgram({"ops-plan", chain, "--memory-budget", "0.1", "--runtime", "measured",
+                                        "--op-times", path("times.json")}),
+                       words);
+    };
+    refused("[1, 2]", {"times.json", "2 numbers"});
+    refused("{}", {"times.json", "list"});
+    times[3] = -1;
+    refused(times.dump(), {"times.json", "element 3", "-1"});
+    expectBadInput(headroomProgram({"ops-plan", chain, "--memory-budget", "0.1", "--op-times", path("times.json")}),
+                   {"--runtime measured"});
+}
+
 TEST_F(CliTest, OpsFrontierIsMonotone)
 {
     const Finished finished = headroomProgram({"ops-frontier", stepPath(), "--points", "21", "--json"});

@@ -149,6 +149,25 @@ TEST(JointGraph, whatTheProgramHoldsCostsNothing)
     EXPECT_FALSE(valueOf(graph, loss).needed);
 }
 
+TEST(JointGraph, whatReadsAnInputThatGoesIsNotRepeated)
+{
+    JointStep step;
+    const StorageId noise = step.builder.alloc(2 * allocationGranularity, Category::input, {});
+    const StorageId a = step.op("aten.mul.Tensor", {step.batch, noise}, 4);
+    const PackId pack = step.pack(a);
+    const StorageId b = step.op("aten.exp.default", {step.batch}, 4);
+    const PackId other = step.pack(b);
+    step.builder.free(noise);
+    const StorageId loss = step.op("aten.sum.default", {a, b}, 1);
+    step.builder.free(a);
+    step.builder.free(b);
+    step.backwardBegins(loss);
+    step.node("aten.mul.Tensor", {pack, other}, {a, b}, 4);
+    const JointGraph graph = graphOf(step.finish());
+    EXPECT_EQ(makerOf(graph, a).repeat, Repeat::once);
+    EXPECT_EQ(makerOf(graph, b).repeat, Repeat::again);
+}
+
 TEST(JointGraph, stepsThatAreNoneToPlan)
 {
     JointStep forwardOnly;
@@ -159,6 +178,13 @@ TEST(JointGraph, stepsThatAreNoneToPlan)
     ASSERT_FALSE(graph.ok());
     EXPECT_EQ(graph.error().kind, ErrorKind::badInput);
     EXPECT_THAT(graph.error().message, HasSubstr("no backward"));
+
+    JointStep measured;
+    const StorageId loss = measured.op("aten.sum.default", {measured.batch}, 1);
+    measured.backwardBegins(loss);
+    const Result<JointGraph> withoutPacks = buildJointGraph(measured.finish());
+    ASSERT_FALSE(withoutPacks.ok());
+    EXPECT_THAT(withoutPacks.error().message, HasSubstr("autograd"));
 
     StorageId a, b;
     const StepTracePtr checkpointed

@@ -74,10 +74,12 @@ TEST(OpsPlan, whatIsSavedStaysAndWhatIsNotIsMadeAgain)
     EXPECT_THAT(whole.recomputations, IsEmpty());
     EXPECT_THAT(totals(planner.timeline(whole)), ElementsAre(14, 22, 30, 31, 32, 40, 39, 31, 39, 31, 23, 22, 14));
     EXPECT_EQ(whole.peak, planner.recordedPeak());
+    EXPECT_THAT(whole.dropped, ElementsAre(false, false));
 
     const OpsPlan half = planOf(planner, 0.5);
     EXPECT_THAT(half.saved, ElementsAre(step.a));
     EXPECT_THAT(half.recomputed, ElementsAre(OpId(1)));
+    EXPECT_THAT(half.dropped, ElementsAre(false, true));
     EXPECT_EQ(half.recomputeMs, 1);
     // b goes with the program's hold (23), and comes again when backward asks for it (32), until the end of the node.
     EXPECT_THAT(totals(planner.timeline(half)),
