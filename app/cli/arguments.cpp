@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
 
+#include "core/cost/calibration.h"
 #include "core/sac/step_statistics.h"
 #include "core/trace/step_file.h"
 
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iostream>
 #include <numeric>
 
 namespace headroom::cli {
@@ -96,8 +98,39 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
     addNames("--ac-unit", arguments.acUnits, "Only these modules may be checkpointed (default: any with children)");
     addNames("--fsdp-unit", arguments.fsdpUnits, "Modules whose parameters FSDP shards (default: the root)");
     addNames("--pin", arguments.pins, "FQN=save or FQN=recompute: decides for a module");
+    command
+        .add_option("--calibration", arguments.calibration,
+                    "Times of ops as they were measured: auto (default), what `headroom calibrate` learned of the "
+                    "step's GPU; none, the roofline; or a file")
+        ->type_name("auto|none|FILE");
     command.add_flag("--json", arguments.json, "Print one JSON document");
 }
+
+namespace {
+
+/// The step with the times that the user's calibration of its GPU says, if there is one.
+Result<StepTracePtr> withCalibration(const StepTracePtr& step, const std::string& choice)
+{
+    if (choice == "none" || !step->info.simulated)
+        return step;
+    const std::filesystem::path file
+        = choice == "auto" ? calibrationFile(step->info.gpu) : std::filesystem::path(choice);
+    const auto calibration = readCalibration(file);
+    if (!calibration)
+        return calibration.error();
+    if (!*calibration && choice == "auto")
+        return step;
+    if (!*calibration)
+        return badInput("--calibration " + choice + ": there is no such file; headroom calibrate writes one");
+    if ((*calibration)->gpu != step->info.gpu)
+        return badInput("--calibration " + choice + " is of " + (*calibration)->gpu + ", and the step is of "
+                        + step->info.gpu);
+    std::cerr << "headroom: note: times are those measured on " << (*calibration)->gpu << ", of " << file.string()
+              << '\n';
+    return calibrated(step, **calibration);
+}
+
+} // namespace
 
 bool plansExactly(const PlanArguments& arguments)
 {
@@ -128,6 +161,13 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
         return source;
     }
     Result<StepTracePtr> trace = readStepTrace(arguments.stepFile);
+    if (!trace)
+        return trace.error();
+    if ((*trace)->info.measured && plansExactly(arguments))
+        return badInput(arguments.stepFile
+                        + " was measured, which does not tell what autograd alone holds: plan the same step recorded "
+                          "with --device sim; headroom calibrate gives it the measured times");
+    trace = withCalibration(*trace, arguments.calibration);
     if (!trace)
         return trace.error();
     Result<ModuleInfo> info = moduleInfo(**trace);

@@ -39,6 +39,7 @@ struct PlanArguments
     std::vector<std::string> acUnits;
     std::vector<std::string> fsdpUnits;
     std::vector<std::string> pins; ///< FQN=save or FQN=recompute
+    std::string calibration = "auto"; ///< or "none", or a file
     bool json = false;
 };
 void addPlanArguments(CLI::App& command, PlanArguments& arguments);

@@ -34,6 +34,7 @@ void addOpsPlan(CLI::App& program, Action& chosen);
 void addOpsFrontier(CLI::App& program, Action& chosen);
 void addOpPolicy(CLI::App& program, Action& chosen);
 void addExport(CLI::App& program, Action& chosen);
+void addCalibrate(CLI::App& program, Action& chosen);
 void addRecord(CLI::App& program, Action& chosen);
 void addVerify(CLI::App& program, Action& chosen);
 void addDoctor(CLI::App& program, Action& chosen);

@@ -99,7 +99,7 @@ int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
     Action chosen;
     for (const auto add :
          {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan, cli::addFrontier,
-          cli::addOpPolicy, cli::addOpsPlan, cli::addOpsFrontier, cli::addExport, cli::addDoctor})
+          cli::addCalibrate, cli::addOpPolicy, cli::addOpsPlan, cli::addOpsFrontier, cli::addExport, cli::addDoctor})
         add(program, chosen);
     cli::addScreenshot(program, chosen, openWindow);
 

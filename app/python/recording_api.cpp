@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/python/recording_api.h"
 
+#include "core/device/real_device.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 #include "core/predict/predict.h"
@@ -28,6 +29,7 @@ struct Recording
     ModelTree tree;
     std::vector<at::Tensor> optimizerState;
     std::unique_ptr<Recorder> recorder; ///< of the step that runs
+    std::shared_ptr<RealDevice> real; ///< on which steps are measured; null: the simulated one
     bool begun = false;
     std::optional<std::unordered_map<const void*, Category>> before; ///< at the end of the last step
     StepTracePtr finished;
@@ -49,15 +51,38 @@ Recording& recording()
     return *instance;
 }
 
+const DeviceSpec& card()
+{
+    return recording().real ? recording().real->spec() : sim::simulatedState().spec;
+}
+
+Status measureOn(int device)
+{
+    if (!sim::simulatedState().spec.name.empty())
+        return badInput("this process simulates " + sim::simulatedState().spec.name
+                        + ", and a real GPU cannot be measured in it: start another one");
+    if (recording().real && recording().real->device().index() == device)
+        return {};
+    recording().stop();
+    recording().real.reset(); // there is one trace at a time
+    auto opened = openCuda(device);
+    if (!opened)
+        return opened.error();
+    recording().real = std::move(*opened);
+    return {};
+}
+
 Status create()
 {
-    const DeviceSpec& spec = sim::simulatedState().spec;
+    const DeviceSpec& spec = card();
     if (spec.name.empty())
         return Error{ErrorKind::noDevice,
                      "no GPU is simulated in this process: call headroom.simulate() before "
                      "`import torch`"};
     recording().stop();
-    recording().recorder = std::make_unique<Recorder>(StepInfo(), spec);
+    if (recording().real)
+        recording().real->startTracing(); // once; the first step warms it up
+    recording().recorder = std::make_unique<Recorder>(StepInfo(), spec, recording().real);
     if (recording().before)
         recording().recorder->setStateBefore(*recording().before);
     return {};
@@ -114,6 +139,9 @@ Status finish(std::string_view json)
     StepInfo& known = running.recorder->info();
     info->gpu = known.gpu;
     info->torch = known.torch;
+    info->simulated = known.simulated;
+    if (!known.simulated)
+        info->device = known.device;
     known = std::move(*info);
     running.before = running.recorder->endState();
     auto trace = running.recorder->finish();
@@ -162,7 +190,7 @@ Result<std::string> summary()
     const auto timeline = predict(trace, {});
     if (!timeline)
         return timeline.error();
-    const DeviceSpec& gpu = sim::simulatedState().spec;
+    const DeviceSpec& gpu = card();
     nlohmann::json document{{"model", trace.info.model},
                             {"gpu", trace.info.gpu},
                             {"gpu_title", gpu.title},
@@ -173,6 +201,8 @@ Result<std::string> summary()
                             {"ops", trace.ops.size()},
                             {"fallbacks", fallbacksOf(trace)},
                             {"invented_values", trace.info.inventedValues}};
+    if (trace.info.measured)
+        document["measured"] = nlohmann::json::parse(stepInfoToJson(trace.info))["measured"];
     // Of an instant that comes again, as in gradient accumulation, the last.
     for (const Timeline::Snapshot& snapshot : timeline->snapshots)
         document["phases"][std::string(markName(snapshot.mark))] = toJson(trace.info, snapshot.bytes);
@@ -252,6 +282,11 @@ TORCH_LIBRARY_IMPL(headroom, Fake, library)
 } // namespace headroom::python
 
 using namespace headroom;
+
+int headroom_measure(int device)
+{
+    return python::guarded([&] { return python::measureOn(device); });
+}
 
 int headroom_recording_new()
 {

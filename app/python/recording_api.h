@@ -18,6 +18,9 @@
 /// The first three are called between headroom_recording_new() and headroom_recording_begin(), optimizer_state() also
 /// before HeadroomInstant::optimizerEnd.
 ///
+/// From now on steps are recorded on GPU number `device`, measured, instead of on the simulated one.
+HEADROOM_PYTHON_API int headroom_measure(int device);
+
 /// A new recording, after the one before: what was alive at the end of that keeps its category.
 HEADROOM_PYTHON_API int headroom_recording_new();
 

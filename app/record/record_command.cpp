@@ -4,12 +4,14 @@
 
 #include "core/base/bytes.h"
 #include "core/checkpoint/module_checkpoints.h"
+#include "core/device/real_device.h"
 #include "core/device/simulated_device.h"
 #include "core/model/settings.h"
 #include "core/predict/predict.h"
 #include "core/record/step_runner.h"
 #include "core/sac/step_statistics.h"
 #include "core/trace/step_file.h"
+#include "core/trace/step_info_json.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -108,6 +110,20 @@ std::vector<std::string> argumentsAgain(const RecordOptions& given)
     return arguments;
 }
 
+Result<Place> readPlace(const std::string& device)
+{
+    if (device == "sim")
+        return Place::sim;
+    if (device == "cpu")
+        return Place::cpu;
+    const bool cuda = device == "cuda"
+        || (device.starts_with("cuda:") && device.size() > 5 && device.size() < 9
+            && device.find_first_not_of("0123456789", 5) == std::string::npos);
+    if (cuda)
+        return Place::cuda;
+    return badInput("unknown device '" + device + "'; known are sim, the simulated GPU, cpu, and cuda or cuda:N");
+}
+
 /// Of an option that may be left out.
 template <class Value, class Parse>
 Status readChoice(const std::string& text, Parse parse, std::optional<Value>& value)
@@ -134,8 +150,11 @@ Result<StepRequest> readStepRequest(const RecordOptions& options)
 {
     if (options.model.empty())
         return badInput("MODEL is missing: name a model, for example demo:transformer");
-    if (options.device != "sim")
-        return badInput("unknown device '" + options.device + "'; known is sim, the simulated GPU");
+    const auto place = readPlace(options.device);
+    if (!place)
+        return place.error();
+    if (*place != Place::sim && options.gpu != defaultDeviceName)
+        return badInput("--gpu says which card the simulation stands for; " + options.device + " is what it is");
     auto settings = splitSettings(options.settings);
     if (!settings)
         return settings.error();
@@ -163,6 +182,7 @@ Result<StepRequest> readStepRequest(const RecordOptions& options)
         return read.error();
 
     StepRequest request;
+    request.place = *place;
     request.model = {.name = options.model,
                      .batch = options.batch,
                      .sequence = options.sequence,
@@ -197,11 +217,35 @@ ProgressReport progressTo(std::ostream& stream, bool wanted, const ProgressRepor
 
 namespace {
 
+/// Makes the device ready on which the step is going to run.
+Status openDevice(StepRequest& request)
+{
+    if (request.place == Place::sim) {
+        sim::initialize(request.gpu);
+        request.model.device = sim::device();
+        return {};
+    }
+    if (request.place == Place::cpu) {
+        request.step.real = openCpu();
+    } else {
+        const std::string& name = request.info.device;
+        auto opened = openCuda(name.size() > 5 ? std::stoi(name.substr(5)) : 0);
+        if (!opened)
+            return opened.error();
+        request.step.real = std::move(*opened);
+    }
+    request.gpu = request.step.real->spec();
+    request.model.device = request.step.real->device();
+    request.info.device = request.model.device.str();
+    request.info.gpu = request.gpu.name;
+    return {};
+}
+
 Result<StepTracePtr> recordStep(StepRequest& request, const std::string& policyFile, const ProgressReport& progress,
                                 std::vector<std::string>& notes)
 {
-    sim::initialize(request.gpu);
-    request.model.device = sim::device();
+    if (const Status open = openDevice(request); !open)
+        return open.error();
     auto source = openModel(request.model);
     if (!source)
         return source.error();
@@ -218,6 +262,8 @@ Result<StepTracePtr> recordStep(StepRequest& request, const std::string& policyF
         request.info.policy = std::filesystem::absolute(policyFile).string();
     }
     auto trace = StepRunner(**source, request.step).record(std::move(request.info), request.gpu, progress);
+    if (request.step.real)
+        request.step.real->stopTracing();
     if (trace && checkpoints)
         if (const Status ran = checkpoints->allRan(); !ran)
             return ran.error();
@@ -230,29 +276,51 @@ void printJson(const RecordOptions& options, const Summary& summary)
     nlohmann::json fallbacks = nlohmann::json::array();
     for (const sim::Fallback& fallback : sim::fallbacks())
         fallbacks.push_back({{"op", fallback.op}, {"count", fallback.count}});
-    const nlohmann::json document{{"step", options.output},
-                                  {"model", trace.info.model},
-                                  {"gpu", trace.info.gpu},
-                                  {"gpu_memory_bytes", summary.gpu.memory},
-                                  {"peak_bytes", summary.peak},
-                                  {"baseline_peak_bytes", summary.baseline.peak},
-                                  {"compute_ms", summary.baseline.computeMs},
-                                  {"ops", trace.ops.size()},
-                                  {"record_ms", summary.recordMs},
-                                  {"loss", trace.info.loss},
-                                  {"lifetimes", trace.info.lifetimes},
-                                  {"notes", summary.notes},
-                                  {"fallbacks", fallbacks},
-                                  {"invented_values", trace.info.inventedValues}};
+    nlohmann::json document{{"step", options.output},
+                            {"model", trace.info.model},
+                            {"gpu", trace.info.gpu},
+                            {"gpu_memory_bytes", summary.gpu.memory},
+                            {"peak_bytes", summary.peak},
+                            {"baseline_peak_bytes", summary.baseline.peak},
+                            {"compute_ms", summary.baseline.computeMs},
+                            {"ops", trace.ops.size()},
+                            {"record_ms", summary.recordMs},
+                            {"loss", trace.info.loss},
+                            {"lifetimes", trace.info.lifetimes},
+                            {"notes", summary.notes},
+                            {"fallbacks", fallbacks},
+                            {"invented_values", trace.info.inventedValues}};
+    if (trace.info.measured)
+        document["measured"] = nlohmann::json::parse(stepInfoToJson(trace.info))["measured"];
     std::cout << document.dump(2) << '\n';
+}
+
+/// What a real device showed.
+void printMeasured(const StepInfo::Measured& measured)
+{
+    const auto bytes = [](Bytes value) { return formatBytes(value); };
+    std::cout << std::fixed << std::setprecision(2);
+    if (measured.kernels > 0)
+        std::cout << "measured             " << measured.busyMs << " ms of work in " << measured.kernels
+                  << " kernels and copies, in a step of " << measured.stepMs << " ms while it was recorded\n";
+    if (measured.overheadMs > 0)
+        std::cout << "cost of tracing      " << measured.overheadMs << " ms of the CPU's time\n";
+    std::cout << "allocator's peaks    allocated " << bytes(measured.allocatedPeak) << ", active "
+              << bytes(measured.activePeak) << ", reserved " << bytes(measured.reservedPeak) << '\n';
+    if (measured.nonPyTorch > 0)
+        std::cout << "not PyTorch's        " << bytes(measured.nonPyTorch)
+                  << ": CUDA's context, workspaces of libraries, other programs\n";
+    for (const std::string& note : measured.notes)
+        std::cout << "note: " << note << '\n';
 }
 
 void printText(const RecordOptions& options, const Summary& summary)
 {
     const StepTrace& trace = *summary.trace;
     const auto bytes = [](Bytes value) { return formatBytes(value) + " (" + groupedDigits(value) + " bytes)"; };
-    std::cout << trace.info.model << " on " << summary.gpu.title << " (simulated)\n"
-              << "peak on the device   " << bytes(summary.peak) << '\n'
+    std::cout << trace.info.model << " on " << summary.gpu.title
+              << (trace.info.measured ? " (measured)\n" : " (simulated)\n") << "peak on the device   "
+              << bytes(summary.peak) << '\n'
               << "PyTorch's estimate   " << bytes(summary.baseline.peak)
               << ": parameters, gradients and activations, without optimizer state\n"
               << "forward and backward " << std::fixed << std::setprecision(2) << summary.baseline.computeMs << " ms, "
@@ -263,6 +331,8 @@ void printText(const RecordOptions& options, const Summary& summary)
         std::cout << "loss                 " << trace.info.loss << " of the model's output\n";
     for (const std::string& note : summary.notes)
         std::cout << "note: " << note << '\n';
+    if (trace.info.measured)
+        return printMeasured(*trace.info.measured);
     if (summary.peak > summary.gpu.memory)
         std::cout << "note: this is more than the card's " << formatBytes(summary.gpu.memory)
                   << "; headroom plan says what to recompute\n";
@@ -294,7 +364,8 @@ void addStepOptions(CLI::App& app, RecordOptions& options)
     for (const std::string& name : demoModels())
         models += (models.empty() ? "" : ", ") + name;
     command->add_option("MODEL", options.model, models);
-    command->add_option("--device", options.device, "sim: the simulated GPU")->capture_default_str();
+    command->add_option("--device", options.device, "sim: the simulated GPU; cuda, cuda:N or cpu: a real one, measured")
+        ->capture_default_str();
     command->add_option("--gpu", options.gpu, "The GPU that the simulation stands for; list: print all")
         ->capture_default_str();
     command->add_option("--batch", options.batch, "Samples a step (default: the model's)")->check(atLeastOne());
@@ -351,11 +422,11 @@ Status runRecord(const RecordOptions& options, const ProgressReport& watch)
     const auto begin = std::chrono::steady_clock::now();
     const ProgressReport progress = progressTo(std::cerr, options.progress, watch);
     Summary summary;
-    summary.gpu = request->gpu;
     const auto trace = recordStep(*request, options.policy, progress, summary.notes);
     if (!trace)
         return trace.error();
     summary.trace = *trace;
+    summary.gpu = request->gpu;
 
     const auto timeline = predict(**trace, {});
     if (!timeline)

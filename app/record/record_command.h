@@ -39,9 +39,13 @@ struct RecordOptions
     bool progress = false;
 };
 
+/// Where a step runs: on the simulated GPU, or measured on the CPU or a GPU.
+enum class Place { sim, cpu, cuda };
+
 /// The step that the options ask for.
 struct StepRequest
 {
+    Place place = Place::sim;
     ModelRequest model;
     StepRunner::Options step;
     DeviceSpec gpu;

@@ -185,6 +185,9 @@ Status runVerify(const RecordOptions& given, const ProgressReport& watch)
     const bool onCpu = options.device == "cpu";
     if (onCpu)
         options.device = "sim";
+    if (options.device != "sim")
+        return badInput("verify runs on sim, the simulated GPU, or cpu; on a GPU, record --policy with --device "
+                        + options.device + " shows what the step takes");
     const auto request = readStepRequest(options);
     if (!request)
         return request.error();

@@ -180,16 +180,6 @@ void ActivitySession::disableAll()
     enabled_.clear();
 }
 
-void ActivitySession::discard()
-{
-    api_.flushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-    BufferStore& store = BufferStore::instance();
-    for (const Buffer& buffer : store.full())
-        store.take(buffer.begin, 0);
-    store.thrownAway();
-    droppedByCupti();
-}
-
 std::uint64_t ActivitySession::droppedByCupti() const
 {
     std::size_t dropped = 0; // since the last question
@@ -198,13 +188,19 @@ std::uint64_t ActivitySession::droppedByCupti() const
 
 ActivityLog ActivitySession::stop()
 {
+    // The order of Kineto: what is complete comes with the flush, then nothing new is traced.
+    ActivityLog log = take();
+    disableAll();
+    return log;
+}
+
+ActivityLog ActivitySession::take()
+{
     ActivityLog log;
     if (enabled_.empty())
         return log;
-    // The order of Kineto: what is complete comes with the flush, then nothing new is traced.
     if (const CUptiResult result = api_.flushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED); result != CUPTI_SUCCESS)
         notes_.push_back(cuptiError(api_, result, "cuptiActivityFlushAll").message);
-    disableAll();
     log.dropped = droppedByCupti();
     BufferStore& store = BufferStore::instance();
     RecordParser parser(api_, log);

@@ -29,10 +29,11 @@ public:
     void enterCall(std::uint64_t id) const noexcept { push(1, id); }
     void leaveCall() const noexcept { pop(1); }
 
-    /// Throws away what was traced so far, such as a warm-up. The caller has synchronised the device: CUPTI does not.
-    void discard();
+    /// The records since start() or the last call. The caller has synchronised the device: CUPTI does not, and gives
+    /// work that runs without its end.
+    ActivityLog take();
 
-    /// Ends tracing and gives the records since start() or discard(). The caller has synchronised the device.
+    /// Ends tracing and gives the last records.
     ActivityLog stop();
 
     /// What could not be traced though the rest can, as sentences.

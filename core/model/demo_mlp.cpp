@@ -103,7 +103,7 @@ Result<std::unique_ptr<ModelSource>> openMlp(const ModelRequest& request)
     Mlp model(builder, args);
     const std::vector<std::int64_t> sizes{*batch, *sequence, args.dim};
     const at::Tensor input
-        = request.device.is_cpu() ? at::randn(sizes, builder.options()) : at::empty(sizes, builder.options());
+        = computes(request.device) ? at::randn(sizes, builder.options()) : at::empty(sizes, builder.options());
     return std::unique_ptr<ModelSource>(std::make_unique<DemoSource<Mlp>>(
         DemoSource<Mlp>::Parts{builder.take(), std::move(model), input, *batch, *sequence, longest}));
 }

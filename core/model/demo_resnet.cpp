@@ -225,7 +225,7 @@ std::unique_ptr<ModelSource> build(const ModelRequest& request, const ResnetArgs
     Resnet<Block> model(builder, blocks, args.classes);
     const std::vector<std::int64_t> sizes{batch, 3, args.imageSize, args.imageSize};
     const at::Tensor images
-        = request.device.is_cpu() ? at::randn(sizes, builder.options()) : at::empty(sizes, builder.options());
+        = computes(request.device) ? at::randn(sizes, builder.options()) : at::empty(sizes, builder.options());
     return std::make_unique<DemoSource<Resnet<Block>>>(
         typename DemoSource<Resnet<Block>>::Parts{builder.take(), std::move(model), images, batch, 0, 0});
 }

@@ -210,8 +210,8 @@ Result<std::unique_ptr<ModelSource>> openTransformer(const ModelRequest& request
     ModuleBuilder builder(request.device, request.dtype.value_or(at::kFloat));
     Transformer model(builder, *args);
     const at::TensorOptions tokens = at::TensorOptions(request.device).dtype(at::kLong);
-    const at::Tensor input = request.device.is_cpu() ? at::randint(args->vocabulary, {*batch, *sequence}, tokens)
-                                                     : at::empty({*batch, *sequence}, tokens);
+    const at::Tensor input = computes(request.device) ? at::randint(args->vocabulary, {*batch, *sequence}, tokens)
+                                                      : at::empty({*batch, *sequence}, tokens);
     return std::unique_ptr<ModelSource>(std::make_unique<DemoSource<Transformer>>(
         DemoSource<Transformer>::Parts{builder.take(), std::move(model), input, *batch, *sequence, args->maxSequence}));
 }

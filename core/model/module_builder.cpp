@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/module_builder.h"
 
+#include "core/model/source.h"
+
 #include <ATen/ops/empty.h>
 
 namespace headroom::demo {
@@ -48,7 +50,7 @@ at::Tensor ModuleBuilder::create(ModuleId owner, std::string_view name, at::IntA
                                  Initial initial, Category category)
 {
     at::Tensor tensor = at::empty(sizes, options_.dtype(dtype));
-    if (tensor.is_cpu()) {
+    if (computes(tensor.device())) {
         switch (initial.kind) {
         case Initial::Kind::zero:
             tensor.zero_();

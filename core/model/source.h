@@ -40,6 +40,12 @@ struct ModelRequest
     std::vector<InputShape> inputs{}; ///< --input, for models that do not state the shapes of their inputs
 };
 
+/// Whether tensors on a device have values: on all but the simulated one.
+inline bool computes(at::Device device)
+{
+    return device.type() != at::kPrivateUse1;
+}
+
 /// Thrown by a forward that cannot run: names the operator and the module. A sentence for the user.
 struct ModelFailed : std::runtime_error
 {

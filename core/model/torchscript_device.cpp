@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/model/source.h"
 #include "core/model/torchscript_modules.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/ir.h>
 
@@ -79,8 +81,12 @@ at::Tensor DeviceMove::moved(const at::Tensor& tensor)
     kept_.push_back(tensor);
     const auto options = tensor.options().device(device_);
     at::Tensor& storage = storages_[tensor.storage().unsafeGetStorageImpl()];
-    if (!storage.defined())
-        storage = at::empty({static_cast<std::int64_t>(tensor.storage().nbytes())}, options.dtype(at::kByte));
+    if (!storage.defined()) {
+        const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+        storage = at::empty({bytes}, options.dtype(at::kByte));
+        if (computes(device_) && bytes > 0)
+            storage.copy_(at::from_blob(tensor.storage().mutable_data(), {bytes}, at::kByte));
+    }
     const at::Tensor there = at::empty({0}, options)
                                  .set_(storage.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides())
                                  .set_requires_grad(tensor.requires_grad());

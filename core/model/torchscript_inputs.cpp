@@ -245,7 +245,7 @@ at::Tensor InputMaker::tensor(const Known& known, const std::string& name)
     if (const Status size = checkStepSize(file_.name(), bytes); !size)
         throw Refused{size.error().message};
     const auto options = at::TensorOptions().device(request_.device).dtype(known.dtype);
-    const bool random = request_.device.is_cpu() && at::isFloatingType(known.dtype);
+    const bool random = computes(request_.device) && at::isFloatingType(known.dtype);
     const at::Tensor made = random ? at::randn(sizes, options) : at::zeros(sizes, options);
     inputs_.tensors_.push_back(made);
     inputs_.text_ += (inputs_.text_.empty() ? "" : " ") + name + "=" + shapeText(sizes) + ":" + dtypeName(known.dtype);

@@ -85,7 +85,7 @@ Result<std::unique_ptr<ModelSource>> openTorchScript(const ModelRequest& request
     const auto file = TorchScriptFile::open(request.name);
     if (!file)
         return file.error();
-    const bool real = request.device.is_cpu();
+    const bool real = computes(request.device);
     auto module = file->load(real);
     if (!module)
         return module.error();
@@ -104,7 +104,7 @@ Result<std::unique_ptr<ModelSource>> openTorchScript(const ModelRequest& request
     if (!inputs)
         return inputs.error();
     try {
-        if (!real)
+        if (!request.device.is_cpu())
             moveToDevice(*module, request.device);
         module->train();
         return std::unique_ptr<ModelSource>(

@@ -48,6 +48,7 @@ public:
         , fallbacks_(sim::simulatedState().fallbackCount)
     {
         recording_.beginOp(op, stack, running_);
+        recording_.enterTrace(running_);
     }
     ~OpScope()
     {
@@ -60,6 +61,7 @@ public:
     void end(const torch::jit::Stack* stack)
     {
         ended_ = true;
+        recording_.leaveTrace(running_);
         if (sim::simulatedState().fallbackCount != fallbacks_)
             running_.flags |= opFallback;
         recording_.endOp(running_, stack);

@@ -19,6 +19,7 @@ struct Recorder::State
 {
     StepInfo info;
     DeviceSpec device;
+    std::shared_ptr<RealDevice> real;
     ModelTree tree;
     std::vector<std::pair<at::Tensor, Category>> declared;
     std::optional<StepRecording::EndState> before;
@@ -33,17 +34,19 @@ struct Recorder::State
     void stop();
 };
 
-Recorder::Recorder(StepInfo info, DeviceSpec device)
+Recorder::Recorder(StepInfo info, DeviceSpec device, std::shared_ptr<RealDevice> real)
     : state_(std::make_unique<State>())
 {
     state_->info = std::move(info);
     state_->device = std::move(device);
+    state_->real = std::move(real);
+    state_->info.simulated = !state_->real;
     if (state_->info.torch.empty())
         state_->info.torch = TORCH_VERSION;
     if (state_->info.gpu.empty())
         state_->info.gpu = state_->device.name;
     if (state_->info.device.empty())
-        state_->info.device = "sim";
+        state_->info.device = state_->real ? state_->real->device().str() : "sim";
 }
 
 Recorder::~Recorder()
@@ -107,16 +110,17 @@ void Recorder::begin()
     state.refused = StepRecording::active() != nullptr;
     if (state.refused)
         return;
-    state.recording = std::make_shared<StepRecording>(state.info, state.device);
+    state.recording = std::make_shared<StepRecording>(state.info, state.device, state.real);
     state.declareModel();
     state.recording->start(state.before ? &*state.before : nullptr);
     state.registerModel();
     state.declared.clear();
     StepRecording::activate(state.recording);
-    setDefaultSavedTensorHooks([weak = std::weak_ptr(state.recording)]() -> std::unique_ptr<ShadowSave> {
-        const auto alive = weak.lock();
-        return alive ? std::make_unique<ShadowSave>(alive) : nullptr;
-    });
+    if (!state.real)
+        setDefaultSavedTensorHooks([weak = std::weak_ptr(state.recording)]() -> std::unique_ptr<ShadowSave> {
+            const auto alive = weak.lock();
+            return alive ? std::make_unique<ShadowSave>(alive) : nullptr;
+        });
     state.interception.emplace();
 }
 

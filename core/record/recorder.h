@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/cost/roofline.h"
+#include "core/device/real_device.h"
 #include "core/trace/step_trace.h"
 
 #include <ATen/core/Tensor.h>
@@ -39,13 +40,16 @@ struct ModelTree
 /// Records one training step below autograd: every op of forward, backward and optimizer with its module, every storage
 /// of the device, and the tensors that autograd saves, program and autograd holds apart.
 ///
+/// On a real device, which is given, autograd keeps the tensors that it saves: their storages are freed when nobody
+/// holds them any more, so that such a step tells times and the true course of memory, and cannot be planned on.
+///
 /// At most one is active in a process. The thread that calls begin() runs the step; autograd's device thread inherits
 /// what it needs. While it is active, saved tensors are replaced by shadows whose storages are not counted, so that a
 /// storage's free event shows the program's own lifetime (DESIGN in README: program and autograd holds).
 class Recorder
 {
 public:
-    Recorder(StepInfo info, DeviceSpec device);
+    Recorder(StepInfo info, DeviceSpec device, std::shared_ptr<RealDevice> real = nullptr);
     ~Recorder();
     Recorder(const Recorder&) = delete;
     Recorder& operator=(const Recorder&) = delete;

@@ -31,11 +31,19 @@ std::shared_ptr<StepRecording>& activeSlot()
     return *recording;
 }
 
-const sim::Block* blockOf(const at::Tensor& tensor)
+/// That of the simulated device.
+class SimulatedMemory final : public RecordedMemory
 {
-    if (!tensor.defined() || !tensor.has_storage())
-        return nullptr;
-    return sim::SimulatedAllocator::blockOf(*tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+public:
+    sim::Block* blockOf(const c10::StorageImpl& storage) override { return sim::SimulatedAllocator::blockOf(storage); }
+    std::vector<sim::Block*> liveBlocks() override { return sim::simulatedState().allocator.liveBlocks(); }
+    void setObserver(sim::BlockObserver* observer) override { sim::simulatedState().allocator.setObserver(observer); }
+};
+
+RecordedMemory& memoryOf(RealDevice* real)
+{
+    static SimulatedMemory simulated;
+    return real ? real->memory() : simulated;
 }
 
 /// "torch::autograd::AccumulateGrad" → "AccumulateGrad".
@@ -47,8 +55,10 @@ std::string_view withoutNamespace(std::string_view name)
 
 } // namespace
 
-StepRecording::StepRecording(StepInfo info, DeviceSpec device)
+StepRecording::StepRecording(StepInfo info, DeviceSpec device, std::shared_ptr<RealDevice> real)
     : device_(std::move(device))
+    , real_(std::move(real))
+    , memory_(memoryOf(real_.get()))
     , epoch_(nextEpoch())
     , inventedBefore_(sim::simulatedState().inventedValues)
 {
@@ -62,7 +72,10 @@ std::shared_ptr<StepRecording> StepRecording::active()
 
 void StepRecording::activate(std::shared_ptr<StepRecording> recording)
 {
-    sim::simulatedState().allocator.setObserver(recording.get());
+    if (activeSlot())
+        activeSlot()->memory_.setObserver(nullptr);
+    if (recording)
+        recording->memory_.setObserver(recording.get());
     activeSlot() = std::move(recording);
 }
 
@@ -70,6 +83,7 @@ void StepRecording::addModule(std::string_view fqn, std::string_view type, Modul
 {
     builder_.addModule(fqn, type, parent);
     moduleNames_.emplace_back(fqn);
+    traced_.parentOf.push_back(parent);
     hasModules_ = true;
 }
 
@@ -90,7 +104,9 @@ void StepRecording::start(const EndState* before)
         return known == before->end() ? Category::input : known->second;
     };
     stepThread_ = std::this_thread::get_id();
-    for (sim::Block* block : sim::simulatedState().allocator.liveBlocks()) {
+    if (real_)
+        startMeasuring();
+    for (sim::Block* block : memory_.liveBlocks()) {
         const Category category = categoryOf(block);
         block->tag = tagOf(builder_.alloc(block->requested, category, OpId()));
     }
@@ -113,6 +129,13 @@ bool StepRecording::addLeaf(const at::Tensor& leaf, ModuleId owner)
 StorageId StepRecording::tagged(const sim::Block* block) const
 {
     return block && block->tag.epoch == epoch_ ? StorageId(block->tag.id) : StorageId();
+}
+
+sim::Block* StepRecording::blockOf(const at::Tensor& tensor) const
+{
+    if (!tensor.defined() || !tensor.has_storage())
+        return nullptr;
+    return memory_.blockOf(*tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
 }
 
 StorageId StepRecording::storageOf(const at::Tensor& tensor) const
@@ -142,7 +165,7 @@ StepRecording::EndState StepRecording::endState() const
 {
     const std::lock_guard lock(mutex_);
     EndState state;
-    for (const sim::Block* block : sim::simulatedState().allocator.liveBlocks()) {
+    for (const sim::Block* block : memory_.liveBlocks()) {
         const StorageId storage = tagged(block);
         state.emplace(block->address, storage.valid() ? builder_.categoryOf(storage) : Category::other);
     }
@@ -265,6 +288,10 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     running.id = OpId(static_cast<std::uint32_t>(builder_.opCount()));
     running.waits = running.inputs.empty();
     running_ = &running;
+    if (real_) {
+        traced_.opOf.emplace_back(); // known when the op has ended
+        running.traced = traced_.opOf.size() - 1;
+    }
     nodes_.opBegins(running.id);
     if (!running.waits)
         beginInTrace(running);
@@ -314,6 +341,64 @@ void StepRecording::endOp(RunningOp& running, const torch::jit::Stack* stack)
     result.mutated = running.mutated;
     builder_.endOp(running.id, result);
     openOp_ = {};
+    if (real_) {
+        traced_.opOf[running.traced] = running.id;
+        traced_.moves.resize(running.id.value + std::size_t{1});
+        traced_.moves[running.id.value] = result.ms > 0;
+    }
+}
+
+void StepRecording::enterTrace(const RunningOp& running) const noexcept
+{
+    if (running.traced != 0)
+        real_->enterOp(running.traced);
+}
+
+void StepRecording::leaveTrace(const RunningOp& running) const noexcept
+{
+    if (running.traced != 0)
+        real_->leaveOp();
+}
+
+void StepRecording::startMeasuring()
+{
+    real_->synchronize();
+    real_->takeTrace(); // of what came before
+    real_->resetPeaks();
+    countNonPyTorch(real_->nonPyTorch());
+    traced_.opOf.assign(1, OpId()); // 0 is no op
+    begin_ = std::chrono::steady_clock::now();
+}
+
+void StepRecording::countNonPyTorch(Bytes bytes)
+{
+    if (bytes == nonPyTorchBytes_)
+        return;
+    nonPyTorchBytes_ = bytes;
+    if (nonPyTorch_.valid())
+        builder_.resize(nonPyTorch_, bytes);
+    else
+        nonPyTorch_ = builder_.alloc(bytes, Category::nonPyTorch, OpId());
+}
+
+StepInfo::Measured StepRecording::measure()
+{
+    StepInfo::Measured measured;
+    real_->synchronize();
+    measured.stepMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin_).count();
+    const AllocatorPeaks peaks = real_->peaks();
+    measured.requestedPeak = peaks.requested;
+    measured.allocatedPeak = peaks.allocated;
+    measured.activePeak = peaks.active;
+    measured.reservedPeak = peaks.reserved;
+    measured.nonPyTorch = real_->nonPyTorch();
+    const cupti::ActivityLog log = real_->takeTrace();
+    measured.notes = real_->notes();
+    const std::lock_guard lock(mutex_);
+    traced_.moves.resize(builder_.opCount());
+    traced_.moduleOf = opModules_;
+    cupti::addTimes(log, traced_, builder_, measured);
+    return measured;
 }
 
 void StepRecording::allocated(sim::Block& block)
@@ -383,14 +468,23 @@ void StepRecording::release(const Pack& pack)
 
 CallId StepRecording::enter(ModuleId module, at::ArrayRef<at::Tensor> arguments)
 {
-    const std::lock_guard lock(mutex_);
-    const CallId call = builder_.enter(module, storagesOf(arguments));
-    calls_.push_back({call, module});
+    CallId call;
+    {
+        const std::lock_guard lock(mutex_);
+        call = builder_.enter(module, storagesOf(arguments));
+        calls_.push_back({call, module});
+        if (real_)
+            traced_.callModule.push_back(module);
+    }
+    if (real_)
+        real_->enterCall(call.value);
     return call;
 }
 
 void StepRecording::exit(CallId call, at::ArrayRef<at::Tensor> results)
 {
+    if (real_)
+        real_->leaveCall();
     const std::lock_guard lock(mutex_);
     builder_.exit(call, storagesOf(results));
     if (!calls_.empty() && calls_.back().call == call)
@@ -453,7 +547,10 @@ void StepRecording::setBuildsBackwardGraph(bool builds)
 
 void StepRecording::mark(Mark mark)
 {
+    // Before the lock, which the device's allocator waits for while it holds its own.
+    const Bytes nonPyTorch = real_ ? real_->nonPyTorch() : 0;
     const std::lock_guard lock(mutex_);
+    countNonPyTorch(nonPyTorch);
     builder_.mark(mark);
     if (mark == Mark::forwardEnd)
         phase_ = Phase::backward;
@@ -463,6 +560,8 @@ void StepRecording::mark(Mark mark)
 
 Result<StepTracePtr> StepRecording::finish()
 {
+    if (real_)
+        builder_.info.measured = measure();
     const std::lock_guard lock(mutex_);
     builder_.info.inventedValues += sim::simulatedState().inventedValues - inventedBefore_;
     return builder_.finish();

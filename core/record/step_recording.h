@@ -3,6 +3,8 @@
 #pragma once
 
 #include "core/cost/roofline.h"
+#include "core/cupti/step_times.h"
+#include "core/device/real_device.h"
 #include "core/device/simulated_allocator.h"
 #include "core/record/node_table.h"
 #include "core/record/op_cost.h"
@@ -13,6 +15,7 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -28,6 +31,8 @@ namespace headroom {
 ///
 /// Hooks in the autograd graph may outlive the recording; they hold it weakly.
 ///
+/// On a real device the times of the ops' kernels take the place of the roofline's.
+///
 /// Other threads of the program (those that load data) may use the device meanwhile: what they hold counts, their ops
 /// are not the step's. Nor are ops that touch no tensor of the device: a script prepares its batch on the CPU.
 class StepRecording final : public sim::BlockObserver
@@ -36,7 +41,8 @@ public:
     /// What the device held when a step ended, by address, which no later block has.
     using EndState = std::unordered_map<const void*, Category>;
 
-    StepRecording(StepInfo info, DeviceSpec device);
+    /// `real` null: the simulated device.
+    StepRecording(StepInfo info, DeviceSpec device, std::shared_ptr<RealDevice> real);
 
     /// The recording of this process; null when there is none.
     static std::shared_ptr<StepRecording> active();
@@ -60,6 +66,7 @@ public:
         OpId id; ///< invalid: not one of the step's
         OpFacts* facts = nullptr;
         StepTraceBuilder::Op columns;
+        std::uint64_t traced = 0; ///< the number under which a real device traces its work; 0: it does not
         bool waits = false; ///< has not begun in the trace, as it has touched nothing of the device yet
         std::uint16_t flags = 0;
         std::vector<StorageId> inputs;
@@ -68,6 +75,9 @@ public:
         OpCost cost;
     };
     void beginOp(const c10::OperatorHandle& op, const torch::jit::Stack& stack, RunningOp& running);
+    /// Around what the op runs: its kernels are found by it.
+    void enterTrace(const RunningOp& running) const noexcept;
+    void leaveTrace(const RunningOp& running) const noexcept;
     /// The module that it belongs to; empty: none.
     std::string moduleOf(const RunningOp& running) const;
     /// `stack` holds the results; null when the op threw.
@@ -133,6 +143,7 @@ private:
     Situation situation() const;
     static std::string pythonNameOf(const torch::autograd::Node& node);
 
+    sim::Block* blockOf(const at::Tensor& tensor) const;
     StorageId storageOf(const at::Tensor& tensor) const;
     StorageId tagged(const sim::Block* block) const;
     void addStorages(const c10::IValue& value, std::vector<StorageId>& storages) const;
@@ -143,11 +154,20 @@ private:
     StringId nameOf(const Situation& where);
     bool isOfStep(const Situation& where) const;
     void beginInTrace(RunningOp& running);
+    void startMeasuring();
+    StepInfo::Measured measure();
+    void countNonPyTorch(Bytes bytes);
     void place(const Situation& where, StepTraceBuilder::Op& op);
 
     mutable std::mutex mutex_;
     StepTraceBuilder builder_;
     const DeviceSpec device_;
+    const std::shared_ptr<RealDevice> real_;
+    RecordedMemory& memory_;
+    cupti::TracedStep traced_; ///< on a real device
+    StorageId nonPyTorch_;
+    Bytes nonPyTorchBytes_ = 0;
+    std::chrono::steady_clock::time_point begin_;
     const std::uint32_t epoch_;
     bool hasModules_ = false; ///< the first is the root, to which belongs what belongs to none
     std::vector<std::string> moduleNames_; ///< by ModuleId

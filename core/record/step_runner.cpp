@@ -33,6 +33,10 @@ auto guarded(Work&& work) -> decltype(work())
         return badInput(error.what_without_backtrace());
     } catch (const ModelFailed& failed) {
         return badInput(failed.what());
+    } catch (const c10::OutOfMemoryError& error) {
+        const std::string message = error.what_without_backtrace();
+        return badInput("the step does not fit on the device: " + message.substr(0, message.find('\n'))
+                        + "; make the batch smaller, or checkpoint as headroom plan says");
     } catch (const c10::Error& error) {
         std::string message = error.what_without_backtrace();
         message.resize(std::min(message.find('\n'), message.size()));
@@ -97,6 +101,8 @@ Status StepRunner::forwardAndBackward()
 Result<StepTracePtr> StepRunner::record(StepInfo info, const DeviceSpec& device, const ProgressReport& progress)
 {
     return guarded([&]() -> Result<StepTracePtr> {
+        if (options_.real)
+            options_.real->startTracing(); // the first step warms it up
         firstStep(device, progress);
         info.autocast = options_.autocast;
         info.loss = lossName(usedLoss_);
@@ -107,7 +113,7 @@ Result<StepTracePtr> StepRunner::record(StepInfo info, const DeviceSpec& device,
         info.sequence = model_.sequence();
         info.dimensions = model_.dimensions();
         info.steps = 2;
-        Recorder recorder(std::move(info), device);
+        Recorder recorder(std::move(info), device, options_.real);
         recorder.setModel(model_.tree());
         for (const at::Tensor& input : model_.inputs())
             recorder.addInput(input);

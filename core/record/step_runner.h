@@ -46,6 +46,7 @@ public:
         bool autocast = false; ///< forward and loss under torch.autocast(dtype=torch.bfloat16)
         bool holdOutput = false;
         std::shared_ptr<ModuleCallHandler> moduleCalls = nullptr; ///< a policy, applied in forward
+        std::shared_ptr<RealDevice> real = nullptr; ///< on which the model is; null: the simulated one
     };
     StepRunner(ModelSource& model, const Options& options);
 

@@ -52,7 +52,7 @@ const std::map<std::string, Room>& rooms()
         {"core/cost", {nothing, {"core/base", "core/trace"}}},
         {"core/sac", {nothing, {"core/base", "core/trace", "core/timeline", "core/cost"}}},
         {"core/plan", {nothing, {"core/base", "core/sac"}}},
-        {"core/cupti", {nothing, {"core/base"}}},
+        {"core/cupti", {nothing, {"core/base", "core/trace"}}},
         {"core/predict", {nothing, {"core/base", "core/trace", "core/timeline"}}},
         {"core/policy",
          {nothing, {"core/base", "core/trace", "core/timeline", "core/cost", "core/sac", "core/plan", "core/predict"}}},
@@ -61,8 +61,9 @@ const std::map<std::string, Room>& rooms()
           {"core/base", "core/trace", "core/timeline", "core/sac", "core/plan", "core/predict", "core/policy"}}},
         // headroom_torch: libtorch, never Qt. Models tell the recorder of their modules, and the step runner in the
         // recorder's room runs models: these two know each other.
-        {"core/device", {torch, {"core/base", "core/trace", "core/allocator", "core/cost"}}},
-        {"core/record", {torch, {"core/base", "core/trace", "core/cost", "core/device", "core/model"}}},
+        {"core/device", {torch, {"core/base", "core/trace", "core/allocator", "core/cost", "core/cupti"}}},
+        {"core/cuda", {torch, {"core/base", "core/cost", "core/cupti", "core/device"}}},
+        {"core/record", {torch, {"core/base", "core/trace", "core/cost", "core/cupti", "core/device", "core/model"}}},
         {"core/checkpoint",
          {torch,
           {"core/base", "core/trace", "core/timeline", "core/predict", "core/policy", "core/joint", "core/device",

@@ -54,13 +54,14 @@ TEST_F(Session, GivesTheRecordsOfAllBuffersAndSwitchesEverythingOff)
     EXPECT_TRUE(session->notes().empty());
 }
 
-TEST_F(Session, AWarmUpIsDiscardedWithItsDroppedRecords)
+TEST_F(Session, AWarmUpIsTakenAwayWithItsDroppedRecords)
 {
     const auto session = start();
     ASSERT_TRUE(session);
     fake_.queued = {bufferOf(1, 10, 500)};
     fake_.dropped = 9;
-    session->discard();
+    EXPECT_EQ(session->take().gpu.size(), 1U);
+    EXPECT_FALSE(fake_.enabled.empty());
     fake_.queued = {bufferOf(2, 11, 600)};
     const ActivityLog log = session->stop();
     ASSERT_EQ(log.gpu.size(), 1U);

@@ -105,11 +105,48 @@ TEST_F(RecordProgram, RefusesWithOneSentence)
                   "unknown optimizer 'lion'; known are sgd, adam, adamw");
     expectRefused("record demo:mlp -o step.hrs --momentum 0.9", "--momentum is SGD's; adam has none");
     expectRefused("record demo:mlp -o step.hrs --loss none", "unknown loss 'none'; known are sum, mean, output");
-    expectRefused("record demo:mlp -o step.hrs --device tpu", "unknown device 'tpu'; known is sim, the simulated GPU");
+    expectRefused("record demo:mlp -o step.hrs --device tpu",
+                  "unknown device 'tpu'; known are sim, the simulated GPU, cpu, and cuda or cuda:N");
+    expectRefused("record demo:mlp -o step.hrs --device cuda:one",
+                  "unknown device 'cuda:one'; known are sim, the simulated GPU, cpu, and cuda or cuda:N");
+    expectRefused("record demo:mlp -o step.hrs --device cuda:0 --gpu a100-80gb",
+                  "--gpu says which card the simulation stands for; cuda:0 is what it is");
+    expectRefused("verify demo:mlp --policy policy.json --device cuda",
+                  "verify runs on sim, the simulated GPU, or cpu; on a GPU, record --policy with --device cuda shows "
+                  "what the step takes");
     expectRefused("record demo:mlp -o step.hrs --loss output",
                   "--loss output needs a model that returns one number; this one returns 8 x 1024 x 1024; use "
                   "--loss sum or mean");
     expectRefused("", "a command is missing: record, verify or doctor (see headroom-record --help)");
+}
+
+TEST_F(RecordProgram, MeasuresAStepOnTheCpu)
+{
+    const Outcome recorded = run("record demo:mlp --batch 2 --set dim=32 --device cpu -o step.hrs --json");
+    ASSERT_EQ(recorded.exitCode, 0) << recorded.errors;
+    const auto document = nlohmann::json::parse(recorded.output);
+    EXPECT_EQ(document["gpu"], "cpu");
+    EXPECT_GE(document["measured"]["kernels"], document["ops"]);
+    EXPECT_GT(document["measured"]["busy_ms"], 0);
+    EXPECT_EQ(document["measured"]["notes"], nlohmann::json::array());
+    const Outcome text = run("record demo:mlp --batch 2 --set dim=32 --device cpu -o step.hrs");
+    ASSERT_EQ(text.exitCode, 0) << text.errors;
+    EXPECT_TRUE(text.output.starts_with("demo:mlp on the CPU of this machine (measured)\n")) << text.output;
+}
+
+/// Every machine without a driver starts the program and is told what is missing; nothing is written.
+TEST_F(RecordProgram, WithoutADriverItSaysSoAndEnds)
+{
+    if (fs::exists("/dev/nvidiactl"))
+        GTEST_SKIP() << "this machine has NVIDIA's driver";
+    for (const char* device : {"cuda", "cuda:3"}) {
+        const Outcome refused = run(std::string("record demo:mlp -o step.hrs --device ") + device);
+        EXPECT_EQ(refused.exitCode, 4);
+        EXPECT_TRUE(refused.errors.starts_with("headroom-record: no GPU can be used: ")) << refused.errors;
+        EXPECT_EQ(std::ranges::count(refused.errors, '\n'), 1) << refused.errors;
+        EXPECT_EQ(refused.output, "");
+        EXPECT_TRUE(fs::is_empty(folder_));
+    }
 }
 
 TEST_F(RecordProgram, RefusesAnUnknownGpuAndListsTheKnown)

@@ -22,7 +22,7 @@ at::Tensor invent(const TensorMeta& meta, const std::vector<std::int64_t>& sizes
     const bool fixed = strides.size() == sizes.size()
         && std::ranges::all_of(meta.sizes, [](const Size& size) { return size.expression.empty(); });
     at::Tensor tensor = fixed ? at::empty_strided(sizes, strides, options) : at::empty(sizes, options);
-    if (device.is_cpu()) {
+    if (computes(device)) {
         if (meta.dtype == at::kBool)
             tensor.fill_(true);
         else if (at::isFloatingType(meta.dtype))

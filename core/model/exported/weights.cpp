@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/exported/weights.h"
 
+#include "core/model/source.h"
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
@@ -56,12 +58,13 @@ at::Tensor Loader::storage(const std::string& key, const Weight& weight)
     if (known.defined())
         return known.scalar_type() == dtype ? known : known.view(dtype);
     const auto elements = static_cast<std::int64_t>(weight.bytes / c10::elementSize(dtype));
-    known = at::empty({elements}, at::TensorOptions(device_).dtype(dtype));
-    if (device_.is_cpu() && elements != 0) {
+    known = at::empty({elements}, at::TensorOptions(computes(device_) ? at::kCPU : device_).dtype(dtype));
+    if (computes(device_) && elements != 0) {
         const auto bytes = program_.archive.record(weight.record);
         std::memcpy(known.mutable_data_ptr(), bytes->data(),
                     static_cast<std::size_t>(elements) * c10::elementSize(dtype));
     }
+    known = known.to(device_);
     return known;
 }
 
@@ -200,7 +203,7 @@ NamedTree TreeMaker::make(const std::map<std::string, at::Tensor>& tensors)
 
 Result<std::map<std::string, at::Tensor>> loadWeights(const ExportedProgram& program, at::Device device)
 {
-    if (device.is_cpu() && program.weightless())
+    if (computes(device) && program.weightless())
         return badInput(program.name + " was exported without weights; only --device sim can run it");
     return Loader(program, device).load();
 }

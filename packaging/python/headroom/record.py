@@ -4,8 +4,8 @@
 
     python -m headroom.record [--gpu NAME] [-o step.hrs] train.py [its arguments]
 
-runs an unmodified script with `cuda` standing for a simulated GPU, until the step is recorded. In a program of one's
-own, after headroom.simulate():
+runs an unmodified script with `cuda` standing for a simulated GPU, until the step is recorded; with --device cuda it
+runs on the real one and is measured. In a program of one's own, after headroom.simulate(), or on the real GPU without:
 
     with headroom.record("step.hrs") as rec:
         for batch in batches:
@@ -44,8 +44,11 @@ class Recording:
 
     def __enter__(self):
         from ._loop import Loop
+        from ._simulate import simulated_card
         from ._step import Hooks, StepRecorder
 
+        if simulated_card() is None:
+            measure("cuda")
         self._recorder = StepRecorder(self._name, sys.argv)
         self._hooks = Hooks(self._recorder, Loop())
         self._recorder.begin()
@@ -67,6 +70,17 @@ class Recording:
             self._recorder.discard()
         self._recorder.write(self._path)
         self.summary = self._recorder.summary()
+
+
+def measure(device):
+    """From now on steps are recorded on a real GPU."""
+    _, _, number = device.partition(":")
+    try:
+        import torch  # noqa: F401  (its libraries have to be there before ours looks for CUDA)
+
+        check(load().headroom_measure(ctypes.c_int(int(number or 0))))
+    except HeadroomError as error:
+        raise HeadroomError(f"{error}; headroom.simulate(), before `import torch`, needs no GPU", error.exit_code) from None
 
 
 class _CallableModule(types.ModuleType):
@@ -99,6 +113,13 @@ def _at_least_one(text):
     return int(text)
 
 
+def _device(text):
+    kind, colon, number = text.partition(":")
+    if text == "sim" or (kind == "cuda" and (not colon or (number.isdigit() and len(number) < 4))):
+        return text
+    raise argparse.ArgumentTypeError(f"unknown device '{text}'; known are sim, the simulated GPU, and cuda or cuda:N")
+
+
 def _parser():
     parser = _Parser(
         prog="python -m headroom.record",
@@ -109,6 +130,9 @@ def _parser():
         allow_abbrev=False,
     )
     parser.add_argument("--gpu", default="h100-80gb", help="the GPU that the simulation stands for; list: print all")
+    parser.add_argument(
+        "--device", type=_device, default="sim", help="sim: the simulated GPU; cuda, cuda:N: the real one, measured"
+    )
     parser.add_argument("-o", "--output", default="step.hrs", help="the step file to write (default: %(default)s)")
     parser.add_argument(
         "--steps", type=_at_least_one, default=2, help="the step to record: 2, the default, has its optimizer state"
@@ -264,13 +288,30 @@ def _bytes(value):
     return f"{value} bytes"
 
 
+def _print_measured(measured):
+    if measured["kernels"]:
+        print(f"measured             {measured['busy_ms']:.2f} ms of work in {measured['kernels']} kernels and copies, "
+              f"in a step of {measured['step_ms']:.2f} ms while it was recorded")
+    if measured["overhead_ms"]:
+        print(f"cost of tracing      {measured['overhead_ms']:.2f} ms of the CPU's time")
+    peaks = ", ".join(f"{kind} {_bytes(measured[f'{kind}_peak_bytes'])}" for kind in ("allocated", "active", "reserved"))
+    print(f"allocator's peaks    {peaks}")
+    print(f"not PyTorch's        {_bytes(measured['non_pytorch_bytes'])}: CUDA's context, workspaces, other programs")
+    for note in measured["notes"]:
+        print(f"note: {note}")
+
+
 def _print_summary(summary, step):
-    print(f"{summary['model']} on {summary['gpu_title']} (simulated), step {step}")
+    how = "measured" if "measured" in summary else "simulated"
+    print(f"{summary['model']} on {summary['gpu_title']} ({how}), step {step}")
     print(f"peak on the device   {_bytes(summary['peak_bytes'])}")
     if "baseline_peak_bytes" in summary:
         estimate = _bytes(summary["baseline_peak_bytes"])
         print(f"PyTorch's estimate   {estimate}: parameters, gradients and activations, without optimizer state")
         print(f"forward and backward {summary['compute_ms']:.2f} ms, {summary['ops']} ops in the step")
+    if "measured" in summary:
+        _print_measured(summary["measured"])
+        return
     if summary["peak_bytes"] > summary["gpu_memory_bytes"]:
         memory = f"{summary['gpu_memory_bytes'] / 2**30:.2f} GiB"
         print(f"note: this is more than the card's {memory}; headroom plan says what to recompute")
@@ -305,10 +346,13 @@ def _record(options):
             print(json.dumps({"done": round(done, 4), "stage": stage}), file=sys.stderr, flush=True)
 
     progress("load", 0)
-    from ._simulate import simulate
+    if options.device == "sim":
+        from ._simulate import simulate
 
-    simulate(options.gpu)
-    if options.unlimited:
+        simulate(options.gpu)
+    else:
+        measure(options.device)
+    if options.unlimited and options.device == "sim":
         limit = load().headroom_limit_memory
         limit.argtypes, limit.restype = [ctypes.c_double], None
         limit(1e6)

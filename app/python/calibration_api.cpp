@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/python/calibration_api.h"
+
+#include "core/cost/calibration.h"
+#include "core/trace/step_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headroom::python {
+namespace {
+
+constexpr std::size_t mostOps = 40;
+
+struct OpTotal
+{
+    std::string_view name;
+    std::int64_t count = 0;
+    double ms = 0;
+};
+
+Status learn(const char* measuredStep, const char* file)
+{
+    const auto step = readStepTrace(measuredStep);
+    if (!step)
+        return step.error();
+    const auto learned = calibrate(**step, measuredStep);
+    if (!learned)
+        return learned.error();
+    return addToCalibration(*learned, file);
+}
+
+nlohmann::json timesOf(const StepTrace& step)
+{
+    double sum = 0;
+    double recomputed = 0;
+    std::map<std::string_view, double> phases;
+    std::map<std::string_view, OpTotal> totals;
+    for (std::uint32_t row = 0; row < step.ops.size(); ++row) {
+        const OpId op(row);
+        const double ms = step.ops.ms[op];
+        sum += ms;
+        if ((step.ops.flags[op] & opRecomputed) != 0)
+            recomputed += ms;
+        phases[phaseName(step.ops.phase[op])] += ms;
+        OpTotal& total = totals[step.opName(op)];
+        total.name = step.opName(op);
+        total.ms += ms;
+        ++total.count;
+    }
+    std::vector<OpTotal> longest;
+    for (const auto& [name, total] : totals)
+        longest.push_back(total);
+    std::ranges::stable_sort(longest, std::ranges::greater(), &OpTotal::ms);
+    nlohmann::json document{{"step_ms", sum}, {"recompute_ms", recomputed}, {"phases", phases}};
+    document["ops"] = nlohmann::json::array();
+    for (std::size_t i = 0; i < std::min(longest.size(), mostOps); ++i)
+        document["ops"].push_back({longest[i].name, longest[i].count, longest[i].ms});
+    return document;
+}
+
+Result<std::string> times(const char* file, const char* calibrationFile)
+{
+    auto step = readStepTrace(file);
+    if (!step)
+        return step.error();
+    if (*calibrationFile != 0) {
+        const auto calibration = readCalibration(calibrationFile);
+        if (!calibration)
+            return calibration.error();
+        if (!*calibration)
+            return badInput(std::string(calibrationFile) + " is not there");
+        *step = calibrated(*step, **calibration);
+    }
+    return timesOf(**step).dump();
+}
+
+} // namespace
+} // namespace headroom::python
+
+using namespace headroom;
+
+int headroom_calibrate(const char* measured_step, const char* calibration_file)
+{
+    return python::guarded([&] { return python::learn(measured_step, calibration_file); });
+}
+
+const char* headroom_step_times(const char* step, const char* calibration_file)
+{
+    static thread_local std::string text;
+    const int failed = python::guarded([&]() -> Status {
+        auto document = python::times(step, calibration_file);
+        if (!document)
+            return document.error();
+        text = std::move(*document);
+        return {};
+    });
+    return failed != 0 ? nullptr : text.c_str();
+}

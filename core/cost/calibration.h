@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/error.h"
+#include "core/trace/step_trace.h"
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace headroom {
+
+/// How long ops take on one GPU, learned from steps that were measured there.
+///
+/// An op of one name and element type has a curve: the time that it took for each roofline time at which it ran.
+/// Between two of them the time is interpolated, beyond them it keeps its ratio to the roofline; nothing takes less
+/// than the shortest kernel that was seen. An op that never ran there takes the ratio of all ops together.
+struct Calibration
+{
+    struct Point
+    {
+        double rooflineMs = 0;
+        double measuredMs = 0; ///< the mean of `count` ops
+        std::int64_t count = 0;
+
+        friend bool operator==(const Point&, const Point&) = default;
+    };
+    /// "aten.mm.default", DType of the first result.
+    using Key = std::pair<std::string, DType>;
+
+    std::string gpu; ///< name of the spec whose roofline it corrects: "h200-141gb"
+    std::vector<std::string> steps; ///< models of the steps that it was learned from
+    double shortestMs = 0;
+    double ratio = 1; ///< measured to roofline, of all ops together
+    std::map<Key, std::vector<Point>> curves; ///< by rising rooflineMs
+
+    friend bool operator==(const Calibration&, const Calibration&) = default;
+};
+
+/// Learns from a step that was measured on a known GPU. Errors (badInput) name what is missing: a simulated step, times
+/// that are not kernels', a card that has no spec. `file` is for the messages.
+Result<Calibration> calibrate(const StepTrace& measured, const std::string& file);
+
+/// `newer` first: where both saw an op at a roofline time, the newer one counts.
+Calibration merged(const Calibration& older, const Calibration& newer);
+
+/// Time of an op of this name, type and roofline time; 0 stays 0.
+double calibratedMs(const Calibration& calibration, std::string_view op, DType dtype, double rooflineMs);
+
+/// The simulated step with the times of the calibration. A measured one has its own and stays what it is.
+StepTracePtr calibrated(const StepTracePtr& step, const Calibration& calibration);
+
+std::string calibrationToJson(const Calibration& calibration);
+/// Errors (badInput) name `file` and what was expected.
+Result<Calibration> calibrationFromJson(std::string_view text, const std::string& file);
+
+/// Where this user's calibrations lie, one file a GPU: HEADROOM_CALIBRATION_DIR, or headroom/calibration in the user's
+/// configuration.
+std::filesystem::path calibrationFolder();
+std::filesystem::path calibrationFile(const std::string& gpu);
+
+/// That of a GPU; none where there is no file.
+Result<std::optional<Calibration>> readCalibration(const std::filesystem::path& file);
+/// Adds to what is in the file.
+Status addToCalibration(const Calibration& learned, const std::filesystem::path& file);
+
+} // namespace headroom

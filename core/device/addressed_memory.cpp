@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/device/addressed_memory.h"
+
+#include <utility>
+
+namespace headroom {
+
+void AddressedMemory::allocated(const void* address, Bytes requested)
+{
+    sim::Block* block = nullptr;
+    sim::BlockObserver* observer = nullptr;
+    {
+        const std::lock_guard lock(mutex_);
+        std::unique_ptr<sim::Block>& known = blocks_[address];
+        if (known)
+            return;
+        known = std::make_unique<sim::Block>();
+        block = known.get();
+        block->requested = requested;
+        block->address = reinterpret_cast<void*>(++born_);
+        byAge_.emplace(born_, block);
+        observer = observer_;
+    }
+    if (observer)
+        observer->allocated(*block);
+}
+
+void AddressedMemory::freed(const void* address)
+{
+    std::unique_ptr<sim::Block> block;
+    sim::BlockObserver* observer = nullptr;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto known = blocks_.find(address);
+        if (known == blocks_.end())
+            return;
+        block = std::move(known->second);
+        blocks_.erase(known);
+        byAge_.erase(reinterpret_cast<std::uintptr_t>(block->address));
+        observer = observer_;
+    }
+    if (observer)
+        observer->freed(*block);
+}
+
+sim::Block* AddressedMemory::blockOf(const c10::StorageImpl& storage)
+{
+    const void* address = storage.data_ptr().get();
+    if (!address)
+        return nullptr;
+    const std::lock_guard lock(mutex_);
+    const auto known = blocks_.find(address);
+    return known == blocks_.end() ? nullptr : known->second.get();
+}
+
+std::vector<sim::Block*> AddressedMemory::liveBlocks()
+{
+    const std::lock_guard lock(mutex_);
+    std::vector<sim::Block*> blocks;
+    blocks.reserve(byAge_.size());
+    for (const auto& [age, block] : byAge_)
+        blocks.push_back(block);
+    return blocks;
+}
+
+void AddressedMemory::setObserver(sim::BlockObserver* observer)
+{
+    const std::lock_guard lock(mutex_);
+    observer_ = observer;
+}
+
+} // namespace headroom

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/device/cuda_library.h"
+#include "core/device/real_device.h"
+
+#include <dlfcn.h>
+#include <filesystem>
+#include <link.h>
+
+namespace headroom {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The folder of the program or library that holds this code.
+fs::path ownFolder()
+{
+    static const char here = 0;
+    Dl_info info{};
+    link_map* map = nullptr;
+    std::error_code ignored;
+    if (dladdr1(&here, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0 && map && map->l_name
+        && *map->l_name != 0)
+        return fs::absolute(map->l_name, ignored).parent_path();
+    return fs::read_symlink("/proc/self/exe", ignored).parent_path(); // the program itself has no name there
+}
+
+} // namespace
+
+Result<std::unique_ptr<RealDevice>> openCuda(int index)
+{
+    const fs::path folder = ownFolder();
+    // Beside a library of Python's package; in the folder lib beside a program's bin.
+    std::string complaint;
+    for (const fs::path& file : {folder / cudaLibraryName, folder / ".." / "lib" / cudaLibraryName}) {
+        std::error_code ignored;
+        if (!fs::exists(file, ignored))
+            continue;
+        // It stays loaded: torch's allocator keeps a function of it.
+        void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+        const auto open = library ? reinterpret_cast<OpenCudaDevice*>(dlsym(library, openCudaDeviceName)) : nullptr;
+        if (!open) {
+            complaint = dlerror();
+            continue;
+        }
+        Error error;
+        std::unique_ptr<RealDevice> device(open(index, &error));
+        if (!device)
+            return error;
+        return device;
+    }
+    if (!complaint.empty())
+        return Error{ErrorKind::noDevice,
+                     "no GPU can be used: Headroom's library for CUDA cannot be loaded (" + complaint
+                         + "); install the CUDA build of torch 2.11 with the libraries that it needs"};
+    return Error{ErrorKind::noDevice,
+                 "no GPU can be used: Headroom was built without CUDA; build it against the CUDA build of torch 2.11, "
+                 "whose wheels bring the headers of CUDA 13 and CUPTI"};
+}
+
+} // namespace headroom

@@ -1,0 +1,170 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One model in a process of its own, for check.py: prints one JSON document.
+
+    run_model.py probe                               what the GPU is
+    run_model.py measure MODEL step.hrs [POLICY]     on the real GPU
+    run_model.py simulate MODEL step.hrs GPU [POLICY]
+
+Both make the same steps (forward, loss, backward, Adam, zero_grad): three without a recorder, of which the last one's
+memory counts; then, on the GPU, some that are timed; then two that are recorded, of which the second is kept.
+"""
+
+import json
+import pathlib
+import statistics
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "python"))
+
+WARM_UPS = 2
+TIMED = 7
+
+
+def emit(document):
+    print("RESULT " + json.dumps(document), flush=True)
+
+
+def build(torch, name):
+    from recorded_models import MODELS
+
+    torch.manual_seed(0)
+    with torch.device("cuda"):
+        model, batch, loss = MODELS[name][1]()
+    model.train()
+    return model, batch, loss, torch.optim.Adam(model.parameters(), foreach=True)
+
+
+def step(model, batch, loss, optimizer, between=lambda instant: None):
+    value = loss(model, batch)
+    between("forward")
+    value.backward()
+    del value
+    between("backward")
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    between("step")
+
+
+def memory(torch):
+    stats = torch.cuda.memory_stats()
+    peaks = {kind: stats.get(f"{kind}_bytes.all.peak", 0) for kind in ("requested", "allocated", "active", "reserved")}
+    return peaks | {"start": stats.get("active_bytes.all.current", 0)}
+
+
+def plain_steps(torch, parts):
+    """Memory of the third step, without any recorder."""
+    for _ in range(WARM_UPS):
+        step(*parts)
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    step(*parts)
+    torch.cuda.synchronize()
+    return memory(torch)
+
+
+def timed(torch, parts):
+    """Milliseconds by CUDA's events: of forward and backward, and of the step, each the median."""
+    both, whole = [], []
+    for _ in range(TIMED):
+        marks = {}
+
+        def mark(instant):
+            marks[instant] = torch.cuda.Event(enable_timing=True)
+            marks[instant].record()
+
+        mark("begin")
+        step(*parts, between=mark)
+        torch.cuda.synchronize()
+        both.append(marks["begin"].elapsed_time(marks["backward"]))
+        whole.append(marks["begin"].elapsed_time(marks["step"]))
+    return {
+        "forward_backward_ms": statistics.median(both),
+        "step_ms": statistics.median(whole),
+        "steps_ms": sorted(whole),
+    }
+
+
+def recorded(torch, parts, file, events):
+    """The summary of the second of two recorded steps, and, on a GPU, the time of that step by CUDA's events."""
+    import headroom
+
+    times = []
+    with headroom.record(file, name=pathlib.Path(file).stem) as recording:
+        for _ in range(2):
+            begin = torch.cuda.Event(enable_timing=True)
+            end = torch.cuda.Event(enable_timing=True)
+            begin.record()
+            step(*parts)
+            end.record()
+            torch.cuda.synchronize()
+            if events:
+                times.append(begin.elapsed_time(end))
+            recording.step()
+    return {"summary": recording.summary, "event_ms": times[-1] if times else None}
+
+
+def applied(parts, policy):
+    if policy:
+        import headroom
+
+        headroom.apply(parts[0], policy)
+
+
+def probe():
+    import headroom
+    from headroom._library import HeadroomError
+
+    try:
+        headroom.record.measure("cuda")
+    except HeadroomError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+    import torch
+
+    properties = torch.cuda.get_device_properties(0)
+    # The name that --gpu takes is what a recorded step says.
+    model = torch.nn.Linear(8, 8, device="cuda")
+    with headroom.record("probe.hrs") as recording:
+        model(torch.ones(8, 8, device="cuda")).sum().backward()
+    emit(
+        {
+            "name": properties.name,
+            "gpu": recording.summary["gpu"],
+            "memory_bytes": properties.total_memory,
+            "compute_capability": properties.major * 10 + properties.minor,
+            "torch": torch.__version__,
+            "cuda": torch.version.cuda,
+            "measured": recording.summary["measured"],
+        }
+    )
+
+
+def measure(name, file, policy=None):
+    import torch
+
+    parts = build(torch, name)
+    applied(parts, policy)
+    result = {"memory": plain_steps(torch, parts), "times": timed(torch, parts)}
+    emit(result)  # what follows may fail without taking this along
+    torch.cuda.reset_peak_memory_stats()
+    result["recorded"] = recorded(torch, parts, file, events=True)
+    emit(result)
+
+
+def simulate(name, file, gpu, policy=None):
+    import headroom
+
+    headroom.simulate(gpu)
+    import torch
+
+    parts = build(torch, name)
+    applied(parts, policy)
+    result = {"memory": plain_steps(torch, parts)}
+    emit(result)
+    result["recorded"] = recorded(torch, parts, file, events=False)
+    emit(result)
+
+
+if __name__ == "__main__":
+    {"probe": probe, "measure": measure, "simulate": simulate}[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cost/gpu_facts.h"
+
+#include <gtest/gtest.h>
+
+namespace headroom {
+namespace {
+
+TEST(GpuFacts, AKnownCardIsFoundByWhatItIs)
+{
+    // As an H200 reports itself: its memory differs a little from board to board.
+    const DeviceSpec h200 = deviceSpecOf({"NVIDIA H200", 143'771 * MiB, 90, 132, 1'980'000, 3'201'000, 6144});
+    EXPECT_EQ(h200.name, "h200-141gb");
+    EXPECT_EQ(h200.memory, findDeviceSpec("h200-141gb")->memory);
+    // Every card of the list is found as itself, or as another one with the same rates.
+    for (const DeviceSpec& spec : deviceSpecs()) {
+        const DeviceSpec found
+            = deviceSpecOf({spec.title, spec.memory, spec.computeCapability, spec.multiprocessors, 1, 1, 1});
+        EXPECT_EQ(found.computeCapability, spec.computeCapability) << spec.name;
+        EXPECT_EQ(found.multiprocessors, spec.multiprocessors) << spec.name;
+        EXPECT_NEAR(static_cast<double>(found.memory) / static_cast<double>(spec.memory), 1, 0.05) << spec.name;
+    }
+}
+
+TEST(GpuFacts, ASliceOfACardIsNotTheCard)
+{
+    const DeviceSpec slice = deviceSpecOf({"NVIDIA H200 MIG 1g.18gb", 16 * GiB, 90, 16, 1'980'000, 3'201'000, 6144});
+    EXPECT_EQ(slice.name, "nvidia-h200-mig-1g-18gb-16gb");
+    EXPECT_EQ(slice.memory, 16 * GiB);
+}
+
+TEST(GpuFacts, RatesOfAnUnknownCardFollowFromItsClocks)
+{
+    // An A100 that is not in the list: the figures of resources/devices.json follow from the same formulas.
+    const DeviceSpec card = deviceSpecOf({"NVIDIA A100X", 60 * GiB, 80, 108, 1'410'000, 1'593'000, 5120});
+    EXPECT_DOUBLE_EQ(card.gigabytesPerSecond, 2039.04);
+    EXPECT_NEAR(card.float32Flops, 19.49184e12, 1e6);
+    EXPECT_NEAR(card.halfFlops, 311.86944e12, 1e6);
+    EXPECT_NEAR(card.tensorFloat32Flops, 155.93472e12, 1e6);
+}
+
+} // namespace
+} // namespace headroom

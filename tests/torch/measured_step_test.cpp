@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// A step on a device that computes, recorded by the recorder that records GPUs: here the CPU, which every machine has.
+#include "core/device/addressed_memory.h"
+#include "core/model/source.h"
+#include "core/record/step_runner.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/CPUAllocator.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <numeric>
+
+namespace headroom {
+namespace {
+
+Result<StepTracePtr> recordOn(const std::shared_ptr<RealDevice>& device, const std::string& model)
+{
+    ModelRequest request;
+    request.name = model;
+    request.batch = 4;
+    request.sequence = model == "demo:transformer" ? 16 : 0;
+    request.device = device->device();
+    if (model == "demo:mlp")
+        request.settings = {{"dim", "32"}};
+    else
+        request.settings = {{"n_layers", "2"}, {"dim", "64"}, {"n_heads", "4"}, {"vocab_size", "100"}};
+    auto source = openModel(request);
+    if (!source)
+        return source.error();
+    StepRunner::Options options;
+    options.optimizer = {OptimizerChoice::Kind::adam, 0};
+    options.real = device;
+    StepInfo info;
+    info.model = model;
+    auto trace = StepRunner(**source, options).record(std::move(info), device->spec(), {});
+    device->stopTracing();
+    return trace;
+}
+
+class MeasuredStep : public testing::TestWithParam<const char*>
+{
+};
+
+TEST_P(MeasuredStep, HasTheTimesOfItsOpsAndTheMemoryOfTheAllocator)
+{
+    const auto recorded = recordOn(openCpu(), GetParam());
+    ASSERT_TRUE(recorded) << recorded.error().message;
+    const StepTrace& trace = **recorded;
+    ASSERT_TRUE(trace.info.measured);
+    const StepInfo::Measured& measured = *trace.info.measured;
+    EXPECT_FALSE(trace.info.simulated);
+    EXPECT_EQ(trace.info.device, "cpu");
+    EXPECT_TRUE(measured.notes.empty());
+    EXPECT_EQ(trace.packs.size(), 0U) << "autograd keeps its own tensors";
+
+    // Each op ran once and has its time. What touches no tensor of the device is none of the step's ops.
+    EXPECT_GE(measured.kernels, static_cast<std::int64_t>(trace.ops.size()));
+    EXPECT_GT(measured.busyMs, 0);
+    EXPECT_LE(measured.busyMs, measured.stepMs);
+    const double ofOps = std::accumulate(trace.ops.ms.begin(), trace.ops.ms.end(), 0.0);
+    EXPECT_NEAR(ofOps + measured.withoutOpMs, measured.kernelMs, 1e-6);
+    for (std::uint32_t op = 0; op < trace.ops.size(); ++op)
+        EXPECT_TRUE(trace.ops.flags[OpId(op)] & opMeasured) << trace.opName(OpId(op));
+    ASSERT_EQ(measured.moduleMs.size(), trace.modules.size());
+    EXPECT_NEAR(measured.moduleMs[0], ofOps, 1e-6) << "all is inside of the root";
+    for (std::uint32_t module = 1; module < trace.modules.size(); ++module)
+        EXPECT_LE(measured.moduleMs[module], measured.moduleMs[trace.modules.parent[ModuleId(module)].value]);
+
+    // What the events add up to is what the allocator says.
+    Bytes live = 0;
+    Bytes peak = 0;
+    bool isInStep = false;
+    for (std::uint32_t row = 0; row < trace.events.size(); ++row) {
+        const EventIndex event(row);
+        const std::uint32_t a = trace.events.a[event];
+        const EventKind kind = trace.events.kind[event];
+        isInStep |= kind == EventKind::mark && a == static_cast<std::uint32_t>(Mark::stepBegin);
+        if (kind == EventKind::alloc)
+            live += trace.storages.requested[StorageId(a)];
+        else if (kind == EventKind::free)
+            live -= trace.storages.requested[StorageId(a)];
+        if (isInStep)
+            peak = std::max(peak, live);
+    }
+    EXPECT_EQ(peak, measured.requestedPeak);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, MeasuredStep, testing::Values("demo:mlp", "demo:transformer"));
+
+/// Remembers what it was told.
+struct Told final : sim::BlockObserver
+{
+    void allocated(sim::Block& block) override { allocatedBytes.push_back(block.requested); }
+    void freed(sim::Block& block) override { freedBytes.push_back(block.requested); }
+    void moved(sim::Block&, sim::Block&) override {}
+
+    std::vector<Bytes> allocatedBytes;
+    std::vector<Bytes> freedBytes;
+};
+
+TEST(AddressedMemory, AnAddressThatComesAgainIsAnotherBlock)
+{
+    const at::Tensor tensor = at::empty({8});
+    const c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
+    const void* const address = storage.data_ptr().get();
+    AddressedMemory memory;
+    Told told;
+    memory.setObserver(&told);
+    EXPECT_EQ(memory.blockOf(storage), nullptr);
+    memory.allocated(address, 32);
+    const sim::Block* const first = memory.blockOf(storage);
+    ASSERT_NE(first, nullptr);
+    const void* const identity = first->address;
+    memory.allocated(address, 32); // what a snapshot says, too
+    EXPECT_EQ(memory.liveBlocks().size(), 1U);
+    memory.freed(address);
+    memory.freed(address); // unknown by now
+    EXPECT_EQ(memory.blockOf(storage), nullptr);
+    memory.allocated(address, 24);
+    ASSERT_NE(memory.blockOf(storage), nullptr);
+    EXPECT_NE(memory.blockOf(storage)->address, identity);
+    EXPECT_THAT(told.allocatedBytes, testing::ElementsAre(32, 24));
+    EXPECT_THAT(told.freedBytes, testing::ElementsAre(32));
+    memory.setObserver(nullptr);
+}
+
+/// Without a driver there is one sentence, whatever of CUDA is installed.
+TEST(OpenCuda, WithoutADriverItSaysSo)
+{
+    if (std::filesystem::exists("/dev/nvidiactl"))
+        GTEST_SKIP() << "this machine has NVIDIA's driver";
+    const auto device = openCuda(0);
+    ASSERT_FALSE(device);
+    EXPECT_EQ(device.error().kind, ErrorKind::noDevice);
+    EXPECT_THAT(device.error().message, testing::StartsWith("no GPU can be used: "));
+    EXPECT_THAT(device.error().message, testing::Not(testing::HasSubstr("\n")));
+}
+
+} // namespace
+} // namespace headroom
