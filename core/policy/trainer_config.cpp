@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <vector>
 
 namespace headroom {
 
@@ -84,7 +85,11 @@ std::size_t frequency(const Blocks& blocks)
     return n;
 }
 
-/// The ops of which every call in every block is kept, when no other call is.
+/// What torchtitan does with products of matrices, whatever its list says: of those in a block it keeps the first, the
+/// third and so on.
+constexpr std::string_view everySecond = "aten.mm.default";
+
+/// The ops that torchtitan has to be told to keep: of each it keeps all calls in every block, or none.
 Result<std::set<std::string>> savedOps(const Blocks& blocks)
 {
     struct Calls
@@ -96,15 +101,21 @@ Result<std::set<std::string>> savedOps(const Blocks& blocks)
     for (const Policy::Module* module : blocks.policies) {
         if (module == nullptr)
             return cannot("torchtitan", "it keeps ops in some blocks of " + blocks.list + " and leaves others alone");
-        for (const Policy::Op& op : module->ops)
-            (op.save ? ops[op.op].keeps : ops[op.op].drops) = module;
+        for (const Policy::Op& op : module->ops) {
+            if (op.op == everySecond && op.index % 2 != 0 && !op.save)
+                continue; // dropped in any case
+            const bool drops = !op.save || (op.op == everySecond && op.index % 2 != 0);
+            (drops ? ops[op.op].drops : ops[op.op].keeps) = module;
+        }
     }
     std::set<std::string> saved;
     for (const auto& [op, calls] : ops) {
         if (calls.keeps != nullptr && calls.drops != nullptr)
-            return cannot("torchtitan",
-                          "it keeps " + op + " in " + calls.keeps->fqn + " but not everywhere, and torchtitan keeps "
-                              + "all calls of an op or none");
+            return cannot(
+                "torchtitan",
+                "it keeps " + op + " in " + calls.keeps->fqn + " but not everywhere, and torchtitan keeps "
+                    + (op == everySecond ? "every second call of it, the first included," : "all calls of an op")
+                    + " or none");
         if (calls.keeps != nullptr)
             saved.insert(op);
     }
@@ -113,7 +124,10 @@ Result<std::set<std::string>> savedOps(const Blocks& blocks)
 
 Result<std::string> torchtitan(const StepTrace& trace, const Policy& policy)
 {
-    const std::string section = "[activation_checkpoint]\n";
+    // Without early_stop a block runs again to its end, beyond what backward needs.
+    const std::string section = "# torchtitan 0.2; 0.3 has no early_stop and takes more memory\n"
+                                "[activation_checkpoint]\n";
+    const std::string stop = "early_stop = true\n";
     if (policy.modules.empty())
         return section + "mode = \"none\"\n";
     const Result<Blocks> blocks = findBlocks(trace, policy, "torchtitan");
@@ -126,38 +140,107 @@ Result<std::string> torchtitan(const StepTrace& trace, const Policy& policy)
     if (allWhole(*blocks)) {
         const std::size_t n = frequency(*blocks);
         if (n == 1)
-            return section + "mode = \"full\"\n";
+            return section + "mode = \"full\"\n" + stop;
         if (n == 0)
             return cannot("torchtitan", "it checkpoints neither all blocks of " + layers + " nor every n-th");
-        return section + "mode = \"selective\"\nselective_ac_option = \"" + std::to_string(n) + "\"\n";
+        return section + "mode = \"selective\"\nselective_ac_option = \"" + std::to_string(n) + "\"\n" + stop;
     }
     const Result<std::set<std::string>> saved = savedOps(*blocks);
     if (!saved)
         return saved.error();
-    std::string config = section
-        + "mode = \"selective\"\nselective_ac_option = \"op\"\n\n"
-          "# The ops to save, as a set in the model's parallelize.py that goes to apply_ac():\n# {\n";
+    std::string config = section + "mode = \"selective\"\nselective_ac_option = \"op\"\n" + stop
+        + "\n# In the model's parallelize.py, which gives it to apply_ac():\n# _op_sac_save_list = {\n";
     for (const std::string& op : *saved)
         config += "#     torch.ops." + op + ",\n";
     return config + "# }\n";
 }
 
+std::string_view typeOf(const StepTrace& trace, ModuleId module)
+{
+    return trace.strings[trace.modules.type[module]];
+}
+
+/// A list of modules besides those of `type`, neither inside of one nor around them. Empty when there is none.
+std::string otherList(const StepTrace& trace, std::string_view type)
+{
+    std::vector<bool> inside(trace.modules.size(), false);
+    std::vector<bool> around(trace.modules.size(), false);
+    for (std::uint32_t i = 0; i < trace.modules.size(); ++i) {
+        const ModuleId module(i);
+        const ModuleId parent = trace.modules.parent[module];
+        inside[i] = typeOf(trace, module) == type || (parent.valid() && inside[parent.value]);
+        if (typeOf(trace, module) == type)
+            for (ModuleId m = parent; m.valid(); m = trace.modules.parent[m])
+                around[m.value] = true;
+    }
+    for (std::uint32_t i = 0; i < trace.modules.size(); ++i)
+        if (typeOf(trace, ModuleId(i)) == "ModuleList" && !inside[i] && !around[i])
+            return std::string(trace.moduleFqn(ModuleId(i)));
+    return {};
+}
+
+/// A layer of transformers: in a list that is in no other.
+bool isLayer(const StepTrace& trace, ModuleId module)
+{
+    int lists = 0;
+    const ModuleId list = trace.modules.parent[module];
+    for (ModuleId m = list; m.valid(); m = trace.modules.parent[m])
+        lists += typeOf(trace, m) == "ModuleList" ? 1 : 0;
+    return lists == 1 && typeOf(trace, list) == "ModuleList";
+}
+
+/// transformers checkpoints of its layers, over all lists of the model, the first and then every n-th; 0: the policy
+/// checkpoints others.
+std::size_t transformersFrequency(const std::vector<bool>& chosen)
+{
+    const auto second = std::find(chosen.begin() + (chosen.empty() ? 0 : 1), chosen.end(), true);
+    const auto n = static_cast<std::size_t>(second - chosen.begin());
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+        if (chosen[i] != (i % n == 0))
+            return 0;
+    return n;
+}
+
 Result<std::string> huggingFace(const StepTrace& trace, const Policy& policy)
 {
+    constexpr const char* trainer = "Hugging Face's Trainer";
     if (policy.modules.empty())
         return std::string("TrainingArguments(gradient_checkpointing=False)\n");
-    const Result<Blocks> blocks = findBlocks(trace, policy, "Hugging Face's Trainer");
-    if (!blocks)
-        return blocks.error();
-    if (!allWhole(*blocks))
-        return cannot("Hugging Face's Trainer",
-                      "it keeps ops inside of blocks, and the Trainer recomputes all of them");
-    if (frequency(*blocks) != 1)
-        return cannot("Hugging Face's Trainer",
-                      "it checkpoints " + std::to_string(policy.modules.size()) + " of "
-                          + std::to_string(blocks->policies.size()) + " blocks, and the Trainer all or none");
-    return std::string("TrainingArguments(gradient_checkpointing=True, "
-                       "gradient_checkpointing_kwargs={\"use_reentrant\": False})\n");
+    std::set<std::string_view> names;
+    for (const Policy::Module& module : policy.modules) {
+        names.insert(module.fqn);
+        if (!isWhole(module))
+            return cannot(trainer, "it keeps ops inside of " + module.fqn + ", and the Trainer recomputes all of them");
+    }
+    std::vector<ModuleId> layers; ///< those of the type of one that the policy names
+    std::vector<bool> chosen;
+    std::string_view type;
+    for (std::uint32_t i = 0; i < trace.modules.size(); ++i)
+        if (type.empty() && names.contains(trace.moduleFqn(ModuleId(i))))
+            type = typeOf(trace, ModuleId(i));
+    for (std::uint32_t i = 0; i < trace.modules.size(); ++i) {
+        if (typeOf(trace, ModuleId(i)) != type || !isLayer(trace, ModuleId(i)))
+            continue;
+        layers.emplace_back(i);
+        chosen.push_back(names.erase(trace.moduleFqn(ModuleId(i))) > 0);
+    }
+    if (!names.empty() || layers.size() < 2)
+        return cannot(trainer,
+                      "it checkpoints " + (names.empty() ? policy.modules.front().fqn : std::string(*names.begin()))
+                          + ", and the Trainer only layers of one type");
+    if (const std::string list = otherList(trace, type); !list.empty())
+        return cannot(trainer, "it leaves " + list + " alone, whose layers the Trainer would checkpoint, too");
+    const std::size_t n = transformersFrequency(chosen);
+    if (n == 0)
+        return cannot(trainer,
+                      "it checkpoints " + std::to_string(policy.modules.size()) + " of " + std::to_string(layers.size())
+                          + " layers, and the Trainer all, or the first and then every n-th");
+    if (n == 1)
+        return std::string("TrainingArguments(gradient_checkpointing=True, "
+                           "gradient_checkpointing_kwargs={\"use_reentrant\": False})\n");
+    return "# every_n_layers is there in transformers 5.23\nTrainingArguments(activation_checkpointing=True, "
+           "activation_checkpointing_kwargs={\"use_reentrant\": False, \"every_n_layers\": "
+        + std::to_string(n) + "})\n";
 }
 
 } // namespace

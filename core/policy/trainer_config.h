@@ -11,8 +11,8 @@ namespace headroom {
 
 /// A trainer that checkpoints by options of its own, so that a plan can be used there without the Python package.
 enum class Trainer {
-    torchtitan, ///< [activation_checkpoint]: all blocks of `layers`, every n-th, or chosen ops of all
-    huggingFace, ///< transformers.TrainingArguments: all blocks or none, each as a whole
+    torchtitan, ///< 0.2's [activation_checkpoint]: all blocks of `layers`, every n-th, or chosen ops of all
+    huggingFace, ///< transformers.TrainingArguments: all layers, every n-th or none, each as a whole
 };
 Result<Trainer> parseTrainer(std::string_view name); ///< "torchtitan", "huggingface"
 

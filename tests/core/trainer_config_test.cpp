@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/trainer_config.h"
 
+#include "core/trace/step_trace_builder.h"
 #include "tests/core/synthetic_step.h"
 
 #include <gmock/gmock.h>
@@ -54,32 +55,51 @@ std::string refusal(Trainer trainer, std::vector<Policy::Module> modules)
 
 } // namespace
 
+namespace {
+
+std::string titan(const std::string& lines)
+{
+    return "# torchtitan 0.2; 0.3 has no early_stop and takes more memory\n[activation_checkpoint]\n" + lines;
+}
+
+} // namespace
+
 TEST(TrainerConfig, TorchtitanHasModesForNothingAllAndEveryNthBlock)
 {
-    EXPECT_EQ(*config(Trainer::torchtitan, {}), "[activation_checkpoint]\nmode = \"none\"\n");
-    EXPECT_EQ(*config(Trainer::torchtitan, layers({0, 1, 2, 3, 4, 5})), "[activation_checkpoint]\nmode = \"full\"\n");
+    EXPECT_EQ(*config(Trainer::torchtitan, {}), titan("mode = \"none\"\n"));
+    EXPECT_EQ(*config(Trainer::torchtitan, layers({0, 1, 2, 3, 4, 5})), titan("mode = \"full\"\nearly_stop = true\n"));
     // torchtitan counts from 1: every second are the layers 1, 3 and 5.
     EXPECT_EQ(*config(Trainer::torchtitan, layers({1, 3, 5})),
-              "[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"2\"\n");
+              titan("mode = \"selective\"\nselective_ac_option = \"2\"\nearly_stop = true\n"));
     EXPECT_EQ(*config(Trainer::torchtitan, layers({3})),
-              "[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"4\"\n");
+              titan("mode = \"selective\"\nselective_ac_option = \"4\"\nearly_stop = true\n"));
     EXPECT_THAT(refusal(Trainer::torchtitan, layers({0, 2, 4})), HasSubstr("nor every n-th"));
     EXPECT_THAT(refusal(Trainer::torchtitan, layers({1, 3})), HasSubstr("nor every n-th"));
 }
 
-TEST(TrainerConfig, TorchtitanKeepsAllCallsOfAnOpOrNone)
+TEST(TrainerConfig, TorchtitanKeepsAllCallsOfAnOpOrNoneAndEverySecondProduct)
 {
-    EXPECT_EQ(*config(Trainer::torchtitan, layers({0, 1, 2, 3, 4, 5}, 4)),
-              "[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"op\"\n\n"
-              "# The ops to save, as a set in the model's parallelize.py that goes to apply_ac():\n"
-              "# {\n#     torch.ops.aten.mm.default,\n# }\n");
-    EXPECT_THAT(refusal(Trainer::torchtitan, layers({0, 1, 2, 3, 4, 5}, 3)),
+    std::vector<Policy::Module> gelus = layers({0, 1, 2, 3, 4, 5});
+    for (Policy::Module& layer : gelus)
+        layer.ops.back().save = true;
+    const std::string ops = "mode = \"selective\"\nselective_ac_option = \"op\"\nearly_stop = true\n\n"
+                            "# In the model's parallelize.py, which gives it to apply_ac():\n# _op_sac_save_list = {\n";
+    EXPECT_EQ(*config(Trainer::torchtitan, gelus), titan(ops + "#     torch.ops.aten.gelu.default,\n# }\n"));
+    for (Policy::Module& layer : gelus)
+        layer.ops[0].save = layer.ops[2].save = true;
+    EXPECT_EQ(*config(Trainer::torchtitan, gelus),
+              titan(ops + "#     torch.ops.aten.gelu.default,\n#     torch.ops.aten.mm.default,\n# }\n"));
+    // Products that torchtitan would not keep, whatever its list says.
+    const char* const second = "torchtitan keeps every second call of it, the first included, or none";
+    EXPECT_THAT(refusal(Trainer::torchtitan, layers({0, 1, 2, 3, 4, 5}, 4)), HasSubstr(second));
+    EXPECT_THAT(refusal(Trainer::torchtitan, layers({0, 1, 2, 3, 4, 5}, 1)),
                 HasSubstr("it keeps aten.mm.default in Transformer.layers.5 but not everywhere"));
     EXPECT_THAT(refusal(Trainer::torchtitan, layers({0, 1, 2}, 4)), HasSubstr("leaves others alone"));
-    std::vector<Policy::Module> uneven = layers({0, 1, 2, 3, 4, 5}, 4);
-    uneven[3] = module(layer(3), 4, true);
+    std::vector<Policy::Module> uneven = gelus;
+    uneven[3].ops.back().save = false;
     EXPECT_THAT(refusal(Trainer::torchtitan, uneven),
-                HasSubstr("it keeps aten.gelu.default in Transformer.layers.3 but not everywhere"));
+                HasSubstr("it keeps aten.gelu.default in Transformer.layers.5 but not everywhere, and torchtitan keeps "
+                          "all calls of an op or none"));
 }
 
 TEST(TrainerConfig, TorchtitanKnowsOnlyTheBlocksOfLayers)
@@ -91,15 +111,74 @@ TEST(TrainerConfig, TorchtitanKnowsOnlyTheBlocksOfLayers)
     EXPECT_THAT(refusal(Trainer::torchtitan, {module("Transformer")}), HasSubstr("Transformer, which is no block"));
 }
 
-TEST(TrainerConfig, HuggingFaceRecomputesAllBlocksOrNone)
+TEST(TrainerConfig, HuggingFaceRecomputesAllLayersEveryNthOrNone)
 {
     EXPECT_EQ(*config(Trainer::huggingFace, {}), "TrainingArguments(gradient_checkpointing=False)\n");
     EXPECT_EQ(*config(Trainer::huggingFace, layers({0, 1, 2, 3, 4, 5})),
               "TrainingArguments(gradient_checkpointing=True, gradient_checkpointing_kwargs={\"use_reentrant\": "
               "False})\n");
-    EXPECT_THAT(refusal(Trainer::huggingFace, layers({0, 1, 2, 3, 4})), HasSubstr("5 of 6 blocks"));
-    EXPECT_THAT(refusal(Trainer::huggingFace, layers({0, 1, 2, 3, 4, 5}, 4)), HasSubstr("keeps ops inside of blocks"));
+    const auto every = [](const std::string& n) {
+        return "# every_n_layers is there in transformers 5.23\nTrainingArguments(activation_checkpointing=True, "
+               "activation_checkpointing_kwargs={\"use_reentrant\": False, \"every_n_layers\": "
+            + n + "})\n";
+    };
+    EXPECT_EQ(*config(Trainer::huggingFace, layers({0, 2, 4})), every("2"));
+    EXPECT_EQ(*config(Trainer::huggingFace, layers({0, 4})), every("4"));
+    EXPECT_EQ(*config(Trainer::huggingFace, layers({0})), every("6"));
+    EXPECT_THAT(refusal(Trainer::huggingFace, layers({0, 1, 2, 3, 4})), HasSubstr("5 of 6 layers"));
+    EXPECT_THAT(refusal(Trainer::huggingFace, layers({1, 3, 5})), HasSubstr("3 of 6 layers"));
+    EXPECT_THAT(refusal(Trainer::huggingFace, layers({0, 1, 2, 3, 4, 5}, 4)),
+                HasSubstr("keeps ops inside of Transformer.layers.0"));
     EXPECT_THAT(refusal(Trainer::huggingFace, {module("Transformer")}), HasSubstr("headroom.apply()"));
+    std::vector<Policy::Module> attentions;
+    for (int i = 0; i < 6; ++i)
+        attentions.push_back(module(layer(i) + ".attention"));
+    EXPECT_THAT(refusal(Trainer::huggingFace, attentions), HasSubstr("and the Trainer only layers of one type"));
+}
+
+namespace {
+
+/// Of a model with two lists of two layers each; parts of a layer are in a list, too.
+Result<std::string> configOfTwoLists(const std::string& decoderType, const std::vector<std::string>& names)
+{
+    StepTraceBuilder builder;
+    const ModuleId root = builder.addModule("Model", "Model", ModuleId());
+    for (const std::string name : {"Model.encoder", "Model.decoder"}) {
+        const ModuleId list = builder.addModule(name, "ModuleList", root);
+        for (const char* place : {".0", ".1"}) {
+            const bool decodes = name == "Model.decoder";
+            const ModuleId block = builder.addModule(name + place, decodes ? decoderType : "Block", list);
+            const ModuleId parts = builder.addModule(name + place + ".parts", "ModuleList", block);
+            builder.addModule(name + place + ".parts.0", "Part", parts);
+        }
+    }
+    const Result<StepTracePtr> trace = builder.finish();
+    if (!trace)
+        return trace.error();
+    Policy policy;
+    for (const std::string& name : names)
+        policy.modules.push_back(module("Model." + name));
+    return trainerConfig(**trace, policy, Trainer::huggingFace);
+}
+
+} // namespace
+
+TEST(TrainerConfig, HuggingFaceCountsTheLayersOfAllLists)
+{
+    const auto all = configOfTwoLists("Block", {"decoder.0", "decoder.1", "encoder.0", "encoder.1"});
+    ASSERT_TRUE(all) << all.error().message;
+    EXPECT_THAT(*all, HasSubstr("gradient_checkpointing=True"));
+    const auto everySecond = configOfTwoLists("Block", {"encoder.0", "decoder.0"});
+    ASSERT_TRUE(everySecond) << everySecond.error().message;
+    EXPECT_THAT(*everySecond, HasSubstr("\"every_n_layers\": 2}"));
+    EXPECT_THAT(configOfTwoLists("Block", {"encoder.0", "encoder.1"}).error().message, HasSubstr("2 of 4 layers"));
+    EXPECT_THAT(configOfTwoLists("Other", {"encoder.0", "encoder.1"}).error().message,
+                HasSubstr("it leaves Model.decoder alone, whose layers the Trainer would checkpoint, too"));
+    EXPECT_THAT(
+        configOfTwoLists("Block", {"encoder.0.parts.0", "encoder.1.parts.0", "decoder.0.parts.0", "decoder.1.parts.0"})
+            .error()
+            .message,
+        HasSubstr("only layers of one type"));
 }
 
 TEST(TrainerConfig, TrainersHaveNames)

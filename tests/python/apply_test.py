@@ -134,6 +134,10 @@ class ApplyTest(unittest.TestCase):
             file.write(document if isinstance(document, str) else json.dumps(document))
         return path
 
+    def assertSentence(self, error, sentence):
+        """The error says exactly this of policy.json."""
+        self.assertEqual(str(error), os.path.join(self.folder.name, "policy.json") + ": " + sentence)
+
     def refused(self, net, document, *words):
         """`apply` raises one sentence that has all of `words` and leaves the model as it was."""
         before = {name: dict(module.__dict__) for name, module in net.named_modules()}
@@ -351,16 +355,30 @@ class Refusals(ApplyTest):
         net = model()
         document = policy_of(net, ["layers.0.attention"])
         document["modules"][0]["fqn"] = "Net.layers.0.attn"
-        self.refused(net, document, "no module Net.layers.0.attn", "Net.layers.0.attention")
+        message = self.refused(net, document)
+        self.assertSentence(message, "the model has no module Net.layers.0.attn; did you rename it to "
+                            "Net.layers.0.attention?")
+
+    def test_modules_that_are_not_there(self):
+        net = model()
+        document = policy_of(net, ["layers.0", "layers.1"])
+        document["modules"][0]["fqn"] = "Net.blocks.first"
+        document["modules"][1]["fqn"] = "Net.blocks.second"
+        message = self.refused(net, document)
+        self.assertSentence(message, "the model has no module Net.blocks.first nor 1 more of the policy's 2; was the "
+                            "policy made for another model?")
 
     def test_another_model(self):
         document = policy_of(model(), ["layers.0"])
-        self.refused(nn.Sequential(nn.Linear(2, 2)), document, "belongs to a Net", "Sequential", "net.py")
+        message = self.refused(nn.Sequential(nn.Linear(2, 2)), document)
+        self.assertSentence(message, "module Net.layers.0 belongs to a Net, and this model is a Sequential: the policy was "
+                            "made for another model (net.py)")
 
     def test_a_newer_version(self):
         document = policy_of(model(), ["layers.0"])
         document["headroom_policy"] = 2
-        self.refused(model(), document, "version 2", "reads version 1", "newer")
+        message = self.refused(model(), document)
+        self.assertSentence(message, "headroom_policy: version 2; this package reads version 1: install a newer headroom")
 
     def test_files_that_are_no_policies(self):
         net = model()
@@ -380,12 +398,12 @@ class Refusals(ApplyTest):
         with self.assertRaisesRegex(PolicyError, "nowhere.json: cannot be read"):
             apply(net, os.path.join(self.folder.name, "nowhere.json"))
 
-    def first_step_refused(self, net, document, *words):
+    def first_step_refused(self, net, document, sentence):
         apply(net, self.written(document))
         with self.assertRaises(PolicyError) as caught:
             step(net)
-        for word in words:
-            self.assertIn(word, str(caught.exception))
+        self.assertSentence(caught.exception, sentence + "; record the step again as it runs now (same batch layout, "
+                            "dtype, autocast and device); the policy was removed from the model")
         self.assertFalse([name for name, module in net.named_modules() if "forward" in module.__dict__])
         self.assertEqual(step(net)[1], step(model())[1], "training goes on without the policy")
 
@@ -393,19 +411,23 @@ class Refusals(ApplyTest):
         net = model()
         document = policy_of(net, ["layers.0", "layers.1"])
         document["modules"][1]["ops"].append({"op": "aten.native_group_norm.default", "index": 0, "save": False})
-        self.first_step_refused(net, document, "Net.layers.1", "aten.native_group_norm.default never ran", "1 times")
+        self.first_step_refused(net, document, "module Net.layers.1: aten.native_group_norm.default never ran in its "
+                                "forward, 1 times when the step was recorded")
 
     def test_an_op_that_runs_another_number_of_times(self):
         net = model()
         document = policy_of(net, ["layers.0"], saves_products)
         document["modules"][0]["ops"].append({"op": "aten.addmm.default", "index": 4, "save": True})
-        self.first_step_refused(net, document, "Net.layers.0", "aten.addmm.default ran 4 times", "5 times")
+        self.first_step_refused(net, document, "module Net.layers.0: aten.addmm.default ran 4 times in its forward, 5 "
+                                "times when the step was recorded")
 
     def test_other_dtypes_run_other_ops(self):
         net = model()
         with torch.autocast("cpu", torch.bfloat16):
             document = policy_of(net, ["layers.0"], saves_products)
-        self.first_step_refused(net, document, "_to_copy")
+        casts = sum(op["op"] == "aten._to_copy.default" for op in document["modules"][0]["ops"])
+        self.first_step_refused(net, document, "module Net.layers.0: aten._to_copy.default never ran in its forward, "
+                                f"{casts} times when the step was recorded")
 
     def test_a_second_call_under_the_same_autocast(self):
         net = model()
@@ -486,6 +508,14 @@ class Wrapped(ApplyTest):
             ran = self.check(shard, first)
             self.assertEqual(ran["aten.gelu.default"], 5, "three layers, two of them again")
 
+    def test_two_processes(self):
+        """DistributedDataParallel and fully_shard over two processes: the gradients of both batches, by both."""
+        import torch.distributed as dist
+        if not dist.is_available():
+            self.skipTest("this torch has no torch.distributed")
+        document = self.written(policy_of(model(dropout=0), ["layers.0", "layers.2"], saves_products))
+        torch.multiprocessing.spawn(_one_of_two, (document, f"file://{self.folder.name}/store"), nprocs=2)
+
     def compiled_step(self, net):
         """Gradients of a step of a compiled model, and its graphs."""
         from functorch.compile import make_boxed_func
@@ -527,6 +557,34 @@ class Wrapped(ApplyTest):
             self.assertTrue(torch.allclose(expected, got, rtol=0, atol=1e-6))
         self.assertIs(remove(compiled), compiled)
         self.assertNotIn("forward", net.layers[1].__dict__)
+
+
+def _one_of_two(rank, document, store):
+    """What each of two processes does in test_two_processes."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
+    mesh = init_device_mesh("cpu", (2,))
+
+    def shard(net):
+        for layer in net.layers:
+            fully_shard(layer, mesh=mesh)
+        return fully_shard(net, mesh=mesh)
+
+    batches = [batch(), batch() + 1]
+    plain = [sum(gradients) / 2 for gradients in zip(*(step(model(dropout=0), x)[0] for x in batches))]
+    for wrap in nn.parallel.DistributedDataParallel, shard:
+        net = wrap(apply(model(dropout=0), document))
+        for _ in range(2):
+            gradients, ran = step(net, batches[rank])
+            if ran["aten.gelu.default"] != 5:
+                raise AssertionError(f"three layers, two of them again: {ran}")
+            for expected, got in zip(plain, gradients):
+                got = got.full_tensor() if hasattr(got, "full_tensor") else got
+                torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -313,7 +313,7 @@ def _named(root, policy):
         fqn, first, name = missing[0]
         close = difflib.get_close_matches(name, known, n=1)
         raise PolicyError(
-            f"{policy.source}: the model has no module {fqn}" + (f" nor {len(missing) - 1} others of the policy's "
+            f"{policy.source}: the model has no module {fqn}" + (f" nor {len(missing) - 1} more of the policy's "
             f"{len(policy.modules)}" if len(missing) > 1 else "")
             + (f"; did you rename it to {first}.{close[0]}?" if close else "; was the policy made for another model?"))
     return modules
