@@ -44,7 +44,10 @@ Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const Storage
         if (!table)
             return table.error();
         const bool another = table->sharesArguments();
-        options->tables_.push_back(*std::move(table));
+        // Where a pin asks for a module whose arguments are shared, the second table has no way through the step.
+        constexpr Bytes anything = std::numeric_limits<Bytes>::max() / 8;
+        if (options->tables_.empty() || leanestPath(table->problem(), anything))
+            options->tables_.push_back(*std::move(table));
         if (!another)
             break;
     }

@@ -152,6 +152,7 @@ Result<std::string> configOfTwoLists(const std::string& decoderType, const std::
             builder.addModule(name + place + ".parts.0", "Part", parts);
         }
     }
+    builder.mark(Mark::stepBegin);
     const Result<StepTracePtr> trace = builder.finish();
     if (!trace)
         return trace.error();
