@@ -130,7 +130,7 @@ bool read(const Json& value, Dimensions& field)
     return true;
 }
 
-bool read(const Json& value, std::optional<StepInfo::Measured>& field)
+bool read(const Json& value, std::optional<MeasuredStep>& field)
 {
     if (value.is_null())
         return true;
@@ -161,7 +161,7 @@ Json written(const Dimensions& field)
     return list;
 }
 
-Json written(const std::optional<StepInfo::Measured>& field)
+Json written(const std::optional<MeasuredStep>& field)
 {
     if (!field)
         return nullptr;

@@ -124,6 +124,30 @@ struct Lists
     }
 };
 
+/// What was measured of a step that ran on a real device.
+struct MeasuredStep
+{
+    double stepMs = 0; ///< from begin to end, the device synchronised at both
+    double busyMs = 0; ///< in which the GPU worked; where streams overlap the time counts once
+    double kernelMs = 0; ///< sum of all kernels, copies and fills
+    double withoutOpMs = 0; ///< of it, what no op launched
+    double spanMs = 0; ///< from the first kernel's start to the last one's end
+    double overheadMs = 0; ///< what tracing cost the CPU
+    double synchronizationMs = 0; ///< what the CPU waited for the GPU
+    std::int64_t kernels = 0; ///< and copies and fills; 0: times are the roofline's, `notes` say why
+    std::int64_t opsWithoutKernel = 0; ///< of those that should have one: their times are the roofline's
+    std::int64_t droppedRecords = 0;
+    Bytes allocatedPeak = 0; ///< the allocator's own account of the step
+    Bytes activePeak = 0;
+    Bytes reservedPeak = 0;
+    Bytes requestedPeak = 0;
+    Bytes nonPyTorch = 0; ///< memory of the device that its allocator has not reserved, at the end
+    std::vector<double> moduleMs; ///< by ModuleId: busy time of the module and what is inside of it
+    std::vector<std::string> notes; ///< sentences: what could not be measured, and why
+
+    friend bool operator==(const MeasuredStep&, const MeasuredStep&) = default;
+};
+
 /// How the step was recorded: what a user needs to know to trust or repeat it.
 struct StepInfo
 {
@@ -136,30 +160,6 @@ struct StepInfo
         std::int64_t most = 0; ///< 0: no bound is known
 
         friend bool operator==(const Dimension&, const Dimension&) = default;
-    };
-
-    /// What was measured of a step that ran on a real device.
-    struct Measured
-    {
-        double stepMs = 0; ///< from begin to end, the device synchronised at both
-        double busyMs = 0; ///< in which the GPU worked; where streams overlap the time counts once
-        double kernelMs = 0; ///< sum of all kernels, copies and fills
-        double withoutOpMs = 0; ///< of it, what no op launched
-        double spanMs = 0; ///< from the first kernel's start to the last one's end
-        double overheadMs = 0; ///< what tracing cost the CPU
-        double synchronizationMs = 0; ///< what the CPU waited for the GPU
-        std::int64_t kernels = 0; ///< and copies and fills; 0: times are the roofline's, `notes` say why
-        std::int64_t opsWithoutKernel = 0; ///< of those that should have one: their times are the roofline's
-        std::int64_t droppedRecords = 0;
-        Bytes allocatedPeak = 0; ///< the allocator's own account of the step
-        Bytes activePeak = 0;
-        Bytes reservedPeak = 0;
-        Bytes requestedPeak = 0;
-        Bytes nonPyTorch = 0; ///< memory of the device that its allocator has not reserved, at the end
-        std::vector<double> moduleMs; ///< by ModuleId: busy time of the module and what is inside of it
-        std::vector<std::string> notes; ///< sentences: what could not be measured, and why
-
-        friend bool operator==(const Measured&, const Measured&) = default;
     };
 
     std::string source; ///< "snapshot": imported from PyTorch's memory snapshot, a stretch of time; else empty
@@ -183,7 +183,7 @@ struct StepInfo
     std::vector<Dimension> dimensions; ///< empty: the model runs at its own sizes only
     /// Arguments of `headroom record` that make this step again, without -o; empty: that command did not make it.
     std::vector<std::string> arguments;
-    std::optional<Measured> measured; ///< none: the step was simulated
+    std::optional<MeasuredStep> measured; ///< none: the step was simulated
 };
 
 /// How many categories a step's account has, in the order of Category: nonPyTorch only where a device was measured.

@@ -67,7 +67,7 @@ TEST_F(StepFile, RoundTripKeepsEveryColumn)
     written->info.dimensions = {{"batch", 8, 1, 0}, {"sequence", 64, 2, 1024}};
     written->info.arguments = {"demo:mlp", "--batch", "8"};
     written->info.holdOutput = true;
-    StepInfo::Measured& measured = written->info.measured.emplace();
+    MeasuredStep& measured = written->info.measured.emplace();
     measured.stepMs = 12.5;
     measured.kernels = 321;
     measured.reservedPeak = 20 * MiB;
