@@ -78,6 +78,7 @@ Result<Frontier> solveOnDevice(const PlanSource& source, PlanRequest request, in
 Json toJson(const Frontier& frontier)
 {
     Json json;
+    json["complete"] = isComplete(frontier.points);
     json["world_size"] = frontier.ends.worldSize;
     json["baseline_peak_bytes"] = frontier.ends.baselinePeak;
     json["least_budget_bytes"] = frontier.ends.leastBudget;
@@ -100,6 +101,10 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
                       stepMs > 0 ? formatPercent(point.recomputeMs / stepMs) : "-", formatPercent(point.gap)});
     }
     table.print(out);
+    if (isComplete(frontier.points))
+        out << "\nThese are all plans that are worth it, each proven.\n";
+    else if (exact)
+        out << "\nBetween these plans there may be others; --points asks for more.\n";
 }
 
 Result<int> run(const Arguments& arguments)

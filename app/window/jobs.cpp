@@ -38,7 +38,7 @@ public:
             return planned_;
         PlanRequest least = request;
         least.budget = leastBudget;
-        const Result<PlannedStep> planned = step->engine->solve(least, stop);
+        const Result<PlannedStep> planned = step->engine->solve(least, stop, firstAnswerMs);
         if (!planned || !planned->timeline)
             return std::nullopt;
         step_ = step;
@@ -108,8 +108,9 @@ void Jobs::open(const QString& path)
 void Jobs::solve(const OpenStepPtr& step, const PlanRequest& request)
 {
     const quint64 generation = ++askedGeneration_;
+    proofLane_.cancel();
     planLane_.post([this, step, request, generation, closest = closest_](std::stop_token stop) {
-        Result<PlannedStep> planned = step->engine->solve(request, stop);
+        Result<PlannedStep> planned = step->engine->solve(request, stop, firstAnswerMs);
         if (!planned) {
             QMetaObject::invokeMethod(
                 this, [this, generation, error = planned.error()] { acceptFailure(generation, error); },
@@ -118,23 +119,45 @@ void Jobs::solve(const OpenStepPtr& step, const PlanRequest& request)
         }
         if (planned->plan.status == PlanStatus::stopped)
             return; // a newer question waits, and will be answered
-        PlanAnswer made{generation, request, *std::move(planned), {}, {}};
+        PlanAnswer made{generation, request, *std::move(planned), {}, {}, false};
+        made.proving = made.step.plan.status == PlanStatus::feasible;
         if (made.step.plan.status == PlanStatus::infeasible)
             made.closest = closest->find(step, request, made.step.plan.leastBudget, stop);
         made.effects = step->effects.of(made.shown().regions);
         const auto answer = std::make_shared<const PlanAnswer>(std::move(made));
         QMetaObject::invokeMethod(
-            this, [this, answer] { acceptAnswer(answer); }, Qt::QueuedConnection);
+            this, [this, step, answer] { acceptAnswer(step, answer); }, Qt::QueuedConnection);
     });
     stopStaleSolve();
 }
 
-void Jobs::acceptAnswer(const PlanAnswerPtr& answer)
+void Jobs::acceptAnswer(const OpenStepPtr& step, const PlanAnswerPtr& answer)
 {
     if (answer->generation <= answeredGeneration_)
         return;
     answeredGeneration_ = answer->generation;
+    if (answer->proving && !solving())
+        prove(step, *answer);
     Q_EMIT planned(answer);
+}
+
+void Jobs::prove(const OpenStepPtr& step, const PlanAnswer& first)
+{
+    proofLane_.post([this, step, request = first.request, generation = first.generation](std::stop_token stop) {
+        Result<PlannedStep> planned = step->engine->solve(request, stop, proofMs);
+        if (!planned || planned->plan.status == PlanStatus::stopped)
+            return;
+        PlanAnswer made{generation, request, *std::move(planned), {}, {}, false};
+        made.effects = step->effects.of(made.shown().regions);
+        const auto answer = std::make_shared<const PlanAnswer>(std::move(made));
+        QMetaObject::invokeMethod(
+            this,
+            [this, answer] {
+                if (answer->generation == answeredGeneration_ && !solving())
+                    Q_EMIT this->planned(answer);
+            },
+            Qt::QueuedConnection);
+    });
 }
 
 void Jobs::acceptFailure(quint64 generation, const Error& error)
@@ -193,9 +216,10 @@ void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, 
 void Jobs::forgetPlans()
 {
     planLane_.cancel();
+    proofLane_.cancel();
     frontierLane_.cancel();
     memoryLane_.cancel();
-    answeredGeneration_ = askedGeneration_;
+    answeredGeneration_ = ++askedGeneration_;
     ++frontierGeneration_;
     ++memoryGeneration_;
 }

@@ -24,6 +24,10 @@ public:
     /// shows plans on its way, short enough that its end is not late.
     static constexpr std::chrono::milliseconds patience{40};
 
+    /// Search for a first answer, which is to be seen in the frame after the question; and for its proof.
+    static constexpr double firstAnswerMs = 5;
+    static constexpr double proofMs = 3000;
+
     explicit Jobs(StepEngineFactory makeEngine, QObject* parent = nullptr);
     ~Jobs() override;
 
@@ -40,7 +44,9 @@ Q_SIGNALS:
     void openProgressed(const QString& path, const QString& stage);
     void opened(const headroom::OpenStepPtr& step);
     void openFailed(const QString& path, const QString& reason);
-    void planned(const headroom::PlanAnswerPtr& answer); ///< generations ascend; out of date ones may come in between
+    /// Generations ascend, and out of date ones may come in between. A plan that is not proven is followed by another
+    /// of the same generation, unless a newer question comes first.
+    void planned(const headroom::PlanAnswerPtr& answer);
     void planFailed(const QString& reason);
     void frontierComputed(const headroom::FrontierPtr& frontier);
     void frontierFailed(const QString& reason);
@@ -49,7 +55,8 @@ Q_SIGNALS:
 private:
     class ClosestPlan;
 
-    void acceptAnswer(const PlanAnswerPtr& answer);
+    void acceptAnswer(const OpenStepPtr& step, const PlanAnswerPtr& answer);
+    void prove(const OpenStepPtr& step, const PlanAnswer& first);
     void acceptFailure(quint64 generation, const Error& error);
     void stopStaleSolve();
 
@@ -63,6 +70,7 @@ private:
     quint64 memoryGeneration_ = 0;
     Lane openLane_; ///< lanes last: their threads end before what they report to
     Lane planLane_;
+    Lane proofLane_;
     Lane frontierLane_;
     Lane memoryLane_;
 };

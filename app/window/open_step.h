@@ -35,6 +35,7 @@ struct PlanAnswer
     PlannedStep step;
     std::optional<PlannedStep> closest; ///< when nothing fits: the plan at the least budget
     std::vector<ModuleEffect> effects; ///< of shown(), by ModuleId
+    bool proving = false; ///< the first answer to a question; the one that is proven, or better, comes after it
 
     bool fits() const noexcept { return step.timeline != nullptr; }
     /// What the plots show: the plan, or what comes closest to one. Without a timeline when there is neither.

@@ -296,6 +296,8 @@ QString solverLine(const Session& session)
     case PlanStatus::optimal:
         return tr("Proven optimal in %1").arg(time);
     case PlanStatus::feasible:
+        if (session.answer()->proving)
+            return tr("At most %1 % above the least time possible; proving …").arg(number(100 * plan.gap, 1));
         return tr("At most %1 % above the least time possible, in %2").arg(number(100 * plan.gap, 1), time);
     case PlanStatus::infeasible:
         return tr("No plan found that fits, in %1").arg(time);

@@ -19,9 +19,9 @@ public:
     const ModuleInfoPtr& moduleInfo() const noexcept override { return planner_.moduleInfo(); }
     const TimelinePtr& recorded() const noexcept override { return planner_.recorded(); }
 
-    Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop) const override
+    Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const override
     {
-        return planner_.solve(request, std::move(stop));
+        return planner_.solve(request, std::move(stop), limitMs);
     }
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points,
                                                 std::stop_token stop) const override

@@ -34,7 +34,8 @@ Screenshot::Screenshot(MainWindow& window, QString path, QObject* parent)
 void Screenshot::look()
 {
     const Session& session = window_.session();
-    const bool complete = session.answerIsCurrent() && session.frontier() && window_.page().timeline()->upToDate();
+    const bool complete = session.answerIsCurrent() && !session.answer()->proving && session.frontier()
+        && window_.page().timeline()->upToDate();
     complete_ = complete ? complete_ + 1 : 0;
     if (complete_ < looks)
         return;

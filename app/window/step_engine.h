@@ -22,7 +22,8 @@ public:
     virtual const ModuleInfoPtr& moduleInfo() const noexcept = 0;
     virtual const TimelinePtr& recorded() const noexcept = 0;
 
-    virtual Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop) const = 0;
+    /// The best plan found in about `limitMs`, with what is not proven of it.
+    virtual Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const = 0;
     virtual Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points,
                                                         std::stop_token stop) const = 0;
 

@@ -40,7 +40,7 @@ public:
         Known& known = points_[timeline.peak];
         const Bytes upTo = std::max({known.upTo, budget, timeline.peak});
         if (known.upTo == 0 || gap < known.point.gap)
-            known.point = {timeline.peak, timeline.recomputeMs, gap};
+            known.point = {timeline.peak, timeline.recomputeMs, gap, 0};
         known.upTo = upTo;
         return {};
     }
@@ -65,9 +65,11 @@ public:
     std::vector<FrontierPoint> result(std::size_t most) const
     {
         std::vector<FrontierPoint> front;
-        for (const auto& [peak, known] : points_)
+        for (const auto& [peak, known] : points_) {
             if (front.empty() || known.point.recomputeMs < front.back().recomputeMs)
                 front.push_back(known.point);
+            front.back().upTo = std::max(front.back().upTo, known.upTo); // of a plan that saves nothing, too
+        }
         if (front.size() <= most)
             return front;
         std::vector<FrontierPoint> thinned;
@@ -88,6 +90,14 @@ private:
 };
 
 } // namespace
+
+bool isComplete(std::span<const FrontierPoint> frontier)
+{
+    for (std::size_t i = 0; i < frontier.size(); ++i)
+        if (frontier[i].gap > 0 || (i + 1 < frontier.size() && frontier[i].upTo + 1 < frontier[i + 1].peak))
+            return false;
+    return !frontier.empty();
+}
 
 Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int points, const std::stop_token& stop)
 {

@@ -8,6 +8,7 @@
 #include "core/timeline/timeline.h"
 
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <vector>
 
@@ -28,7 +29,11 @@ struct FrontierPoint
     Bytes peak = 0;
     double recomputeMs = 0;
     double gap = 0;
+    Bytes upTo = 0; ///< no budget from the peak up to here allows less time, to the gap; 0: not known
 };
+
+/// Every break point that there is, each proven: between two of them there is no other plan worth it.
+bool isComplete(std::span<const FrontierPoint> frontier);
 
 /// Plans one recorded step: what the window drags and `headroom plan step.hrs` answers. The budget is all memory that
 /// the step may take on the device, optimizer state included. Each part of the step (layer, block) offers the ways to

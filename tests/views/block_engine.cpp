@@ -96,7 +96,7 @@ PlannedStep BlockEngine::planned(const PlanRequest& request, const std::vector<M
     return step;
 }
 
-Result<PlannedStep> BlockEngine::solve(const PlanRequest& request, std::stop_token stop) const
+Result<PlannedStep> BlockEngine::solve(const PlanRequest& request, std::stop_token stop, double limitMs) const
 {
     ++control_->solves;
     if (!wait(stop)) {
@@ -114,8 +114,13 @@ Result<PlannedStep> BlockEngine::solve(const PlanRequest& request, std::stop_tok
         if (count > 0)
             chosen.push_back((*open)[count - 1]);
         PlannedStep step = planned(request, chosen);
-        if (step.plan.peak <= request.budget)
+        if (step.plan.peak <= request.budget) {
+            if (limitMs < control_->proofMs) {
+                step.plan.status = PlanStatus::feasible;
+                step.plan.gap = 0.25;
+            }
             return step;
+        }
         least = std::min(least, step.plan.peak);
     }
     PlannedStep none;

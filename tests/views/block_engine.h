@@ -23,6 +23,7 @@ public:
         std::atomic<int> solveMs = 0; ///< at least
         std::atomic<int> solves = 0;
         std::atomic<int> stopped = 0;
+        std::atomic<double> proofMs = 0; ///< with a limit below it, a plan is not proven
     };
 
     static Result<StepEnginePtr> create(StepTracePtr trace, std::shared_ptr<Control> control = {});
@@ -30,7 +31,7 @@ public:
     const StepTracePtr& trace() const noexcept override { return trace_; }
     const ModuleInfoPtr& moduleInfo() const noexcept override { return info_; }
     const TimelinePtr& recorded() const noexcept override { return recorded_; }
-    Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop) const override;
+    Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const override;
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points,
                                                 std::stop_token stop) const override;
 

@@ -145,6 +145,47 @@ private Q_SLOTS:
         }
     }
 
+    void aFirstAnswerIsFollowedByItsProof()
+    {
+        const OpenStepPtr step = open();
+        control_->proofMs = Jobs::proofMs;
+        QSignalSpy planned(jobs_.get(), &Jobs::planned);
+        ask(step, step->engine->recorded()->peak * 7 / 10);
+        QTRY_COMPARE(planned.count(), 2);
+        const auto first = planned.at(0).first().value<PlanAnswerPtr>();
+        const auto proof = planned.at(1).first().value<PlanAnswerPtr>();
+        QVERIFY(first->proving);
+        QVERIFY(first->step.plan.status == PlanStatus::feasible);
+        QVERIFY(!proof->proving);
+        QVERIFY(proof->step.plan.status == PlanStatus::optimal);
+        QCOMPARE(proof->generation, first->generation);
+        QVERIFY(!proof->effects.empty());
+    }
+
+    void noProofComesOfAnOldQuestion()
+    {
+        const OpenStepPtr step = open();
+        control_->proofMs = Jobs::proofMs;
+        QSignalSpy planned(jobs_.get(), &Jobs::planned);
+        const Bytes peak = step->engine->recorded()->peak;
+        ask(step, peak);
+        QTRY_VERIFY(planned.count() >= 1);
+        control_->solveMs = 20;
+        ask(step, peak - GiB); // while the first is being proven
+        QTRY_VERIFY(planned.last().first().value<PlanAnswerPtr>()->request.budget == peak - GiB
+                    && !planned.last().first().value<PlanAnswerPtr>()->proving);
+        quint64 generation = 0;
+        for (const auto& arguments : planned) {
+            const auto answer = arguments.first().value<PlanAnswerPtr>();
+            QVERIFY(answer->generation >= generation);
+            generation = answer->generation;
+        }
+        jobs_->forgetPlans();
+        const auto count = planned.count();
+        QTest::qWait(50);
+        QCOMPARE(planned.count(), count);
+    }
+
     void forgottenPlansDoNotCome()
     {
         const OpenStepPtr step = open();

@@ -29,7 +29,7 @@ PlanAnswerPtr answerTo(const Session& session)
     PlanAnswer answer;
     answer.generation = 1;
     answer.request = session.request();
-    answer.step = session.step()->engine->solve(session.request(), {}).value();
+    answer.step = session.step()->engine->solve(session.request(), {}, 1000).value();
     answer.effects = session.step()->effects.of(answer.step.regions);
     return std::make_shared<const PlanAnswer>(std::move(answer));
 }

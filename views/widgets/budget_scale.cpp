@@ -21,6 +21,8 @@ constexpr double sideMargin = 14; ///< half of a tick label, and the knob
 constexpr double curveTop = 20; ///< below the labels of the stops
 constexpr double curveHeight = 26;
 constexpr double trackY = curveTop + curveHeight + 4;
+constexpr double breakPointRadius = 2;
+constexpr double breakPointDistance = 6;
 constexpr double knobRadius = 9;
 constexpr double tickTop = trackY + 9;
 constexpr double tickLabelTop = trackY + 13;
@@ -129,6 +131,17 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
     painter.setBrush(Qt::NoBrush);
     painter.setPen(QPen(theme.accent, 1.5, Qt::SolidLine, Qt::FlatCap, Qt::RoundJoin));
     painter.drawPolyline(line);
+    // Its break points, where they can be told apart.
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(theme.accent);
+    double before = -breakPointDistance;
+    for (const auto& point : frontier_) {
+        const double x = map().toPixel(static_cast<double>(point.peak));
+        if (x - before < breakPointDistance || x < map().pixelBegin || x > end)
+            continue;
+        painter.drawEllipse(QPointF(x, y.toPixel(point.recomputeMs)), breakPointRadius, breakPointRadius);
+        before = x;
+    }
 }
 
 bool BudgetScale::placeLabels(std::vector<StopLabel>& labels, const QFontMetricsF& metrics) const
