@@ -145,6 +145,30 @@ TEST(OpsBudget, everyRowOfPyTorchIsReachedOrBeaten)
     EXPECT_EQ(better, 19);
 }
 
+TEST(OpsBudget, thePartitionersOwnPlansAreReachedOrBeaten)
+{
+    // PyTorch's partitioner on the same ops that the steps have (make_partitioner.py): to the byte and to the flop.
+    const Json rows = Json::parse(std::ifstream(data / "partitioner.json"));
+    ASSERT_EQ(rows.size(), 66U);
+    int equal = 0;
+    for (const Json& row : rows) {
+        SCOPED_TRACE(row.dump());
+        const StepTracePtr trace = readStep(row["step"]);
+        OpsRequest request;
+        request.fraction = row["budget"];
+        request.solver = row["solver"] == "greedy" ? OpsSolver::greedy : OpsSolver::dp;
+        const OpsPlan plan = planOf(plannerOf(trace), request);
+        EXPECT_LE(plan.savedBytes, plan.cap);
+        const double flops = backwardFlops(*trace, plan) * matmulFlops;
+        const auto theirs = row["backward_flops"].get<double>();
+        if (plan.savedBytes == row["saved_bytes"].get<Bytes>() && flops == theirs)
+            ++equal;
+        else
+            EXPECT_LT(flops, theirs); // what was left of the cap is spent
+    }
+    EXPECT_EQ(equal, 62);
+}
+
 TEST(OpsBudget, rematerializesCheapOpsFirst)
 {
     const StepTracePtr trace = readStep("rematerializes_cheap");
