@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/model/source.h"
+#include "tests/torch/opened_model.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -18,33 +18,19 @@ namespace {
 
 using Settings = decltype(ModelRequest::settings);
 
-std::unique_ptr<ModelSource> open(const std::string& name, std::int64_t batch, const Settings& settings)
-{
-    ModelRequest request;
-    request.name = name;
-    request.batch = batch;
-    request.settings = settings;
-    Result<std::unique_ptr<ModelSource>> source = openModel(request);
-    EXPECT_TRUE(source) << (source ? "" : source.error().message);
-    return source ? std::move(*source) : nullptr;
-}
-
-std::string errorOf(const ModelRequest& request)
-{
-    const auto source = openModel(request);
-    EXPECT_FALSE(source);
-    if (source)
-        return {};
-    EXPECT_EQ(source.error().kind, ErrorKind::badInput);
-    return source.error().message;
-}
-
 ModelRequest requestWith(const std::string& name, const Settings& settings)
 {
     ModelRequest request;
     request.name = name;
     request.settings = settings;
     return request;
+}
+
+std::unique_ptr<ModelSource> open(const std::string& name, std::int64_t batch, const Settings& settings)
+{
+    ModelRequest request = requestWith(name, settings);
+    request.batch = batch;
+    return open(request);
 }
 
 /// Forward, loss and backward of the Transformer with the weights and tokens of tests/data/models/transformer_cpu.py.

@@ -5,6 +5,7 @@
 #include "core/record/step_runner.h"
 #include "core/sac/step_statistics.h"
 #include "core/trace/step_file.h"
+#include "tests/torch/opened_model.h"
 
 #include <array>
 #include <fstream>
@@ -39,9 +40,7 @@ std::unique_ptr<ModelSource> open(const StepSetup& setup)
     request.dtype = setup.dtype;
     request.settings = setup.settings;
     request.device = sim::device();
-    auto source = openModel(request);
-    EXPECT_TRUE(source) << (source ? "" : source.error().message);
-    return source ? std::move(*source) : nullptr;
+    return open(request);
 }
 
 StepTracePtr record(const StepSetup& setup)

@@ -3,6 +3,7 @@
 #include "core/device/simulated_device.h"
 #include "core/model/source.h"
 #include "core/record/step_runner.h"
+#include "tests/torch/opened_model.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -33,23 +34,6 @@ ModelRequest requestOf(const std::string& name, std::vector<InputShape> inputs =
     request.name = pathOf(name);
     request.inputs = std::move(inputs);
     return request;
-}
-
-std::unique_ptr<ModelSource> open(const ModelRequest& request)
-{
-    Result<std::unique_ptr<ModelSource>> source = openModel(request);
-    EXPECT_TRUE(source) << (source ? "" : source.error().message);
-    return source ? std::move(*source) : nullptr;
-}
-
-std::string errorOf(const ModelRequest& request)
-{
-    const auto source = openModel(request);
-    EXPECT_FALSE(source);
-    if (source)
-        return {};
-    EXPECT_EQ(source.error().kind, ErrorKind::badInput);
-    return source.error().message;
 }
 
 /// What a model needs to know that its file does not say, and the formula of its inputs.
