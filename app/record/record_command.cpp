@@ -296,7 +296,7 @@ void printJson(const RecordOptions& options, const Summary& summary)
 }
 
 /// What a real device showed.
-void printMeasured(const StepInfo::Measured& measured)
+void printMeasured(const MeasuredStep& measured)
 {
     const auto bytes = [](Bytes value) { return formatBytes(value); };
     std::cout << std::fixed << std::setprecision(2);

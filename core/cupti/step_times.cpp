@@ -47,7 +47,7 @@ std::string missingNote(const StepTimes& times, std::int64_t ops)
 
 } // namespace
 
-void addTimes(const ActivityLog& log, const TracedStep& step, StepTraceBuilder& builder, StepInfo::Measured& measured)
+void addTimes(const ActivityLog& log, const TracedStep& step, StepTraceBuilder& builder, MeasuredStep& measured)
 {
     const StepTimes times = correlate(log);
     measured.busyMs = times.all.busyMs;

@@ -22,6 +22,6 @@ struct TracedStep
 /// Gives the step's ops the times of their kernels, and fills in what `measured` says of times. An op without a kernel
 /// took no time, unless records are missing: then those that should have one keep the roofline's time, and a note says
 /// how many. With no record at all every op does.
-void addTimes(const ActivityLog& log, const TracedStep& step, StepTraceBuilder& builder, StepInfo::Measured& measured);
+void addTimes(const ActivityLog& log, const TracedStep& step, StepTraceBuilder& builder, MeasuredStep& measured);
 
 } // namespace headroom::cupti

@@ -381,9 +381,9 @@ void StepRecording::countNonPyTorch(Bytes bytes)
         nonPyTorch_ = builder_.alloc(bytes, Category::nonPyTorch, OpId());
 }
 
-StepInfo::Measured StepRecording::measure()
+MeasuredStep StepRecording::measure()
 {
-    StepInfo::Measured measured;
+    MeasuredStep measured;
     real_->synchronize();
     measured.stepMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin_).count();
     const AllocatorPeaks peaks = real_->peaks();

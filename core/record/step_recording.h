@@ -155,7 +155,7 @@ private:
     bool isOfStep(const Situation& where) const;
     void beginInTrace(RunningOp& running);
     void startMeasuring();
-    StepInfo::Measured measure();
+    MeasuredStep measure();
     void countNonPyTorch(Bytes bytes);
     void place(const Situation& where, StepTraceBuilder::Op& op);
 

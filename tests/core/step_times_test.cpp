@@ -65,7 +65,7 @@ protected:
     ActivityLog log_;
     TracedStep step_;
     StepTraceBuilder builder_;
-    StepInfo::Measured measured_;
+    MeasuredStep measured_;
 };
 
 TEST_F(Times, OpsAndModulesHaveTheTimesOfTheirKernels)

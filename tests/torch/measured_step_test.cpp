@@ -51,7 +51,7 @@ TEST_P(MeasuredStep, HasTheTimesOfItsOpsAndTheMemoryOfTheAllocator)
     ASSERT_TRUE(recorded) << recorded.error().message;
     const StepTrace& trace = **recorded;
     ASSERT_TRUE(trace.info.measured);
-    const StepInfo::Measured& measured = *trace.info.measured;
+    const MeasuredStep& measured = *trace.info.measured;
     EXPECT_FALSE(trace.info.simulated);
     EXPECT_EQ(trace.info.device, "cpu");
     EXPECT_TRUE(measured.notes.empty());
