@@ -4,9 +4,9 @@
 
 #include "core/base/bytes.h"
 #include "core/joint/min_cut.h"
+#include "core/joint/ops_candidates.h"
 #include "core/joint/ops_replay.h"
 #include "core/joint/ops_schedule.h"
-#include "core/plan/knapsack.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,29 +19,8 @@ namespace headroom {
 
 namespace {
 
-constexpr int refinements = 8;
-constexpr double ilpLimitMs = 2000;
 constexpr std::size_t cheapestTried = 24; ///< values, before one of them must be dropped
 constexpr int frontierTrials = 600;
-
-/// A schedule and what it costs.
-struct Candidate
-{
-    OpsSchedule schedule;
-    double cost = 0; ///< in the unit of the request
-    double flops = 0;
-    double ms = 0;
-};
-
-bool better(const Candidate& left, const Candidate& right)
-{
-    return std::tie(left.cost, left.ms, left.schedule.savedBytes)
-        < std::tie(right.cost, right.ms, right.schedule.savedBytes);
-}
-
-/// PyTorch's rules, each less careful than the one before: its "more aggressive" and "aggressive" options.
-constexpr MinCutRules withoutHeuristics{false, false, false, true};
-constexpr MinCutRules allThatIsCheap{false, false, false, false};
 
 } // namespace
 
@@ -69,7 +48,7 @@ struct OpsPlanner::Shared
         return flags;
     }
 
-    OpsPlan finished(const OpsRequest& request, Bytes cap, const Candidate& candidate) const;
+    OpsPlan finished(const OpsRequest& request, Bytes cap, const OpsCandidate& candidate) const;
     std::vector<OpsPlan> paretoOf(std::vector<OpsPlan> plans) const;
     /// A plan for a smaller fraction with a lower peak: `from` without what is cheapest to make again, as long as the
     /// peak does not rise. Counts `trials` down.
@@ -86,148 +65,6 @@ struct OpsPlanner::Shared
 };
 
 namespace {
-
-/// One request, being planned.
-class Planning
-{
-public:
-    Planning(const JointGraph& graph, const MinCutProblem& cuts, const OpsScheduler& scheduler,
-             const OpsRequest& request)
-        : graph_(graph)
-        , cuts_(cuts)
-        , scheduler_(scheduler)
-        , request_(request)
-    {
-    }
-
-    Candidate candidate(OpsSchedule schedule) const;
-    Candidate candidateOf(const std::vector<ValueId>& saved) const;
-    Result<std::vector<Candidate>> byKnapsack(const std::vector<bool>& banned, Bytes cap) const;
-    Result<Candidate> refined(Candidate candidate, Bytes cap) const;
-    double cost(NodeId node) const;
-
-private:
-    Result<KnapsackChoice> choose(const std::vector<KnapsackItem>& items, Bytes cap) const;
-
-    const JointGraph& graph_;
-    const MinCutProblem& cuts_;
-    const OpsScheduler& scheduler_;
-    const OpsRequest& request_;
-};
-
-double Planning::cost(NodeId node) const
-{
-    if (request_.runtime == OpsRuntime::flops)
-        return graph_[node].flops;
-    if (request_.measuredMs.empty())
-        return graph_[node].ms;
-    double ms = 0;
-    for (const OpId op : graph_[node].ops)
-        ms += request_.measuredMs[op.value];
-    return ms;
-}
-
-Result<KnapsackChoice> Planning::choose(const std::vector<KnapsackItem>& items, Bytes cap) const
-{
-    switch (request_.solver) {
-    case OpsSolver::dp:
-        return exactKnapsack(items, cap);
-    case OpsSolver::greedy:
-        return greedyKnapsack(items, cap);
-    case OpsSolver::ilp:
-        return ilpKnapsack(items, cap, ilpLimitMs);
-    }
-    return Error{ErrorKind::internal, "unknown solver of op-level plans"};
-}
-
-Candidate Planning::candidate(OpsSchedule schedule) const
-{
-    Candidate made{std::move(schedule)};
-    for (std::uint32_t i = 0; i < graph_.nodes.size(); ++i) {
-        if (!made.schedule.repeated[i])
-            continue;
-        made.cost += cost(NodeId(i));
-        made.flops += graph_.nodes[i].flops;
-        made.ms += graph_.nodes[i].ms;
-    }
-    return made;
-}
-
-Candidate Planning::candidateOf(const std::vector<ValueId>& saved) const
-{
-    std::vector<bool> flags(graph_.values.size(), false);
-    for (const ValueId value : saved)
-        flags[value.value] = true;
-    return candidate(scheduler_.of(std::move(flags)));
-}
-
-/// Which of the banned nodes to save, each with all that it makes; the others may run again.
-Result<std::vector<Candidate>> Planning::byKnapsack(const std::vector<bool>& banned, Bytes cap) const
-{
-    std::vector<NodeId> nodes;
-    std::vector<KnapsackItem> items;
-    std::vector<bool> flags(graph_.values.size(), false);
-    for (std::uint32_t i = 0; i < graph_.nodes.size(); ++i) {
-        const NodeId node(i);
-        if (!banned[i] || cuts_.distance(node) >= MinCutProblem::unreachable || graph_[node].repeat == Repeat::once)
-            continue;
-        KnapsackItem item;
-        for (const ValueId value : graph_[node].makes)
-            if (scheduler_.counts(value))
-                item.bytes += graph_[value].bytes;
-        const double least = request_.runtime == OpsRuntime::flops ? 1.0 : 0.0;
-        item.value = std::max(cost(node), least);
-        nodes.push_back(node);
-        items.push_back(item);
-    }
-    const Result<KnapsackChoice> choice = choose(items, cap);
-    if (!choice)
-        return choice.error();
-    std::vector<bool> allowed(graph_.nodes.size(), false);
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-        allowed[nodes[i].value] = !choice->taken[i];
-        if (choice->taken[i])
-            for (const ValueId value : graph_[nodes[i]].makes)
-                flags[value.value] = true;
-    }
-    std::vector<Candidate> candidates;
-    candidates.push_back(candidateOf(cuts_.solve(allThatIsCheap, allowed).saved));
-    candidates.push_back(candidate(scheduler_.of(std::move(flags))));
-    return candidates;
-}
-
-/// What is left of the cap is spent on nodes that run again.
-Result<Candidate> Planning::refined(Candidate best, Bytes cap) const
-{
-    for (int round = 0; round < refinements && best.schedule.savedBytes < cap; ++round) {
-        std::vector<KnapsackItem> items;
-        std::vector<NodeId> nodes;
-        for (std::uint32_t i = 0; i < graph_.nodes.size(); ++i) {
-            const NodeId node(i);
-            if (!best.schedule.repeated[i] || cost(node) <= 0)
-                continue;
-            KnapsackItem item{0, cost(node)};
-            for (const ValueId value : graph_[node].makes)
-                if (scheduler_.counts(value) && !best.schedule.saved[value.value])
-                    item.bytes += graph_[value].bytes;
-            nodes.push_back(node);
-            items.push_back(item);
-        }
-        const Result<KnapsackChoice> choice = choose(items, cap - best.schedule.savedBytes);
-        if (!choice)
-            return choice.error();
-        std::vector<bool> saved = best.schedule.saved;
-        for (std::size_t i = 0; i < nodes.size(); ++i)
-            if (choice->taken[i])
-                for (const ValueId value : graph_[nodes[i]].makes)
-                    saved[value.value] = true;
-        Candidate next = candidate(scheduler_.of(std::move(saved)));
-        if (next.schedule.savedBytes > cap || !better(next, best))
-            break;
-        best = std::move(next);
-    }
-    return best;
-}
 
 /// The share of the standard in whole bytes. A share that was worked out as bytes / standard means those bytes.
 Bytes capOf(double fraction, Bytes standard)
@@ -275,7 +112,7 @@ Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const
         return badInput("the measured times are of " + std::to_string(request.measuredMs.size())
                         + " ops: expected one for each of the step's "
                         + std::to_string(shared_->graph.trace->ops.size()));
-    const Planning planning(shared_->graph, shared_->cuts, shared_->scheduler, request);
+    const OpsCandidates planning(shared_->graph, shared_->cuts, shared_->scheduler, request);
     const Bytes cap = capOf(request.fraction, defaultSavedBytes());
     const Bytes least = shared_->none.savedBytes;
     if (least > cap)
@@ -288,26 +125,26 @@ Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const
     if (request.fraction == 1)
         return shared_->finished(request, cap, planning.candidate(shared_->standard));
 
-    Candidate best = planning.candidate(shared_->none);
-    const auto offer = [&](Candidate candidate) {
+    OpsCandidate best = planning.candidate(shared_->none);
+    const auto offer = [&](OpsCandidate candidate) {
         if (candidate.schedule.savedBytes <= cap && better(candidate, best))
             best = std::move(candidate);
     };
     offer(planning.candidate(shared_->standard));
     offer(planning.candidateOf(shared_->careless.saved));
     offer(planning.candidateOf(shared_->aggressive.saved));
-    Result<std::vector<Candidate>> solved = planning.byKnapsack(shared_->aggressive.banned, cap - least);
+    Result<std::vector<OpsCandidate>> solved = planning.byKnapsack(shared_->aggressive.banned, cap - least);
     if (!solved)
         return solved.error();
-    for (Candidate& candidate : *solved)
+    for (OpsCandidate& candidate : *solved)
         offer(std::move(candidate));
-    Result<Candidate> refined = planning.refined(std::move(best), cap);
+    Result<OpsCandidate> refined = planning.refined(std::move(best), cap);
     if (!refined)
         return refined.error();
     return shared_->finished(request, cap, *std::move(refined));
 }
 
-OpsPlan OpsPlanner::Shared::finished(const OpsRequest& request, Bytes cap, const Candidate& candidate) const
+OpsPlan OpsPlanner::Shared::finished(const OpsRequest& request, Bytes cap, const OpsCandidate& candidate) const
 {
     const OpsSchedule& schedule = candidate.schedule;
     OpsPlan plan;
@@ -348,7 +185,7 @@ Timeline OpsPlanner::timeline(const OpsPlan& plan) const
 
 std::optional<OpsPlan> OpsPlanner::Shared::lowered(const OpsPlan& from, const OpsRequest& request, int& trials) const
 {
-    const Planning planning(graph, cuts, scheduler, request);
+    const OpsCandidates planning(graph, cuts, scheduler, request);
     const Bytes cap = capOf(request.fraction, standard.savedBytes);
     std::vector<bool> saved(graph.values.size(), false);
     std::vector<NodeId> nodes;
@@ -366,14 +203,14 @@ std::optional<OpsPlan> OpsPlanner::Shared::lowered(const OpsPlan& from, const Op
         return planning.cost(node) / static_cast<double>(std::max<Bytes>(bytes, 1));
     };
     std::ranges::stable_sort(nodes, {}, price);
-    Candidate now = planning.candidate(scheduler.of(saved));
+    OpsCandidate now = planning.candidate(scheduler.of(saved));
     while (now.schedule.savedBytes > cap) {
         bool dropped = false;
         for (std::size_t i = 0; i < std::min(nodes.size(), cheapestTried) && !dropped && trials > 0; ++i) {
             std::vector<bool> fewer = now.schedule.saved;
             for (const ValueId value : graph[nodes[i]].makes)
                 fewer[value.value] = false;
-            Candidate next = planning.candidate(scheduler.of(std::move(fewer)));
+            OpsCandidate next = planning.candidate(scheduler.of(std::move(fewer)));
             --trials;
             dropped = next.schedule.savedBytes < now.schedule.savedBytes
                 && replayOps(graph, events, next.schedule).peak <= from.peak;

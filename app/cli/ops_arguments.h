@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/joint/ops_planner.h"
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace headroom::cli {
+
+/// What `ops-plan` and `ops-frontier` have in common on the command line.
+struct OpsArguments
+{
+    std::string stepFile;
+    std::string solver = "dp";
+    std::string runtime = "flops";
+    std::string opTimes; ///< file of measured times
+    bool json = false;
+};
+void addOpsArguments(CLI::App& command, OpsArguments& arguments);
+
+/// A recorded step, ready to be planned, and the request, without its fraction.
+struct OpsQuestion
+{
+    OpsPlanner planner;
+    OpsRequest request;
+};
+Result<OpsQuestion> readOpsQuestion(const OpsArguments& arguments);
+
+/// Time of forward and backward as recorded.
+double forwardBackwardMs(const StepTrace& trace);
+
+} // namespace headroom::cli

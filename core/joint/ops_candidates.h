@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/joint/min_cut.h"
+#include "core/joint/ops_schedule.h"
+#include "core/plan/knapsack.h"
+
+#include <vector>
+
+namespace headroom {
+
+/// A schedule and what it costs.
+struct OpsCandidate
+{
+    OpsSchedule schedule;
+    double cost = 0; ///< in the unit of the request
+    double flops = 0;
+    double ms = 0;
+};
+
+/// Less cost; as much, and less time; as much, and less saved.
+bool better(const OpsCandidate& left, const OpsCandidate& right);
+
+/// PyTorch's rules, each less careful than the one before: its "more aggressive" and "aggressive" options.
+inline constexpr MinCutRules withoutHeuristics{false, false, false, true};
+inline constexpr MinCutRules allThatIsCheap{false, false, false, false};
+
+/// Makes candidates for one request. It refers to what it is given.
+class OpsCandidates
+{
+public:
+    OpsCandidates(const JointGraph& graph, const MinCutProblem& cuts, const OpsScheduler& scheduler,
+                  const OpsRequest& request)
+        : graph_(graph)
+        , cuts_(cuts)
+        , scheduler_(scheduler)
+        , request_(request)
+    {
+    }
+
+    OpsCandidate candidate(OpsSchedule schedule) const;
+    OpsCandidate candidateOf(const std::vector<ValueId>& saved) const;
+    Result<std::vector<OpsCandidate>> byKnapsack(const std::vector<bool>& banned, Bytes cap) const;
+    Result<OpsCandidate> refined(OpsCandidate candidate, Bytes cap) const;
+    double cost(NodeId node) const;
+
+private:
+    Result<KnapsackChoice> choose(const std::vector<KnapsackItem>& items, Bytes cap) const;
+
+    const JointGraph& graph_;
+    const MinCutProblem& cuts_;
+    const OpsScheduler& scheduler_;
+    const OpsRequest& request_;
+};
+
+} // namespace headroom
