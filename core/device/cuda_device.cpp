@@ -8,6 +8,7 @@
 #include "core/device/kernels/attention_choice.h"
 #include "core/device/kernels/unsupported.h"
 #include "core/device/known_values.h"
+#include "core/device/meta_call.h"
 #include "core/device/op_traits.h"
 #include "core/device/simulated_guard.h"
 #include "core/device/simulated_state.h"
@@ -172,6 +173,7 @@ void replaceCudaKernels()
 void claimCuda()
 {
     claimCudaHooks();
+    keepOwnMetaKernels();
 }
 
 Status simulateCuda(const DeviceSpec& spec)

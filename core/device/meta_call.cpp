@@ -6,8 +6,10 @@
 #include "core/device/kernels/unsupported.h"
 #include "core/device/simulated_state.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <unordered_map>
 #include <vector>
 
 namespace headroom::sim {
@@ -137,7 +139,37 @@ private:
     std::vector<Pair> tensors_;
 };
 
+using MetaKernels = std::unordered_map<c10::OperatorHandle, c10::SafeKernelFunction>;
+
+/// libtorch's own; empty in a program without Python. Never taken down: autograd's threads may call an op until the
+/// process ends.
+MetaKernels& ownMetaKernels()
+{
+    static auto* const kernels = new MetaKernels;
+    return *kernels;
+}
+
+void runMeta(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+{
+    const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+    const auto own = ownMetaKernels().find(op);
+    if (own == ownMetaKernels().end())
+        op.redispatchBoxed(DispatchKeySet(DispatchKey::Meta), stack);
+    else
+        own->second.callBoxed(op, DispatchKeySet(DispatchKey::Meta), stack);
+}
+
 } // namespace
+
+void keepOwnMetaKernels()
+{
+    auto& dispatcher = c10::Dispatcher::singleton();
+    for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+        const auto op = dispatcher.findSchema(name);
+        if (op && op->hasKernelForDispatchKey(DispatchKey::Meta))
+            ownMetaKernels().emplace(*op, op->getComputedKernelForDispatchKey(DispatchKey::Meta));
+    }
+}
 
 DispatchKeySet keysAboveBackend()
 {
@@ -156,10 +188,7 @@ void callMeta(const c10::OperatorHandle& op, torch::jit::Stack* stack)
         else if (value.isGenerator())
             value = c10::IValue();
     }
-    {
-        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
-        op.redispatchBoxed(DispatchKeySet(DispatchKey::Meta), stack);
-    }
+    runMeta(op, stack);
     twins.updateArguments();
     for (std::size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i)
         mapTensors((*stack)[i], [&](const Tensor& tensor) { return twins.toDevice(tensor); });

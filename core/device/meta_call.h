@@ -12,6 +12,11 @@ namespace headroom::sim {
 /// storage: a view; else new memory). Nothing of the schema is needed for it. The op must have a Meta kernel.
 void callMeta(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
+/// Before Python imports torch, which puts Meta kernels written in Python in front of many of libtorch's: from now on
+/// callMeta() takes libtorch's where there is one. They are the code by which CUDA's own kernels make their results, and
+/// take a tenth of the time.
+void keepOwnMetaKernels();
+
 /// The last resort for an op without a kernel: runs it on CPU tensors of zeros to learn the shapes of its results, and
 /// counts it. It really computes; an op that would need more than lastResortLimit of memory is refused.
 void callOnZeros(const c10::OperatorHandle& op, torch::jit::Stack* stack);
