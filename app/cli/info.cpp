@@ -4,6 +4,7 @@
 #include "app/cli/table.h"
 #include "core/allocator/replay.h"
 #include "core/predict/predict.h"
+#include "core/timeline/timeline_json.h"
 #include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
@@ -69,14 +70,6 @@ std::vector<Fallback> fallbacks(const StepTrace& trace)
     return found;
 }
 
-Json toJson(const StepInfo& info, const CategoryBytes& bytes)
-{
-    Json json = Json::object();
-    for (std::size_t category = 0; category < categoriesOf(info); ++category)
-        json[std::string(categoryName(static_cast<Category>(category)))] = bytes[category];
-    return json;
-}
-
 Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAllocator::Stats& allocator)
 {
     const PeakInstant peak = peakInstant(trace, timeline);
@@ -88,10 +81,7 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAlloc
     json["steps"] = trace.info.steps;
     json["peak_bytes"] = timeline.peak;
     json["peak"] = {{"phase", peak.phase}, {"op", peak.op}, {"module", peak.module}, {"instant", peak.ms}};
-    json["at_peak"] = toJson(trace.info, timeline.atPeak);
-    json["phases"] = Json::object();
-    for (const Timeline::Snapshot& snapshot : timeline.snapshots)
-        json["phases"][std::string(markName(snapshot.mark))] = toJson(trace.info, snapshot.bytes);
+    addAccount(json, trace.info, timeline);
     json["active_peak_bytes"] = allocator.allocatedPeak;
     json["reserved_peak_bytes"] = allocator.reservedPeak;
     json["ops"] = trace.ops.size();

@@ -8,6 +8,7 @@
 #include "core/predict/predict.h"
 #include "core/record/recorder.h"
 #include "core/sac/step_statistics.h"
+#include "core/timeline/timeline_json.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_info_json.h"
 
@@ -174,14 +175,6 @@ nlohmann::json fallbacksOf(const StepTrace& trace)
     return fallbacks;
 }
 
-nlohmann::json toJson(const StepInfo& info, const CategoryBytes& bytes)
-{
-    nlohmann::json json;
-    for (std::size_t category = 0; category < categoriesOf(info); ++category)
-        json[std::string(categoryName(static_cast<Category>(category)))] = bytes[category];
-    return json;
-}
-
 Result<std::string> summary()
 {
     if (!recording().finished)
@@ -191,21 +184,13 @@ Result<std::string> summary()
     if (!timeline)
         return timeline.error();
     const DeviceSpec& gpu = card();
-    nlohmann::json document{{"model", trace.info.model},
-                            {"gpu", trace.info.gpu},
-                            {"gpu_title", gpu.title},
-                            {"gpu_memory_bytes", gpu.memory},
-                            {"peak_bytes", timeline->peak},
-                            {"at_peak", toJson(trace.info, timeline->atPeak)},
-                            {"phases", nlohmann::json::object()},
-                            {"ops", trace.ops.size()},
-                            {"fallbacks", fallbacksOf(trace)},
-                            {"invented_values", trace.info.inventedValues}};
+    nlohmann::ordered_json document{{"model", trace.info.model},       {"gpu", trace.info.gpu},
+                                    {"gpu_title", gpu.title},          {"gpu_memory_bytes", gpu.memory},
+                                    {"peak_bytes", timeline->peak},    {"ops", trace.ops.size()},
+                                    {"fallbacks", fallbacksOf(trace)}, {"invented_values", trace.info.inventedValues}};
     if (trace.info.measured)
         document["measured"] = nlohmann::json::parse(stepInfoToJson(trace.info))["measured"];
-    // Of an instant that comes again, as in gradient accumulation, the last.
-    for (const Timeline::Snapshot& snapshot : timeline->snapshots)
-        document["phases"][std::string(markName(snapshot.mark))] = toJson(trace.info, snapshot.bytes);
+    addAccount(document, trace.info, *timeline);
     // What PyTorch's tools would say of the model; an interrupted step has no such account.
     if (const auto info = moduleInfo(trace)) {
         const Baseline estimate = baseline(*info);

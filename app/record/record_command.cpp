@@ -10,6 +10,7 @@
 #include "core/predict/predict.h"
 #include "core/record/step_runner.h"
 #include "core/sac/step_statistics.h"
+#include "core/timeline/timeline_json.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_info_json.h"
 
@@ -31,7 +32,7 @@ struct Summary
 {
     StepTracePtr trace;
     DeviceSpec gpu;
-    Bytes peak = 0;
+    Timeline timeline;
     Baseline baseline;
     double recordMs = 0;
     std::vector<std::string> notes; ///< the model's own
@@ -276,22 +277,23 @@ void printJson(const RecordOptions& options, const Summary& summary)
     nlohmann::json fallbacks = nlohmann::json::array();
     for (const sim::Fallback& fallback : sim::fallbacks())
         fallbacks.push_back({{"op", fallback.op}, {"count", fallback.count}});
-    nlohmann::json document{{"step", options.output},
-                            {"model", trace.info.model},
-                            {"gpu", trace.info.gpu},
-                            {"gpu_memory_bytes", summary.gpu.memory},
-                            {"peak_bytes", summary.peak},
-                            {"baseline_peak_bytes", summary.baseline.peak},
-                            {"compute_ms", summary.baseline.computeMs},
-                            {"ops", trace.ops.size()},
-                            {"record_ms", summary.recordMs},
-                            {"loss", trace.info.loss},
-                            {"lifetimes", trace.info.lifetimes},
-                            {"notes", summary.notes},
-                            {"fallbacks", fallbacks},
-                            {"invented_values", trace.info.inventedValues}};
+    nlohmann::ordered_json document{{"step", options.output},
+                                    {"model", trace.info.model},
+                                    {"gpu", trace.info.gpu},
+                                    {"gpu_memory_bytes", summary.gpu.memory},
+                                    {"peak_bytes", summary.timeline.peak},
+                                    {"baseline_peak_bytes", summary.baseline.peak},
+                                    {"compute_ms", summary.baseline.computeMs},
+                                    {"ops", trace.ops.size()},
+                                    {"record_ms", summary.recordMs},
+                                    {"loss", trace.info.loss},
+                                    {"lifetimes", trace.info.lifetimes},
+                                    {"notes", summary.notes},
+                                    {"fallbacks", fallbacks},
+                                    {"invented_values", trace.info.inventedValues}};
     if (trace.info.measured)
         document["measured"] = nlohmann::json::parse(stepInfoToJson(trace.info))["measured"];
+    addAccount(document, trace.info, summary.timeline);
     std::cout << document.dump(2) << '\n';
 }
 
@@ -320,7 +322,7 @@ void printText(const RecordOptions& options, const Summary& summary)
     const auto bytes = [](Bytes value) { return formatBytes(value) + " (" + groupedDigits(value) + " bytes)"; };
     std::cout << trace.info.model << " on " << summary.gpu.title
               << (trace.info.measured ? " (measured)\n" : " (simulated)\n") << "peak on the device   "
-              << bytes(summary.peak) << '\n'
+              << bytes(summary.timeline.peak) << '\n'
               << "PyTorch's estimate   " << bytes(summary.baseline.peak)
               << ": parameters, gradients and activations, without optimizer state\n"
               << "forward and backward " << std::fixed << std::setprecision(2) << summary.baseline.computeMs << " ms, "
@@ -333,7 +335,7 @@ void printText(const RecordOptions& options, const Summary& summary)
         std::cout << "note: " << note << '\n';
     if (trace.info.measured)
         return printMeasured(*trace.info.measured);
-    if (summary.peak > summary.gpu.memory)
+    if (summary.timeline.peak > summary.gpu.memory)
         std::cout << "note: this is more than the card's " << formatBytes(summary.gpu.memory)
                   << "; headroom plan says what to recompute\n";
     for (const sim::Fallback& fallback : sim::fallbacks())
@@ -428,10 +430,10 @@ Status runRecord(const RecordOptions& options, const ProgressReport& watch)
     summary.trace = *trace;
     summary.gpu = request->gpu;
 
-    const auto timeline = predict(**trace, {});
+    auto timeline = predict(**trace, {});
     if (!timeline)
         return timeline.error();
-    summary.peak = timeline->peak;
+    summary.timeline = *std::move(timeline);
     const auto info = moduleInfo(**trace);
     if (!info)
         return info.error();

@@ -26,10 +26,7 @@ def recorded(name):
     """What `record` says of the second step of a loop as MemTracker's was."""
     package, make = recorded_models.MODELS[name]
     if package:
-        try:
-            __import__(package)
-        except ImportError as error:
-            raise unittest.SkipTest(f"this Python cannot import {package}: {error}") from error
+        support.skip_without(package)
     with torch.device("cuda"):
         model, batch, loss_of = make()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, foreach=True)

@@ -4,6 +4,7 @@
 
 import subprocess
 import sys
+import unittest
 
 SKIPPED = 77  # what CTest takes for a skipped test
 
@@ -26,6 +27,14 @@ def need(*modules):
         reason = attempt.stderr.strip().splitlines()[-1:] or ["no reason given"]
         print(f"skipped: this Python cannot import {', '.join(modules)} ({reason[0]})", file=sys.stderr)
         sys.exit(SKIPPED)
+
+
+def skip_without(package):
+    """Skips a test where this Python cannot import `package`."""
+    try:
+        __import__(package)
+    except ImportError as error:
+        raise unittest.SkipTest(f"this Python cannot import {package}: {error}") from error
 
 
 def invented_values():

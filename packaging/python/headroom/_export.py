@@ -49,6 +49,16 @@ def _shapes(model, args, kwargs):
     return dict(zip(names, positional)) | named
 
 
+def _program(model, args, kwargs, shapes):
+    try:
+        # strict=False traces the Python code as it runs, which also works where Dynamo has a graph break.
+        return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
+    except Exception as error:  # the model's own code raises whatever it likes
+        lines = str(error).strip().splitlines()
+        reason = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+        raise HeadroomError(f"torch.export cannot export {type(model).__name__}: {reason}") from error
+
+
 def export(model, args, path, kwargs=None, dynamic_batch=False):
     """Writes `model` as a .pt2 file that headroom opens, without Python.
 
@@ -60,12 +70,15 @@ def export(model, args, path, kwargs=None, dynamic_batch=False):
         raise HeadroomError(f"{path}: the name of an exported model ends in .pt2, as torch.export wants it")
     if not path.parent.is_dir():
         raise HeadroomError(f"{path}: the folder {path.parent} is not there; create it first")
+    if not isinstance(model, torch.nn.Module):
+        raise HeadroomError(f"the model is a {type(model).__name__}, which is no torch.nn.Module")
     if not isinstance(args, (tuple, list)):
         raise HeadroomError("args is the tuple of the model's arguments: write (x,) for one")
+    if not isinstance(kwargs or {}, dict):
+        raise HeadroomError("kwargs is a dict of the model's arguments by name")
     args, kwargs = tuple(args), dict(kwargs or {})
     shapes = _shapes(model, args, kwargs) if dynamic_batch else None
-    # strict=False traces the Python code as it runs, which also works where Dynamo has a graph break.
-    program = torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
+    program = _program(model, args, kwargs, shapes)
     types = {name: f"{type(m).__module__}.{type(m).__qualname__}" for name, m in model.named_modules()}
     notes = {
         "headroom_tied_weights.json": json.dumps(tied_weights(model)),
