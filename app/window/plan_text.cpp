@@ -142,6 +142,16 @@ QString reasonText(const Session& session, ModuleId module)
     return tr("Other modules give memory for less time, so this one keeps everything.") + rateText(session);
 }
 
+/// What a recording from Python notes of its program; empty when it does not.
+QString settingOf(const StepTrace& trace, std::string_view key)
+{
+    for (const auto& [name, value] : trace.info.settings) {
+        if (name == key)
+            return QString::fromStdString(value);
+    }
+    return {};
+}
+
 } // namespace
 
 ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace)
@@ -170,6 +180,27 @@ QString stepName(const StepTrace& trace)
 bool canRecordAgain(const StepTrace& trace)
 {
     return !trace.info.arguments.empty() && !trace.info.dimensions.empty();
+}
+
+QString trainingProgram(const StepTrace& trace)
+{
+    return settingOf(trace, "program");
+}
+
+QString originText(const StepTrace& trace)
+{
+    const QString program = trainingProgram(trace);
+    if (program.isEmpty())
+        return {};
+    return tr("Recorded from %1\nrun by %2\nin %3")
+        .arg(program, settingOf(trace, "interpreter"), settingOf(trace, "folder"));
+}
+
+QString whyFixedSizes(const StepTrace& trace)
+{
+    if (trainingProgram(trace).isEmpty())
+        return {};
+    return tr("A training script chooses its batch itself: record it again with other arguments to see another one.");
 }
 
 QString sizeResult(const Session& session)

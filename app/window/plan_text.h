@@ -20,6 +20,12 @@ QString stepFacts(const StepTrace& trace);
 /// The step was made by a command that can make it again at other sizes.
 bool canRecordAgain(const StepTrace& trace);
 
+/// The command line of the training program that a step was recorded from in Python; empty: `headroom record` ran a
+/// model. And what is known of its origin, and why its sizes are fixed, one sentence each; empty for a model.
+QString trainingProgram(const StepTrace& trace);
+QString originText(const StepTrace& trace);
+QString whyFixedSizes(const StepTrace& trace);
+
 /// "peak 18.4 GiB, was 32.1 GiB" after the step was replaced by one of another size; empty: it was not.
 QString sizeResult(const Session& session);
 

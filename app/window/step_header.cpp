@@ -26,6 +26,13 @@ QToolButton* makeButton(QAction* action)
     return button;
 }
 
+/// Those that are not empty, one below the other.
+QString lines(QStringList texts)
+{
+    texts.removeAll(QString());
+    return texts.join(QLatin1Char('\n'));
+}
+
 } // namespace
 
 StepHeader::StepHeader(Actions& actions, QWidget* parent)
@@ -58,10 +65,10 @@ StepHeader::StepHeader(Actions& actions, QWidget* parent)
 void StepHeader::setStep(const StepTrace& trace, const QString& path)
 {
     name_->setText(stepName(trace));
-    name_->setToolTip(QDir::toNativeSeparators(path));
+    name_->setToolTip(lines({QDir::toNativeSeparators(path), originText(trace)}));
     sizes_->setDimensions(canRecordAgain(trace) ? trace.info.dimensions : std::vector<StepInfo::Dimension>());
     facts_->setText(stepFacts(trace));
-    facts_->setToolTip(facts_->text());
+    facts_->setToolTip(lines({facts_->text(), whyFixedSizes(trace)}));
 }
 
 } // namespace headroom

@@ -3,6 +3,7 @@
 #include "app/window/verify_desk.h"
 
 #include "app/recording/sentence.h"
+#include "app/window/plan_text.h"
 #include "app/window/session.h"
 #include "core/policy/policy.h"
 #include "views/plot/number_text.h"
@@ -64,6 +65,9 @@ QString VerifyDesk::whyNot() const
 {
     if (!session_.isOpen() || !session_.answer())
         return tr("There is no plan yet.");
+    if (!trainingProgram(session_.step()->trace()).isEmpty())
+        return tr("A training script cannot be run with the plan from here: headroom.apply(model, \"policy.json\") in "
+                  "the script runs it.");
     if (session_.step()->trace().info.arguments.empty())
         return tr("Only a step that headroom record made of a model can be run again; in a training script, "
                   "headroom.apply runs the plan.");

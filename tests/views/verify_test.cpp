@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
+#include "app/window/step_header.h"
 #include "core/trace/step_file.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/window_fixture.h"
@@ -94,13 +95,34 @@ private Q_SLOTS:
         QVERIFY(!window().actions().verifyPlan->isEnabled());
     }
 
+    void stepOfAScriptSaysWhereItCameFromAndWhatCannotBeDone()
+    {
+        openStepFor("kept",
+                    {{"program", "train.py --batch-size 32"},
+                     {"interpreter", "/venv/bin/python"},
+                     {"folder", "/home/me/training"}});
+        QVERIFY(!row().button()->isEnabled());
+        QVERIFY(!window().actions().verifyPlan->isEnabled());
+        QVERIFY(row().button()->toolTip().startsWith(QStringLiteral("A training script cannot be run")));
+        QVERIFY(row().button()->toolTip().contains(QStringLiteral("headroom.apply")));
+        QStringList tips;
+        for (const QWidget* part : window().page().header()->findChildren<QWidget*>())
+            tips << part->toolTip();
+        const QString all = tips.join(QLatin1Char('\n'));
+        QVERIFY2(all.contains(QStringLiteral(
+                     "Recorded from train.py --batch-size 32\nrun by /venv/bin/python\nin /home/me/training")),
+                 qPrintable(all));
+        QVERIFY2(all.contains(QStringLiteral("A training script chooses its batch itself")), qPrintable(all));
+    }
+
 private:
     VerifyRow& row() { return *window().page().inspector()->verifyRow(); }
 
-    void openStepFor(const char* outcome)
+    void openStepFor(const char* outcome, const decltype(StepInfo::settings)& settings = {})
     {
         StepTrace trace = *makeSyntheticStep({.blocks = 8, .activation = 64 * MiB, .weight = 8 * MiB});
         trace.info.arguments = {std::string("verify:") + outcome};
+        trace.info.settings = settings;
         const QString path = inFolder(QStringLiteral("verified.hrs"));
         QVERIFY(writeStepTrace(trace, path.toStdString()));
         window().openFile(path);
