@@ -21,9 +21,11 @@ if(NOT _torch_dir)
     set(_pythons "$ENV{VIRTUAL_ENV}/bin/python3" "${PROJECT_SOURCE_DIR}/build/torch-env/bin/python3" python3)
     if(SKBUILD)
         set(_pythons "${Python_EXECUTABLE}") # pip installs into this one
+        # Building in isolation, pip hides by PYTHONPATH what is installed there.
+        set(_environment "${CMAKE_COMMAND}" -E env --unset=PYTHONPATH)
     endif()
     foreach(_python ${_pythons})
-        execute_process(COMMAND "${_python}" -c
+        execute_process(COMMAND ${_environment} "${_python}" -c
             "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
             OUTPUT_VARIABLE _candidate OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE _torch_result)
         _libtorch_version("${_candidate}" _candidate_version)
