@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <map>
 
@@ -23,7 +24,13 @@ struct Arguments : OpsArguments
     bool monotone = false;
 };
 
-constexpr int frontierPoints = 101;
+/// Fractions of which the frontier is made that an answer is compared to: so many that it is there at once.
+int comparedFractions(const StepTrace& trace, bool asked)
+{
+    constexpr int most = 101;
+    constexpr std::size_t ops = 200'000;
+    return asked ? most : std::clamp(static_cast<int>(ops / (trace.ops.size() + 1)), 3, most);
+}
 
 /// How an op is found in PyTorch: its module, its name, and which call of that name inside the module's forward.
 struct OpPlaces
@@ -59,7 +66,8 @@ struct Answer
 Result<Answer> answer(const OpsPlanner& planner, const Arguments& arguments, const OpsRequest& request)
 {
     Answer found;
-    Result<std::vector<OpsPlan>> frontier = planner.frontier(request, frontierPoints);
+    Result<std::vector<OpsPlan>> frontier
+        = planner.frontier(request, comparedFractions(*planner.graph().trace, arguments.monotone));
     if (!frontier)
         return frontier.error();
     found.frontier = *std::move(frontier);

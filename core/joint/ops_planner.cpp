@@ -20,7 +20,9 @@ namespace headroom {
 namespace {
 
 constexpr std::size_t cheapestTried = 24; ///< values, before one of them must be dropped
-constexpr int frontierTrials = 600;
+constexpr std::size_t mostTrials = 600; ///< of a frontier; fewer of a long step, each costs a pass over its events
+constexpr std::size_t fewestTrials = 8;
+constexpr std::size_t trialEvents = 4'000'000; ///< to go over, at most
 
 } // namespace
 
@@ -255,7 +257,8 @@ Result<std::vector<OpsPlan>> OpsPlanner::frontier(const OpsRequest& request, int
     std::vector<OpsPlan> plans;
     OpsPlan lowest;
     OpsRequest one = request;
-    int trials = frontierTrials;
+    const std::size_t events = shared_->graph.trace->events.size();
+    auto trials = static_cast<int>(std::clamp(trialEvents / (events + 1), fewestTrials, mostTrials));
     const int last = std::max(points, 2) - 1;
     for (int point = last; point >= 0 && !stop.stop_requested(); --point) {
         one.fraction = static_cast<double>(point) / last;
