@@ -49,7 +49,7 @@ struct Recomputation
 ///   hands it out, or the last op of a recomputation that reads it, whichever comes later; at once, where it has none.
 struct OpsPlan
 {
-    double fraction = 1; ///< as asked
+    double fraction = 1; ///< as asked; in a frontier the one that it is the answer for
     Bytes cap = 0; ///< of savedBytes
     std::vector<StorageId> saved; ///< held from forward to backward, without what the program holds anyway; ascending
     std::vector<bool> dropped; ///< by pack of the trace: it holds nothing, what it asks for is made again
