@@ -3,6 +3,7 @@
 """The models and optimizers of a script, found without its help, and their modules' names."""
 
 import functools
+import gc
 import weakref
 
 import torch
@@ -46,13 +47,17 @@ def state_tensors(optimizer):
     return tensors_of(list(optimizer.state.values()))
 
 
-_born = {}  # id -> weak reference, of every module and optimizer, in the order in which they were made
+_KINDS = (torch.nn.Module, torch.optim.Optimizer)
+_born = None  # id -> weak reference, of every module and optimizer in the order in which they were made, once watched
 
 
 def watch():
-    """From now on modules and optimizers are known from their birth, those that nobody calls included. To look for them
-    among everything that Python's collector knows would take longer than to record a small model."""
-    for base in (torch.nn.Module, torch.optim.Optimizer):
+    """From now on modules and optimizers are known from their birth. Called before a program makes any."""
+    global _born
+    if _born is not None:
+        return
+    _born = {}
+    for base in _KINDS:
         for name in ("__init__", "__setstate__"):  # the latter of copies, and of what is unpickled
             _note_first(base, name)
 
@@ -68,6 +73,17 @@ def _note_first(base, name):
         return original(thing, *arguments, **named)
 
     setattr(base, name, noted)
+
+
+def _all_there_are():
+    """Every module and optimizer of the process, those that nobody calls included."""
+    if _born is not None:
+        return [thing for thing in (known() for known in list(_born.values())) if thing is not None]
+    # The program made them before. This takes longer than to record a small model: a million objects, few classes.
+    # type() and not isinstance(): a proxy's class may be asked for by its own code.
+    objects = gc.get_objects()
+    wanted = {kind for kind in set(map(type, objects)) if issubclass(kind, _KINDS)}
+    return [thing for thing in objects if type(thing) in wanted]
 
 
 def _has_own_groups(optimizer):
@@ -96,10 +112,7 @@ class Inventory:
     def search(self):
         """Looks at all there are: a script may call a model only later."""
         modules, inner = [], set()
-        for known in list(_born.values()):
-            thing = known()
-            if thing is None:
-                continue
+        for thing in _all_there_are():
             if isinstance(thing, torch.nn.Module):
                 modules.append(thing)
                 inner.update(id(child) for child in (thing.__dict__.get("_modules") or {}).values())

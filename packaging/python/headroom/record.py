@@ -223,7 +223,8 @@ class _Interrupts:
 
 def _again(options):
     """Arguments of `headroom record` that make the step again."""
-    arguments = ["--gpu", options.gpu, "--steps", str(options.steps)]
+    device = ["--gpu", options.gpu] if options.device == "sim" else ["--device", options.device]
+    arguments = [*device, "--steps", str(options.steps)]
     if options.unlimited:
         arguments.append("--unlimited")
     script = ["-m", options.script] if options.module else [str(pathlib.Path(options.script).resolve())]
@@ -352,6 +353,9 @@ def _record(options):
         simulate(options.gpu)
     else:
         measure(options.device)
+        from ._modules import watch
+
+        watch()
     if options.unlimited and options.device == "sim":
         limit = load().headroom_limit_memory
         limit.argtypes, limit.restype = [ctypes.c_double], None

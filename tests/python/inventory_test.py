@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The models and optimizers of a program are found: those that it made before anyone watched, and those since then, however
+they came to be."""
+
+import copy
+import gc
+import pickle
+import unittest
+
+import support
+
+support.need("torch")
+
+import torch  # noqa: E402
+from headroom import _modules  # noqa: E402
+from torch import nn  # noqa: E402
+
+
+class Wrapper(torch.optim.Optimizer):
+    """As accelerate's: an optimizer around one, without groups of its own."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @property
+    def param_groups(self):
+        return self.inner.param_groups
+
+
+def found():
+    inventory = _modules.Inventory()
+    inventory.search()
+    return inventory.roots(), set(inventory.optimizers())
+
+
+class Inventory(unittest.TestCase):
+    def check(self):
+        model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2)))
+        frozen, without = nn.Linear(3, 3).requires_grad_(False), nn.ReLU()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        wrapper = Wrapper(optimizer)
+        roots, optimizers = found()
+        self.assertTrue(any(root is model for root in roots))
+        self.assertTrue(any(root is frozen for root in roots))
+        self.assertFalse(any(root is part for root in roots for part in (model[0], model[1], without)))
+        self.assertIn(optimizer, optimizers)
+        self.assertNotIn(wrapper, optimizers)
+        return model, frozen, optimizer
+
+    def test_before_and_after_someone_watches(self):
+        early = self.check()
+        del early
+        gc.collect()
+        _modules.watch()
+        _modules.watch()
+        kept = self.check()
+        copies = [copy.deepcopy(kept[0]), pickle.loads(pickle.dumps(kept[0]))]
+        roots, optimizers = found()
+        for made in copies:
+            self.assertTrue(any(root is made for root in roots))
+        twin = copy.deepcopy(kept[2])
+        self.assertIn(twin, found()[1])
+        self.assertEqual(len(roots), 2 + len(copies))
+        del kept, copies, made, twin, roots, optimizers
+        gc.collect()
+        self.assertEqual(found(), ([], set()))
+        self.assertEqual(_modules._born, {})
+
+
+if __name__ == "__main__":
+    unittest.main()
