@@ -3,6 +3,7 @@
 #include "app/cli/arguments.h"
 
 #include "core/cost/calibration.h"
+#include "core/policy/step_planner.h"
 #include "core/sac/step_statistics.h"
 #include "core/trace/step_file.h"
 
@@ -167,6 +168,8 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
         return badInput(arguments.stepFile
                         + " was measured, which does not tell what autograd alone holds: plan the same step recorded "
                           "with --device sim; headroom calibrate gives it the measured times");
+    if (!(*trace)->info.policy.empty())
+        return badInput(arguments.stepFile + ": " + plannable(**trace).error().message);
     trace = withCalibration(*trace, arguments.calibration);
     if (!trace)
         return trace.error();

@@ -292,8 +292,9 @@ void DocumentPage::showInspector()
         action->setEnabled(pinnable);
     actions_.clearPins->setEnabled(session_.hasPins());
     inspector_->setInfeasible(infeasibleFacts(session_));
-    inspector_->setSolver(solverLine(session_), !session_.answer() || session_.feasible(),
-                          static_cast<int>(session_.request().pins.size()));
+    const QString curve = frontierLine(session_);
+    inspector_->setSolver(curve.isEmpty() ? solverLine(session_) : solverLine(session_) + QChar::LineFeed + curve,
+                          !session_.answer() || session_.feasible(), static_cast<int>(session_.request().pins.size()));
     const TimelinePtr shown = session_.shownTimeline();
     inspector_->setPeaks(session_.step()->engine->recorded()->atPeak,
                          shown ? std::optional(shown->atPeak) : std::nullopt);

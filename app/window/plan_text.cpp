@@ -317,10 +317,25 @@ std::optional<InfeasibleFacts> infeasibleFacts(const Session& session)
     return facts;
 }
 
+QString frontierLine(const Session& session)
+{
+    if (!session.frontier() || session.frontier()->empty())
+        return {};
+    const std::vector<FrontierPoint>& points = *session.frontier();
+    const auto count = static_cast<int>(points.size());
+    const auto proven = static_cast<int>(std::ranges::count(points, 0.0, &FrontierPoint::gap));
+    if (isComplete(points))
+        return tr("The cost curve has all %1 plans that are worth it, each proven").arg(count);
+    if (proven == count)
+        return tr("The cost curve has %1 proven plans of more").arg(count);
+    return tr("The cost curve has %1 plans of more, %2 of them proven").arg(count).arg(proven);
+}
+
 QString solverLine(const Session& session)
 {
     if (!session.answer())
-        return tr("Solving …");
+        return session.isOpen() && !plannable(session.step()->trace()) ? tr("This step cannot be planned")
+                                                                       : tr("Solving …");
     const Plan& plan = session.answer()->step.plan;
     const QString time = msText(plan.solveMs);
     switch (plan.status) {

@@ -43,6 +43,7 @@ std::optional<InfeasibleFacts> infeasibleFacts(const Session& session);
 
 /// "Optimal in 1.1 ms".
 QString solverLine(const Session& session);
+QString frontierLine(const Session& session); ///< whether it is complete and proven; empty: it is not known yet
 
 /// The first module in the order of the model that can be checkpointed; what is selected when a step opens.
 ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace);

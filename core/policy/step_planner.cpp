@@ -143,6 +143,18 @@ Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, c
     return step;
 }
 
+Status plannable(const StepTrace& trace)
+{
+    if (!trace.info.policy.empty())
+        return badInput("this step was recorded with its modules checkpointed by the policy " + trace.info.policy
+                        + ", so that a plan of its own would recompute what is recomputed already: plan the same step "
+                          "recorded without --policy");
+    if (trace.info.measured)
+        return badInput("this step was measured, which does not tell what autograd alone holds: plan the same step "
+                        "recorded with --device sim");
+    return {};
+}
+
 StepPlanner::StepPlanner(std::shared_ptr<const Model> model)
     : model_(std::move(model))
 {
@@ -165,6 +177,8 @@ Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_tok
     const auto begin = Clock::now();
     if (request.budget < 1)
         return badInput("budget " + std::to_string(request.budget) + " B: expected 1 B or more");
+    if (const Status can = plannable(*trace()); !can)
+        return can.error();
     const Result<StepOptionsPtr> options = model_->options(request);
     if (!options)
         return options.error();
@@ -190,6 +204,8 @@ Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_tok
 Result<std::vector<FrontierPoint>> StepPlanner::frontier(const PlanRequest& request, int points,
                                                          std::stop_token stop) const
 {
+    if (const Status can = plannable(*trace()); !can)
+        return can.error();
     PlanRequest wishes = request;
     wishes.budget = std::max<Bytes>(1, recorded()->peak);
     const Result<StepOptionsPtr> options = model_->options(wishes);

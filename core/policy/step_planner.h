@@ -35,12 +35,16 @@ struct FrontierPoint
 /// Every break point that there is, each proven: between two of them there is no other plan worth it.
 bool isComplete(std::span<const FrontierPoint> frontier);
 
+/// Whether plans of a step can be predicted; the error says why not, and what to record in its place.
+Status plannable(const StepTrace& trace);
+
 /// Plans one recorded step: what the window drags and `headroom plan step.hrs` answers. The budget is all memory that
 /// the step may take on the device, optimizer state included. Each part of the step (layer, block) offers the ways to
 /// checkpoint it that are worth it, nested modules and ops to save included, each predicted on the step; memory is
 /// constrained wherever the peak can be; and the plan of least recomputation is searched until it is proven, or time is
 /// up. Every answer was predicted on the step before it is returned: it fits to the byte. Built once for a step;
-/// solve() is const and thread-safe.
+/// solve() is const and thread-safe. A step that is not plannable() can be looked at: questions about plans are
+/// refused.
 ///
 /// `optimal` means that no other choice among those ways takes less time; otherwise the gap is what is not proven. With
 /// a world size above 1 parameters, gradients and optimizer state count by the share of one rank, in `timeline` too.

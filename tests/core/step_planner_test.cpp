@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <thread>
 
 namespace headroom {
@@ -152,6 +153,45 @@ TEST(StepPlanner, wishesAreKept)
     EXPECT_FALSE(planner.solve(request(0)).ok());
 }
 
+TEST(StepPlanner, anyBudgetHasAPlanOrASentence)
+{
+    constexpr Bytes most = std::numeric_limits<Bytes>::max();
+    for (const int blocks : {1, 2, 5})
+        for (const int worldSize : {1, 3, std::numeric_limits<int>::max()})
+            for (const Pin pin : {Pin::save, Pin::recompute}) {
+                const StepPlanner planner = plannerOf(makeSyntheticStep({.blocks = blocks}));
+                for (const Bytes budget : {std::numeric_limits<Bytes>::min(), Bytes{-1}, Bytes{0}, Bytes{1}, Bytes{511},
+                                           planner.recorded()->peak, most / 2, most - 1, most}) {
+                    SCOPED_TRACE(groupedDigits(budget));
+                    PlanRequest wanted = request(budget, worldSize);
+                    wanted.pins = {{"Transformer.layers.0", pin}};
+                    const Result<PlannedStep> step = planner.solve(wanted);
+                    if (budget < 1) {
+                        ASSERT_FALSE(step.ok());
+                        EXPECT_THAT(step.error().message, HasSubstr("expected 1 B or more"));
+                        continue;
+                    }
+                    ASSERT_TRUE(step.ok()) << step.error().message;
+                    if (step->plan.status == PlanStatus::infeasible)
+                        EXPECT_THAT(step->plan.reason, HasSubstr("."));
+                    else
+                        EXPECT_LE(step->plan.peak, budget);
+                }
+            }
+}
+
+TEST(StepPlanner, aStepThatIsCheckpointedAlreadyIsRefused)
+{
+    StepTrace recorded = *makeSyntheticStep();
+    recorded.info.policy = "policy.json";
+    const StepPlanner planner = plannerOf(std::make_shared<const StepTrace>(std::move(recorded)));
+    EXPECT_GT(planner.recorded()->peak, 0);
+    const Result<PlannedStep> step = planner.solve(request(GiB));
+    ASSERT_FALSE(step.ok());
+    EXPECT_THAT(step.error().message, AllOf(HasSubstr("policy.json"), HasSubstr("without --policy")));
+    ASSERT_FALSE(planner.frontier(request(GiB), 10).ok());
+}
+
 TEST(StepPlanner, shardedStepsHoldLess)
 {
     const StepTracePtr trace = makeSyntheticStep({.activation = MiB, .weight = 8 * MiB});
@@ -205,6 +245,22 @@ TEST(Frontier, goesFromTheLeastBudgetToNoRecomputation)
     for (std::size_t i = 1; i < found->size(); ++i) {
         EXPECT_GT((*found)[i].peak, (*found)[i - 1].peak);
         EXPECT_LT((*found)[i].recomputeMs, (*found)[i - 1].recomputeMs);
+    }
+}
+
+TEST(Frontier, isCompleteWhenEveryBudgetIsAccountedFor)
+{
+    const StepPlanner planner = plannerOf(makeSyntheticStep({.blocks = 2}));
+    const auto few = planner.frontier(request(0), 3);
+    const auto all = planner.frontier(request(0), 4000);
+    ASSERT_TRUE(few.ok() && all.ok());
+    EXPECT_FALSE(isComplete(*few));
+    ASSERT_TRUE(isComplete(*all));
+    EXPECT_FALSE(isComplete({}));
+    // Nothing is between two points: the plan of the smaller one is the best right below the larger one.
+    for (std::size_t i = 1; i < all->size(); ++i) {
+        EXPECT_GE((*all)[i - 1].upTo + 1, (*all)[i].peak);
+        EXPECT_EQ(solved(planner, request((*all)[i].peak - 1)).plan.recomputeMs, (*all)[i - 1].recomputeMs);
     }
 }
 

@@ -170,6 +170,14 @@ private Q_SLOTS:
         QCOMPARE(facts.chosenPoint, static_cast<int>(facts.curve.size()) - 1); // discards everything
         QVERIFY(planSummary(*session_).contains(QStringLiteral("recomputed")));
         QCOMPARE(solverLine(*session_), QStringLiteral("Proven optimal in 1.10 ms"));
+        QVERIFY(frontierLine(*session_).isEmpty());
+        session_->setFrontier(std::make_shared<const std::vector<FrontierPoint>>(
+            std::vector<FrontierPoint>{{GiB, 2, 0, 2 * GiB - 1}, {2 * GiB, 0, 0, 2 * GiB}}));
+        QCOMPARE(frontierLine(*session_),
+                 QStringLiteral("The cost curve has all 2 plans that are worth it, each proven"));
+        session_->setFrontier(std::make_shared<const std::vector<FrontierPoint>>(
+            std::vector<FrontierPoint>{{GiB, 2, 0.1, GiB}, {2 * GiB, 0, 0, 2 * GiB}}));
+        QCOMPARE(frontierLine(*session_), QStringLiteral("The cost curve has 2 plans of more, 1 of them proven"));
     }
 
     void leafSaysWhyItHasNoOptions()

@@ -50,7 +50,7 @@ private Q_SLOTS:
         QVERIFY(last.data(ModuleTreeModel::PillRole).toString().isEmpty());
         QCOMPARE(inspectorText("moduleName"), QStringLiteral("layers.0"));
         QVERIFY(inspectorText("reason").startsWith(QStringLiteral("Frees <b>")));
-        QCOMPARE(inspectorText("solverLine"), QStringLiteral("Proven optimal in 1.10 ms"));
+        QVERIFY(inspectorText("solverLine").startsWith(QStringLiteral("Proven optimal in 1.10 ms")));
     }
 
     void planFollowsADrag()
