@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cost/calibration.h"
+#include "tests/cli/cli_test.h"
+
+namespace headroom {
+namespace {
+
+using testing::HasSubstr;
+
+/// The step of the other tests as a real one of the same card, on which every op took `factor` times the roofline.
+class CalibrateTest : public CliTest
+{
+protected:
+    void SetUp() override
+    {
+        trace = makeSyntheticStep();
+        StepTrace simulated = *trace;
+        simulated.info.gpu = "a100-80gb";
+        ASSERT_TRUE(writeStepTrace(simulated, stepPath()).ok());
+        StepTrace measured = simulated;
+        measured.info.simulated = false;
+        measured.info.device = "cuda:0";
+        measured.info.measured.emplace().kernels = 100;
+        flags_.assign(trace->ops.flags.begin(), trace->ops.flags.end());
+        for (std::uint16_t& flag : flags_)
+            flag |= opMeasured;
+        ms_.assign(trace->ops.ms.begin(), trace->ops.ms.end());
+        for (double& ms : ms_)
+            ms *= 3;
+        measured.ops.flags.rows = flags_;
+        measured.ops.ms.rows = ms_;
+        ASSERT_TRUE(writeStepTrace(measured, measuredPath()).ok());
+    }
+
+    std::string measuredPath() const { return path("measured.hrs"); }
+
+    Finished run(const std::vector<std::string>& arguments) const
+    {
+        return runProgram(HEADROOM_BIN_DIR "/headroom", arguments, {{"HEADROOM_CALIBRATION_DIR", path("calibration")}});
+    }
+
+private:
+    std::vector<std::uint16_t> flags_;
+    std::vector<double> ms_;
+};
+
+TEST_F(CalibrateTest, ThePlansOfTheGpuUseWhatWasMeasuredOnIt)
+{
+    const auto plan = [&](const std::string& calibration) {
+        const Finished planned
+            = run({"plan", stepPath(), "--budget", "100GiB", "--json", "--calibration", calibration});
+        EXPECT_EQ(planned.exitCode, 0) << planned.err;
+        return planned;
+    };
+    EXPECT_EQ(plan("auto").err, "");
+    const Finished learned = run({"calibrate", measuredPath(), "--json"});
+    ASSERT_EQ(learned.exitCode, 0) << learned.err;
+    EXPECT_EQ(learned.json()["gpu"], "a100-80gb");
+    EXPECT_EQ(learned.json()["file"], path("calibration/a100-80gb.json"));
+
+    const Finished calibrated = plan("auto");
+    EXPECT_EQ(calibrated.err,
+              "headroom: note: times are those measured on a100-80gb, of " + path("calibration/a100-80gb.json") + "\n");
+    const double roofline = plan("none").json()["step_ms"].get<double>();
+    EXPECT_NE(calibrated.json()["step_ms"].get<double>(), roofline);
+    EXPECT_EQ(plan(path("calibration/a100-80gb.json")).json()["step_ms"], calibrated.json()["step_ms"]);
+}
+
+TEST_F(CalibrateTest, WhatCannotBeLearnedFromIsRefused)
+{
+    expectBadInput(run({"calibrate", stepPath()}), {"was not measured: record a step on the GPU with --device cuda"});
+    expectBadInput(run({"plan", stepPath(), "--budget", "1GiB", "--calibration", path("none.json")}),
+                   {"none.json: there is no such file; headroom calibrate writes one"});
+    ASSERT_EQ(run({"calibrate", measuredPath()}).exitCode, 0);
+    StepTrace other = *trace;
+    other.info.gpu = "h100-80gb";
+    ASSERT_TRUE(writeStepTrace(other, path("other.hrs")).ok());
+    expectBadInput(
+        run({"plan", path("other.hrs"), "--budget", "1GiB", "--calibration", path("calibration/a100-80gb.json")}),
+        {"is of a100-80gb, and the step is of"});
+}
+
+TEST_F(CalibrateTest, AMeasuredStepIsNotPlannedOn)
+{
+    expectBadInput(run({"plan", measuredPath(), "--budget", "1GiB"}),
+                   {"measured.hrs was measured", "recorded with --device sim"});
+}
+
+} // namespace
+} // namespace headroom
