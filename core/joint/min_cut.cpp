@@ -119,8 +119,9 @@ std::uint32_t MinCutProblem::distanceOf(ValueId value) const
 std::int64_t MinCutProblem::weight(ValueId value) const
 {
     const std::uint32_t distance = std::clamp<std::uint32_t>(distanceOf(value), 1, farthestWeighed);
-    const double blocks = static_cast<double>(graph_[value].bytes / weightUnit) * distanceFactors()[distance];
-    return static_cast<std::int64_t>(blocks) * (materialized(value) ? 1 : 2);
+    const Bytes blocks = graph_[value].bytes / weightUnit;
+    const double weighed = static_cast<double>(blocks) * distanceFactors()[distance];
+    return static_cast<std::int64_t>(weighed) * (materialized(value) ? 1 : 2);
 }
 
 bool MinCutProblem::mustBan(NodeId node, const MinCutRules& rules) const
@@ -256,6 +257,7 @@ MinCut MinCutProblem::solve(const MinCutRules& rules, const std::vector<bool>& a
     };
     const std::size_t nodes = graph_.nodes.size();
     const std::size_t values = graph_.values.size();
+    const auto wayIn = [nodes](ValueId value) { return nodes + 2 * std::size_t{value.value}; };
     MaxFlow flow(nodes + 2 * values);
     for (std::uint32_t i = 0; i < nodes; ++i) {
         bool leads = false;
@@ -263,7 +265,7 @@ MinCut MinCutProblem::solve(const MinCutRules& rules, const std::vector<bool>& a
             if (!counts(value))
                 continue;
             leads = true;
-            const std::size_t in = nodes + 2 * value.value;
+            const std::size_t in = wayIn(value);
             flow.addEdge(i, in, MaxFlow::unlimited);
             flow.addEdge(in, in + 1, weight(value));
             for (const NodeId reader : graph_.readers[value.value])
@@ -276,9 +278,11 @@ MinCut MinCutProblem::solve(const MinCutRules& rules, const std::vector<bool>& a
             flow.addEdge(flow.source(), i, MaxFlow::unlimited);
     }
     const std::vector<bool> backward = flow.sinkSide();
-    for (std::uint32_t i = 0; i < values; ++i)
-        if (counts(ValueId(i)) && !backward[nodes + 2 * i] && backward[nodes + 2 * i + 1])
-            cut.saved.push_back(ValueId(i));
+    for (std::uint32_t i = 0; i < values; ++i) {
+        const ValueId value(i);
+        if (counts(value) && !backward[wayIn(value)] && backward[wayIn(value) + 1])
+            cut.saved.push_back(value);
+    }
     return cut;
 }
 

@@ -42,7 +42,7 @@ public:
     OpsCandidate candidate(OpsSchedule schedule) const;
     OpsCandidate candidateOf(const std::vector<ValueId>& saved) const;
     Result<std::vector<OpsCandidate>> byKnapsack(const std::vector<bool>& banned, Bytes cap) const;
-    Result<OpsCandidate> refined(OpsCandidate candidate, Bytes cap) const;
+    Result<OpsCandidate> refined(OpsCandidate best, Bytes cap) const;
     double cost(NodeId node) const;
 
 private:
