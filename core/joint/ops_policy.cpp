@@ -55,11 +55,11 @@ std::vector<ModuleId> blocksOf(const StepTrace& trace)
         inside[i] = above.valid() && inside[above.value];
         if (!parent[i] || !above.valid() || inside[i] || alike[{above, trace.modules.type[ModuleId(i)]}] < 2)
             continue;
-        blocks.push_back(ModuleId(i));
+        blocks.emplace_back(i);
         inside[i] = true;
     }
     if (blocks.empty() && count > 0)
-        blocks.push_back(ModuleId(0));
+        blocks.emplace_back(0U);
     return blocks;
 }
 
