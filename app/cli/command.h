@@ -35,6 +35,8 @@ void addOpsFrontier(CLI::App& program, Action& chosen);
 void addOpPolicy(CLI::App& program, Action& chosen);
 void addExport(CLI::App& program, Action& chosen);
 void addCalibrate(CLI::App& program, Action& chosen);
+void addImport(CLI::App& program, Action& chosen);
+void addAllocator(CLI::App& program, Action& chosen);
 void addRecord(CLI::App& program, Action& chosen);
 void addVerify(CLI::App& program, Action& chosen);
 void addDoctor(CLI::App& program, Action& chosen);

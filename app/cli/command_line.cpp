@@ -95,11 +95,14 @@ int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
     program.set_version_flag("--version", "headroom " HEADROOM_VERSION);
     program.require_subcommand(0, 1);
     std::string file;
-    program.add_option("FILE", file, "What to open in the window: a step (.hrs), a model (.pt2, .pt), a script (.py)");
+    program.add_option(
+        "FILE", file,
+        "What to open in the window: a step (.hrs), a model (.pt2, .pt), a script (.py), a memory snapshot");
     Action chosen;
     for (const auto add :
          {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan, cli::addFrontier,
-          cli::addCalibrate, cli::addOpPolicy, cli::addOpsPlan, cli::addOpsFrontier, cli::addExport, cli::addDoctor})
+          cli::addCalibrate, cli::addOpPolicy, cli::addOpsPlan, cli::addOpsFrontier, cli::addExport, cli::addImport,
+          cli::addAllocator, cli::addDoctor})
         add(program, chosen);
     cli::addScreenshot(program, chosen, openWindow);
 

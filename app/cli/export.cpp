@@ -5,7 +5,7 @@
 #include "app/cli/command.h"
 #include "app/cli/pictures.h"
 #include "core/sac/step_statistics.h"
-#include "core/trace/step_file.h"
+#include "core/snapshot/import.h"
 
 #include <CLI/CLI.hpp>
 
@@ -102,7 +102,7 @@ Result<int> run(const Arguments& arguments)
         return badInput("export: --policy changes the timeline: expected it together with --timeline");
     if (!arguments.module.empty() && !arguments.tradeOff)
         return badInput("export: --module selects a trade-off curve: expected it together with --tradeoff");
-    const Result<StepTracePtr> trace = readStepTrace(arguments.stepFile);
+    const Result<StepTracePtr> trace = readStepOrSnapshot(arguments.stepFile);
     if (!trace)
         return trace.error();
     ExportOptions options;

@@ -4,8 +4,8 @@
 #include "app/cli/table.h"
 #include "core/allocator/replay.h"
 #include "core/predict/predict.h"
+#include "core/snapshot/import.h"
 #include "core/timeline/timeline_json.h"
-#include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
 
@@ -96,6 +96,10 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAlloc
 void printHow(const StepInfo& info, std::ostream& out)
 {
     out << info.model << ": ";
+    if (info.source == "snapshot") {
+        out << "memory snapshot of " << info.device << "\n\n";
+        return;
+    }
     if (info.batch > 0)
         out << "batch " << info.batch << ", ";
     if (info.sequence > 0)
@@ -158,7 +162,7 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
 
 Result<int> run(const std::string& file, bool json)
 {
-    const Result<StepTracePtr> trace = readStepTrace(file);
+    const Result<StepTracePtr> trace = readStepOrSnapshot(file);
     if (!trace)
         return trace.error();
     const Result<Timeline> timeline = predict(**trace, {});

@@ -3,7 +3,7 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/table.h"
-#include "core/trace/step_file.h"
+#include "core/snapshot/import.h"
 
 #include <CLI/CLI.hpp>
 
@@ -100,7 +100,7 @@ void print(const StepTrace& trace, const std::vector<OpId>& ops, std::ostream& o
 
 Result<int> run(const std::string& file, const std::string& fqn, bool json)
 {
-    const Result<StepTracePtr> trace = readStepTrace(file);
+    const Result<StepTracePtr> trace = readStepOrSnapshot(file);
     if (!trace)
         return trace.error();
     ModuleId selected;

@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/command.h"
+#include "app/cli/snapshot_arguments.h"
+#include "app/cli/table.h"
+#include "core/allocator/replay.h"
+#include "core/base/atomic_write.h"
+#include "core/cost/roofline.h"
+#include "core/predict/predict.h"
+#include "core/snapshot/import.h"
+#include "core/trace/step_file.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <optional>
+
+namespace headroom::cli {
+
+namespace {
+
+struct Arguments
+{
+    std::string file;
+    std::string settings;
+    bool settingsGiven = false;
+    std::string gpu;
+    std::string capacity;
+    std::string output;
+    SnapshotArguments snapshot;
+    bool json = false;
+};
+
+/// A step, and the snapshot behind it when it was read from one.
+struct Source
+{
+    StepTracePtr step;
+    std::optional<ImportedSnapshot> snapshot;
+};
+
+Result<Source> readSource(const Arguments& arguments)
+{
+    const Result<ImportRequest> request = importRequest(arguments.snapshot);
+    if (!request)
+        return request.error();
+    if (isSnapshotFile(arguments.file)) {
+        Result<ImportedSnapshot> imported = importSnapshot(arguments.file, *request);
+        if (!imported)
+            return imported.error();
+        const StepTracePtr step = imported->step;
+        return Source{step, *std::move(imported)};
+    }
+    if (arguments.snapshot.any())
+        return badInput("--device, --from and --to choose a part of a memory snapshot, which " + arguments.file
+                        + " is not");
+    Result<StepTracePtr> step = readStepTrace(arguments.file);
+    if (!step)
+        return step.error();
+    return Source{*std::move(step), std::nullopt};
+}
+
+/// The settings of a recorded program are those that it ran with, unless others are given.
+std::string settingsOf(const Arguments& arguments, const StepTrace& step)
+{
+    if (arguments.settingsGiven)
+        return arguments.settings;
+    for (const auto& [key, value] : step.info.settings)
+        if (step.info.source == "snapshot" && key == "PYTORCH_CUDA_ALLOC_CONF")
+            return value;
+    return {};
+}
+
+Result<AllocatorRules> rulesOf(const Arguments& arguments, const StepTrace& step)
+{
+    AllocatorRules rules;
+    if (!arguments.gpu.empty() && !arguments.capacity.empty())
+        return badInput("--gpu and --capacity exclude each other: expected one of them");
+    if (!arguments.gpu.empty()) {
+        const Result<DeviceSpec> gpu = findDeviceSpec(arguments.gpu);
+        if (!gpu)
+            return gpu.error();
+        rules.capacity = gpu->memory;
+    } else if (!arguments.capacity.empty()) {
+        const Result<Bytes> capacity = parseBytes(arguments.capacity);
+        if (!capacity)
+            return badInput("--capacity: " + capacity.error().message);
+        if (*capacity == 0)
+            return badInput("--capacity 0: expected more than no memory");
+        rules.capacity = *capacity;
+    }
+    return withAllocatorSettings(rules, settingsOf(arguments, step));
+}
+
+AllocatorSample atPeak(const AllocatorRun& run)
+{
+    return run.samples.empty() || run.samples[run.peakSample].reserved < run.start.reserved
+        ? run.start
+        : run.samples[run.peakSample];
+}
+
+Json recordedJson(const ImportedSnapshot& imported)
+{
+    const SnapshotReplay replay = replaySnapshot(imported.history);
+    Json json;
+    json["settings"] = imported.snapshot->settings;
+    json["reserved_peak_bytes"] = replay.recordedPeak;
+    json["events"] = replay.events;
+    json["same_reserved"] = replay.sameReserved;
+    json["allocations"] = replay.allocations;
+    json["same_address"] = replay.samePlace;
+    return json;
+}
+
+Json failureJson(const StepTrace& step, const AllocatorRun::Failure& failure)
+{
+    Json json;
+    json["instant"] = failure.ms;
+    json["op"] = failure.op ? std::string(step.opName(failure.op)) : "";
+    json["module"] = failure.op ? std::string(step.moduleFqn(step.ops.module[failure.op])) : "";
+    json["requested_bytes"] = failure.memory.requested;
+    json["block_bytes"] = failure.memory.size;
+    json["wanted_bytes"] = failure.memory.wanted;
+    json["free_bytes"] = failure.memory.deviceFree;
+    json["reserved_bytes"] = failure.memory.stats.reserved;
+    json["active_bytes"] = failure.memory.stats.active;
+    json["largest_free_block_bytes"] = failure.memory.largestFree;
+    json["reason"] = outOfMemorySentence(step, failure);
+    return json;
+}
+
+Json toJson(const Source& source, const AllocatorRules& rules, const AllocatorRun& run)
+{
+    const AllocatorSample peak = atPeak(run);
+    Json json;
+    json["settings"] = allocatorSettings(rules);
+    json["capacity_bytes"] = rules.capacity;
+    json["requested_peak_bytes"] = run.stats.requestedPeak;
+    json["allocated_peak_bytes"] = run.stats.allocatedPeak;
+    json["active_peak_bytes"] = run.stats.activePeak;
+    json["reserved_peak_bytes"] = run.stats.reservedPeak;
+    json["at_reserved_peak"] = {{"requested", peak.requested},
+                                {"allocated", peak.allocated},
+                                {"active", peak.active},
+                                {"reserved", peak.reserved},
+                                {"inactive_split", peak.inactiveSplit}};
+    json["segments"] = run.stats.segments;
+    json["retries"] = run.stats.retries;
+    json["out_of_memory"] = run.failure ? failureJson(*source.step, *run.failure) : Json();
+    json["recorded"] = source.snapshot ? recordedJson(*source.snapshot) : Json();
+    return json;
+}
+
+void print(const Json& json, std::ostream& out)
+{
+    const auto bytes = [&](const char* key) { return exactBytes(json[key].get<Bytes>()); };
+    const auto text = json["settings"].get<std::string>();
+    out << "Settings    " << (text.empty() ? "PyTorch's defaults" : text) << '\n';
+    if (json["capacity_bytes"].get<Bytes>() > 0)
+        out << "Device      " << bytes("capacity_bytes") << '\n';
+    const Json& peak = json["at_reserved_peak"];
+    out << "Requested   " << bytes("requested_peak_bytes") << " at most\nAllocated   " << bytes("allocated_peak_bytes")
+        << " in blocks\nActive      " << bytes("active_peak_bytes") << "\nReserved    " << bytes("reserved_peak_bytes")
+        << " in segments\nUnused then " << exactBytes(peak["reserved"].get<Bytes>() - peak["active"].get<Bytes>())
+        << ", of which " << formatBytes(peak["inactive_split"].get<Bytes>())
+        << " lie in segments in use (fragmentation)\n";
+    if (json["retries"].get<std::int64_t>() > 0)
+        out << "Retries     " << json["retries"] << " times the device was full, and unused segments went back\n";
+    if (const Json& recorded = json["recorded"]; !recorded.is_null())
+        out << "Recorded    " << exactBytes(recorded["reserved_peak_bytes"].get<Bytes>())
+            << " reserved; the simulation has the recorded bytes after "
+            << groupedDigits(recorded["same_reserved"].get<std::int64_t>()) << " of "
+            << groupedDigits(recorded["events"].get<std::int64_t>()) << " events\n";
+    if (const Json& failure = json["out_of_memory"]; !failure.is_null())
+        out << "Does not fit: " << failure["reason"].get<std::string>() << '\n';
+}
+
+/// One line for each change of memory.
+std::string samplesCsv(const Timeline& timeline, const AllocatorRun& run)
+{
+    std::string csv = "ms,requested_bytes,allocated_bytes,active_bytes,reserved_bytes,inactive_split_bytes\r\n";
+    const auto add = [&](double ms, const AllocatorSample& sample) {
+        char instant[48];
+        std::snprintf(instant, sizeof(instant), "%.6f", ms);
+        csv += instant;
+        for (const Bytes bytes :
+             {sample.requested, sample.allocated, sample.active, sample.reserved, sample.inactiveSplit})
+            csv += "," + std::to_string(bytes);
+        csv += "\r\n";
+    };
+    add(0, run.start);
+    for (std::size_t i = 0; i < run.samples.size(); ++i)
+        add(timeline.changes[i].ms, run.samples[i]);
+    return csv;
+}
+
+Result<int> run(const Arguments& arguments)
+{
+    const Result<Source> source = readSource(arguments);
+    if (!source)
+        return source.error();
+    const Result<AllocatorRules> rules = rulesOf(arguments, *source->step);
+    if (!rules)
+        return rules.error();
+    const Result<Timeline> timeline = predict(*source->step, {});
+    if (!timeline)
+        return timeline.error();
+    const AllocatorRun result = simulateAllocator(*source->step, *timeline, *rules);
+    if (!arguments.output.empty()) {
+        if (const Status written = writeAtomically(arguments.output, samplesCsv(*timeline, result)); !written)
+            return written.error();
+    }
+    const Json json = toJson(*source, *rules, result);
+    if (arguments.json)
+        printJson(json);
+    else
+        print(json, std::cout);
+    if (rules->garbageCollection > 0 && rules->limit() == AllocatorRules::unlimited)
+        std::cerr << "headroom: note: garbage_collection_threshold changes nothing without "
+                     "per_process_memory_fraction and a device: PyTorch collects only under a limit\n";
+    return result.failure ? static_cast<int>(ErrorKind::infeasible) : 0;
+}
+
+} // namespace
+
+void addAllocator(CLI::App& program, Action& chosen)
+{
+    const auto arguments = std::make_shared<Arguments>();
+    CLI::App* command = addCommand(
+        program, "allocator", "What PyTorch's caching allocator reserves for a step, under settings and on a card");
+    command->add_option("step", arguments->file, "Step file, or a memory snapshot")->required();
+    CLI::Option* settings = command->add_option("--settings", arguments->settings,
+                                                "As in PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True,…");
+    command->add_option("--gpu", arguments->gpu, "Card that it has to fit on (`headroom record --gpu list`)");
+    command->add_option("--capacity", arguments->capacity, "Memory of the card instead, such as 24GiB");
+    command->add_option("-o,--output", arguments->output, "CSV of all bytes over time");
+    addSnapshotArguments(*command, arguments->snapshot);
+    command->add_flag("--json", arguments->json, "Print one JSON document");
+    command->callback([=, &chosen] {
+        arguments->settingsGiven = settings->count() > 0;
+        chosen = [=] { return run(*arguments); };
+    });
+}
+
+} // namespace headroom::cli

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/snapshot/import.h"
+#include "app/cli/arguments.h"
+#include "app/cli/command.h"
+#include "app/cli/snapshot_arguments.h"
+#include "app/cli/table.h"
+#include "core/predict/predict.h"
+#include "core/trace/step_file.h"
+
+#include <CLI/CLI.hpp>
+
+#include <charconv>
+#include <cmath>
+#include <iostream>
+
+namespace headroom::cli {
+
+namespace {
+
+Result<double> parseMs(std::string_view option, std::string_view text)
+{
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0)
+        return badInput(std::string(option) + " `" + std::string(text)
+                        + "`: expected a number of milliseconds, 0 or more, from the first event");
+    return value;
+}
+
+Json toJson(const ImportedSnapshot& imported, const Timeline& timeline, const std::string& output)
+{
+    Json json;
+    json["step"] = output;
+    json["device"] = imported.step->info.device;
+    json["events"] = imported.history.events.size();
+    json["events_in_file"] = imported.snapshot->eventCount;
+    json["step_ms"] = timeline.durationMs;
+    json["peak_bytes"] = timeline.peak;
+    Bytes reserved = 0;
+    for (const Bytes bytes : imported.step->reserved.bytes)
+        reserved = std::max(reserved, bytes);
+    json["reserved_peak_bytes"] = reserved;
+    json["modules"] = imported.step->modules.size();
+    json["settings"] = imported.snapshot->settings;
+    return json;
+}
+
+void print(const Json& json, std::ostream& out)
+{
+    out << json["step"].get<std::string>() << ": " << json["device"].get<std::string>() << ", "
+        << groupedDigits(json["events"].get<std::int64_t>()) << " of "
+        << groupedDigits(json["events_in_file"].get<std::int64_t>()) << " events, "
+        << formatMs(json["step_ms"].get<double>()) << "\nPeak      " << exactBytes(json["peak_bytes"].get<Bytes>())
+        << " in blocks\nReserved  " << exactBytes(json["reserved_peak_bytes"].get<Bytes>()) << " in segments\n";
+}
+
+struct Arguments
+{
+    std::string file;
+    std::string output;
+    SnapshotArguments snapshot;
+    bool json = false;
+};
+
+Result<int> run(const Arguments& arguments)
+{
+    const Result<ImportRequest> request = importRequest(arguments.snapshot);
+    if (!request)
+        return request.error();
+    const Result<ImportedSnapshot> imported = importSnapshot(arguments.file, *request);
+    if (!imported)
+        return imported.error();
+    const Result<Timeline> timeline = predict(*imported->step, {});
+    if (!timeline)
+        return timeline.error();
+    if (const Status written = writeStepTrace(*imported->step, arguments.output); !written)
+        return written.error();
+    const Json json = toJson(*imported, *timeline, arguments.output);
+    if (arguments.json)
+        printJson(json);
+    else
+        print(json, std::cout);
+    return 0;
+}
+
+} // namespace
+
+void addSnapshotArguments(CLI::App& command, SnapshotArguments& arguments)
+{
+    command.add_option("--device", arguments.device, "Which GPU of the snapshot; by default that with most events");
+    command.add_option("--from", arguments.from, "Begin so many ms after the snapshot's first event");
+    command.add_option("--to", arguments.to, "End so many ms after the snapshot's first event");
+}
+
+Result<ImportRequest> importRequest(const SnapshotArguments& arguments)
+{
+    ImportRequest request;
+    if (!arguments.device.empty()) {
+        const Result<int> device = parseInteger("--device", arguments.device, 0, 4095);
+        if (!device)
+            return device.error();
+        request.device = static_cast<std::size_t>(*device);
+    }
+    for (const auto& [option, text, value] :
+         {std::tuple{"--from", &arguments.from, &request.range.fromMs}, {"--to", &arguments.to, &request.range.toMs}}) {
+        if (text->empty())
+            continue;
+        const Result<double> ms = parseMs(option, *text);
+        if (!ms)
+            return ms.error();
+        *value = *ms;
+    }
+    return request;
+}
+
+void addImport(CLI::App& program, Action& chosen)
+{
+    const auto arguments = std::make_shared<Arguments>();
+    CLI::App* command
+        = addCommand(program, "import", "Make a step file of a memory snapshot (torch.cuda.memory._dump_snapshot)");
+    command->add_option("snapshot", arguments->file, "Pickle of a memory snapshot")->required();
+    command->add_option("-o,--output", arguments->output, "Step file to write")->required();
+    addSnapshotArguments(*command, arguments->snapshot);
+    command->add_flag("--json", arguments->json, "Print one JSON document");
+    command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
+}
+
+} // namespace headroom::cli

@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/snapshot/import.h"
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace headroom::cli {
+
+/// Which part of a memory snapshot is meant.
+struct SnapshotArguments
+{
+    std::string device; ///< empty: the one with most events
+    std::string from;
+    std::string to;
+    bool any() const { return !device.empty() || !from.empty() || !to.empty(); }
+};
+void addSnapshotArguments(CLI::App& command, SnapshotArguments& arguments);
+Result<ImportRequest> importRequest(const SnapshotArguments& arguments);
+
+} // namespace headroom::cli

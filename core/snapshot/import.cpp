@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/snapshot/import.h"
+
+#include "core/snapshot/snapshot_step.h"
+#include "core/trace/step_file.h"
+
+#include <string>
+
+namespace headroom {
+
+Result<ImportedSnapshot> importSnapshot(const std::filesystem::path& path, const ImportRequest& request)
+{
+    Result<SnapshotPtr> snapshot = readSnapshot(path, request.range);
+    if (!snapshot)
+        return snapshot.error();
+    ImportedSnapshot imported;
+    imported.snapshot = *std::move(snapshot);
+    imported.device = request.device.value_or(busiestDevice(*imported.snapshot));
+    Result<DeviceHistory> history = deviceHistory(*imported.snapshot, imported.device);
+    if (!history)
+        return badInput(path.string() + ": " + history.error().message);
+    imported.history = *std::move(history);
+    if (imported.history.events.empty())
+        return badInput(path.string() + " holds no events of device " + std::to_string(imported.device)
+                        + (imported.snapshot->eventCount > 0
+                               ? " in this range of time"
+                               : ": expected torch.cuda.memory._record_memory_history() to have been on before"));
+    Result<StepTracePtr> step = stepOf(*imported.snapshot, imported.history, imported.device, path.filename().string());
+    if (!step)
+        return step.error();
+    imported.step = *std::move(step);
+    return imported;
+}
+
+bool isSnapshotFile(const std::filesystem::path& path)
+{
+    const auto file = MappedFile::open(path);
+    return file.ok() && looksLikePickle((*file)->bytes());
+}
+
+Result<StepTracePtr> readStepOrSnapshot(const std::filesystem::path& path)
+{
+    if (!isSnapshotFile(path))
+        return readStepTrace(path);
+    Result<ImportedSnapshot> imported = importSnapshot(path);
+    if (!imported)
+        return imported.error();
+    return std::move(imported->step);
+}
+
+} // namespace headroom
