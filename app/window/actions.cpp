@@ -16,7 +16,8 @@ Actions::Actions(QWidget* window)
     : QObject(window)
     , window_(window)
 {
-    open = make(tr("&Open…"), tr("Open a recorded step (.hrs), a model (.pt2, .pt) or a training script (.py)"),
+    open = make(tr("&Open…"),
+                tr("Open a recorded step (.hrs), a model (.pt2, .pt), a training script (.py) or a memory snapshot"),
                 "Ctrl+O");
     closeStep = make(tr("&Close"), tr("Close the open step and show the start page"), "Ctrl+W");
     exportPolicy
@@ -50,6 +51,8 @@ Actions::Actions(QWidget* window)
     showTradeOff = make(tr("&Trade-off"), tr("Show the trade-off curve of the selected module"), "Ctrl+1");
     showLiveBlocks = make(tr("&Live blocks"), tr("Show what is alive at the pinned instant, or at the peak"), "Ctrl+2");
     showOps = make(tr("&Ops"), tr("Show the ops of the selected module"), "Ctrl+3");
+    showReserved = make(tr("&Reserved memory"),
+                        tr("Show what the caching allocator reserves, and what other settings change"), "Ctrl+6");
     themeDesktop = make(tr("As the &desktop"), tr("Light or dark as the desktop is"), "Ctrl+Alt+0");
     themeLight = make(tr("&Light"), tr("Dark text on light ground"), "Ctrl+Alt+1");
     themeDark = make(tr("&Dark"), tr("Light text on dark ground"), "Ctrl+Alt+2");
@@ -67,7 +70,7 @@ Actions::Actions(QWidget* window)
     };
     exclusive({themeDesktop, themeLight, themeDark});
     exclusive({stackByCategory, stackByModule});
-    exclusive({showTradeOff, showLiveBlocks, showOps});
+    exclusive({showTradeOff, showLiveBlocks, showOps, showReserved});
     exclusive({pinFree, pinKeep, pinRecompute});
     showTradeOff->setChecked(true);
     stackByCategory->setChecked(true);
@@ -122,7 +125,7 @@ void Actions::fillMenuBar(QMenuBar* bar)
     view->addSeparator();
     view->addActions({stackByCategory, stackByModule});
     view->addSeparator();
-    view->addActions({showTradeOff, showLiveBlocks, showOps});
+    view->addActions({showTradeOff, showLiveBlocks, showOps, showReserved});
     view->addSeparator();
     QMenu* theme = view->addMenu(tr("&Theme"));
     theme->addActions({themeDesktop, themeLight, themeDark});
@@ -153,9 +156,10 @@ void Actions::wireUndo(QUndoStack& stack)
 void Actions::setDocumentOpen(bool isOpen)
 {
     for (QAction* action :
-         {closeStep,    exportPolicy, exportTimeline, exportTradeOff,  exportFrontier,  pinFree,        pinKeep,
-          pinRecompute, clearPins,    copyPicture,    copyTable,       stackByCategory, stackByModule,  findModule,
-          verifyPlan,   fitStep,      zoomBack,       zoomToSelection, showTradeOff,    showLiveBlocks, showOps})
+         {closeStep,     exportPolicy,   exportTimeline, exportTradeOff, exportFrontier, pinFree,
+          pinKeep,       pinRecompute,   clearPins,      copyPicture,    copyTable,      stackByCategory,
+          stackByModule, findModule,     verifyPlan,     fitStep,        zoomBack,       zoomToSelection,
+          showTradeOff,  showLiveBlocks, showOps,        showReserved})
         action->setEnabled(isOpen);
     pictureMenu->setEnabled(isOpen);
 }

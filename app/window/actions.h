@@ -50,6 +50,7 @@ public:
     QAction* showTradeOff;
     QAction* showLiveBlocks;
     QAction* showOps;
+    QAction* showReserved;
     QAction* themeDesktop;
     QAction* themeLight;
     QAction* themeDark;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/jobs.h"
 
-#include "core/trace/step_file.h"
+#include "core/snapshot/import.h"
 
 #include <map>
 #include <string>
@@ -84,7 +84,7 @@ void Jobs::open(const QString& path)
     openLane_.cancel();
     openLane_.post([this, path, report](std::stop_token stop) {
         report([this, path] { Q_EMIT openProgressed(path, tr("Reading")); });
-        Result<StepTracePtr> trace = readStepTrace(std::filesystem::path(path.toStdU16String()));
+        Result<StepTracePtr> trace = readStepOrSnapshot(std::filesystem::path(path.toStdU16String()));
         if (!trace) {
             report([this, path, reason = text(trace.error())] { Q_EMIT openFailed(path, reason); });
             return;

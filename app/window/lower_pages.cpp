@@ -3,12 +3,14 @@
 #include "app/window/lower_pages.h"
 
 #include "app/window/actions.h"
+#include "app/window/allocator_page.h"
 #include "app/window/jobs.h"
 #include "app/window/session.h"
 #include "views/models/ops_model.h"
 #include "views/plot/number_text.h"
 #include "views/plot/timeline_view.h"
 #include "views/plot/tradeoff_view.h"
+#include "views/widgets/allocator_panel.h"
 #include "views/widgets/lower_panel.h"
 
 #include <QAction>
@@ -25,7 +27,8 @@ LowerPages::LowerPages(Session& session, Jobs& jobs, Actions& actions, TimelineV
     , jobs_(jobs)
     , live_(new LiveBlocksModel(this))
     , ops_(new OpsModel(this))
-    , panel_(new LowerPanel(tradeOff, live_, ops_))
+    , allocator_(new AllocatorPage(session, this))
+    , panel_(new LowerPanel(tradeOff, live_, ops_, allocator_->panel()))
 {
     wire(jobs, timeline);
     wireActions(actions);
@@ -53,13 +56,15 @@ void LowerPages::wireActions(const Actions& actions)
 {
     using Page = LowerPanel::Page;
     const std::array shown{std::pair(Page::tradeOff, actions.showTradeOff),
-                           std::pair(Page::liveBlocks, actions.showLiveBlocks), std::pair(Page::ops, actions.showOps)};
+                           std::pair(Page::liveBlocks, actions.showLiveBlocks), std::pair(Page::ops, actions.showOps),
+                           std::pair(Page::reserved, actions.showReserved)};
     for (const auto& [page, action] : shown)
         connect(action, &QAction::triggered, panel_, [this, page = page] { panel_->show(page); });
     connect(panel_, &LowerPanel::pageShown, this, [this, shown](Page page) {
         shown[static_cast<std::size_t>(page)].second->setChecked(true);
         askForLiveMemory();
         showOps();
+        allocator_->setShown(page == Page::reserved);
     });
 }
 

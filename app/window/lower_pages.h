@@ -11,6 +11,7 @@
 namespace headroom {
 
 class Actions;
+class AllocatorPage;
 class Jobs;
 class LiveBlocksModel;
 class LowerPanel;
@@ -20,7 +21,8 @@ class TimelineView;
 class TradeOffView;
 
 /// Fills the tables below the timeline, each when it is shown: what is alive at the instant that is pinned in the
-/// timeline (at the peak when none is), and the ops of the selected module.
+/// timeline (at the peak when none is), the ops
+/// of the selected module, and what the caching allocator reserves.
 class LowerPages : public QObject
 {
     Q_OBJECT
@@ -29,6 +31,7 @@ public:
                QObject* parent = nullptr);
 
     LowerPanel* panel() const noexcept { return panel_; }
+    AllocatorPage* allocator() const noexcept { return allocator_; }
 
 private:
     struct Instant
@@ -48,6 +51,7 @@ private:
     Jobs& jobs_;
     LiveBlocksModel* live_;
     OpsModel* ops_;
+    AllocatorPage* allocator_;
     LowerPanel* panel_;
     std::optional<Instant> pinned_;
 };

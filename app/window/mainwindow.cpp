@@ -289,7 +289,8 @@ void MainWindow::askForFile()
     const QString folder = recent.isEmpty() ? QString() : QFileInfo(recent.first()).absolutePath();
     const QString path = QFileDialog::getOpenFileName(
         this, tr("Open a recorded step, a model or a training script"), folder,
-        tr("All that Headroom opens (*.hrs *.pt2 *.pt *.py);;Recorded steps (*.hrs);;Exported models (*.pt2);;"
+        tr("All that Headroom opens (*.hrs *.pt2 *.pt *.py *.pickle *.pkl);;Recorded steps (*.hrs);;Memory snapshots "
+           "(*.pickle *.pkl);;Exported models (*.pt2);;"
            "TorchScript models (*.pt);;Training scripts (*.py);;All files (*)"));
     if (!path.isEmpty())
         openFile(path);

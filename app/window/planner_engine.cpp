@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/planner_engine.h"
 
+#include "core/predict/predict.h"
+
 #include <utility>
 
 namespace headroom {
@@ -33,10 +35,62 @@ private:
     StepPlanner planner_;
 };
 
+/// A step that was imported from a memory snapshot: it can be looked at, but nothing says what autograd saved, so that
+/// the only plan is to change nothing.
+class SnapshotEngine : public StepEngine
+{
+public:
+    SnapshotEngine(StepTracePtr trace, Timeline recorded)
+        : trace_(std::move(trace))
+        , moduleInfo_(std::make_shared<const ModuleInfo>())
+        , recorded_(std::make_shared<const Timeline>(std::move(recorded)))
+    {
+    }
+
+    const StepTracePtr& trace() const noexcept override { return trace_; }
+    const ModuleInfoPtr& moduleInfo() const noexcept override { return moduleInfo_; }
+    const TimelinePtr& recorded() const noexcept override { return recorded_; }
+
+    Result<PlannedStep> solve(const PlanRequest& request, std::stop_token) const override
+    {
+        PlannedStep step;
+        step.plan.budget = request.budget;
+        step.plan.worldSize = request.worldSize;
+        step.plan.baselinePeak = recorded_->peak;
+        step.plan.leastBudget = recorded_->peak;
+        step.plan.stepMs = recorded_->durationMs;
+        if (request.budget < recorded_->peak) {
+            step.plan.reason
+                = "a memory snapshot does not say what autograd saves for backward, so that no plan can be "
+                  "made of it: record the step with headroom record";
+            return step;
+        }
+        step.plan.status = PlanStatus::optimal;
+        step.plan.peak = recorded_->peak;
+        step.timeline = recorded_;
+        return step;
+    }
+    Result<std::vector<FrontierPoint>> frontier(const PlanRequest&, int, std::stop_token) const override
+    {
+        return std::vector{FrontierPoint{recorded_->peak, 0, 0}};
+    }
+
+private:
+    StepTracePtr trace_;
+    ModuleInfoPtr moduleInfo_;
+    TimelinePtr recorded_;
+};
+
 } // namespace
 
 Result<StepEnginePtr> makePlannerEngine(StepTracePtr trace)
 {
+    if (trace->info.source == "snapshot") {
+        Result<Timeline> recorded = predict(*trace, {});
+        if (!recorded)
+            return recorded.error();
+        return StepEnginePtr(std::make_shared<const SnapshotEngine>(std::move(trace), *std::move(recorded)));
+    }
     Result<StepPlanner> planner = StepPlanner::create(std::move(trace));
     if (!planner)
         return planner.error();

@@ -232,9 +232,8 @@ Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device
     for (auto event = events.rbegin(); event != events.rend(); ++event)
         undo.take(*event);
     if (events.empty() && history.segments.empty())
-        return badInput(
-            "the snapshot holds nothing of device " + std::to_string(device)
-            + (snapshot.eventCount > 0 ? " in this range of time" : ", expected one that the program used"));
+        return badInput("the snapshot holds nothing of device " + std::to_string(device)
+                        + ": expected one that the program used");
     BlockSizes(history).complete(events);
     for (const auto& [address, segment] : history.segments)
         history.reserved += segment.size;

@@ -10,6 +10,7 @@
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
+#include "app/window/planner_engine.h"
 #include "app/window/record_desk.h"
 #include "app/window/step_header.h"
 #include "app/window/verify_desk.h"
@@ -155,6 +156,9 @@ void showAll(MainWindow& window, Gallery& gallery, const QString& file)
     gallery.bothThemes(QStringLiteral("pinned-live"));
     window.actions().showOps->trigger();
     gallery.save(QStringLiteral("ops"));
+    window.actions().showReserved->trigger();
+    settle(window);
+    gallery.bothThemes(QStringLiteral("reserved"));
     window.actions().showTradeOff->trigger();
     window.session().commitBudget(window.session().recordedPeak() / 5);
     settle(window);
@@ -183,8 +187,12 @@ int main(int argc, char** argv)
             return 1;
     }
     Settings settings(place.filePath(QStringLiteral("settings.ini")));
-    MainWindow window(
-        {[](StepTracePtr trace) { return BlockEngine::create(std::move(trace)); }, QString(), place.path()}, settings);
+    MainWindow window({[](StepTracePtr trace) {
+                           return trace->info.source == "snapshot" ? makePlannerEngine(std::move(trace))
+                                                                   : BlockEngine::create(std::move(trace));
+                       },
+                       QString(), place.path()},
+                      settings);
     window.askBeforeClosing(false);
     Gallery gallery(window, folder);
     showAll(window, gallery, file);

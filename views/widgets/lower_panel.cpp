@@ -36,7 +36,8 @@ QTreeView* makeView(QAbstractItemModel* model, bool tree)
 
 } // namespace
 
-LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel* ops, QWidget* parent)
+LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel* ops, QWidget* reserved,
+                       QWidget* parent)
     : QWidget(parent)
     , switch_(new QButtonGroup(this))
     , pages_(new QStackedWidget(this))
@@ -49,7 +50,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     row->setContentsMargins(12, 8, 12, 0);
     row->setSpacing(2);
     int id = 0;
-    for (const QString& text : {tr("Trade-off"), tr("Live blocks"), tr("Ops")}) {
+    for (const QString& text : {tr("Trade-off"), tr("Live blocks"), tr("Ops"), tr("Reserved")}) {
         auto* button = new QToolButton(this);
         button->setText(text);
         button->setCheckable(true);
@@ -67,6 +68,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     pages_->addWidget(tradeOff);
     pages_->addWidget(makeTable(live_, liveTitle_, tr("Live blocks")));
     pages_->addWidget(makeTable(ops_, opsTitle_, tr("Ops")));
+    pages_->addWidget(reserved);
     live_->sortByColumn(LiveBlocksModel::sizeColumn, Qt::DescendingOrder);
     live_->header()->setSectionResizeMode(LiveBlocksModel::nameColumn, QHeaderView::Stretch);
     live_->header()->resizeSection(LiveBlocksModel::categoryColumn, 130);

@@ -19,14 +19,15 @@ class OpsModel;
 class TradeOffView;
 
 /// Below the timeline: the trade-off curve of the selected module, or as tables what is alive at an instant and the ops
-/// of the module. One of them is shown at a time.
+/// of the module, or what the caching allocator reserves. One of them is shown at a time.
 class LowerPanel : public QWidget
 {
     Q_OBJECT
 public:
-    enum class Page { tradeOff, liveBlocks, ops };
+    enum class Page { tradeOff, liveBlocks, ops, reserved };
 
-    LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel* ops, QWidget* parent = nullptr);
+    LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel* ops, QWidget* reserved,
+               QWidget* parent = nullptr);
 
     void show(Page page);
     Page page() const;

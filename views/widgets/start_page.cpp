@@ -124,7 +124,7 @@ QWidget* StartPage::makeDropZone()
     auto* row = new QHBoxLayout(zone);
     row->setContentsMargins(20, 22, 20, 22);
     auto* words = new QLabel(tr("Drop a training script (.py), a model exported by PyTorch (.pt2, TorchScript .pt) or "
-                                "a recorded step (.hrs) "
+                                "a recorded step (.hrs) or a memory snapshot of PyTorch (.pickle) "
                                 "anywhere in this window."),
                              zone);
     words->setWordWrap(true);

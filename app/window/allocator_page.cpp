@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/allocator_page.h"
+
+#include "app/window/session.h"
+#include "core/allocator/replay.h"
+#include "core/cost/roofline.h"
+#include "views/plot/number_text.h"
+#include "views/widgets/allocator_panel.h"
+
+#include <algorithm>
+#include <memory>
+
+namespace headroom {
+
+namespace {
+
+constexpr std::size_t stretches = 1200;
+
+/// Keeps the highest bytes of each stretch of the time axis.
+class Stretches
+{
+public:
+    Stretches(double durationMs, std::size_t count, Bytes start)
+        : durationMs_(durationMs)
+        , highest_(count, -1)
+        , last_(start)
+    {
+        highest_.front() = start;
+    }
+
+    void add(double ms, Bytes bytes)
+    {
+        const std::size_t at = place(ms);
+        fillUpTo(at);
+        highest_[at] = std::max({highest_[at], last_, bytes});
+        last_ = bytes;
+    }
+
+    /// Up to the end, or to the instant where memory ran out.
+    BytesOverTime finish(std::optional<double> endMs)
+    {
+        const std::size_t end = endMs ? place(*endMs) : highest_.size() - 1;
+        fillUpTo(end);
+        highest_[end] = std::max(highest_[end], last_);
+        highest_.resize(end + 1);
+        return std::move(highest_);
+    }
+
+private:
+    std::size_t place(double ms) const
+    {
+        const double share = durationMs_ > 0 ? std::clamp(ms / durationMs_, 0.0, 1.0) : 0;
+        return std::min(static_cast<std::size_t>(share * static_cast<double>(highest_.size())), highest_.size() - 1);
+    }
+
+    void fillUpTo(std::size_t end)
+    {
+        for (; filled_ < end; ++filled_)
+            highest_[filled_] = std::max(highest_[filled_], last_);
+    }
+
+    double durationMs_;
+    BytesOverTime highest_;
+    Bytes last_;
+    std::size_t filled_ = 0;
+};
+
+/// The recorded bytes stand at events; time passes in ops.
+BytesOverTime recordedCurve(const StepTrace& trace, double durationMs, std::size_t count)
+{
+    if (trace.reserved.size() == 0)
+        return {};
+    Stretches recorded(durationMs, count, trace.reserved.bytes.front());
+    double ms = 0;
+    std::size_t row = 1;
+    for (std::uint32_t i = 0; i < trace.events.size() && row < trace.reserved.size(); ++i) {
+        const EventIndex event(i);
+        for (; row < trace.reserved.size() && trace.reserved.event[row] <= event; ++row)
+            recorded.add(ms, trace.reserved.bytes[row]);
+        if (trace.events.kind[event] == EventKind::opEnd)
+            ms += trace.ops.ms[OpId(trace.events.a[event])];
+    }
+    return recorded.finish(std::nullopt);
+}
+
+QString words(const StepTrace& trace, const AllocatorRules& rules, const AllocatorRun& run)
+{
+    const bool atStart = run.samples.empty() || run.samples[run.peakSample].reserved < run.start.reserved;
+    const AllocatorSample peak = atStart ? run.start : run.samples[run.peakSample];
+    QString text
+        = AllocatorPage::tr("Reserved at most %1, of which %2 are in use then; %3 lie free in segments in use.")
+              .arg(bytesText(run.stats.reservedPeak, 2), bytesText(peak.active, 2), bytesText(peak.inactiveSplit, 2));
+    if (trace.reserved.size() > 0)
+        text += AllocatorPage::tr(" Recorded: %1.").arg(bytesText(std::ranges::max(trace.reserved.bytes), 2));
+    if (run.stats.retries > 0)
+        text += AllocatorPage::tr(" The card was full %n time(s), and unused segments went back.", nullptr,
+                                  static_cast<int>(run.stats.retries));
+    if (rules.garbageCollection > 0 && rules.limit() == AllocatorRules::unlimited)
+        text += AllocatorPage::tr(" Without per_process_memory_fraction and a card, nothing is collected.");
+    if (run.failure) {
+        QString sentence = QString::fromStdString(outOfMemorySentence(trace, *run.failure));
+        text = AllocatorPage::tr("Does not fit: %1.").arg(sentence);
+    }
+    return text;
+}
+
+} // namespace
+
+AllocatorAnswer allocatorAnswer(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,
+                                std::size_t count)
+{
+    const AllocatorRun run = simulateAllocator(trace, timeline, rules);
+    AllocatorAnswer answer;
+    answer.words = words(trace, rules, run);
+    answer.curves.durationMs = timeline.durationMs;
+    answer.curves.capacity = rules.capacity;
+    Stretches active(timeline.durationMs, count, run.start.active);
+    Stretches reserved(timeline.durationMs, count, run.start.reserved);
+    for (std::size_t i = 0; i < run.samples.size(); ++i) {
+        active.add(timeline.changes[i].ms, run.samples[i].active);
+        reserved.add(timeline.changes[i].ms, run.samples[i].reserved);
+    }
+    if (run.failure)
+        answer.curves.failureMs = run.failure->ms;
+    answer.curves.active = active.finish(answer.curves.failureMs);
+    answer.curves.reserved = reserved.finish(answer.curves.failureMs);
+    answer.curves.recorded = recordedCurve(trace, timeline.durationMs, count);
+    return answer;
+}
+
+Result<AllocatorRules> allocatorRules(const QString& settings, const QString& card)
+{
+    AllocatorRules rules;
+    if (!card.isEmpty()) {
+        if (const Result<DeviceSpec> device = findDeviceSpec(card.toStdString()); device.ok()) {
+            rules.capacity = device->memory;
+        } else {
+            const Result<Bytes> bytes = parseBytes(card.toStdString());
+            if (!bytes || *bytes == 0)
+                return badInput("card `" + card.toStdString()
+                                + "`: expected its memory, such as 24GiB, or a name, such as rtx-4090-24gb");
+            rules.capacity = *bytes;
+        }
+    }
+    return withAllocatorSettings(rules, settings.toStdString());
+}
+
+AllocatorPage::AllocatorPage(Session& session, QObject* parent)
+    : QObject(parent)
+    , session_(session)
+    , panel_(new AllocatorPanel)
+{
+    connect(panel_, &AllocatorPanel::questionChanged, this, &AllocatorPage::ask);
+    connect(&session_, &Session::stepChanged, this, &AllocatorPage::showStep);
+    connect(&session_, &Session::answerChanged, this, &AllocatorPage::ask);
+}
+
+void AllocatorPage::setShown(bool shown)
+{
+    if (shown == std::exchange(shown_, shown))
+        return;
+    ask();
+}
+
+/// A step opens with the settings that its program ran with.
+void AllocatorPage::showStep()
+{
+    if (!session_.isOpen())
+        return;
+    const StepInfo& info = session_.step()->trace().info;
+    QString settings;
+    for (const auto& [key, value] : info.settings)
+        if (info.source == "snapshot" && key == "PYTORCH_CUDA_ALLOC_CONF")
+            settings = QString::fromStdString(value);
+    panel_->setQuestion(settings, {});
+    ask();
+}
+
+void AllocatorPage::ask()
+{
+    const quint64 question = ++asked_;
+    if (!shown_ || !session_.isOpen())
+        return;
+    const Result<AllocatorRules> rules = allocatorRules(panel_->settings(), panel_->card());
+    if (!rules) {
+        panel_->showProblem(QString::fromStdString(rules.error().message));
+        return;
+    }
+    const OpenStepPtr step = session_.step();
+    const TimelinePtr planned = session_.shownTimeline();
+    const TimelinePtr timeline = planned ? planned : step->engine->recorded();
+    lane_.post([this, question, step, timeline, rules = *rules](std::stop_token) {
+        const auto answer
+            = std::make_shared<const AllocatorAnswer>(allocatorAnswer(step->trace(), *timeline, rules, stretches));
+        QMetaObject::invokeMethod(
+            this,
+            [this, question, answer] {
+                if (question != asked_)
+                    return;
+                panel_->showAnswer(answer->words, answer->curves);
+                Q_EMIT answered();
+            },
+            Qt::QueuedConnection);
+    });
+}
+
+} // namespace headroom

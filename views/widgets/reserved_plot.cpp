@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/reserved_plot.h"
+
+#include "views/plot/axis_map.h"
+#include "views/plot/number_text.h"
+#include "views/theme/theme.h"
+
+#include <QPainter>
+#include <QPainterPath>
+
+#include <algorithm>
+
+namespace headroom {
+namespace {
+
+constexpr qreal left = 76;
+constexpr qreal right = 14;
+constexpr qreal above = 26;
+constexpr qreal below = 24;
+constexpr int lines = 4; ///< of the grid
+
+/// Steps from left to right; `count` stretches fill the area.
+QPainterPath steps(const BytesOverTime& bytes, std::size_t count, Bytes top, const QRectF& area)
+{
+    QPainterPath path;
+    const auto y = [&](Bytes value) {
+        return area.bottom() - area.height() * static_cast<qreal>(value) / static_cast<qreal>(top);
+    };
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        const qreal begin = area.left() + area.width() * static_cast<qreal>(i) / static_cast<qreal>(count);
+        const qreal end = area.left() + area.width() * static_cast<qreal>(i + 1) / static_cast<qreal>(count);
+        if (i == 0)
+            path.moveTo(begin, y(bytes[i]));
+        else
+            path.lineTo(begin, y(bytes[i]));
+        path.lineTo(end, y(bytes[i]));
+    }
+    return path;
+}
+
+Bytes highest(const BytesOverTime& bytes)
+{
+    return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+}
+
+} // namespace
+
+ReservedPlot::ReservedPlot(QWidget* parent)
+    : QWidget(parent)
+{
+    setAccessibleName(tr("Reserved memory over time"));
+}
+
+void ReservedPlot::setCurves(ReservedCurves curves)
+{
+    curves_ = std::move(curves);
+    QString words = tr("In use at most %1, reserved at most %2")
+                        .arg(bytesText(highest(curves_.active), 2), bytesText(highest(curves_.reserved), 2));
+    if (!curves_.recorded.empty())
+        words += tr(", recorded at most %1").arg(bytesText(highest(curves_.recorded), 2));
+    if (curves_.failureMs)
+        words += tr("; memory runs out at %1").arg(msText(*curves_.failureMs));
+    setAccessibleDescription(words);
+    update();
+}
+
+Bytes ReservedPlot::top() const
+{
+    const Bytes most
+        = std::max({highest(curves_.active), highest(curves_.reserved), highest(curves_.recorded), Bytes{1}});
+    // The card's line is shown where it does not flatten everything else.
+    const Bytes shown = curves_.capacity > 0 && curves_.capacity < 3 * most ? std::max(most, curves_.capacity) : most;
+    return shown + shown / 12;
+}
+
+void ReservedPlot::paintEvent(QPaintEvent*)
+{
+    QPainter painter(this);
+    painter.setRenderHint(QPainter::Antialiasing);
+    const QRectF area = QRectF(rect()).adjusted(left, above, -right, -below);
+    if (curves_.active.empty() || area.width() < 20 || area.height() < 20)
+        return;
+    drawAxes(painter, area);
+    drawCurves(painter, area);
+    drawLegend(painter, area);
+}
+
+void ReservedPlot::drawAxes(QPainter& painter, const QRectF& area) const
+{
+    const Theme theme = Theme::of(*this);
+    painter.setFont(theme.numberCaption);
+    for (int i = 0; i <= lines; ++i) {
+        const qreal y = area.bottom() - area.height() * i / lines;
+        painter.setPen(QPen(theme.line, 1));
+        painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
+        painter.setPen(theme.secondText);
+        painter.drawText(QRectF(0, y - 8, left - 8, 16), Qt::AlignRight | Qt::AlignVCenter,
+                         bytesText(top() / lines * i, 1));
+    }
+    for (int i = 0; i <= lines; ++i) {
+        const qreal x = area.left() + area.width() * i / lines;
+        const Qt::Alignment side = i == 0 ? Qt::AlignLeft : i == lines ? Qt::AlignRight : Qt::AlignHCenter;
+        const qreal from = i == 0 ? x : i == lines ? x - 80 : x - 40;
+        painter.drawText(QRectF(from, area.bottom() + 4, 80, 16), side | Qt::AlignTop,
+                         msText(curves_.durationMs * i / lines));
+    }
+}
+
+void ReservedPlot::drawCurves(QPainter& painter, const QRectF& area) const
+{
+    const Theme theme = Theme::of(*this);
+    const std::size_t count = std::max({curves_.active.size(), curves_.recorded.size(), curves_.reserved.size()});
+    QPainterPath inUse = steps(curves_.active, count, top(), area);
+    inUse.lineTo(inUse.currentPosition().x(), area.bottom());
+    inUse.lineTo(area.left(), area.bottom());
+    painter.fillPath(inUse, theme.color(Category::optimizer));
+    painter.setBrush(Qt::NoBrush);
+    if (!curves_.recorded.empty()) {
+        painter.setPen(QPen(theme.secondText, 1.4, Qt::DashLine));
+        painter.drawPath(steps(curves_.recorded, count, top(), area));
+    }
+    painter.setPen(QPen(theme.text, 1.8));
+    painter.drawPath(steps(curves_.reserved, count, top(), area));
+    if (curves_.capacity > 0 && curves_.capacity < top()) {
+        const qreal y
+            = area.bottom() - area.height() * static_cast<qreal>(curves_.capacity) / static_cast<qreal>(top());
+        painter.setPen(QPen(theme.danger, 1.2, Qt::DotLine));
+        painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
+    }
+    if (curves_.failureMs && curves_.durationMs > 0) {
+        const qreal x = area.left() + area.width() * std::clamp(*curves_.failureMs / curves_.durationMs, 0.0, 1.0);
+        painter.setPen(QPen(theme.danger, 1.6));
+        painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()));
+    }
+}
+
+void ReservedPlot::drawLegend(QPainter& painter, const QRectF& area) const
+{
+    const Theme theme = Theme::of(*this);
+    painter.setFont(theme.caption);
+    qreal x = area.left();
+    const auto entry = [&](const QString& text, const QPen& pen, const QColor& fill) {
+        const QRectF sign(x, 9, 18, 8);
+        if (fill.isValid()) {
+            painter.fillRect(sign, fill);
+        } else {
+            painter.setPen(pen);
+            painter.drawLine(QPointF(sign.left(), sign.center().y()), QPointF(sign.right(), sign.center().y()));
+        }
+        painter.setPen(theme.text);
+        const qreal width = painter.fontMetrics().horizontalAdvance(text);
+        painter.drawText(QRectF(x + 24, 4, width + 2, 18), Qt::AlignLeft | Qt::AlignVCenter, text);
+        x += width + 44;
+    };
+    entry(tr("in use"), {}, theme.color(Category::optimizer));
+    entry(tr("reserved"), QPen(theme.text, 1.8), {});
+    if (!curves_.recorded.empty())
+        entry(tr("reserved when recorded"), QPen(theme.secondText, 1.4, Qt::DashLine), {});
+    if (curves_.failureMs)
+        entry(tr("out of memory"), QPen(theme.danger, 1.6), {});
+}
+
+} // namespace headroom
