@@ -74,6 +74,9 @@ void LowerPages::showStep()
     live_->clear();
     ops_->setStep(nullptr);
     showOps();
+    // Of a memory snapshot no plan is made, so that there is no trade-off to show.
+    if (session_.isOpen() && session_.step()->trace().info.source == "snapshot")
+        panel_->show(LowerPanel::Page::reserved);
 }
 
 void LowerPages::askForLiveMemory()

@@ -254,7 +254,9 @@ ModuleFacts moduleFacts(const Session& session)
     facts.description = stats && stats->paramBytes > 0 ? tr("%1, %2 of weights").arg(type, bytesText(stats->paramBytes))
                                                        : tr("%1, no weights").arg(type);
     facts.reason = reasonText(session, module);
-    if (!stats)
+    if (trace.info.source == "snapshot")
+        facts.whyNot = tr("A memory snapshot does not say what autograd saves: no plan can be made of it.");
+    else if (!stats)
         facts.whyNot = tr("This module did not run in the recorded step.");
     else if (stats->isLeaf)
         facts.whyNot = tr("A module without children is not checkpointed on its own, only with one around it.");
