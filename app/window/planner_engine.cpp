@@ -51,7 +51,7 @@ public:
     const ModuleInfoPtr& moduleInfo() const noexcept override { return moduleInfo_; }
     const TimelinePtr& recorded() const noexcept override { return recorded_; }
 
-    Result<PlannedStep> solve(const PlanRequest& request, std::stop_token) const override
+    Result<PlannedStep> solve(const PlanRequest& request, std::stop_token, double) const override
     {
         PlannedStep step;
         step.plan.budget = request.budget;
