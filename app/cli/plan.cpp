@@ -6,8 +6,9 @@
 #include "core/plan/piecewise.h"
 #include "core/policy/policy.h"
 #include "core/policy/step_planner.h"
-#include "core/policy/trainer_config.h"
+#include "core/policy/trainer_plan.h"
 #include "core/predict/predict.h"
+#include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
 
@@ -147,15 +148,37 @@ void print(const Answer& answer, const Arguments& arguments, std::ostream& out)
     table.print(out);
 }
 
-/// A policy as a trainer's own configuration: the answer itself, so that it can be redirected into a file.
-Result<int> printTrainerConfig(const PlanSource& source, const Answer& answer, Trainer trainer)
+/// The best plan that a trainer's own options can say, as its configuration: the answer itself, so that it can be
+/// redirected into a file.
+Result<int> printTrainerConfig(const Arguments& arguments, const PlanRequest& request)
 {
-    if (!answer.policy)
-        return Error{ErrorKind::infeasible, answer.plan.reason};
-    const Result<std::string> config = trainerConfig(*source.trace, *answer.policy, trainer);
+    const Result<Trainer> trainer = parseTrainer(arguments.trainer);
+    if (!trainer)
+        return badInput("--trainer: " + trainer.error().message);
+    if (arguments.stepFile.empty() || arguments.json)
+        return badInput("--trainer prints a trainer's configuration for a recorded step: expected a step file, and no "
+                        "--json");
+    if (!request.pins.empty() || !request.acUnits.empty() || !request.fsdpUnits.empty()
+        || !arguments.formulation.empty())
+        return badInput("--trainer plans among what the trainer can do: expected no --pin, --ac-unit, --fsdp-unit or "
+                        "--formulation beside it");
+    const Result<StepTracePtr> trace = readStepTrace(arguments.stepFile);
+    if (!trace)
+        return trace.error();
+    const Result<PlannedStep> step = planForTrainer(*trace, *trainer, request);
+    if (!step)
+        return step.error();
+    if (step->plan.status == PlanStatus::infeasible)
+        return Error{ErrorKind::infeasible, step->plan.reason};
+    const Result<std::string> config = trainerConfig(**trace, step->policy, *trainer);
     if (!config)
         return config.error();
-    std::cout << *config;
+    if (!arguments.policyFile.empty())
+        if (const Status written = writePolicy(step->policy, arguments.policyFile); !written)
+            return written.error();
+    std::cout << "# predicted: peak " << exactBytes(step->plan.peak) << ", recompute "
+              << formatMs(step->plan.recomputeMs) << '\n'
+              << *config;
     return 0;
 }
 
@@ -171,12 +194,8 @@ Result<int> run(const Arguments& arguments)
     if (!arguments.policyFile.empty() && arguments.stepFile.empty())
         return badInput("-o writes a policy, which names the ops of a recorded step: expected a step file in place of "
                         "--module-info");
-    const Result<Trainer> trainer = parseTrainer(arguments.trainer.empty() ? "torchtitan" : arguments.trainer);
-    if (!trainer)
-        return badInput("--trainer: " + trainer.error().message);
-    if (!arguments.trainer.empty() && (arguments.stepFile.empty() || arguments.json))
-        return badInput("--trainer prints a trainer's configuration for a recorded step: expected a step file, and no "
-                        "--json");
+    if (!arguments.trainer.empty())
+        return printTrainerConfig(arguments, *request);
     const Result<PlanSource> source = readPlanSource(arguments);
     if (!source)
         return source.error();
@@ -190,8 +209,6 @@ Result<int> run(const Arguments& arguments)
         if (!written)
             return written.error();
     }
-    if (!arguments.trainer.empty())
-        return printTrainerConfig(*source, *found, *trainer);
     if (arguments.json)
         printJson(toJson(*found, source->trace != nullptr, plansExactly(arguments)));
     else
@@ -215,7 +232,7 @@ void addPlan(CLI::App& program, Action& chosen)
         ->type_name("policy.json");
     command
         ->add_option("--trainer", arguments->trainer,
-                     "Print the plan as the configuration of a trainer that checkpoints by its own options")
+                     "Plan with a trainer's own options for checkpointing, and print its configuration")
         ->type_name("torchtitan|huggingface");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }

@@ -3,6 +3,7 @@
 #include "tests/cli/cli_test.h"
 
 #include <cmath>
+#include <filesystem>
 
 namespace headroom {
 namespace {
@@ -18,7 +19,17 @@ TEST_F(CliTest, PlanPrintsTheConfigurationOfATrainer)
 {
     const Finished none = headroomProgram({"plan", stepPath(), "--budget", "100GiB", "--trainer", "torchtitan"});
     EXPECT_EQ(none.exitCode, 0) << none.err;
-    EXPECT_EQ(none.out, "[activation_checkpoint]\nmode = \"none\"\n");
+    EXPECT_THAT(none.out, testing::StartsWith("# predicted: peak "));
+    EXPECT_THAT(none.out, testing::EndsWith("\n[activation_checkpoint]\nmode = \"none\"\n"));
+    const Finished tight = headroomProgram(
+        {"plan", stepPath(), "--budget", "1KiB", "--trainer", "huggingface", "-o", path("policy.json")});
+    EXPECT_EQ(tight.exitCode, 3);
+    EXPECT_TRUE(isErrorLine(tight.err)) << tight.err;
+    EXPECT_THAT(tight.err, HasSubstr("no option of Hugging Face's Trainer fits 1.00 KiB"));
+    EXPECT_FALSE(std::filesystem::exists(path("policy.json")));
+    expectBadInput(headroomProgram({"plan", stepPath(), "--budget", "1GiB", "--trainer", "torchtitan", "--pin",
+                                    "Transformer.layers.0=save"}),
+                   {"--trainer", "expected no --pin"});
     expectBadInput(headroomProgram({"plan", stepPath(), "--budget", "1GiB", "--trainer", "deepspeed"}),
                    {"--trainer", "deepspeed", "torchtitan, huggingface"});
     expectBadInput(headroomProgram({"plan", "--module-info", data("transformer_modinfo.json"), "--budget", "1.6GiB",

@@ -9,6 +9,7 @@ every allocation, to the byte (`headroom verify --executed`); on the CPU, where 
 to those without the policy, with the same dropout. --full takes models of their true size and prints a table.
 """
 
+import dataclasses
 import gc
 import importlib.util
 import json
@@ -78,6 +79,25 @@ def budgets(plain):
     least = Program.run("plan", plain, "--budget", 1)["least_budget_bytes"]
     most = Program.run("info", plain)["peak_bytes"] - 1
     return [least + (most - least) * i // (BUDGETS - 1) for i in range(BUDGETS)]
+
+
+def trainer_plan(plain, budget, policy):
+    return subprocess.run([Program.path, "plan", plain, "--budget", str(budget), "--trainer", "huggingface", "-o", policy],
+                          capture_output=True, text=True)
+
+
+def as_trainer(case, arguments):
+    """The model as transformers.Trainer makes it checkpoint itself."""
+    model, batch, loss_of = case.make(False)
+    if "gradient_checkpointing" in arguments:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=arguments["gradient_checkpointing_kwargs"])
+    elif hasattr(model, "activation_checkpointing_enable"):
+        options = dict(arguments["activation_checkpointing_kwargs"])
+        model.activation_checkpointing_enable(every_n_layers=options.pop("every_n_layers"),
+                                              activation_checkpointing_kwargs=options)
+    else:
+        raise unittest.SkipTest("these transformers have no every_n_layers")
+    return model, batch, loss_of
 
 
 class _Ops(TorchDispatchMode):
@@ -160,6 +180,27 @@ class AppliedPlans(unittest.TestCase):
                 for policy in policies[0], policies[BUDGETS // 2], policies[-1]:
                     with self.subTest(gradients=policy.name):
                         self.check_gradients(case, policy)
+
+    def test_hugging_faces_own_checkpointing(self):
+        """What `plan --trainer huggingface` prints, done by transformers itself, takes what was predicted."""
+        if importlib.util.find_spec("transformers") is None:
+            self.skipTest("this Python has no transformers")
+        case = CASES["gpt2"]
+        with tempfile.TemporaryDirectory() as folder:
+            plain, executed, policy = (pathlib.Path(folder) / name for name in ("plain.hrs", "run.hrs", "p.json"))
+            recorded = record(case, plain, False)["peak_bytes"]
+            least = trainer_plan(plain, 1, policy).stderr.split(" B) with the leanest")[0].split("(")[-1]
+            least = int(least.replace(",", ""))
+            for budget in least, (least + recorded) // 2:
+                with self.subTest(budget=budget):
+                    call = trainer_plan(plain, budget, policy).stdout.splitlines()[-1]
+                    self.assertTrue(call.startswith("TrainingArguments("), call)
+                    arguments = eval(call, {"TrainingArguments": dict})
+                    record(dataclasses.replace(case, make=lambda full: as_trainer(case, arguments)), executed, False)
+                    answer = Program.run("verify", plain, "--executed", executed, "--policy", policy)
+                    self.assertEqual(answer["reason"], "")
+                    self.assertLessEqual(answer["executed_peak_bytes"], budget)
+                    self.assertGreater(answer["executed_recompute_ms"], 0)
 
     def check_budget(self, name, case, plain, budget, policy):
         executed = policy.with_suffix(".hrs")
