@@ -8,7 +8,6 @@
 #include "core/policy/step_planner.h"
 #include "core/policy/trainer_plan.h"
 #include "core/predict/predict.h"
-#include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
 
@@ -162,15 +161,15 @@ Result<int> printTrainerConfig(const Arguments& arguments, const PlanRequest& re
         || !arguments.formulation.empty())
         return badInput("--trainer plans among what the trainer can do: expected no --pin, --ac-unit, --fsdp-unit or "
                         "--formulation beside it");
-    const Result<StepTracePtr> trace = readStepTrace(arguments.stepFile);
-    if (!trace)
-        return trace.error();
-    const Result<PlannedStep> step = planForTrainer(*trace, *trainer, request);
+    const Result<PlanSource> source = readPlanSource(arguments);
+    if (!source)
+        return source.error();
+    const Result<PlannedStep> step = planForTrainer(source->trace, *trainer, request);
     if (!step)
         return step.error();
     if (step->plan.status == PlanStatus::infeasible)
         return Error{ErrorKind::infeasible, step->plan.reason};
-    const Result<std::string> config = trainerConfig(**trace, step->policy, *trainer);
+    const Result<std::string> config = trainerConfig(*source->trace, step->policy, *trainer);
     if (!config)
         return config.error();
     if (!arguments.policyFile.empty())
