@@ -118,8 +118,8 @@ class Document(unittest.TestCase):
                 check.run(check.Clock(60), folder, "dance")
             program = pathlib.Path(folder) / "slow.py"
             program.write_text('print("RESULT {}", flush=True); import time; time.sleep(60)')
-            with unittest.mock.patch.multiple(check, RUN=program, PROCESS_SECONDS=3):
-                self.assertEqual(check.run(check.Clock(60), folder, "x"), ({}, "exit timeout after 3 s"))
+            with unittest.mock.patch.multiple(check, RUN=program, PROCESS_SECONDS=8):
+                self.assertEqual(check.run(check.Clock(60), folder, "x"), ({}, "exit timeout after 8 s"))
             with self.assertRaisesRegex(check.Failed, "no time left"):
                 check.run(check.Clock(5), folder, "probe")
 
