@@ -41,11 +41,11 @@ Result<StepTracePtr> recordOn(const std::shared_ptr<RealDevice>& device, const s
     return trace;
 }
 
-class MeasuredStep : public testing::TestWithParam<const char*>
+class StepOnADevice : public testing::TestWithParam<const char*>
 {
 };
 
-TEST_P(MeasuredStep, HasTheTimesOfItsOpsAndTheMemoryOfTheAllocator)
+TEST_P(StepOnADevice, HasTheTimesOfItsOpsAndTheMemoryOfTheAllocator)
 {
     const auto recorded = recordOn(openCpu(), GetParam());
     ASSERT_TRUE(recorded) << recorded.error().message;
@@ -89,7 +89,7 @@ TEST_P(MeasuredStep, HasTheTimesOfItsOpsAndTheMemoryOfTheAllocator)
     EXPECT_EQ(peak, measured.requestedPeak);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, MeasuredStep, testing::Values("demo:mlp", "demo:transformer"));
+INSTANTIATE_TEST_SUITE_P(Models, StepOnADevice, testing::Values("demo:mlp", "demo:transformer"));
 
 /// Remembers what it was told.
 struct Told final : sim::BlockObserver
