@@ -5,17 +5,7 @@
 #include "core/checkpoint/module_checkpoints.h"
 #include "core/predict/predict.h"
 
-#include <ATen/Context.h>
-#include <ATen/ops/abs.h>
-#include <ATen/ops/max.h>
-#include <ATen/ops/sub.h>
-
-#include <cmath>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
 #include <numeric>
-#include <unordered_map>
 
 namespace headroom {
 namespace {
@@ -100,87 +90,17 @@ Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options&
     return result;
 }
 
-namespace {
-
-struct NamedGradients
-{
-    std::vector<std::string> names;
-    std::vector<at::Tensor> gradients;
-};
-
-NamedGradients takeGradients(const ModelTree& tree)
-{
-    std::unordered_map<const c10::TensorImpl*, std::string> names;
-    for (const ModelTree::Registered& registered : tree.registered)
-        names.try_emplace(registered.tensor.unsafeGetTensorImpl(),
-                          tree.modules[registered.module.value].fqn + "." + registered.name);
-    NamedGradients taken;
-    for (at::Tensor& parameter : trainableParameters(tree)) {
-        if (parameter.grad().defined()) {
-            taken.names.push_back(names[parameter.unsafeGetTensorImpl()]);
-            taken.gradients.push_back(parameter.grad().contiguous());
-        }
-        parameter.mutable_grad() = at::Tensor();
-    }
-    return taken;
-}
-
-bool equalToTheBit(const at::Tensor& a, const at::Tensor& b)
-{
-    return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type()
-        && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
-}
-
-double largestDifference(const at::Tensor& a, const at::Tensor& b)
-{
-    if (a.sizes() != b.sizes())
-        return std::numeric_limits<double>::infinity();
-    const double difference = at::max(at::abs(at::sub(a.to(at::kDouble), b.to(at::kDouble)))).item().toDouble();
-    return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
-}
-
-Result<NamedGradients> gradientsOf(ModelSource& model, const StepRunner::Options& options)
-{
-    constexpr std::uint64_t seed = 20;
-    at::manual_seed(seed);
-    if (const Status run = StepRunner(model, options).forwardAndBackward(); !run)
-        return run.error();
-    return takeGradients(model.tree());
-}
-
-} // namespace
-
 Result<GradientComparison> compareGradients(ModelSource& model, const StepRunner::Options& options,
                                             const Policy& policy)
 {
     const auto checkpoints = ModuleCheckpoints::create(model.tree(), policy, ModuleCheckpoints::Match::byName);
     if (!checkpoints)
         return checkpoints.error();
-    const auto plain = gradientsOf(model, options);
-    if (!plain)
-        return plain.error();
     StepRunner::Options applied = options;
     applied.moduleCalls = *checkpoints;
-    const auto checkpointed = gradientsOf(model, applied);
-    if (!checkpointed)
-        return checkpointed.error();
-    GradientComparison result;
-    result.parameters = plain->gradients.size();
-    if (plain->names != checkpointed->names) {
-        result.parameter = "the list of parameters with a gradient";
-        result.largestDifference = std::numeric_limits<double>::infinity();
-        return result;
-    }
-    for (std::size_t i = 0; i < plain->gradients.size(); ++i) {
-        if (equalToTheBit(plain->gradients[i], checkpointed->gradients[i]))
-            continue;
-        const double difference = largestDifference(plain->gradients[i], checkpointed->gradients[i]);
-        if (result.parameter.empty() || difference > result.largestDifference) {
-            result.parameter = plain->names[i];
-            result.largestDifference = difference;
-        }
-    }
-    return result;
+    return compareGradients(
+        model.tree(), [&] { return StepRunner(model, options).forwardAndBackward(); },
+        [&] { return StepRunner(model, applied).forwardAndBackward(); });
 }
 
 } // namespace headroom

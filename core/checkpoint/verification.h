@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/checkpoint/executed_memory.h"
+#include "core/checkpoint/gradient_comparison.h"
 #include "core/policy/policy.h"
 #include "core/record/step_runner.h"
 
@@ -27,16 +28,6 @@ struct Verification : LevelComparison
 /// and `device` as for StepRunner::record(). Errors: those of a policy that does not fit the model, and of the steps.
 Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options& options, const Policy& policy,
                                   const StepInfo& info, const DeviceSpec& device, const ProgressReport& progress);
-
-/// What the policy does to the gradients of a model on the CPU.
-struct GradientComparison
-{
-    std::size_t parameters = 0; ///< with a gradient
-    double largestDifference = 0;
-    std::string parameter; ///< where it is; empty when all gradients are equal to the bit
-
-    bool equal() const { return parameter.empty(); }
-};
 
 /// Runs forward and backward without and with the policy, both from the same random numbers. Ops that do not run on the
 /// CPU under the name that the policy has for them are recomputed.

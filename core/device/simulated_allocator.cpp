@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/simulated_allocator.h"
 
+#include "core/device/hosted_memory.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 
@@ -177,7 +178,7 @@ Block* SimulatedAllocator::blockOf(const c10::StorageImpl& storage)
 {
     const c10::DataPtr& pointer = storage.data_ptr();
     return pointer.get_deleter() == &SimulatedAllocator::freeBlock ? static_cast<Block*>(pointer.get_context())
-                                                                   : nullptr;
+                                                                   : hostedBlock(pointer);
 }
 
 MemoryStats SimulatedAllocator::stats() const

@@ -2,19 +2,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/record/shadow_save.h"
 
+#include "core/device/hosted_memory.h"
 #include "core/device/simulated_state.h"
 
 namespace headroom {
 namespace {
-
-/// The tensor on another storage: everything else of it (strides, offset, type, conjugation) as it is.
-at::Tensor onStorage(const at::Tensor& tensor, c10::Storage storage)
-{
-    auto copy = tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0),
-                                                                      /*allow_tensor_metadata_change=*/true);
-    copy->set_storage_keep_dtype(std::move(storage));
-    return at::Tensor(std::move(copy));
-}
 
 c10::Storage simulatedStorage(c10::DataPtr pointer, Bytes bytes)
 {
@@ -24,6 +16,19 @@ c10::Storage simulatedStorage(c10::DataPtr pointer, Bytes bytes)
 }
 
 } // namespace
+
+at::Tensor onStorage(const at::Tensor& tensor, c10::Storage storage)
+{
+    auto copy = tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0),
+                                                                      /*allow_tensor_metadata_change=*/true);
+    copy->set_storage_keep_dtype(std::move(storage));
+    return at::Tensor(std::move(copy));
+}
+
+at::Tensor shapeOf(const at::Tensor& tensor)
+{
+    return onStorage(tensor, simulatedStorage({nullptr, tensor.device()}, 0));
+}
 
 ShadowSave::ShadowSave(const std::shared_ptr<StepRecording>& recording)
     : recording_(recording)
@@ -43,7 +48,9 @@ void ShadowSave::call_pack_hook(const at::Tensor& tensor)
         pack_ = recording->pack(tensor);
     if (pack_.shadowed) {
         storageBytes_ = static_cast<Bytes>(tensor.storage().nbytes());
-        kept_ = onStorage(tensor, simulatedStorage(sim::simulatedState().allocator.allocate(0), 0));
+        if (tensor.is_cpu())
+            address_ = tensor.storage().mutable_data();
+        kept_ = shapeOf(tensor);
     } else {
         // Without its autograd history: the hooks live inside of that of a result.
         kept_ = at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
@@ -67,10 +74,11 @@ at::Tensor ShadowSave::call_unpack_hook()
                 alive->unpackEnd(pack);
         };
     }
-    return onStorage(kept_,
-                     simulatedStorage(sim::simulatedState().allocator.allocateUncounted(
-                                          storageBytes_, tag, pack_.memory, std::move(onFree)),
-                                      storageBytes_));
+    c10::DataPtr block
+        = sim::simulatedState().allocator.allocateUncounted(storageBytes_, tag, pack_.memory, std::move(onFree));
+    if (address_)
+        block = sim::hosted(std::move(block), address_);
+    return onStorage(kept_, simulatedStorage(std::move(block), storageBytes_));
 }
 
 } // namespace headroom

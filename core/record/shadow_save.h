@@ -8,6 +8,13 @@
 
 namespace headroom {
 
+/// The tensor on another storage: everything else of it (strides, offset, type, conjugation) as it is, without its
+/// autograd history.
+at::Tensor onStorage(const at::Tensor& tensor, c10::Storage storage);
+
+/// The tensor as it is, on a storage that takes no memory.
+at::Tensor shapeOf(const at::Tensor& tensor);
+
 /// A tensor saved for backward while a step is recorded. Of a storage that the step made itself nothing is kept but its
 /// shape: the storage then dies when the program drops it, and what autograd would have held is recorded by events. Its
 /// memory on the device stays taken as long. The backward node gets a shadow, a tensor of the same shape on a storage
@@ -28,6 +35,7 @@ private:
     StepRecording::Pack pack_;
     at::Tensor kept_; ///< the tensor, detached; of a shadowed one only the shape
     Bytes storageBytes_ = 0;
+    void* address_ = nullptr; ///< of what is saved, where it is on the CPU
 };
 
 } // namespace headroom

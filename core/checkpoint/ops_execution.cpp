@@ -1,0 +1,365 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/checkpoint/ops_execution.h"
+
+#include "core/checkpoint/selective_cache.h"
+#include "core/device/boxed_values.h"
+#include "core/device/simulated_state.h"
+#include "core/record/shadow_save.h"
+
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+namespace headroom {
+namespace {
+
+c10::StorageImpl* storageImpl(const at::Tensor& tensor)
+{
+    return tensor.has_storage() ? tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() : nullptr;
+}
+
+/// Does a trace show its storage?
+bool isRecorded(const at::Tensor& tensor)
+{
+    const c10::StorageImpl* storage = storageImpl(tensor);
+    return storage && sim::SimulatedAllocator::blockOf(*storage);
+}
+
+bool anyRecorded(const torch::jit::Stack& stack, std::size_t count)
+{
+    bool found = false;
+    for (std::size_t i = stack.size() - count; i < stack.size() && !found; ++i)
+        forEachTensor(stack[i], [&](const at::Tensor& tensor) { found = found || isRecorded(tensor); });
+    return found;
+}
+
+c10::intrusive_ptr<c10::StorageImpl> shared(c10::StorageImpl* storage)
+{
+    return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
+}
+
+bool inBackward()
+{
+    return torch::autograd::get_current_graph_task_id() != -1;
+}
+
+} // namespace
+
+/// A tensor that autograd saves in forward: as it is, or where the plan drops it its shape.
+class OpsExecution::Save final : public torch::autograd::SavedVariableHooks
+{
+public:
+    explicit Save(std::shared_ptr<OpsExecution> execution)
+        : execution_(std::move(execution))
+    {
+    }
+    void call_pack_hook(const at::Tensor& tensor) override
+    {
+        pack_ = execution_->pack(tensor);
+        dropped_ = pack_.valid() && execution_->plan_.dropped[pack_.value];
+        kept_ = std::make_shared<at::Tensor>(
+            dropped_ ? shapeOf(tensor)
+                     : at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
+                         tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/false)));
+        if (!dropped_ && pack_.valid()) {
+            execution_->kept_.push_back(kept_);
+            execution_->keptValues_.push_back(execution_->valueOf(pack_));
+        }
+    }
+    at::Tensor call_unpack_hook() override
+    {
+        if (pack_.valid())
+            execution_->measureSaved();
+        return dropped_ ? execution_->unpack(pack_, *kept_) : *kept_;
+    }
+
+private:
+    std::shared_ptr<OpsExecution> execution_;
+    PackId pack_; ///< invalid: not one of forward
+    bool dropped_ = false;
+    std::shared_ptr<at::Tensor> kept_;
+};
+
+OpsExecution::OpsExecution(std::shared_ptr<const JointGraph> graph, OpsPlan plan)
+    : graph_(std::move(graph))
+    , trace_(*graph_->trace)
+    , plan_(std::move(plan))
+    , saved_(graph_->values.size(), false)
+    , repeated_(trace_.ops.size(), false)
+    , made_(graph_->values.size())
+{
+    for (const StorageId storage : plan_.saved)
+        saved_[graph_->valueOf[storage.value].value] = true;
+    std::unordered_set<std::uint32_t> nodes;
+    for (const OpId op : plan_.recomputed) {
+        repeated_[op.value] = true;
+        nodes.insert(graph_->nodeOf[op.value].value);
+    }
+    for (const std::uint32_t node : nodes)
+        for (const ValueId value : graph_->nodes[node].reads)
+            ++made_[value.value].readers;
+    for (const Recomputation& recomputation : plan_.recomputations)
+        recomputations_.emplace(recomputation.pack.value, &recomputation);
+    for (std::uint32_t event = 0; event < trace_.events.size(); ++event) {
+        if (trace_.events.kind[EventIndex(event)] != EventKind::unpack)
+            continue;
+        const PackId pack(trace_.events.a[EventIndex(event)]);
+        if (plan_.dropped[pack.value])
+            ++made_[valueOf(pack).value].unpacks;
+    }
+}
+
+std::unique_ptr<torch::autograd::SavedVariableHooks> OpsExecution::save()
+{
+    return std::make_unique<Save>(shared_from_this());
+}
+
+OpsExecuted OpsExecution::executed() const
+{
+    const std::lock_guard lock(mutex_);
+    return executed_;
+}
+
+Status OpsExecution::complete() const
+{
+    const std::lock_guard lock(mutex_);
+    if (inForward())
+        return badInput("the step ended before op " + std::to_string(nextOp_) + " of its plan, `"
+                        + std::string(trace_.opName(OpId(nextOp_))) + "`: plan the step that is run");
+    if (!recomputations_.empty())
+        return badInput("backward asked for " + std::to_string(recomputations_.size())
+                        + " tensors less than the plan makes again: plan the step that is run");
+    return {};
+}
+
+bool OpsExecution::inForward() const
+{
+    return nextOp_ < trace_.ops.size() && trace_.ops.phase[OpId(nextOp_)] == Phase::forward;
+}
+
+ValueId OpsExecution::valueOf(PackId pack) const
+{
+    const StorageId storage = trace_.packs.storage[pack];
+    return storage.valid() ? graph_->valueOf[storage.value] : ValueId();
+}
+
+/// Of what a node of the graph made; invalid for all else.
+ValueId OpsExecution::valueOf(const at::Tensor& tensor) const
+{
+    const auto found = values_.find(storageImpl(tensor));
+    if (found == values_.end() || made_[found->second.value].original.expired())
+        return {};
+    return found->second;
+}
+
+bool OpsExecution::dropped(ValueId value) const
+{
+    const JointGraph::Value& is = (*graph_)[value];
+    return is.node.valid() && !is.kept && !saved_[value.value];
+}
+
+OpFacts& OpsExecution::factsOf(const c10::OperatorHandle& op)
+{
+    const auto found = facts_.find(op);
+    return found != facts_.end() ? found->second : facts_.emplace(op, opFacts(op)).first->second;
+}
+
+void OpsExecution::call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run)
+{
+    if (inBackward() || !inForward()) {
+        measureSaved();
+        run();
+        return;
+    }
+    const OpFacts& facts = factsOf(op);
+    const OpId id(nextOp_);
+    const bool named = trace_.opName(id) == facts.name;
+    bool ofStep = anyRecorded(stack, facts.arguments);
+    std::optional<RepeatedCall> again;
+    if (repeated_[id.value] && named)
+        again.emplace(op, facts, stack, (trace_.ops.flags[id] & opRandom) != 0,
+                      [this](const at::Tensor& tensor) { return valueOf(tensor); });
+    const auto allocations = sim::simulatedState().allocator.stats().allocations;
+    run();
+    ofStep = ofStep || anyRecorded(stack, facts.returns)
+        || sim::simulatedState().allocator.stats().allocations != allocations;
+    if (!ofStep)
+        return;
+    if (!named)
+        throw CheckpointError("the step calls `" + facts.name + "` where its plan has op " + std::to_string(id.value)
+                              + ", `" + std::string(trace_.opName(id)) + "`: plan the step that is run");
+    const std::lock_guard lock(mutex_);
+    if (again)
+        calls_.emplace(id.value, *std::move(again));
+    hasRun(id, facts, stack);
+    ++nextOp_;
+}
+
+std::string OpsExecution::otherSizes(OpId op) const
+{
+    return "op " + std::to_string(op.value) + ", `" + std::string(trace_.opName(op))
+        + "`, gives other results than in the step that was planned: plan the step that is run";
+}
+
+void OpsExecution::hasRun(OpId op, const OpFacts& facts, const torch::jit::Stack& stack)
+{
+    const auto outputs = trace_.ops.outputs[op];
+    std::size_t index = 0;
+    for (std::size_t i = stack.size() - facts.returns; i < stack.size(); ++i) {
+        forEachTensor(stack[i], [&](const at::Tensor& tensor) {
+            if (!isRecorded(tensor))
+                return;
+            if (index == outputs.size())
+                throw CheckpointError(otherSizes(op));
+            const StorageId storage = outputs[index++];
+            const ValueId value = graph_->valueOf[storage.value];
+            if (trace_.storages.creator[storage] != op || !value.valid() || !(*graph_)[value].node.valid())
+                return;
+            const Bytes requested = sim::SimulatedAllocator::blockOf(*storageImpl(tensor))->requested;
+            if ((*graph_)[(*graph_)[value].node].repeat == Repeat::again
+                && requested != trace_.storages.requested[storage])
+                throw CheckpointError(otherSizes(op));
+            made_[value.value].original = c10::weak_intrusive_ptr<c10::StorageImpl>(shared(storageImpl(tensor)));
+            values_[storageImpl(tensor)] = value;
+        });
+    }
+    holdWhatIsRead(op);
+}
+
+/// The last op of a node: saved values that recomputations read are held for them.
+void OpsExecution::holdWhatIsRead(OpId op)
+{
+    const NodeId node = graph_->nodeOf[op.value];
+    if (!node.valid() || (*graph_)[node].ops.back() != op)
+        return;
+    for (const ValueId value : (*graph_)[node].makes) {
+        Made& made = made_[value.value];
+        if (saved_[value.value] && made.readers > 0)
+            made.held = c10::Storage(made.original.lock());
+    }
+}
+
+PackId OpsExecution::pack(const at::Tensor& tensor)
+{
+    const std::lock_guard lock(mutex_);
+    if (inBackward() || nextPack_ >= trace_.packs.size())
+        return {};
+    const PackId pack(nextPack_++);
+    const ValueId planned = valueOf(pack);
+    const bool isMade = planned.valid() && (*graph_)[planned].node.valid();
+    if (valueOf(tensor) != (isMade ? planned : ValueId()))
+        throw CheckpointError("autograd saves another tensor than in the step that was planned (saved tensor "
+                              + std::to_string(pack.value) + "): plan the step that is run");
+    return pack;
+}
+
+at::Tensor OpsExecution::unpack(PackId pack, const at::Tensor& shape)
+{
+    const std::lock_guard lock(mutex_);
+    if (const auto found = recomputations_.find(pack.value); found != recomputations_.end()) {
+        const Recomputation& recomputation = *found->second;
+        recomputations_.erase(found);
+        for (const OpId op : recomputation.ops)
+            runAgain(op);
+    }
+    const ValueId value = valueOf(pack);
+    if (!made_[value.value].held)
+        throw CheckpointError("backward asks for saved tensor " + std::to_string(pack.value)
+                              + " when it is not there: it goes another way than in the step that was planned");
+    at::Tensor tensor = onStorage(shape, made_[value.value].held);
+    used(value, &Made::unpacks);
+    return tensor;
+}
+
+/// Where a value is now that an op which runs again reads.
+c10::Storage OpsExecution::storageOf(OpId reader, ValueId value) const
+{
+    const Made& made = made_[value.value];
+    if (made.held)
+        return made.held;
+    auto original = (*graph_)[value].kept ? made.original.lock() : c10::intrusive_ptr<c10::StorageImpl>();
+    if (!original)
+        throw CheckpointError("op " + std::to_string(reader.value) + ", `" + std::string(trace_.opName(reader))
+                              + "`, cannot run again: what it reads is gone");
+    return c10::Storage(std::move(original));
+}
+
+void OpsExecution::used(ValueId value, std::uint32_t Made::*use)
+{
+    Made& made = made_[value.value];
+    --(made.*use);
+    if (made.readers == 0 && made.unpacks == 0)
+        made.held = c10::Storage();
+}
+
+void OpsExecution::runAgain(OpId op)
+{
+    const auto call = calls_.find(op.value);
+    if (call == calls_.end())
+        throw CheckpointError("op " + std::to_string(op.value) + " is to run again but has not run");
+    takeResults(op,
+                call->second.runAgain([&](ValueId value) { return storageOf(op, value); }, executed_.recomputeFlops));
+    calls_.erase(call);
+    ++executed_.repeatedOps;
+    const JointGraph::Node& node = (*graph_)[graph_->nodeOf[op.value]];
+    if (node.ops.back() != op)
+        return;
+    for (const ValueId value : node.makes) {
+        Made& made = made_[value.value];
+        if (dropped(value) && made.readers == 0 && made.unpacks == 0)
+            made.held = c10::Storage();
+    }
+    for (const ValueId value : node.reads)
+        used(value, &Made::readers);
+}
+
+/// What the plan wants of an op's results, and what the next ops of its node change.
+void OpsExecution::takeResults(OpId op, const torch::jit::Stack& results)
+{
+    const auto outputs = trace_.ops.outputs[op];
+    const bool goesOn = (*graph_)[graph_->nodeOf[op.value]].ops.back() != op;
+    std::size_t index = 0;
+    for (const c10::IValue& result : results) {
+        forEachTensor(result, [&](const at::Tensor& tensor) {
+            if (!isRecorded(tensor) || index == outputs.size())
+                return;
+            const StorageId storage = outputs[index++];
+            const ValueId value = graph_->valueOf[storage.value];
+            if (trace_.storages.creator[storage] != op || !value.valid() || !dropped(value))
+                return;
+            Made& made = made_[value.value];
+            if (goesOn || made.readers > 0 || made.unpacks > 0)
+                made.held = tensor.storage();
+        });
+    }
+}
+
+/// Once, when forward has ended.
+void OpsExecution::measureSaved()
+{
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(measured_, true))
+        return;
+    std::unordered_set<const c10::StorageImpl*> counted;
+    const auto count = [&](const c10::StorageImpl* storage) {
+        const sim::Block* block = storage ? sim::SimulatedAllocator::blockOf(*storage) : nullptr;
+        if (block && counted.insert(storage).second)
+            executed_.savedBytes += roundedToBlock(block->requested);
+    };
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+        const auto tensor = kept_[i].lock();
+        const ValueId value = keptValues_[i];
+        if (tensor && value.valid() && (*graph_)[value].node.valid() && !(*graph_)[value].kept)
+            count(storageImpl(*tensor));
+    }
+    for (const Made& made : made_)
+        if (made.held)
+            count(made.held.unsafeGetStorageImpl());
+    kept_.clear();
+    keptValues_.clear();
+}
+
+} // namespace headroom

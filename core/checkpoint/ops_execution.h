@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/checkpoint/repeated_call.h"
+#include "core/joint/joint_graph.h"
+#include "core/joint/ops_plan.h"
+#include "core/record/interceptor.h"
+#include "core/record/op_facts.h"
+#include "core/record/saved_tensor_hooks.h"
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace headroom {
+
+/// What following a plan showed.
+struct OpsExecuted
+{
+    Bytes savedBytes = 0; ///< held for backward when forward had ended, each storage once, in the device's blocks
+    double recomputeFlops = 0; ///< counted on the shapes that ran again
+    std::size_t repeatedOps = 0;
+};
+
+/// One step that follows a plan for its ops, by the rules of OpsPlan. The step has to be the one that the plan was made
+/// of, op by op: what it does is compared with the trace, and where they part a CheckpointError says so. What is to run
+/// again is kept as a call whose tensors are shapes; the storages that they stand on are held as the plan says, and not
+/// otherwise. Autograd's hooks hold it as long as there is something to unpack; its threads call it.
+class OpsExecution final : public OpInterposer, public std::enable_shared_from_this<OpsExecution>
+{
+public:
+    OpsExecution(std::shared_ptr<const JointGraph> graph, OpsPlan plan);
+
+    void call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run) override;
+    /// Hooks of one tensor that autograd saves.
+    std::unique_ptr<torch::autograd::SavedVariableHooks> save();
+
+    OpsExecuted executed() const;
+    /// After the step. Errors: it had fewer ops than the plan, or did not repeat all.
+    Status complete() const;
+
+private:
+    class Save;
+
+    /// A value that forward made, and who needs it beyond the program and autograd.
+    struct Made
+    {
+        c10::weak_intrusive_ptr<c10::StorageImpl> original{c10::intrusive_ptr<c10::StorageImpl>()};
+        c10::Storage held; ///< the copy made again, or the saved one for those that read it when they run again
+        std::uint32_t readers = 0; ///< nodes that run again and have not yet
+        std::uint32_t unpacks = 0; ///< of a value that is made again
+    };
+
+    bool inForward() const;
+    ValueId valueOf(const at::Tensor& tensor) const;
+    ValueId valueOf(PackId pack) const;
+    bool dropped(ValueId value) const;
+    RepeatedCall remember(OpId op, const c10::OperatorHandle& handle, const torch::jit::Stack& stack) const;
+    std::string otherSizes(OpId op) const;
+    void hasRun(OpId op, const OpFacts& facts, const torch::jit::Stack& stack);
+    void holdWhatIsRead(OpId op);
+    OpFacts& factsOf(const c10::OperatorHandle& op);
+
+    PackId pack(const at::Tensor& tensor);
+    at::Tensor unpack(PackId pack, const at::Tensor& shape);
+    void runAgain(OpId op);
+    void takeResults(OpId op, const torch::jit::Stack& results);
+    c10::Storage storageOf(OpId reader, ValueId value) const;
+    void used(ValueId value, std::uint32_t Made::*use);
+    void measureSaved();
+
+    const std::shared_ptr<const JointGraph> graph_;
+    const StepTrace& trace_;
+    const OpsPlan plan_;
+    std::vector<bool> saved_; ///< by value
+    std::vector<bool> repeated_; ///< by op
+    std::unordered_map<std::uint32_t, const Recomputation*> recomputations_; ///< by pack; those that have run are gone
+    std::unordered_map<c10::OperatorHandle, OpFacts> facts_;
+
+    mutable std::recursive_mutex mutex_;
+    std::uint32_t nextOp_ = 0;
+    std::uint32_t nextPack_ = 0;
+    std::unordered_map<const c10::StorageImpl*, ValueId>
+        values_; ///< an entry is right while the value's original lives
+    std::vector<Made> made_; ///< by value
+    std::unordered_map<std::uint32_t, RepeatedCall> calls_; ///< by op
+    std::vector<std::weak_ptr<at::Tensor>> kept_; ///< packs that hold something, in their order
+    std::vector<ValueId> keptValues_; ///< theirs
+    bool measured_ = false;
+    OpsExecuted executed_;
+};
+
+/// The step that this thread runs while it lives follows a plan.
+class OpsExecutionScope
+{
+public:
+    explicit OpsExecutionScope(const std::shared_ptr<OpsExecution>& execution)
+        : interposition_(*execution)
+        , hooks_([execution] { return execution->save(); })
+    {
+    }
+
+private:
+    InterpositionScope interposition_;
+    SavedTensorHooksScope hooks_;
+};
+
+} // namespace headroom

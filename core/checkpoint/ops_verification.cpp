@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/checkpoint/ops_verification.h"
+
+#include <ATen/ops/equal.h>
+
+#include <utility>
+
+namespace headroom {
+namespace {
+
+std::shared_ptr<OpsExecution> executionOf(const OpsPlanner& planner, const OpsPlan& plan)
+{
+    const auto owner = std::make_shared<const OpsPlanner>(planner);
+    return std::make_shared<OpsExecution>(std::shared_ptr<const JointGraph>(owner, &owner->graph()), plan);
+}
+
+/// Runs `step` by the plan.
+Status follow(const std::shared_ptr<OpsExecution>& execution, const std::function<Status()>& step)
+{
+    {
+        const OpsExecutionScope scope(execution);
+        if (const Status ran = step(); !ran)
+            return ran.error();
+    }
+    return execution->complete();
+}
+
+struct Buffer
+{
+    std::string name;
+    at::Tensor tensor;
+    at::Tensor value;
+};
+
+std::vector<Buffer> buffersOf(const ModelTree& tree)
+{
+    const Unseen unseen;
+    std::vector<Buffer> buffers;
+    for (const ModelTree::Registered& registered : tree.registered)
+        if (registered.category == Category::buffer && registered.tensor.defined())
+            buffers.push_back({tree.modules[registered.module.value].fqn + "." + registered.name, registered.tensor,
+                               registered.tensor.clone()});
+    return buffers;
+}
+
+void restore(const std::vector<Buffer>& buffers)
+{
+    const Unseen unseen;
+    for (const Buffer& buffer : buffers)
+        buffer.tensor.copy_(buffer.value);
+}
+
+} // namespace
+
+Result<OpsVerification> verifyOps(ModelSource& model, const StepRunner::Options& options, const OpsPlanner& planner,
+                                  const OpsPlan& plan)
+{
+    StepRunner runner(model, options);
+    if (const Status first = runner.run(); !first)
+        return first.error();
+    const auto execution = executionOf(planner, plan);
+    const Timeline predicted = planner.timeline(plan);
+    OpsVerification result;
+    {
+        const ExecutedMemory memory;
+        if (const Status second = follow(execution, [&] { return runner.run(); }); !second)
+            return second.error();
+        static_cast<LevelComparison&>(result) = compareLevels(*planner.graph().trace, predicted, memory.levels());
+    }
+    result.predictedPeak = predicted.peak;
+    result.planned = {plan.savedBytes, plan.recomputeFlops, plan.recomputed.size()};
+    result.executed = execution->executed();
+    return result;
+}
+
+Result<OpsValues> compareValues(ModelSource& model, const StepRunner::Options& options, const OpsPlanner& planner,
+                                const OpsPlan& plan)
+{
+    const std::vector<Buffer> before = buffersOf(model.tree());
+    std::vector<Buffer> plain;
+    const auto plainly = [&]() -> Status {
+        const Status ran = StepRunner(model, options).forwardAndBackward();
+        plain = buffersOf(model.tree());
+        restore(before);
+        return ran;
+    };
+    const auto byPlan = [&] {
+        return follow(executionOf(planner, plan), [&] { return StepRunner(model, options).forwardAndBackward(); });
+    };
+    const auto compared = compareGradients(model.tree(), plainly, byPlan);
+    if (!compared)
+        return compared.error();
+    OpsValues result;
+    static_cast<GradientComparison&>(result) = *compared;
+    for (const Buffer& buffer : plain)
+        if (result.buffer.empty() && !at::equal(buffer.tensor, buffer.value))
+            result.buffer = buffer.name;
+    return result;
+}
+
+} // namespace headroom

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/checkpoint/executed_memory.h"
+#include "core/checkpoint/gradient_comparison.h"
+#include "core/checkpoint/ops_execution.h"
+#include "core/joint/ops_planner.h"
+#include "core/record/step_runner.h"
+
+namespace headroom {
+
+/// A plan for ops, and what following it showed on the device on which its step was recorded.
+struct OpsVerification : LevelComparison
+{
+    Bytes predictedPeak = 0;
+    OpsExecuted planned; ///< what the plan says of it
+    OpsExecuted executed;
+};
+
+/// Runs two steps, the second by the plan, and watches it. `planner` has the step of this model and these options.
+Result<OpsVerification> verifyOps(ModelSource& model, const StepRunner::Options& options, const OpsPlanner& planner,
+                                  const OpsPlan& plan);
+
+/// What following the plan does to the values of a model on the CPU.
+struct OpsValues : GradientComparison
+{
+    std::string buffer; ///< the first that is not as after the plain step (running statistics); empty: none
+
+    bool equal() const { return GradientComparison::equal() && buffer.empty(); }
+};
+
+/// The step was recorded with HostedMemory on the CPU, where the model is.
+Result<OpsValues> compareValues(ModelSource& model, const StepRunner::Options& options, const OpsPlanner& planner,
+                                const OpsPlan& plan);
+
+} // namespace headroom
