@@ -31,6 +31,11 @@ Actions::Actions(QWidget* window)
     quit->setMenuRole(QAction::QuitRole);
     undo = make(tr("&Undo"), tr("Take back the last change of budget or pins"), "Ctrl+Z");
     redo = make(tr("&Redo"), tr("Do again what was taken back"), "Ctrl+Shift+Z");
+    planModules = make(tr("Plan by &module"), tr("Meet the budget with modules that are checkpointed"), "Ctrl+6");
+    planOps = make(tr("Plan by &op"), tr("Meet the budget with single ops of the whole step, as torch.compile does"),
+                   "Ctrl+7");
+    copyFraction = make(tr("Copy &fraction for torch.compile"),
+                        tr("Put the lines that set activation_memory_budget on the clipboard"), "Ctrl+Shift+P");
     pinFree = make(tr("Let the plan &decide"), tr("Take away the pin of the selected module"), "Ctrl+L");
     pinKeep = make(tr("&Keep everything"), tr("Pin the selected module: nothing of it is recomputed"), "Ctrl+K");
     pinRecompute = make(tr("&Recompute"), tr("Pin the selected module: it is checkpointed"), "Ctrl+R");
@@ -72,6 +77,8 @@ Actions::Actions(QWidget* window)
     exclusive({stackByCategory, stackByModule});
     exclusive({showTradeOff, showLiveBlocks, showOps, showReserved});
     exclusive({pinFree, pinKeep, pinRecompute});
+    exclusive({planModules, planOps});
+    planModules->setChecked(true);
     showTradeOff->setChecked(true);
     stackByCategory->setChecked(true);
 
@@ -114,11 +121,13 @@ void Actions::fillMenuBar(QMenuBar* bar)
     edit->addAction(findModule);
 
     QMenu* plan = bar->addMenu(tr("&Plan"));
+    plan->addActions({planModules, planOps});
+    plan->addSeparator();
     plan->addActions({pinFree, pinKeep, pinRecompute});
     plan->addSeparator();
     plan->addAction(clearPins);
     plan->addSeparator();
-    plan->addAction(verifyPlan);
+    plan->addActions({verifyPlan, copyFraction});
 
     QMenu* view = bar->addMenu(tr("&View"));
     view->addActions({fitStep, zoomBack, zoomToSelection});
@@ -156,10 +165,10 @@ void Actions::wireUndo(QUndoStack& stack)
 void Actions::setDocumentOpen(bool isOpen)
 {
     for (QAction* action :
-         {closeStep,     exportPolicy,   exportTimeline, exportTradeOff, exportFrontier, pinFree,
-          pinKeep,       pinRecompute,   clearPins,      copyPicture,    copyTable,      stackByCategory,
-          stackByModule, findModule,     verifyPlan,     fitStep,        zoomBack,       zoomToSelection,
-          showTradeOff,  showLiveBlocks, showOps,        showReserved})
+         {planModules,     planOps,        copyFraction, closeStep,    exportPolicy, exportTimeline, exportTradeOff,
+          exportFrontier,  pinFree,        pinKeep,      pinRecompute, clearPins,    copyPicture,    copyTable,
+          stackByCategory, stackByModule,  findModule,   verifyPlan,   fitStep,      zoomBack,       zoomToSelection,
+          showTradeOff,    showLiveBlocks, showOps,      showReserved})
         action->setEnabled(isOpen);
     pictureMenu->setEnabled(isOpen);
 }

@@ -34,6 +34,9 @@ public:
     QAction* quit;
     QAction* undo;
     QAction* redo;
+    QAction* planModules;
+    QAction* planOps;
+    QAction* copyFraction;
     QAction* pinFree;
     QAction* pinKeep;
     QAction* pinRecompute;

@@ -4,6 +4,7 @@
 
 #include "app/window/actions.h"
 #include "app/window/lower_pages.h"
+#include "app/window/ops_text.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
@@ -15,6 +16,7 @@
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/module_panel.h"
+#include "views/widgets/ops_panel.h"
 
 #include <QAction>
 #include <QClipboard>
@@ -107,6 +109,8 @@ void DocumentPage::wireSession()
     connect(&session_, &Session::answerChanged, this, &DocumentPage::showAnswer);
     connect(&session_, &Session::pinsChanged, this, &DocumentPage::showPins);
     connect(&session_, &Session::worldSizeChanged, inspector_, &Inspector::setWorldSize);
+    connect(&session_, &Session::modeChanged, this, &DocumentPage::showMode);
+    connect(&session_, &Session::opsPolicyChanged, this, &DocumentPage::showInspector);
     connect(&session_, &Session::selectionChanged, this, &DocumentPage::showSelection);
     connect(&session_, &Session::frontierChanged, this, [this] {
         budgetBar_->setFrontier(session_.frontier() ? *session_.frontier() : std::vector<FrontierPoint>());
@@ -128,6 +132,12 @@ void DocumentPage::wireViews()
     };
     connect(budgetBar_, &BudgetBar::leastBudgetWanted, this, takeLeast);
     connect(inspector_, &Inspector::leastBudgetWanted, this, takeLeast);
+    connect(budgetBar_, &BudgetBar::modeWanted, &session_, &Session::setMode);
+    OpsPanel* ops = inspector_->opsPanel();
+    connect(ops, &OpsPanel::modulesWanted, this, [this] { session_.setMode(PlanMode::modules); });
+    connect(ops, &OpsPanel::tableWanted, lowerPanel(), &LowerPanel::showFlips);
+    connect(ops, &OpsPanel::copyWanted, actions_.copyFraction, &QAction::trigger);
+    connect(ops, &OpsPanel::exportWanted, actions_.exportPolicy, &QAction::trigger);
     connect(inspector_, &Inspector::pinWanted, this, &DocumentPage::applyPin);
     connect(inspector_, &Inspector::worldSizeWanted, &session_, &Session::setWorldSize);
     connect(inspector_, &Inspector::pinsCleared, &session_, &Session::clearPins);
@@ -158,6 +168,10 @@ void DocumentPage::wireActions()
             [this] { QGuiApplication::clipboard()->setPixmap(timeline_->grab()); });
     connect(actions_.copyTable, &QAction::triggered, timeline_,
             [this] { QGuiApplication::clipboard()->setText(tabSeparated(*timeline_->table())); });
+    connect(actions_.planModules, &QAction::triggered, &session_, [this] { session_.setMode(PlanMode::modules); });
+    connect(actions_.planOps, &QAction::triggered, &session_, [this] { session_.setMode(PlanMode::ops); });
+    connect(actions_.copyFraction, &QAction::triggered, this,
+            [this] { QGuiApplication::clipboard()->setText(compileLines(session_)); });
     connect(actions_.findModule, &QAction::triggered, modules_, &ModulePanel::focusFilter);
     connect(actions_.pinFree, &QAction::triggered, this, [this] { applyPin(std::nullopt); });
     connect(actions_.pinKeep, &QAction::triggered, this, [this] { applyPin(Pin::save); });
@@ -195,6 +209,7 @@ void DocumentPage::showStep()
         return;
     header_->setStep(*trace, step->path);
     inspector_->setWorldSize(session_.worldSize());
+    showMode();
     showBudgetRange();
     showBudget(session_.budget());
     showInspector();
@@ -235,12 +250,39 @@ void DocumentPage::showBudget(Bytes budget)
     timeline_->setBudget(budget, session_.budgetSeemsEnough());
 }
 
+void DocumentPage::showMode()
+{
+    const bool ops = session_.mode() == PlanMode::ops;
+    (ops ? actions_.planOps : actions_.planModules)->setChecked(true);
+    budgetBar_->setMode(session_.mode());
+    inspector_->setByOps(ops);
+    showInspector();
+}
+
+/// Without a plan: the step as it was recorded.
+void DocumentPage::showNoAnswer()
+{
+    moduleModel_->clearPlan();
+    tradeOff_->clearPlan();
+    timeline_->setPlanned(nullptr);
+    timeline_->setFlips({});
+    budgetBar_->setResult(nullptr, false);
+    showInspector();
+}
+
 void DocumentPage::showAnswer()
 {
+    if (!session_.answer()) {
+        showNoAnswer();
+        return;
+    }
     const PlanAnswer& answer = *session_.answer();
     const PlannedStep& shown = answer.shown();
     if (shown.timeline) {
-        moduleModel_->setPlan(shown.regions, answer.effects);
+        if (answer.ops)
+            moduleModel_->setOpsPlan(answer.effects);
+        else
+            moduleModel_->setPlan(shown.regions, answer.effects);
         tradeOff_->setPlan(shown.plan);
     } else {
         moduleModel_->clearPlan();
@@ -248,11 +290,14 @@ void DocumentPage::showAnswer()
     }
     timeline_->setNames(tr("Recorded"), answer.fits() ? tr("Planned") : tr("Least"));
     timeline_->setPlanned(shown.timeline);
+    timeline_->setFlips(answer.ops && answer.fits() ? flipMarks(*answer.ops, *shown.timeline)
+                                                    : std::vector<TimelineFlip>());
     if (!session_.frontier())
         showBudgetRange();
     showBudget(session_.budget());
     tradeOff_->setExchangeRate(session_.exchangeRate());
     budgetBar_->setResult(&answer.step.plan, !session_.answerIsCurrent());
+    budgetBar_->setOps(opsFigures(session_));
     selectFirstRegion();
     showInspector();
 }
@@ -279,7 +324,7 @@ void DocumentPage::showInspector()
     bool pinnable = false;
     if (module.valid()) {
         const ModuleFacts facts = moduleFacts(session_);
-        pinnable = facts.whyNot.isEmpty();
+        pinnable = facts.treatable && facts.whyNot.isEmpty();
         inspector_->setModule(facts);
         QAction* chosen = !facts.pin  ? actions_.pinFree
             : *facts.pin == Pin::save ? actions_.pinKeep
@@ -290,11 +335,16 @@ void DocumentPage::showInspector()
     }
     for (QAction* action : {actions_.pinFree, actions_.pinKeep, actions_.pinRecompute})
         action->setEnabled(pinnable);
-    actions_.clearPins->setEnabled(session_.hasPins());
+    const bool ops = session_.mode() == PlanMode::ops;
+    actions_.clearPins->setEnabled(session_.hasPins() && !ops);
+    actions_.copyFraction->setEnabled(!compileLines(session_).isEmpty());
+    if (ops)
+        inspector_->opsPanel()->setFacts(opsFacts(session_));
     inspector_->setInfeasible(infeasibleFacts(session_));
     const QString curve = frontierLine(session_);
     inspector_->setSolver(curve.isEmpty() ? solverLine(session_) : solverLine(session_) + QChar::LineFeed + curve,
-                          !session_.answer() || session_.feasible(), static_cast<int>(session_.request().pins.size()));
+                          !session_.answer() || session_.feasible(),
+                          ops ? 0 : static_cast<int>(session_.request().pins.size()));
     const TimelinePtr shown = session_.shownTimeline();
     inspector_->setPeaks(session_.step()->engine->recorded()->atPeak,
                          shown ? std::optional(shown->atPeak) : std::nullopt);

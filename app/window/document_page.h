@@ -52,7 +52,9 @@ private:
     void wireActions();
 
     void showStep();
+    void showMode();
     void showAnswer();
+    void showNoAnswer();
     void selectFirstRegion();
     void showSelection();
     void showInspector();

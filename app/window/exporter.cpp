@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/exporter.h"
 
-#include "app/window/plan_text.h"
 #include "app/recording/sentence.h"
+#include "app/window/ops_text.h"
+#include "app/window/plan_text.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "core/policy/policy.h"
@@ -90,7 +91,12 @@ bool Exporter::writePolicyTo(const QString& path)
         messages_.showError(tr("The plan is still being solved; export it when it is done."));
         return false;
     }
-    if (!report(writePolicy(session_.answer()->step.policy, nativePath(path)), path))
+    const Policy* policy = session_.policy();
+    if (!policy) {
+        messages_.showError(noOpsPolicy(session_));
+        return false;
+    }
+    if (!report(writePolicy(*policy, nativePath(path)), path))
         return false;
     session_.markExported();
     const QString line = QStringLiteral("headroom.apply(model, \"%1\")").arg(QFileInfo(path).fileName());
@@ -120,7 +126,7 @@ bool Exporter::writeTradeOffTo(const QString& path)
     data.selected = session_.selectedFqn();
     if (session_.feasible())
         data.plan = &session_.answer()->step.plan;
-    data.exchangeRate = session_.exchangeRate();
+    data.exchangeRate = session_.mode() == PlanMode::modules ? session_.exchangeRate() : 0;
     return report(exportTradeOff(data, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
 }
 

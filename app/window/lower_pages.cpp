@@ -38,8 +38,15 @@ void LowerPages::wire(Jobs& jobs, TimelineView& timeline)
 {
     connect(&session_, &Session::stepChanged, this, &LowerPages::showStep);
     connect(&session_, &Session::answerChanged, this, &LowerPages::askForLiveMemory);
+    connect(&session_, &Session::answerChanged, this, &LowerPages::showOps);
+    connect(&session_, &Session::modeChanged, this, &LowerPages::showOps);
     connect(&session_, &Session::selectionChanged, this, &LowerPages::showOps);
     connect(&jobs, &Jobs::liveMemoryListed, this, [this](const LiveMemoryPtr& memory) { showLiveMemory(*memory); });
+    connect(panel_, &LowerPanel::onlyFlipsWanted, this, [this](bool only) {
+        onlyFlips_ = only;
+        ops_->setOnlyFlips(only);
+        showOps();
+    });
     connect(panel_, &LowerPanel::moduleWanted, &session_, &Session::select);
     connect(&timeline, &TimelineView::instantPinned, this, [this](std::size_t changeCount, bool planned) {
         pinned_ = Instant{changeCount, planned};
@@ -110,11 +117,23 @@ void LowerPages::showOps()
     if (!session_.isOpen() || panel_->page() != LowerPanel::Page::ops)
         return;
     ops_->setStep(session_.step()->engine->trace());
-    ops_->setModule(session_.selected());
+    const bool planned = session_.mode() == PlanMode::ops;
+    const OpsAnswerPtr answer = planned && session_.feasible() ? session_.answer()->ops : nullptr;
+    panel_->setOpsPlanned(planned);
+    ops_->setPlan(answer ? answer->fates : std::vector<OpFate>(), answer ? answer->flips : std::vector<OpFlip>());
+    ops_->setModule(onlyFlips_ ? ModuleId() : session_.selected()); // flips are looked for in the whole step
+    showOpsTitle();
+}
+
+void LowerPages::showOpsTitle()
+{
     const QString count = QString::number(ops_->rowCount());
-    panel_->setOpsTitle(session_.selected().valid()
-                            ? tr("%1 ops of %2").arg(count, QString::fromStdString(session_.selectedFqn()))
-                            : tr("%1 ops of the whole step").arg(count));
+    if (onlyFlips_)
+        panel_->setOpsTitle(tr("%1 ops flip at this step of the frontier").arg(count));
+    else if (session_.selected().valid())
+        panel_->setOpsTitle(tr("%1 ops of %2").arg(count, QString::fromStdString(session_.selectedFqn())));
+    else
+        panel_->setOpsTitle(tr("%1 ops of the whole step").arg(count));
 }
 
 } // namespace headroom

@@ -46,6 +46,7 @@ private:
     void askForLiveMemory();
     void showLiveMemory(const LiveMemory& memory);
     void showOps();
+    void showOpsTitle();
 
     Session& session_;
     Jobs& jobs_;
@@ -54,6 +55,7 @@ private:
     AllocatorPage* allocator_;
     LowerPanel* panel_;
     std::optional<Instant> pinned_;
+    bool onlyFlips_ = false; ///< in the table of ops
 };
 
 } // namespace headroom

@@ -8,6 +8,7 @@
 #include "app/window/demos.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
+#include "app/window/ops_desk.h"
 #include "app/window/record_desk.h"
 #include "app/window/step_header.h"
 #include "app/window/verify_desk.h"
@@ -66,6 +67,7 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     , whatIf_(new WhatIf(session_, *page_->header()->sizes(), parts.recorder, parts.recordingsFolder, this))
     , verifyDesk_(
           new VerifyDesk(session_, *page_->inspector()->verifyRow(), *actions_->verifyPlan, parts.recorder, this))
+    , opsDesk_(new OpsDesk(session_, this))
     , exporter_(new Exporter(session_, settings_, *messages_, this))
 {
     setObjectName(windowName);
@@ -88,6 +90,7 @@ MainWindow::~MainWindow()
     delete recordDesk_; // these end what they record, before what shows it
     delete whatIf_;
     delete verifyDesk_;
+    delete opsDesk_;
     delete takeCentralWidget(); // before the session and the jobs that it shows
 }
 
@@ -243,7 +246,8 @@ void MainWindow::refuseFile(const QString& path, const QString& reason)
 
 void MainWindow::ask()
 {
-    jobs_.solve(session_.step(), session_.request());
+    if (session_.mode() == PlanMode::modules)
+        jobs_.solve(session_.step(), session_.request());
 }
 
 void MainWindow::askFrontier()
@@ -254,6 +258,8 @@ void MainWindow::askFrontier()
 
 void MainWindow::takeAnswer(const PlanAnswerPtr& answer)
 {
+    if (session_.mode() != PlanMode::modules)
+        return; // ops are planned by now
     session_.setAnswer(answer);
     // The first budget is a guess: when nothing fits it, the least that does is the better one.
     const Plan& plan = answer->step.plan;

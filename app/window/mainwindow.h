@@ -20,6 +20,7 @@ class Actions;
 class DocumentPage;
 class Exporter;
 class MessageBar;
+class OpsDesk;
 class RecordDesk;
 class RecordingBar;
 class VerifyDesk;
@@ -111,6 +112,7 @@ private:
     DocumentPage* page_;
     WhatIf* whatIf_;
     VerifyDesk* verifyDesk_;
+    OpsDesk* opsDesk_;
     Exporter* exporter_;
     Opening opening_;
     bool budgetIsOurs_ = false; ///< chosen by the window, not yet touched by the user

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "app/window/ops_answer.h"
 #include "app/window/step_engine.h"
 #include "core/predict/module_effect.h"
 #include "views/models/live_blocks_model.h"
@@ -36,7 +37,9 @@ struct PlanAnswer
     std::optional<PlannedStep> closest; ///< when nothing fits: the plan at the least budget
     std::vector<ModuleEffect> effects; ///< of shown(), by ModuleId
     bool proving = false; ///< the first answer to a question; the one that is proven, or better, comes after it
+    OpsAnswerPtr ops = nullptr; ///< of a plan of single ops, shown() is its plan; null: modules were planned
 
+    PlanMode mode() const noexcept { return ops ? PlanMode::ops : PlanMode::modules; }
     bool fits() const noexcept { return step.timeline != nullptr; }
     /// What the plots show: the plan, or what comes closest to one. Without a timeline when there is neither.
     const PlannedStep& shown() const noexcept { return closest ? *closest : step; }

@@ -3,6 +3,7 @@
 #include "app/window/plan_text.h"
 
 #include "app/recording/sentence.h"
+#include "app/window/ops_text.h"
 #include "core/cost/roofline.h"
 #include "views/plot/number_text.h"
 #include "views/plot/tradeoff_curve.h"
@@ -241,6 +242,8 @@ QString pictureTitle(const StepTrace& trace)
 
 ModuleFacts moduleFacts(const Session& session)
 {
+    if (session.mode() == PlanMode::ops)
+        return opsModuleFacts(session);
     const OpenStep& step = *session.step();
     const StepTrace& trace = step.trace();
     const ModuleId module = session.selected();
@@ -281,7 +284,7 @@ ModuleFacts moduleFacts(const Session& session)
 
 QString planSummary(const Session& session)
 {
-    if (!session.isOpen())
+    if (!session.isOpen() || session.mode() == PlanMode::ops)
         return {};
     if (!session.answer())
         return tr("Solving …");
@@ -310,7 +313,9 @@ std::optional<InfeasibleFacts> infeasibleFacts(const Session& session)
     if (facts.reason.isEmpty() && !plan.binding.module.empty())
         facts.reason = tr("It is tightest in %1 of %2.")
                            .arg(QString::fromStdString(plan.binding.phase), bold(shortName(plan.binding.module)));
-    if (session.hasPins())
+    if (session.mode() == PlanMode::ops)
+        facts.advice = tr("Checkpointed modules may go lower: plan by module, or take a smaller batch.");
+    else if (session.hasPins())
         facts.advice = tr("Pins by hand may be what does not fit: leave modules to the plan.");
     else if (plan.reason.empty())
         facts.advice
@@ -335,6 +340,8 @@ QString frontierLine(const Session& session)
 
 QString solverLine(const Session& session)
 {
+    if (session.mode() == PlanMode::ops)
+        return opsSolverLine(session);
     if (!session.answer())
         return session.isOpen() && !plannable(session.step()->trace()) ? tr("This step cannot be planned")
                                                                        : tr("Solving …");

@@ -108,9 +108,8 @@ void Session::open(const OpenStepPtr& step, Bytes budget)
     peakBefore_ = 0;
     request_ = {};
     request_.budget = budget;
-    answer_.reset();
-    frontier_.reset();
-    dragStart_.reset();
+    mode_ = PlanMode::modules;
+    forgetAnswers();
     selected_ = {};
     Q_EMIT stepChanged();
     if (isOpen())
@@ -139,13 +138,22 @@ void Session::applyStep(const OpenStepPtr& step, const std::map<std::string, Pin
         if (moduleNamed(step_->trace(), fqn).valid())
             request_.pins.emplace(fqn, pin);
     }
-    answer_.reset();
-    frontier_.reset();
-    dragStart_.reset();
+    forgetAnswers();
     selected_ = moduleNamed(step_->trace(), selected);
     Q_EMIT stepChanged();
     Q_EMIT pinsChanged();
     Q_EMIT questionChanged();
+}
+
+void Session::forgetAnswers()
+{
+    answer_.reset();
+    frontier_.reset();
+    opsFrontier_.reset();
+    opsPoints_.reset();
+    opsPolicy_.reset();
+    whyNoOps_.clear();
+    dragStart_.reset();
 }
 
 std::optional<Pin> Session::pin(const std::string& fqn) const
@@ -260,8 +268,10 @@ bool Session::budgetSeemsEnough() const noexcept
 
 bool Session::answerIsCurrent() const noexcept
 {
-    return answer_ && answer_->request.budget == request_.budget && answer_->request.pins == request_.pins
-        && answer_->request.worldSize == request_.worldSize;
+    if (!answer_ || answer_->mode() != mode_ || answer_->request.budget != request_.budget)
+        return false;
+    return mode_ == PlanMode::ops // knows neither pins nor GPUs
+        || (answer_->request.pins == request_.pins && answer_->request.worldSize == request_.worldSize);
 }
 
 void Session::setFrontier(const FrontierPtr& frontier)
@@ -274,9 +284,9 @@ Bytes Session::leastBudget() const noexcept
 {
     if (answerIsCurrent() && !feasible())
         return answer_->step.plan.leastBudget;
-    if (frontier_ && !frontier_->empty())
-        return frontier_->front().peak;
-    return answer_ ? answer_->step.plan.leastBudget : 0;
+    if (frontier() && !frontier()->empty())
+        return frontier()->front().peak;
+    return answer_ && answer_->mode() == mode_ ? answer_->step.plan.leastBudget : 0;
 }
 
 Bytes Session::recordedPeak() const noexcept
@@ -286,7 +296,7 @@ Bytes Session::recordedPeak() const noexcept
 
 double Session::exchangeRate() const
 {
-    return frontier_ && feasible() ? headroom::exchangeRate(*frontier_, answer_->request.budget) : 0;
+    return frontier() && feasible() ? headroom::exchangeRate(*frontier(), answer_->request.budget) : 0;
 }
 
 void Session::select(ModuleId module)

@@ -48,6 +48,10 @@ public:
     void setWorldSize(int worldSize);
     int worldSize() const noexcept { return request_.worldSize; }
 
+    /// Whether modules or single ops meet the budget. One undo step.
+    void setMode(PlanMode mode);
+    PlanMode mode() const noexcept { return mode_; }
+
     void setAnswer(const PlanAnswerPtr& answer);
     const PlanAnswerPtr& answer() const noexcept { return answer_; } ///< null: none yet
     TimelinePtr shownTimeline() const; ///< of the plan, or of what comes closest to one; null: neither
@@ -57,7 +61,15 @@ public:
     bool budgetSeemsEnough() const noexcept;
 
     void setFrontier(const FrontierPtr& frontier);
-    const FrontierPtr& frontier() const noexcept { return frontier_; } ///< null: not known yet
+    const FrontierPtr& frontier() const noexcept; ///< of the mode; null: not known yet
+    void setOpsFrontier(const OpsFrontierPtr& frontier);
+    const OpsFrontierPtr& opsFrontier() const noexcept { return opsFrontier_; } ///< null: not known yet
+    void refuseOps(const QString& why); ///< the step cannot be planned op by op
+    const QString& whyNoOps() const noexcept { return whyNoOps_; } ///< empty: nothing is known against it
+    void setOpsPolicy(const OpsPolicyPtr& policy); ///< of the answer that is shown
+    const OpsPolicyPtr& opsPolicy() const noexcept { return opsPolicy_; } ///< null: not known yet
+    /// What training applies, of the answer; null: there is none, or it is not known yet.
+    const Policy* policy() const noexcept;
     Bytes leastBudget() const noexcept; ///< 0: not known yet
     Bytes recordedPeak() const noexcept;
     Bytes peakBefore() const noexcept { return peakBefore_; } ///< of the step that this one replaced; 0: none
@@ -78,6 +90,8 @@ Q_SIGNALS:
     void budgetChanged(headroom::Bytes budget);
     void pinsChanged();
     void worldSizeChanged(int worldSize);
+    void modeChanged(headroom::PlanMode mode);
+    void opsPolicyChanged();
     void questionChanged(); ///< budget, pins or GPUs: the planner must be asked
     void answerChanged();
     void frontierChanged();
@@ -89,16 +103,24 @@ private:
     friend class PinsCommand;
     friend class WorldSizeCommand;
     friend class StepCommand;
+    friend class ModeCommand;
     void applyStep(const OpenStepPtr& step, const std::map<std::string, Pin>& pins);
     void setBudget(Bytes budget);
     void applyBudget(Bytes budget);
     void applyPins(std::map<std::string, Pin> pins);
     void applyWorldSize(int worldSize);
+    void applyMode(PlanMode mode);
+    void forgetAnswers();
 
     OpenStepPtr step_;
     PlanRequest request_;
     PlanAnswerPtr answer_;
     FrontierPtr frontier_;
+    PlanMode mode_ = PlanMode::modules;
+    OpsFrontierPtr opsFrontier_;
+    FrontierPtr opsPoints_; ///< of opsFrontier_
+    OpsPolicyPtr opsPolicy_;
+    QString whyNoOps_;
     std::optional<Bytes> dragStart_;
     ModuleId selected_;
     Bytes peakBefore_ = 0;

@@ -45,6 +45,7 @@ VerifyDesk::VerifyDesk(Session& session, VerifyRow& row, QAction& action, QStrin
     connect(&session_, &Session::questionChanged, this, &VerifyDesk::forget);
     connect(&session_, &Session::answerChanged, this, &VerifyDesk::showOffer);
     connect(&session_, &Session::stepChanged, this, &VerifyDesk::showOffer);
+    connect(&session_, &Session::opsPolicyChanged, this, &VerifyDesk::showOffer);
     connect(&verifying_, &RecorderRun::progressed, &row_, &VerifyRow::setProgress);
     connect(&verifying_, &Verifying::finished, this, [this](const VerifyResult& result) {
         row_.setVerdict(result.agrees ? VerifyRow::Verdict::kept : VerifyRow::Verdict::broken, verdictText(result));
@@ -75,7 +76,9 @@ QString VerifyDesk::whyNot() const
         return tr("The plan is still being solved.");
     if (!session_.feasible())
         return tr("No plan fits this budget.");
-    if (session_.worldSize() > 1)
+    if (!session_.policy())
+        return tr("The save lists of this plan are still being made.");
+    if (session_.worldSize() > 1 && session_.mode() == PlanMode::modules)
         return tr("The plan is for one of several GPUs, which one simulated GPU cannot run.");
     return {};
 }
@@ -93,7 +96,7 @@ void VerifyDesk::verify()
         return;
     place_ = std::make_unique<QTemporaryDir>();
     const QString policy = place_->filePath(QStringLiteral("policy.json"));
-    if (const Status written = writePolicy(session_.answer()->step.policy, policy.toStdString()); !written) {
+    if (const Status written = writePolicy(*session_.policy(), policy.toStdString()); !written) {
         row_.setVerdict(VerifyRow::Verdict::broken, sentence(QString::fromStdString(written.error().message)));
         return;
     }

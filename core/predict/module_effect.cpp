@@ -182,4 +182,27 @@ std::vector<ModuleEffect> ModuleEffects::of(const CheckpointPlan& plan) const
     return effects;
 }
 
+std::vector<ModuleEffect> ModuleEffects::of(const std::vector<bool>& held, std::span<const OpId> again) const
+{
+    std::vector<ModuleEffect> effects(trace_->modules.size());
+    const auto effectOf = [&](OpId op) -> ModuleEffect* {
+        const ModuleId module = op.valid() ? trace_->ops.module[op] : ModuleId();
+        return module.valid() ? &effects[module.value] : nullptr;
+    };
+    for (const StorageId storage : packed_) {
+        if (ModuleEffect* effect = effectOf(trace_->storages.creator[storage]))
+            effect->recorded += trace_->storages.bytes[storage];
+    }
+    for (std::uint32_t i = 0; i < held.size(); ++i) {
+        if (ModuleEffect* effect = held[i] ? effectOf(trace_->storages.creator[StorageId(i)]) : nullptr)
+            effect->kept += trace_->storages.bytes[StorageId(i)];
+    }
+    for (const OpId op : again) {
+        if (ModuleEffect* effect = effectOf(op))
+            effect->recomputeMs += trace_->ops.ms[op];
+    }
+    addToParents(*trace_, effects);
+    return effects;
+}
+
 } // namespace headroom

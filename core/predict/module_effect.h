@@ -5,6 +5,7 @@
 #include "core/predict/predict.h"
 
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace headroom {
@@ -28,6 +29,10 @@ public:
 
     /// By ModuleId. The regions must be valid ones, as predict() accepts them.
     std::vector<ModuleEffect> of(const CheckpointPlan& plan) const;
+
+    /// The same of a plan for single ops. `held` by StorageId: from forward to backward. `again`: ops that run a second
+    /// time.
+    std::vector<ModuleEffect> of(const std::vector<bool>& held, std::span<const OpId> again) const;
 
 private:
     struct ForwardEvent

@@ -112,6 +112,18 @@ void ModuleTreeModel::setPlan(const CheckpointPlan& plan, const std::vector<Modu
         setTreatments(treatmentsOf(plan, effects), effects);
 }
 
+void ModuleTreeModel::setOpsPlan(const std::vector<ModuleEffect>& effects)
+{
+    if (!trace_)
+        return;
+    std::vector<Treatment> treatments(trace_->modules.size());
+    for (std::size_t i = 1; i < treatments.size(); ++i) {
+        if (effects[i].recomputeMs > 0 || effects[i].kept < effects[i].recorded)
+            treatments[i].mark = PlanMark::ops;
+    }
+    setTreatments(treatments, effects);
+}
+
 void ModuleTreeModel::clearPlan()
 {
     if (trace_)
@@ -173,7 +185,7 @@ void ModuleTreeModel::setTreatments(const std::vector<Treatment>& treatments, co
 /// The share of its memory that a checkpointed module discards: "62 %", "all"; what is checkpointed inside of another.
 QString ModuleTreeModel::pillOf(const Row& row) const
 {
-    if (row.treatment.mark != PlanMark::checkpointed)
+    if (row.treatment.mark != PlanMark::checkpointed && row.treatment.mark != PlanMark::ops)
         return row.treatment.inside;
     if (row.treatment.whole || row.effect.recorded <= 0)
         return tr("all");
@@ -360,6 +372,8 @@ QString ModuleTreeModel::descriptionOf(const Row& row, int column) const
     case moduleColumn:
         return row.treatment.mark == PlanMark::checkpointed
             ? tr("%1, checkpointed, %2 discarded").arg(row.label, pillOf(row))
+            : row.treatment.mark == PlanMark::ops
+            ? tr("%1, single ops of it run again, %2 discarded").arg(row.label, pillOf(row))
             : row.treatment.mark == PlanMark::inside ? tr("%1, inside a checkpointed module").arg(row.label)
             : row.treatment.mark == PlanMark::contains
             ? tr("%1, inside of it checkpointed: %2").arg(row.label, pillOf(row))

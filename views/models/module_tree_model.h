@@ -20,6 +20,7 @@ enum class PlanMark {
     checkpointed, ///< a region of the plan
     inside, ///< of a region, and some of its own memory is recomputed
     contains, ///< a region lies deeper
+    ops, ///< single ops of it run again, without a checkpoint of the module
 };
 
 /// The modules of one step as a tree, with what the plan does to each. Containers that never ran (ModuleList,
@@ -47,6 +48,7 @@ public:
 
     void setStep(StepTracePtr trace, const std::vector<ModuleEffect>& recorded); ///< null: no rows
     void setPlan(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects); ///< by ModuleId
+    void setOpsPlan(const std::vector<ModuleEffect>& effects); ///< of a plan of single ops: no module is checkpointed
     void clearPlan();
     void setPins(const std::map<std::string, Pin>& pins);
 

@@ -31,6 +31,8 @@ void OpsModel::setStep(StepTracePtr trace)
         return;
     beginResetModel();
     trace_ = std::move(trace);
+    fates_.clear();
+    flips_.clear();
     collect({});
     Bytes largest = 0;
     for (const Bytes bytes : trace_ ? trace_->storages.bytes.rows : std::span<const Bytes>())
@@ -48,6 +50,58 @@ void OpsModel::setModule(ModuleId module)
     endResetModel();
 }
 
+void OpsModel::setPlan(std::vector<OpFate> fates, std::vector<OpFlip> flips)
+{
+    const bool rows = onlyFlips_;
+    if (rows)
+        beginResetModel();
+    fates_ = std::move(fates);
+    flips_ = std::move(flips);
+    if (rows) {
+        collect(module_);
+        endResetModel();
+    } else if (!ops_.empty()) {
+        if (sortColumn_ == planColumn)
+            sort(sortColumn_, sortOrder_);
+        Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, columns - 1));
+    }
+}
+
+void OpsModel::setOnlyFlips(bool only)
+{
+    if (only == onlyFlips_)
+        return;
+    beginResetModel();
+    onlyFlips_ = only;
+    collect(module_);
+    endResetModel();
+}
+
+const OpFlip* OpsModel::flipOf(OpId op) const
+{
+    const auto found = std::ranges::lower_bound(flips_, op, {}, &OpFlip::op);
+    return found != flips_.end() && found->op == op ? &*found : nullptr;
+}
+
+int OpsModel::planRank(OpId op) const
+{
+    if (fates_.empty())
+        return 0;
+    return flipOf(op) ? 0 : fates_[op.value] == OpFate::again ? 1 : fates_[op.value] == OpFate::saved ? 2 : 3;
+}
+
+QString OpsModel::planText(OpId op) const
+{
+    if (fates_.empty())
+        return QStringLiteral("–");
+    const OpFate fate = fates_[op.value];
+    if (flipOf(op))
+        return fate == OpFate::again ? tr("▲ now runs again")
+            : fate == OpFate::saved  ? tr("△ now kept")
+                                     : tr("△ now let go");
+    return fate == OpFate::again ? tr("runs again") : fate == OpFate::saved ? tr("kept") : QStringLiteral("–");
+}
+
 void OpsModel::collect(ModuleId module)
 {
     ops_.clear();
@@ -61,7 +115,7 @@ void OpsModel::collect(ModuleId module)
     }
     for (std::uint32_t i = 0; i < trace_->ops.size(); ++i) {
         const ModuleId of = trace_->ops.module[OpId(i)];
-        if (of.valid() ? within[of.value] : !module.valid())
+        if ((of.valid() ? within[of.value] : !module.valid()) && (!onlyFlips_ || flipOf(OpId(i))))
             ops_.push_back(OpId(i));
     }
     sortRows();
@@ -99,6 +153,8 @@ QVariant OpsModel::data(const QModelIndex& index, int role) const
     if (role == Qt::TextAlignmentRole)
         return QVariant::fromValue(Qt::Alignment(isNumber(index.column()) ? Qt::AlignRight : Qt::AlignLeft)
                                    | Qt::AlignVCenter);
+    if (role == FlipRole)
+        return flipOf(opAt(index)) != nullptr;
     return role == Qt::DisplayRole ? QVariant(textOf(opAt(index), index.column())) : QVariant();
 }
 
@@ -117,6 +173,8 @@ QString OpsModel::textOf(OpId op, int column) const
         const Bytes bytes = outputBytes(op);
         return bytes > 0 ? inUnit(bytes, unit_, 2) : QStringLiteral("–");
     }
+    case planColumn:
+        return planText(op);
     default:
         return trace_->ops.ms[op] > 0 ? QLocale::c().toString(trace_->ops.ms[op], 'f', 3) : QStringLiteral("–");
     }
@@ -142,6 +200,8 @@ QVariant OpsModel::headerData(int section, Qt::Orientation orientation, int role
         return tr("Phase");
     case bytesColumn:
         return tr("Result, %1").arg(QLatin1String(unit_.name));
+    case planColumn:
+        return tr("Plan");
     default:
         return tr("Time, ms");
     }
@@ -193,6 +253,9 @@ void OpsModel::sortRows()
         break;
     case msColumn:
         by([this](OpId op) { return trace_->ops.ms[op]; });
+        break;
+    case planColumn:
+        by([this](OpId op) { return planRank(op); });
         break;
     default:
         by([](OpId op) { return op; });

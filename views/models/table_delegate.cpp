@@ -3,6 +3,7 @@
 #include "views/models/table_delegate.h"
 
 #include "views/models/live_blocks_model.h"
+#include "views/models/ops_model.h"
 #include "views/theme/theme.h"
 
 #include <QPainter>
@@ -43,6 +44,8 @@ void TableDelegate::initStyleOption(QStyleOptionViewItem* option, const QModelIn
     static const QFont number = Theme::light().number; // fonts are those of both themes
     if (option->displayAlignment.testFlag(Qt::AlignRight))
         option->font = number;
+    if (index.data(OpsModel::FlipRole).toBool() && option->widget)
+        option->palette.setColor(QPalette::Text, Theme::of(*option->widget).accent);
 }
 
 } // namespace headroom

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/legend.h"
 
+#include "views/plot/flip_layer.h"
+
 #include <QFontMetricsF>
 #include <QPainter>
 
@@ -37,6 +39,11 @@ void paintSymbol(QPainter& painter, const LegendEntry& entry, const QRectF& box)
             painter.drawLine(QPointF(box.left() + 3.5, middle), QPointF(box.right(), middle));
         else
             painter.drawLine(QPointF(box.right() - 3.5, middle), QPointF(box.right(), middle));
+        break;
+    case LegendEntry::Symbol::triangle:
+    case LegendEntry::Symbol::hollowTriangle:
+        paintFlipSymbol(painter, {box.center().x(), box.bottom() - 0.5}, box.width(), entry.color,
+                        entry.symbol == LegendEntry::Symbol::triangle ? entry.color : QColor(Qt::transparent));
         break;
     case LegendEntry::Symbol::hatch: {
         painter.setPen(QPen(entry.color, 1));

@@ -16,7 +16,7 @@ namespace headroom {
 /// One entry of a legend.
 struct LegendEntry
 {
-    enum class Symbol { square, hatch, line, dash, dot };
+    enum class Symbol { square, hatch, line, dash, dot, triangle, hollowTriangle };
 
     QString text;
     QColor color;

@@ -60,6 +60,7 @@ TimelineCanvas::TimelineCanvas(QWidget* parent)
     phases_ = new PhaseLayer(chart());
     bands_ = new BandsLayer(chart());
     budget_ = new BudgetLayer(chart());
+    flips_ = new FlipLayer(chart());
     marks_ = new MarksLayer(chart());
     cursor_ = new CursorLayer(chart());
     handle_ = new BudgetHandle(this);
@@ -116,7 +117,7 @@ void TimelineCanvas::applyLook(const Theme& theme)
         axis->setLabelsColor(theme.secondText);
         axis->setGridLineColor(theme.line);
     }
-    for (auto* layer : std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, marks_, cursor_})
+    for (auto* layer : std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, flips_, marks_, cursor_})
         layer->setTheme(theme);
 }
 
@@ -134,7 +135,7 @@ void TimelineCanvas::place()
         chart()->layout()->invalidate();
     }
     updateAxes();
-    for (auto* layer : std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, marks_, cursor_})
+    for (auto* layer : std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, flips_, marks_, cursor_})
         layer->setGeometryOf(geometry_, canvas);
     handle_->setGeometryOf(geometry_);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "views/plot/budget_handle.h"
+#include "views/plot/flip_layer.h"
 #include "views/plot/timeline_items.h"
 
 #include <QChartView>
@@ -30,6 +31,7 @@ public:
     const TimelineGeometry& geometryOfPlot() const noexcept { return geometry_; }
     PhaseLayer& phases() { return *phases_; }
     MarksLayer& marks() { return *marks_; }
+    FlipLayer& flips() { return *flips_; }
     CursorLayer& cursorLayer() { return *cursor_; }
     BudgetHandle& handle() { return *handle_; }
     std::optional<double> pointerMs() const noexcept { return pointerMs_; } ///< where the pointer hovers
@@ -72,6 +74,7 @@ private:
     PhaseLayer* phases_;
     BandsLayer* bands_;
     BudgetLayer* budget_;
+    FlipLayer* flips_;
     MarksLayer* marks_;
     CursorLayer* cursor_;
     BudgetHandle* handle_;

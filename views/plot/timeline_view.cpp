@@ -28,6 +28,7 @@ void TimelineView::setStep(StepTracePtr trace, TimelinePtr recorded)
     d_->selection.reset();
     d_->canvas->setPrepared(nullptr);
     d_->canvas->setBudgetVisible(false);
+    d_->canvas->flips().setFlips({});
     d_->overview->setPrepared(nullptr);
     d_->table->setPrepared(nullptr, nullptr);
     d_->legend->setChoicesEnabled(d_->trace != nullptr);
@@ -46,6 +47,12 @@ void TimelineView::setPlanned(TimelinePtr planned)
     d_->followPin(before.get());
     d_->rescale();
     d_->updateMarks();
+}
+
+void TimelineView::setFlips(std::vector<TimelineFlip> flips)
+{
+    d_->canvas->flips().setFlips(std::move(flips));
+    d_->updateLegend();
 }
 
 void TimelineView::setBudget(Bytes budget, bool feasible)

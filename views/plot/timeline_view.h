@@ -7,10 +7,13 @@
 #include <QWidget>
 
 #include <memory>
+#include <vector>
 
 class QAbstractItemModel;
 
 namespace headroom {
+
+struct TimelineFlip;
 
 /// Live memory of one step over time: the stack of the planned step (of the recorded one while there is no plan), the
 /// outline of the recorded step with a hatch over what the plan saves, phases, peaks, and the budget as a line with a
@@ -25,6 +28,8 @@ public:
 
     void setStep(StepTracePtr trace, TimelinePtr recorded); ///< forgets plan, zoom, pin and selection
     void setPlanned(TimelinePtr planned); ///< null: no plan; keeps zoom and selection
+    /// Ops that the plan treats in another way than the one with more memory, on the plan's axis; ms ascending.
+    void setFlips(std::vector<TimelineFlip> flips);
     void setBudget(Bytes budget, bool feasible); ///< moves the line; emits nothing
     void setBudgetRange(Bytes least, Bytes most); ///< what the handle can be dragged to
     /// Words of legend and labels, by default "Recorded" and "Planned": a comparison names its two steps.

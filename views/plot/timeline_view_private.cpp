@@ -278,6 +278,10 @@ void TimelineView::Private::updateLegend()
         if (planned && planned->peak < recorded->peak)
             entries.push_back({tr("Saved by the plan"), theme.secondText, LegendEntry::Symbol::hatch});
     }
+    if (!canvas->flips().flips().empty()) {
+        entries.push_back({tr("Op that flips"), theme.accent, LegendEntry::Symbol::hollowTriangle});
+        entries.push_back({tr("runs again"), theme.accent, LegendEntry::Symbol::triangle});
+    }
     legend->setTitle(recorded ? tr("Allocated memory, %1").arg(QLatin1String(byteUnitFor(bytes.end).name))
                               : tr("Allocated memory"));
     legend->setEntries(std::move(entries));

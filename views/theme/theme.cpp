@@ -172,7 +172,8 @@ QPalette Theme::palette() const
 QString Theme::styleSheet() const
 {
     // Only what the palette cannot say. Widgets ask for a look by a dynamic property: a QFrame for `card`,
-    // `separator` or `message`; a QLabel for a size (`headline`, `selection`, `title`, `strong`, `caption`) and for a colour
+    // `separator` or `message`; a QLabel for a size (`headline`, `selection`, `title`, `strong`, `caption`) and for a
+    // colour
     // (`second`, `danger`); a QToolButton for `framed`, `primary` or `segment`. A checked push button is drawn in ink.
     // Set on a label, font and palette would be lost when the theme changes: a new style resets both.
     return QStringLiteral(R"(
@@ -208,6 +209,7 @@ QToolButton[primary="true"]:hover { background: %4; border-color: %4; }
 QToolButton[primary="true"]:disabled { background: %6; color: %7; border-color: %6; }
 QToolButton[segment="true"] { background: transparent; color: %4; border: 1px solid transparent; border-radius: 5px;
     padding: 3px 9px; }
+QToolButton[segment="true"][small="true"] { padding: 1px 6px; }
 QToolButton[segment="true"]:hover { background: %5; }
 QToolButton[segment="true"]:checked { background: %6; color: %3; }
 QToolButton[segment="true"]:focus { border-color: %3; }
@@ -240,7 +242,8 @@ QScrollBar::add-line, QScrollBar::sub-line, QScrollBar::add-page, QScrollBar::su
     width: 0; height: 0; }
 )")
         .arg(card.name(), line.name(), text.name(), secondText.name(), hover.name(), selected.name(),
-             mixed(secondText, card, 0.45).name(), mixed(line, secondText, 0.25).name(), danger.name(), dangerSoft.name());
+             mixed(secondText, card, 0.45).name(), mixed(line, secondText, 0.25).name(), danger.name(),
+             dangerSoft.name());
 }
 
 void loadFonts()

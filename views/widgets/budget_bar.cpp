@@ -8,10 +8,12 @@
 #include "views/widgets/budget_scale.h"
 #include "views/widgets/result_figure.h"
 
+#include <QButtonGroup>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
 #include <QTimer>
+#include <QToolButton>
 
 #include <algorithm>
 
@@ -33,6 +35,8 @@ public:
     void showNothing();
     void setMood(ResultFigure::Mood mood);
     void updateFeasible();
+    void showFigures();
+    QHBoxLayout* makeHead();
 
     BudgetBar* q;
     BudgetEdit* edit;
@@ -40,10 +44,14 @@ public:
     ResultFigure* peak;
     ResultFigure* time;
     ResultFigure* modules;
+    ResultFigure* fraction; ///< this and the next in place of the modules, for plans of ops
+    ResultFigure* ops;
+    QButtonGroup* modes;
     QPushButton* leastButton;
     QTimer grey;
     int moduleCount = 0;
     bool infeasible = false;
+    PlanMode mode = PlanMode::modules;
 };
 
 BudgetBar::Private::Private(BudgetBar* bar)
@@ -53,15 +61,15 @@ BudgetBar::Private::Private(BudgetBar* bar)
     , peak(new ResultFigure(tr("Planned peak"), bar))
     , time(new ResultFigure(tr("Step time added"), bar))
     , modules(new ResultFigure(tr("Modules recomputed"), bar))
+    , fraction(new ResultFigure(tr("Fraction kept"), bar))
+    , ops(new ResultFigure(tr("Ops run again"), bar))
+    , modes(new QButtonGroup(bar))
     , leastButton(new QPushButton(bar))
 {
-    auto* caption = new QLabel(tr("Budget"), bar);
-    caption->setProperty("second", true);
-    caption->setBuddy(edit);
     auto* value = new QVBoxLayout;
     value->setSpacing(0);
     value->addStretch(1);
-    value->addWidget(caption);
+    value->addLayout(makeHead());
     value->addWidget(edit);
     value->addStretch(1);
     auto* row = new QHBoxLayout(bar);
@@ -69,7 +77,7 @@ BudgetBar::Private::Private(BudgetBar* bar)
     row->setSpacing(24);
     row->addLayout(value);
     row->addWidget(scale, 1);
-    for (auto* figure : {peak, time, modules})
+    for (auto* figure : {peak, time, modules, fraction, ops})
         row->addWidget(figure, 0, Qt::AlignVCenter);
     row->insertWidget(3, leastButton, 0, Qt::AlignVCenter);
     leastButton->hide();
@@ -89,6 +97,46 @@ BudgetBar::Private::Private(BudgetBar* bar)
     });
     connect(edit, &BudgetEdit::stepped, q, [this](int steps) { q->stepBy(steps); });
     connect(leastButton, &QPushButton::clicked, q, &BudgetBar::leastBudgetWanted);
+    showFigures();
+}
+
+/// "Budget", and what meets it.
+QHBoxLayout* BudgetBar::Private::makeHead()
+{
+    auto* caption = new QLabel(tr("Budget"), q);
+    caption->setProperty("second", true);
+    caption->setBuddy(edit);
+    auto* head = new QHBoxLayout;
+    head->setSpacing(0);
+    head->addWidget(caption);
+    head->addSpacing(6);
+    const std::pair<QString, QString> words[]
+        = {{tr("by module"), tr("Meet the budget with modules that are checkpointed")},
+           {tr("by op"), tr("Meet the budget with single ops of the whole step, as torch.compile does")}};
+    for (const auto& [text, tip] : words) {
+        auto* button = new QToolButton(q);
+        button->setText(text);
+        button->setToolTip(tip);
+        button->setCheckable(true);
+        button->setProperty("segment", true);
+        button->setProperty("small", true);
+        const int id = static_cast<int>(modes->buttons().size());
+        button->setObjectName(id == 0 ? QStringLiteral("planModules") : QStringLiteral("planOps"));
+        modes->addButton(button, id);
+        head->addWidget(button);
+    }
+    modes->button(0)->setChecked(true);
+    head->addStretch(1);
+    connect(modes, &QButtonGroup::idClicked, q, [this](int id) { Q_EMIT q->modeWanted(static_cast<PlanMode>(id)); });
+    return head;
+}
+
+void BudgetBar::Private::showFigures()
+{
+    time->setVisible(!infeasible);
+    modules->setVisible(!infeasible && mode == PlanMode::modules);
+    fraction->setVisible(!infeasible && mode == PlanMode::ops);
+    ops->setVisible(!infeasible && mode == PlanMode::ops);
 }
 
 void BudgetBar::Private::moved(Bytes value)
@@ -104,14 +152,14 @@ void BudgetBar::Private::updateFeasible()
 
 void BudgetBar::Private::setMood(ResultFigure::Mood mood)
 {
-    time->setMood(mood);
-    modules->setMood(mood);
+    for (auto* figure : {time, modules, fraction, ops})
+        figure->setMood(mood);
     peak->setMood(infeasible && mood == ResultFigure::Mood::normal ? ResultFigure::Mood::danger : mood);
 }
 
 void BudgetBar::Private::showNothing()
 {
-    for (auto* figure : {peak, time, modules})
+    for (auto* figure : {peak, time, modules, fraction, ops})
         figure->setValue(QStringLiteral("–"), {});
 }
 
@@ -142,6 +190,8 @@ BudgetBar::BudgetBar(QWidget* parent)
 {
     setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
     setFocusProxy(d_->scale);
+    setTabOrder(d_->modes->button(0), d_->modes->button(1));
+    setTabOrder(d_->modes->button(1), d_->edit);
     setTabOrder(d_->edit, d_->scale);
     setTabOrder(d_->scale, d_->leastButton);
 }
@@ -181,13 +231,28 @@ void BudgetBar::setResult(const Plan* plan, bool busy)
             d_->showPlan(*plan);
         else
             d_->showNothing();
-        d_->time->setVisible(!d_->infeasible);
-        d_->modules->setVisible(!d_->infeasible);
+        d_->showFigures();
         d_->setMood(ResultFigure::Mood::normal);
         d_->updateFeasible();
     } else if (!d_->grey.isActive()) {
         d_->grey.start();
     }
+}
+
+void BudgetBar::setMode(PlanMode mode)
+{
+    d_->mode = mode;
+    d_->modes->button(static_cast<int>(mode))->setChecked(true);
+    d_->showFigures();
+}
+
+void BudgetBar::setOps(const std::optional<OpsFigures>& figures)
+{
+    if (!figures)
+        return;
+    d_->fraction->setValue(QString::number(figures->fraction, 'f', 3),
+                           tr("(%1)").arg(bytesText(figures->savedBytes, 2)));
+    d_->ops->setValue(QString::number(figures->again), tr("of %1").arg(figures->ops));
 }
 
 void BudgetBar::setModuleCount(int candidates)

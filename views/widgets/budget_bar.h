@@ -3,14 +3,25 @@
 #pragma once
 
 #include "core/plan/plan.h"
+#include "core/plan/plan_mode.h"
 #include "core/policy/step_planner.h"
 
 #include <QWidget>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace headroom {
+
+/// What a plan of single ops is called by: shown in place of the modules.
+struct OpsFigures
+{
+    double fraction = 1; ///< of what torch.compile keeps by default
+    Bytes savedBytes = 0;
+    int again = 0; ///< ops that run again
+    int ops = 0; ///< of forward
+};
 
 /// The budget, and what it costs: value, slider over its own cost curve, and the planned peak, time added and modules
 /// recomputed. Budgets below the least feasible one are hatched; usual card sizes are stops.
@@ -28,6 +39,8 @@ public:
     Bytes budget() const;
     /// `plan` null: no answer yet. While busy, the numbers of the plan before stay, in grey.
     void setResult(const Plan* plan, bool busy);
+    void setMode(PlanMode mode); ///< emits nothing
+    void setOps(const std::optional<OpsFigures>& figures); ///< nullopt: no plan
     void setModuleCount(int candidates); ///< of "96 of 96"; 0: only the number
 
     Bytes step() const; ///< of Left and Right, fitting the range
@@ -37,6 +50,7 @@ public:
 Q_SIGNALS:
     void budgetDragged(headroom::Bytes budget); ///< while dragging
     void budgetCommitted(headroom::Bytes budget); ///< released, typed, or moved by a key
+    void modeWanted(headroom::PlanMode mode);
     void leastBudgetWanted(); ///< the button that is there when nothing fits
 
 private:

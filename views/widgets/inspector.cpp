@@ -4,6 +4,7 @@
 
 #include "views/plot/number_text.h"
 #include "views/widgets/elided_label.h"
+#include "views/widgets/ops_panel.h"
 #include "views/widgets/option_button.h"
 #include "views/widgets/peak_table.h"
 #include "views/widgets/verify_row.h"
@@ -180,6 +181,10 @@ void Inspector::makeSolver(QVBoxLayout* column)
         column->addWidget(label);
         return label;
     };
+    ops_ = new OpsPanel(this);
+    ops_->hide();
+    column->addSpacing(4);
+    column->addWidget(ops_);
     heading(tr("Solver"));
     solver_ = makeText(this, "solverLine", true);
     pins_ = makeText(this, "pinsLine", true);
@@ -192,7 +197,10 @@ void Inspector::makeSolver(QVBoxLayout* column)
     verify_ = new VerifyRow(this);
     column->addWidget(verify_);
 
-    column->addLayout(makeSharding());
+    sharding_ = new QWidget(this);
+    sharding_->setLayout(makeSharding());
+    sharding_->layout()->setContentsMargins(0, 0, 0, 0);
+    column->addWidget(sharding_);
     peakTitle_ = heading(tr("At the peak"));
     column->addSpacing(2);
     peaks_ = new PeakTable(this);
@@ -241,10 +249,10 @@ void Inspector::setModule(const ModuleFacts& facts)
     name_->setText(facts.name);
     name_->setToolTip(facts.fqn);
     description_->setText(facts.description);
-    const bool possible = facts.whyNot.isEmpty();
+    const bool possible = facts.treatable && facts.whyNot.isEmpty();
     showOptions(possible);
     whyNot_->setText(facts.whyNot);
-    whyNot_->setVisible(!possible);
+    whyNot_->setVisible(!facts.whyNot.isEmpty());
     reason_->setText(facts.reason);
     reason_->setVisible(!facts.reason.isEmpty());
     if (!possible)
@@ -307,6 +315,12 @@ void Inspector::setWorldSize(int worldSize)
     const QSignalBlocker quiet(worldSize_);
     worldSize_->setValue(worldSize);
     worldSize_->setSuffix(worldSize == 1 ? tr(" GPU") : tr(" GPUs"));
+}
+
+void Inspector::setByOps(bool ops)
+{
+    ops_->setVisible(ops);
+    sharding_->setVisible(!ops);
 }
 
 void Inspector::setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned)

@@ -21,6 +21,7 @@ class QVBoxLayout;
 namespace headroom {
 
 class ElidedLabel;
+class OpsPanel;
 class OptionButton;
 class PeakTable;
 class VerifyRow;
@@ -36,6 +37,7 @@ struct ModuleFacts
     QString name; ///< "layers.42"
     QString fqn; ///< the whole path, as a tool tip
     QString description; ///< "TransformerBlock, 64 MiB of weights"
+    bool treatable = true; ///< false: there is nothing to choose in this mode
     QString whyNot; ///< why it cannot be checkpointed; empty: it can
     std::optional<Pin> pin; ///< nullopt: the plan decides
     Option decided; ///< what the plan does now
@@ -70,6 +72,9 @@ public:
     void setWorldSize(int worldSize); ///< GPUs that FSDP shards over; emits nothing
     void setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned);
 
+    void setByOps(bool ops); ///< shows what is about ops, and hides what is about modules
+
+    OpsPanel* opsPanel() const noexcept { return ops_; }
     VerifyRow* verifyRow() const noexcept { return verify_; }
 
     QSize sizeHint() const override;
@@ -108,6 +113,8 @@ private:
     QLabel* pins_;
     QPushButton* clearPins_;
     VerifyRow* verify_;
+    OpsPanel* ops_;
+    QWidget* sharding_;
     QSpinBox* worldSize_;
     PeakTable* peaks_;
     QLabel* peakTitle_;

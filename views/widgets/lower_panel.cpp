@@ -45,6 +45,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     , opsTitle_(new QLabel(this))
     , live_(makeView(blocks, true))
     , ops_(makeView(ops, false))
+    , onlyFlips_(new QToolButton(this))
 {
     auto* row = new QHBoxLayout;
     row->setContentsMargins(12, 8, 12, 0);
@@ -67,7 +68,14 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
 
     pages_->addWidget(tradeOff);
     pages_->addWidget(makeTable(live_, liveTitle_, tr("Live blocks")));
-    pages_->addWidget(makeTable(ops_, opsTitle_, tr("Ops")));
+    onlyFlips_->setObjectName(QStringLiteral("onlyFlips"));
+    onlyFlips_->setText(tr("Only what flips"));
+    onlyFlips_->setToolTip(
+        tr("Show the ops that the plan treats in another way than the one with the next more memory"));
+    onlyFlips_->setCheckable(true);
+    onlyFlips_->setProperty("segment", true);
+    connect(onlyFlips_, &QToolButton::toggled, this, &LowerPanel::onlyFlipsWanted);
+    pages_->addWidget(makeTable(ops_, opsTitle_, tr("Ops"), onlyFlips_));
     pages_->addWidget(reserved);
     live_->sortByColumn(LiveBlocksModel::sizeColumn, Qt::DescendingOrder);
     live_->header()->setSectionResizeMode(LiveBlocksModel::nameColumn, QHeaderView::Stretch);
@@ -78,6 +86,8 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     ops_->header()->setSectionResizeMode(OpsModel::moduleColumn, QHeaderView::Stretch);
     ops_->header()->resizeSection(OpsModel::numberColumn, 64);
     ops_->header()->resizeSection(OpsModel::phaseColumn, 84);
+    ops_->header()->resizeSection(OpsModel::planColumn, 140);
+    setOpsPlanned(false);
 
     connect(switch_, &QButtonGroup::idClicked, this, [this](int clicked) { show(static_cast<Page>(clicked)); });
     connect(live_, &QTreeView::activated, this,
@@ -85,7 +95,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     switch_->button(0)->setChecked(true);
 }
 
-QWidget* LowerPanel::makeTable(QTreeView* view, QLabel* title, const QString& name)
+QWidget* LowerPanel::makeTable(QTreeView* view, QLabel* title, const QString& name, QWidget* beside)
 {
     auto* page = new QWidget(this);
     auto* column = new QVBoxLayout(page);
@@ -94,7 +104,11 @@ QWidget* LowerPanel::makeTable(QTreeView* view, QLabel* title, const QString& na
     title->setProperty("second", true);
     title->setWordWrap(true);
     view->setAccessibleName(name);
-    column->addWidget(title);
+    auto* head = new QHBoxLayout;
+    head->addWidget(title, 1);
+    if (beside)
+        head->addWidget(beside);
+    column->addLayout(head);
     column->addWidget(view, 1);
     return page;
 }
@@ -112,6 +126,20 @@ void LowerPanel::show(Page page)
 LowerPanel::Page LowerPanel::page() const
 {
     return static_cast<Page>(pages_->currentIndex());
+}
+
+void LowerPanel::setOpsPlanned(bool planned)
+{
+    ops_->setColumnHidden(OpsModel::planColumn, !planned);
+    onlyFlips_->setVisible(planned);
+    if (!planned)
+        onlyFlips_->setChecked(false);
+}
+
+void LowerPanel::showFlips()
+{
+    onlyFlips_->setChecked(true);
+    show(Page::ops);
 }
 
 void LowerPanel::setLiveTitle(const QString& title)

@@ -10,6 +10,7 @@ class QAbstractItemModel;
 class QButtonGroup;
 class QLabel;
 class QStackedWidget;
+class QToolButton;
 class QTreeView;
 
 namespace headroom {
@@ -33,14 +34,18 @@ public:
     Page page() const;
     void setLiveTitle(const QString& title);
     void setOpsTitle(const QString& title);
+    void setOpsPlanned(bool planned); ///< single ops are planned: what becomes of each is a column, and flips a filter
+    void showFlips(); ///< only the ops that flip, in the table
+    QTreeView* ops() const noexcept { return ops_; }
     QTreeView* liveBlocks() const noexcept { return live_; }
 
 Q_SIGNALS:
     void pageShown(headroom::LowerPanel::Page page);
     void moduleWanted(headroom::ModuleId module); ///< a row was activated
+    void onlyFlipsWanted(bool only);
 
 private:
-    QWidget* makeTable(QTreeView* view, QLabel* title, const QString& name);
+    QWidget* makeTable(QTreeView* view, QLabel* title, const QString& name, QWidget* beside = nullptr);
 
     QButtonGroup* switch_;
     QStackedWidget* pages_;
@@ -48,6 +53,7 @@ private:
     QLabel* opsTitle_;
     QTreeView* live_;
     QTreeView* ops_;
+    QToolButton* onlyFlips_;
 };
 
 } // namespace headroom

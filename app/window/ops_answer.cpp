@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/ops_answer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace headroom {
+namespace {
+
+double forwardAndBackwardMs(const StepTrace& trace)
+{
+    double ms = 0;
+    for (std::uint32_t i = 0; i < trace.ops.size(); ++i)
+        if (trace.ops.phase[OpId(i)] == Phase::forward || trace.ops.phase[OpId(i)] == Phase::backward)
+            ms += trace.ops.ms[OpId(i)];
+    return ms;
+}
+
+/// Those that are worth choosing: the lower peak always takes more time.
+std::vector<OpsPlan> worthwhile(std::vector<OpsPlan> plans, OpsPlan recorded)
+{
+    std::erase_if(plans, [&](const OpsPlan& plan) { return plan.recomputeMs <= 0 || plan.peak >= recorded.peak; });
+    plans.push_back(std::move(recorded));
+    return plans;
+}
+
+} // namespace
+
+std::vector<FrontierPoint> OpsFrontier::points() const
+{
+    std::vector<FrontierPoint> points;
+    for (const OpsPlan& plan : plans)
+        points.push_back({plan.peak, plan.recomputeMs, 0});
+    return points;
+}
+
+Result<OpsFrontier> makeOpsFrontier(const OpsPlanner& planner, int points, const std::stop_token& stop)
+{
+    const auto begin = std::chrono::steady_clock::now();
+    OpsRequest request;
+    request.runtime = OpsRuntime::measured; // the window's question is one of time
+    Result<std::vector<OpsPlan>> plans = planner.frontier(request, points, stop);
+    if (!plans)
+        return plans.error();
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    return OpsFrontier{planner, worthwhile(*std::move(plans), planAsRecorded(planner)),
+                       forwardAndBackwardMs(*planner.graph().trace), took.count(), false};
+}
+
+OpsAnswer opsAnswer(const OpsFrontierPtr& frontier, Bytes budget)
+{
+    const std::vector<OpsPlan>& plans = frontier->plans;
+    const StepTrace& trace = *frontier->planner.graph().trace;
+    const auto above = std::ranges::upper_bound(plans, budget, {}, &OpsPlan::peak);
+    OpsAnswer answer;
+    answer.frontier = frontier;
+    answer.index = above == plans.begin() ? 0 : static_cast<std::size_t>(above - plans.begin()) - 1;
+    answer.fates = opFates(trace, answer.plan());
+    if (answer.index + 1 < plans.size())
+        answer.flips = opFlips(trace, plans[answer.index + 1], answer.plan());
+    return answer;
+}
+
+PlannedStep plannedStep(const OpsAnswer& answer, Bytes budget)
+{
+    const OpsPlan& chosen = answer.plan();
+    PlannedStep step;
+    Plan& plan = step.plan;
+    plan.budget = budget;
+    plan.baselinePeak = answer.frontier->planner.recordedPeak();
+    plan.stepMs = answer.frontier->stepMs;
+    plan.solveMs = answer.frontier->solveMs;
+    plan.leastBudget = answer.frontier->plans.front().peak;
+    if (chosen.peak > budget) {
+        plan.status = PlanStatus::infeasible;
+        plan.reason = "The lowest peak of all plans of single ops is " + formatBytes(plan.leastBudget)
+            + ": whatever more runs again is there at the peak itself.";
+        return step;
+    }
+    plan.status = PlanStatus::feasible;
+    plan.peak = chosen.peak;
+    plan.recomputeMs = chosen.recomputeMs;
+    step.timeline = std::make_shared<const Timeline>(answer.frontier->planner.timeline(chosen));
+    return step;
+}
+
+} // namespace headroom

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/ops_desk.h"
+
+#include "app/recording/sentence.h"
+#include "app/window/session.h"
+#include "core/joint/ops_policy.h"
+
+#include <utility>
+
+namespace headroom {
+namespace {
+
+// Save lists are predicted on the whole step: not for each budget of a drag.
+constexpr int restMs = 150;
+
+} // namespace
+
+OpsDesk::OpsDesk(Session& session, QObject* parent)
+    : QObject(parent)
+    , session_(session)
+{
+    rest_.setSingleShot(true);
+    rest_.setInterval(restMs);
+    connect(&rest_, &QTimer::timeout, this, &OpsDesk::askPolicy);
+    connect(&session_, &Session::stepAboutToChange, this, &OpsDesk::forget);
+    connect(&session_, &Session::questionChanged, this, &OpsDesk::ask);
+    connect(&session_, &Session::modeChanged, this, [this](PlanMode mode) {
+        if (mode != PlanMode::ops)
+            forget();
+    });
+    connect(&session_, &Session::answerChanged, this, [this] {
+        if (session_.answer() && session_.answer()->ops)
+            rest_.start();
+    });
+}
+
+OpsDesk::~OpsDesk() = default;
+
+template <typename Function>
+void OpsDesk::report(quint64 generation, Function function)
+{
+    QMetaObject::invokeMethod(
+        this,
+        [this, generation, function = std::move(function)] {
+            if (generation == generation_)
+                function();
+        },
+        Qt::QueuedConnection);
+}
+
+void OpsDesk::ask()
+{
+    if (!session_.isOpen() || session_.mode() != PlanMode::ops)
+        return;
+    const OpsFrontierPtr& frontier = session_.opsFrontier();
+    if (!(frontier && frontier->complete) && asked_ != session_.step() && session_.whyNoOps().isEmpty())
+        askFrontier();
+    if (frontier)
+        askPlan();
+}
+
+void OpsDesk::askFrontier()
+{
+    asked_ = session_.step();
+    frontierLane_.post([this, step = session_.step(), generation = generation_](const std::stop_token& stop) {
+        const Result<OpsPlanner> planner = OpsPlanner::create(step->engine->trace());
+        const auto refuse = [&](const Error& error) {
+            report(generation, [this, why = sentence(QString::fromStdString(error.message))] {
+                asked_.reset();
+                session_.refuseOps(why);
+            });
+        };
+        if (!planner) {
+            refuse(planner.error());
+            return;
+        }
+        for (const int points : {fewPoints, allPoints}) {
+            Result<OpsFrontier> made = makeOpsFrontier(*planner, points, stop);
+            if (stop.stop_requested())
+                return;
+            if (!made) {
+                refuse(made.error());
+                return;
+            }
+            made->complete = points == allPoints;
+            const auto frontier = std::make_shared<const OpsFrontier>(*std::move(made));
+            report(generation, [this, frontier] { session_.setOpsFrontier(frontier); });
+        }
+    });
+}
+
+void OpsDesk::askPlan()
+{
+    const quint64 question = ++question_;
+    planLane_.post([this, step = session_.step(), frontier = session_.opsFrontier(), request = session_.request(),
+                    question, generation = generation_](const std::stop_token& stop) {
+        PlanAnswer made;
+        made.generation = question;
+        made.request = request;
+        made.ops = std::make_shared<const OpsAnswer>(opsAnswer(frontier, request.budget));
+        made.step = plannedStep(*made.ops, request.budget);
+        if (!made.fits())
+            made.closest = plannedStep(*made.ops, made.ops->plan().peak);
+        made.effects
+            = step->effects.of(heldUnder(frontier->planner.graph(), made.ops->plan()), made.ops->plan().recomputed);
+        if (stop.stop_requested())
+            return;
+        const auto answer = std::make_shared<const PlanAnswer>(std::move(made));
+        report(generation, [this, answer] { session_.setAnswer(answer); });
+    });
+}
+
+void OpsDesk::askPolicy()
+{
+    const PlanAnswerPtr& answer = session_.answer();
+    if (!answer || !answer->ops || !session_.answerIsCurrent())
+        return;
+    policyLane_.post([this, of = answer->ops, generation = generation_](const std::stop_token& stop) {
+        const StepTracePtr& trace = of->frontier->planner.graph().trace;
+        const std::vector<ModuleId> blocks = blocksOf(*trace);
+        Result<Policy> policy = opsPolicy(trace, of->plan(), blocks);
+        if (stop.stop_requested())
+            return;
+        const auto made = std::make_shared<const OpsPolicy>(policy ? OpsPolicy{of, *std::move(policy), {}}
+                                                                   : OpsPolicy{of, {}, policy.error().message});
+        report(generation, [this, made] { session_.setOpsPolicy(made); });
+    });
+}
+
+void OpsDesk::forget()
+{
+    ++generation_;
+    asked_.reset();
+    rest_.stop();
+    frontierLane_.cancel();
+    planLane_.cancel();
+    policyLane_.cancel();
+}
+
+} // namespace headroom

@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/ops_text.h"
+
+#include "app/recording/sentence.h"
+#include "app/window/plan_text.h"
+#include "core/sac/module_info.h"
+#include "views/plot/number_text.h"
+
+#include <QCoreApplication>
+#include <QLocale>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace headroom {
+namespace {
+
+constexpr std::size_t mostFlips = 5;
+
+QString tr(const char* text)
+{
+    return QCoreApplication::translate("OpsText", text);
+}
+
+QString bold(const QString& text)
+{
+    return QStringLiteral("<b>") + text.toHtmlEscaped() + QStringLiteral("</b>");
+}
+
+QString fractionText(double fraction)
+{
+    return QLocale::c().toString(fraction, 'g', 4);
+}
+
+/// "gelu" of "aten.gelu.default"; ops of other libraries keep their namespace.
+QString shortOp(std::string_view name)
+{
+    QString text = QString::fromUtf8(name);
+    if (text.startsWith(QLatin1String("aten.")))
+        text.remove(0, 5);
+    if (text.endsWith(QLatin1String(".default")))
+        text.chop(8);
+    return text;
+}
+
+QString fateText(const OpFlip& flip)
+{
+    if (flip.now == OpFate::again)
+        return flip.before == OpFate::saved ? tr("was kept, runs again now") : tr("runs again now");
+    if (flip.now == OpFate::saved)
+        return flip.before == OpFate::again ? tr("ran again, is kept now") : tr("is kept now");
+    return flip.before == OpFate::again ? tr("no longer runs again") : tr("is no longer kept");
+}
+
+/// The answer of a plan of ops that is shown; null: there is none.
+const OpsAnswer* shown(const Session& session)
+{
+    return session.mode() == PlanMode::ops && session.answer() ? session.answer()->ops.get() : nullptr;
+}
+
+void addFlips(OpsFacts& facts, const StepTrace& trace, const OpsAnswer& answer)
+{
+    struct Sum
+    {
+        int count = 0;
+        Bytes bytes = 0;
+        OpFlip example;
+    };
+    std::map<std::tuple<std::string_view, OpFate, OpFate>, Sum> kinds;
+    for (const OpFlip& flip : answer.flips) {
+        Sum& sum = kinds[{trace.opName(flip.op), flip.before, flip.now}];
+        ++sum.count;
+        sum.bytes += flip.bytes;
+        sum.example = flip;
+    }
+    std::vector<Sum> sums;
+    for (const auto& [key, sum] : kinds)
+        sums.push_back(sum);
+    std::stable_sort(sums.begin(), sums.end(),
+                     [](const Sum& a, const Sum& b) { return std::abs(a.bytes) > std::abs(b.bytes); });
+    const int count = static_cast<int>(answer.flips.size());
+    facts.flipsTitle = count == 0 ? QString()
+        : count == 1              ? tr("New at this step of the frontier: one op")
+                                  : tr("New at this step of the frontier: %1 ops").arg(count);
+    for (const Sum& sum : sums) {
+        if (facts.flips.size() == mostFlips)
+            break;
+        const QString name = shortOp(trace.opName(sum.example.op));
+        const QString bytes = sum.bytes == 0
+            ? QStringLiteral("–")
+            : (sum.bytes > 0 ? QStringLiteral("−") : QStringLiteral("+")) + bytesText(std::abs(sum.bytes));
+        facts.flips.push_back({sum.count == 1 ? name : tr("%1 × %2").arg(sum.count).arg(name), fateText(sum.example),
+                               bytes, sum.example.now == OpFate::again});
+    }
+    const int more = static_cast<int>(sums.size() - facts.flips.size());
+    if (more > 0)
+        facts.moreFlips = more == 1 ? tr("one more kind") : tr("%1 more kinds").arg(more);
+}
+
+QString policyText(const Session& session)
+{
+    const Policy* policy = session.policy();
+    if (!policy)
+        return noOpsPolicy(session);
+    if (policy->modules.empty())
+        return tr("No block has anything to recompute.");
+    const int count = static_cast<int>(policy->modules.size());
+    return (count == 1 ? tr("A selective checkpoint of one block")
+                       : tr("Selective checkpoints of %1 blocks").arg(count))
+        + tr(" run more again than the plan: peak %1, +%2.")
+              .arg(bytesText(policy->predicted.peak, 2), msText(policy->predicted.recomputeMs));
+}
+
+QString reasonOf(const Session& session, const OpsAnswer& answer, ModuleId module)
+{
+    const StepTrace& trace = session.step()->trace();
+    std::vector<bool> within(trace.modules.size(), false); // parents come before their children
+    int forward = 0;
+    int again = 0;
+    for (std::uint32_t i = module.value; i < within.size(); ++i) {
+        const ModuleId parent = trace.modules.parent[ModuleId(i)];
+        within[i] = i == module.value || (parent.valid() && within[parent.value]);
+    }
+    for (std::uint32_t i = 0; i < trace.ops.size(); ++i) {
+        const ModuleId of = trace.ops.module[OpId(i)];
+        if (trace.ops.phase[OpId(i)] != Phase::forward || !of.valid() || !within[of.value])
+            continue;
+        ++forward;
+        again += answer.fates[i] == OpFate::again;
+    }
+    const ModuleEffect& effect = session.answer()->effects[module.value];
+    if (again == 0)
+        return tr("None of its %1 ops of forward runs again.").arg(forward);
+    const Bytes freed = effect.recorded - effect.kept;
+    QString text = tr("%1 of its %2 ops of forward run again, which takes %3")
+                       .arg(again)
+                       .arg(forward)
+                       .arg(bold(msText(effect.recomputeMs)));
+    if (freed > 0)
+        text += tr(" and frees %1").arg(bold(bytesText(freed)));
+    return text + QLatin1Char('.');
+}
+
+} // namespace
+
+ModuleFacts opsModuleFacts(const Session& session)
+{
+    const StepTrace& trace = session.step()->trace();
+    const ModuleId module = session.selected();
+    ModuleFacts facts;
+    facts.treatable = false;
+    facts.fqn = QString::fromStdString(session.selectedFqn());
+    const auto dot = facts.fqn.indexOf(QLatin1Char('.'));
+    facts.name = dot < 0 ? facts.fqn : facts.fqn.mid(dot + 1);
+    const ModuleStats* stats = findModule(*session.step()->engine->moduleInfo(), session.selectedFqn());
+    const QString type = QString::fromUtf8(trace.strings[trace.modules.type[module]]);
+    facts.description = stats && stats->paramBytes > 0 ? tr("%1, %2 of weights").arg(type, bytesText(stats->paramBytes))
+                                                       : tr("%1, no weights").arg(type);
+    if (const OpsAnswer* answer = shown(session); answer && session.feasible())
+        facts.reason = reasonOf(session, *answer, module);
+    return facts;
+}
+
+OpsFacts opsFacts(const Session& session)
+{
+    OpsFacts facts;
+    facts.problem = session.whyNoOps();
+    const OpsAnswer* answer = shown(session);
+    if (!answer || !facts.problem.isEmpty() || !session.feasible())
+        return facts;
+    const OpsPlan& plan = answer->plan();
+    facts.summary = plan.recomputed.empty()
+        ? tr("The whole step fits this budget: no op has to run again.")
+        : tr("Keeps %1 for backward: a fraction of %2 of the %3 that torch.compile keeps by default.")
+              .arg(bold(bytesText(plan.savedBytes, 2)), bold(fractionText(plan.fraction)),
+                   bytesText(answer->frontier->planner.defaultSavedBytes(), 2));
+    if (session.worldSize() > 1)
+        facts.summary += tr(" It is the plan of one GPU: ops are not planned for sharded steps.");
+    addFlips(facts, session.step()->trace(), *answer);
+    facts.compileLines = compileLines(session);
+    facts.policy = policyText(session);
+    facts.policyReady = session.policy() != nullptr;
+    return facts;
+}
+
+std::optional<OpsFigures> opsFigures(const Session& session)
+{
+    const OpsAnswer* answer = shown(session);
+    if (!answer || !session.feasible())
+        return std::nullopt;
+    OpsFigures figures;
+    figures.fraction = answer->plan().fraction;
+    figures.savedBytes = answer->plan().savedBytes;
+    figures.again = static_cast<int>(answer->plan().recomputed.size());
+    const StepTrace& trace = session.step()->trace();
+    figures.ops = static_cast<int>(std::count(trace.ops.phase.begin(), trace.ops.phase.end(), Phase::forward));
+    return figures;
+}
+
+QString opsSolverLine(const Session& session)
+{
+    if (!session.whyNoOps().isEmpty())
+        return tr("The ops of this step cannot be planned.");
+    const OpsFrontierPtr& frontier = session.opsFrontier();
+    if (!frontier)
+        return tr("Planning the ops …");
+    return (frontier->complete ? tr("Plan %1 of %2, found in %3") : tr("Plan %1 of %2, and more are being looked for"))
+        .arg(shown(session) ? shown(session)->index + 1 : 0)
+        .arg(frontier->plans.size())
+        .arg(msText(frontier->solveMs));
+}
+
+QString compileLines(const Session& session)
+{
+    const OpsAnswer* answer = shown(session);
+    if (!answer || !session.feasible())
+        return {};
+    return QStringLiteral("import torch._functorch.config as config\n"
+                          "config.activation_memory_budget = %1\n"
+                          "config.activation_memory_budget_runtime_estimator = \"profile\"")
+        .arg(fractionText(answer->plan().fraction));
+}
+
+std::vector<TimelineFlip> flipMarks(const OpsAnswer& answer, const Timeline& timeline)
+{
+    std::vector<bool> flips(answer.fates.size(), false);
+    for (const OpFlip& flip : answer.flips)
+        flips[flip.op.value] = true;
+    std::vector<TimelineFlip> marks;
+    for (const MemoryChange& change : timeline.changes) {
+        if (change.delta <= 0 || !change.op.valid() || !flips[change.op.value])
+            continue;
+        if (marks.empty() || marks.back().ms != change.ms || marks.back().again != change.recomputed)
+            marks.push_back({change.ms, change.recomputed});
+    }
+    return marks;
+}
+
+QString noOpsPolicy(const Session& session)
+{
+    const OpsPolicyPtr& policy = session.opsPolicy();
+    if (policy && !policy->whyNot.empty())
+        return sentence(QString::fromStdString(policy->whyNot));
+    return tr("The save lists of this plan are still being made.");
+}
+
+} // namespace headroom

@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/ops_panel.h"
+
+#include "views/theme/theme.h"
+
+#include <QFontMetrics>
+#include <QLabel>
+#include <QPainter>
+#include <QPushButton>
+#include <QVBoxLayout>
+
+namespace headroom {
+
+/// The flips as rows: what runs again now with a filled triangle, as in the timeline, what is kept with a hollow one.
+class OpsPanel::FlipList : public QWidget
+{
+public:
+    explicit FlipList(QWidget* parent)
+        : QWidget(parent)
+    {
+        setObjectName(QStringLiteral("flips"));
+        setAccessibleName(OpsPanel::tr("Ops that flip at this step of the frontier"));
+        setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+    }
+
+    void setRows(std::vector<OpsFacts::Flip> rows)
+    {
+        const bool resized = rows.size() != rows_.size();
+        rows_ = std::move(rows);
+        QStringList lines;
+        for (const auto& row : rows_)
+            lines << QStringLiteral("%1: %2, %3").arg(row.op, row.fate, row.bytes);
+        setAccessibleDescription(lines.join(QStringLiteral("; ")));
+        if (resized)
+            updateGeometry();
+        update();
+    }
+
+    QSize sizeHint() const override { return {240, static_cast<int>(rows_.size()) * rowHeight}; }
+    QSize minimumSizeHint() const override { return {200, sizeHint().height()}; }
+
+protected:
+    void paintEvent(QPaintEvent*) override
+    {
+        const Theme theme = Theme::of(*this);
+        QPainter painter(this);
+        painter.setRenderHint(QPainter::Antialiasing);
+        for (std::size_t i = 0; i < rows_.size(); ++i) {
+            const int top = static_cast<int>(i) * rowHeight;
+            paintSymbol(painter, theme, rows_[i].again, QPointF(6, top + 9));
+            const QRect line(18, top, width() - 18, 18);
+            painter.setPen(theme.text);
+            painter.setFont(theme.numberStrong);
+            painter.drawText(line, Qt::AlignRight | Qt::AlignVCenter, rows_[i].bytes);
+            const int taken = QFontMetrics(theme.numberStrong).horizontalAdvance(rows_[i].bytes) + 8;
+            painter.setFont(theme.bodyStrong);
+            painter.drawText(
+                line.adjusted(0, 0, -taken, 0), Qt::AlignLeft | Qt::AlignVCenter,
+                QFontMetrics(theme.bodyStrong).elidedText(rows_[i].op, Qt::ElideMiddle, line.width() - taken));
+            painter.setPen(theme.secondText);
+            painter.setFont(theme.caption);
+            painter.drawText(line.translated(0, 16), Qt::AlignLeft | Qt::AlignVCenter, rows_[i].fate);
+        }
+    }
+
+private:
+    static constexpr int rowHeight = 38;
+
+    static void paintSymbol(QPainter& painter, const Theme& theme, bool filled, QPointF middle)
+    {
+        painter.setPen(QPen(theme.accent, 1.2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
+        painter.setBrush(filled ? theme.accent : theme.card);
+        painter.drawPolygon(QPolygonF{middle + QPointF(-4, 3.5), middle + QPointF(4, 3.5), middle + QPointF(0, -3.5)});
+    }
+
+    std::vector<OpsFacts::Flip> rows_;
+};
+
+OpsPanel::OpsPanel(QWidget* parent)
+    : QWidget(parent)
+{
+    auto* column = new QVBoxLayout(this);
+    column->setContentsMargins(0, 0, 0, 0);
+    column->setSpacing(6);
+    problem_ = addText("opsProblem", false);
+    modules_ = new QPushButton(tr("Plan by module"), this);
+    modules_->setObjectName(QStringLiteral("opsToModules"));
+    plan_ = new QWidget(this);
+    for (QWidget* part : {static_cast<QWidget*>(problem_), static_cast<QWidget*>(modules_), plan_})
+        column->addWidget(part);
+
+    summary_ = addText("opsSummary", true);
+    flipsTitle_ = addHeading({});
+    flipsTitle_->setObjectName(QStringLiteral("flipsTitle"));
+    flipsTitle_->setWordWrap(true);
+    flips_ = new FlipList(plan_);
+    table_ = new QPushButton(plan_);
+    table_->setObjectName(QStringLiteral("opsTable"));
+    compileTitle_ = addHeading(tr("For torch.compile"));
+    compile_ = addText("compileLines", false);
+    compile_->setProperty("code", true);
+    copy_ = new QPushButton(tr("Copy these lines"), plan_);
+    copy_->setObjectName(QStringLiteral("copyCompile"));
+    policyTitle_ = addHeading(tr("As save lists for eager PyTorch"));
+    policy_ = addText("opsPolicy", true);
+    export_ = new QPushButton(tr("Export policy…"), plan_);
+    export_->setObjectName(QStringLiteral("exportSaveLists"));
+
+    auto* inside = new QVBoxLayout(plan_);
+    inside->setContentsMargins(0, 0, 0, 0);
+    inside->setSpacing(6);
+    for (QWidget* part : std::initializer_list<QWidget*>{summary_, flipsTitle_, flips_, table_, compileTitle_, compile_,
+                                                         copy_, policyTitle_, policy_, export_})
+        inside->addWidget(part);
+    for (const int before : {1, 5, 9}) // groups
+        inside->insertSpacing(before, 8);
+    connect(modules_, &QPushButton::clicked, this, &OpsPanel::modulesWanted);
+    connect(table_, &QPushButton::clicked, this, &OpsPanel::tableWanted);
+    connect(copy_, &QPushButton::clicked, this, &OpsPanel::copyWanted);
+    connect(export_, &QPushButton::clicked, this, &OpsPanel::exportWanted);
+}
+
+QLabel* OpsPanel::addText(const char* name, bool second)
+{
+    auto* label = new QLabel(this);
+    label->setObjectName(QLatin1String(name));
+    label->setWordWrap(true);
+    label->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    label->setProperty("second", second);
+    return label;
+}
+
+QLabel* OpsPanel::addHeading(const QString& text)
+{
+    auto* label = new QLabel(text, this);
+    label->setProperty("strong", true);
+    return label;
+}
+
+void OpsPanel::setFacts(const OpsFacts& facts)
+{
+    const bool broken = !facts.problem.isEmpty();
+    problem_->setText(facts.problem);
+    problem_->setVisible(broken);
+    modules_->setVisible(broken);
+    plan_->setVisible(!broken);
+    summary_->setText(facts.summary);
+    flipsTitle_->setText(facts.flipsTitle);
+    flipsTitle_->setVisible(!facts.flipsTitle.isEmpty());
+    flips_->setRows(facts.flips);
+    table_->setVisible(!facts.flips.empty());
+    table_->setText(facts.moreFlips.isEmpty() ? tr("Show them in the table")
+                                              : tr("Show all in the table (%1)").arg(facts.moreFlips));
+    const bool compiles = !facts.compileLines.isEmpty();
+    compile_->setText(facts.compileLines);
+    for (QWidget* part :
+         std::initializer_list<QWidget*>{compileTitle_, compile_, copy_, policyTitle_, policy_, export_})
+        part->setVisible(compiles);
+    policy_->setText(facts.policy);
+    export_->setEnabled(facts.policyReady);
+}
+
+} // namespace headroom

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QString>
+#include <QWidget>
+
+#include <vector>
+
+class QLabel;
+class QPushButton;
+
+namespace headroom {
+
+/// What a plan of single ops is, in words and numbers that are ready to be shown.
+struct OpsFacts
+{
+    /// Ops of one name whose fate is the same one now.
+    struct Flip
+    {
+        QString op; ///< "48 × gelu"
+        QString fate; ///< "runs again"
+        QString bytes; ///< "−384 MiB"
+        bool again = false;
+    };
+    QString problem; ///< one sentence: why there is no plan of ops; empty: there is one, or it is being made
+    QString summary; ///< fraction and bytes, rich text
+    QString flipsTitle; ///< "New at this step of the frontier: 12 ops"
+    std::vector<Flip> flips; ///< most bytes first
+    QString moreFlips; ///< "and 3 kinds more"; empty: these are all
+    QString compileLines; ///< Python; empty: nothing to set
+    QString policy; ///< what the plan is as save lists, a sentence
+    bool policyReady = false;
+};
+
+/// The part of the inspector that is about a plan of single ops: which ops flip at this step of the frontier, and how
+/// the plan is taken to PyTorch.
+class OpsPanel : public QWidget
+{
+    Q_OBJECT
+public:
+    explicit OpsPanel(QWidget* parent = nullptr);
+
+    void setFacts(const OpsFacts& facts);
+
+Q_SIGNALS:
+    void modulesWanted(); ///< the button beside a problem
+    void tableWanted(); ///< all flips, in the table of ops
+    void copyWanted();
+    void exportWanted();
+
+private:
+    class FlipList;
+
+    QLabel* addText(const char* name, bool second);
+    QLabel* addHeading(const QString& text);
+
+    QLabel* problem_;
+    QPushButton* modules_;
+    QWidget* plan_; ///< everything but the problem
+    QLabel* summary_;
+    QLabel* flipsTitle_;
+    FlipList* flips_;
+    QPushButton* table_;
+    QLabel* compileTitle_;
+    QLabel* compile_;
+    QPushButton* copy_;
+    QLabel* policyTitle_;
+    QLabel* policy_;
+    QPushButton* export_;
+};
+
+} // namespace headroom
