@@ -23,6 +23,7 @@ struct Arguments
     std::string theme;
     std::string budget;
     std::string module;
+    bool ops = false;
 };
 
 Result<QSize> parseSize(const std::string& text)
@@ -58,6 +59,7 @@ Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
         return badInput(arguments.stepFile
                         + " is no recorded step; `headroom record` makes one of a model or a script");
     options.screenshot = QString::fromStdString(arguments.output);
+    options.ops = arguments.ops;
     options.select = QString::fromStdString(arguments.module);
     hideDesktopRemarks();
     int count = 1;
@@ -78,6 +80,7 @@ void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWind
     command->add_option("--size", arguments->size, "Of the window in pixels (default 1600x1000)")->type_name("WxH");
     command->add_option("--theme", arguments->theme, "light or dark (default: the desktop's)");
     command->add_option("--budget", arguments->budget, "Plan for this budget")->type_name("SIZE");
+    command->add_flag("--ops", arguments->ops, "Plan single ops of the whole step, not modules");
     command->add_option("--select", arguments->module, "Module to select")->type_name("FQN");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments, openWindow); }; });
 }

@@ -147,7 +147,8 @@ void DocumentPage::wireViews()
         QMenu::exec({actions_.pinFree, actions_.pinKeep, actions_.pinRecompute}, position, nullptr, this);
     });
     connect(tradeOff_, &TradeOffView::pointChosen, this, [this](const std::string& fqn, double ratio) {
-        session_.setPin(fqn, ratio > 0 ? Pin::recompute : Pin::save);
+        if (session_.mode() == PlanMode::modules)
+            session_.setPin(fqn, ratio > 0 ? Pin::recompute : Pin::save);
     });
 }
 

@@ -177,10 +177,10 @@ void MainWindow::wireRecording()
             messages_->dismiss();
     });
     connect(recordDesk_, &RecordDesk::recorded, this, [this](const QString& path, const QString& remark) {
-        openStep(path, {{}, {}, remark, {}});
+        openStep(path, {{}, {}, remark, PlanMode::modules, {}});
     });
     connect(whatIf_, &WhatIf::recorded, this, [this](const QString& path, const QString& sizes) {
-        openStep(path, {{}, {}, {}, sizes});
+        openStep(path, {{}, {}, {}, PlanMode::modules, sizes});
     });
     connect(whatIf_, &WhatIf::failed, this, [this](const QString& reason) { messages_->showError(reason); });
     connect(recordDesk_, &RecordDesk::refused, this, [this](const QString& reason) {
@@ -191,13 +191,13 @@ void MainWindow::wireRecording()
             [this] { messages_->showDone(tr("The recording was cancelled; nothing was written.")); });
 }
 
-void MainWindow::openFile(const QString& path, std::optional<Bytes> budget, const QString& select)
+void MainWindow::openFile(const QString& path, std::optional<Bytes> budget, const QString& select, PlanMode mode)
 {
     const SourceKind kind = sourceKind(path);
     if (const QString reason = whyNotOpened(kind, path); !reason.isEmpty())
         refuseFile(path, reason);
     else if (kind == SourceKind::step)
-        openStep(path, {budget, select, {}, {}});
+        openStep(path, {budget, select, {}, mode, {}});
     else
         recordDesk_->ask(path);
 }
@@ -220,7 +220,8 @@ void MainWindow::takeStep(const OpenStepPtr& step)
     settings_.addRecentFile(step->path);
     fillRecentFiles();
     const Opening wanted = std::exchange(opening_, {});
-    session_.open(step, wanted.budget.value_or(firstBudget(step->trace(), step->engine->recorded()->peak)));
+    session_.open(step, wanted.budget.value_or(firstBudget(step->trace(), step->engine->recorded()->peak)),
+                  wanted.mode);
     budgetIsOurs_ = !wanted.budget;
     if (const ModuleId module = moduleNamed(step->trace(), wanted.select.toStdString()); module.valid())
         session_.select(module);

@@ -45,7 +45,8 @@ public:
     /// A step file opens when it is read; what is open stays until then, and when the file is broken. `budget` and
     /// `select` are used in place of the window's own choice. A model (.pt2, TorchScript .pt) or a training script
     /// (.py) is recorded first, as a sheet asks.
-    void openFile(const QString& path, std::optional<Bytes> budget = {}, const QString& select = {});
+    void openFile(const QString& path, std::optional<Bytes> budget = {}, const QString& select = {},
+                  PlanMode mode = PlanMode::modules);
     bool closeStep(); ///< false: the user wants to export the plan first
 
     Session& session() noexcept { return session_; }
@@ -75,6 +76,7 @@ private:
         std::optional<Bytes> budget;
         QString select;
         QString remark; ///< to show with the step
+        PlanMode mode = PlanMode::modules;
         QString sizes; ///< "batch 64": in place of the open step; empty: a document of its own
     };
 

@@ -46,7 +46,7 @@ void applyOptions(MainWindow& window, const WindowOptions& options)
     if (options.size.isValid())
         window.resize(options.size);
     if (!options.file.isEmpty())
-        window.openFile(options.file, options.budget, options.select);
+        window.openFile(options.file, options.budget, options.select, options.ops ? PlanMode::ops : PlanMode::modules);
 }
 
 int takeScreenshot(MainWindow& window, const WindowOptions& options)

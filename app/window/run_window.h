@@ -20,6 +20,7 @@ struct WindowOptions
     QSize size; ///< of the window; invalid: as it was left
     QString theme; ///< "light", "dark" or empty: as the settings say
     std::optional<Bytes> budget; ///< to plan for; default: chosen from the device and the frontier
+    bool ops = false; ///< plan single ops, not modules
     QString select; ///< module to select, by fqn
 };
 

@@ -17,6 +17,15 @@ namespace {
 constexpr int lookMs = 30; // how often to look whether all is shown
 constexpr int looks = 5; // it must be so this often, one after another: layout and repaints settle meanwhile
 
+/// Plans of ops come in several parts.
+bool opsAreThere(const Session& session)
+{
+    if (session.mode() == PlanMode::modules)
+        return true;
+    const bool policy = session.policy() || session.opsPolicy() || !session.feasible();
+    return session.opsFrontier()->complete && session.answer()->ops->frontier == session.opsFrontier() && policy;
+}
+
 } // namespace
 
 Screenshot::Screenshot(MainWindow& window, QString path, QObject* parent)
@@ -36,7 +45,8 @@ void Screenshot::look()
     const Session& session = window_.session();
     const bool complete = session.answerIsCurrent() && !session.answer()->proving && session.frontier()
         && window_.page().timeline()->upToDate();
-    complete_ = complete ? complete_ + 1 : 0;
+    const bool refused = session.mode() == PlanMode::ops && !session.whyNoOps().isEmpty();
+    complete_ = (complete && opsAreThere(session)) || refused ? complete_ + 1 : 0;
     if (complete_ < looks)
         return;
     looking_.stop();

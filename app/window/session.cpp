@@ -100,7 +100,7 @@ Session::Session(QObject* parent)
     connect(&undo_, &QUndoStack::cleanChanged, this, [this] { Q_EMIT dirtyChanged(dirty()); });
 }
 
-void Session::open(const OpenStepPtr& step, Bytes budget)
+void Session::open(const OpenStepPtr& step, Bytes budget, PlanMode mode)
 {
     Q_EMIT stepAboutToChange();
     undo_.clear();
@@ -108,7 +108,7 @@ void Session::open(const OpenStepPtr& step, Bytes budget)
     peakBefore_ = 0;
     request_ = {};
     request_.budget = budget;
-    mode_ = PlanMode::modules;
+    mode_ = mode;
     forgetAnswers();
     selected_ = {};
     Q_EMIT stepChanged();

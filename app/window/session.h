@@ -21,7 +21,7 @@ class Session : public QObject
 public:
     explicit Session(QObject* parent = nullptr);
 
-    void open(const OpenStepPtr& step, Bytes budget);
+    void open(const OpenStepPtr& step, Bytes budget, PlanMode mode = PlanMode::modules);
     void close();
     /// The same model at other sizes in place of the open step. Budget, pins and selection stay, as far as there are
     /// modules of these names. One undo step.

@@ -35,7 +35,10 @@ void Session::applyMode(PlanMode mode)
     mode_ = mode;
     Q_EMIT modeChanged(mode);
     Q_EMIT frontierChanged();
-    Q_EMIT questionChanged();
+    if (mode == PlanMode::ops && !whyNoOps_.isEmpty())
+        refuseOps(whyNoOps_); // nobody will answer
+    else
+        Q_EMIT questionChanged();
 }
 
 const FrontierPtr& Session::frontier() const noexcept

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/joint/ops_fates.h"
+#include "core/predict/module_effect.h"
+#include "tests/core/synthetic_step.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace headroom {
+namespace {
+
+using ::testing::IsEmpty;
+
+/// What each op of forward does under the plan of a fraction, by the times of the step.
+OpsPlan planOf(const OpsPlanner& planner, double fraction)
+{
+    OpsRequest request;
+    request.fraction = fraction;
+    request.runtime = OpsRuntime::measured;
+    return planner.plan(request).value();
+}
+
+class OpsFates : public ::testing::Test
+{
+protected:
+    StepTracePtr trace_ = makeSyntheticStep({.blocks = 3});
+    OpsPlanner planner_ = OpsPlanner::create(trace_).value();
+};
+
+TEST_F(OpsFates, SayWhatThePlanSays)
+{
+    const OpsPlan plan = planOf(planner_, 0.4);
+    ASSERT_FALSE(plan.recomputed.empty());
+    ASSERT_FALSE(plan.saved.empty());
+    const std::vector<OpFate> fates = opFates(*trace_, plan);
+    ASSERT_EQ(fates.size(), trace_->ops.size());
+    for (std::uint32_t i = 0; i < fates.size(); ++i)
+        EXPECT_EQ(fates[i] == OpFate::again, std::ranges::binary_search(plan.recomputed, OpId(i))) << i;
+    Bytes bytes = 0;
+    for (const StorageId storage : plan.saved) {
+        bytes += trace_->storages.bytes[storage];
+        EXPECT_NE(fates[trace_->storages.creator[storage].value], OpFate::none);
+    }
+    EXPECT_EQ(bytes, plan.savedBytes);
+}
+
+TEST_F(OpsFates, FlipsLeadFromOnePlanToTheOther)
+{
+    const OpsPlan more = planOf(planner_, 0.8);
+    const OpsPlan less = planOf(planner_, 0.4);
+    std::vector<OpFate> fates = opFates(*trace_, more);
+    Bytes bytes = 0;
+    for (const OpFlip& flip : opFlips(*trace_, more, less)) {
+        EXPECT_EQ(fates[flip.op.value], flip.before);
+        fates[flip.op.value] = flip.now;
+        bytes += flip.bytes;
+    }
+    EXPECT_EQ(fates, opFates(*trace_, less));
+    EXPECT_EQ(bytes, more.savedBytes - less.savedBytes);
+    EXPECT_THAT(opFlips(*trace_, less, less), IsEmpty());
+}
+
+TEST_F(OpsFates, PlanAsRecordedIsTheRecordedStep)
+{
+    const OpsPlan plan = planAsRecorded(planner_);
+    EXPECT_THAT(plan.recomputed, IsEmpty());
+    EXPECT_EQ(plan.peak, planner_.recordedPeak());
+    EXPECT_EQ(planner_.timeline(plan).peak, planner_.recordedPeak());
+    EXPECT_EQ(planner_.timeline(plan).recomputeMs, 0);
+}
+
+TEST_F(OpsFates, ModulesKeepWhatIsHeld)
+{
+    const ModuleEffects effects(trace_);
+    const OpsPlan none = planAsRecorded(planner_);
+    const std::vector<ModuleEffect> recorded = effects.of({});
+    const std::vector<ModuleEffect> same = effects.of(heldUnder(planner_.graph(), none), none.recomputed);
+    ASSERT_EQ(same.size(), recorded.size());
+    for (std::size_t i = 0; i < same.size(); ++i) {
+        EXPECT_EQ(same[i].recorded, recorded[i].recorded) << i;
+        EXPECT_EQ(same[i].kept, recorded[i].recorded) << i;
+        EXPECT_EQ(same[i].recomputeMs, 0) << i;
+    }
+    const OpsPlan plan = planOf(planner_, 0.4);
+    const ModuleEffect whole = effects.of(heldUnder(planner_.graph(), plan), plan.recomputed).front();
+    EXPECT_LT(whole.kept, whole.recorded);
+    EXPECT_NEAR(whole.recomputeMs, plan.recomputeMs, 1e-9);
+}
+
+} // namespace
+} // namespace headroom

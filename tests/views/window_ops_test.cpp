@@ -1,0 +1,296 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/actions.h"
+#include "app/window/document_page.h"
+#include "app/window/exporter.h"
+#include "app/window/ops_text.h"
+#include "core/policy/policy.h"
+#include "core/predict/predict.h"
+#include "core/trace/step_file.h"
+#include "core/trace/step_trace_builder.h"
+#include "tests/core/synthetic_step.h"
+#include "tests/views/window_fixture.h"
+#include "views/models/module_tree_model.h"
+#include "views/models/ops_model.h"
+#include "views/plot/timeline_view.h"
+#include "views/widgets/budget_bar.h"
+#include "views/widgets/budget_scale.h"
+#include "views/widgets/inspector.h"
+#include "views/widgets/message_bar.h"
+#include "views/widgets/module_panel.h"
+#include "views/widgets/ops_panel.h"
+
+#include <QAbstractItemModelTester>
+#include <QClipboard>
+#include <QGuiApplication>
+#include <QLabel>
+#include <QPushButton>
+#include <QRadioButton>
+#include <QSignalSpy>
+#include <QTest>
+#include <QToolButton>
+#include <QTreeView>
+
+using namespace headroom;
+
+/// The slider's second mode: single ops of the whole step.
+class WindowOpsTest : public WindowFixture
+{
+    Q_OBJECT
+
+    Session& session() { return window().session(); }
+    OpsPanel& panel() { return *window().page().inspector()->opsPanel(); }
+    const OpsAnswer& answer() { return *session().answer()->ops; }
+
+    void planOps()
+    {
+        openStep();
+        window().actions().planOps->trigger();
+        QTRY_VERIFY(session().opsFrontier() && session().opsFrontier()->complete && session().answerIsCurrent());
+    }
+
+    /// To a plan in the middle of the frontier.
+    void planTheMiddle()
+    {
+        planOps();
+        const std::vector<OpsPlan>& plans = session().opsFrontier()->plans;
+        QVERIFY(plans.size() > 4);
+        session().commitBudget(plans[plans.size() / 2].peak);
+        QTRY_VERIFY(session().answerIsCurrent());
+    }
+
+private Q_SLOTS:
+    void init()
+    {
+        forgetSettings();
+        makeWindow();
+    }
+    void cleanup() { destroyWindow(); }
+
+    void budgetMeansTheSameInBothModes()
+    {
+        openStep();
+        const Bytes budget = session().budget();
+        auto* byOp = window().page().budgetBar()->findChild<QToolButton*>(QStringLiteral("planOps"));
+        QTest::mouseClick(byOp, Qt::LeftButton);
+        QTRY_VERIFY(session().opsFrontier() && session().opsFrontier()->complete && session().answerIsCurrent());
+        QCOMPARE(session().budget(), budget);
+        QVERIFY(session().feasible());
+        QVERIFY(session().answer()->step.plan.peak <= budget);
+        QCOMPARE(session().answer()->step.timeline->peak, answer().plan().peak);
+        QVERIFY(window().actions().planOps->isChecked());
+        QVERIFY(panel().isVisible());
+        QVERIFY(!window().actions().pinKeep->isEnabled());
+
+        window().actions().undo->trigger();
+        QTRY_VERIFY(session().answerIsCurrent());
+        QCOMPARE(session().mode(), PlanMode::modules);
+        QVERIFY(!session().answer()->ops);
+        QVERIFY(!byOp->isChecked());
+        QVERIFY(!panel().isVisible());
+        QVERIFY(window().actions().pinKeep->isEnabled());
+    }
+
+    void frontierTakesMoreTimeForLessMemory()
+    {
+        planOps();
+        const std::vector<OpsPlan>& plans = session().opsFrontier()->plans;
+        for (std::size_t i = 1; i < plans.size(); ++i) {
+            QVERIFY(plans[i - 1].peak < plans[i].peak);
+            QVERIFY(plans[i - 1].recomputeMs > plans[i].recomputeMs);
+            QVERIFY(plans[i - 1].fraction <= plans[i].fraction);
+        }
+        QCOMPARE(plans.back().peak, peak());
+        QVERIFY(plans.back().recomputed.empty());
+    }
+
+    void everyBudgetOfADragIsThePlanThatFits()
+    {
+        planOps();
+        BudgetBar* bar = window().page().budgetBar();
+        const std::vector<OpsPlan>& plans = session().opsFrontier()->plans;
+        QSignalSpy answers(&session(), &Session::answerChanged);
+        for (std::size_t i = plans.size(); i-- > 0;)
+            Q_EMIT bar->budgetDragged(plans[i].peak);
+        Q_EMIT bar->budgetCommitted(plans.front().peak);
+        QTRY_VERIFY(session().answerIsCurrent());
+        QCOMPARE(answer().index, std::size_t(0));
+        QVERIFY(answers.count() >= 1);
+        QCOMPARE(session().undoStack().count(), 2); // the mode, and one drag
+        for (const OpsPlan& plan : plans) {
+            session().commitBudget(plan.peak + 1);
+            QTRY_VERIFY(session().answerIsCurrent());
+            QCOMPARE(answer().plan().peak, plan.peak);
+            QCOMPARE(session().shownTimeline()->peak, plan.peak);
+        }
+    }
+
+    void flipsAreInTheInspectorTheTableAndTheTimeline()
+    {
+        planTheMiddle();
+        QVERIFY(!answer().flips.empty());
+        const auto count = static_cast<int>(answer().flips.size());
+        QVERIFY(inspectorText("flipsTitle").contains(count == 1 ? QStringLiteral("one op") : QString::number(count)));
+        QVERIFY(!flipMarks(answer(), *session().shownTimeline()).empty());
+
+        QTest::mouseClick(panel().findChild<QPushButton*>(QStringLiteral("opsTable")), Qt::LeftButton);
+        LowerPanel* lower = window().page().lowerPanel();
+        QCOMPARE(lower->page(), LowerPanel::Page::ops);
+        QAbstractItemModel* ops = lower->ops()->model();
+        QCOMPARE(ops->rowCount(), count);
+        for (int row = 0; row < count; ++row)
+            QVERIFY(ops->index(row, OpsModel::planColumn).data(OpsModel::FlipRole).toBool());
+        QVERIFY(!lower->ops()->isColumnHidden(OpsModel::planColumn));
+        lower->findChild<QToolButton*>(QStringLiteral("onlyFlips"))->setChecked(false);
+        QVERIFY(ops->rowCount() > count);
+
+        window().actions().planModules->trigger();
+        QTRY_VERIFY(session().answerIsCurrent());
+        QVERIFY(lower->ops()->isColumnHidden(OpsModel::planColumn));
+    }
+
+    void fractionIsCopiedForTorchCompile()
+    {
+        planTheMiddle();
+        QTest::mouseClick(panel().findChild<QPushButton*>(QStringLiteral("copyCompile")), Qt::LeftButton);
+        const QString expected = QStringLiteral("config.activation_memory_budget = %1\n").arg(answer().plan().fraction);
+        QVERIFY2(QGuiApplication::clipboard()->text().contains(expected), qPrintable(expected));
+    }
+
+    void saveListsAreExportedAsPolicy()
+    {
+        planTheMiddle();
+        QTRY_VERIFY(session().policy());
+        const QString path = inFolder(QStringLiteral("ops-policy.json"));
+        QVERIFY(window().exporter().writePolicyTo(path));
+        const Result<Policy> policy = readPolicy(path.toStdString());
+        QVERIFY(policy);
+        QVERIFY(!policy->modules.empty());
+        const Result<CheckpointPlan> regions = checkpointPlan(session().step()->trace(), *policy);
+        QVERIFY(regions);
+        QCOMPARE(predict(session().step()->trace(), *regions).value().peak, policy->predicted.peak);
+        QVERIFY(!session().dirty());
+    }
+
+    void aBudgetThatNoPlanFitsSaysTheLeast()
+    {
+        planOps();
+        const Bytes least = session().opsFrontier()->plans.front().peak;
+        session().commitBudget(least - MiB);
+        QTRY_VERIFY(session().answerIsCurrent());
+        QVERIFY(!session().feasible());
+        QVERIFY(session().shownTimeline() != nullptr); // what comes closest
+        QVERIFY(!window().actions().copyFraction->isEnabled());
+        QVERIFY(!window().exporter().writePolicyTo(inFolder(QStringLiteral("none.json"))));
+        QTest::mouseClick(window().page().inspector()->findChild<QPushButton*>(QStringLiteral("leastBudget")),
+                          Qt::LeftButton);
+        QTRY_VERIFY(session().answerIsCurrent());
+        QCOMPARE(session().budget(), least);
+        QVERIFY(session().feasible());
+    }
+
+    void treeSaysHowMuchOfAModuleIsDiscarded()
+    {
+        planTheMiddle();
+        QAbstractItemModel* tree = window().page().modules()->tree()->model();
+        int marked = 0;
+        for (int row = 0; row < tree->rowCount(); ++row)
+            marked += tree->index(row, 0).data(ModuleTreeModel::MarkRole).value<PlanMark>() == PlanMark::ops;
+        QVERIFY(marked > 0);
+    }
+
+    void keysMoveAlongTheFrontier()
+    {
+        planTheMiddle();
+        auto* scale = window().page().budgetBar()->findChild<BudgetScale*>();
+        const std::size_t before = answer().index;
+        scale->setFocus();
+        QTest::keyClick(scale, Qt::Key_Left, Qt::ControlModifier);
+        QTRY_VERIFY(session().answerIsCurrent());
+        QCOMPARE(answer().index, before - 1);
+        QTest::keyClick(scale, Qt::Key_End);
+        QTRY_VERIFY(session().answerIsCurrent());
+        QVERIFY(answer().plan().recomputed.empty());
+        QVERIFY(inspectorText("opsSummary").contains(QStringLiteral("no op has to run again")));
+    }
+
+    void aStepWithoutBackwardSaysSoInOneSentence()
+    {
+        StepTrace trace = *makeSyntheticStep({.blocks = 2});
+        std::vector<Phase> phases(trace.ops.phase.begin(), trace.ops.phase.end());
+        for (Phase& phase : phases)
+            phase = phase == Phase::backward ? Phase::optimizer : phase;
+        trace.ops.phase.rows = phases;
+        const QString path = inFolder(QStringLiteral("inference.hrs"));
+        QVERIFY(writeStepTrace(trace, path.toStdString()).ok());
+        window().openFile(path);
+        QTRY_VERIFY(session().isOpen() && session().answerIsCurrent());
+        window().actions().planOps->trigger();
+        QTRY_VERIFY(!session().whyNoOps().isEmpty());
+        QCOMPARE(
+            inspectorText("opsProblem"),
+            QStringLiteral("The step has no backward: expected one that was recorded to the end of its backward."));
+        QVERIFY(!session().answer());
+        QTest::mouseClick(panel().findChild<QPushButton*>(QStringLiteral("opsToModules")), Qt::LeftButton);
+        QTRY_VERIFY(session().answerIsCurrent());
+        QCOMPARE(session().mode(), PlanMode::modules);
+    }
+
+    void aStepRecordedWithAPolicySaysSoInOneSentence()
+    {
+        StepTrace trace = *makeSyntheticStep({.blocks = 2});
+        std::vector<std::uint16_t> flags(trace.ops.flags.begin(), trace.ops.flags.end());
+        flags.back() |= opRecomputed;
+        trace.ops.flags.rows = flags;
+        const QString path = inFolder(QStringLiteral("checkpointed.hrs"));
+        QVERIFY(writeStepTrace(trace, path.toStdString()).ok());
+        window().openFile(path);
+        QTRY_VERIFY(session().isOpen());
+        window().actions().planOps->trigger();
+        QTRY_VERIFY(inspectorText("opsProblem").contains(QStringLiteral("recorded with a checkpointing policy")));
+        QVERIFY(!window().actions().copyFraction->isEnabled());
+    }
+
+    void leavingTheModeStopsThePlanning()
+    {
+        openStep();
+        window().actions().planOps->trigger();
+        window().actions().planModules->trigger();
+        QTRY_VERIFY(session().answerIsCurrent());
+        QTest::qWait(50);
+        QVERIFY(!session().answer()->ops);
+        window().actions().planOps->trigger();
+        QTRY_VERIFY(session().answerIsCurrent() && session().opsFrontier()->complete);
+    }
+
+    void closingWhilePlanningIsSafe()
+    {
+        openStep();
+        window().actions().planOps->trigger();
+        QVERIFY(window().closeStep());
+        QTest::qWait(50);
+        QVERIFY(!session().isOpen());
+        QVERIFY(!session().opsFrontier());
+    }
+
+    void opsTableIsAGoodModelInThisMode()
+    {
+        planTheMiddle();
+        OpsModel model;
+        QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::QtTest);
+        model.setStep(session().step()->engine->trace());
+        model.setPlan(answer().fates, answer().flips);
+        model.sort(OpsModel::planColumn, Qt::AscendingOrder);
+        for (int row = 0; row < static_cast<int>(answer().flips.size()); ++row)
+            QVERIFY(model.index(row, 0).data(OpsModel::FlipRole).toBool());
+        model.setOnlyFlips(true);
+        QCOMPARE(model.rowCount(), static_cast<int>(answer().flips.size()));
+        model.setPlan({}, {});
+        QCOMPARE(model.rowCount(), 0);
+        model.setOnlyFlips(false);
+        QCOMPARE(static_cast<std::size_t>(model.rowCount()), session().step()->trace().ops.size());
+    }
+};
+
+QTEST_MAIN(WindowOpsTest)
+#include "window_ops_test.moc"
