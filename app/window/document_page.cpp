@@ -115,7 +115,7 @@ void DocumentPage::wireSession()
     connect(&session_, &Session::frontierChanged, this, [this] {
         budgetBar_->setFrontier(session_.frontier() ? *session_.frontier() : std::vector<FrontierPoint>());
         showBudgetRange();
-        tradeOff_->setExchangeRate(session_.exchangeRate());
+        tradeOff_->setExchangeRate(session_.mode() == PlanMode::modules ? session_.exchangeRate() : 0);
         showInspector();
     });
 }
@@ -280,11 +280,13 @@ void DocumentPage::showAnswer()
     const PlanAnswer& answer = *session_.answer();
     const PlannedStep& shown = answer.shown();
     if (shown.timeline) {
-        if (answer.ops)
+        if (answer.ops) {
             moduleModel_->setOpsPlan(answer.effects);
-        else
+            tradeOff_->clearPlan();
+        } else {
             moduleModel_->setPlan(shown.regions, answer.effects);
-        tradeOff_->setPlan(shown.plan);
+            tradeOff_->setPlan(shown.plan);
+        }
     } else {
         moduleModel_->clearPlan();
         tradeOff_->clearPlan();
@@ -296,7 +298,7 @@ void DocumentPage::showAnswer()
     if (!session_.frontier())
         showBudgetRange();
     showBudget(session_.budget());
-    tradeOff_->setExchangeRate(session_.exchangeRate());
+    tradeOff_->setExchangeRate(session_.mode() == PlanMode::modules ? session_.exchangeRate() : 0);
     budgetBar_->setResult(&answer.step.plan, !session_.answerIsCurrent());
     budgetBar_->setOps(opsFigures(session_));
     selectFirstRegion();

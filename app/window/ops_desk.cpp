@@ -64,13 +64,18 @@ void OpsDesk::askFrontier()
 {
     asked_ = session_.step();
     frontierLane_.post([this, step = session_.step(), generation = generation_](const std::stop_token& stop) {
-        const Result<OpsPlanner> planner = OpsPlanner::create(step->engine->trace());
+        const StepTracePtr& trace = step->engine->trace();
         const auto refuse = [&](const Error& error) {
             report(generation, [this, why = sentence(QString::fromStdString(error.message))] {
                 asked_.reset();
                 session_.refuseOps(why);
             });
         };
+        if (const Status can = plannable(*trace); !can) {
+            refuse(can.error());
+            return;
+        }
+        const Result<OpsPlanner> planner = OpsPlanner::create(trace);
         if (!planner) {
             refuse(planner.error());
             return;

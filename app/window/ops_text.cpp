@@ -107,10 +107,13 @@ QString policyText(const Session& session)
     if (policy->modules.empty())
         return tr("No block has anything to recompute.");
     const int count = static_cast<int>(policy->modules.size());
-    return (count == 1 ? tr("A selective checkpoint of one block")
-                       : tr("Selective checkpoints of %1 blocks").arg(count))
+    QString text
+        = (count == 1 ? tr("A selective checkpoint of one block") : tr("Selective checkpoints of %1 blocks").arg(count))
         + tr(" run more again than the plan: peak %1, +%2.")
               .arg(bytesText(policy->predicted.peak, 2), msText(policy->predicted.recomputeMs));
+    if (policy->predicted.peak > session.budget())
+        text += tr(" <b>That does not fit the budget</b>: a plan by module does.");
+    return text;
 }
 
 QString reasonOf(const Session& session, const OpsAnswer& answer, ModuleId module)
@@ -134,7 +137,8 @@ QString reasonOf(const Session& session, const OpsAnswer& answer, ModuleId modul
     if (again == 0)
         return tr("None of its %1 ops of forward runs again.").arg(forward);
     const Bytes freed = effect.recorded - effect.kept;
-    QString text = tr("%1 of its %2 ops of forward run again, which takes %3")
+    QString text = (again == 1 ? tr("%1 of its %2 ops of forward runs again, which takes %3")
+                               : tr("%1 of its %2 ops of forward run again, which takes %3"))
                        .arg(again)
                        .arg(forward)
                        .arg(bold(msText(effect.recomputeMs)));
@@ -179,7 +183,8 @@ OpsFacts opsFacts(const Session& session)
     if (session.worldSize() > 1)
         facts.summary += tr(" It is the plan of one GPU: ops are not planned for sharded steps.");
     addFlips(facts, session.step()->trace(), *answer);
-    facts.compileLines = compileLines(session);
+    facts.compileLines = QStringLiteral("activation_memory_budget = %1\n…_runtime_estimator = \"profile\"")
+                             .arg(fractionText(plan.fraction));
     facts.policy = policyText(session);
     facts.policyReady = session.policy() != nullptr;
     return facts;

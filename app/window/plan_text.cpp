@@ -326,7 +326,7 @@ std::optional<InfeasibleFacts> infeasibleFacts(const Session& session)
 
 QString frontierLine(const Session& session)
 {
-    if (!session.frontier() || session.frontier()->empty())
+    if (session.mode() == PlanMode::ops || !session.frontier() || session.frontier()->empty())
         return {};
     const std::vector<FrontierPoint>& points = *session.frontier();
     const auto count = static_cast<int>(points.size());

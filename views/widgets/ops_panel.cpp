@@ -150,7 +150,7 @@ void OpsPanel::setFacts(const OpsFacts& facts)
     flipsTitle_->setVisible(!facts.flipsTitle.isEmpty());
     flips_->setRows(facts.flips);
     table_->setVisible(!facts.flips.empty());
-    table_->setText(facts.moreFlips.isEmpty() ? tr("Show them in the table")
+    table_->setText(facts.moreFlips.isEmpty() ? tr("Show in the table")
                                               : tr("Show all in the table (%1)").arg(facts.moreFlips));
     const bool compiles = !facts.compileLines.isEmpty();
     compile_->setText(facts.compileLines);
