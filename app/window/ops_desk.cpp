@@ -71,7 +71,13 @@ void OpsDesk::askFrontier()
                 session_.refuseOps(why);
             });
         };
-        if (const Status can = plannable(*trace); !can) {
+        const bool snapshot = trace->info.source == "snapshot";
+        const Status can = snapshot
+            ? Status(badInput("a memory snapshot does not say what autograd saves for backward, "
+                              "so that no plan can be made of it: record the step with "
+                              "headroom record"))
+            : plannable(*trace);
+        if (!can) {
             refuse(can.error());
             return;
         }

@@ -211,10 +211,11 @@ QString opsSolverLine(const Session& session)
     const OpsFrontierPtr& frontier = session.opsFrontier();
     if (!frontier)
         return tr("Planning the ops …");
-    return (frontier->complete ? tr("Plan %1 of %2, found in %3") : tr("Plan %1 of %2, and more are being looked for"))
-        .arg(shown(session) ? shown(session)->index + 1 : 0)
-        .arg(frontier->plans.size())
-        .arg(msText(frontier->solveMs));
+    const QString which
+        = tr("Plan %1 of %2").arg(shown(session) ? shown(session)->index + 1 : 0).arg(frontier->plans.size());
+    return which
+        + (frontier->complete ? tr(", found in %1").arg(msText(frontier->solveMs))
+                              : tr("; more are being looked for …"));
 }
 
 QString compileLines(const Session& session)
