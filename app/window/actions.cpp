@@ -31,9 +31,9 @@ Actions::Actions(QWidget* window)
     quit->setMenuRole(QAction::QuitRole);
     undo = make(tr("&Undo"), tr("Take back the last change of budget or pins"), "Ctrl+Z");
     redo = make(tr("&Redo"), tr("Do again what was taken back"), "Ctrl+Shift+Z");
-    planModules = make(tr("Plan by &module"), tr("Meet the budget with modules that are checkpointed"), "Ctrl+6");
+    planModules = make(tr("Plan by &module"), tr("Meet the budget with modules that are checkpointed"), "Ctrl+7");
     planOps = make(tr("Plan by &op"), tr("Meet the budget with single ops of the whole step, as torch.compile does"),
-                   "Ctrl+7");
+                   "Ctrl+8");
     copyFraction = make(tr("Copy &fraction for torch.compile"),
                         tr("Put the lines that set activation_memory_budget on the clipboard"), "Ctrl+Shift+P");
     pinFree = make(tr("Let the plan &decide"), tr("Take away the pin of the selected module"), "Ctrl+L");
