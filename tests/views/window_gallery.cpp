@@ -119,6 +119,27 @@ void showRecording(MainWindow& window, Gallery& gallery)
     window.resize(1600, 1000);
 }
 
+/// The slider's second mode: a plan of ops, its flips in the table, a budget that none fits, and the largest screen.
+void showOpsPlans(MainWindow& window, Gallery& gallery)
+{
+    window.actions().planOps->trigger();
+    settle(window);
+    gallery.bothThemes(QStringLiteral("ops-plan"));
+    window.page().lowerPanel()->showFlips();
+    gallery.bothThemes(QStringLiteral("ops-flips"));
+    window.resize(3840, 2160);
+    gallery.save(QStringLiteral("ops-plan-4k"));
+    window.resize(1280, 800);
+    gallery.save(QStringLiteral("ops-plan-1280"));
+    window.resize(1600, 1000);
+    window.session().commitBudget(window.session().leastBudget() - 256 * MiB);
+    settle(window);
+    gallery.bothThemes(QStringLiteral("ops-infeasible"));
+    window.actions().showTradeOff->trigger();
+    window.actions().planModules->trigger();
+    settle(window);
+}
+
 void showAll(MainWindow& window, Gallery& gallery, const QString& file)
 {
     window.resize(1600, 1000);
@@ -150,6 +171,7 @@ void showAll(MainWindow& window, Gallery& gallery, const QString& file)
     sizes.setResult({});
     verify.setVerdict(VerifyRow::Verdict::none, {});
     window.resize(1600, 1000);
+    showOpsPlans(window, gallery);
     window.actions().pinKeep->trigger();
     window.actions().showLiveBlocks->trigger();
     settle(window);
