@@ -82,6 +82,10 @@ void Exporter::askFrontier()
 
 bool Exporter::writePolicyTo(const QString& path)
 {
+    if (session_.step()->trace().info.source == "snapshot") {
+        messages_.showError(tr("There is no plan to export: a memory snapshot does not say what autograd saves."));
+        return false;
+    }
     if (!session_.feasible()) {
         messages_.showError(tr("There is no plan to export: none fits the budget of %1.")
                                 .arg(QString::fromStdString(formatBytes(session_.budget()))));

@@ -129,7 +129,8 @@ void LowerPages::showOpsTitle()
 {
     const QString count = QString::number(ops_->rowCount());
     if (onlyFlips_)
-        panel_->setOpsTitle(tr("%1 ops flip at this step of the frontier").arg(count));
+        panel_->setOpsTitle(ops_->rowCount() == 1 ? tr("1 op flips at this step of the frontier")
+                                                  : tr("%1 ops flip at this step of the frontier").arg(count));
     else if (session_.selected().valid())
         panel_->setOpsTitle(tr("%1 ops of %2").arg(count, QString::fromStdString(session_.selectedFqn())));
     else
