@@ -35,6 +35,8 @@ struct RecordOptions
     std::vector<std::string> inputs; ///< NAME=SHAPE[:DTYPE]
     bool holdOutput = false;
     std::string policy; ///< file of the modules to checkpoint; empty: none
+    std::string memoryBudget; ///< of verify: share of what ops save; empty: no plan for ops
+    std::string solver = "dp"; ///< of that plan
     bool json = false;
     bool progress = false;
 };

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/verify_command.h"
 
+#include "app/record/verify_ops_command.h"
 #include "core/base/bytes.h"
 #include "core/checkpoint/verification.h"
 #include "core/device/simulated_device.h"
@@ -111,7 +112,7 @@ void printText(const Report& report)
 Status compareOnCpu(StepRequest request, bool wanted, Report& report)
 {
     const Verification& memory = report.memory;
-    if (!wanted && (memory.baselinePeak > mostBytesOnCpu || memory.stepFlops > mostFlopsOnCpu)) {
+    if (!wanted && isMuchForCpu(memory.baselinePeak, memory.stepFlops)) {
         report.noGradients = "the step takes " + formatBytes(memory.baselinePeak)
             + ", which is much for the CPU; --device cpu compares them all the same";
         return {};
@@ -164,6 +165,11 @@ Result<Report> verify(const StepRequest& request, const std::string& policyFile,
 
 } // namespace
 
+bool isMuchForCpu(Bytes peak, double flops)
+{
+    return peak > mostBytesOnCpu || flops > mostFlopsOnCpu;
+}
+
 CLI::App* addVerifyCommand(CLI::App& app, RecordOptions& options)
 {
     CLI::App* command = app.add_subcommand(
@@ -172,6 +178,12 @@ CLI::App* addVerifyCommand(CLI::App& app, RecordOptions& options)
     command->get_option("--device")
         ->description("sim: the simulated GPU; cpu: compare the gradients on the CPU however large the model is");
     command->add_option("--policy", options.policy, "The policy to apply, as headroom plan -o writes it");
+    command
+        ->add_option("--memory-budget", options.memoryBudget,
+                     "Instead of a policy: plan the ops of the step for this fraction, as headroom ops-plan does")
+        ->type_name("FRACTION");
+    command->add_option("--solver", options.solver, "How that plan chooses the ops to save (default dp)")
+        ->type_name("dp|greedy|ilp");
     return command;
 }
 
@@ -191,9 +203,14 @@ Status runVerify(const RecordOptions& given, const ProgressReport& watch)
     const auto request = readStepRequest(options);
     if (!request)
         return request.error();
+    const ProgressReport progress = progressTo(std::cerr, options.progress, watch);
+    if (!options.memoryBudget.empty() && !options.policy.empty())
+        return badInput("--policy and --memory-budget are two plans: expected one of them");
+    if (!options.memoryBudget.empty())
+        return runVerifyOps(*request, options, onCpu, progress);
     if (options.policy.empty())
         return badInput("--policy is missing: name the policy to verify, for example --policy policy.json");
-    const auto report = verify(*request, options.policy, onCpu, progressTo(std::cerr, options.progress, watch));
+    const auto report = verify(*request, options.policy, onCpu, progress);
     if (!report)
         return report.error();
     const Status status = verdict(*report);

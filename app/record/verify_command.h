@@ -3,14 +3,18 @@
 #pragma once
 
 #include "app/record/record_command.h"
+#include "core/base/bytes.h"
 
 namespace headroom {
 
 /// Declares `headroom-record verify`; parsing fills `options`.
 CLI::App* addVerifyCommand(CLI::App& app, RecordOptions& options);
 
-/// Runs the step with and without the policy, and prints how what happened compares with what was predicted. An error
-/// when they part: its sentence says where. `watch` is told how far it is.
+/// Runs the step with and without the policy, or by a plan for its ops, and prints how what happened compares with what
+/// was predicted. An error when they part: its sentence says where. `watch` is told how far it is.
 Status runVerify(const RecordOptions& options, const ProgressReport& watch);
+
+/// Is the step so large that its values are computed on the CPU only when asked for?
+bool isMuchForCpu(Bytes peak, double flops);
 
 } // namespace headroom

@@ -67,6 +67,41 @@ TEST_F(VerifyProgram, SaysThatThePlanKeepsItsWord)
     EXPECT_NE(text.output.find("equal to the bit on the CPU"), std::string::npos) << text.output;
 }
 
+TEST_F(VerifyProgram, PlansOpsForAFractionAndFollowsThePlan)
+{
+    const Outcome result = run("verify " + step + "--set dropout_p=0.1 --memory-budget 0.5 --json --progress");
+    ASSERT_EQ(result.exitCode, 0) << result.errors;
+    const nlohmann::json document = nlohmann::json::parse(result.output);
+    EXPECT_EQ(document["agrees"], true);
+    EXPECT_EQ(document["memory_budget"], 0.5);
+    EXPECT_EQ(document["executed_saved_bytes"], document["planned_saved_bytes"]);
+    EXPECT_GT(document["executed_saved_bytes"], 0);
+    EXPECT_EQ(document["executed_peak_bytes"], document["predicted_peak_bytes"]);
+    EXPECT_LT(document["executed_peak_bytes"], document["baseline_peak_bytes"]);
+    EXPECT_EQ(document["unequal_allocations"], 0);
+    EXPECT_GT(document["repeated_ops"], 10);
+    EXPECT_EQ(document["executed_recompute_flops"], document["predicted_recompute_flops"]);
+    EXPECT_EQ(document["gradients"]["compared"], true);
+    EXPECT_EQ(document["gradients"]["largest_difference"], 0);
+    EXPECT_EQ(document["gradients"]["buffer"], "");
+    EXPECT_NE(result.errors.find("by the plan"), std::string::npos) << result.errors;
+
+    const Outcome text = run("verify " + step + "--memory-budget 0 --solver greedy");
+    EXPECT_EQ(text.exitCode, 0) << text.errors;
+    EXPECT_NE(text.output.find("Timeline      equal to the byte after each of"), std::string::npos) << text.output;
+    EXPECT_NE(text.output.find("all buffers equal to the bit on the CPU"), std::string::npos) << text.output;
+
+    const auto refused = [&](const std::string& arguments, const std::string& sentence) {
+        const Outcome outcome = run("verify " + step + arguments);
+        EXPECT_EQ(outcome.exitCode, 2);
+        EXPECT_NE(outcome.errors.find(sentence), std::string::npos) << outcome.errors;
+    };
+    for (const std::string fraction : {"1.5", "-1", "nan", "half"})
+        refused("--memory-budget=" + fraction, "expected a share from 0");
+    refused("--memory-budget 0.5 --solver cbc", "expected dp, greedy or ilp");
+    refused("--memory-budget 0.5 --policy policy.json", "expected one of them");
+}
+
 TEST_F(VerifyProgram, RecordWithAPolicyShowsTheRecomputation)
 {
     const Policy policy = makePolicy(0.2);
