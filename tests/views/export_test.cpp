@@ -128,15 +128,15 @@ private Q_SLOTS:
         const auto lines = content("t.csv").trimmed().split('\n');
         QCOMPARE(lines.first(),
                  QByteArray("step,ms,phase,module,op,recomputed,total,parameter,buffer,gradient,activation,temporary,"
-                            "optimizer,input,other"));
+                            "optimizer,input,other,non_pytorch"));
         QCOMPARE(static_cast<std::size_t>(lines.size()), step->changes.size() + 2);
         Bytes highest = 0;
         bool named = false;
         for (int i = 1; i < lines.size(); ++i) {
             const auto cells = lines[i].split(',');
-            QCOMPARE(cells.size(), 15);
+            QCOMPARE(cells.size(), 16);
             Bytes sum = 0;
-            for (int cell = 7; cell < 15; ++cell)
+            for (int cell = 7; cell < 16; ++cell)
                 sum += cells[cell].toLongLong();
             QCOMPARE(sum, cells[6].toLongLong());
             highest = std::max(highest, sum);
