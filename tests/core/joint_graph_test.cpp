@@ -35,31 +35,10 @@ const JointGraph::Node& makerOf(const JointGraph& graph, StorageId storage)
     return graph[valueOf(graph, storage).node];
 }
 
-/// a = mm(batch, weight), b = gelu(a), saved: a and b. `between` runs after a was made.
-template <class Between>
-StepTracePtr twoOps(StorageId& a, StorageId& b, Between between)
-{
-    JointStep step;
-    a = step.matmul({step.batch, step.weight}, 8);
-    between(step);
-    const PackId pa = step.pack(a);
-    b = step.op("aten.gelu.default", {a}, 8);
-    const PackId pb = step.pack(b);
-    step.builder.free(a);
-    const StorageId loss = step.op("aten.sum.default", {b}, 1);
-    step.builder.free(b);
-    step.backwardBegins(loss);
-    step.node("aten.mm.default", {pb}, {b}, 8);
-    step.node("aten.gelu_backward.default", {pa}, {a}, 8);
-    step.builder.free(loss);
-    return step.finish();
-}
-
 TEST(JointGraph, viewsMakeNothingAndReadersOfAViewReadItsStorage)
 {
-    StorageId a, b;
-    const StepTracePtr trace
-        = twoOps(a, b, [&](JointStep& step) { step.op("aten.view.default", {a}, 0, {.flags = opView}); });
+    const auto [a, b, trace]
+        = TwoOps([](JointStep& step, StorageId in) { step.op("aten.view.default", {in}, 0, {.flags = opView}); });
     const JointGraph graph = graphOf(trace);
     ASSERT_EQ(graph.nodes.size(), 3U); // mm, gelu, sum
     EXPECT_THAT(makerOf(graph, b).reads, ElementsAre(graph.valueOf[a.value]));
@@ -72,10 +51,9 @@ TEST(JointGraph, viewsMakeNothingAndReadersOfAViewReadItsStorage)
 
 TEST(JointGraph, anInPlaceOpBelongsToTheOpWhoseResultItChanges)
 {
-    StorageId a, b;
-    const StepTracePtr trace = twoOps(a, b, [&](JointStep& step) {
+    const auto [a, b, trace] = TwoOps([](JointStep& step, StorageId sum) {
         const StorageId noise = step.op("aten.rand_like.default", {step.batch}, 8, {.flags = opRandom});
-        step.op("aten.add_.Tensor", {a, noise}, 0, {.mutated = {a}, .flags = opInPlace});
+        step.op("aten.add_.Tensor", {sum, noise}, 0, {.mutated = {sum}, .flags = opInPlace});
         step.builder.free(noise);
     });
     const JointGraph graph = graphOf(trace);
@@ -92,11 +70,10 @@ TEST(JointGraph, anInPlaceOpBelongsToTheOpWhoseResultItChanges)
 
 TEST(JointGraph, whatIsChangedAfterItWasReadIsNotMadeAgain)
 {
-    StorageId a, b;
     StorageId early;
-    const StepTracePtr trace = twoOps(a, b, [&](JointStep& step) {
-        early = step.op("aten.exp.default", {a}, 2);
-        step.op("aten.relu_.default", {a}, 0, {.mutated = {a}, .flags = opInPlace});
+    const auto [a, b, trace] = TwoOps([&](JointStep& step, StorageId changed) {
+        early = step.op("aten.exp.default", {changed}, 2);
+        step.op("aten.relu_.default", {changed}, 0, {.mutated = {changed}, .flags = opInPlace});
         step.builder.free(early);
     });
     const JointGraph graph = graphOf(trace);
@@ -139,8 +116,7 @@ TEST(JointGraph, batchNormMayRunAgainAlthoughItChangesItsStatistics)
 
 TEST(JointGraph, whatTheProgramHoldsCostsNothing)
 {
-    StorageId a, b;
-    const StepTracePtr trace = twoOps(a, b, [](JointStep&) {});
+    const auto [a, b, trace] = TwoOps();
     const JointGraph graph = graphOf(trace);
     EXPECT_TRUE(valueOf(graph, StorageId(0)).kept); // weight
     EXPECT_FALSE(valueOf(graph, StorageId(0)).node.valid());
@@ -186,10 +162,9 @@ TEST(JointGraph, stepsThatAreNoneToPlan)
     ASSERT_FALSE(withoutPacks.ok());
     EXPECT_THAT(withoutPacks.error().message, HasSubstr("autograd"));
 
-    StorageId a, b;
-    const StepTracePtr checkpointed
-        = twoOps(a, b, [&](JointStep& step) { step.op("aten.exp.default", {a}, 2, {.flags = opRecomputed}); });
-    const Result<JointGraph> refused = buildJointGraph(checkpointed);
+    const TwoOps checkpointed(
+        [](JointStep& step, StorageId a) { step.op("aten.exp.default", {a}, 2, {.flags = opRecomputed}); });
+    const Result<JointGraph> refused = buildJointGraph(checkpointed.trace);
     ASSERT_FALSE(refused.ok());
     EXPECT_THAT(refused.error().message, HasSubstr("policy"));
 }
@@ -231,8 +206,7 @@ TEST(MinCut, cheapOpsRunAgainWhenBackwardFusesThem)
 
 TEST(MinCut, whatBackwardReadsUnfusedIsHeldByDefaultOnly)
 {
-    StorageId a, b;
-    const StepTracePtr trace = twoOps(a, b, [](JointStep&) {});
+    const auto [a, b, trace] = TwoOps();
     const JointGraph graph = graphOf(trace);
     const MinCutProblem problem(graph);
     EXPECT_THAT(problem.solve({}).saved, ElementsAre(graph.valueOf[a.value], graph.valueOf[b.value]));

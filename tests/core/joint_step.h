@@ -112,4 +112,35 @@ public:
     StorageId gradient;
 };
 
+/// a = mm(batch, weight), 8 units; b = gelu(a), 8 units; backward asks for b, then for a.
+struct TwoOps
+{
+    StorageId a, b;
+    StepTracePtr trace;
+
+    /// `between` gets the step and a when a was made.
+    template <class Between>
+    explicit TwoOps(Between between)
+    {
+        JointStep step;
+        a = step.matmul({step.batch, step.weight}, 8);
+        between(step, a);
+        const PackId pa = step.pack(a);
+        b = step.op("aten.gelu.default", {a}, 8);
+        const PackId pb = step.pack(b);
+        step.builder.free(a);
+        const StorageId loss = step.op("aten.sum.default", {b}, 1);
+        step.builder.free(b);
+        step.backwardBegins(loss);
+        step.node("aten.mm.default", {pb}, {b}, 8);
+        step.node("aten.gelu_backward.default", {pa}, {a}, 8);
+        step.builder.free(loss);
+        trace = step.finish();
+    }
+    TwoOps()
+        : TwoOps([](JointStep&, StorageId) {})
+    {
+    }
+};
+
 } // namespace headroom

@@ -7,6 +7,7 @@
 #include "core/policy/save_sets.h"
 #include "core/policy/sharding.h"
 #include "core/sac/step_statistics.h"
+#include "tests/core/random_path.h"
 #include "tests/core/synthetic_step.h"
 
 #include <gtest/gtest.h>
@@ -44,22 +45,6 @@ struct Planned
     PartTree tree;
     std::unique_ptr<const OptionTable> table;
 };
-
-ChainPath randomPath(const ChainProblem& problem, std::mt19937& random)
-{
-    ChainPath path;
-    for (int position = 0; position < problem.positions;) {
-        std::vector<int> arcs;
-        for (std::size_t arc = 0; arc < problem.arcs.size(); ++arc)
-            if (problem.arcs[arc].first == position && !problem.arcs[arc].options.empty())
-                arcs.push_back(static_cast<int>(arc));
-        const int arc = arcs[random() % arcs.size()];
-        const ChainArc& chosen = problem.arcs[static_cast<std::size_t>(arc)];
-        path.push_back({arc, static_cast<int>(random() % chosen.options.size())});
-        position = chosen.last;
-    }
-    return path;
-}
 
 TEST(OptionTable, memoryAndTimeOfEveryPlanAreThePredictions)
 {

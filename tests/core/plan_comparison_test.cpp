@@ -8,6 +8,7 @@
 #include "core/policy/step_planner.h"
 #include "core/sac/step_statistics.h"
 #include "core/trace/step_file.h"
+#include "tests/core/random_path.h"
 
 #include <gtest/gtest.h>
 
@@ -124,17 +125,7 @@ TEST_P(PlanComparison, tablesSayThePeakToTheByte)
     const ChainProblem& problem = table.problem();
     std::mt19937 random(1);
     for (int i = 0; i < 50; ++i) {
-        ChainPath path;
-        for (int position = 0; position < problem.positions;) {
-            std::vector<int> arcs;
-            for (std::size_t arc = 0; arc < problem.arcs.size(); ++arc)
-                if (problem.arcs[arc].first == position && !problem.arcs[arc].options.empty())
-                    arcs.push_back(static_cast<int>(arc));
-            const int arc = arcs[random() % arcs.size()];
-            const ChainArc& taken = problem.arcs[static_cast<std::size_t>(arc)];
-            path.push_back({arc, static_cast<int>(random() % taken.options.size())});
-            position = taken.last;
-        }
+        const ChainPath path = randomPath(problem, random);
         EXPECT_EQ(valueOf(problem, path).peak, predicted(table.planOf(path)).peak) << i;
     }
 }

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// StepRecording's ops: which of them are the step's, and where in it they stand.
+#include "core/record/step_recording.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <limits>
+
+namespace headroom {
+namespace {
+
+/// AccumulateGrad's: it shall run as soon as it can.
+constexpr std::uint64_t accumulateGradSequence = std::numeric_limits<std::uint64_t>::max();
+
+/// "torch::autograd::AccumulateGrad" → "AccumulateGrad".
+std::string_view withoutNamespace(std::string_view name)
+{
+    const std::size_t colons = name.rfind("::");
+    return colons == std::string_view::npos ? name : name.substr(colons + 2);
+}
+
+} // namespace
+
+/// Empty for a node of C++. Without mutex_: it may wait for Python's interpreter lock, whose owner may wait for mutex_.
+std::string StepRecording::pythonNameOf(const torch::autograd::Node& node)
+{
+    static const std::string_view pythonNode = "N5torch8autograd6PyNodeE";
+    return typeid(node).name() == pythonNode ? node.name() : std::string();
+}
+
+StepRecording::Situation StepRecording::situation() const
+{
+    Situation where;
+    where.backward = torch::autograd::get_current_graph_task_id() != -1;
+    where.node = torch::autograd::get_current_node();
+    where.recomputed = where.node && at::GradMode::is_enabled() && !buildsBackwardGraph_;
+    return where;
+}
+
+bool StepRecording::isOfStep(const Situation& where) const
+{
+    // Two of autograd's threads may run at once; ops do not nest in a step.
+    return !running_ && (where.backward || std::this_thread::get_id() == stepThread_);
+}
+
+Phase StepRecording::phaseOf(const Situation& where) const
+{
+    if (phase_ == Phase::optimizer || phase_ == Phase::zeroGrad)
+        return phase_;
+    return where.backward ? Phase::backward : phase_;
+}
+
+Category StepRecording::categoryOfAllocation() const
+{
+    if (phase_ == Phase::optimizer)
+        return Category::optimizer;
+    const Situation where = situation();
+    return where.backward && !where.recomputed ? Category::temporary : Category::activation;
+}
+
+OpFacts& StepRecording::factsOf(const c10::OperatorHandle& op)
+{
+    const auto found = facts_.find(op);
+    if (found != facts_.end())
+        return found->second;
+    OpFacts& facts = facts_.emplace(op, opFacts(op)).first->second;
+    facts.id = builder_.string(facts.name);
+    return facts;
+}
+
+StringId StepRecording::nameOf(const Situation& where)
+{
+    if (!where.pythonName.empty())
+        return builder_.string(where.pythonName);
+    const torch::autograd::Node& node = *where.node;
+    const auto [entry, isNew] = nodeNames_.try_emplace(std::type_index(typeid(node)));
+    if (isNew)
+        entry->second = builder_.string(withoutNamespace(node.name()));
+    return entry->second;
+}
+
+void StepRecording::place(const Situation& where, StepTraceBuilder::Op& op)
+{
+    op.phase = phaseOf(where);
+    if (hasModules_)
+        op.module = ModuleId(0);
+    if (!calls_.empty() && (!where.node || where.recomputed)) {
+        op.call = calls_.back().call;
+        op.module = calls_.back().module;
+    }
+    if (!where.node)
+        return;
+    op.node = nameOf(where);
+    if (where.node->sequence_nr() == accumulateGradSequence) {
+        const auto* accumulate = dynamic_cast<const torch::autograd::AccumulateGrad*>(where.node.get());
+        const auto leaf = accumulate ? leaves_.find(accumulate->variable.unsafeGetTensorImpl()) : leaves_.end();
+        if (leaf != leaves_.end())
+            op.module = leaf->second;
+        return;
+    }
+    const OpId forward = nodes_.opOf(where.node->thread_id(), where.node->sequence_nr());
+    if (!forward.valid())
+        return;
+    if (!op.call.valid())
+        op.module = opModules_[forward.value];
+    if (!where.recomputed)
+        op.forwardOp = forward;
+}
+
+void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Stack& stack, RunningOp& running)
+{
+    Situation where = situation();
+    if (where.node)
+        where.pythonName = pythonNameOf(*where.node);
+    const std::lock_guard lock(mutex_);
+    if (!isOfStep(where))
+        return;
+    OpFacts& facts = factsOf(op);
+    const std::size_t first = stack.size() - facts.arguments;
+    for (std::size_t i = 0; i < facts.arguments; ++i) {
+        const std::size_t before = running.inputs.size();
+        addStorages(stack[first + i], running.inputs);
+        if (facts.written[i])
+            running.mutated.insert(running.mutated.end(), running.inputs.begin() + static_cast<std::ptrdiff_t>(before),
+                                   running.inputs.end());
+    }
+    running.facts = &facts;
+    running.cost.addInputs(facts, stack);
+    running.flags = facts.flags;
+    if (facts.dropout && stack[first + *facts.dropout].isDouble() && stack[first + *facts.dropout].toDouble() == 0)
+        running.flags &= static_cast<std::uint16_t>(~opRandom);
+    running.flags |= where.recomputed ? opRecomputed : 0;
+    running.flags |= running.cost.hasTensorInput() ? 0 : opNoTensorInput;
+
+    running.columns.name = facts.id;
+    place(where, running.columns);
+    running.id = OpId(static_cast<std::uint32_t>(builder_.opCount()));
+    running.waits = running.inputs.empty();
+    running_ = &running;
+    if (real_) {
+        traced_.opOf.emplace_back(); // known when the op has ended
+        running.traced = traced_.opOf.size() - 1;
+    }
+    nodes_.opBegins(running.id);
+    if (!running.waits)
+        beginInTrace(running);
+}
+
+std::string StepRecording::moduleOf(const RunningOp& running) const
+{
+    const ModuleId module = running.columns.module;
+    return module.valid() && module.value < moduleNames_.size() ? moduleNames_[module.value] : std::string();
+}
+
+void StepRecording::beginInTrace(RunningOp& running)
+{
+    running.waits = false;
+    running.id = builder_.beginOp(running.columns);
+    openOp_ = running.id;
+    opModules_.push_back(running.columns.module);
+}
+
+void StepRecording::endOp(RunningOp& running, const torch::jit::Stack* stack)
+{
+    const std::lock_guard lock(mutex_);
+    if (!running.id.valid())
+        return;
+    running_ = nullptr;
+    const OpFacts& facts = *running.facts;
+    if (stack) {
+        for (std::size_t i = stack->size() - facts.returns; i < stack->size(); ++i)
+            addStorages((*stack)[i], running.outputs);
+        running.cost.addOutputs(facts, *stack);
+    }
+    if (running.waits) {
+        if (running.outputs.empty()) {
+            nodes_.forget(running.id);
+            return;
+        }
+        beginInTrace(running);
+    }
+    StepTraceBuilder::OpResult result;
+    result.dtype = running.cost.dtype();
+    result.flags = running.flags;
+    result.bytes = running.cost.bytes();
+    result.flops = running.cost.flops(facts);
+    result.ms = rooflineMs(device_, result.bytes, result.flops, result.dtype, result.flags);
+    result.inputs = running.inputs;
+    result.outputs = running.outputs;
+    result.mutated = running.mutated;
+    builder_.endOp(running.id, result);
+    openOp_ = {};
+    if (real_) {
+        traced_.opOf[running.traced] = running.id;
+        traced_.moves.resize(running.id.value + std::size_t{1});
+        traced_.moves[running.id.value] = result.ms > 0;
+    }
+}
+
+void StepRecording::enterTrace(const RunningOp& running) const noexcept
+{
+    if (running.traced != 0)
+        real_->enterOp(running.traced);
+}
+
+void StepRecording::leaveTrace(const RunningOp& running) const noexcept
+{
+    if (running.traced != 0)
+        real_->leaveOp();
+}
+
+} // namespace headroom
