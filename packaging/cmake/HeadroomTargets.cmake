@@ -54,6 +54,9 @@ function(headroom_qt_target name)
         QT_NO_URL_CAST_FROM_STRING QT_USE_QSTRINGBUILDER QT_DISABLE_DEPRECATED_BEFORE=0x060400)
 endfunction()
 
+# A test says whether, not how fast: without most optimisation it compiles in two thirds of the time.
+set(headroom_test_options "$<$<CONFIG:Release>:-O1>")
+
 # headroom_test(NAME SOURCES... LIBRARIES libs... [LABELS labels...]): one GoogleTest program, discovered test by test.
 function(headroom_test name)
     cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
@@ -62,6 +65,7 @@ function(headroom_test name)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
     target_compile_definitions(${name} PRIVATE HEADROOM_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
         HEADROOM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" HEADROOM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    target_compile_options(${name} PRIVATE ${headroom_test_options})
     target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
     gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${arg_LABELS}")
 endfunction()
@@ -86,6 +90,7 @@ function(headroom_qt_test name)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
     target_compile_definitions(${name} PRIVATE HEADROOM_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
         HEADROOM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" HEADROOM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    target_compile_options(${name} PRIVATE ${headroom_test_options})
     target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} Qt6::Test)
     add_test(NAME ${name} COMMAND ${name})
     set(home "${CMAKE_BINARY_DIR}/tests/home/${name}")
