@@ -112,6 +112,10 @@ void DocumentPage::wireSession()
     connect(&session_, &Session::modeChanged, this, &DocumentPage::showMode);
     connect(&session_, &Session::opsPolicyChanged, this, &DocumentPage::showInspector);
     connect(&session_, &Session::selectionChanged, this, &DocumentPage::showSelection);
+    connect(&session_, &Session::waysChanged, this, [this] {
+        tradeOff_->setWays(session_.selectedFqn(), session_.ways()->ways);
+        showInspector();
+    });
     connect(&session_, &Session::frontierChanged, this, [this] {
         budgetBar_->setFrontier(session_.frontier() ? *session_.frontier() : std::vector<FrontierPoint>());
         showBudgetRange();
@@ -285,7 +289,7 @@ void DocumentPage::showAnswer()
             tradeOff_->clearPlan();
         } else {
             moduleModel_->setPlan(shown.regions, answer.effects);
-            tradeOff_->setPlan(shown.plan);
+            tradeOff_->setPlan(shown.plan, plannedPoints(session_));
         }
     } else {
         moduleModel_->clearPlan();

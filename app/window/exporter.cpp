@@ -130,6 +130,10 @@ bool Exporter::writeTradeOffTo(const QString& path)
     data.selected = session_.selectedFqn();
     if (session_.feasible())
         data.plan = &session_.answer()->step.plan;
+    if (session_.ways())
+        data.ways = session_.ways()->ways;
+    if (session_.feasible() && session_.mode() == PlanMode::modules)
+        data.planned = plannedPoints(session_);
     data.exchangeRate = session_.mode() == PlanMode::modules ? session_.exchangeRate() : 0;
     return report(exportTradeOff(data, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
 }

@@ -99,8 +99,8 @@ void Jobs::open(const QString& path)
         }
         ModuleEffects effects(*trace);
         std::vector<ModuleEffect> recorded = effects.of({});
-        const auto step
-            = std::make_shared<const OpenStep>(OpenStep{path, *engine, std::move(effects), std::move(recorded)});
+        const auto step = std::make_shared<const OpenStep>(
+            OpenStep{path, *engine, std::move(effects), std::move(recorded), moduleNames(**trace)});
         report([this, step] { Q_EMIT opened(step); });
     });
 }
@@ -213,15 +213,35 @@ void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, 
     });
 }
 
+void Jobs::findWays(const OpenStepPtr& step, ModuleId module)
+{
+    const quint64 generation = ++waysGeneration_;
+    waysLane_.post([this, step, module, generation](std::stop_token) {
+        Result<std::vector<ModuleWay>> ways = step->engine->ways(module);
+        if (!ways)
+            return; // that the step cannot be planned is said by who asked for a plan
+        const auto found = std::make_shared<const WaysOfModule>(WaysOfModule{module, *std::move(ways)});
+        QMetaObject::invokeMethod(
+            this,
+            [this, generation, found] {
+                if (generation == waysGeneration_)
+                    Q_EMIT waysFound(found);
+            },
+            Qt::QueuedConnection);
+    });
+}
+
 void Jobs::forgetPlans()
 {
     planLane_.cancel();
     proofLane_.cancel();
     frontierLane_.cancel();
     memoryLane_.cancel();
+    waysLane_.cancel();
     answeredGeneration_ = ++askedGeneration_;
     ++frontierGeneration_;
     ++memoryGeneration_;
+    ++waysGeneration_;
 }
 
 void Jobs::forgetOpening()

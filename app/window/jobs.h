@@ -35,6 +35,7 @@ public:
     void solve(const OpenStepPtr& step, const PlanRequest& request);
     void computeFrontier(const OpenStepPtr& step, const PlanRequest& request, int points);
     void listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount);
+    void findWays(const OpenStepPtr& step, ModuleId module);
     void forgetPlans(); ///< drops questions about a step that is closed; their answers will not come
     void forgetOpening();
 
@@ -51,6 +52,7 @@ Q_SIGNALS:
     void frontierComputed(const headroom::FrontierPtr& frontier);
     void frontierFailed(const QString& reason);
     void liveMemoryListed(const headroom::LiveMemoryPtr& memory);
+    void waysFound(const headroom::WaysOfModulePtr& ways);
 
 private:
     class ClosestPlan;
@@ -68,11 +70,13 @@ private:
     quint64 openGeneration_ = 0;
     quint64 frontierGeneration_ = 0;
     quint64 memoryGeneration_ = 0;
+    quint64 waysGeneration_ = 0;
     Lane openLane_; ///< lanes last: their threads end before what they report to
     Lane planLane_;
     Lane proofLane_;
     Lane frontierLane_;
     Lane memoryLane_;
+    Lane waysLane_;
 };
 
 } // namespace headroom
@@ -81,3 +85,4 @@ Q_DECLARE_METATYPE(headroom::OpenStepPtr)
 Q_DECLARE_METATYPE(headroom::PlanAnswerPtr)
 Q_DECLARE_METATYPE(headroom::FrontierPtr)
 Q_DECLARE_METATYPE(headroom::LiveMemoryPtr)
+Q_DECLARE_METATYPE(headroom::WaysOfModulePtr)

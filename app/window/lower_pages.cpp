@@ -37,6 +37,9 @@ LowerPages::LowerPages(Session& session, Jobs& jobs, Actions& actions, TimelineV
 void LowerPages::wire(Jobs& jobs, TimelineView& timeline)
 {
     connect(&session_, &Session::stepChanged, this, &LowerPages::showStep);
+    connect(&session_, &Session::stepChanged, this, &LowerPages::askForWays);
+    connect(&session_, &Session::selectionChanged, this, &LowerPages::askForWays);
+    connect(&jobs, &Jobs::waysFound, &session_, &Session::setWays);
     connect(&session_, &Session::answerChanged, this, &LowerPages::askForLiveMemory);
     connect(&session_, &Session::answerChanged, this, &LowerPages::showOps);
     connect(&session_, &Session::modeChanged, this, &LowerPages::showOps);
@@ -84,6 +87,12 @@ void LowerPages::showStep()
     // Of a memory snapshot no plan is made, so that there is no trade-off to show.
     if (session_.isOpen() && session_.step()->trace().info.source == "snapshot")
         panel_->show(LowerPanel::Page::reserved);
+}
+
+void LowerPages::askForWays()
+{
+    if (session_.isOpen() && session_.selected().valid())
+        jobs_.findWays(session_.step(), session_.selected());
 }
 
 void LowerPages::askForLiveMemory()

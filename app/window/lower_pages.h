@@ -43,6 +43,7 @@ private:
     void wire(Jobs& jobs, TimelineView& timeline);
     void wireActions(const Actions& actions);
     void showStep();
+    void askForWays();
     void askForLiveMemory();
     void showLiveMemory(const LiveMemory& memory);
     void showOps();

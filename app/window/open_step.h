@@ -4,6 +4,7 @@
 
 #include "app/window/ops_answer.h"
 #include "app/window/step_engine.h"
+#include "core/policy/policy_maker.h"
 #include "core/predict/module_effect.h"
 #include "views/models/live_blocks_model.h"
 
@@ -23,6 +24,7 @@ struct OpenStep
     StepEnginePtr engine;
     ModuleEffects effects;
     std::vector<ModuleEffect> recorded; ///< by ModuleId: the step without a plan
+    ModuleNames names;
 
     const StepTrace& trace() const { return *engine->trace(); }
 };
@@ -47,6 +49,14 @@ struct PlanAnswer
 using PlanAnswerPtr = std::shared_ptr<const PlanAnswer>;
 
 using FrontierPtr = std::shared_ptr<const std::vector<FrontierPoint>>;
+
+/// What the planner may choose from for one module.
+struct WaysOfModule
+{
+    ModuleId module;
+    std::vector<ModuleWay> ways;
+};
+using WaysOfModulePtr = std::shared_ptr<const WaysOfModule>;
 
 /// What is alive at one instant of a timeline.
 struct LiveMemory

@@ -66,10 +66,10 @@ double decidedShare(const Session& session, const std::string& fqn)
 }
 
 /// The corner of the curve that the plan chose; -1: none, or between two of them.
-int chosenPoint(const std::vector<TradeOffPoint>& curve, double share)
+int chosenPoint(const std::vector<TradeOffPoint>& curve, double share, double tolerance)
 {
     for (std::size_t i = 0; i < curve.size(); ++i) {
-        if (std::abs(curve[i].ratio - share) < 0.005)
+        if (std::abs(curve[i].ratio - share) < tolerance)
             return static_cast<int>(i);
     }
     return -1;
@@ -103,7 +103,7 @@ ModuleId regionAround(const Session& session, ModuleId module)
 QString rateText(const Session& session)
 {
     const double rate = session.exchangeRate();
-    return rate > 0 ? tr(" The plan pays up to %1 at this budget.").arg(bold(tr("%1 ms per GiB").arg(number(rate, 1))))
+    return rate > 0 ? tr(" At this budget one GiB more would save %1.").arg(bold(tr("%1 ms").arg(number(rate, 1))))
                     : QString();
 }
 
@@ -240,6 +240,13 @@ QString pictureTitle(const StepTrace& trace)
     return title;
 }
 
+PlannedPoint plannedPoints(const Session& session)
+{
+    return [step = session.step(), answer = session.answer()](const std::string& fqn) {
+        return plannedPoint(answer->effects[step->names.at(fqn).value]);
+    };
+}
+
 ModuleFacts moduleFacts(const Session& session)
 {
     if (session.mode() == PlanMode::ops)
@@ -276,9 +283,18 @@ ModuleFacts moduleFacts(const Session& session)
     facts.keepAll = {keptText(recorded.recorded), tr("no recompute")};
     facts.recompute = facts.pin == Pin::recompute ? ModuleFacts::Option{keptText(now.kept), costText(now.recomputeMs)}
                                                   : ModuleFacts::Option{tr("checkpointed at any budget"), {}};
+    if (session.ways() && !session.ways()->ways.empty()) {
+        const TradeOffPoint planned = plannedPoint(now);
+        facts.curveTitle = tr("Ways to checkpoint it");
+        facts.curve = fewPoints(wayPoints(session.ways()->ways), session.feasible() ? &planned : nullptr);
+        if (session.feasible())
+            facts.chosenPoint = chosenPoint(facts.curve, planned.ratio, 1e-9);
+        return facts;
+    }
+    facts.curveTitle = tr("Its trade-off, as PyTorch estimates it");
     facts.curve = tradeOffCurve(*stats);
     if (session.feasible() && !checkpointedInside(session, module) && !regionAround(session, module).valid())
-        facts.chosenPoint = chosenPoint(facts.curve, decidedShare(session, fqn));
+        facts.chosenPoint = chosenPoint(facts.curve, decidedShare(session, fqn), 0.005);
     return facts;
 }
 

@@ -32,6 +32,9 @@ QString sizeResult(const Session& session);
 /// Title of exported pictures: name, batch, GPU.
 QString pictureTitle(const StepTrace& trace);
 
+/// What the shown plan does to modules, by their names.
+PlannedPoint plannedPoints(const Session& session);
+
 /// What the inspector says of the selected module, which must be valid.
 ModuleFacts moduleFacts(const Session& session);
 

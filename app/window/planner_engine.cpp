@@ -30,6 +30,7 @@ public:
     {
         return planner_.frontier(request, points, std::move(stop));
     }
+    Result<std::vector<ModuleWay>> ways(ModuleId module) const override { return planner_.ways(module); }
 
 private:
     StepPlanner planner_;
@@ -74,6 +75,7 @@ public:
     {
         return std::vector{FrontierPoint{recorded_->peak, 0, 0}};
     }
+    Result<std::vector<ModuleWay>> ways(ModuleId) const override { return std::vector<ModuleWay>(); }
 
 private:
     StepTracePtr trace_;

@@ -153,6 +153,7 @@ void Session::forgetAnswers()
     opsPoints_.reset();
     opsPolicy_.reset();
     whyNoOps_.clear();
+    ways_.reset();
     dragStart_.reset();
 }
 
@@ -299,11 +300,20 @@ double Session::exchangeRate() const
     return frontier() && feasible() ? headroom::exchangeRate(*frontier(), answer_->request.budget) : 0;
 }
 
+void Session::setWays(const WaysOfModulePtr& ways)
+{
+    if (ways && ways->module != selected_)
+        return; // another module was selected meanwhile
+    ways_ = ways;
+    Q_EMIT waysChanged();
+}
+
 void Session::select(ModuleId module)
 {
     if (selected_ == module)
         return;
     selected_ = module;
+    ways_.reset();
     Q_EMIT selectionChanged();
 }
 

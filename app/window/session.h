@@ -76,6 +76,9 @@ public:
     /// What one more GiB would save at the answer's budget, in ms; 0: not known, or nothing to save.
     double exchangeRate() const;
 
+    void setWays(const WaysOfModulePtr& ways); ///< of the selected module
+    const WaysOfModulePtr& ways() const noexcept { return ways_; } ///< null: not known yet
+
     void select(ModuleId module); ///< invalid: none
     ModuleId selected() const noexcept { return selected_; }
     std::string selectedFqn() const;
@@ -96,6 +99,7 @@ Q_SIGNALS:
     void answerChanged();
     void frontierChanged();
     void selectionChanged();
+    void waysChanged();
     void dirtyChanged(bool dirty);
 
 private:
@@ -123,6 +127,7 @@ private:
     QString whyNoOps_;
     std::optional<Bytes> dragStart_;
     ModuleId selected_;
+    WaysOfModulePtr ways_;
     Bytes peakBefore_ = 0;
     QUndoStack undo_;
 };

@@ -26,6 +26,7 @@ public:
     virtual Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const = 0;
     virtual Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points,
                                                         std::stop_token stop) const = 0;
+    virtual Result<std::vector<ModuleWay>> ways(ModuleId module) const = 0;
 
 protected:
     StepEngine() = default;

@@ -12,8 +12,6 @@ namespace headroom {
 
 namespace {
 
-constexpr int mostPartsAround = 8; ///< wider modules recompute too much at once to be worth a look
-
 bool beats(const ChainOption& a, const ChainOption& b)
 {
     return a.held <= b.held && a.high <= b.high && a.time <= b.time;
@@ -92,7 +90,7 @@ private:
             arcs_.push_back({tree_.parts[part], static_cast<int>(part), static_cast<int>(part) + 1, {}, {}, false});
         for (const PartTree::Around& around : tree_.around) {
             const bool forced = tree_.units[static_cast<std::size_t>(around.unit)].forced;
-            if (!forced && around.last - around.first > mostPartsAround)
+            if (!forced && around.isWide())
                 continue;
             arcs_.push_back({around.unit, around.first, around.last, {}, {}, false});
             for (int part = around.first; forced && part < around.last; ++part)

@@ -24,6 +24,9 @@ struct PartTree
     {
         int unit = 0;
         int first = 0, last = 0; ///< parts first .. last - 1
+
+        /// Recomputes too much at once to be worth a look, unless it must be.
+        bool isWide() const { return last - first > 8; }
     };
     std::vector<Unit> units;
     std::vector<int> parts; ///< units

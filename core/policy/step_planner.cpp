@@ -214,6 +214,19 @@ Result<std::vector<FrontierPoint>> StepPlanner::frontier(const PlanRequest& requ
     return breakPoints(**options, points, stop);
 }
 
+Result<std::vector<ModuleWay>> StepPlanner::ways(ModuleId module) const
+{
+    if (const Status can = plannable(*trace()); !can)
+        return can.error();
+    PlanRequest free;
+    free.budget = std::max<Bytes>(1, recorded()->peak);
+    const Result<PiecewiseProblem> problem = PiecewiseProblem::create(model_->modules, free);
+    if (!problem)
+        return problem.error();
+    const StepModel& model = model_->maker.model();
+    return waysOf(model, model_->events, ModuleEffects(trace()), PartTree::create(model, *problem), module);
+}
+
 const StepTracePtr& StepPlanner::trace() const noexcept
 {
     return model_->maker.model().trace();

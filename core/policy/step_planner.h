@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/plan/plan.h"
+#include "core/policy/module_ways.h"
 #include "core/policy/policy.h"
 #include "core/sac/module_info.h"
 #include "core/timeline/timeline.h"
@@ -60,6 +61,9 @@ public:
     /// time for its peak, to its gap. With enough points it is every break point that there is.
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points,
                                                 std::stop_token stop = {}) const;
+
+    /// What solve() may choose from for one module: waysOf().
+    Result<std::vector<ModuleWay>> ways(ModuleId module) const;
 
     const StepTracePtr& trace() const noexcept;
     const ModuleInfoPtr& moduleInfo() const noexcept;

@@ -157,4 +157,17 @@ Result<std::vector<FrontierPoint>> BlockEngine::frontier(const PlanRequest& requ
     return all;
 }
 
+Result<std::vector<ModuleWay>> BlockEngine::ways(ModuleId module) const
+{
+    if (std::ranges::find(blocks_, module) == blocks_.end())
+        return std::vector<ModuleWay>();
+    const ModuleEffects effects(trace_);
+    std::vector<ModuleWay> ways;
+    for (const CheckpointPlan& regions : {CheckpointPlan(), CheckpointPlan{{module, {}}}}) {
+        const ModuleEffect effect = effects.of(regions)[module.value];
+        ways.push_back({effect.kept, effect.recomputeMs, regions});
+    }
+    return ways;
+}
+
 } // namespace headroom

@@ -34,6 +34,7 @@ public:
     Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const override;
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points,
                                                 std::stop_token stop) const override;
+    Result<std::vector<ModuleWay>> ways(ModuleId module) const override; ///< a block: all or nothing
 
 private:
     BlockEngine() = default;

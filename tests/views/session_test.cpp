@@ -20,8 +20,9 @@ OpenStepPtr openSynthetic()
     const StepTracePtr trace = makeSyntheticStep({.blocks = 6, .activation = 64 * MiB, .weight = 8 * MiB});
     ModuleEffects effects(trace);
     std::vector<ModuleEffect> recorded = effects.of({});
-    return std::make_shared<const OpenStep>(OpenStep{
-        QStringLiteral("/tmp/step.hrs"), BlockEngine::create(trace).value(), std::move(effects), std::move(recorded)});
+    return std::make_shared<const OpenStep>(OpenStep{QStringLiteral("/tmp/step.hrs"),
+                                                     BlockEngine::create(trace).value(), std::move(effects),
+                                                     std::move(recorded), moduleNames(*trace)});
 }
 
 PlanAnswerPtr answerTo(const Session& session)
@@ -203,6 +204,33 @@ private Q_SLOTS:
         session_->dragBudget(facts->leastBudget);
         QVERIFY(session_->budgetSeemsEnough()); // not solved yet, but known
         QVERIFY(facts->reason.contains(QStringLiteral("Transformer.output")));
+    }
+
+    void waysAreThoseOfTheSelectedModule()
+    {
+        session_->select(moduleNamed(block0));
+        const auto waysOf = [this](ModuleId module) {
+            return std::make_shared<const WaysOfModule>(
+                WaysOfModule{module, session_->step()->engine->ways(module).value()});
+        };
+        session_->setWays(waysOf(moduleNamed("Transformer.layers.1"))); // of what was selected before
+        QVERIFY(!session_->ways());
+        QVERIFY(moduleFacts(*session_).curveTitle.contains(QStringLiteral("PyTorch")));
+        session_->setWays(waysOf(moduleNamed(block0)));
+        QVERIFY(session_->ways());
+        session_->commitBudget(session_->recordedPeak() / 2);
+        session_->setAnswer(answerTo(*session_));
+        QVERIFY(session_->feasible());
+        const ModuleFacts facts = moduleFacts(*session_);
+        QCOMPARE(facts.curveTitle, QStringLiteral("Ways to checkpoint it"));
+        QCOMPARE(facts.curve.size(), std::size_t(2));
+        QCOMPARE(facts.curve[0].ms, 0.0);
+        QCOMPARE(facts.chosenPoint, 1);
+        const ModuleEffect& effect = session_->answer()->effects[moduleNamed(block0).value];
+        QCOMPARE(facts.curve[1].kept, static_cast<double>(effect.kept));
+        QCOMPARE(facts.curve[1].ms, effect.recomputeMs);
+        session_->select(moduleNamed("Transformer.layers.1"));
+        QVERIFY(!session_->ways());
     }
 
     void firstBudgetIsTheCardWhenTheStepDoesNotFit()

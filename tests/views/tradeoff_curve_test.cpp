@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+
 namespace headroom {
 namespace {
 
@@ -108,6 +110,56 @@ TEST(TradeOff, AnInfeasiblePlanChoosesNothing)
     plan.status = PlanStatus::infeasible;
     EXPECT_FALSE(tradeOffPicture(blocks(), "GPT.layers.0", &plan).hasPlan);
     EXPECT_FALSE(tradeOffPicture(blocks(), "no.such", nullptr).selected);
+}
+
+TEST(TradeOff, WaysOfThePlannerStandBeforePyTorchsEstimate)
+{
+    const auto info = blocks();
+    const std::vector<ModuleWay> ways{{400 * MiB, 0, {}}, {300 * MiB, 0.5, {}}, {100 * MiB, 3, {}}};
+    const std::map<std::string, ModuleEffect> effects{{"GPT.layers.0", {400 * MiB, 300 * MiB, 0.5}},
+                                                      {"GPT.layers.1", {400 * MiB, 100 * MiB, 3}},
+                                                      {"GPT.layers.2", {400 * MiB, 100 * MiB, 3}}};
+    const auto planned = [&](const std::string& fqn) { return plannedPoint(effects.at(fqn)); };
+    const auto picture = tradeOffPicture(info, "GPT.layers.0", ways, planned);
+    ASSERT_EQ(picture.curve.size(), 3u);
+    EXPECT_DOUBLE_EQ(picture.curve[1].ratio, 0.25);
+    EXPECT_DOUBLE_EQ(picture.curve[1].kept, 300.0 * MiB);
+    EXPECT_EQ(picture.estimate.size(), tradeOffCurve(info.stats.front()).size());
+    EXPECT_TRUE(picture.others.empty());
+    EXPECT_TRUE(picture.hasPlan);
+    EXPECT_DOUBLE_EQ(picture.chosen.ms, 0.5);
+    ASSERT_EQ(picture.choices.size(), 1u);
+    EXPECT_EQ(picture.choices[0].modules, 2);
+    EXPECT_DOUBLE_EQ(picture.mostKept, 400.0 * MiB);
+    EXPECT_DOUBLE_EQ(picture.mostMs, 3);
+    EXPECT_FALSE(tradeOffPicture(info, "GPT.layers.0", ways, {}).hasPlan);
+    EXPECT_FALSE(tradeOffPicture(info, "no.such", ways, planned).selected);
+}
+
+TEST(TradeOff, OfVeryManyWaysTheEndsAreDrawn)
+{
+    std::vector<ModuleWay> ways;
+    for (int i = 0; i <= 1000; ++i)
+        ways.push_back({(1000 - i) * MiB, double(i), {}});
+    const auto points = wayPoints(ways);
+    EXPECT_EQ(points.size(), 100u);
+    EXPECT_EQ(points.front().ms, 0);
+    EXPECT_EQ(points.back().ms, 1000);
+    EXPECT_TRUE(wayPoints({}).empty());
+    EXPECT_EQ(wayPoints({ways[5]}).size(), 1u);
+}
+
+TEST(TradeOff, FewPointsAreCornersOfTheHullAndTheChosenOne)
+{
+    // kept 10, 8, 6, 3, 0: 8 lies above the line from 10 to 6.
+    const std::vector<TradeOffPoint> points{{0, 10, 0}, {0.2, 8, 1.5}, {0.4, 6, 2}, {0.7, 3, 6}, {1, 0, 12}};
+    const auto few = fewPoints(points, nullptr);
+    ASSERT_EQ(few.size(), 4u);
+    EXPECT_EQ(few[1].kept, 6);
+    const auto withChosen = fewPoints(points, &points[1]);
+    ASSERT_EQ(withChosen.size(), 5u);
+    EXPECT_EQ(withChosen[1].kept, 8);
+    EXPECT_EQ(fewPoints(points, &points[2]).size(), 4u) << "it is a corner";
 }
 
 TEST(TradeOff, TangentHasTheExchangeRateAsSlopeAndStaysInThePicture)

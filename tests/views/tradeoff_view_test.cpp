@@ -112,6 +112,25 @@ private Q_SLOTS:
         QCOMPARE(table->rowCount(), 5);
     }
 
+    void waysTakeThePlaceOfTheEstimate()
+    {
+        QAbstractItemModelTester tester(view_->table());
+        const std::string fqn = "GPT.layers.42";
+        const std::vector<ModuleWay> ways{{96 * MiB, 0, {}}, {64 * MiB, 1, {}}, {0, 4, {}}};
+        view_->setWays("GPT.layers.41", ways); // of another module
+        QCOMPARE(view_->table()->rowCount(), 5);
+        view_->setWays(fqn, ways);
+        QCOMPARE(view_->table()->rowCount(), 3);
+        view_->setPlan(madeUpPlan({}, 0.5), [](const std::string&) { return TradeOffPoint{1.0 / 3, 64.0 * MiB, 1}; });
+        QCOMPARE(view_->table()->index(1, 3).data().toString(), QStringLiteral("chosen"));
+        QSignalSpy chosen(view_.get(), &TradeOffView::pointChosen);
+        QTest::mouseClick(chart_->viewport(), Qt::LeftButton, {}, pixelOf(0, 4));
+        QCOMPARE(chosen.count(), 1);
+        QCOMPARE(chosen.first().at(1).toDouble(), 1.0);
+        view_->select("GPT.layers.41");
+        QCOMPARE(view_->table()->rowCount(), 5); // PyTorch's corners
+    }
+
     void seriesStaySmallAndInOrder()
     {
         view_->setPlan(madeUpPlan({}, 0.5));

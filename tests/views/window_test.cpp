@@ -157,6 +157,19 @@ private Q_SLOTS:
         QCOMPARE(gpus->value(), 1);
     }
 
+    void waysOfTheSelectedModuleAreShown()
+    {
+        openStep();
+        QTRY_VERIFY(window().session().ways());
+        const auto* table = window().page().tradeOff()->table();
+        QCOMPARE(table->rowCount(), 2); // the test's planner: all or nothing
+        QTreeView* tree = window().page().modules()->tree();
+        tree->setCurrentIndex(tree->model()->index(0, 0)); // tok_embeddings
+        QTRY_VERIFY(window().session().ways());
+        QVERIFY(window().session().ways()->ways.empty());
+        QCOMPARE(table->rowCount(), 0);
+    }
+
     void pointOfTheCurveIsAPin()
     {
         openStep();

@@ -73,6 +73,7 @@ void paintCurves(QPainter& painter, const TradeOffPicture& picture, double excha
         painter.drawPolyline(lineOf(other, plane));
     if (picture.curve.empty())
         return;
+    painter.drawPolyline(lineOf(picture.estimate, plane));
     if (picture.hasPlan && exchangeRate > 0) {
         const auto piece = tangent(picture, exchangeRate);
         painter.setPen(QPen(theme.accent, 1.25, Qt::DashLine));
@@ -83,10 +84,11 @@ void paintCurves(QPainter& painter, const TradeOffPicture& picture, double excha
     for (const auto& choice : picture.choices)
         paintDot(painter, plane.at(choice.point.kept, choice.point.ms), 3.5, pale, Qt::transparent);
     painter.setBrush(Qt::NoBrush);
-    painter.setPen(QPen(theme.text, 2));
+    const bool many = hasManyPoints(picture);
+    painter.setPen(QPen(theme.text, many ? 1 : 2));
     painter.drawPolyline(lineOf(picture.curve, plane));
     for (const auto& point : picture.curve)
-        paintDot(painter, plane.at(point.kept, point.ms), 3.5, theme.card, theme.text);
+        paintDot(painter, plane.at(point.kept, point.ms), many ? 2 : 3.5, many ? theme.text : theme.card, theme.text);
     if (picture.hasPlan)
         paintDot(painter, plane.at(picture.chosen.kept, picture.chosen.ms), 5.5, theme.accent, theme.card);
 }
@@ -94,9 +96,14 @@ void paintCurves(QPainter& painter, const TradeOffPicture& picture, double excha
 void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOptions& options)
 {
     const auto theme = Theme::make(options.dark);
-    const auto picture
-        = data.selected.empty() ? wholeModel(*data.info) : tradeOffPicture(*data.info, data.selected, data.plan);
+    const auto picture = data.selected.empty() ? wholeModel(*data.info)
+        : data.ways.empty()                    ? tradeOffPicture(*data.info, data.selected, data.plan)
+                                               : tradeOffPicture(*data.info, data.selected, data.ways, data.planned);
     std::vector<LegendEntry> entries;
+    if (!picture.estimate.empty()) {
+        entries.push_back({QStringLiteral("ways to checkpoint it"), theme.text, LegendEntry::Symbol::line});
+        entries.push_back({QStringLiteral("PyTorch's estimate"), theme.hatch, LegendEntry::Symbol::line});
+    }
     if (!picture.others.empty())
         entries.push_back({picture.selected ? QStringLiteral("others of its class") : QStringLiteral("modules"),
                            theme.hatch, LegendEntry::Symbol::line});

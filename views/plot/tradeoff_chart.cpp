@@ -45,6 +45,7 @@ TradeOffChart::TradeOffChart(QWidget* parent)
     : QChartView(parent)
     , keptAxis_(new QValueAxis(this))
     , msAxis_(new QValueAxis(this))
+    , estimate_(new QLineSeries(this))
     , curve_(new QLineSeries(this))
     , tangent_(new QLineSeries(this))
     , corners_(new QScatterSeries(this))
@@ -64,7 +65,7 @@ TradeOffChart::TradeOffChart(QWidget* parent)
     }
     keptAxis_->setTitleText(tr("Activation memory kept, MiB"));
     msAxis_->setTitleText(tr("Recompute, ms"));
-    for (auto* series : std::initializer_list<QXYSeries*>{tangent_, choices_, curve_, corners_, chosen_}) {
+    for (auto* series : std::initializer_list<QXYSeries*>{estimate_, tangent_, choices_, curve_, corners_, chosen_}) {
         chart()->addSeries(series);
         series->attachAxis(keptAxis_);
         series->attachAxis(msAxis_);
@@ -111,10 +112,11 @@ void TradeOffChart::fillSeries(double msPerGiB, const Theme& theme)
     while (others_.size() < picture_.others.size()) {
         auto* series = new QLineSeries(this);
         // The selected curve and the dots stay on top: series are drawn in the order in which they came.
-        for (auto* later : std::initializer_list<QXYSeries*>{tangent_, choices_, curve_, corners_, chosen_})
+        for (auto* later : std::initializer_list<QXYSeries*>{estimate_, tangent_, choices_, curve_, corners_, chosen_})
             chart()->removeSeries(later);
         others_.push_back(series);
-        for (auto* added : std::initializer_list<QXYSeries*>{series, tangent_, choices_, curve_, corners_, chosen_}) {
+        for (auto* added :
+             std::initializer_list<QXYSeries*>{series, estimate_, tangent_, choices_, curve_, corners_, chosen_}) {
             chart()->addSeries(added);
             added->attachAxis(keptAxis_);
             added->attachAxis(msAxis_);
@@ -124,10 +126,13 @@ void TradeOffChart::fillSeries(double msPerGiB, const Theme& theme)
         others_[i]->setPen(QPen(theme.ghost, 1));
         others_[i]->replace(i < picture_.others.size() ? pointsOf(picture_.others[i]) : QList<QPointF>());
     }
-    curve_->setPen(QPen(theme.text, 2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
+    estimate_->setPen(QPen(theme.ghost, 1.5));
+    estimate_->replace(pointsOf(picture_.estimate));
+    const bool many = hasManyPoints(picture_);
+    curve_->setPen(QPen(theme.text, many ? 1 : 2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
     curve_->replace(pointsOf(picture_.curve));
     corners_->replace(pointsOf(picture_.curve));
-    styleDots(corners_, 7, theme.card, theme.text);
+    styleDots(corners_, many ? 4 : 7, many ? theme.text : theme.card, theme.text);
     QList<QPointF> choices;
     for (const auto& choice : picture_.choices)
         choices.append({choice.point.kept / mib, choice.point.ms});

@@ -50,6 +50,7 @@ private:
     QValueAxis* keptAxis_;
     QValueAxis* msAxis_;
     std::vector<QLineSeries*> others_; ///< as many as were ever needed; those not needed now are empty
+    QLineSeries* estimate_;
     QLineSeries* curve_;
     QLineSeries* tangent_;
     QScatterSeries* corners_;

@@ -9,6 +9,13 @@ namespace headroom {
 namespace {
 
 constexpr std::size_t mostOthers = 40;
+constexpr std::size_t mostWays = 100;
+constexpr std::size_t fewCorners = 6;
+
+TradeOffPoint pointOf(Bytes kept, double ms, Bytes all)
+{
+    return {all > 0 ? 1 - static_cast<double>(kept) / static_cast<double>(all) : 0, static_cast<double>(kept), ms};
+}
 
 bool sameCurve(const std::vector<TradeOffPoint>& a, const std::vector<TradeOffPoint>& b)
 {
@@ -84,6 +91,79 @@ const ModuleStats* findModule(const ModuleInfo& info, std::string_view fqn)
     return found == info.stats.end() ? nullptr : &*found;
 }
 
+namespace {
+
+/// The other modules of the selected one's class that have something to discard.
+template <class Visit>
+void forClass(const ModuleInfo& info, const TradeOffPicture& picture, Visit visit)
+{
+    const auto kind = classOf(picture.selected->fqn);
+    for (const auto& module : info.stats) {
+        if (&module == picture.selected || classOf(module.fqn) != kind)
+            continue;
+        if (auto curve = tradeOffCurve(module); !curve.empty())
+            visit(module, std::move(curve));
+    }
+}
+
+void choose(TradeOffPicture& picture, const TradeOffPoint& point)
+{
+    const auto known = std::find_if(picture.choices.begin(), picture.choices.end(),
+                                    [&](const auto& choice) { return sameCurve({choice.point}, {point}); });
+    if (known == picture.choices.end())
+        picture.choices.push_back({point, 1});
+    else
+        ++known->modules;
+}
+
+void include(TradeOffPicture& picture, const std::vector<TradeOffPoint>& points)
+{
+    for (const auto& point : points) {
+        picture.mostKept = std::max(picture.mostKept, point.kept);
+        picture.mostMs = std::max(picture.mostMs, point.ms);
+    }
+}
+
+} // namespace
+
+std::vector<TradeOffPoint> wayPoints(const std::vector<ModuleWay>& ways)
+{
+    std::vector<TradeOffPoint> points;
+    const std::size_t count = std::min(ways.size(), mostWays);
+    for (std::size_t i = 0; i < count; ++i) {
+        const ModuleWay& way = ways[count < 2 ? 0 : i * (ways.size() - 1) / (count - 1)];
+        points.push_back(pointOf(way.kept, way.recomputeMs, ways.front().kept));
+    }
+    return points;
+}
+
+TradeOffPoint plannedPoint(const ModuleEffect& effect)
+{
+    return pointOf(effect.kept, effect.recomputeMs, effect.recorded);
+}
+
+std::vector<TradeOffPoint> fewPoints(const std::vector<TradeOffPoint>& points, const TradeOffPoint* chosen)
+{
+    std::vector<TradeOffPoint> corners;
+    for (const TradeOffPoint& point : points) {
+        const auto above = [&](const TradeOffPoint& a, const TradeOffPoint& b) {
+            return (b.ms - a.ms) * (a.kept - point.kept) >= (point.ms - a.ms) * (a.kept - b.kept);
+        };
+        while (corners.size() >= 2 && above(corners[corners.size() - 2], corners.back()))
+            corners.pop_back();
+        corners.push_back(point);
+    }
+    std::vector<TradeOffPoint> few;
+    const std::size_t count = std::min(corners.size(), fewCorners);
+    for (std::size_t i = 0; i < count; ++i)
+        few.push_back(corners[count < 2 ? 0 : i * (corners.size() - 1) / (count - 1)]);
+    const auto isChosen = [&](const TradeOffPoint& point) { return sameCurve({point}, {*chosen}); };
+    if (chosen && std::ranges::none_of(few, isChosen))
+        few.insert(std::ranges::lower_bound(few, -chosen->kept, {}, [](const TradeOffPoint& p) { return -p.kept; }),
+                   *chosen);
+    return few;
+}
+
 TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const Plan* plan)
 {
     TradeOffPicture picture;
@@ -92,38 +172,44 @@ TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, co
         return picture;
     picture.curve = tradeOffCurve(*picture.selected);
     picture.hasPlan = plan && plan->status != PlanStatus::infeasible;
-    picture.chosen = tradeOffPoint(*picture.selected, ratioOf(plan, picture.selected->fqn));
-    const auto kind = classOf(fqn);
-    for (const auto& module : info.stats) {
-        if (&module == picture.selected || classOf(module.fqn) != kind)
-            continue;
-        auto curve = tradeOffCurve(module);
-        if (curve.empty())
-            continue;
-        if (picture.hasPlan) {
-            const auto point = tradeOffPoint(module, ratioOf(plan, module.fqn));
-            const auto known = std::find_if(picture.choices.begin(), picture.choices.end(),
-                                            [&](const auto& choice) { return sameCurve({choice.point}, {point}); });
-            if (known == picture.choices.end())
-                picture.choices.push_back({point, 1});
-            else
-                ++known->modules;
-        }
+    const auto planned = [plan](const ModuleStats& module) { return tradeOffPoint(module, ratioOf(plan, module.fqn)); };
+    picture.chosen = planned(*picture.selected);
+    forClass(info, picture, [&](const ModuleStats& module, std::vector<TradeOffPoint> curve) {
+        if (picture.hasPlan)
+            choose(picture, planned(module));
         const bool seen = sameCurve(curve, picture.curve)
             || std::any_of(picture.others.begin(), picture.others.end(),
                            [&](const auto& other) { return sameCurve(other, curve); });
         if (!seen && picture.others.size() < mostOthers)
             picture.others.push_back(std::move(curve));
-    }
-    const auto include = [&](const std::vector<TradeOffPoint>& curve) {
-        for (const auto& point : curve) {
-            picture.mostKept = std::max(picture.mostKept, point.kept);
-            picture.mostMs = std::max(picture.mostMs, point.ms);
-        }
-    };
-    include(picture.curve);
+    });
+    include(picture, picture.curve);
     for (const auto& other : picture.others)
-        include(other);
+        include(picture, other);
+    return picture;
+}
+
+TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const std::vector<ModuleWay>& ways,
+                                const PlannedPoint& planned)
+{
+    TradeOffPicture picture;
+    picture.selected = findModule(info, fqn);
+    if (!picture.selected)
+        return picture;
+    picture.curve = wayPoints(ways);
+    picture.estimate = tradeOffCurve(*picture.selected);
+    picture.hasPlan = static_cast<bool>(planned);
+    if (picture.hasPlan) {
+        picture.chosen = planned(picture.selected->fqn);
+        forClass(info, picture, [&](const ModuleStats& module, const std::vector<TradeOffPoint>&) {
+            choose(picture, planned(module.fqn));
+        });
+        for (const auto& choice : picture.choices)
+            include(picture, {choice.point});
+        include(picture, {picture.chosen});
+    }
+    include(picture, picture.curve);
+    include(picture, picture.estimate);
     return picture;
 }
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "core/plan/plan.h"
+#include "core/policy/module_ways.h"
 #include "core/sac/module_info.h"
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +28,16 @@ TradeOffPoint tradeOffPoint(const ModuleStats& module, double ratio);
 /// The corners of the curve from nothing discarded to everything; empty for a module that has nothing to discard.
 std::vector<TradeOffPoint> tradeOffCurve(const ModuleStats& module);
 
+/// The ways that the planner has for a module, as points; of very many some are left out between the ends.
+std::vector<TradeOffPoint> wayPoints(const std::vector<ModuleWay>& ways);
+
+/// What a plan does to a module of that name.
+using PlannedPoint = std::function<TradeOffPoint(const std::string& fqn)>;
+TradeOffPoint plannedPoint(const ModuleEffect& effect);
+
+/// A few of the points that say most: the ends, corners of the convex hull, and `chosen`, if it is not null.
+std::vector<TradeOffPoint> fewPoints(const std::vector<TradeOffPoint>& points, const TradeOffPoint* chosen);
+
 /// The name with every number replaced: modules of one list, "layers.#.mlp", are of one class.
 std::string classOf(std::string_view fqn);
 
@@ -35,7 +47,8 @@ const ModuleStats* findModule(const ModuleInfo& info, std::string_view fqn);
 struct TradeOffPicture
 {
     const ModuleStats* selected = nullptr;
-    std::vector<TradeOffPoint> curve;
+    std::vector<TradeOffPoint> curve; ///< of the selected module: the planner's ways, or PyTorch's estimate
+    std::vector<TradeOffPoint> estimate; ///< PyTorch's, where the curve are ways
     std::vector<std::vector<TradeOffPoint>> others; ///< of the same class, equal curves once, at most some dozens
     struct Choice
     {
@@ -49,6 +62,17 @@ struct TradeOffPicture
     double mostMs = 0;
 };
 TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const Plan* plan);
+
+/// The same with what the planner may choose from, `ways` of the selected module, and what it did; empty function:
+/// there is no plan.
+TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const std::vector<ModuleWay>& ways,
+                                const PlannedPoint& planned);
+
+/// Points of single ways, rather than corners of a line.
+inline bool hasManyPoints(const TradeOffPicture& picture)
+{
+    return picture.curve.size() > 12;
+}
 
 /// The piece of the tangent with slope -`msPerGiB` through `through` that lies inside the picture.
 struct TangentPiece

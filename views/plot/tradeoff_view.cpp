@@ -21,6 +21,7 @@ public:
     explicit Private(TradeOffView* view);
 
     void update();
+    TradeOffPicture picture() const;
     void updateHead(const TradeOffPicture& picture);
     QString whyEmpty(const TradeOffPicture& picture) const;
 
@@ -30,7 +31,10 @@ public:
     TradeOffTable* table;
     ModuleInfoPtr info;
     std::string fqn;
+    std::string waysFqn;
+    std::vector<ModuleWay> ways;
     std::optional<Plan> plan;
+    PlannedPoint planned;
     double exchangeRate = 0;
 };
 
@@ -68,6 +72,10 @@ void TradeOffView::Private::updateHead(const TradeOffPicture& picture)
     const auto theme = Theme::of(*q);
     std::vector<LegendEntry> entries;
     if (!picture.curve.empty()) {
+        if (!picture.estimate.empty()) {
+            entries.push_back({tr("ways to checkpoint it"), theme.text, LegendEntry::Symbol::line});
+            entries.push_back({tr("PyTorch's estimate"), theme.hatch, LegendEntry::Symbol::line});
+        }
         if (!picture.others.empty())
             entries.push_back({tr("others of its class"), theme.hatch, LegendEntry::Symbol::line});
         if (picture.hasPlan)
@@ -80,9 +88,18 @@ void TradeOffView::Private::updateHead(const TradeOffPicture& picture)
     head->setEntries(std::move(entries));
 }
 
+TradeOffPicture TradeOffView::Private::picture() const
+{
+    if (!info)
+        return {};
+    if (!ways.empty() && waysFqn == fqn)
+        return tradeOffPicture(*info, fqn, ways, planned);
+    return tradeOffPicture(*info, fqn, plan ? &*plan : nullptr);
+}
+
 void TradeOffView::Private::update()
 {
-    const auto picture = info ? tradeOffPicture(*info, fqn, plan ? &*plan : nullptr) : TradeOffPicture();
+    const auto picture = this->picture();
     updateHead(picture);
     chart->setPicture(picture, exchangeRate, picture.curve.empty() ? whyEmpty(picture) : QString());
     table->setPicture(picture);
@@ -99,7 +116,9 @@ TradeOffView::~TradeOffView() = default;
 void TradeOffView::setModules(ModuleInfoPtr info)
 {
     d_->info = std::move(info);
+    d_->ways.clear();
     d_->plan.reset();
+    d_->planned = {};
     d_->exchangeRate = 0;
     d_->update();
 }
@@ -112,15 +131,24 @@ void TradeOffView::select(const std::string& fqn)
     d_->update();
 }
 
-void TradeOffView::setPlan(const Plan& plan)
+void TradeOffView::setWays(const std::string& fqn, std::vector<ModuleWay> ways)
+{
+    d_->waysFqn = fqn;
+    d_->ways = std::move(ways);
+    d_->update();
+}
+
+void TradeOffView::setPlan(const Plan& plan, PlannedPoint planned)
 {
     d_->plan = plan;
+    d_->planned = plan.status == PlanStatus::infeasible ? PlannedPoint() : std::move(planned);
     d_->update();
 }
 
 void TradeOffView::clearPlan()
 {
     d_->plan.reset();
+    d_->planned = {};
     d_->update();
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/plan/plan.h"
 #include "core/sac/module_info.h"
+#include "views/plot/tradeoff_curve.h"
 
 #include <QWidget>
 
@@ -15,8 +16,9 @@ class QAbstractItemModel;
 namespace headroom {
 
 /// What each module asks for its memory: activation memory kept against time to recompute the rest. The selected module
-/// in ink, others of its class in grey, what the plan chose as dots, and the exchange rate at the budget as a dashed
-/// tangent: a plan buys memory where it is cheaper than that.
+/// in ink: the ways that the planner has for it, with PyTorch's estimate in grey; until these are known, PyTorch's
+/// estimate, with others of its class in grey. What the plan chose as dots, and the exchange rate at the budget as a
+/// dashed tangent: a plan buys memory where it is cheaper than that.
 class TradeOffView : public QWidget
 {
     Q_OBJECT
@@ -26,7 +28,8 @@ public:
 
     void setModules(ModuleInfoPtr info); ///< null: empty
     void select(const std::string& fqn); ///< empty: none
-    void setPlan(const Plan& plan);
+    void setWays(const std::string& fqn, std::vector<ModuleWay> ways); ///< of the module of that name
+    void setPlan(const Plan& plan, PlannedPoint planned = {}); ///< `planned` says what it does where ways are shown
     void clearPlan();
     void setExchangeRate(double msPerGiB); ///< what one more GiB saves at the budget; NaN or 0: no tangent
 

@@ -154,11 +154,10 @@ void Inspector::makeOptions(QVBoxLayout* column)
     connect(keepAll_, &QRadioButton::clicked, this, [this] { Q_EMIT pinWanted(Pin::save); });
     connect(recompute_, &QRadioButton::clicked, this, [this] { Q_EMIT pinWanted(Pin::recompute); });
     inside->addSpacing(8);
-    curveTitle_ = new QLabel(tr("Its trade-off, as PyTorch estimates it"), options_);
+    curveTitle_ = new QLabel(options_);
     curveTitle_->setProperty("second", true);
     curveTitle_->setProperty("caption", true);
     curve_ = new CurveTable(options_);
-    curve_->setAccessibleName(curveTitle_->text());
     inside->addWidget(curveTitle_);
     inside->addWidget(curve_);
     column->addWidget(options_);
@@ -262,6 +261,8 @@ void Inspector::setModule(const ModuleFacts& facts)
     recompute_->setDetails(facts.recompute.kept, facts.recompute.cost);
     OptionButton* chosen = !facts.pin ? decided_ : *facts.pin == Pin::save ? keepAll_ : recompute_;
     chosen->setChecked(true);
+    curveTitle_->setText(facts.curveTitle);
+    curve_->setAccessibleName(facts.curveTitle);
     curve_->setPoints(facts.curve, facts.chosenPoint);
     curve_->setVisible(!facts.curve.empty());
     curveTitle_->setVisible(!facts.curve.empty());

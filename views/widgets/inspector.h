@@ -43,7 +43,8 @@ struct ModuleFacts
     Option decided; ///< what the plan does now
     Option keepAll;
     Option recompute;
-    std::vector<TradeOffPoint> curve; ///< corners, most kept first
+    QString curveTitle;
+    std::vector<TradeOffPoint> curve; ///< some points, most kept first
     int chosenPoint = -1; ///< of the curve, by the plan; -1: none of them
     QString reason; ///< one sentence in rich text that says why
 };
