@@ -3,6 +3,7 @@
 #include "core/device/deferred_fill.h"
 
 #include "core/device/boxed_values.h"
+#include "core/device/mersenne_twister.h"
 #include "core/device/meta_call.h"
 #include "core/device/op_traits.h"
 
@@ -91,10 +92,7 @@ at::Generator takeDraws(at::Generator generator, std::int64_t count)
     const std::lock_guard lock(generator.mutex());
     at::Generator before = generator.clone();
     auto* state = at::check_generator<at::CPUGeneratorImpl>(generator);
-    at::mt19937 engine = state->engine();
-    for (std::int64_t i = 0; i < count; ++i)
-        engine();
-    state->set_engine(engine);
+    state->set_engine(afterDraws(state->engine(), static_cast<std::uint64_t>(count)));
     return before;
 }
 
