@@ -157,6 +157,61 @@ class Origins(Recorded):
         self.assertIn("tr\ufffdin.py", self.noted("arguments")[-1])
 
 
+class EarlyEnds(Recorded):
+    """What a script that is ended in its loop leaves behind does not keep the recording from ending."""
+
+    def ended(self, text):
+        result = self.run_script(self.written(text))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("Traceback", result.stderr)
+        self.assertTrue(self.step.exists())
+        return result.stdout.splitlines()[-1]
+
+    def test_workers_that_persist(self):
+        # The class holds the script's globals, and these the loader: it dies with the process only.
+        last_line = self.ended(
+            """
+            import atexit, multiprocessing, torch
+            class Data(torch.utils.data.Dataset):
+                def __len__(self): return 64
+                def __getitem__(self, i): return torch.ones(1000)
+            loader = torch.utils.data.DataLoader(Data(), batch_size=8, num_workers=2, persistent_workers=True, pin_memory=True)
+            model = torch.nn.Linear(1000, 1000).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for batch in loader:
+                if not optimizer.state:
+                    atexit.register(lambda: print("children at exit:", len(multiprocessing.active_children())))
+                model(batch.cuda()).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            """
+        )
+        self.assertEqual(last_line, "children at exit: 0")
+
+    def test_threads_and_processes_that_wait_for_the_script(self):
+        last_line = self.ended(
+            """
+            import atexit, multiprocessing, queue, threading, torch
+            def feed(batches):
+                while True:
+                    batches.put([1.0] * 1000)
+            if __name__ == "__main__":
+                atexit.register(print, "the script's own end")
+                there, elsewhere = queue.Queue(1), multiprocessing.Queue(1)
+                threading.Thread(target=feed, args=(there,)).start()
+                multiprocessing.get_context("fork").Process(target=feed, args=(elsewhere,)).start()
+                model = torch.nn.Linear(1000, 1000).cuda()
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                for step in range(9):
+                    batch = torch.tensor([there.get(), elsewhere.get()]).cuda()
+                    model(batch).sum().backward()
+                    optimizer.step()
+                    optimizer.zero_grad()
+            """
+        )
+        self.assertEqual(last_line, "the script's own end")
+
+
 class Failures(Recorded):
     def loop(self, steps=5, inside="pass"):
         return self.written(_LOOP.format(steps=steps, inside=inside))
