@@ -3,6 +3,7 @@
 #include "core/joint/ops_replay.h"
 
 #include "core/predict/live_memory.h"
+#include "core/predict/memory_event.h"
 
 #include <algorithm>
 #include <utility>
@@ -50,10 +51,40 @@ public:
 
     Timeline run()
     {
-        for (std::uint32_t event = 0; event < trace_.events.size(); ++event)
-            step(event);
+        for (event_ = 0; event_ < trace_.events.size(); ++event_)
+            applyEvent(memory_, *this, trace_, event_);
         const auto ops = static_cast<std::uint32_t>(trace_.ops.size());
         return std::move(memory_).finish(ops == 0 ? Phase::forward : trace_.ops.phase[OpId(ops - 1)]);
+    }
+
+    // What the plan makes of an event: for applyEvent().
+
+    /// The last op of a node in forward: saved values that recomputations read are held for them.
+    void opEnd(OpId op)
+    {
+        const NodeId node = graph_.nodeOf[op.value];
+        if (!node.valid() || graph_[node].ops.back() != op)
+            return;
+        for (const ValueId value : graph_[node].makes) {
+            Uses& uses = uses_[value.value];
+            if (!schedule_.saved[value.value] || uses.readers == 0)
+                continue;
+            uses.block = graph_[value].storage.value;
+            memory_.hold(uses.block);
+        }
+    }
+
+    void enter(CallId) {} // plans of ops know no modules
+
+    void autograd(EventKind kind, PackId pack)
+    {
+        const ValueId value = valueOf(pack);
+        if (!dropped(value))
+            holdForAutograd(memory_, trace_, kind, pack);
+        else if (kind == EventKind::unpack)
+            recomputeNow();
+        else if (kind == EventKind::unpackEnd)
+            used(value, &Uses::unpacks);
     }
 
 private:
@@ -77,77 +108,6 @@ private:
         return value.valid() && graph_[value].node.valid() && !graph_[value].kept && !schedule_.saved[value.value];
     }
 
-    void step(std::uint32_t at)
-    {
-        const std::uint32_t a = trace_.events.a[EventIndex(at)];
-        switch (const EventKind kind = trace_.events.kind[EventIndex(at)]) {
-        case EventKind::alloc:
-            memory_.hold(a);
-            break;
-        case EventKind::free:
-            memory_.drop(a);
-            break;
-        case EventKind::retype:
-            memory_.retype(StorageId(a), static_cast<Category>(trace_.events.b[EventIndex(at)]));
-            break;
-        case EventKind::resize:
-            memory_.resize(a, trace_.resizes.bytes[trace_.events.b[EventIndex(at)]]);
-            break;
-        case EventKind::opBegin:
-            memory_.beginOp(OpId(a), trace_.ops.ms[OpId(a)]);
-            break;
-        case EventKind::opEnd:
-            holdWhatIsRead(OpId(a));
-            memory_.endOp();
-            break;
-        case EventKind::mark:
-            memory_.mark(static_cast<Mark>(a));
-            break;
-        case EventKind::pack:
-        case EventKind::unpack:
-        case EventKind::unpackEnd:
-        case EventKind::release:
-            autograd(kind, PackId(a), at);
-            break;
-        default:
-            break;
-        }
-    }
-
-    /// The last op of a node in forward: saved values that recomputations read are held for them.
-    void holdWhatIsRead(OpId op)
-    {
-        const NodeId node = graph_.nodeOf[op.value];
-        if (!node.valid() || graph_[node].ops.back() != op)
-            return;
-        for (const ValueId value : graph_[node].makes) {
-            Uses& uses = uses_[value.value];
-            if (!schedule_.saved[value.value] || uses.readers == 0)
-                continue;
-            uses.block = graph_[value].storage.value;
-            memory_.hold(uses.block);
-        }
-    }
-
-    void autograd(EventKind kind, PackId pack, std::uint32_t at)
-    {
-        const ValueId value = valueOf(pack);
-        if (dropped(value)) {
-            if (kind == EventKind::unpack)
-                recomputeAt(at);
-            else if (kind == EventKind::unpackEnd)
-                used(value, &Uses::unpacks);
-            return;
-        }
-        const StorageId storage = trace_.packs.storage[pack];
-        if (!storage.valid())
-            return;
-        if (kind == EventKind::pack || kind == EventKind::unpack)
-            memory_.hold(storage.value);
-        else
-            memory_.drop(storage.value);
-    }
-
     void used(ValueId value, std::uint32_t Uses::*use)
     {
         Uses& uses = uses_[value.value];
@@ -156,9 +116,9 @@ private:
             memory_.drop(std::exchange(uses.block, none));
     }
 
-    void recomputeAt(std::uint32_t at)
+    void recomputeNow()
     {
-        if (nextRun_ == schedule_.runs.size() || schedule_.runs[nextRun_].unpack != at)
+        if (nextRun_ == schedule_.runs.size() || schedule_.runs[nextRun_].unpack != event_)
             return;
         const std::vector<OpId> ops = opsOf(graph_, schedule_.runs[nextRun_++].nodes);
         for (const OpId op : ops)
@@ -207,6 +167,7 @@ private:
     std::vector<Uses> uses_; ///< by value
     std::vector<std::pair<StorageId, Block>> inside_; ///< made by the op that runs again now
     std::size_t nextRun_ = 0;
+    std::uint32_t event_ = 0;
 };
 
 } // namespace

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/sharding.h"
 
+#include <utility>
+
 namespace headroom {
 
 namespace {
@@ -44,12 +46,12 @@ private:
 
 } // namespace
 
-Timeline perRank(const Timeline& timeline, int worldSize)
+Timeline perRank(Timeline timeline, int worldSize)
 {
-    Timeline sharded = timeline;
     if (worldSize == 1)
-        return sharded;
-    RankMemory memory(timeline.start, worldSize);
+        return timeline;
+    Timeline sharded = std::move(timeline);
+    RankMemory memory(sharded.start, worldSize);
     sharded.start = memory.rank();
     sharded.peak = total(sharded.start);
     sharded.peakChange = Timeline::npos;

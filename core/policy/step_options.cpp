@@ -26,11 +26,11 @@ double msPerGiB(double picosecondsPerByte)
 
 Result<PredictedPlanPtr> StepOptions::predicted(CheckpointPlan regions) const
 {
-    const Result<Timeline> timeline = model_.predict(regions);
+    Result<Timeline> timeline = model_.predict(regions);
     if (!timeline)
         return timeline.error();
-    return PredictedPlanPtr(
-        std::make_shared<const PredictedPlan>(PredictedPlan{std::move(regions), perRank(*timeline, worldSize_)}));
+    return PredictedPlanPtr(std::make_shared<const PredictedPlan>(
+        PredictedPlan{std::move(regions), perRank(*std::move(timeline), worldSize_)}));
 }
 
 Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const StorageEvents& events,

@@ -112,11 +112,11 @@ private:
     /// Keeps what is best. A plan that cannot be predicted is no candidate: layers that contain one another.
     Status consider(CheckpointPlan regions)
     {
-        const Result<Timeline> predicted = model_.predict(regions);
+        Result<Timeline> predicted = model_.predict(regions);
         if (!predicted)
             return predicted.error();
         ++step_.plan.nodes;
-        auto timeline = std::make_shared<const Timeline>(perRank(*predicted, request_.worldSize));
+        auto timeline = std::make_shared<const Timeline>(perRank(*std::move(predicted), request_.worldSize));
         const Bytes peak = timeline->peak;
         step_.plan.leastBudget = step_.plan.nodes == 1 ? peak : std::min(step_.plan.leastBudget, peak);
         if (peak > request_.budget

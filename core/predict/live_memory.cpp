@@ -2,38 +2,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/live_memory.h"
 
-#include <cassert>
 #include <utility>
 
 namespace headroom {
 
 LiveMemory::LiveMemory(const StepTrace& trace)
-    : blocks_(trace.storages.size())
-    , storages_(trace.storages.size())
+    : storages_(trace.storages.size())
 {
+    // Room for what a plan adds, so that nothing is moved: only what is used of it takes memory.
+    blocks_.reserve(2 * storages_);
     for (std::size_t i = 0; i < storages_; ++i) {
         const StorageId storage(static_cast<std::uint32_t>(i));
-        blocks_[i] = {trace.storages.bytes[storage], 0, trace.storages.category[storage]};
+        blocks_.push_back({trace.storages.bytes[storage], 0, trace.storages.category[storage]});
     }
     timeline_.peakChange = Timeline::npos;
-    timeline_.changes.reserve(2 * storages_);
-}
-
-void LiveMemory::hold(Block block)
-{
-    State& state = blocks_[block];
-    if (state.holders++ == 0)
-        change(block, state.bytes);
-}
-
-void LiveMemory::drop(Block block)
-{
-    State& state = blocks_[block];
-    assert(state.holders > 0);
-    if (--state.holders > 0)
-        return;
-    changeMs_ = opEndMs_;
-    change(block, -state.bytes);
+    timeline_.changes.reserve(3 * storages_);
 }
 
 LiveMemory::Block LiveMemory::addCopy(StorageId original, Bytes bytes)
@@ -65,19 +48,6 @@ void LiveMemory::retype(StorageId storage, Category category)
         change(storage.value, state.bytes);
 }
 
-void LiveMemory::beginOp(OpId op, double ms)
-{
-    op_ = op;
-    opEndMs_ = now_ + ms;
-}
-
-void LiveMemory::endOp()
-{
-    op_ = {};
-    now_ = opEndMs_;
-    changeMs_ = now_;
-}
-
 void LiveMemory::mark(Mark mark)
 {
     switch (mark) {
@@ -86,7 +56,7 @@ void LiveMemory::mark(Mark mark)
         now_ = changeMs_ = opEndMs_ = phaseBeginMs_ = 0;
         timeline_.start = live_;
         timeline_.peak = total_;
-        timeline_.atPeak = live_;
+        countUntilNow();
         break;
     case Mark::forwardEnd:
         endPhase(Phase::forward);
@@ -104,6 +74,12 @@ void LiveMemory::mark(Mark mark)
     timeline_.snapshots.push_back({mark, live_});
 }
 
+void LiveMemory::countUntilNow()
+{
+    counted_ = live_;
+    countedUntil_ = timeline_.changes.size();
+}
+
 void LiveMemory::endPhase(Phase phase)
 {
     timeline_.phases.push_back({phase, phaseBeginMs_, now_});
@@ -117,6 +93,10 @@ Timeline LiveMemory::finish(Phase trailing) &&
     if (now_ > phaseBeginMs_)
         endPhase(trailing);
     timeline_.durationMs = now_;
+    timeline_.atPeak = counted_;
+    if (timeline_.peakChange != Timeline::npos)
+        for (std::size_t i = countedUntil_; i <= timeline_.peakChange; ++i)
+            timeline_.atPeak[static_cast<std::size_t>(timeline_.changes[i].category)] += timeline_.changes[i].delta;
     return std::move(timeline_);
 }
 
@@ -135,7 +115,8 @@ void LiveMemory::change(Block block, Bytes delta)
     if (total_ > timeline_.peak) {
         timeline_.peak = total_;
         timeline_.peakChange = timeline_.changes.size() - 1;
-        timeline_.atPeak = live_;
+        if (timeline_.peakChange >= countedUntil_ + 1024)
+            countUntilNow();
     }
 }
 

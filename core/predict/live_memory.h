@@ -4,6 +4,7 @@
 
 #include "core/timeline/timeline.h"
 
+#include <cassert>
 #include <cstdint>
 #include <vector>
 
@@ -21,15 +22,37 @@ public:
 
     explicit LiveMemory(const StepTrace& trace);
 
-    void hold(Block block); ///< the first holder makes it alive
-    void drop(Block block); ///< with the last holder it dies
+    void hold(Block block) ///< the first holder makes it alive
+    {
+        State& state = blocks_[block];
+        if (state.holders++ == 0)
+            change(block, state.bytes);
+    }
+    void drop(Block block) ///< with the last holder it dies
+    {
+        State& state = blocks_[block];
+        assert(state.holders > 0);
+        if (--state.holders > 0)
+            return;
+        changeMs_ = opEndMs_;
+        change(block, -state.bytes);
+    }
     Block addCopy(StorageId original, Bytes bytes); ///< recomputed: an activation, not held yet
 
     void resize(Block block, Bytes bytes);
     void retype(StorageId storage, Category category);
 
-    void beginOp(OpId op, double ms);
-    void endOp();
+    void beginOp(OpId op, double ms)
+    {
+        op_ = op;
+        opEndMs_ = now_ + ms;
+    }
+    void endOp()
+    {
+        op_ = {};
+        now_ = opEndMs_;
+        changeMs_ = now_;
+    }
     void addRecomputeMs(double ms) { timeline_.recomputeMs += ms; }
 
     void mark(Mark mark); ///< changes count from Mark::stepBegin on
@@ -41,6 +64,7 @@ public:
 
 private:
     void change(Block block, Bytes delta);
+    void countUntilNow();
     void endPhase(Phase phase);
 
     struct State
@@ -56,6 +80,10 @@ private:
     CategoryBytes live_{};
     Bytes total_ = 0;
     bool began_ = false;
+
+    // Categories at the peak are known at the end: a new peak comes with almost every allocation of forward.
+    CategoryBytes counted_{};
+    std::size_t countedUntil_ = 0; ///< number of changes in it; never past the peak
 
     double now_ = 0; ///< end of the last op
     double changeMs_ = 0; ///< when a change happens that happens now

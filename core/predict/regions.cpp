@@ -80,11 +80,18 @@ Status markSaved(const StepTrace& trace, const StepIndex& index, const Checkpoin
     const auto& calls = index.callsOf[region.module.value];
     if (region.save.empty() || calls.empty())
         return {};
-    const std::vector<OpId> first = countedOps(trace, index.calls[decidingCall(index, region.module).value]);
+    const CallId deciding = decidingCall(index, region.module);
+    const std::vector<OpId> first = countedOps(trace, index.calls[deciding.value]);
     if (first.size() != region.save.size())
         return badInput("the plan decides on " + std::to_string(region.save.size()) + " ops of "
                         + nameOf(trace, region.module) + ", but its forward runs " + std::to_string(first.size()));
     saved.resize(trace.ops.size(), false);
+    const auto packs = [&](CallId call) { return index.calls[call.value].firstPack < index.calls[call.value].endPack; };
+    if (std::ranges::count_if(calls, packs) == 1 && packs(deciding)) {
+        for (std::size_t i = 0; i < first.size(); ++i)
+            saved[first[i].value] = region.save[i];
+        return {};
+    }
     std::set<std::pair<StringId, std::uint32_t>> names;
     const auto firstNames = namesOf(trace, first);
     for (std::size_t i = 0; i < first.size(); ++i)

@@ -23,9 +23,9 @@ Phase trailingPhase(const StepTrace& trace)
 Timeline replay(const StepTrace& trace, const StepIndex& index, const Regions& plan)
 {
     Replay<LiveMemory> replay(trace, index, plan, LiveMemory(trace));
-    const auto events = static_cast<std::uint32_t>(trace.events.size());
-    for (std::uint32_t event = 0; event < events; ++event)
+    for (const std::uint32_t event : index.memoryEvents)
         replay.step(event);
+    replay.finish();
     return std::move(replay.memory()).finish(trailingPhase(trace));
 }
 
@@ -34,8 +34,7 @@ RecordedStep replayRecorded(const StepTrace& trace, const StepIndex& index)
     const Regions nothing;
     Replay<LiveMemory> replay(trace, index, nothing, LiveMemory(trace));
     RecordedStep recorded;
-    const auto events = static_cast<std::uint32_t>(trace.events.size());
-    for (std::uint32_t event = 0; event < events; ++event) {
+    for (const std::uint32_t event : index.memoryEvents) {
         replay.step(event);
         recorded.events.resize(replay.memory().changeCount(), event);
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/predict/memory_event.h"
 #include "core/predict/regions.h"
 #include "core/predict/step_index.h"
 
@@ -45,6 +46,7 @@ public:
             ends_.emplace_back(region.end, i);
         }
         std::ranges::sort(ends_);
+        nextEnd_ = ends_.front().first;
         ran_.assign(plan.regions.size(), false);
         cached_.assign(plan.saved.size(), false);
     }
@@ -52,54 +54,41 @@ public:
     /// Events in their order; those that concern nothing that the memory counts may be left out.
     void step(std::uint32_t at)
     {
+        if (at > nextEnd_)
+            endRegionsBefore(at); // an event that was left out may be the end of a region
         event_ = at;
-        const EventIndex event(at);
-        const EventKind kind = trace_.events.kind[event];
-        const std::uint32_t a = trace_.events.a[event];
-        switch (kind) {
-        case EventKind::alloc:
-            memory_.hold(a);
-            break;
-        case EventKind::free:
-            memory_.drop(a);
-            break;
-        case EventKind::retype:
-            memory_.retype(StorageId(a), static_cast<Category>(trace_.events.b[event]));
-            break;
-        case EventKind::resize:
-            memory_.resize(a, trace_.resizes.bytes[trace_.events.b[event]]);
-            break;
-        case EventKind::opBegin:
-            memory_.beginOp(OpId(a), trace_.ops.ms[OpId(a)]);
-            break;
-        case EventKind::opEnd:
-            memory_.endOp();
-            fillCache(OpId(a));
-            break;
-        case EventKind::enter:
-            if (const Region* region = regionAt(CallId(a)))
-                for (const StorageId argument : trace_.calls.arguments[region->call])
-                    memory_.hold(argument.value);
-            break;
-        case EventKind::mark:
-            memory_.mark(static_cast<Mark>(a));
-            break;
-        case EventKind::pack:
-        case EventKind::unpack:
-        case EventKind::unpackEnd:
-        case EventKind::release:
-            autograd(kind, PackId(a));
-            break;
-        case EventKind::exit:
-        case EventKind::backwardEnter:
-        case EventKind::backwardExit:
-            break;
-        }
-        for (; nextEnd_ < ends_.size() && ends_[nextEnd_].first <= event_; ++nextEnd_)
-            endRegion(plan_.regions[ends_[nextEnd_].second]);
+        applyEvent(memory_, *this, trace_, at);
+        if (at == nextEnd_)
+            endRegionsBefore(at + 1);
     }
 
+    /// What ends after the last event that was stepped over.
+    void finish() { endRegionsBefore(static_cast<std::uint32_t>(trace_.events.size())); }
+
     Memory& memory() { return memory_; }
+
+    // What the plan makes of an event: for applyEvent().
+
+    void autograd(EventKind kind, PackId pack)
+    {
+        if (const std::uint32_t region = regionOf_.empty() ? none : regionOf_[pack.value]; region != none)
+            autogradOf(region, kind, pack);
+        else
+            holdForAutograd(memory_, trace_, kind, pack);
+    }
+
+    void enter(CallId call)
+    {
+        if (const Region* region = regionAt(call))
+            for (const StorageId argument : trace_.calls.arguments[region->call])
+                memory_.hold(argument.value);
+    }
+
+    void opEnd(OpId op)
+    {
+        if (isSaved(op))
+            fillCache(op);
+    }
 
 private:
     static constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
@@ -128,22 +117,10 @@ private:
 
     bool isSaved(OpId op) const { return !plan_.saved.empty() && plan_.saved[op.value]; }
 
-    void autograd(EventKind kind, PackId pack)
-    {
-        const std::uint32_t region = regionOf_.empty() ? none : regionOf_[pack.value];
-        if (region != none)
-            return autogradOf(region, kind, pack);
-        const StorageId storage = trace_.packs.storage[pack];
-        if (!storage.valid())
-            return;
-        if (kind == EventKind::pack || kind == EventKind::unpack)
-            memory_.hold(storage.value);
-        else
-            memory_.drop(storage.value);
-    }
-
     void autogradOf(std::uint32_t region, EventKind kind, PackId pack)
     {
+        if (kind == EventKind::pack)
+            return;
         if (kind == EventKind::unpack && !ran_[region]) {
             ran_[region] = true;
             recompute(plan_.regions[region]);
@@ -159,8 +136,6 @@ private:
     /// A saved op has run in forward.
     void fillCache(OpId op)
     {
-        if (!isSaved(op))
-            return;
         cached_[op.value] = true;
         forEachOutput(op, [this](StorageId storage) { memory_.hold(storage.value); });
     }
@@ -173,6 +148,13 @@ private:
             if (std::find(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i), outputs[i])
                 == outputs.begin() + static_cast<std::ptrdiff_t>(i))
                 visit(outputs[i]);
+    }
+
+    void endRegionsBefore(std::uint32_t event)
+    {
+        for (; endsDone_ < ends_.size() && ends_[endsDone_].first < event; ++endsDone_)
+            endRegion(plan_.regions[ends_[endsDone_].second]);
+        nextEnd_ = endsDone_ < ends_.size() ? ends_[endsDone_].first : none;
     }
 
     void endRegion(const Region& region)
@@ -191,18 +173,20 @@ private:
 
     void recompute(const Region& region)
     {
-        OpId fromCache;
-        for (std::uint32_t event = region.enter; event <= region.stop && event < event_; ++event) {
-            const EventKind kind = trace_.events.kind[EventIndex(event)];
-            const std::uint32_t a = trace_.events.a[EventIndex(event)];
-            if (kind == EventKind::opBegin && isSaved(OpId(a)))
-                fromCache = OpId(a);
-            if (!fromCache.valid())
-                recomputeEvent(EventIndex(event), kind, a);
-            if (kind == EventKind::opEnd && fromCache.valid()) {
-                takeFromCache(fromCache);
-                fromCache = {};
+        const auto kind = [this](std::uint32_t event) { return trace_.events.kind[EventIndex(event)]; };
+        const auto& events = index_.memoryEvents;
+        const std::uint32_t end = std::min(region.stop + 1, event_);
+        for (auto next = std::ranges::lower_bound(events, region.enter); next != events.end() && *next < end; ++next) {
+            const std::uint32_t a = trace_.events.a[EventIndex(*next)];
+            if (kind(*next) != EventKind::opBegin || !isSaved(OpId(a))) {
+                recomputeEvent(EventIndex(*next), kind(*next), a);
+                continue;
             }
+            while (*next < end && kind(*next) != EventKind::opEnd)
+                ++next;
+            if (*next >= end)
+                break;
+            takeFromCache(OpId(a));
         }
         memory_.endOp(); // the last pack may come from inside an op
         for (const Block block : graph_)
@@ -290,7 +274,8 @@ private:
     std::vector<std::uint32_t> regionOf_; ///< by pack
     std::vector<Recomputed> recomputed_; ///< by pack
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ends_; ///< (event, region), ascending
-    std::size_t nextEnd_ = 0;
+    std::size_t endsDone_ = 0;
+    std::uint32_t nextEnd_ = none; ///< event of the first of them that is to come
     std::vector<bool> ran_; ///< by region: its recomputation
     std::vector<bool> cached_; ///< by op: its region's cache holds its outputs
     std::size_t nextRegion_ = 0;

@@ -57,6 +57,43 @@ StepIndex::StepIndex(const StepTrace& trace)
     for (Call& call : calls)
         if (call.exit == end)
             leave(call, end);
+    findMemoryEvents(trace);
+}
+
+void StepIndex::findMemoryEvents(const StepTrace& trace)
+{
+    const auto end = static_cast<std::uint32_t>(trace.events.size());
+    std::vector<bool> permanent(trace.storages.size(), false);
+    bool began = false;
+    for (std::uint32_t event = 0; event < end; ++event) {
+        const std::uint32_t a = trace.events.a[EventIndex(event)];
+        const EventKind kind = trace.events.kind[EventIndex(event)];
+        began = began || kind == EventKind::mark;
+        if (kind == EventKind::alloc)
+            permanent[a] = !began;
+        else if (kind == EventKind::free)
+            permanent[a] = false;
+    }
+    const auto concerns = [&](EventKind kind, std::uint32_t a) {
+        switch (kind) {
+        case EventKind::pack:
+        case EventKind::unpackEnd:
+        case EventKind::release:
+            // The unpacks stay: one may make a region run again. A holder more of what is permanent changes nothing.
+            return trace.packs.storage[PackId(a)].valid() && !permanent[trace.packs.storage[PackId(a)].value];
+        case EventKind::exit:
+        case EventKind::backwardEnter:
+        case EventKind::backwardExit:
+            return false;
+        default:
+            return true;
+        }
+    };
+    memoryEvents.reserve(end);
+    for (std::uint32_t event = 0; event < end; ++event)
+        if (concerns(trace.events.kind[EventIndex(event)], trace.events.a[EventIndex(event)]))
+            memoryEvents.push_back(event);
+    memoryEvents.shrink_to_fit();
 }
 
 } // namespace headroom

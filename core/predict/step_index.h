@@ -29,7 +29,14 @@ struct StepIndex
     std::vector<OpId> allocatedIn; ///< by storage: the op during which it was allocated; invalid between ops
     std::vector<bool> mutated; ///< by storage: changed by an op after the one that allocated it
 
+    /// Events that memory depends on under some plan, ascending: left out are those of modules' ends and marks in
+    /// backward, and what autograd saves that is not on the device or that the program holds for the whole step.
+    std::vector<std::uint32_t> memoryEvents;
+
     static constexpr std::uint32_t never = static_cast<std::uint32_t>(-1);
+
+private:
+    void findMemoryEvents(const StepTrace& trace);
 };
 
 } // namespace headroom
