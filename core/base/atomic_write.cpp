@@ -74,30 +74,29 @@ void AtomicFile::open()
     file_ = ::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, everyone);
     if (file_ >= 0 && ::access(linkTo(file_).c_str(), F_OK) != 0)
         ::close(std::exchange(file_, -1)); // no /proc, through which it would get its name
-    named_ = file_ < 0;
-    if (!named_)
+    if (file_ >= 0)
         return;
     do {
         temporary_ = temporaryName(path_);
         file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, everyone);
     } while (file_ < 0 && errno == EEXIST);
+    named_ = file_ >= 0;
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_))
     , temporary_(std::move(other.temporary_))
-    , named_(other.named_)
+    , named_(std::exchange(other.named_, false))
     , file_(std::exchange(other.file_, -1))
 {
 }
 
 AtomicFile::~AtomicFile()
 {
-    if (file_ >= 0) {
+    if (file_ >= 0)
         ::close(file_);
-        if (named_)
-            ::unlink(temporary_.c_str());
-    }
+    if (named_)
+        ::unlink(temporary_.c_str());
 }
 
 Error AtomicFile::failure(int code) const
@@ -118,20 +117,30 @@ Status AtomicFile::write(std::span<const std::byte> bytes)
     return {};
 }
 
-Status AtomicFile::commit()
+Status AtomicFile::name()
 {
-    if (::fsync(file_) != 0)
-        return failure(errno);
     while (!named_) {
         temporary_ = temporaryName(path_);
         named_ = ::linkat(AT_FDCWD, linkTo(file_).c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) == 0;
         if (!named_ && errno != EEXIST)
             return failure(errno);
     }
+    return {};
+}
+
+Status AtomicFile::commit(Durability durability)
+{
+    if (durability == Durability::onDisk && ::fsync(file_) != 0)
+        return failure(errno);
+    if (Status status = name(); !status)
+        return status;
+    if (::close(std::exchange(file_, -1)) != 0) // where a file system of the network says that it is full
+        return failure(errno);
     if (std::rename(temporary_.c_str(), path_.c_str()) != 0)
         return failure(errno);
-    ::close(std::exchange(file_, -1));
-    syncFolder(path_);
+    named_ = false;
+    if (durability == Durability::onDisk)
+        syncFolder(path_);
     return {};
 }
 

@@ -12,6 +12,12 @@
 
 namespace headroom {
 
+/// What commit() waits for.
+enum class Durability {
+    onDisk, ///< what somebody decided: a loss of power after commit() does not take it away
+    inSystem, ///< what can be made again and tells when it is damaged: the system writes it when it finds the time
+};
+
 /// A file that appears whole or not at all: written without a name, or under another one beside its place, and moved
 /// there by commit(). What was not committed is removed with the object. A file that was there before keeps its
 /// permissions.
@@ -26,16 +32,17 @@ public:
     ~AtomicFile();
 
     Status write(std::span<const std::byte> bytes);
-    Status commit(); ///< on disk and in its place when it returns without an error
+    Status commit(Durability durability = Durability::onDisk); ///< in its place when it returns without an error
 
 private:
     AtomicFile() = default;
     void open();
     Error failure(int code) const;
+    Status name();
 
     std::filesystem::path path_;
     std::string temporary_;
-    bool named_ = false; ///< temporary_ is there
+    bool named_ = false; ///< temporary_ is there, and to be removed
     int file_ = -1;
 };
 

@@ -281,7 +281,9 @@ Status writeStepTrace(const StepTrace& trace, const std::filesystem::path& path)
         return file.error();
     if (Status status = stepformat::Writer(trace).write(*file); !status)
         return status;
-    return file->commit();
+    // It can be recorded again, and its checksums say when it was not all written: waiting for the disk would take
+    // longer than to record a small model.
+    return file->commit(Durability::inSystem);
 }
 
 } // namespace headroom
