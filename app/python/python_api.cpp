@@ -40,11 +40,11 @@ Status simulate(std::string_view gpu, std::string_view device)
         return {};
     if (device == "sim") {
         sim::initialize(*spec);
-    } else {
-        if (const Status simulated = sim::simulateCuda(*spec); !simulated)
-            return simulated;
-        interceptThread();
+        sim::keepValues();
+    } else if (const Status simulated = sim::simulateCuda(*spec); !simulated) {
+        return simulated;
     }
+    interceptThread();
     simulatedCard() = *spec;
     return {};
 }

@@ -16,6 +16,7 @@
 #include <ATen/native/transformers/attention.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace headroom::sim {
@@ -26,7 +27,7 @@ using c10::DispatchKeySet;
 using torch::jit::Stack;
 
 /// Whether a boxed argument is, or holds first, a tensor of the simulated device, or is that device.
-bool isOnCuda(const c10::IValue& value)
+bool isOnDevice(const c10::IValue& value)
 {
     if (value.isDevice())
         return isSimulated(value.toDevice());
@@ -50,15 +51,18 @@ void checkArgument(const c10::OperatorHandle& op, const c10::IValue& value)
     forEachTensor(value, [&](const at::Tensor& tensor) { refuseOthersThanDense(op, tensor); });
 }
 
+bool concernsDevice(const c10::OperatorHandle& op, const Stack& stack)
+{
+    const auto arguments = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+    return std::any_of(stack.end() - arguments, stack.end(), isOnDevice);
+}
+
 bool concernsCuda(const c10::OperatorHandle& op, Stack* stack)
 {
+    if (!concernsDevice(op, *stack))
+        return false;
     const auto& arguments = op.schema().arguments();
     const std::size_t first = stack->size() - arguments.size();
-    bool concerns = false;
-    for (std::size_t i = 0; i < arguments.size() && !concerns; ++i)
-        concerns = isOnCuda((*stack)[first + i]);
-    if (!concerns)
-        return false;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const c10::IValue& value = (*stack)[first + i];
         checkArgument(op, value);
@@ -80,7 +84,7 @@ void makeWhatCudaReads(const c10::OperatorHandle& op, const Stack& stack)
     for (std::size_t i = stack.size() - op.schema().arguments().size(); i < stack.size(); ++i) {
         forEachTensor(stack[i], [&](const at::Tensor& tensor) {
             const bool destination = traits.written >> (i + op.schema().arguments().size() - stack.size()) & 1;
-            if (destination || static_cast<Bytes>(tensor.nbytes()) <= knownValuesLimit)
+            if (destination || static_cast<Bytes>(tensor.nbytes()) <= knownValuesLimit(tensor.scalar_type()))
                 makeValues(tensor);
         });
     }
@@ -196,8 +200,12 @@ Status simulateCuda(const DeviceSpec& spec)
 
 void call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack)
 {
-    if (simulatedState().type != c10::DeviceType::CUDA) {
-        op.redispatchBoxed(keys, stack);
+    const SimulatedState& state = simulatedState();
+    if (state.type != c10::DeviceType::CUDA) {
+        if (state.keepsValues && concernsDevice(op, *stack))
+            callWithKnownValues(op, stack);
+        else
+            op.redispatchBoxed(keys, stack);
         return;
     }
     if (concernsCuda(op, stack)) {

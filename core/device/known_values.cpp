@@ -12,7 +12,10 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <atomic>
+#include <cstring>
 #include <exception>
+#include <memory>
 #include <vector>
 
 namespace headroom::sim {
@@ -43,13 +46,60 @@ Tensor onValues(const Tensor& tensor, const c10::Storage& values)
 bool isSmall(const Tensor& tensor)
 {
     const Block* block = blockOf(tensor);
-    return block ? block->requested <= knownValuesLimit : tensor.numel() == 0;
+    return block ? block->requested <= knownValuesLimit(tensor.scalar_type()) : tensor.numel() == 0;
 }
 
 void forget(const Tensor& tensor)
 {
     if (Block* block = isSimulated(tensor.device()) ? blockOf(tensor) : nullptr)
         block->values = {};
+}
+
+/// What all known values may take of main memory together: a program may hold any number of small tensors.
+constexpr Bytes allKnownValuesLimit = 512 * MiB;
+
+/// Where known values are: counted while they are there.
+class KnownValuesAllocator final : public c10::Allocator
+{
+public:
+    c10::DataPtr allocate(std::size_t bytes) override
+    {
+        auto held = std::make_unique<Held>(*this, bytes);
+        void* address = held->memory.get();
+        return {address, held.release(), [](void* context) { delete static_cast<Held*>(context); }, c10::kCPU};
+    }
+    c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+    void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+
+    bool hasRoomFor(Bytes bytes) const { return bytes_ + bytes <= allKnownValuesLimit; }
+
+private:
+    struct Held
+    {
+        Held(KnownValuesAllocator& owner, std::size_t bytes)
+            : counted(owner.bytes_)
+            , size(static_cast<Bytes>(bytes))
+            , memory(c10::GetDefaultCPUAllocator()->allocate(bytes))
+        {
+            counted += size;
+        }
+        ~Held() { counted -= size; }
+        Held(const Held&) = delete;
+        Held& operator=(const Held&) = delete;
+
+        std::atomic<Bytes>& counted;
+        Bytes size;
+        c10::DataPtr memory;
+    };
+
+    std::atomic<Bytes> bytes_{0};
+};
+
+/// Never destroyed: tensors of static storage duration are freed after main().
+KnownValuesAllocator& knownValuesAllocator()
+{
+    static auto* const allocator = new KnownValuesAllocator;
+    return *allocator;
 }
 
 /// One call of an op whose inputs may be known.
@@ -100,7 +150,7 @@ private:
         if (isSimulated(tensor.device()))
             return tensor.numel() == 0 || (blockOf(tensor) && blockOf(tensor)->values);
         return tensor.device().is_cpu() && tensor.layout() == at::kStrided
-            && static_cast<Bytes>(tensor.nbytes()) <= knownValuesLimit;
+            && static_cast<Bytes>(tensor.nbytes()) <= knownValuesLimit(tensor.scalar_type());
     }
 
     bool inputsKnown() const
@@ -186,16 +236,17 @@ private:
     static void remember(const Tensor& tensor, const Tensor& values)
     {
         Block* block = isSimulated(tensor.device()) ? blockOf(tensor) : nullptr;
-        if (!block || block->requested > knownValuesLimit || !values.device().is_cpu())
+        if (!block || !isSmall(tensor) || !values.device().is_cpu())
             return;
         if (tensor.sizes() != values.sizes() || tensor.dtype() != values.dtype())
             return forget(tensor);
         if (!block->values) {
             // The rest of the storage would be unknown.
-            if (static_cast<Bytes>(tensor.nbytes()) < static_cast<Bytes>(tensor.storage().nbytes()))
+            if (static_cast<Bytes>(tensor.nbytes()) < static_cast<Bytes>(tensor.storage().nbytes())
+                || !knownValuesAllocator().hasRoomFor(block->requested))
                 return;
             block->values = c10::Storage(c10::Storage::use_byte_size_t(), static_cast<std::size_t>(block->requested),
-                                         c10::GetDefaultCPUAllocator(), /*resizable=*/true);
+                                         &knownValuesAllocator(), /*resizable=*/true);
         }
         const Tensor kept = onValues(tensor, block->values);
         if (!kept.is_alias_of(values))

@@ -10,9 +10,14 @@
 
 namespace headroom::sim {
 
-/// A training loop decides by small numbers: a loss scale, a count of samples, a flag. Storages up to this size keep
-/// their contents, as long as these follow from contents that are known; everything larger has none.
-inline constexpr Bytes knownValuesLimit = 1024;
+/// A program decides by small numbers (a loss scale, a count, a flag), and by masks, lengths, labels and positions,
+/// which come from its data. Tensors whose storage is at most this large keep their contents, as long as these follow
+/// from contents that are known; everything larger has none. Integers may be more than others: with those little is
+/// computed but comparisons and sums, and all other tensors of that size are weights and activations.
+inline Bytes knownValuesLimit(at::ScalarType type)
+{
+    return at::isIntegralType(type, /*includeBool=*/true) ? 4 * MiB : 64 * KiB;
+}
 
 /// The contents of a tensor on the device, as a CPU tensor on the same values; undefined when they are not known.
 at::Tensor knownValues(const at::Tensor& tensor);

@@ -51,6 +51,10 @@ OpTraits read(const c10::OperatorHandle& op)
     constexpr std::array<std::string_view, 4> overwriting{"aten::copy_", "aten::fill_", "aten::zero_",
                                                           "aten::_copy_from"};
     constexpr std::array<std::string_view, 2> moving{"aten::set_", "aten::resize_"};
+    // The other ops that are tagged so have kernels on the device that ask for the values that say the size.
+    constexpr std::array<std::string_view, 5> sizedByValues{"aten::_unique2", "aten::unique_dim",
+                                                            "aten::unique_consecutive", "aten::unique_dim_consecutive",
+                                                            "torchvision::nms"};
     constexpr std::size_t maxArguments = 64;
     const c10::FunctionSchema& schema = op.schema();
     const std::string_view name = schema.name();
@@ -60,7 +64,6 @@ OpTraits read(const c10::OperatorHandle& op)
         && (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)
             || op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional)
             || op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd));
-    traits.sizedByValues = op.hasTag(at::Tag::dynamic_output_shape);
     traits.returnsNumbers = !schema.returns().empty() && !returnsTensor(schema);
     traits.copies = name == "aten::copy_" || name == "aten::_copy_from";
     traits.isView = returnsViews(schema);
@@ -78,6 +81,7 @@ OpTraits read(const c10::OperatorHandle& op)
         if (arguments[i].is_out() || isOneOf(name, overwriting))
             traits.overwritten |= std::uint64_t{1} << i;
     }
+    traits.sizedByValues = isOneOf(name, sizedByValues) && traits.written == 0;
     return traits;
 }
 

@@ -20,7 +20,7 @@ struct OpTraits
     /// The CPU has a kernel, and its results follow from the arguments: no random numbers, no uninitialised memory.
     bool computable = false;
     bool returnsNumbers = false; ///< results, but no tensor among them: item(), equal()
-    bool sizedByValues = false; ///< nonzero, masked_select, unique
+    bool sizedByValues = false; ///< in a way that only the CPU's kernel finds out: unique, nms
     bool copies = false; ///< from the second tensor to the first, or the other way round
     bool isView = false; ///< all results are views of arguments
     bool keepsValues = false; ///< changes sizes or strides of its argument only

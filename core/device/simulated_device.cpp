@@ -28,6 +28,11 @@ void initialize(const DeviceSpec& spec)
     });
 }
 
+void keepValues()
+{
+    simulatedState().keepsValues = true;
+}
+
 at::Device device()
 {
     return {simulatedState().type, 0};

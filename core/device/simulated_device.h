@@ -48,6 +48,11 @@ void limitMemory(Bytes capacity);
 /// Gives what the caching allocator keeps without need back to the device.
 void emptyCache();
 
+/// From now on small tensors keep values that follow from values of the program (core/device/known_values.h), as they
+/// always do on a simulated CUDA device. Call interceptThread() (core/record/interceptor.h) in every thread that runs
+/// ops on the device but autograd's: what another one writes would go unseen.
+void keepValues();
+
 /// Gives a storage on the device another size, as resize_ does.
 void resizeStorage(c10::StorageImpl& storage, Bytes bytes);
 
@@ -73,7 +78,7 @@ struct Fallback
 };
 std::vector<Fallback> fallbacks();
 
-/// How often `.item()` was answered with an invented number.
+/// How often a value that a program read, or one that says a size, was invented.
 std::int64_t inventedValues();
 
 } // namespace sim

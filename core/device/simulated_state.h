@@ -24,6 +24,7 @@ struct SimulatedState
     DeviceSpec spec; ///< written by initialize() only
     /// What the device is for libtorch: PrivateUse1, or CUDA itself. Written before the first tensor.
     c10::DeviceType type = c10::DeviceType::PrivateUse1;
+    bool keepsValues = false; ///< of small tensors on PrivateUse1; on CUDA always. Written before the first tensor.
     std::atomic<std::int64_t> inventedValues{0};
     std::mutex fallbackMutex;
     std::map<std::string, std::int64_t> fallbacks; ///< by op

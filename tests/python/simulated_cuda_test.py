@@ -100,7 +100,7 @@ class Tensors(unittest.TestCase):
 
 
 class Values(unittest.TestCase):
-    """Tensors of at most 1 KiB keep the values that follow from what the program made; the rest is invented."""
+    """Small tensors keep the values that follow from what the program made; the rest is invented."""
 
     def test_small_tensors_are_true(self):
         numbers = torch.tensor([3, 5], device="cuda")
@@ -129,6 +129,46 @@ class Values(unittest.TestCase):
         self.assertEqual(numbers[numbers > 2].tolist(), [3, 5])
         self.assertEqual(torch.unique(torch.tensor([1, 1, 2], device="cuda")).tolist(), [1, 2])
 
+    def test_masks_lengths_and_labels_of_a_batch_are_true(self):
+        before = support.invented_values()
+        lengths = torch.tensor([512, 7, 300])
+        mask = (torch.arange(512) < lengths[:, None]).cuda()
+        states = torch.randn(3, 512, 64, device="cuda", requires_grad=True)
+        self.assertEqual(mask.sum(1).tolist(), lengths.tolist())
+        self.assertEqual(torch.nonzero(mask).stride(), (1, 819))
+        selected = states[mask]
+        self.assertEqual(selected.shape, (819, 64))
+        self.assertEqual(states.masked_select(mask[:, :, None]).shape, (819 * 64,))
+        selected.sum().backward()
+        self.assertEqual(states.grad.shape, states.shape)
+        repeated = torch.repeat_interleave(states[:, 0], lengths.cuda(), dim=0)
+        self.assertEqual(repeated.shape, (819, 64))
+        labels = torch.arange(4096).remainder(10).cuda()
+        self.assertEqual(labels.unique().tolist(), list(range(10)))
+        self.assertEqual(torch.bincount(labels).shape, (10,))
+        labels[labels == 3] = -100
+        self.assertEqual((labels != -100).sum().item(), 3686)
+        self.assertEqual(support.invented_values(), before)
+
+    def test_boxes_are_true(self):
+        support.skip_without("torchvision")
+        from torchvision.ops import nms
+
+        corners = torch.rand(500, 2)
+        boxes, scores = torch.cat((corners, corners + torch.rand(500, 2)), dim=1), torch.rand(500)
+        kept = nms(boxes.cuda(), scores.cuda(), 0.5)
+        self.assertTrue(torch.equal(kept.cpu(), nms(boxes, scores, 0.5)))
+
+    def test_a_copy_of_the_data_is_its_own(self):
+        batch = torch.arange(2048).pin_memory()
+        copied = batch.cuda(non_blocking=True)
+        batch.zero_()
+        self.assertEqual(copied[-1].item(), 2047)
+        copied += torch.randint(0, 9, (2048,), device="cuda")
+        before = support.invented_values()
+        copied.max().item()
+        self.assertEqual(support.invented_values(), before + 1)
+
     def test_random_numbers_are_unknown_and_counted(self):
         random = torch.randn(4, device="cuda")
         before = support.invented_values()
@@ -144,8 +184,9 @@ class Values(unittest.TestCase):
 
     def test_large_tensors_have_no_values(self):
         before = support.invented_values()
-        self.assertEqual(torch.ones(257, device="cuda").cpu().tolist(), [0.0] * 257)
-        self.assertEqual(support.invented_values(), before + 1)
+        self.assertEqual(torch.ones(16385, device="cuda").cpu().tolist(), [0.0] * 16385)
+        self.assertEqual(torch.ones(524289, dtype=torch.long, device="cuda")[0].item(), 1)
+        self.assertEqual(support.invented_values(), before + 2)
 
     def test_masks_of_unknown_values_select_everything(self):
         tensor = torch.randn(8, 64, device="cuda")

@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Creating, copying and reading tensors. Values do not exist: what a program reads is invented, and counted.
+// Creating, copying and reading tensors. What a program reads here has no values (known_values.h): it is invented, and
+// counted.
 #include "core/device/kernels/allocate.h"
+#include "core/device/kernels/known_sizes.h"
 #include "core/device/simulated_state.h"
 
 #include <ATen/ExpandUtils.h>
@@ -76,21 +78,47 @@ bool equal(const Tensor&, const Tensor&)
     return true;
 }
 
-/// How many elements are not zero depends on values: all of them, the upper bound.
-Tensor nonzero(const Tensor& tensor)
+Tensor& setTensor(Tensor& self, const Tensor& source)
 {
-    ++simulatedState().inventedValues;
-    return emptyTensor({tensor.numel(), tensor.dim()}, at::kLong);
+    c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+    impl->set_storage_keep_dtype(source.storage());
+    impl->set_sizes_and_strides(source.sizes(), source.strides(), source.storage_offset());
+    return self;
 }
 
-/// The same of how many a mask selects, and of how many differ.
+/// aten/src/ATen/native/cuda/Nonzero.cu writes one dimension after the other.
+Tensor positionsOf(const Tensor& tensor)
+{
+    const std::int64_t count = countNonzero(tensor);
+    return emptyStrided({count, tensor.dim()}, {1, count}, at::kLong);
+}
+
+Tensor& positionsInto(const Tensor& tensor, Tensor& out)
+{
+    const Tensor positions = positionsOf(tensor);
+    if (out.sizes() == positions.sizes())
+        return out;
+    return setTensor(out, positions);
+}
+
+/// A mask that is repeated selects in each repetition.
+std::int64_t selectedBy(const Tensor& self, const Tensor& mask)
+{
+    const std::int64_t all = c10::multiply_integers(at::infer_size(self.sizes(), mask.sizes()));
+    return all == 0 ? 0 : countNonzero(mask) * (all / mask.numel());
+}
+
 Tensor maskedSelect(const Tensor& self, const Tensor& mask)
 {
-    ++simulatedState().inventedValues;
-    const std::vector<std::int64_t> sizes = at::infer_size(self.sizes(), mask.sizes());
-    return emptyTensor({c10::multiply_integers(sizes)}, self.scalar_type());
+    return emptyTensor({selectedBy(self, mask)}, self.scalar_type());
 }
 
+Tensor& maskedSelectInto(const Tensor& self, const Tensor& mask, Tensor& out)
+{
+    return const_cast<Tensor&>(out.resize_({selectedBy(self, mask)}));
+}
+
+/// How many differ depends on values: all of them, the upper bound.
 std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool, bool returnInverse, bool returnCounts)
 {
     ++simulatedState().inventedValues;
@@ -117,14 +145,6 @@ Tensor& setStorage(Tensor& self, at::Storage storage)
     return self;
 }
 
-Tensor& setTensor(Tensor& self, const Tensor& source)
-{
-    c10::TensorImpl* impl = self.unsafeGetTensorImpl();
-    impl->set_storage_keep_dtype(source.storage());
-    impl->set_sizes_and_strides(source.sizes(), source.strides(), source.storage_offset());
-    return self;
-}
-
 Tensor& setEmpty(Tensor& self)
 {
     return setTensor(self, emptyTensor({0}, self.scalar_type()));
@@ -138,8 +158,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_copy_from", copyFrom);
     library.impl("_local_scalar_dense", localScalar);
     library.impl("equal", equal);
-    library.impl("nonzero", nonzero);
+    library.impl("nonzero", positionsOf);
+    library.impl("nonzero.out", positionsInto);
     library.impl("masked_select", maskedSelect);
+    library.impl("masked_select.out", maskedSelectInto);
     library.impl("_unique2", unique);
     library.impl("set_.source_Storage_storage_offset", setStorageOffset);
     library.impl("set_.source_Storage", setStorage);

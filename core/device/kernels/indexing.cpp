@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Indexing by masks and by boxes. How many elements are selected depends on values: it is taken to be all of them, and
-// counted as an invented value.
+// Indexing by masks and by boxes. How many elements are selected depends on values: where these are not known, it is
+// taken to be all of them, and counted as an invented value.
 #include "core/device/kernels/allocate.h"
+#include "core/device/kernels/known_sizes.h"
 #include "core/device/meta_call.h"
 #include "core/device/simulated_state.h"
 
@@ -25,9 +26,9 @@ bool isMask(const c10::IValue& value)
 /// A mask of n dimensions stands for n lists of positions, as aten/src/ATen/native/IndexingUtils.h makes of it.
 void appendPositions(c10::impl::GenericList& indices, const Tensor& mask)
 {
+    const std::int64_t selected = countNonzero(mask);
     for (std::int64_t dim = 0; dim < mask.dim(); ++dim)
-        indices.push_back(c10::IValue(emptyTensor({mask.numel()}, at::kLong)));
-    ++simulatedState().inventedValues;
+        indices.push_back(c10::IValue(emptyTensor({selected}, at::kLong)));
 }
 
 void index(const c10::OperatorHandle& op, torch::jit::Stack* stack)

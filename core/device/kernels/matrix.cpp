@@ -9,7 +9,11 @@
 #include <c10/util/accumulate.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <cctype>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -161,28 +165,73 @@ std::tuple<Tensor, Tensor> weightNormBackward(const Tensor&, const Tensor& v, co
     return {emptyContiguous(v), emptyContiguous(g)};
 }
 
-/// Factorizations come in columns.
-Tensor emptyByColumns(const Tensor& self)
+/// Factorizations and solutions come in columns.
+Tensor emptyByColumns(at::IntArrayRef sizes, at::ScalarType type)
 {
-    std::vector<std::int64_t> strides(static_cast<std::size_t>(self.dim()));
+    std::vector<std::int64_t> strides(sizes.size());
+    const std::int64_t rows = sizes[sizes.size() - 2];
     strides[strides.size() - 2] = 1;
-    strides[strides.size() - 1] = std::max<std::int64_t>(self.size(-2), 1);
-    std::int64_t step = self.size(-2) * self.size(-1);
+    strides[strides.size() - 1] = std::max<std::int64_t>(rows, 1);
+    std::int64_t step = rows * sizes.back();
     for (std::size_t i = strides.size() - 2; i-- > 0;) {
         strides[i] = step;
-        step *= self.sizes()[i];
+        step *= sizes[i];
     }
-    return emptyStrided(self.sizes(), strides, self.scalar_type());
+    return emptyStrided(sizes, strides, type);
 }
 
 Tensor cholesky(const Tensor& self, bool)
 {
-    return self.numel() == 0 ? emptyContiguous(self) : emptyByColumns(self);
+    return self.numel() == 0 ? emptyContiguous(self) : emptyByColumns(self.sizes(), self.scalar_type());
 }
 
 Tensor choleskyInverse(const Tensor& self, bool)
 {
-    return emptyByColumns(self);
+    return emptyByColumns(self.sizes(), self.scalar_type());
+}
+
+/// linalg.lstsq on CUDA, where LAPACK's gels is all there is: neither a rank nor singular values. The right sides are
+/// solved in their place, which is as high as the higher of the matrix and its transpose; below the solution stands
+/// what the residuals are made of.
+std::tuple<Tensor, Tensor, Tensor, Tensor> leastSquares(const Tensor& self, const Tensor& other, std::optional<double>,
+                                                        std::optional<std::string_view> driver)
+{
+    std::string name(driver.value_or("gels"));
+    std::ranges::transform(name, name.begin(), [](unsigned char letter) { return std::tolower(letter); });
+    TORCH_CHECK(name == "gels", "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA");
+    TORCH_CHECK(self.dim() >= 2, "torch.linalg.lstsq: input must have at least 2 dimensions.");
+    TORCH_CHECK(
+        other.dim() == self.dim() || other.dim() == self.dim() - 1,
+        "torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) "
+        "<= 1");
+    const std::int64_t height = self.size(-2);
+    const std::int64_t width = self.size(-1);
+    const bool isVector = other.dim() < self.dim();
+    const at::IntArrayRef rightSides = isVector ? other.sizes().slice(0, static_cast<std::size_t>(other.dim()) - 1)
+                                                : other.sizes().slice(0, static_cast<std::size_t>(other.dim()) - 2);
+    TORCH_CHECK(other.size(isVector ? -1 : -2) == height, "torch.linalg.lstsq: input.size(-2) should match other.size(",
+                isVector ? "-1)" : "-2)");
+
+    const std::vector<std::int64_t> batch
+        = at::infer_size(self.sizes().slice(0, static_cast<std::size_t>(self.dim()) - 2), rightSides);
+    std::vector<std::int64_t> sizes = batch;
+    sizes.push_back(std::max(height, width));
+    sizes.push_back(isVector ? 1 : other.size(-1));
+    Tensor solution = emptyByColumns(sizes, self.scalar_type());
+    std::vector<std::int64_t> strides = solution.strides().vec();
+    sizes[sizes.size() - 2] = width;
+    std::vector<std::int64_t> residuals{0};
+    if (height > width) {
+        residuals = batch;
+        residuals.push_back(sizes.back());
+    }
+    if (isVector) {
+        sizes.pop_back();
+        strides.pop_back();
+    }
+    solution.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+    const at::ScalarType real = c10::toRealValueType(self.scalar_type());
+    return {solution, emptyTensor(residuals, real), emptyTensor({0}, at::kLong), emptyTensor({0}, real)};
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
@@ -207,6 +256,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_weight_norm_interface_backward", weightNormBackward);
     library.impl("cholesky", cholesky);
     library.impl("cholesky_inverse", choleskyInverse);
+    library.impl("linalg_lstsq", leastSquares);
 }
 
 } // namespace

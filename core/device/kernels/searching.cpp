@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Sorting, searching, counting and sampling that have no Meta kernel in C++. Where the size of a result depends on
-// values, it is the largest that it can be; where that is unbounded, the least that the arguments say. Both are counted
-// as invented.
+// values that are not known, it is the largest that it can be; where that is unbounded, the least that the arguments
+// say. Both are counted as invented.
 #include "core/device/kernels/allocate.h"
+#include "core/device/kernels/known_sizes.h"
 #include "core/device/simulated_state.h"
 
 #include <ATen/WrapDimUtils.h>
@@ -188,19 +189,18 @@ Tensor nonzeroStatic(const Tensor& self, c10::SymInt size, std::int64_t)
 
 Tensor binCount(const Tensor& self, const OptionalTensor& weights, c10::SymInt least)
 {
-    countInvented();
-    const std::int64_t bins = std::max<std::int64_t>(number(least), self.numel() > 0 ? 1 : 0);
+    const std::int64_t needed = self.numel() > 0 ? largestElement(self).value_or(0) + 1 : 0;
+    const std::int64_t bins = std::max(number(least), needed);
     const bool weighted = weights.has_value() && weights->defined();
     const bool keepsFloat = weighted && weights->scalar_type() == at::kFloat;
     return emptyTensor({bins}, keepsFloat ? at::kFloat : weighted ? at::kDouble : at::kLong);
 }
 
-/// Each once, if the caller does not say how many they are together.
+/// Each once, if neither the caller nor their values say how many they are together.
 Tensor repeatInterleave(const Tensor& repeats, std::optional<c10::SymInt> outputSize)
 {
-    if (!outputSize)
-        countInvented();
-    return emptyTensor({outputSize ? number(*outputSize) : repeats.numel()}, repeats.scalar_type());
+    const std::int64_t size = outputSize ? number(*outputSize) : sumOfElements(repeats).value_or(repeats.numel());
+    return emptyTensor({size}, repeats.scalar_type());
 }
 
 /// Segments are the last dimension of `lengths`, or lie between the entries of `offsets`.

@@ -16,9 +16,10 @@ def simulate(gpu="h100-80gb"):
     """From now on `cuda` is the card `gpu` in this process, simulated: tensors have sizes and lifetimes but no memory, and
     nothing is computed. Call it before anything imports torch; twice with the same card does nothing.
 
-    Values follow these rules. Tensors of at most 1 KiB whose values follow from values that the program made keep their
-    true ones, such as a loss scale or a counter. Everything else that the program reads is invented: zero where a tensor
-    is copied to the CPU, one for `.item()`, all elements where a mask or nonzero() selects some. Tensors on the
+    Values follow these rules. Tensors of at most 64 KiB, and of integers and booleans of at most 4 MiB, whose values
+    follow from values that the program made or copied to the GPU keep their true ones: a loss scale, masks, lengths,
+    labels, boxes. Everything else that the program reads is invented: zero where a tensor is copied to the CPU, one for
+    `.item()`, all elements where a mask or nonzero() selects some. Tensors on the
     CPU have the values that they have without Headroom, though random ones of large tensors are made only when they are
     read. Memory is the card's: an allocation beyond it raises torch.OutOfMemoryError, after which the program may go on.
     """

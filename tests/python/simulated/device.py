@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The simulated device in this Python process, and tensors of the CPU made again on it."""
+"""The simulated device in this Python process as a C++ program has it, and tensors of the CPU copied to a device."""
 
 import atexit
 import ctypes
@@ -18,7 +18,6 @@ class SimulatedDevice:
     def __init__(self, library, gpu):
         self._library = ctypes.CDLL(library)
         self._library.headroom_simulate.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
-        self._library.headroom_fallbacks.restype = ctypes.c_char_p
         self._library.headroom_last_error.restype = ctypes.c_char_p
         if self._library.headroom_simulate(gpu.encode(), b"sim") != 0:
             raise RuntimeError(self._library.headroom_last_error().decode())
@@ -32,8 +31,13 @@ class SimulatedDevice:
         self._library.headroom_reset_peak()
 
     def fallbacks(self):
-        """Ops that ran on zeros for want of a kernel: [{"op", "count"}]."""
-        return json.loads(self._library.headroom_fallbacks())
+        return fallbacks(self._library)
+
+
+def fallbacks(library):
+    """Ops that ran on zeros for want of a kernel: [{"op", "count"}]."""
+    library.headroom_fallbacks.restype = ctypes.c_char_p
+    return json.loads(library.headroom_fallbacks())
 
 
 def _device_module():
@@ -57,18 +61,19 @@ def remove_python_meta_kernels():
 
 
 class Twins:
-    """Tensors on the simulated device with the sizes, strides, storages and aliasing of those on the CPU."""
+    """Copies on a device of tensors on the CPU, with their values, sizes, strides, storages and aliasing."""
 
-    def __init__(self):
+    def __init__(self, device):
+        self._device = device
         self._tensors = {}
         self._storages = {}
 
     def of(self, value):
-        """A value of a sample's arguments, as the same call on the simulated device has it."""
+        """A value of a sample's arguments, as the same call on the device has it."""
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
         if isinstance(value, torch.device) and value.type == "cpu" or value == "cpu":
-            return torch.device("sim")
+            return torch.device(self._device)
         return value
 
     def _tensor(self, tensor):
@@ -82,9 +87,9 @@ class Twins:
     def _make(self, tensor):
         storage = tensor.untyped_storage()
         if storage._cdata not in self._storages:
-            twin = torch.empty(storage.nbytes(), dtype=torch.uint8, device="sim").untyped_storage()
-            self._storages[storage._cdata] = (storage, twin)
-        result = torch.empty(0, dtype=tensor.dtype, device="sim")
+            values = torch.empty(0, dtype=torch.uint8).set_(storage)
+            self._storages[storage._cdata] = (storage, values.to(self._device).untyped_storage())
+        result = torch.empty(0, dtype=tensor.dtype, device=self._device)
         with torch.no_grad():
             result.set_(self._storages[storage._cdata][1], tensor.storage_offset(), tensor.size(), tensor.stride())
         if tensor.is_conj():

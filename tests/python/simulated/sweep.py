@@ -94,16 +94,16 @@ def difference(step, onCpu, onDevice):
     return next(f"result {i}: CPU {want}; simulated {got}" for i, (want, got) in enumerate(pairs) if want != got)
 
 
-def twin_of(op, arguments):
+def twin_of(op, arguments, device):
     """The arguments on the simulated device, but those that CUDA wants on the CPU too."""
-    positional, named = pytree.tree_map(Twins().of, arguments)
+    positional, named = pytree.tree_map(Twins(device).of, arguments)
     if op.name == "tensor_split":
         positional = (positional[0], *arguments[0][1:])
     return positional, named
 
 
-def sweep(op, dtype, limit, forward, backward):
-    """Adds the outcomes of at most `limit` samples of an op; None: of all."""
+def sweep(op, dtype, device, limit, forward, backward):
+    """Adds the outcomes of at most `limit` samples of an op on `device`; None: of all."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -113,7 +113,7 @@ def sweep(op, dtype, limit, forward, backward):
             if any(t.layout != torch.strided or t.is_nested or t.is_quantized for t in leaves_of(arguments)):
                 continue
             onCpu = Call(op, arguments)
-            onDevice = Call(op, twin_of(op, arguments))
+            onDevice = Call(op, twin_of(op, arguments, device))
             try:
                 different = difference(Call.forward, onCpu, onDevice)
                 forward.add(different)

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/device/kernels/known_sizes.h"
+
+#include "core/device/known_values.h"
+#include "core/device/meta_call.h"
+#include "core/device/simulated_state.h"
+
+#include <ATen/ops/count_nonzero.h>
+#include <ATen/ops/max.h>
+#include <ATen/ops/sum.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+namespace headroom::sim {
+namespace {
+
+/// What `compute` says of the values on the CPU; nothing, and counted, where they are not known.
+template <class Compute>
+std::optional<std::int64_t> fromValues(const at::Tensor& tensor, Compute&& compute)
+{
+    const at::Tensor values = knownValues(tensor);
+    if (!values.defined()) {
+        ++simulatedState().inventedValues;
+        return std::nullopt;
+    }
+    const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+    return compute(values).template item<std::int64_t>();
+}
+
+} // namespace
+
+std::int64_t countNonzero(const at::Tensor& tensor)
+{
+    if (tensor.numel() == 0)
+        return 0;
+    return fromValues(tensor, [](const at::Tensor& values) { return at::count_nonzero(values); })
+        .value_or(tensor.numel());
+}
+
+std::optional<std::int64_t> largestElement(const at::Tensor& tensor)
+{
+    return fromValues(tensor, [](const at::Tensor& values) { return at::max(values); });
+}
+
+std::optional<std::int64_t> sumOfElements(const at::Tensor& tensor)
+{
+    if (tensor.numel() == 0)
+        return 0;
+    return fromValues(tensor, [](const at::Tensor& values) { return at::sum(values); });
+}
+
+} // namespace headroom::sim
