@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/snapshot_arguments.h"
 #include "app/cli/table.h"
@@ -8,7 +9,6 @@
 #include "core/cost/roofline.h"
 #include "core/predict/predict.h"
 #include "core/snapshot/import.h"
-#include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
 
@@ -29,6 +29,7 @@ struct Arguments
     std::string gpu;
     std::string capacity;
     std::string output;
+    std::string calibration = "auto";
     SnapshotArguments snapshot;
     bool json = false;
 };
@@ -55,7 +56,7 @@ Result<Source> readSource(const Arguments& arguments)
     if (arguments.snapshot.any())
         return badInput("--device, --from and --to choose a part of a memory snapshot, which " + arguments.file
                         + " is not");
-    Result<StepTracePtr> step = readStepTrace(arguments.file);
+    Result<StepTracePtr> step = readStep(arguments.file, arguments.calibration);
     if (!step)
         return step.error();
     return Source{*std::move(step), std::nullopt};
@@ -236,6 +237,7 @@ void addAllocator(CLI::App& program, Action& chosen)
     command->add_option("--capacity", arguments->capacity, "Memory of the card instead, such as 24GiB");
     command->add_option("-o,--output", arguments->output, "CSV of all bytes over time");
     addSnapshotArguments(*command, arguments->snapshot);
+    addCalibrationArgument(*command, arguments->calibration);
     command->add_flag("--json", arguments->json, "Print one JSON document");
     command->callback([=, &chosen] {
         arguments->settingsGiven = settings->count() > 0;

@@ -5,6 +5,7 @@
 #include "core/cost/calibration.h"
 #include "core/policy/step_planner.h"
 #include "core/sac/step_statistics.h"
+#include "core/snapshot/import.h"
 #include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
@@ -82,6 +83,29 @@ Result<ModuleId> findModule(const StepTrace& trace, std::string_view fqn)
     return checkModuleName(fqn, known).error();
 }
 
+void addCalibrationArgument(CLI::App& command, std::string& choice)
+{
+    command
+        .add_option("--calibration", choice,
+                    "Times of ops as they were measured: auto (default), what `headroom calibrate` learned of the "
+                    "step's GPU; none, the roofline; or a file")
+        ->type_name("auto|none|FILE");
+}
+
+Result<StepTracePtr> readStep(const std::string& file, const std::string& calibration, StepKind kind)
+{
+    Result<StepTracePtr> step = kind == StepKind::recorded ? readStepTrace(file) : readStepOrSnapshot(file);
+    if (!step)
+        return step;
+    Result<TimedStep> timed = withTimes(*std::move(step), calibration);
+    if (!timed)
+        return badInput("--calibration " + calibration + ": " + timed.error().message);
+    if (timed->times.calibrated)
+        std::cerr << "headroom: note: times are those measured on " << timed->times.gpu << ", of "
+                  << timed->times.file.string() << '\n';
+    return timed->step;
+}
+
 void addPlanArguments(CLI::App& command, PlanArguments& arguments)
 {
     command.add_option("step", arguments.stepFile, "Step file, as `headroom record` writes it");
@@ -99,39 +123,9 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
     addNames("--ac-unit", arguments.acUnits, "Only these modules may be checkpointed (default: any with children)");
     addNames("--fsdp-unit", arguments.fsdpUnits, "Modules whose parameters FSDP shards (default: the root)");
     addNames("--pin", arguments.pins, "FQN=save or FQN=recompute: decides for a module");
-    command
-        .add_option("--calibration", arguments.calibration,
-                    "Times of ops as they were measured: auto (default), what `headroom calibrate` learned of the "
-                    "step's GPU; none, the roofline; or a file")
-        ->type_name("auto|none|FILE");
+    addCalibrationArgument(command, arguments.calibration);
     command.add_flag("--json", arguments.json, "Print one JSON document");
 }
-
-namespace {
-
-/// The step with the times that the user's calibration of its GPU says, if there is one.
-Result<StepTracePtr> withCalibration(const StepTracePtr& step, const std::string& choice)
-{
-    if (choice == "none" || !step->info.simulated)
-        return step;
-    const std::filesystem::path file
-        = choice == "auto" ? calibrationFile(step->info.gpu) : std::filesystem::path(choice);
-    const auto calibration = readCalibration(file);
-    if (!calibration)
-        return calibration.error();
-    if (!*calibration && choice == "auto")
-        return step;
-    if (!*calibration)
-        return badInput("--calibration " + choice + ": there is no such file; headroom calibrate writes one");
-    if ((*calibration)->gpu != step->info.gpu)
-        return badInput("--calibration " + choice + " is of " + (*calibration)->gpu + ", and the step is of "
-                        + step->info.gpu);
-    std::cerr << "headroom: note: times are those measured on " << (*calibration)->gpu << ", of " << file.string()
-              << '\n';
-    return calibrated(step, **calibration);
-}
-
-} // namespace
 
 bool plansExactly(const PlanArguments& arguments)
 {
@@ -161,7 +155,7 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
         source.info = std::make_shared<const ModuleInfo>(*std::move(info));
         return source;
     }
-    Result<StepTracePtr> trace = readStepTrace(arguments.stepFile);
+    Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.calibration);
     if (!trace)
         return trace.error();
     if ((*trace)->info.measured && plansExactly(arguments))
@@ -170,9 +164,6 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
                           "with --device sim; headroom calibrate gives it the measured times");
     if (!(*trace)->info.policy.empty())
         return badInput(arguments.stepFile + ": " + plannable(**trace).error().message);
-    trace = withCalibration(*trace, arguments.calibration);
-    if (!trace)
-        return trace.error();
     Result<ModuleInfo> info = moduleInfo(**trace);
     if (!info)
         return info.error();

@@ -29,6 +29,16 @@ Result<ModuleId> findModule(const StepTrace& trace, std::string_view fqn);
 /// The same for a list of names.
 Status checkModuleName(std::string_view fqn, const std::vector<std::string>& known);
 
+/// Adds --calibration auto|none|FILE.
+void addCalibrationArgument(CLI::App& command, std::string& choice);
+
+/// What a command takes for a step.
+enum class StepKind { recorded, recordedOrSnapshot };
+
+/// Reads a step with the times that --calibration asks for, and says on stderr when they are a calibration's.
+Result<StepTracePtr> readStep(const std::string& file, const std::string& calibration,
+                              StepKind kind = StepKind::recorded);
+
 /// What `plan` and `frontier` have in common on the command line.
 struct PlanArguments
 {

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/command_line.h"
 
+#include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/python_program.h"
 #include "app/cli/recorder_program.h"
+#include "app/cli/snapshot_arguments.h"
 #include "app/cli/verify.h"
 #include "app/window/run_window.h"
 
@@ -98,11 +100,17 @@ int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
     program.add_option(
         "FILE", file,
         "What to open in the window: a step (.hrs), a model (.pt2, .pt), a script (.py), a memory snapshot");
+    WindowOptions options;
+    std::string measured;
+    cli::SnapshotArguments part;
+    cli::addSnapshotArguments(program, part);
+    cli::addCalibrationArgument(program, options.calibration);
+    program.add_option("--measured", measured, "With a step: a measured step or memory snapshot to lay over it")
+        ->type_name("FILE");
     Action chosen;
-    for (const auto add :
-         {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan, cli::addFrontier,
-          cli::addCalibrate, cli::addOpPolicy, cli::addOpsPlan, cli::addOpsFrontier, cli::addExport, cli::addImport,
-          cli::addAllocator, cli::addDoctor})
+    for (const auto add : {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan,
+                           cli::addFrontier, cli::addCalibrate, cli::addOpPolicy, cli::addOpsPlan, cli::addOpsFrontier,
+                           cli::addExport, cli::addImport, cli::addAllocator, cli::addDoctor})
         add(program, chosen);
     cli::addScreenshot(program, chosen, openWindow);
 
@@ -121,8 +129,22 @@ int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
         cli::printError(unknownCommand(file));
         return exitCode(ErrorKind::badInput);
     }
-    WindowOptions options;
+    if (!measured.empty() && file.empty()) {
+        cli::printError("--measured is compared with a step: expected `headroom step.hrs --measured run.hrs`");
+        return exitCode(ErrorKind::badInput);
+    }
     options.file = QString::fromStdString(file);
+    options.measured = QString::fromStdString(measured);
+    if (part.any()) {
+        const Result<ImportRequest> request = cli::importRequest(part);
+        if (!request || !isSnapshotFile(file)) {
+            cli::printError(request ? "--device, --from and --to choose a part of a memory snapshot, which `" + file
+                                    + "` is not"
+                                    : request.error().message);
+            return exitCode(ErrorKind::badInput);
+        }
+        options.part = *request;
+    }
     return openWindow(argc, argv, options);
 }
 

@@ -5,7 +5,6 @@
 #include "app/cli/command.h"
 #include "app/cli/pictures.h"
 #include "core/sac/step_statistics.h"
-#include "core/snapshot/import.h"
 
 #include <CLI/CLI.hpp>
 
@@ -24,6 +23,7 @@ struct Arguments
     bool frontier = false;
     std::string policyFile;
     std::string module;
+    std::string calibration = "auto";
     bool dark = false;
 };
 
@@ -102,7 +102,8 @@ Result<int> run(const Arguments& arguments)
         return badInput("export: --policy changes the timeline: expected it together with --timeline");
     if (!arguments.module.empty() && !arguments.tradeOff)
         return badInput("export: --module selects a trade-off curve: expected it together with --tradeoff");
-    const Result<StepTracePtr> trace = readStepOrSnapshot(arguments.stepFile);
+    const Result<StepTracePtr> trace
+        = readStep(arguments.stepFile, arguments.calibration, StepKind::recordedOrSnapshot);
     if (!trace)
         return trace.error();
     ExportOptions options;
@@ -129,6 +130,7 @@ void addExport(CLI::App& program, Action& chosen)
     command->add_option("--policy", arguments->policyFile, "--timeline: the step under this policy as well")
         ->type_name("policy.json");
     command->add_option("--module", arguments->module, "--tradeoff: the curve to point out")->type_name("FQN");
+    addCalibrationArgument(*command, arguments->calibration);
     command->add_flag("--dark", arguments->dark, "Light on dark");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/table.h"
 #include "core/allocator/replay.h"
 #include "core/predict/predict.h"
-#include "core/snapshot/import.h"
+#include "core/snapshot/out_of_memory.h"
 #include "core/timeline/timeline_json.h"
 
 #include <CLI/CLI.hpp>
@@ -89,6 +90,16 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAlloc
     json["fallbacks"] = Json::array();
     for (const Fallback& fallback : fallbacks(trace))
         json["fallbacks"].push_back({{"op", fallback.op}, {"module", fallback.module}, {"count", fallback.count}});
+    if (const auto failures = outOfMemoryEvents(trace); !failures.empty()) {
+        json["out_of_memory"] = Json::array();
+        for (const OutOfMemory& failure : failures)
+            json["out_of_memory"].push_back({{"instant", failure.ms},
+                                             {"requested_bytes", failure.requested},
+                                             {"free_bytes", failure.deviceFree},
+                                             {"reserved_bytes", failure.reserved},
+                                             {"active_bytes", failure.active},
+                                             {"reason", whyOutOfMemory(failure)}});
+    }
     json["invented_values"] = trace.info.inventedValues;
     return json;
 }
@@ -155,14 +166,16 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
             table.addRow({fallback.op, fallback.module, groupedDigits(fallback.count)});
         table.print(out);
     }
+    for (const OutOfMemory& failure : outOfMemoryEvents(trace))
+        out << "\nOut of memory at " << formatMs(failure.ms) << ". " << whyOutOfMemory(failure) << '\n';
     if (trace.info.inventedValues > 0)
         out << "\nThe model read " << groupedDigits(trace.info.inventedValues)
             << " values that a simulated device does not have; it was given made-up ones.\n";
 }
 
-Result<int> run(const std::string& file, bool json)
+Result<int> run(const std::string& file, const std::string& calibration, bool json)
 {
-    const Result<StepTracePtr> trace = readStepOrSnapshot(file);
+    const Result<StepTracePtr> trace = readStep(file, calibration, StepKind::recordedOrSnapshot);
     if (!trace)
         return trace.error();
     const Result<Timeline> timeline = predict(**trace, {});
@@ -183,14 +196,17 @@ void addInfo(CLI::App& program, Action& chosen)
     struct Arguments
     {
         std::string file;
+        std::string calibration = "auto";
         bool json = false;
     };
     const auto arguments = std::make_shared<Arguments>();
     CLI::App* command
         = addCommand(program, "info", "Where the memory of a recorded step goes: peak, phases, categories");
     command->add_option("step", arguments->file, "Step file")->required();
+    addCalibrationArgument(*command, arguments->calibration);
     command->add_flag("--json", arguments->json, "Print one JSON document");
-    command->callback([=, &chosen] { chosen = [=] { return run(arguments->file, arguments->json); }; });
+    command->callback(
+        [=, &chosen] { chosen = [=] { return run(arguments->file, arguments->calibration, arguments->json); }; });
 }
 
 } // namespace headroom::cli

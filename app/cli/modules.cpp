@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/table.h"
 #include "core/sac/step_statistics.h"
-#include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
 
@@ -35,9 +35,9 @@ void print(const ModuleInfo& info, std::ostream& out)
     table.print(out);
 }
 
-Result<int> run(const std::string& file, bool json)
+Result<int> run(const std::string& file, const std::string& calibration, bool json)
 {
-    const Result<StepTracePtr> trace = readStepTrace(file);
+    const Result<StepTracePtr> trace = readStep(file, calibration);
     if (!trace)
         return trace.error();
     const Result<ModuleInfo> info = moduleInfo(**trace);
@@ -57,14 +57,17 @@ void addModules(CLI::App& program, Action& chosen)
     struct Arguments
     {
         std::string file;
+        std::string calibration = "auto";
         bool json = false;
     };
     const auto arguments = std::make_shared<Arguments>();
     CLI::App* command = addCommand(program, "modules",
                                    "Memory, time and trade-off curve of every module (--json: PyTorch's ModuleInfo)");
     command->add_option("step", arguments->file, "Step file")->required();
+    addCalibrationArgument(*command, arguments->calibration);
     command->add_flag("--json", arguments->json, "Print the ModuleInfo document");
-    command->callback([=, &chosen] { chosen = [=] { return run(arguments->file, arguments->json); }; });
+    command->callback(
+        [=, &chosen] { chosen = [=] { return run(arguments->file, arguments->calibration, arguments->json); }; });
 }
 
 } // namespace headroom::cli

@@ -5,7 +5,6 @@
 #include "app/cli/command.h"
 #include "app/cli/table.h"
 #include "core/sac/step_statistics.h"
-#include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
 
@@ -21,6 +20,7 @@ struct Arguments
     std::string module;
     std::string statsFile;
     std::string memoryBudget;
+    std::string calibration = "auto";
     bool json = false;
 };
 
@@ -33,7 +33,7 @@ Result<SacStats> statsOf(const Arguments& arguments)
     if (arguments.module.empty())
         return badInput("--module is missing: expected the name of a module with children, as `headroom modules` lists "
                         "them");
-    const Result<StepTracePtr> trace = readStepTrace(arguments.stepFile);
+    const Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.calibration);
     if (!trace)
         return trace.error();
     const Result<ModuleId> module = findModule(**trace, arguments.module);
@@ -100,6 +100,7 @@ void addOpPolicy(CLI::App& program, Action& chosen)
                      "Share 0..1 of the module's activation memory that may be kept")
         ->required()
         ->type_name("FRACTION");
+    addCalibrationArgument(*command, arguments->calibration);
     command->add_flag("--json", arguments->json, "Print one JSON document");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }

@@ -3,7 +3,6 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/table.h"
-#include "core/snapshot/import.h"
 
 #include <CLI/CLI.hpp>
 
@@ -98,9 +97,18 @@ void print(const StepTrace& trace, const std::vector<OpId>& ops, std::ostream& o
     table.print(out);
 }
 
-Result<int> run(const std::string& file, const std::string& fqn, bool json)
+struct Arguments
 {
-    const Result<StepTracePtr> trace = readStepOrSnapshot(file);
+    std::string file;
+    std::string module;
+    std::string calibration = "auto";
+    bool json = false;
+};
+
+Result<int> run(const Arguments& arguments)
+{
+    const auto& [file, fqn, calibration, json] = arguments;
+    const Result<StepTracePtr> trace = readStep(file, calibration, StepKind::recordedOrSnapshot);
     if (!trace)
         return trace.error();
     ModuleId selected;
@@ -122,19 +130,13 @@ Result<int> run(const std::string& file, const std::string& fqn, bool json)
 
 void addOps(CLI::App& program, Action& chosen)
 {
-    struct Arguments
-    {
-        std::string file;
-        std::string module;
-        bool json = false;
-    };
     const auto arguments = std::make_shared<Arguments>();
     CLI::App* command = addCommand(program, "ops", "Every op of a recorded step, in order");
     command->add_option("step", arguments->file, "Step file")->required();
     command->add_option("--module", arguments->module, "Only ops of this module and those inside it")->type_name("FQN");
+    addCalibrationArgument(*command, arguments->calibration);
     command->add_flag("--json", arguments->json, "Print one JSON document");
-    command->callback(
-        [=, &chosen] { chosen = [=] { return run(arguments->file, arguments->module, arguments->json); }; });
+    command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }
 
 } // namespace headroom::cli

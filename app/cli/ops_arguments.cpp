@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/ops_arguments.h"
 
+#include "app/cli/arguments.h"
 #include "app/cli/command.h"
-#include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
 
@@ -67,7 +67,7 @@ Status addTimes(const OpsArguments& arguments, const StepTrace& trace, OpsReques
 
 Result<OpsPlanner> plannerOf(const OpsArguments& arguments)
 {
-    Result<StepTracePtr> trace = readStepTrace(arguments.stepFile);
+    Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.calibration);
     if (!trace)
         return trace.error();
     Result<OpsPlanner> planner = OpsPlanner::create(*std::move(trace));
@@ -90,6 +90,7 @@ void addOpsArguments(CLI::App& command, OpsArguments& arguments)
     command
         .add_option("--op-times", arguments.opTimes, "Measured times: a JSON list of ms, one for each op of the step")
         ->type_name("FILE.json");
+    addCalibrationArgument(command, arguments.calibration);
     command.add_flag("--json", arguments.json, "Print one JSON document");
 }
 

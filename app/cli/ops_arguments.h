@@ -19,6 +19,7 @@ struct OpsArguments
     std::string solver = "dp";
     std::string runtime = "flops";
     std::string opTimes; ///< file of measured times
+    std::string calibration = "auto";
     bool json = false;
 };
 void addOpsArguments(CLI::App& command, OpsArguments& arguments);

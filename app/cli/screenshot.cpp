@@ -3,6 +3,7 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/pictures.h"
+#include "app/cli/snapshot_arguments.h"
 #include "app/recording/record_request.h"
 #include "app/window/run_window.h"
 #include "core/base/bytes.h"
@@ -23,6 +24,9 @@ struct Arguments
     std::string theme;
     std::string budget;
     std::string module;
+    std::string calibration = "auto";
+    std::string measured;
+    SnapshotArguments snapshot;
     bool ops = false;
 };
 
@@ -60,6 +64,12 @@ Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
                         + " is no recorded step; `headroom record` makes one of a model or a script");
     options.screenshot = QString::fromStdString(arguments.output);
     options.ops = arguments.ops;
+    options.calibration = arguments.calibration;
+    const Result<ImportRequest> part = importRequest(arguments.snapshot);
+    if (!part)
+        return part.error();
+    options.part = *part; // nobody is there to be asked
+    options.measured = QString::fromStdString(arguments.measured);
     options.select = QString::fromStdString(arguments.module);
     hideDesktopRemarks();
     int count = 1;
@@ -80,6 +90,10 @@ void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWind
     command->add_option("--size", arguments->size, "Of the window in pixels (default 1600x1000)")->type_name("WxH");
     command->add_option("--theme", arguments->theme, "light or dark (default: the desktop's)");
     command->add_option("--budget", arguments->budget, "Plan for this budget")->type_name("SIZE");
+    addCalibrationArgument(*command, arguments->calibration);
+    addSnapshotArguments(*command, arguments->snapshot);
+    command->add_option("--measured", arguments->measured, "Lay this measured step over the prediction")
+        ->type_name("FILE");
     command->add_flag("--ops", arguments->ops, "Plan single ops of the whole step, not modules");
     command->add_option("--select", arguments->module, "Module to select")->type_name("FQN");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments, openWindow); }; });

@@ -19,6 +19,11 @@ Actions::Actions(QWidget* window)
     open = make(tr("&Open…"),
                 tr("Open a recorded step (.hrs), a model (.pt2, .pt), a training script (.py) or a memory snapshot"),
                 "Ctrl+O");
+    compare = make(tr("Compare with &measured step…"),
+                   tr("Lay a step that was measured on a GPU or the CPU, or a memory snapshot, over the prediction"),
+                   "Ctrl+M");
+    stopComparing = make(tr("&Stop comparing"), tr("Show the plan again"), "Ctrl+Shift+W");
+    stopComparing->setEnabled(false);
     closeStep = make(tr("&Close"), tr("Close the open step and show the start page"), "Ctrl+W");
     exportPolicy
         = make(tr("Export &policy…"), tr("Write the plan as policy.json, which PyTorch training applies"), "Ctrl+E");
@@ -36,6 +41,10 @@ Actions::Actions(QWidget* window)
                    "Ctrl+8");
     copyFraction = make(tr("Copy &fraction for torch.compile"),
                         tr("Put the lines that set activation_memory_budget on the clipboard"), "Ctrl+Shift+P");
+    calibratedTimes = make(tr("Calibrated &times"),
+                           tr("Ops take as long as was measured on the GPU, or as the roofline says"), "Ctrl+Shift+M");
+    calibratedTimes->setCheckable(true);
+    calibratedTimes->setEnabled(false);
     pinFree = make(tr("Let the plan &decide"), tr("Take away the pin of the selected module"), "Ctrl+L");
     pinKeep = make(tr("&Keep everything"), tr("Pin the selected module: nothing of it is recomputed"), "Ctrl+K");
     pinRecompute = make(tr("&Recompute"), tr("Pin the selected module: it is checkpointed"), "Ctrl+R");
@@ -106,6 +115,7 @@ void Actions::fillMenuBar(QMenuBar* bar)
     QMenu* file = bar->addMenu(tr("&File"));
     file->addAction(open);
     file->addMenu(recentMenu);
+    file->addActions({compare, stopComparing});
     file->addAction(closeStep);
     file->addSeparator();
     file->addAction(exportPolicy);
@@ -128,6 +138,8 @@ void Actions::fillMenuBar(QMenuBar* bar)
     plan->addAction(clearPins);
     plan->addSeparator();
     plan->addActions({verifyPlan, copyFraction});
+    plan->addSeparator();
+    plan->addAction(calibratedTimes);
 
     QMenu* view = bar->addMenu(tr("&View"));
     view->addActions({fitStep, zoomBack, zoomToSelection});
@@ -168,7 +180,7 @@ void Actions::setDocumentOpen(bool isOpen)
          {planModules,     planOps,        copyFraction, closeStep,    exportPolicy, exportTimeline, exportTradeOff,
           exportFrontier,  pinFree,        pinKeep,      pinRecompute, clearPins,    copyPicture,    copyTable,
           stackByCategory, stackByModule,  findModule,   verifyPlan,   fitStep,      zoomBack,       zoomToSelection,
-          showTradeOff,    showLiveBlocks, showOps,      showReserved})
+          showTradeOff,    showLiveBlocks, showOps,      showReserved, compare})
         action->setEnabled(isOpen);
     pictureMenu->setEnabled(isOpen);
 }

@@ -26,6 +26,8 @@ public:
     void setDocumentOpen(bool open);
 
     QAction* open;
+    QAction* compare;
+    QAction* stopComparing;
     QAction* closeStep;
     QAction* exportPolicy;
     QAction* exportTimeline;
@@ -37,6 +39,7 @@ public:
     QAction* planModules;
     QAction* planOps;
     QAction* copyFraction;
+    QAction* calibratedTimes;
     QAction* pinFree;
     QAction* pinKeep;
     QAction* pinRecompute;

@@ -4,16 +4,21 @@
 
 #include "app/window/actions.h"
 #include "app/window/lower_pages.h"
+#include "app/window/measured_desk.h"
 #include "app/window/ops_text.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "app/window/step_header.h"
+#include "core/snapshot/out_of_memory.h"
 #include "views/models/module_tree_model.h"
 #include "views/models/tab_separated.h"
+#include "views/plot/failure_layer.h"
+#include "views/plot/number_text.h"
 #include "views/plot/timeline_view.h"
 #include "views/plot/tradeoff_view.h"
 #include "views/widgets/budget_bar.h"
+#include "views/widgets/comparison_bar.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/module_panel.h"
 #include "views/widgets/ops_panel.h"
@@ -37,6 +42,17 @@ constexpr int spacing = 10;
 const auto sidesName = QStringLiteral("sides");
 const auto centreName = QStringLiteral("centre");
 
+std::vector<TimelineFailure> failureMarks(const StepTrace& trace)
+{
+    std::vector<TimelineFailure> marks;
+    for (const OutOfMemory& event : outOfMemoryEvents(trace))
+        marks.push_back({event.ms,
+                         DocumentPage::tr("Out of memory: asked for %1, %2 left")
+                             .arg(bytesText(event.requested, 2), bytesText(event.deviceFree, 2)),
+                         QString::fromStdString(whyOutOfMemory(event))});
+    return marks;
+}
+
 QFrame* cardAround(QWidget* content)
 {
     auto* card = new QFrame;
@@ -54,6 +70,8 @@ DocumentPage::DocumentPage(Session& session, Jobs& jobs, Actions& actions, QWidg
     , session_(session)
     , actions_(actions)
     , header_(new StepHeader(actions))
+    , comparison_(new ComparisonBar)
+    , comparisonCard_(cardAround(comparison_))
     , moduleModel_(new ModuleTreeModel(this))
     , modules_(new ModulePanel(moduleModel_))
     , timeline_(new TimelineView)
@@ -95,6 +113,8 @@ void DocumentPage::layOut()
     column->setContentsMargins(12, 6, 12, 12);
     column->setSpacing(spacing);
     column->addWidget(header_);
+    column->addWidget(comparisonCard_);
+    comparisonCard_->hide();
     column->addWidget(sides_, 1);
     column->addWidget(cardAround(budgetBar_));
     setTabOrder(modules_->filter(), modules_);
@@ -116,6 +136,7 @@ void DocumentPage::wireSession()
         tradeOff_->setWays(session_.selectedFqn(), session_.ways()->ways);
         showInspector();
     });
+    connect(&session_, &Session::comparisonChanged, this, &DocumentPage::showComparison);
     connect(&session_, &Session::frontierChanged, this, [this] {
         budgetBar_->setFrontier(session_.frontier() ? *session_.frontier() : std::vector<FrontierPoint>());
         showBudgetRange();
@@ -130,6 +151,7 @@ void DocumentPage::wireViews()
     connect(timeline_, &TimelineView::budgetCommitted, &session_, &Session::commitBudget);
     connect(budgetBar_, &BudgetBar::budgetDragged, &session_, &Session::dragBudget);
     connect(budgetBar_, &BudgetBar::budgetCommitted, &session_, &Session::commitBudget);
+    connect(comparison_, &ComparisonBar::closed, actions_.stopComparing, &QAction::trigger);
     const auto takeLeast = [this] {
         if (session_.leastBudget() > 0)
             session_.commitBudget(session_.leastBudget());
@@ -207,12 +229,17 @@ void DocumentPage::showStep()
     const StepTracePtr trace = step ? step->engine->trace() : nullptr;
     moduleModel_->setStep(trace, step ? step->recorded : std::vector<ModuleEffect>());
     timeline_->setStep(trace, step ? step->engine->recorded() : nullptr);
+    timeline_->setFailures(trace ? failureMarks(*trace) : std::vector<TimelineFailure>());
     tradeOff_->clearPlan();
     tradeOff_->setModules(step ? step->engine->moduleInfo() : nullptr);
     budgetBar_->setFrontier({});
-    if (!step)
+    if (!step) {
+        actions_.calibratedTimes->setEnabled(false);
         return;
-    header_->setStep(*trace, step->path);
+    }
+    header_->setStep(*trace, step->path, step->times);
+    actions_.calibratedTimes->setEnabled(!step->times.gpu.empty());
+    actions_.calibratedTimes->setChecked(step->times.calibrated);
     inspector_->setWorldSize(session_.worldSize());
     showMode();
     showBudgetRange();
@@ -307,6 +334,19 @@ void DocumentPage::showAnswer()
     budgetBar_->setOps(opsFigures(session_));
     selectFirstRegion();
     showInspector();
+}
+
+/// A measured step lies over the prediction, in place of the plan.
+void DocumentPage::showComparison()
+{
+    const StepComparisonPtr& comparison = session_.comparison();
+    timeline_->setMeasured(comparison ? comparison->aligned : nullptr);
+    moduleModel_->setComparison(comparison);
+    modules_->setComparing(comparison && comparison->hasTimes);
+    if (comparison)
+        comparison_->setFacts(comparisonFacts(*comparison, session_.comparedFile()));
+    comparisonCard_->setVisible(comparison != nullptr);
+    actions_.stopComparing->setEnabled(comparison != nullptr);
 }
 
 void DocumentPage::showSelection()

@@ -15,6 +15,7 @@ namespace headroom {
 
 class Actions;
 class BudgetBar;
+class ComparisonBar;
 class Inspector;
 class Jobs;
 class LowerPages;
@@ -43,6 +44,7 @@ public:
     Inspector* inspector() const noexcept { return inspector_; }
     BudgetBar* budgetBar() const noexcept { return budgetBar_; }
     StepHeader* header() const noexcept { return header_; }
+    ComparisonBar* comparisonBar() const noexcept { return comparison_; }
     LowerPanel* lowerPanel() const noexcept;
 
 private:
@@ -54,6 +56,7 @@ private:
     void showStep();
     void showMode();
     void showAnswer();
+    void showComparison();
     void showNoAnswer();
     void selectFirstRegion();
     void showSelection();
@@ -66,6 +69,8 @@ private:
     Session& session_;
     Actions& actions_;
     StepHeader* header_;
+    ComparisonBar* comparison_;
+    QWidget* comparisonCard_;
     ModuleTreeModel* moduleModel_;
     ModulePanel* modules_;
     TimelineView* timeline_;

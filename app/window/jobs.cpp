@@ -3,6 +3,7 @@
 #include "app/window/jobs.h"
 
 #include "core/snapshot/import.h"
+#include "core/trace/step_file.h"
 
 #include <map>
 #include <string>
@@ -69,40 +70,120 @@ Jobs::Jobs(StepEngineFactory makeEngine, QObject* parent)
 
 Jobs::~Jobs() = default;
 
-void Jobs::open(const QString& path)
+Jobs::Report Jobs::reportOpening()
 {
-    const quint64 generation = ++openGeneration_;
-    const auto report = [this, generation](auto send) {
+    return [this, generation = ++openGeneration_](std::function<void()> send) {
         QMetaObject::invokeMethod(
             this,
-            [this, generation, send] {
+            [this, generation, send = std::move(send)] {
                 if (generation == openGeneration_)
                     send();
             },
             Qt::QueuedConnection);
     };
+}
+
+bool ReadSnapshot::asksForPart() const
+{
+    return devices.size() > 1 || (!devices.empty() && devices.front().events >= manyEvents);
+}
+
+void Jobs::open(const QString& path, const std::string& calibration, const std::optional<ImportRequest>& part)
+{
+    const Report report = reportOpening();
     openLane_.cancel();
-    openLane_.post([this, path, report](std::stop_token stop) {
-        report([this, path] { Q_EMIT openProgressed(path, tr("Reading")); });
-        Result<StepTracePtr> trace = readStepOrSnapshot(std::filesystem::path(path.toStdU16String()));
-        if (!trace) {
+    openLane_.post([this, path, calibration, part, report](const std::stop_token& stop) {
+        report([this, path] { Q_EMIT openProgressed(path, tr("Reading"), -1); });
+        const std::filesystem::path file = path.toStdU16String();
+        if (isSnapshotFile(file)) {
+            readSnapshotFile(path, part, report, stop);
+            return;
+        }
+        const Result<StepTracePtr> trace = readStepTrace(file);
+        if (!trace)
             report([this, path, reason = text(trace.error())] { Q_EMIT openFailed(path, reason); });
-            return;
-        }
-        if (stop.stop_requested())
-            return;
-        report([this, path] { Q_EMIT openProgressed(path, tr("Measuring modules")); });
-        Result<StepEnginePtr> engine = makeEngine_(*trace);
-        if (!engine) {
-            report([this, path, reason = text(engine.error())] { Q_EMIT openFailed(path, reason); });
-            return;
-        }
-        ModuleEffects effects(*trace);
-        std::vector<ModuleEffect> recorded = effects.of({});
-        const auto step = std::make_shared<const OpenStep>(
-            OpenStep{path, *engine, std::move(effects), std::move(recorded), moduleNames(**trace)});
-        report([this, step] { Q_EMIT opened(step); });
+        else if (!stop.stop_requested())
+            makeStep(path, *trace, calibration, report);
     });
+}
+
+SnapshotWatch Jobs::watch(const QString& path, const QString& stage, const Report& report, const std::stop_token& stop)
+{
+    const auto progressed = [this, path, stage, report, percent = -1](double share) mutable {
+        if (const int now = static_cast<int>(100 * share); std::exchange(percent, now) != now)
+            report([this, path, stage, share] { Q_EMIT openProgressed(path, stage, share); });
+    };
+    return {progressed, stop};
+}
+
+void Jobs::readSnapshotFile(const QString& path, const std::optional<ImportRequest>& part, const Report& report,
+                            const std::stop_token& stop)
+{
+    const Result<SnapshotPtr> read
+        = readSnapshot(std::filesystem::path(path.toStdU16String()), part ? part->range : SnapshotRange(),
+                       watch(path, tr("Reading"), report, stop));
+    if (stop.stop_requested())
+        return;
+    if (!read) {
+        report([this, path, reason = text(read.error())] { Q_EMIT openFailed(path, reason); });
+        return;
+    }
+    const auto snapshot = std::make_shared<const ReadSnapshot>(ReadSnapshot{path, *read, devicesOf(**read)});
+    if (part || !snapshot->asksForPart())
+        makePart(snapshot, part.value_or(ImportRequest()), report, stop);
+    else
+        report([this, snapshot] { Q_EMIT snapshotRead(snapshot); });
+}
+
+void Jobs::openPart(const ReadSnapshotPtr& snapshot, const ImportRequest& part)
+{
+    const Report report = reportOpening();
+    openLane_.cancel();
+    openLane_.post(
+        [this, snapshot, part, report](const std::stop_token& stop) { makePart(snapshot, part, report, stop); });
+}
+
+void Jobs::makePart(const ReadSnapshotPtr& snapshot, const ImportRequest& part, const Report& report,
+                    const std::stop_token& stop)
+{
+    const QString& path = snapshot->path;
+    const Result<ImportedSnapshot> imported
+        = importSnapshot(snapshot->snapshot, std::filesystem::path(path.toStdU16String()), part,
+                         watch(path, tr("Following its events"), report, stop));
+    if (stop.stop_requested())
+        return;
+    if (!imported)
+        report([this, path, reason = text(imported.error())] { Q_EMIT openFailed(path, reason); });
+    else
+        makeStep(path, imported->step, "none", report);
+}
+
+void Jobs::changeTimes(const OpenStepPtr& step, const std::string& calibration)
+{
+    const Report report = reportOpening();
+    openLane_.cancel();
+    openLane_.post([this, step, calibration, report](const std::stop_token&) {
+        makeStep(step->path, step->file, calibration, report);
+    });
+}
+
+void Jobs::makeStep(const QString& path, const StepTracePtr& trace, const std::string& calibration,
+                    const Report& report)
+{
+    const auto fail
+        = [&](const Error& error) { report([this, path, reason = text(error)] { Q_EMIT openFailed(path, reason); }); };
+    const Result<TimedStep> timed = withTimes(trace, calibration);
+    if (!timed)
+        return fail(timed.error());
+    report([this, path] { Q_EMIT openProgressed(path, tr("Measuring modules"), -1); });
+    const Result<StepEnginePtr> engine = makeEngine_(timed->step);
+    if (!engine)
+        return fail(engine.error());
+    ModuleEffects effects(timed->step);
+    std::vector<ModuleEffect> recorded = effects.of({});
+    const auto step = std::make_shared<const OpenStep>(OpenStep{path, *engine, std::move(effects), std::move(recorded),
+                                                                moduleNames(*timed->step), trace, timed->times});
+    report([this, step] { Q_EMIT opened(step); });
 }
 
 void Jobs::solve(const OpenStepPtr& step, const PlanRequest& request)

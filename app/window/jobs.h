@@ -9,7 +9,9 @@
 #include <QTimer>
 
 #include <chrono>
+#include <functional>
 #include <optional>
+#include <string>
 
 namespace headroom {
 
@@ -31,7 +33,12 @@ public:
     explicit Jobs(StepEngineFactory makeEngine, QObject* parent = nullptr);
     ~Jobs() override;
 
-    void open(const QString& path);
+    /// `calibration`: as withTimes() takes it. Of a memory snapshot a part can be wanted; where it is not, and the
+    /// snapshot is large or of several devices, the answer is snapshotRead().
+    void open(const QString& path, const std::string& calibration = "auto",
+              const std::optional<ImportRequest>& part = {});
+    void openPart(const ReadSnapshotPtr& snapshot, const ImportRequest& part); ///< of one that was read
+    void changeTimes(const OpenStepPtr& step, const std::string& calibration); ///< it is opened() once more
     void solve(const OpenStepPtr& step, const PlanRequest& request);
     void computeFrontier(const OpenStepPtr& step, const PlanRequest& request, int points);
     void listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount);
@@ -42,7 +49,8 @@ public:
     bool solving() const noexcept { return askedGeneration_ > answeredGeneration_; }
 
 Q_SIGNALS:
-    void openProgressed(const QString& path, const QString& stage);
+    void openProgressed(const QString& path, const QString& stage, double share); ///< share < 0: not known
+    void snapshotRead(const headroom::ReadSnapshotPtr& snapshot); ///< which part of it is to be opened?
     void opened(const headroom::OpenStepPtr& step);
     void openFailed(const QString& path, const QString& reason);
     /// Generations ascend, and out of date ones may come in between. A plan that is not proven is followed by another
@@ -56,6 +64,16 @@ Q_SIGNALS:
 
 private:
     class ClosestPlan;
+    /// Runs something on the GUI thread, if nothing else is being opened by then.
+    using Report = std::function<void(std::function<void()>)>;
+
+    Report reportOpening();
+    void readSnapshotFile(const QString& path, const std::optional<ImportRequest>& part, const Report& report,
+                          const std::stop_token& stop);
+    void makePart(const ReadSnapshotPtr& snapshot, const ImportRequest& part, const Report& report,
+                  const std::stop_token& stop);
+    SnapshotWatch watch(const QString& path, const QString& stage, const Report& report, const std::stop_token& stop);
+    void makeStep(const QString& path, const StepTracePtr& trace, const std::string& calibration, const Report& report);
 
     void acceptAnswer(const OpenStepPtr& step, const PlanAnswerPtr& answer);
     void prove(const OpenStepPtr& step, const PlanAnswer& first);
@@ -81,6 +99,7 @@ private:
 
 } // namespace headroom
 
+Q_DECLARE_METATYPE(headroom::ReadSnapshotPtr)
 Q_DECLARE_METATYPE(headroom::OpenStepPtr)
 Q_DECLARE_METATYPE(headroom::PlanAnswerPtr)
 Q_DECLARE_METATYPE(headroom::FrontierPtr)

@@ -44,6 +44,10 @@ void LowerPages::wire(Jobs& jobs, TimelineView& timeline)
     connect(&session_, &Session::answerChanged, this, &LowerPages::showOps);
     connect(&session_, &Session::modeChanged, this, &LowerPages::showOps);
     connect(&session_, &Session::selectionChanged, this, &LowerPages::showOps);
+    connect(&session_, &Session::comparisonChanged, this, [this] {
+        askForLiveMemory();
+        showOps();
+    });
     connect(&jobs, &Jobs::liveMemoryListed, this, [this](const LiveMemoryPtr& memory) { showLiveMemory(*memory); });
     connect(panel_, &LowerPanel::onlyFlipsWanted, this, [this](bool only) {
         onlyFlips_ = only;
@@ -100,7 +104,8 @@ void LowerPages::askForLiveMemory()
     if (!session_.isOpen() || panel_->page() != LowerPanel::Page::liveBlocks)
         return;
     const TimelinePtr& recorded = session_.step()->engine->recorded();
-    const TimelinePtr planned = session_.shownTimeline();
+    // Beside a measured step the timeline shows the step without a plan.
+    const TimelinePtr planned = session_.comparison() ? nullptr : session_.shownTimeline();
     const bool ofPlan = planned && (!pinned_ || pinned_->planned);
     const TimelinePtr& timeline = ofPlan ? planned : recorded;
     const std::size_t peak = timeline->peakChange == Timeline::npos ? 0 : timeline->peakChange + 1;
@@ -129,6 +134,8 @@ void LowerPages::showOps()
     const bool planned = session_.mode() == PlanMode::ops;
     const OpsAnswerPtr answer = planned && session_.feasible() ? session_.answer()->ops : nullptr;
     panel_->setOpsPlanned(planned);
+    panel_->setComparing(session_.comparison() && session_.comparison()->hasTimes);
+    ops_->setComparison(session_.comparison());
     ops_->setPlan(answer ? answer->fates : std::vector<OpFate>(), answer ? answer->flips : std::vector<OpFlip>());
     ops_->setModule(onlyFlips_ ? ModuleId() : session_.selected()); // flips are looked for in the whole step
     showOpsTitle();

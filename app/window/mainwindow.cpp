@@ -8,11 +8,15 @@
 #include "app/window/demos.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
+#include "app/window/measured_desk.h"
 #include "app/window/ops_desk.h"
 #include "app/window/record_desk.h"
+#include "app/window/snapshot_sheet.h"
 #include "app/window/step_header.h"
 #include "app/window/verify_desk.h"
 #include "app/window/what_if.h"
+#include "core/snapshot/out_of_memory.h"
+#include "views/plot/number_text.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/message_bar.h"
@@ -68,6 +72,7 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     , verifyDesk_(
           new VerifyDesk(session_, *page_->inspector()->verifyRow(), *actions_->verifyPlan, parts.recorder, this))
     , opsDesk_(new OpsDesk(session_, this))
+    , measuredDesk_(new MeasuredDesk(session_, this))
     , exporter_(new Exporter(session_, settings_, *messages_, this))
 {
     setObjectName(windowName);
@@ -91,6 +96,7 @@ MainWindow::~MainWindow()
     delete whatIf_;
     delete verifyDesk_;
     delete opsDesk_;
+    delete measuredDesk_;
     delete takeCentralWidget(); // before the session and the jobs that it shows
 }
 
@@ -116,15 +122,16 @@ void MainWindow::layOut()
 
 void MainWindow::wireJobs()
 {
-    connect(&jobs_, &Jobs::openProgressed, this, [this](const QString& path, const QString& stage) {
-        if (!opening_.sizes.isEmpty())
+    connect(&jobs_, &Jobs::openProgressed, this, [this](const QString& path, const QString& stage, double share) {
+        if (!opening_.inPlace.isEmpty())
             return; // the header says it
-        messages_->showProgress(tr("Opening %1: %2").arg(QFileInfo(path).fileName(), stage), -1,
+        messages_->showProgress(tr("Opening %1: %2").arg(QFileInfo(path).fileName(), stage), share,
                                 {tr("Cancel"), [this] {
                                      jobs_.forgetOpening();
                                      messages_->dismiss();
                                  }});
     });
+    connect(&jobs_, &Jobs::snapshotRead, this, &MainWindow::askForPart);
     connect(&jobs_, &Jobs::opened, this, &MainWindow::takeStep);
     connect(&jobs_, &Jobs::openFailed, this, &MainWindow::refuseFile);
     connect(&jobs_, &Jobs::planned, this, &MainWindow::takeAnswer);
@@ -150,11 +157,27 @@ void MainWindow::wireActions()
     Actions& a = *actions_;
     connect(a.open, &QAction::triggered, this, &MainWindow::askForFile);
     connect(a.closeStep, &QAction::triggered, this, &MainWindow::closeStep);
+    connect(a.compare, &QAction::triggered, this, &MainWindow::askForMeasured);
+    connect(a.stopComparing, &QAction::triggered, measuredDesk_, &MeasuredDesk::stop);
+    connect(measuredDesk_, &MeasuredDesk::failed, this, [this](const QString& reason) {
+        messages_->showError(reason);
+        Q_EMIT openFailed(reason);
+    });
+    connect(measuredDesk_, &MeasuredDesk::compared, this, [this] {
+        const QString file = session_.comparedFile();
+        messages_->showDone(tr("%1 was measured, and lies over the open step.").arg(QFileInfo(file).fileName()),
+                            {tr("Open it instead"), [this, file] {
+                                 messages_->dismiss();
+                                 openFile(file);
+                             }});
+    });
+    connect(measuredDesk_, &MeasuredDesk::wanted, this, [this](const QString& path) { openFile(path); });
     connect(a.quit, &QAction::triggered, this, &QWidget::close);
     connect(a.exportPolicy, &QAction::triggered, exporter_, &Exporter::askPolicy);
     connect(a.exportTimeline, &QAction::triggered, exporter_, &Exporter::askTimeline);
     connect(a.exportTradeOff, &QAction::triggered, exporter_, &Exporter::askTradeOff);
     connect(a.exportFrontier, &QAction::triggered, exporter_, &Exporter::askFrontier);
+    connect(a.calibratedTimes, &QAction::triggered, this, &MainWindow::changeTimes);
     a.wireUndo(session_.undoStack());
     theme_.wire(a);
     connect(a.about, &QAction::triggered, this, &MainWindow::showAbout);
@@ -205,13 +228,38 @@ void MainWindow::openFile(const QString& path, std::optional<Bytes> budget, cons
 void MainWindow::openStep(const QString& path, const Opening& wanted)
 {
     opening_ = wanted;
-    jobs_.open(path);
+    const bool keepsRoofline = !wanted.inPlace.isEmpty() && session_.isOpen() && !session_.step()->times.gpu.empty()
+        && !session_.step()->times.calibrated;
+    jobs_.open(path, keepsRoofline ? "none" : calibration_, std::exchange(part_, {}));
+}
+
+/// The open step with other times, in its place: one undo step.
+void MainWindow::changeTimes(bool calibrated)
+{
+    if (!session_.isOpen() || session_.step()->times.calibrated == calibrated)
+        return;
+    opening_ = {{}, {}, {}, PlanMode::modules, calibrated ? tr("calibrated times") : tr("roofline times")};
+    jobs_.changeTimes(session_.step(), !calibrated ? "none" : calibration_ == "none" ? "auto" : calibration_);
+}
+
+/// A snapshot of several devices, or a large one: which part of it?
+void MainWindow::askForPart(const ReadSnapshotPtr& snapshot)
+{
+    messages_->dismiss();
+    auto* sheet = new SnapshotSheet(*snapshot, this);
+    sheet->setAttribute(Qt::WA_DeleteOnClose);
+    connect(sheet, &QDialog::accepted, this, [this, sheet, snapshot] { jobs_.openPart(snapshot, sheet->part()); });
+    connect(sheet, &QDialog::rejected, this, [this] {
+        jobs_.forgetOpening();
+        measuredFile_.clear();
+    });
+    sheet->open();
 }
 
 void MainWindow::takeStep(const OpenStepPtr& step)
 {
-    if (!opening_.sizes.isEmpty()) {
-        takeOther(step, std::exchange(opening_, {}).sizes);
+    if (!opening_.inPlace.isEmpty()) {
+        takeOther(step, std::exchange(opening_, {}).inPlace);
         return;
     }
     messages_->dismiss();
@@ -226,21 +274,29 @@ void MainWindow::takeStep(const OpenStepPtr& step)
     if (const ModuleId module = moduleNamed(step->trace(), wanted.select.toStdString()); module.valid())
         session_.select(module);
     page_->modules()->setFocus();
+    if (!measuredFile_.isEmpty())
+        measuredDesk_->compare(std::exchange(measuredFile_, {}));
     if (!wanted.remark.isEmpty())
         messages_->showError(wanted.remark);
+    else if (const auto failures = outOfMemoryEvents(step->trace()); !failures.empty())
+        messages_->showError(
+            tr("Out of memory at %1. %2")
+                .arg(msText(failures.front().ms), QString::fromStdString(whyOutOfMemory(failures.front())))
+            + (failures.size() > 1 ? tr(" It happened %1 times.").arg(failures.size()) : QString()));
 }
 
-/// The open step at another size: kept in the undo stack, with what was found for it.
-void MainWindow::takeOther(const OpenStepPtr& step, const QString& sizes)
+/// The open step at another size, or with other times: kept in the undo stack, with what was found for it.
+void MainWindow::takeOther(const OpenStepPtr& step, const QString& what)
 {
     if (session_.isOpen())
-        session_.replaceStep(step, sizes);
+        session_.replaceStep(step, what);
 }
 
 void MainWindow::refuseFile(const QString& path, const QString& reason)
 {
     Q_UNUSED(path);
     whatIf_->cancel();
+    measuredFile_.clear();
     messages_->showError(sentence(reason));
     Q_EMIT openFailed(reason);
 }
@@ -301,6 +357,27 @@ void MainWindow::askForFile()
            "TorchScript models (*.pt);;Training scripts (*.py);;All files (*)"));
     if (!path.isEmpty())
         openFile(path);
+}
+
+void MainWindow::askForMeasured()
+{
+    if (const QString reason = measuredDesk_->whyNot(); !reason.isEmpty()) {
+        messages_->showError(reason);
+        return;
+    }
+    const QString path = QFileDialog::getOpenFileName(
+        this, tr("Compare with a measured step"), QFileInfo(session_.step()->path).absolutePath(),
+        tr("Measured steps and memory snapshots (*.hrs *.pickle *.pkl);;All files (*)"));
+    if (!path.isEmpty())
+        compareWith(path);
+}
+
+void MainWindow::compareWith(const QString& path)
+{
+    if (session_.isOpen())
+        measuredDesk_->compare(path);
+    else
+        measuredFile_ = path;
 }
 
 void MainWindow::askForScript()
@@ -401,7 +478,10 @@ void MainWindow::dropEvent(QDropEvent* event)
     if (path.isEmpty())
         return;
     event->acceptProposedAction();
-    openFile(path);
+    if (session_.isOpen() && QFileInfo(path).suffix() == QLatin1String("hrs"))
+        measuredDesk_->compareOrOpen(path);
+    else
+        openFile(path);
 }
 
 } // namespace headroom

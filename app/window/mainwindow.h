@@ -19,6 +19,7 @@ namespace headroom {
 class Actions;
 class DocumentPage;
 class Exporter;
+class MeasuredDesk;
 class MessageBar;
 class OpsDesk;
 class RecordDesk;
@@ -47,6 +48,12 @@ public:
     /// (.py) is recorded first, as a sheet asks.
     void openFile(const QString& path, std::optional<Bytes> budget = {}, const QString& select = {},
                   PlanMode mode = PlanMode::modules);
+    /// Which times the steps that are opened from now on have, as withTimes() takes it.
+    void useTimes(const std::string& calibration) { calibration_ = calibration; }
+    /// Which part of the memory snapshot that is opened next; without it a sheet asks where there is a choice.
+    void usePart(const std::optional<ImportRequest>& part) { part_ = part; }
+    /// A measured step or a memory snapshot, to be laid over the open step, or over the one that is being opened.
+    void compareWith(const QString& path);
     bool closeStep(); ///< false: the user wants to export the plan first
 
     Session& session() noexcept { return session_; }
@@ -58,6 +65,7 @@ public:
     MessageBar& messages() noexcept { return *messages_; }
     Exporter& exporter() noexcept { return *exporter_; }
     RecordDesk& recordDesk() noexcept { return *recordDesk_; }
+    MeasuredDesk& measuredDesk() noexcept { return *measuredDesk_; }
     WhatIf& whatIf() noexcept { return *whatIf_; }
     RecordingBar& recordingBar() noexcept { return *recordingBar_; }
     void askBeforeClosing(bool ask) noexcept { askBeforeClosing_ = ask; }
@@ -77,7 +85,7 @@ private:
         QString select;
         QString remark; ///< to show with the step
         PlanMode mode = PlanMode::modules;
-        QString sizes; ///< "batch 64": in place of the open step; empty: a document of its own
+        QString inPlace; ///< of the open step, and why: "batch 64"; empty: a document of its own
     };
 
     void layOut();
@@ -85,16 +93,19 @@ private:
     void wireActions();
     void wireRecording();
 
+    void askForPart(const ReadSnapshotPtr& snapshot);
     void takeStep(const OpenStepPtr& step);
     void refuseFile(const QString& path, const QString& reason);
     void takeAnswer(const PlanAnswerPtr& answer);
     void refusePlan(const QString& reason);
     void ask();
     void askFrontier();
-    void takeOther(const OpenStepPtr& step, const QString& sizes);
+    void changeTimes(bool calibrated);
+    void takeOther(const OpenStepPtr& step, const QString& what);
     void openStep(const QString& path, const Opening& wanted);
     void askForFile();
     void askForScript();
+    void askForMeasured();
     void fillRecentFiles();
     void showPage();
     void showTitle();
@@ -115,8 +126,12 @@ private:
     WhatIf* whatIf_;
     VerifyDesk* verifyDesk_;
     OpsDesk* opsDesk_;
+    MeasuredDesk* measuredDesk_;
     Exporter* exporter_;
     Opening opening_;
+    std::string calibration_ = "auto";
+    std::optional<ImportRequest> part_; ///< of the snapshot that is opened next; none: ask where there is a choice
+    QString measuredFile_; ///< to be compared once the step is open
     bool budgetIsOurs_ = false; ///< chosen by the window, not yet touched by the user
     bool askBeforeClosing_ = true;
 };

@@ -4,8 +4,10 @@
 
 #include "app/window/ops_answer.h"
 #include "app/window/step_engine.h"
+#include "core/cost/calibration.h"
 #include "core/policy/policy_maker.h"
 #include "core/predict/module_effect.h"
+#include "core/snapshot/import.h"
 #include "views/models/live_blocks_model.h"
 
 #include <QMetaType>
@@ -25,10 +27,25 @@ struct OpenStep
     ModuleEffects effects;
     std::vector<ModuleEffect> recorded; ///< by ModuleId: the step without a plan
     ModuleNames names;
+    StepTracePtr file = nullptr; ///< with the times of the file
+    StepTimes times = {}; ///< whose the times of the ops are
 
     const StepTrace& trace() const { return *engine->trace(); }
 };
 using OpenStepPtr = std::shared_ptr<const OpenStep>;
+
+/// A memory snapshot that was read, to choose a part of it.
+struct ReadSnapshot
+{
+    QString path;
+    SnapshotPtr snapshot;
+    std::vector<SnapshotDevice> devices;
+
+    /// So many events are more than one wants to look at without a choice.
+    static constexpr std::size_t manyEvents = 1'000'000;
+    bool asksForPart() const;
+};
+using ReadSnapshotPtr = std::shared_ptr<const ReadSnapshot>;
 
 /// What the solver answered, with all that the window shows of it. Immutable.
 struct PlanAnswer

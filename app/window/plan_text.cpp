@@ -206,7 +206,7 @@ QString whyFixedSizes(const StepTrace& trace)
 
 QString sizeResult(const Session& session)
 {
-    if (!session.isOpen() || session.peakBefore() == 0)
+    if (!session.isOpen() || session.peakBefore() == 0 || session.peakBefore() == session.recordedPeak())
         return {};
     return tr("peak %1, was %2").arg(bytesText(session.recordedPeak(), 2), bytesText(session.peakBefore(), 2));
 }

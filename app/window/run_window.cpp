@@ -45,6 +45,10 @@ void applyOptions(MainWindow& window, const WindowOptions& options)
         window.theme().useOnce(ThemeChoice::dark);
     if (options.size.isValid())
         window.resize(options.size);
+    window.useTimes(options.calibration);
+    window.usePart(options.part);
+    if (!options.measured.isEmpty())
+        window.compareWith(options.measured);
     if (!options.file.isEmpty())
         window.openFile(options.file, options.budget, options.select, options.ops ? PlanMode::ops : PlanMode::modules);
 }

@@ -3,11 +3,13 @@
 #pragma once
 
 #include "core/base/bytes.h"
+#include "core/snapshot/import.h"
 
 #include <QSize>
 #include <QString>
 
 #include <optional>
+#include <string>
 
 namespace headroom {
 
@@ -16,11 +18,14 @@ namespace headroom {
 struct WindowOptions
 {
     QString file; ///< step file to open
+    std::optional<ImportRequest> part; ///< of a memory snapshot; none: asked for where there is a choice
+    QString measured; ///< measured step or memory snapshot to compare with; empty: none
     QString screenshot; ///< PNG to save once the plan is drawn; then the program exits. Needs no display
     QSize size; ///< of the window; invalid: as it was left
     QString theme; ///< "light", "dark" or empty: as the settings say
     std::optional<Bytes> budget; ///< to plan for; default: chosen from the device and the frontier
     bool ops = false; ///< plan single ops, not modules
+    std::string calibration = "auto"; ///< whose times: as withTimes() takes it
     QString select; ///< module to select, by fqn
 };
 

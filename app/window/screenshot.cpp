@@ -4,6 +4,7 @@
 
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
+#include "app/window/measured_desk.h"
 #include "views/plot/timeline_view.h"
 
 #include <QDir>
@@ -44,7 +45,7 @@ void Screenshot::look()
 {
     const Session& session = window_.session();
     const bool complete = session.answerIsCurrent() && !session.answer()->proving && session.frontier()
-        && window_.page().timeline()->upToDate();
+        && window_.page().timeline()->upToDate() && !window_.measuredDesk().busy();
     const bool refused = session.mode() == PlanMode::ops && !session.whyNoOps().isEmpty();
     complete_ = (complete && opsAreThere(session)) || refused ? complete_ + 1 : 0;
     if (complete_ < looks)

@@ -116,6 +116,15 @@ void Session::open(const OpenStepPtr& step, Bytes budget, PlanMode mode)
         Q_EMIT questionChanged();
 }
 
+void Session::setComparison(const StepComparisonPtr& comparison, const QString& file)
+{
+    if (comparison == comparison_)
+        return;
+    comparison_ = comparison;
+    comparedFile_ = file;
+    Q_EMIT comparisonChanged();
+}
+
 void Session::close()
 {
     open(nullptr, 0);

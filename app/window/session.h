@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/window/open_step.h"
+#include "core/compare/step_comparison.h"
 
 #include <QObject>
 #include <QUndoStack>
@@ -78,6 +79,10 @@ public:
 
     void setWays(const WaysOfModulePtr& ways); ///< of the selected module
     const WaysOfModulePtr& ways() const noexcept { return ways_; } ///< null: not known yet
+    /// A measured step beside the open one; null: none. It goes with the step.
+    void setComparison(const StepComparisonPtr& comparison, const QString& file);
+    const StepComparisonPtr& comparison() const noexcept { return comparison_; }
+    const QString& comparedFile() const noexcept { return comparedFile_; }
 
     void select(ModuleId module); ///< invalid: none
     ModuleId selected() const noexcept { return selected_; }
@@ -98,6 +103,7 @@ Q_SIGNALS:
     void questionChanged(); ///< budget, pins or GPUs: the planner must be asked
     void answerChanged();
     void frontierChanged();
+    void comparisonChanged();
     void selectionChanged();
     void waysChanged();
     void dirtyChanged(bool dirty);
@@ -126,6 +132,8 @@ private:
     OpsPolicyPtr opsPolicy_;
     QString whyNoOps_;
     std::optional<Bytes> dragStart_;
+    StepComparisonPtr comparison_;
+    QString comparedFile_;
     ModuleId selected_;
     WaysOfModulePtr ways_;
     Bytes peakBefore_ = 0;

@@ -40,7 +40,12 @@ StepHeader::StepHeader(Actions& actions, QWidget* parent)
     , name_(new QLabel(this))
     , sizes_(new SizeFields(this))
     , facts_(new ElidedLabel(Qt::ElideRight, this))
+    , times_(new QToolButton(this))
 {
+    times_->setObjectName(QStringLiteral("stepTimes"));
+    times_->setProperty("framed", true);
+    times_->setFocusPolicy(Qt::TabFocus);
+    connect(times_, &QToolButton::clicked, actions.calibratedTimes, &QAction::trigger);
     name_->setObjectName(QStringLiteral("stepName"));
     name_->setProperty("selection", true);
     facts_->setObjectName(QStringLiteral("stepFacts"));
@@ -57,13 +62,22 @@ StepHeader::StepHeader(Actions& actions, QWidget* parent)
     row->addWidget(sizes_);
     row->addSpacing(8);
     row->addWidget(facts_, 1);
+    row->addWidget(times_);
     row->addWidget(makeButton(actions.fitStep));
     row->addWidget(picture);
     row->addWidget(policy);
 }
 
-void StepHeader::setStep(const StepTrace& trace, const QString& path)
+void StepHeader::setStep(const StepTrace& trace, const QString& path, const StepTimes& times)
 {
+    const QString gpu = QString::fromStdString(times.gpu);
+    times_->setVisible(!gpu.isEmpty());
+    times_->setText(times.calibrated ? tr("Times calibrated on %1").arg(gpu) : tr("Times of the roofline"));
+    times_->setToolTip(times.calibrated
+                           ? tr("Ops take as long as was measured on %1 (%2). Click for the times of the roofline.")
+                                 .arg(gpu, QDir::toNativeSeparators(QString::fromStdString(times.file.string())))
+                           : tr("Ops take as long as the roofline says. Click for the times measured on %1 (%2).")
+                                 .arg(gpu, QDir::toNativeSeparators(QString::fromStdString(times.file.string()))));
     name_->setText(stepName(trace));
     name_->setToolTip(lines({QDir::toNativeSeparators(path), originText(trace)}));
     sizes_->setDimensions(canRecordAgain(trace) ? trace.info.dimensions : std::vector<StepInfo::Dimension>());

@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/trace/step_trace.h"
+#include "core/cost/calibration.h"
 
 #include <QWidget>
 
 class QLabel;
+class QToolButton;
 
 namespace headroom {
 
@@ -21,13 +22,14 @@ class StepHeader : public QWidget
 public:
     explicit StepHeader(Actions& actions, QWidget* parent = nullptr);
 
-    void setStep(const StepTrace& trace, const QString& path);
+    void setStep(const StepTrace& trace, const QString& path, const StepTimes& times);
     SizeFields* sizes() const noexcept { return sizes_; }
 
 private:
     QLabel* name_;
     SizeFields* sizes_;
     ElidedLabel* facts_;
+    QToolButton* times_; ///< says whose times are shown, and changes them
 };
 
 } // namespace headroom

@@ -49,6 +49,19 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
     return std::shared_ptr<const MappedFile>(new MappedFile({static_cast<const std::byte*>(address), size}));
 }
 
+void MappedFile::readAhead() const noexcept
+{
+    if (!bytes_.empty())
+        ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_SEQUENTIAL);
+}
+
+void MappedFile::letGo(std::size_t end) const noexcept
+{
+    constexpr std::size_t page = std::size_t{1} << 16; // no machine of Linux has larger ones
+    if (const std::size_t whole = std::min(end, bytes_.size()) / page * page; whole > 0)
+        ::madvise(const_cast<std::byte*>(bytes_.data()), whole, MADV_DONTNEED);
+}
+
 MappedFile::~MappedFile()
 {
     if (!bytes_.empty())

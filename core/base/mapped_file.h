@@ -24,6 +24,11 @@ public:
 
     std::span<const std::byte> bytes() const noexcept { return bytes_; } ///< starts at a page
 
+    /// The file will be read once, from front to back: the kernel reads ahead.
+    void readAhead() const noexcept;
+    /// What lies before `end` will hardly be touched again: its pages leave this process, and come back when they are.
+    void letGo(std::size_t end) const noexcept;
+
 private:
     explicit MappedFile(std::span<const std::byte> bytes)
         : bytes_(bytes)

@@ -66,6 +66,29 @@ std::filesystem::path calibrationFile(const std::string& gpu);
 
 /// That of a GPU; none where there is no file.
 Result<std::optional<Calibration>> readCalibration(const std::filesystem::path& file);
+
+/// Whose times a step has.
+struct StepTimes
+{
+    std::string gpu; ///< of which a calibration is there; empty: none, or the step was measured itself
+    std::filesystem::path file; ///< the calibration
+    bool calibrated = false; ///< the ops' times are the calibration's; else those of the step file
+
+    friend bool operator==(const StepTimes&, const StepTimes&) = default;
+};
+
+struct TimedStep
+{
+    StepTracePtr step;
+    StepTimes times;
+};
+
+/// The step with the times that are asked for; every command and the window read steps through this. `choice` is "auto"
+/// (the user's calibration of the step's GPU, if there is one), "none" (the roofline), or a file. Errors (badInput):
+/// the file is not there or broken, or is of another GPU than the step; a file is named for a step with times of its
+/// own.
+Result<TimedStep> withTimes(StepTracePtr step, const std::string& choice);
+
 /// Adds to what is in the file.
 Status addToCalibration(const Calibration& learned, const std::filesystem::path& file);
 

@@ -150,6 +150,30 @@ Result<std::optional<Calibration>> readCalibration(const std::filesystem::path& 
     return std::optional<Calibration>(std::move(*calibration));
 }
 
+Result<TimedStep> withTimes(StepTracePtr step, const std::string& choice)
+{
+    const bool named = choice != "auto" && choice != "none";
+    if (!step->info.simulated) {
+        if (named)
+            return badInput("the step has times of its own, which " + choice
+                            + " cannot replace: expected a simulated step");
+        return TimedStep{std::move(step), {}};
+    }
+    const std::filesystem::path file = named ? std::filesystem::path(choice) : calibrationFile(step->info.gpu);
+    const auto calibration = readCalibration(file);
+    if (!calibration && choice != "none")
+        return calibration.error();
+    if (!calibration || !*calibration) {
+        if (named)
+            return badInput(choice + ": there is no such file; headroom calibrate writes one");
+        return TimedStep{std::move(step), {}};
+    }
+    if ((*calibration)->gpu != step->info.gpu)
+        return badInput(file.string() + " is of " + (*calibration)->gpu + ", and the step is of " + step->info.gpu);
+    const StepTimes times{step->info.gpu, file, choice != "none"};
+    return TimedStep{times.calibrated ? calibrated(step, **calibration) : std::move(step), times};
+}
+
 Status addToCalibration(const Calibration& learned, const std::filesystem::path& file)
 {
     const auto known = readCalibration(file);

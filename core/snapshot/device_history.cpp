@@ -218,7 +218,34 @@ std::size_t busiestDevice(const Snapshot& snapshot)
     return 0;
 }
 
-Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device)
+std::vector<SnapshotDevice> devicesOf(const Snapshot& snapshot)
+{
+    std::vector<SnapshotDevice> devices;
+    for (std::size_t device = 0; device < snapshot.traces.size(); ++device) {
+        const std::vector<Snapshot::Event>& events = snapshot.traces[device];
+        if (events.empty())
+            continue;
+        const auto ms = [&](const Snapshot::Event& event) {
+            return static_cast<double>(event.microseconds - snapshot.firstMicroseconds) / 1000;
+        };
+        SnapshotDevice found{device, events.size(), ms(events.front()), ms(events.back()), 0};
+        Bytes reserved = 0; // at the end, and then back to the start
+        for (const Snapshot::Segment& segment : snapshot.segments)
+            reserved += segment.device == static_cast<std::int64_t>(device) ? segment.size : 0;
+        found.reservedPeak = reserved;
+        for (auto event = events.rbegin(); event != events.rend(); ++event) {
+            if (event->action == Action::segmentAlloc || event->action == Action::segmentMap)
+                reserved -= event->size;
+            else if (event->action == Action::segmentFree || event->action == Action::segmentUnmap)
+                reserved += event->size;
+            found.reservedPeak = std::max(found.reservedPeak, reserved);
+        }
+        devices.push_back(found);
+    }
+    return devices;
+}
+
+Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device, SnapshotRange range)
 {
     DeviceHistory history;
     if (Result<AllocatorRules> rules = withAllocatorSettings({}, snapshot.settings); rules.ok())
@@ -226,8 +253,16 @@ Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device
     else
         history.settingsProblem = rules.error().message;
     std::span<const Snapshot::Event> events;
-    if (device < snapshot.traces.size())
-        events = snapshot.traces[device];
+    const auto after = [&](const Snapshot::Event& event, double ms) {
+        return static_cast<double>(event.microseconds - snapshot.firstMicroseconds) / 1000 > ms;
+    };
+    if (device < snapshot.traces.size()) {
+        const std::vector<Snapshot::Event>& all = snapshot.traces[device];
+        const auto first = std::ranges::find_if(all, [&](const Snapshot::Event& event) {
+            return static_cast<double>(event.microseconds - snapshot.firstMicroseconds) / 1000 >= range.fromMs;
+        });
+        events = std::span(first, all.end());
+    }
     Undo undo(snapshot, device, history);
     for (auto event = events.rbegin(); event != events.rend(); ++event)
         undo.take(*event);
@@ -238,9 +273,8 @@ Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device
     for (const auto& [address, segment] : history.segments)
         history.reserved += segment.size;
     std::size_t count = events.size();
-    if (std::isfinite(snapshot.range.toMs)) {
-        const auto last = snapshot.range.toMs * 1000;
-        while (count > 0 && static_cast<double>(events[count - 1].microseconds - snapshot.firstMicroseconds) > last)
+    if (std::isfinite(range.toMs)) {
+        while (count > 0 && after(events[count - 1], range.toMs))
             --count;
     }
     history.events = events.first(count);

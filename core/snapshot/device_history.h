@@ -45,9 +45,24 @@ struct DeviceHistory
     std::string settingsProblem; ///< why its settings could not be read; the rules are PyTorch's defaults then
 };
 
-/// `snapshot` must live as long as the result. Errors (badInput): there is no such device, or nothing was recorded of
-/// it.
-Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device);
+/// `snapshot` must live as long as the result. The range is that with which the snapshot was read, or a part of it.
+/// Errors (badInput): there is no such device, or nothing was recorded of it.
+Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device, SnapshotRange range);
+inline Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device)
+{
+    return deviceHistory(snapshot, device, snapshot.range);
+}
+
+/// What a snapshot holds of one device, to choose from.
+struct SnapshotDevice
+{
+    std::size_t device = 0;
+    std::size_t events = 0;
+    double fromMs = 0; ///< after the snapshot's first event
+    double toMs = 0;
+    Bytes reservedPeak = 0;
+};
+std::vector<SnapshotDevice> devicesOf(const Snapshot& snapshot); ///< those with events, by number
 
 /// The device with most events.
 std::size_t busiestDevice(const Snapshot& snapshot);

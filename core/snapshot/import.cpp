@@ -9,15 +9,29 @@
 
 namespace headroom {
 
-Result<ImportedSnapshot> importSnapshot(const std::filesystem::path& path, const ImportRequest& request)
+Result<ImportedSnapshot> importSnapshot(const std::filesystem::path& path, const ImportRequest& request,
+                                        const SnapshotWatch& watch)
 {
-    Result<SnapshotPtr> snapshot = readSnapshot(path, request.range);
+    // Reading takes about as long as what comes after it.
+    SnapshotWatch reading = watch;
+    if (watch.progressed)
+        reading.progressed = [&](double share) { watch.progressed(share / 2); };
+    Result<SnapshotPtr> snapshot = readSnapshot(path, request.range, reading);
     if (!snapshot)
         return snapshot.error();
+    SnapshotWatch making = watch;
+    if (watch.progressed)
+        making.progressed = [&](double share) { watch.progressed(0.5 + share / 2); };
+    return importSnapshot(*std::move(snapshot), path, request, making);
+}
+
+Result<ImportedSnapshot> importSnapshot(SnapshotPtr snapshot, const std::filesystem::path& path,
+                                        const ImportRequest& request, const SnapshotWatch& watch)
+{
     ImportedSnapshot imported;
-    imported.snapshot = *std::move(snapshot);
+    imported.snapshot = std::move(snapshot);
     imported.device = request.device.value_or(busiestDevice(*imported.snapshot));
-    Result<DeviceHistory> history = deviceHistory(*imported.snapshot, imported.device);
+    Result<DeviceHistory> history = deviceHistory(*imported.snapshot, imported.device, request.range);
     if (!history)
         return badInput(path.string() + ": " + history.error().message);
     imported.history = *std::move(history);
@@ -26,7 +40,8 @@ Result<ImportedSnapshot> importSnapshot(const std::filesystem::path& path, const
                         + (imported.snapshot->eventCount > 0
                                ? " in this range of time"
                                : ": expected torch.cuda.memory._record_memory_history() to have been on before"));
-    Result<StepTracePtr> step = stepOf(*imported.snapshot, imported.history, imported.device, path.filename().string());
+    Result<StepTracePtr> step
+        = stepOf(*imported.snapshot, imported.history, imported.device, path.filename().string(), watch);
     if (!step)
         return step.error();
     imported.step = *std::move(step);

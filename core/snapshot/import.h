@@ -19,14 +19,22 @@ struct ImportedSnapshot
     StepTracePtr step;
 };
 
+/// Which part of a snapshot is wanted.
 struct ImportRequest
 {
     SnapshotRange range;
     std::optional<std::size_t> device; ///< without one, that with most events
+
+    bool isWhole() const { return !device && range.fromMs <= 0 && range.toMs == SnapshotRange().toMs; }
 };
 
 /// Errors (badInput): not a snapshot, nothing of this device, nothing in this range.
-Result<ImportedSnapshot> importSnapshot(const std::filesystem::path& path, const ImportRequest& request = {});
+Result<ImportedSnapshot> importSnapshot(const std::filesystem::path& path, const ImportRequest& request = {},
+                                        const SnapshotWatch& watch = {});
+
+/// The same of one that was read. `path` names it.
+Result<ImportedSnapshot> importSnapshot(SnapshotPtr snapshot, const std::filesystem::path& path,
+                                        const ImportRequest& request, const SnapshotWatch& watch = {});
 
 /// A step file, or a memory snapshot as a step: what the file begins with decides.
 Result<StepTracePtr> readStepOrSnapshot(const std::filesystem::path& path);

@@ -186,7 +186,7 @@ std::optional<Value> Records::event(std::span<const Value> items)
         if (key == Key::action) {
             event.action = action(value);
             whole = true;
-        } else if (key == Key::addr) {
+        } else if (key == Key::addr || key == Key::deviceFree) {
             event.address = address(value, key);
         } else if (key == Key::size) {
             event.size = size(value, key);

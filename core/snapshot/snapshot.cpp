@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace headroom {
 
@@ -86,7 +87,7 @@ private:
     /// Events were put into one row of records; each device's list says which are its own.
     void readTraces(const Value& traces)
     {
-        const std::vector<Snapshot::Event> all = std::move(snapshot_.traces.front());
+        std::vector<Snapshot::Event> all = std::move(snapshot_.traces.front());
         const std::span lists = unpickler_.items(traces);
         if (lists.size() > 4096)
             throw WrongPickle{"holds more than 4096 devices"};
@@ -96,6 +97,11 @@ private:
             if (lists[device].kind != Kind::list)
                 throw WrongPickle{"holds something else in 'device_traces' than lists"};
             const std::span items = unpickler_.items(lists[device]);
+            if (isAll(items, all.size())) { // mostly there is one device: nothing is copied
+                snapshot_.traces[device] = std::exchange(all, {});
+                std::fill(taken.begin(), taken.end(), true);
+                continue;
+            }
             std::vector<Snapshot::Event>& events = snapshot_.traces[device];
             events.reserve(items.size());
             for (const Value& item : items) {
@@ -105,6 +111,16 @@ private:
                 events.push_back(all[item.index]);
             }
         }
+    }
+
+    static bool isAll(std::span<const Value> items, std::size_t count)
+    {
+        if (items.size() != count || count == 0)
+            return false;
+        for (std::size_t i = 0; i < count; ++i)
+            if (items[i].kind != Kind::event || items[i].index != i)
+                return false;
+        return true;
     }
 
     void readSettings(const Value& settings)
@@ -129,15 +145,22 @@ bool looksLikePickle(std::span<const std::byte> bytes)
     && bytes[1] >= std::byte{2} && bytes[1] <= std::byte{5};
 }
 
+Error stoppedReading()
+{
+    return badInput("the reading was stopped");
+}
+
 Result<SnapshotPtr> readSnapshot(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                                 const std::string& name, SnapshotRange range)
+                                 const std::string& name, SnapshotRange range,
+                                 const std::function<bool(std::size_t)>& goesOn)
 {
     if (std::isnan(range.fromMs) || std::isnan(range.toMs) || range.fromMs < 0 || range.toMs <= range.fromMs)
         return badInput("the range of time is empty: expected it to begin at 0 ms or later and to end after that");
     snapshot::Records records(range);
     snapshot::Unpickler unpickler(bytes, records);
     try {
-        unpickler.run();
+        if (!unpickler.run(goesOn))
+            return stoppedReading();
         snapshot::Root(unpickler, records.result()).read();
     } catch (const WrongPickle& wrong) {
         return badInput(name + " " + wrong.what + " (byte " + std::to_string(unpickler.position()) + ")");
@@ -147,12 +170,28 @@ Result<SnapshotPtr> readSnapshot(std::span<const std::byte> bytes, std::shared_p
     return SnapshotPtr(std::move(snapshot));
 }
 
-Result<SnapshotPtr> readSnapshot(const std::filesystem::path& path, SnapshotRange range)
+Result<SnapshotPtr> readSnapshot(const std::filesystem::path& path, SnapshotRange range, const SnapshotWatch& watch)
 {
     auto file = MappedFile::open(path);
     if (!file)
         return file.error();
-    return readSnapshot((*file)->bytes(), *file, path.string(), range);
+    const auto size = static_cast<double>((*file)->bytes().size());
+    (*file)->readAhead();
+    // Texts are looked at again, and most of them are at the front: what was read is let go in large steps.
+    constexpr std::size_t kept = std::size_t{64} << 20;
+    std::size_t letGo = kept;
+    const auto goesOn = [&](std::size_t position) {
+        if (position >= letGo) {
+            (*file)->letGo(position);
+            letGo = position + kept;
+        }
+        if (watch.progressed)
+            watch.progressed(static_cast<double>(position) / size);
+        return !watch.stop.stop_requested();
+    };
+    Result<SnapshotPtr> snapshot = readSnapshot((*file)->bytes(), *file, path.string(), range, goesOn);
+    (*file)->letGo((*file)->bytes().size());
+    return snapshot;
 }
 
 } // namespace headroom

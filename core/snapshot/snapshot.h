@@ -8,9 +8,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -48,7 +50,7 @@ struct Snapshot
 
     struct Event
     {
-        std::uint64_t address = 0;
+        std::uint64_t address = 0; ///< of outOfMemory: bytes that the device still had
         Bytes size = 0; ///< as requested, of alloc and free; of segments, what the device gave
         std::int64_t microseconds = 0; ///< since 1970; 0 where it was not recorded
         Index stack = none;
@@ -123,6 +125,14 @@ struct Snapshot
 
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
 
+/// Follows what takes long with large files, and can end it. Both may be left out.
+struct SnapshotWatch
+{
+    std::function<void(double)> progressed; ///< share that is done, 0 .. 1
+    std::stop_token stop; ///< what was asked to stop ends with the error stoppedReading()
+};
+Error stoppedReading();
+
 /// Does a file begin as a pickle of protocol 2 or newer? What it holds is not looked at.
 bool looksLikePickle(std::span<const std::byte> bytes);
 
@@ -130,10 +140,13 @@ bool looksLikePickle(std::span<const std::byte> bytes);
 /// call Python objects are refused. It is read once from front to back, and what was read is kept in a few dozen bytes
 /// an event, so that a file of 1 GB takes less memory than it has bytes. Errors (badInput) say the byte, or the key
 /// that is missing.
-Result<SnapshotPtr> readSnapshot(const std::filesystem::path& path, SnapshotRange range = {});
+Result<SnapshotPtr> readSnapshot(const std::filesystem::path& path, SnapshotRange range = {},
+                                 const SnapshotWatch& watch = {});
 
-/// The same for bytes that live as long as `owner`. `name` is for messages.
+/// The same for bytes that live as long as `owner`. `name` is for messages. `goesOn` is told now and then how far the
+/// reading is, and may end it.
 Result<SnapshotPtr> readSnapshot(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                                 const std::string& name, SnapshotRange range = {});
+                                 const std::string& name, SnapshotRange range = {},
+                                 const std::function<bool(std::size_t)>& goesOn = {});
 
 } // namespace headroom

@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/snapshot/snapshot_step.h"
 
+#include "core/snapshot/out_of_memory.h"
 #include "core/snapshot/regions.h"
 #include "core/trace/step_trace_builder.h"
 
 #include <algorithm>
 #include <array>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -16,6 +18,7 @@ namespace {
 
 using Action = Snapshot::Action;
 constexpr std::uint32_t never = UINT32_MAX;
+constexpr std::size_t stretch = 65'536; ///< events between two looks at the watch
 
 /// A block from its allocation to its free.
 struct Life
@@ -41,9 +44,11 @@ public:
     {
     }
 
-    Result<StepTracePtr> make(const std::string& name, std::size_t device)
+    Result<StepTracePtr> make(const std::string& name, std::size_t device, const SnapshotWatch& watch)
     {
         look();
+        if (watch.stop.stop_requested())
+            return stoppedReading();
         builder_.info.source = "snapshot";
         builder_.info.model = name;
         builder_.info.device = "cuda:" + std::to_string(device);
@@ -52,8 +57,13 @@ public:
         builder_.info.settings = settings();
         meanings_.regions().addTo(builder_);
         start();
-        for (std::size_t i = 0; i < history_.events.size(); ++i)
+        for (std::size_t i = 0; i < history_.events.size(); ++i) {
+            if (i % stretch == 0 && watch.progressed)
+                watch.progressed(0.3 + 0.7 * static_cast<double>(i) / static_cast<double>(history_.events.size()));
+            if (i % stretch == 0 && watch.stop.stop_requested())
+                return stoppedReading();
             play(i);
+        }
         return builder_.finish();
     }
 
@@ -159,10 +169,11 @@ private:
         if (reserved_.apply(event))
             builder_.setReserved(reserved_.bytes());
         const bool allocates = event.action == Action::alloc && event.size > 0;
+        const bool failed = event.action == Action::outOfMemory;
         const double ms = untilNext(i);
-        if (!allocates && ms <= 0)
+        if (!allocates && !failed && ms <= 0)
             return;
-        const OpId op = begin(event, i, allocates);
+        const OpId op = failed ? beginFailure(event, i) : begin(event, i, allocates);
         if (allocates)
             allocate(event.address, event.size, event.stream, op);
         StepTraceBuilder::OpResult result;
@@ -183,6 +194,16 @@ private:
         }
         last_.phase = phases_[i];
         return builder_.beginOp(last_);
+    }
+
+    /// A request that found no room; what the program did before goes on after it.
+    OpId beginFailure(const Snapshot::Event& event, std::size_t i)
+    {
+        StepTraceBuilder::Op op;
+        op.name = builder_.string(outOfMemoryName(event.size, static_cast<Bytes>(event.address)));
+        op.module = meanings_.regions().module(regions_[i]);
+        op.phase = phases_[i];
+        return builder_.beginOp(op);
     }
 
     static std::string_view unnamed(const Snapshot::Event& event)
@@ -227,9 +248,11 @@ private:
 } // namespace
 
 Result<StepTracePtr> stepOf(const Snapshot& snapshot, const DeviceHistory& history, std::size_t device,
-                            const std::string& name)
+                            const std::string& name, const SnapshotWatch& watch)
 {
-    Result<StepTracePtr> step = StepMaker(snapshot, history, device).make(name, device);
+    Result<StepTracePtr> step = StepMaker(snapshot, history, device).make(name, device, watch);
+    if (!step && watch.stop.stop_requested())
+        return step;
     if (!step)
         return badInput(name + " contradicts itself: " + step.error().message);
     return step;

@@ -17,8 +17,8 @@ namespace headroom {
 /// What PyTorch does not record is deduced: the phase from frames and annotations (an event without frames, where
 /// others have some, is of autograd's own thread), and the category from the phases in which a block was made and
 /// freed. Blocks that were there before are `other`, where their frames do not say more. Nothing is said of saved
-/// tensors, so that no plan can be made of it.
+/// tensors, so that no plan can be made of it. A request that the device could not meet is an op (out_of_memory.h).
 Result<StepTracePtr> stepOf(const Snapshot& snapshot, const DeviceHistory& history, std::size_t device,
-                            const std::string& name);
+                            const std::string& name, const SnapshotWatch& watch = {});
 
 } // namespace headroom

@@ -35,13 +35,20 @@ bool callsPython(Op opcode)
 
 } // namespace
 
-void Unpickler::run()
+bool Unpickler::run(const std::function<bool(std::size_t)>& goesOn)
 {
+    constexpr std::size_t stretch = std::size_t{4} << 20; // bytes between two questions
+    std::size_t question = goesOn ? stretch : SIZE_MAX;
     if (input_.opcode() != Op::protocol)
         throw WrongPickle{"does not begin as a pickle of protocol 2 to 5"};
     if (const auto protocol = input_.number<std::uint8_t>(); protocol < 2 || protocol > 5)
         throw WrongPickle{"is a pickle of protocol " + std::to_string(protocol) + ", expected 2 to 5"};
     while (!stopped_) {
+        if (input_.position() >= question) {
+            question = input_.position() + stretch;
+            if (!goesOn(input_.position()))
+                return false;
+        }
         const Op opcode = input_.opcode();
         switch (opcode) { // the frequent ones
         case Op::binGet:
@@ -86,6 +93,7 @@ void Unpickler::run()
     }
     if (stack_.size() != 1 || !marks_.empty())
         throw WrongPickle{"ends with more than one value"};
+    return true;
 }
 
 void Unpickler::executeData(Op opcode)

@@ -6,6 +6,7 @@
 #include "core/snapshot/records.h"
 
 #include <deque>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -24,7 +25,8 @@ public:
     {
     }
 
-    void run();
+    /// `goesOn` (may be empty) is asked once in a while, with the position; after a false, run() returns false.
+    bool run(const std::function<bool(std::size_t)>& goesOn = {});
     std::size_t position() const noexcept { return input_.position(); }
 
     const Value& root() const { return stack_.front(); }

@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cost/calibration.h"
+#include "core/joint/ops_planner.h"
+#include "core/predict/predict.h"
+#include "core/sac/step_statistics.h"
 #include "tests/cli/cli_test.h"
 
 namespace headroom {
@@ -65,6 +68,51 @@ TEST_F(CalibrateTest, ThePlansOfTheGpuUseWhatWasMeasuredOnIt)
     const double roofline = plan("none").json()["step_ms"].get<double>();
     EXPECT_NE(calibrated.json()["step_ms"].get<double>(), roofline);
     EXPECT_EQ(plan(path("calibration/a100-80gb.json")).json()["step_ms"], calibrated.json()["step_ms"]);
+}
+
+TEST_F(CalibrateTest, EveryCommandThatSaysTimesUsesWhatWasMeasured)
+{
+    const auto json = [&](std::vector<std::string> arguments, const std::string& calibration) {
+        arguments.insert(arguments.end(), {"--json", "--calibration", calibration});
+        const Finished finished = run(arguments);
+        EXPECT_EQ(finished.exitCode, 0) << finished.err;
+        EXPECT_EQ(finished.err.find("times are those measured on a100-80gb") != std::string::npos,
+                  calibration != "none")
+            << arguments.front();
+        return finished.json();
+    };
+    ASSERT_EQ(run({"calibrate", measuredPath()}).exitCode, 0);
+    const StepTracePtr timed = calibrated(*readStepTrace(stepPath()), *calibrate(**readStepTrace(measuredPath()), "m"));
+    for (const std::string& calibration : {std::string("auto"), path("calibration/a100-80gb.json")}) {
+        EXPECT_EQ(json({"info", stepPath()}, calibration)["step_ms"], predict(*timed, {})->durationMs);
+        const auto ops = json({"ops", stepPath()}, calibration)["ops"];
+        ASSERT_EQ(ops.size(), timed->ops.size());
+        for (std::uint32_t i = 0; i < ops.size(); ++i)
+            EXPECT_EQ(ops[i]["ms"], timed->ops.ms[OpId(i)]) << "op " << i;
+        const auto stats = [&](const std::string& choice) {
+            return json({"modules", stepPath()}, choice)["mod_stats"][0]["fw_runtime_per_module"].get<double>();
+        };
+        EXPECT_EQ(stats(calibration), moduleInfo(*timed)->stats.front().forwardMs);
+        EXPECT_NE(stats(calibration), stats("none"));
+        const auto again = [&](const std::string& choice) {
+            return json({"ops-plan", stepPath(), "--memory-budget", "0.3"}, choice)["recompute_ms"].get<double>();
+        };
+        OpsRequest request;
+        request.fraction = 0.3;
+        EXPECT_EQ(again(calibration), OpsPlanner::create(timed)->plan(request)->recomputeMs);
+        EXPECT_NE(again(calibration), again("none"));
+    }
+    EXPECT_EQ(json({"info", stepPath()}, "none")["step_ms"], predict(*trace, {})->durationMs);
+    // Pictures and tables too.
+    const auto csv = [&](const std::string& calibration) {
+        EXPECT_EQ(run({"export", stepPath(), path("t.csv"), "--timeline", "--calibration", calibration}).exitCode, 0);
+        return readFile(path("t.csv"));
+    };
+    EXPECT_NE(csv("auto"), csv("none"));
+    // A step that was measured has its own times.
+    EXPECT_EQ(run({"info", measuredPath(), "--json"}).err, "");
+    expectBadInput(run({"info", measuredPath(), "--calibration", path("calibration/a100-80gb.json")}),
+                   {"has times of its own"});
 }
 
 TEST_F(CalibrateTest, WhatCannotBeLearnedFromIsRefused)

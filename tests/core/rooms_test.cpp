@@ -30,8 +30,8 @@ struct Room
     Names mayInclude;
 };
 
-const Names coreRooms{"core/base", "core/trace",   "core/timeline", "core/allocator", "core/cost", "core/sac",
-                      "core/plan", "core/predict", "core/policy",   "core/snapshot",  "core/joint"};
+const Names coreRooms{"core/base", "core/trace",   "core/timeline", "core/allocator", "core/cost",  "core/sac",
+                      "core/plan", "core/predict", "core/policy",   "core/snapshot",  "core/joint", "core/compare"};
 
 Names operator+(Names left, const Names& right)
 {
@@ -54,6 +54,7 @@ const std::map<std::string, Room>& rooms()
         {"core/plan", {nothing, {"core/base", "core/sac"}}},
         {"core/cupti", {nothing, {"core/base", "core/trace"}}},
         {"core/predict", {nothing, {"core/base", "core/trace", "core/timeline"}}},
+        {"core/compare", {nothing, {"core/base", "core/trace", "core/timeline", "core/predict"}}},
         {"core/policy",
          {nothing, {"core/base", "core/trace", "core/timeline", "core/cost", "core/sac", "core/plan", "core/predict"}}},
         {"core/joint",

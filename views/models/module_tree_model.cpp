@@ -50,6 +50,7 @@ void ModuleTreeModel::setStep(StepTracePtr trace, const std::vector<ModuleEffect
     rows_.clear();
     top_.clear();
     rowOfModule_.clear();
+    comparison_.reset();
     if (trace_) {
         const std::vector<bool> passed = passedThrough(*trace_);
         rowOfModule_.assign(trace_->modules.size(), -1);
@@ -208,6 +209,40 @@ void ModuleTreeModel::setPins(const std::map<std::string, Pin>& pins)
     reportChanges(changed);
 }
 
+void ModuleTreeModel::setComparison(const StepComparisonPtr& comparison)
+{
+    if (comparison == comparison_)
+        return;
+    comparison_ = comparison;
+    reportChanges(std::vector<bool>(rows_.size(), true));
+    Q_EMIT headerDataChanged(Qt::Horizontal, measuredColumn, ratioColumn);
+}
+
+const StepComparison::ModuleTimes* ModuleTreeModel::timesOf(const Row& row) const
+{
+    if (!comparison_ || !comparison_->hasTimes || !comparison_->modules[row.module.value].measured)
+        return nullptr;
+    return &comparison_->modules[row.module.value];
+}
+
+QString ModuleTreeModel::measuredText(const Row& row, int column) const
+{
+    const StepComparison::ModuleTimes* times = timesOf(row);
+    if (!times || (column == ratioColumn && times->predictedMs <= 0))
+        return QStringLiteral("–");
+    return QLocale::c().toString(column == measuredColumn ? times->measuredMs : measuredNumber(row, column), 'f', 2);
+}
+
+double ModuleTreeModel::measuredNumber(const Row& row, int column) const
+{
+    const StepComparison::ModuleTimes* times = timesOf(row);
+    if (!times)
+        return -1;
+    if (column == measuredColumn)
+        return times->measuredMs;
+    return times->predictedMs > 0 ? times->measuredMs / times->predictedMs : -1;
+}
+
 /// One dataChanged for each run of changed siblings.
 void ModuleTreeModel::reportChanges(const std::vector<bool>& changed)
 {
@@ -299,9 +334,10 @@ QVariant ModuleTreeModel::data(const QModelIndex& index, int role) const
     case ModuleRole:
         return row->module.value;
     case SortRole:
-        return index.column() == moduleColumn ? QVariant(row->module.value)
-            : index.column() == keptColumn    ? QVariant(static_cast<qlonglong>(row->effect.kept))
-                                              : QVariant(row->effect.recomputeMs);
+        return index.column() == moduleColumn   ? QVariant(row->module.value)
+            : index.column() == keptColumn      ? QVariant(static_cast<qlonglong>(row->effect.kept))
+            : index.column() == recomputeColumn ? QVariant(row->effect.recomputeMs)
+                                                : QVariant(measuredNumber(*row, index.column()));
     case MarkRole:
         return QVariant::fromValue(row->treatment.mark);
     case PillRole:
@@ -332,12 +368,17 @@ QVariant ModuleTreeModel::headerData(int section, Qt::Orientation orientation, i
         return section == moduleColumn ? tr("Module, and what the plan discards of its activation memory")
             : section == keptColumn
             ? tr("Activation memory kept from forward to backward: pale as recorded, solid under the plan")
-            : tr("Time to run the module's ops a second time in backward");
+            : section == recomputeColumn ? tr("Time to run the module's ops a second time in backward")
+            : section == measuredColumn
+            ? tr("Time of the module's ops, and of those inside of it, in the measured step")
+            : tr("Measured time divided by the predicted time");
     if (role != Qt::DisplayRole)
         return {};
-    return section == moduleColumn ? tr("Module")
-        : section == keptColumn    ? tr("Kept, %1").arg(QLatin1String(unit_.name))
-                                   : tr("Recomp., ms");
+    return section == moduleColumn   ? tr("Module")
+        : section == keptColumn      ? tr("Kept, %1").arg(QLatin1String(unit_.name))
+        : section == recomputeColumn ? tr("Recomp., ms")
+        : section == measuredColumn  ? tr("Measured, ms")
+                                     : tr("Ratio");
 }
 
 QString ModuleTreeModel::textOf(const Row& row, int column) const
@@ -347,6 +388,9 @@ QString ModuleTreeModel::textOf(const Row& row, int column) const
         return row.label;
     case keptColumn:
         return inUnit(row.effect.kept, unit_, decimals_);
+    case measuredColumn:
+    case ratioColumn:
+        return measuredText(row, column);
     default:
         return row.effect.recomputeMs > 0 ? QLocale::c().toString(row.effect.recomputeMs, 'f', 2) : QStringLiteral("–");
     }
@@ -356,13 +400,17 @@ QString ModuleTreeModel::toolTipOf(const Row& row) const
 {
     const QString head = tr("%1 (%2)").arg(QString::fromUtf8(trace_->moduleFqn(row.module)),
                                            QString::fromUtf8(trace_->strings[trace_->modules.type[row.module]]));
+    const StepComparison::ModuleTimes* times = timesOf(row);
+    const QString measured = times
+        ? tr("\nMeasured %1, predicted %2").arg(msText(times->measuredMs), msText(times->predictedMs))
+        : QString();
     const QString memory = row.treatment.mark == PlanMark::none
         ? tr("Keeps %1 for backward").arg(bytesText(row.effect.recorded))
         : tr("Keeps %1 of %2 for backward, recomputes for %3")
               .arg(bytesText(row.effect.kept), bytesText(row.effect.recorded), msText(row.effect.recomputeMs));
     if (!row.pinned)
-        return head + QLatin1Char('\n') + memory;
-    return head + QLatin1Char('\n') + memory + QLatin1Char('\n')
+        return head + QLatin1Char('\n') + memory + measured;
+    return head + QLatin1Char('\n') + memory + measured + QLatin1Char('\n')
         + (row.pin == Pin::save ? tr("Pinned by hand: keep everything") : tr("Pinned by hand: recompute"));
 }
 
@@ -380,6 +428,11 @@ QString ModuleTreeModel::descriptionOf(const Row& row, int column) const
             : row.label;
     case keptColumn:
         return tr("%1 kept of %2").arg(bytesText(row.effect.kept), bytesText(row.effect.recorded));
+    case measuredColumn:
+    case ratioColumn:
+        return !timesOf(row)           ? tr("not measured")
+            : column == measuredColumn ? tr("measured %1").arg(msText(timesOf(row)->measuredMs))
+                                       : tr("%1 times the prediction").arg(measuredText(row, column));
     default:
         return row.effect.recomputeMs > 0 ? msText(row.effect.recomputeMs) : tr("nothing recomputed");
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/compare/step_comparison.h"
 #include "core/plan/plan.h"
 #include "core/predict/module_effect.h"
 #include "views/plot/axis_map.h"
@@ -25,12 +26,13 @@ enum class PlanMark {
 
 /// The modules of one step as a tree, with what the plan does to each. Containers that never ran (ModuleList,
 /// Sequential used as a list) are not rows of their own: their children carry the path, "layers.7". Natural order is
-/// the order of model.modules(). Takes a whole result; a new plan changes only the rows whose numbers changed.
+/// the order of model.modules(). What a measured step of the same model took stands beside it. Takes a whole result; a
+/// new plan changes only the rows whose numbers changed.
 class ModuleTreeModel : public QAbstractItemModel
 {
     Q_OBJECT
 public:
-    enum Column { moduleColumn, keptColumn, recomputeColumn, columns };
+    enum Column { moduleColumn, keptColumn, recomputeColumn, measuredColumn, ratioColumn, columns };
     enum Role {
         FqnRole = Qt::UserRole, ///< QString
         ModuleRole, ///< uint, value of ModuleId
@@ -50,6 +52,7 @@ public:
     void setPlan(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects); ///< by ModuleId
     void setOpsPlan(const std::vector<ModuleEffect>& effects); ///< of a plan of single ops: no module is checkpointed
     void clearPlan();
+    void setComparison(const StepComparisonPtr& comparison); ///< null: nothing was measured
     void setPins(const std::map<std::string, Pin>& pins);
 
     QModelIndex indexOf(ModuleId module, int column = moduleColumn) const; ///< invalid: not a row
@@ -95,6 +98,9 @@ private:
     const std::vector<int>& childrenOf(const QModelIndex& parent) const;
     QString textOf(const Row& row, int column) const;
     QString toolTipOf(const Row& row) const;
+    const StepComparison::ModuleTimes* timesOf(const Row& row) const; ///< null: none were measured
+    QString measuredText(const Row& row, int column) const;
+    double measuredNumber(const Row& row, int column) const; ///< by which these columns sort
     QString descriptionOf(const Row& row, int column) const;
 
     StepTracePtr trace_;
@@ -102,6 +108,7 @@ private:
     std::vector<Row> rows_;
     std::vector<int> top_;
     std::vector<int> rowOfModule_; ///< by ModuleId; -1: not a row
+    StepComparisonPtr comparison_;
     ByteUnit unit_;
     int decimals_ = 0;
 };

@@ -15,7 +15,7 @@ namespace {
 
 bool isNumber(int column)
 {
-    return column == OpsModel::numberColumn || column == OpsModel::bytesColumn || column == OpsModel::msColumn;
+    return column == OpsModel::numberColumn || (column >= OpsModel::bytesColumn && column <= OpsModel::ratioColumn);
 }
 
 } // namespace
@@ -33,6 +33,7 @@ void OpsModel::setStep(StepTracePtr trace)
     trace_ = std::move(trace);
     fates_.clear();
     flips_.clear();
+    comparison_.reset();
     collect({});
     Bytes largest = 0;
     for (const Bytes bytes : trace_ ? trace_->storages.bytes.rows : std::span<const Bytes>())
@@ -65,6 +66,29 @@ void OpsModel::setPlan(std::vector<OpFate> fates, std::vector<OpFlip> flips)
             sort(sortColumn_, sortOrder_);
         Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, columns - 1));
     }
+}
+
+void OpsModel::setComparison(const StepComparisonPtr& comparison)
+{
+    if (comparison == comparison_)
+        return;
+    comparison_ = comparison;
+    if (ops_.empty())
+        return;
+    if (sortColumn_ == measuredColumn || sortColumn_ == ratioColumn)
+        sort(sortColumn_, sortOrder_);
+    Q_EMIT dataChanged(index(0, measuredColumn), index(rowCount() - 1, ratioColumn));
+}
+
+double OpsModel::measuredMs(OpId op) const
+{
+    return comparison_ ? comparison_->measuredMsOf(op) : -1;
+}
+
+double OpsModel::ratio(OpId op) const
+{
+    const double measured = measuredMs(op);
+    return measured < 0 || trace_->ops.ms[op] <= 0 ? -1 : measured / trace_->ops.ms[op];
 }
 
 void OpsModel::setOnlyFlips(bool only)
@@ -173,6 +197,10 @@ QString OpsModel::textOf(OpId op, int column) const
         const Bytes bytes = outputBytes(op);
         return bytes > 0 ? inUnit(bytes, unit_, 2) : QStringLiteral("–");
     }
+    case measuredColumn:
+        return measuredMs(op) >= 0 ? QLocale::c().toString(measuredMs(op), 'f', 3) : QStringLiteral("–");
+    case ratioColumn:
+        return ratio(op) >= 0 ? QLocale::c().toString(ratio(op), 'f', 2) : QStringLiteral("–");
     case planColumn:
         return planText(op);
     default:
@@ -200,6 +228,10 @@ QVariant OpsModel::headerData(int section, Qt::Orientation orientation, int role
         return tr("Phase");
     case bytesColumn:
         return tr("Result, %1").arg(QLatin1String(unit_.name));
+    case measuredColumn:
+        return tr("Measured, ms");
+    case ratioColumn:
+        return tr("Ratio");
     case planColumn:
         return tr("Plan");
     default:
@@ -253,6 +285,12 @@ void OpsModel::sortRows()
         break;
     case msColumn:
         by([this](OpId op) { return trace_->ops.ms[op]; });
+        break;
+    case measuredColumn:
+        by([this](OpId op) { return measuredMs(op); });
+        break;
+    case ratioColumn:
+        by([this](OpId op) { return ratio(op); });
         break;
     case planColumn:
         by([this](OpId op) { return planRank(op); });

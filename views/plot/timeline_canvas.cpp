@@ -61,6 +61,7 @@ TimelineCanvas::TimelineCanvas(QWidget* parent)
     bands_ = new BandsLayer(chart());
     budget_ = new BudgetLayer(chart());
     flips_ = new FlipLayer(chart());
+    failures_ = new FailureLayer(chart());
     marks_ = new MarksLayer(chart());
     cursor_ = new CursorLayer(chart());
     handle_ = new BudgetHandle(this);
@@ -117,7 +118,8 @@ void TimelineCanvas::applyLook(const Theme& theme)
         axis->setLabelsColor(theme.secondText);
         axis->setGridLineColor(theme.line);
     }
-    for (auto* layer : std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, flips_, marks_, cursor_})
+    for (auto* layer :
+         std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, flips_, failures_, marks_, cursor_})
         layer->setTheme(theme);
 }
 
@@ -135,7 +137,8 @@ void TimelineCanvas::place()
         chart()->layout()->invalidate();
     }
     updateAxes();
-    for (auto* layer : std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, flips_, marks_, cursor_})
+    for (auto* layer :
+         std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, flips_, failures_, marks_, cursor_})
         layer->setGeometryOf(geometry_, canvas);
     handle_->setGeometryOf(geometry_);
 }

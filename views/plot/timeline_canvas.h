@@ -3,6 +3,7 @@
 #pragma once
 
 #include "views/plot/budget_handle.h"
+#include "views/plot/failure_layer.h"
 #include "views/plot/flip_layer.h"
 #include "views/plot/timeline_items.h"
 
@@ -32,6 +33,7 @@ public:
     PhaseLayer& phases() { return *phases_; }
     MarksLayer& marks() { return *marks_; }
     FlipLayer& flips() { return *flips_; }
+    FailureLayer& failures() { return *failures_; }
     CursorLayer& cursorLayer() { return *cursor_; }
     BudgetHandle& handle() { return *handle_; }
     std::optional<double> pointerMs() const noexcept { return pointerMs_; } ///< where the pointer hovers
@@ -75,6 +77,7 @@ private:
     BandsLayer* bands_;
     BudgetLayer* budget_;
     FlipLayer* flips_;
+    FailureLayer* failures_;
     MarksLayer* marks_;
     CursorLayer* cursor_;
     BudgetHandle* handle_;

@@ -26,7 +26,7 @@ void group(PreparedTimeline& made, const PreparedTimeline* last)
 {
     const auto& request = made.request;
     if (!made.grouping)
-        made.grouping = ModuleGrouping::of(*request.trace, *request.recorded);
+        made.grouping = ModuleGrouping::of(*request.trace, request.own ? *request.own : *request.recorded);
     const auto& main = request.planned ? request.planned : request.recorded;
     if (last && last->scene.groups && &last->scene.groups->timeline() == main.get())
         made.scene.groups = last->scene.groups;
@@ -88,7 +88,9 @@ PreparedTimelinePtr prepareTimeline(const TimelineRequest& request, const Prepar
     const bool sameStep = last && last->list && last->request.recorded == request.recorded;
     made->scene.recorded = pyramidOf(request.recorded, last);
     made->scene.planned = pyramidOf(request.planned, last);
-    made->scene.recordedCategories = sameStep ? last->scene.recordedCategories : categoriesEver(*request.recorded);
+    made->scene.recordedCategories = sameStep ? last->scene.recordedCategories
+        : request.own                         ? categoriesEver(*request.recorded) | categoriesEver(*request.own)
+                                              : categoriesEver(*request.recorded);
     if (sameStep)
         made->grouping = last->grouping;
     if (request.byModule && request.trace)

@@ -19,6 +19,7 @@ namespace headroom {
 struct TimelineRequest
 {
     StepTracePtr trace; ///< for the stack by module; may be null
+    TimelinePtr own; ///< of the trace, by which modules are grouped; null: recorded
     TimelinePtr recorded; ///< null: nothing to draw
     TimelinePtr planned; ///< null: no plan
     TimelineViewport viewport; ///< columns = width of `pixels`

@@ -21,14 +21,18 @@ TimelineView::~TimelineView() = default;
 void TimelineView::setStep(StepTracePtr trace, TimelinePtr recorded)
 {
     d_->trace = std::move(trace);
-    d_->recorded = std::move(recorded);
+    d_->own = std::move(recorded);
+    d_->recorded = d_->own;
     d_->planned.reset();
+    d_->plan.reset();
+    d_->measured.reset();
     d_->answer.reset();
     d_->pin.reset();
     d_->selection.reset();
     d_->canvas->setPrepared(nullptr);
     d_->canvas->setBudgetVisible(false);
     d_->canvas->flips().setFlips({});
+    d_->canvas->failures().setFailures({});
     d_->overview->setPrepared(nullptr);
     d_->table->setPrepared(nullptr, nullptr);
     d_->legend->setChoicesEnabled(d_->trace != nullptr);
@@ -40,7 +44,8 @@ void TimelineView::setStep(StepTracePtr trace, TimelinePtr recorded)
 
 void TimelineView::setPlanned(TimelinePtr planned)
 {
-    if (planned == d_->planned)
+    d_->plan = planned;
+    if (d_->measured || planned == d_->planned)
         return;
     const TimelinePtr before = d_->planned ? d_->planned : d_->recorded;
     d_->planned = std::move(planned);
@@ -49,10 +54,28 @@ void TimelineView::setPlanned(TimelinePtr planned)
     d_->updateMarks();
 }
 
+void TimelineView::setMeasured(TimelinePtr measured)
+{
+    if (measured == d_->measured)
+        return;
+    unpin(); // it names an instant of another stack
+    d_->measured = std::move(measured);
+    d_->recorded = d_->measured ? d_->measured : d_->own;
+    d_->planned = d_->measured ? d_->own : d_->plan;
+    d_->rescale();
+    d_->updateMarks();
+}
+
 void TimelineView::setFlips(std::vector<TimelineFlip> flips)
 {
     d_->canvas->flips().setFlips(std::move(flips));
     d_->updateLegend();
+}
+
+void TimelineView::setFailures(std::vector<TimelineFailure> failures)
+{
+    d_->canvas->failures().setFailures(std::move(failures));
+    d_->updateDescription();
 }
 
 void TimelineView::setBudget(Bytes budget, bool feasible)

@@ -13,6 +13,7 @@ class QAbstractItemModel;
 
 namespace headroom {
 
+struct TimelineFailure;
 struct TimelineFlip;
 
 /// Live memory of one step over time: the stack of the planned step (of the recorded one while there is no plan), the
@@ -28,11 +29,16 @@ public:
 
     void setStep(StepTracePtr trace, TimelinePtr recorded); ///< forgets plan, zoom, pin and selection
     void setPlanned(TimelinePtr planned); ///< null: no plan; keeps zoom and selection
+    /// Memory as it was measured, on the time axis of the step: its outline in place of the recorded one, in front of
+    /// it the stack of the step without a plan. Null: no comparison.
+    void setMeasured(TimelinePtr measured);
     /// Ops that the plan treats in another way than the one with more memory, on the plan's axis; ms ascending.
     void setFlips(std::vector<TimelineFlip> flips);
+    /// Instants of the recorded step at which the device had no room; ms ascending.
+    void setFailures(std::vector<TimelineFailure> failures);
     void setBudget(Bytes budget, bool feasible); ///< moves the line; emits nothing
     void setBudgetRange(Bytes least, Bytes most); ///< what the handle can be dragged to
-    /// Words of legend and labels, by default "Recorded" and "Planned": a comparison names its two steps.
+    /// Words of legend and labels, by default "Recorded" and "Planned".
     void setNames(const QString& recorded, const QString& planned);
 
     /// What the stack is made of; by module only with a trace.

@@ -88,6 +88,7 @@ void TimelineView::Private::request()
     sinceRequest.start();
     TimelineRequest wanted;
     wanted.trace = trace;
+    wanted.own = own;
     wanted.recorded = recorded;
     wanted.planned = planned;
     wanted.pixelsPerPoint = draft ? 1 : density;
@@ -114,8 +115,8 @@ void TimelineView::Private::take(PreparedTimelinePtr made)
     canvas->setPrepared(answer);
     overview->setPrepared(answer);
     table->setPrepared(trace, answer);
-    canvas->marks().setAddedTime(planned ? addedTime(*recorded, *planned, answer->scene.main())
-                                         : std::optional<AddedTime>());
+    canvas->marks().setAddedTime(showsPlan() ? addedTime(*recorded, *planned, answer->scene.main())
+                                             : std::optional<AddedTime>());
     updateLegend();
     if (selection)
         updateMarks(); // its label says by how much the memory changes
@@ -183,7 +184,7 @@ void TimelineView::Private::hover(double ms)
         = answer->list->viewport.ms.begin + (static_cast<double>(column) + 0.5) * answer->list->viewport.columnMs();
     HoverCard card(instant, answer->list->bands, main.at(column), byteUnitFor(bytes.end), Theme::of(*q));
     canvas->cursorLayer().show(shown, instant.sum, std::move(card), canvas->marks().labels());
-    Q_EMIT q->instantHovered(change, planned != nullptr);
+    Q_EMIT q->instantHovered(change, showsPlan());
 }
 
 void TimelineView::Private::pinAt(double ms)
@@ -203,7 +204,7 @@ void TimelineView::Private::pinChange(std::size_t change)
 {
     pin = change;
     updateMarks();
-    Q_EMIT q->instantPinned(change, planned != nullptr);
+    Q_EMIT q->instantPinned(change, showsPlan());
 }
 
 void TimelineView::Private::stepPin(int columns)
@@ -232,7 +233,7 @@ void TimelineView::Private::followPin(const Timeline* before)
     });
     if (same != changes.end()) {
         pin = static_cast<std::size_t>(same - changes.begin()) + 1;
-        Q_EMIT q->instantPinned(*pin, planned != nullptr);
+        Q_EMIT q->instantPinned(*pin, showsPlan());
     } else {
         pin.reset();
         Q_EMIT q->unpinned();
@@ -250,7 +251,8 @@ void TimelineView::Private::updateMarks()
     auto& marks = canvas->marks();
     const auto* timeline = mainTimeline();
     canvas->phases().setPhases(timeline ? timeline->phases : std::vector<PhaseSpan>());
-    marks.setPeaks(recorded ? peakMarks(*recorded, planned.get(), recordedName, plannedName) : std::vector<PeakMark>());
+    marks.setPeaks(recorded ? peakMarks(*recorded, planned.get(), outlineName(), stackName())
+                            : std::vector<PeakMark>());
     std::optional<double> pinMs;
     if (pin && timeline)
         pinMs = *pin == 0 ? 0 : timeline->changes[*pin - 1].ms;
@@ -275,7 +277,9 @@ void TimelineView::Private::updateLegend()
     if (prepared() && answer->overview) {
         for (const auto& band : visibleBands(*answer->overview))
             entries.push_back({band.title, band.color(theme), LegendEntry::Symbol::square});
-        if (planned && planned->peak < recorded->peak)
+        if (measured)
+            entries.push_back({tr("Measured above predicted"), theme.secondText, LegendEntry::Symbol::hatch});
+        else if (planned && planned->peak < recorded->peak)
             entries.push_back({tr("Saved by the plan"), theme.secondText, LegendEntry::Symbol::hatch});
     }
     if (!canvas->flips().flips().empty()) {
@@ -296,9 +300,11 @@ void TimelineView::Private::updateDescription()
                          .arg(name, bytesText(timeline.peak, 2), msText(at), msText(timeline.durationMs));
     };
     if (recorded)
-        peak(recordedName, *recorded);
+        peak(outlineName(), *recorded);
     if (planned)
-        peak(plannedName, *planned);
+        peak(stackName(), *planned);
+    for (const TimelineFailure& failure : canvas->failures().failures())
+        sentences << tr("Out of memory at %1: %2").arg(msText(failure.ms), failure.sentence);
     canvas->setAccessibleDescription(sentences.join(QLatin1Char(' ')));
 }
 

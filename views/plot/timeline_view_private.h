@@ -45,6 +45,9 @@ public:
         return answer && answer->list && answer->request.recorded == recorded && answer->request.planned == planned;
     }
     Bytes totalAt(double ms) const;
+    bool showsPlan() const { return planned && !measured; }
+    const QString& outlineName() const { return measured ? measuredName : recordedName; }
+    const QString& stackName() const { return measured ? predictedName : plannedName; }
 
     TimelineView* q;
     LegendBar* legend;
@@ -56,10 +59,15 @@ public:
     QElapsedTimer sinceRequest;
 
     StepTracePtr trace;
-    TimelinePtr recorded;
-    TimelinePtr planned;
+    TimelinePtr own; ///< of the step as it was recorded
+    TimelinePtr plan; ///< null: none
+    TimelinePtr measured; ///< null: no comparison
+    TimelinePtr recorded; ///< whose outline is drawn: own, or measured
+    TimelinePtr planned; ///< whose stack is in front of it: plan, or own; null: the stack is recorded
     QString recordedName = tr("Recorded");
     QString plannedName = tr("Planned");
+    const QString measuredName = tr("Measured");
+    const QString predictedName = tr("Predicted");
     AxisRange bytes{0, 1};
     ZoomStack zoom;
     double shortestMs = 1e-6;

@@ -88,6 +88,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     ops_->header()->resizeSection(OpsModel::phaseColumn, 84);
     ops_->header()->resizeSection(OpsModel::planColumn, 140);
     setOpsPlanned(false);
+    setComparing(false);
 
     connect(switch_, &QButtonGroup::idClicked, this, [this](int clicked) { show(static_cast<Page>(clicked)); });
     connect(live_, &QTreeView::activated, this,
@@ -134,6 +135,12 @@ void LowerPanel::setOpsPlanned(bool planned)
     onlyFlips_->setVisible(planned);
     if (!planned)
         onlyFlips_->setChecked(false);
+}
+
+void LowerPanel::setComparing(bool comparing)
+{
+    ops_->setColumnHidden(OpsModel::measuredColumn, !comparing);
+    ops_->setColumnHidden(OpsModel::ratioColumn, !comparing);
 }
 
 void LowerPanel::showFlips()

@@ -35,6 +35,7 @@ public:
     void setLiveTitle(const QString& title);
     void setOpsTitle(const QString& title);
     void setOpsPlanned(bool planned); ///< single ops are planned: what becomes of each is a column, and flips a filter
+    void setComparing(bool comparing); ///< what was measured of each op has columns
     void showFlips(); ///< only the ops that flip, in the table
     QTreeView* ops() const noexcept { return ops_; }
     QTreeView* liveBlocks() const noexcept { return live_; }

@@ -17,6 +17,8 @@ namespace {
 constexpr int keptWidth = 110; // a number and a bar
 constexpr int keptWidthInNarrow = 80; // a number and a short bar
 constexpr int recomputeWidth = 92;
+constexpr int measuredWidth = 92;
+constexpr int ratioWidth = 50;
 constexpr int narrow = 350;
 constexpr int indentation = 14;
 
@@ -59,6 +61,11 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     header->setSectionResizeMode(ModuleTreeModel::keptColumn, QHeaderView::Fixed);
     header->setSectionResizeMode(ModuleTreeModel::recomputeColumn, QHeaderView::Fixed);
     header->resizeSection(ModuleTreeModel::recomputeColumn, recomputeWidth);
+    header->setSectionResizeMode(ModuleTreeModel::measuredColumn, QHeaderView::Fixed);
+    header->resizeSection(ModuleTreeModel::measuredColumn, measuredWidth);
+    header->setSectionResizeMode(ModuleTreeModel::ratioColumn, QHeaderView::Fixed);
+    header->resizeSection(ModuleTreeModel::ratioColumn, ratioWidth);
+    setComparing(false);
 
     auto* column = new QVBoxLayout(this);
     column->setContentsMargins(8, 8, 8, 8);
@@ -95,6 +102,13 @@ void ModulePanel::select(ModuleId module)
 QTreeView* ModulePanel::tree() const noexcept
 {
     return tree_;
+}
+
+void ModulePanel::setComparing(bool comparing)
+{
+    tree_->setColumnHidden(ModuleTreeModel::recomputeColumn, comparing);
+    tree_->setColumnHidden(ModuleTreeModel::measuredColumn, !comparing);
+    tree_->setColumnHidden(ModuleTreeModel::ratioColumn, !comparing);
 }
 
 void ModulePanel::focusFilter()

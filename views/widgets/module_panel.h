@@ -25,6 +25,7 @@ public:
 
     void select(ModuleId module); ///< and scrolls to it; emits nothing
     void focusFilter();
+    void setComparing(bool comparing); ///< columns of what was measured in place of that of the plan
     QTreeView* tree() const noexcept;
     QLineEdit* filter() const noexcept { return filter_; }
 

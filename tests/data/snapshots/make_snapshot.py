@@ -6,7 +6,10 @@ A training loop makes tensors and lets go of them; its requests go to an allocat
 defaults, with streams and empty_cache), apart from the one of Headroom, and what that one does is the recording. Frames
 are those of a transformer's modules, of autograd and of an optimizer.
 
-    make_snapshot.py FILE [--events N] [--protocol 2..5] [--seed N] [--keep N]
+    make_snapshot.py FILE [--events N] [--protocol 2..5] [--seed N] [--keep N] [--metadata] [--own-tracebacks]
+
+With --own-tracebacks each event has a list of frames of its own, as those that PyTorch records with context="all": about
+four million of them make 1 GB.
 """
 
 import argparse
@@ -98,8 +101,9 @@ class Allocator:
 class Frames:
     """Stacks as PyTorch symbolises them: one list a traceback, whose frames are shared."""
 
-    def __init__(self, rng):
+    def __init__(self, rng, own=False):
         self.rng = rng
+        self.own = own
         self.known = {}
         module = "/env/lib/python3.11/site-packages/torch/nn/modules/module.py"
         self.call = [("_call_impl", module, 1790), ("_wrapped_call_impl", module, 1779)]
@@ -114,6 +118,8 @@ class Frames:
         return self.known[key]
 
     def stack(self, keys):
+        if self.own:
+            return [self.frame(key) for key in keys]
         keys = tuple(keys)
         made = self.lists.setdefault(keys, [])
         if len(made) < 40:  # some tracebacks are the same object, most are not
@@ -154,9 +160,9 @@ class Frames:
 class Program:
     """A training loop whose layers' sizes vary a little from step to step."""
 
-    def __init__(self, events, seed, metadata):
+    def __init__(self, events, seed, metadata, own_tracebacks=False):
         self.rng = random.Random(seed)
-        self.frames = Frames(self.rng)
+        self.frames = Frames(self.rng, own_tracebacks)
         self.trace = []
         self.annotations = []
         self.stack = []
@@ -170,7 +176,8 @@ class Program:
     def emit(self, action, address, size, stream):
         self.time += self.rng.randrange(1, 40)
         self.trace.append({"action": action, "addr": address, "size": size, "stream": stream, "time_us": self.time,
-                           "compile_context": "N/A", "user_metadata": self.metadata, "frames": self.stack})
+                           "compile_context": "N/A", "user_metadata": self.metadata,
+                           "frames": list(self.stack) if self.frames.own else self.stack})
 
     def make(self, size, stack, stream=0):
         self.stack = stack
@@ -270,8 +277,9 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=int, default=0, help="only the last ones, as a recording that began late")
     parser.add_argument("--metadata", action="store_true", help="the program names its layers")
+    parser.add_argument("--own-tracebacks", action="store_true", help="no two events share a list of frames")
     arguments = parser.parse_args()
-    program = Program(arguments.events, arguments.seed, arguments.metadata).run()
+    program = Program(arguments.events, arguments.seed, arguments.metadata, arguments.own_tracebacks).run()
     with open(arguments.file, "wb") as file:
         pickle.dump(program.snapshot(arguments.keep), file, protocol=arguments.protocol)
     print(f"{arguments.file}: {len(program.trace)} events")

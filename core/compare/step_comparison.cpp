@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/compare/step_comparison.h"
+
+#include "core/compare/op_pairs.h"
+#include "core/predict/predict.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+namespace headroom {
+
+namespace {
+
+/// One instant on both axes.
+struct Anchor
+{
+    double measuredMs = 0;
+    double predictedMs = 0;
+};
+
+/// Half of the ops, or the two steps did not run the same ones.
+constexpr double enoughPairs = 0.5;
+
+constexpr auto outside = static_cast<std::size_t>(Category::nonPyTorch);
+
+std::vector<double> opBegins(const StepTrace& step)
+{
+    std::vector<double> begins{0};
+    for (const double ms : step.ops.ms)
+        begins.push_back(begins.back() + ms);
+    return begins;
+}
+
+/// The instant of the first mark of each kind.
+std::array<std::optional<double>, markCount> markInstants(const StepTrace& step)
+{
+    std::array<std::optional<double>, markCount> instants;
+    double now = 0;
+    for (std::uint32_t i = 0; i < step.events.size(); ++i) {
+        const EventIndex event(i);
+        if (step.events.kind[event] == EventKind::opEnd)
+            now += step.ops.ms[OpId(step.events.a[event])];
+        else if (step.events.kind[event] == EventKind::mark && !instants[step.events.a[event]])
+            instants[step.events.a[event]] = now;
+    }
+    return instants;
+}
+
+std::vector<Anchor> anchorsOfOps(const StepTrace& predicted, const StepTrace& measured, const OpPairs& pairs)
+{
+    const std::vector<double> here = opBegins(predicted);
+    const std::vector<double> there = opBegins(measured);
+    std::vector<Anchor> anchors{{0, 0}};
+    for (std::size_t op = 0; op < pairs.second.size(); ++op) {
+        if (const OpId other = pairs.second[op]) {
+            anchors.push_back({there[other.value], here[op]});
+            anchors.push_back({there[other.value + std::size_t{1}], here[op + 1]});
+        }
+    }
+    anchors.push_back({there.back(), here.back()});
+    return anchors;
+}
+
+/// Only marks that both have, in the same order.
+std::vector<Anchor> anchorsOfMarks(const StepTrace& predicted, const StepTrace& measured)
+{
+    const auto here = markInstants(predicted);
+    const auto there = markInstants(measured);
+    std::vector<Anchor> anchors{{0, 0}};
+    for (std::size_t mark = 0; mark < markCount; ++mark) {
+        if (here[mark] && there[mark] && *here[mark] > anchors.back().predictedMs
+            && *there[mark] > anchors.back().measuredMs)
+            anchors.push_back({*there[mark], *here[mark]});
+    }
+    anchors.push_back({opBegins(measured).back(), opBegins(predicted).back()});
+    return anchors;
+}
+
+/// From the measured axis to the predicted one, in straight pieces.
+double onPredictedAxis(const std::vector<Anchor>& anchors, double ms)
+{
+    const auto after = std::ranges::upper_bound(anchors, ms, {}, &Anchor::measuredMs);
+    if (after == anchors.begin())
+        return anchors.front().predictedMs;
+    const Anchor& before = *std::prev(after);
+    if (after == anchors.end())
+        return before.predictedMs;
+    const double share = (ms - before.measuredMs) / (after->measuredMs - before.measuredMs);
+    return before.predictedMs + share * (after->predictedMs - before.predictedMs);
+}
+
+/// The highest total, and where it is reached first.
+void findPeak(Timeline& timeline)
+{
+    CategoryBytes now = timeline.start;
+    timeline.peak = total(now);
+    timeline.atPeak = now;
+    timeline.peakChange = Timeline::npos;
+    Bytes sum = timeline.peak;
+    for (std::size_t i = 0; i < timeline.changes.size(); ++i) {
+        const MemoryChange& change = timeline.changes[i];
+        now[static_cast<std::size_t>(change.category)] += change.delta;
+        sum += change.delta;
+        if (sum > timeline.peak) {
+            timeline.peak = sum;
+            timeline.atPeak = now;
+            timeline.peakChange = i;
+        }
+    }
+}
+
+/// What the allocator has, on the other step's axis. Ops and storages are still those of the measured step.
+Timeline aligned(Timeline timeline, const std::vector<Anchor>& anchors)
+{
+    std::erase_if(timeline.changes, [](const MemoryChange& change) { return change.category == Category::nonPyTorch; });
+    timeline.start[outside] = 0;
+    for (Timeline::Snapshot& snapshot : timeline.snapshots)
+        snapshot.bytes[outside] = 0;
+    for (MemoryChange& change : timeline.changes)
+        change.ms = onPredictedAxis(anchors, change.ms);
+    for (PhaseSpan& span : timeline.phases) {
+        span.beginMs = onPredictedAxis(anchors, span.beginMs);
+        span.endMs = onPredictedAxis(anchors, span.endMs);
+    }
+    timeline.durationMs = anchors.back().predictedMs;
+    findPeak(timeline);
+    return timeline;
+}
+
+/// By module: times of its own ops, then of those inside. Parents come before their children.
+std::vector<double> moduleTimes(const StepTrace& step, std::vector<bool>& ran)
+{
+    std::vector<double> times(step.modules.size(), 0);
+    ran.assign(step.modules.size(), false);
+    for (std::uint32_t i = 0; i < step.ops.size(); ++i) {
+        if (const ModuleId module = step.ops.module[OpId(i)]) {
+            times[module.value] += step.ops.ms[OpId(i)];
+            ran[module.value] = true;
+        }
+    }
+    for (std::size_t i = times.size(); i-- > 0;) {
+        if (const ModuleId parent = step.modules.parent[ModuleId(static_cast<std::uint32_t>(i))]) {
+            times[parent.value] += times[i];
+            ran[parent.value] = ran[parent.value] || ran[i];
+        }
+    }
+    return times;
+}
+
+std::vector<StepComparison::ModuleTimes> compareModules(const StepTrace& predicted, const StepTrace& measured)
+{
+    std::vector<bool> ran;
+    std::vector<bool> ranThere;
+    const std::vector<double> here = moduleTimes(predicted, ran);
+    const std::vector<double> there = moduleTimes(measured, ranThere);
+    std::map<std::string_view, std::size_t> named;
+    for (std::uint32_t i = 0; i < measured.modules.size(); ++i)
+        named.emplace(belowRoot(measured.moduleFqn(ModuleId(i))), i);
+    std::vector<StepComparison::ModuleTimes> modules(predicted.modules.size());
+    for (std::uint32_t i = 0; i < modules.size(); ++i) {
+        modules[i].predictedMs = here[i];
+        const auto other = named.find(belowRoot(predicted.moduleFqn(ModuleId(i))));
+        if (other != named.end() && ranThere[other->second]) {
+            modules[i].measuredMs = there[other->second];
+            modules[i].measured = true;
+        }
+    }
+    return modules;
+}
+
+bool sharesModules(const StepTrace& first, const StepTrace& second)
+{
+    std::set<std::string_view> names;
+    for (std::uint32_t i = 0; i < first.modules.size(); ++i)
+        names.insert(belowRoot(first.moduleFqn(ModuleId(i))));
+    names.erase(std::string_view());
+    for (std::uint32_t i = 0; i < second.modules.size(); ++i)
+        if (names.contains(belowRoot(second.moduleFqn(ModuleId(i)))))
+            return true;
+    return names.empty();
+}
+
+Bytes highestOutside(const Timeline& timeline)
+{
+    Bytes now = timeline.start[outside];
+    Bytes most = now;
+    for (const MemoryChange& change : timeline.changes) {
+        now += change.category == Category::nonPyTorch ? change.delta : 0;
+        most = std::max(most, now);
+    }
+    return most;
+}
+
+std::string whyMarks(const StepTrace& measured, const OpPairs& pairs)
+{
+    if (measured.info.source == "snapshot")
+        return "A memory snapshot has no ops, so that time is laid over the step where forward, backward and optimizer "
+               "end.";
+    const auto percent = std::lround(100.0 * static_cast<double>(pairs.count)
+                                     / static_cast<double>(std::max<std::size_t>(pairs.second.size(), 1)));
+    return "Only " + std::to_string(percent) + " % of the ops are the same on "
+        + (measured.info.device.empty() ? std::string("the device") : measured.info.device)
+        + ", so that time is laid over the step where forward, backward and optimizer end.";
+}
+
+} // namespace
+
+Result<StepComparisonPtr> compareSteps(const StepTrace& predicted, const Timeline& timeline,
+                                       const StepTracePtr& measured, const std::string& name)
+{
+    if (measured->info.simulated)
+        return badInput(name
+                        + " is simulated: expected a step recorded with --device cuda or cpu, or a memory snapshot");
+    const Result<Timeline> course = predict(*measured, {});
+    if (!course)
+        return badInput(name + ": " + course.error().message);
+    auto made = std::make_shared<StepComparison>();
+    made->measured = measured;
+    const bool isSnapshot = measured->info.source == "snapshot";
+    const OpPairs pairs
+        = isSnapshot ? OpPairs{std::vector<OpId>(predicted.ops.size()), 0} : pairOps(predicted, *measured);
+    const auto fewer = static_cast<double>(std::min(predicted.ops.size(), measured->ops.size()));
+    const bool byOps = pairs.count > 0 && static_cast<double>(pairs.count) >= enoughPairs * fewer;
+    if (!byOps && !isSnapshot && !sharesModules(predicted, *measured))
+        return badInput(name
+                        + " is of another model: none of its modules and few of its ops are those of the open step");
+    made->axis = byOps ? StepComparison::Axis::ops : StepComparison::Axis::marks;
+    if (!byOps)
+        made->note = whyMarks(*measured, pairs);
+    if (predicted.info.policy.empty() != measured->info.policy.empty())
+        made->note += (made->note.empty() ? "" : " ")
+            + std::string("One of the two steps ran under a policy, and the other did not.");
+    made->measuredOp = pairs.second;
+    made->pairs = pairs.count;
+    made->hasTimes = !isSnapshot;
+    made->aligned = std::make_shared<const Timeline>(
+        aligned(*course, byOps ? anchorsOfOps(predicted, *measured, pairs) : anchorsOfMarks(predicted, *measured)));
+    made->predictedPeak = timeline.peak;
+    made->measuredPeak = made->aligned->peak;
+    made->nonPyTorch = highestOutside(*course);
+    made->predictedMs = opBegins(predicted).back();
+    made->measuredMs = opBegins(*measured).back();
+    made->modules = isSnapshot ? std::vector<StepComparison::ModuleTimes>(predicted.modules.size())
+                               : compareModules(predicted, *measured);
+    return StepComparisonPtr(std::move(made));
+}
+
+} // namespace headroom

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/plot/failure_layer.h"
+
+#include <QFontMetricsF>
+#include <QPainter>
+
+#include <algorithm>
+
+namespace headroom {
+namespace {
+
+constexpr double closest = 3; ///< pixels between two lines: nearer ones are one
+constexpr double padding = 4;
+
+} // namespace
+
+// Above the bands, below the cursor.
+FailureLayer::FailureLayer(QGraphicsItem* chart)
+    : TimelineLayer(chart, 52)
+{
+}
+
+void FailureLayer::setFailures(std::vector<TimelineFailure> failures)
+{
+    if (failures == failures_)
+        return;
+    failures_ = std::move(failures);
+    update();
+}
+
+void FailureLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*)
+{
+    const QRectF& plot = geometry().plot;
+    std::vector<std::pair<double, const TimelineFailure*>> shown;
+    for (const TimelineFailure& failure : failures_) {
+        const double x = geometry().ms.toPixel(failure.ms);
+        if (x >= plot.left() && x <= plot.right() && (shown.empty() || x - shown.back().first >= closest))
+            shown.emplace_back(x, &failure);
+    }
+    painter->setPen(QPen(theme().danger, 1.5, Qt::DashLine));
+    for (const auto& [x, failure] : shown)
+        painter->drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()));
+    // From the right: what is left of a line is covered by no later label.
+    double right = plot.right();
+    for (auto line = shown.rbegin(); line != shown.rend(); ++line) {
+        paintLabel(*painter, line->first, line->second->label, right);
+        right = line->first;
+    }
+}
+
+/// Beside the line, on the side where there is room; not at all where there is none.
+void FailureLayer::paintLabel(QPainter& painter, double x, const QString& text, double right) const
+{
+    const QRectF& plot = geometry().plot;
+    const QFontMetricsF metrics(theme().caption);
+    const QSizeF size(metrics.horizontalAdvance(text) + 2 * padding, metrics.height() + padding);
+    double left = x + 3;
+    if (left + size.width() > right)
+        left = x - 3 - size.width();
+    if (left < plot.left())
+        return;
+    const QRectF box(QPointF(left, plot.top() + 4), size);
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(theme().dangerSoft);
+    painter.drawRoundedRect(box, 3, 3);
+    painter.setPen(theme().danger);
+    painter.setFont(theme().caption);
+    painter.drawText(box, Qt::AlignCenter, text);
+}
+
+} // namespace headroom

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "views/plot/timeline_items.h"
+
+#include <QString>
+
+#include <vector>
+
+namespace headroom {
+
+/// An instant at which the device had no room.
+struct TimelineFailure
+{
+    double ms = 0;
+    QString label; ///< "Out of memory: asked for 2.00 GiB, 1.20 GiB left"
+    QString sentence; ///< why
+
+    bool operator==(const TimelineFailure&) const = default;
+};
+
+/// Those instants as lines through the plot, each with its label; near ones share the first one's.
+class FailureLayer : public TimelineLayer
+{
+    Q_OBJECT
+public:
+    explicit FailureLayer(QGraphicsItem* chart);
+
+    void setFailures(std::vector<TimelineFailure> failures); ///< ms ascending
+    const std::vector<TimelineFailure>& failures() const noexcept { return failures_; }
+
+    void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
+
+private:
+    void paintLabel(QPainter& painter, double x, const QString& text, double right) const;
+
+    std::vector<TimelineFailure> failures_;
+};
+
+} // namespace headroom

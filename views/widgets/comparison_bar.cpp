@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/comparison_bar.h"
+
+#include "views/widgets/elided_label.h"
+
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QToolButton>
+#include <QVBoxLayout>
+
+namespace headroom {
+
+ComparisonBar::ComparisonBar(QWidget* parent)
+    : QWidget(parent)
+    , title_(new ElidedLabel(Qt::ElideMiddle, this))
+    , axis_(new ElidedLabel(Qt::ElideRight, this))
+    , close_(new QToolButton(this))
+{
+    setAccessibleName(tr("Comparison with a measured step"));
+    title_->setObjectName(QStringLiteral("comparisonTitle"));
+    title_->setProperty("strong", true);
+    axis_->setObjectName(QStringLiteral("comparisonAxis"));
+    axis_->setProperty("second", true);
+    auto* row = new QHBoxLayout(this);
+    row->setContentsMargins(12, 6, 6, 6);
+    row->setSpacing(20);
+    auto* words = new QVBoxLayout;
+    words->setSpacing(1);
+    words->addWidget(title_);
+    words->addWidget(axis_);
+    row->addLayout(words, 1);
+    auto* peak = new QWidget;
+    auto* times = new QWidget;
+    peak_ = figure(peak, tr("Peak"));
+    peak_->setObjectName(QStringLiteral("comparisonPeak"));
+    times_ = figure(times, tr("All ops"));
+    times_->setObjectName(QStringLiteral("comparisonTimes"));
+    row->addWidget(peak);
+    row->addWidget(times);
+    close_->setObjectName(QStringLiteral("stopComparing"));
+    close_->setText(QStringLiteral("✕"));
+    close_->setAutoRaise(true);
+    close_->setToolTip(tr("Stop comparing"));
+    close_->setAccessibleName(close_->toolTip());
+    close_->setFocusPolicy(Qt::TabFocus);
+    connect(close_, &QToolButton::clicked, this, &ComparisonBar::closed);
+    row->addWidget(close_, 0, Qt::AlignTop);
+}
+
+QLabel* ComparisonBar::figure(QWidget* column, const QString& caption)
+{
+    auto* lines = new QVBoxLayout(column);
+    lines->setContentsMargins(0, 0, 0, 0);
+    lines->setSpacing(1);
+    auto* head = new QLabel(caption, column);
+    head->setProperty("second", true);
+    auto* value = new QLabel(column);
+    value->setTextFormat(Qt::PlainText);
+    lines->addWidget(head);
+    lines->addWidget(value);
+    return value;
+}
+
+void ComparisonBar::setFacts(const ComparisonFacts& facts)
+{
+    title_->setText(facts.title);
+    title_->setToolTip(facts.title);
+    axis_->setText(facts.axis);
+    axis_->setToolTip(facts.axis);
+    peak_->setText(facts.peak);
+    times_->setText(facts.times);
+    setAccessibleDescription(text());
+}
+
+QString ComparisonBar::text() const
+{
+    return QStringList{title_->text(), axis_->text(), peak_->text(), times_->text()}.join(QLatin1Char('\n'));
+}
+
+} // namespace headroom
