@@ -37,7 +37,12 @@ public:
             segmentEvent(event);
             play(event);
             // What is taken for a request comes before it in the recording, and with it here: both are compared after.
-            if (event.action != Action::segmentAlloc && event.action != Action::segmentMap)
+            // Pages that go back together are several events there, and one here.
+            const bool goesOn = event.action == Action::segmentUnmap && i + 1 < events.size()
+                && events[i + 1].action == Action::segmentUnmap;
+            if (goesOn)
+                ++awaited_;
+            else if (event.action != Action::segmentAlloc && event.action != Action::segmentMap)
                 compare(i);
         }
         result_.events = events.size();
@@ -56,6 +61,7 @@ private:
             allocator_.placeNextSegment(event.address);
             ++awaited_;
         } else if (event.action == Action::segmentMap) {
+            allocator_.placeNextSegment(event.address); // where a reservation begins, if this is its first page
             ++awaited_;
         } else if (event.action == Action::segmentFree) {
             allocator_.releaseSegmentAt(event.address);

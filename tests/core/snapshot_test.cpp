@@ -6,6 +6,8 @@
 
 #include "core/allocator/replay.h"
 #include "core/predict/predict.h"
+#include "core/snapshot/import.h"
+#include "core/snapshot/out_of_memory.h"
 #include "core/snapshot/snapshot_replay.h"
 #include "core/snapshot/snapshot_step.h"
 #include "core/trace/step_file.h"
@@ -15,10 +17,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
+#include <stop_token>
 
 namespace headroom {
 namespace {
@@ -119,7 +124,126 @@ TEST_P(EveryFile, WhatIfKeepsItsBytes)
 
 INSTANTIATE_TEST_SUITE_P(Files, EveryFile,
                          testing::Values("protocol2.pickle", "protocol3.pickle", "protocol4.pickle", "protocol5.pickle",
-                                         "late.pickle"));
+                                         "late.pickle", "expandable.pickle", "full.pickle", "two_devices.pickle"));
+
+/// What PyTorch records: every action is in one of the files at least.
+TEST(SnapshotFiles, HoldEveryAction)
+{
+    std::map<Action, std::size_t> counts;
+    for (const char* name : {"late.pickle", "expandable.pickle", "full.pickle", "two_devices.pickle"}) {
+        const SnapshotPtr snapshot = snapshotOf(name);
+        for (const auto& trace : snapshot->traces)
+            for (const Snapshot::Event& event : trace)
+                ++counts[event.action];
+    }
+    for (const Action action :
+         {Action::alloc, Action::freeRequested, Action::freeCompleted, Action::segmentAlloc, Action::segmentFree,
+          Action::segmentMap, Action::segmentUnmap, Action::outOfMemory, Action::snapshot, Action::other})
+        EXPECT_GT(counts[action], 0U) << "action " << static_cast<int>(action);
+}
+
+TEST(SnapshotFiles, SeveralDevicesAreOfferedAndEachOpens)
+{
+    const SnapshotPtr snapshot = snapshotOf("two_devices.pickle");
+    const std::vector<SnapshotDevice> devices = devicesOf(*snapshot);
+    ASSERT_EQ(devices.size(), 2U);
+    EXPECT_EQ(devices[0].events + devices[1].events, snapshot->eventCount);
+    EXPECT_GT(devices[0].events, devices[1].events);
+    for (const SnapshotDevice& device : devices) {
+        const Result<ImportedSnapshot> imported
+            = importSnapshot(snapshot, data("two_devices.pickle"), {{}, device.device});
+        ASSERT_TRUE(imported.ok()) << imported.error().message;
+        EXPECT_EQ(imported->history.events.size(), device.events);
+        EXPECT_EQ(imported->step->info.device, "cuda:" + std::to_string(device.device));
+        EXPECT_EQ(std::ranges::max(imported->step->reserved.bytes), device.reservedPeak);
+        const SnapshotReplay replay = replaySnapshot(imported->history);
+        EXPECT_EQ(replay.sameReserved, replay.events);
+        EXPECT_EQ(replay.recordedPeak, device.reservedPeak);
+    }
+}
+
+/// A part is the same, whether the rest was not read or was read and left out.
+TEST(SnapshotFiles, APartOfOneThatWasReadIsThePartThatIsRead)
+{
+    const ImportRequest part{{4.0, 9.5}, 0};
+    const Result<ImportedSnapshot> read = importSnapshot(data("full.pickle"), part);
+    const Result<ImportedSnapshot> chosen = importSnapshot(snapshotOf("full.pickle"), data("full.pickle"), part);
+    ASSERT_TRUE(read.ok() && chosen.ok());
+    ASSERT_EQ(chosen->history.events.size(), read->history.events.size());
+    EXPECT_LT(chosen->history.events.size(), chosen->snapshot->eventCount);
+    EXPECT_EQ(chosen->history.reserved, read->history.reserved);
+    const Timeline a = *predict(*read->step, {});
+    const Timeline b = *predict(*chosen->step, {});
+    EXPECT_EQ(a.start, b.start);
+    EXPECT_EQ(a.peak, b.peak);
+    EXPECT_EQ(a.durationMs, b.durationMs);
+}
+
+TEST(SnapshotFiles, ReadingTellsHowFarItIsAndCanBeStopped)
+{
+    std::vector<double> shares;
+    const Result<ImportedSnapshot> whole
+        = importSnapshot(data("full.pickle"), {}, {[&](double share) { shares.push_back(share); }, {}});
+    ASSERT_TRUE(whole.ok()) << whole.error().message;
+    ASSERT_FALSE(shares.empty());
+    EXPECT_TRUE(std::ranges::is_sorted(shares));
+    EXPECT_LE(shares.back(), 1);
+    std::stop_source stopped;
+    stopped.request_stop();
+    const Result<ImportedSnapshot> none = importSnapshot(data("full.pickle"), {}, {{}, stopped.get_token()});
+    ASSERT_FALSE(none.ok());
+    EXPECT_EQ(none.error().message, stoppedReading().message);
+    // And in the middle of a file that is longer than one look.
+    std::string longer = "\x80\x04]";
+    longer += "("; // a list of very many numbers
+    longer.append(6 << 20, 'N');
+    longer += "e.";
+    std::size_t asked = 0;
+    const Result<SnapshotPtr> cut
+        = readSnapshot(std::as_bytes(std::span(longer)), nullptr, "long.pickle", {}, [&](std::size_t position) {
+              asked = position;
+              return false;
+          });
+    ASSERT_FALSE(cut.ok());
+    EXPECT_EQ(cut.error().message, stoppedReading().message);
+    EXPECT_GE(asked, std::size_t{4} << 20);
+}
+
+TEST(OutOfMemory, IsAnInstantOfTheStepWithItsReason)
+{
+    const Result<ImportedSnapshot> imported = importSnapshot(data("full.pickle"));
+    ASSERT_TRUE(imported.ok()) << imported.error().message;
+    const auto recorded = std::ranges::find(imported->history.events, Action::outOfMemory, &Snapshot::Event::action);
+    ASSERT_NE(recorded, imported->history.events.end());
+    const std::vector<OutOfMemory> found = outOfMemoryEvents(*imported->step);
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].requested, recorded->size);
+    EXPECT_EQ(found[0].deviceFree, static_cast<Bytes>(recorded->address));
+    EXPECT_NEAR(found[0].ms,
+                static_cast<double>(recorded->microseconds - imported->history.events.front().microseconds) / 1000,
+                1e-6);
+    EXPECT_EQ(found[0].reserved + found[0].deviceFree, 600 * MiB) << "what the card has";
+    EXPECT_LE(found[0].active, found[0].reserved);
+    EXPECT_THAT(whyOutOfMemory(found[0]), HasSubstr("asked for 1.17 GiB, and the device had"));
+    EXPECT_TRUE(outOfMemoryEvents(*stepOfFile("protocol4.pickle")).empty());
+}
+
+TEST(OutOfMemory, FragmentationIsNamed)
+{
+    OutOfMemory event;
+    event.requested = 2 * GiB;
+    event.deviceFree = GiB;
+    event.reserved = 20 * GiB;
+    event.active = 15 * GiB;
+    EXPECT_EQ(whyOutOfMemory(event),
+              "The program asked for 2.00 GiB, and the device had 1.00 GiB left beside the 20.00 GiB that PyTorch had "
+              "reserved, of which 5.00 GiB were not in use, but in no single free block that was large enough: "
+              "fragmentation.");
+    event.active = 19 * GiB;
+    EXPECT_THAT(whyOutOfMemory(event), HasSubstr("of which 19.00 GiB were in use."));
+    event.reserved = 0;
+    EXPECT_EQ(whyOutOfMemory(event), "The program asked for 2.00 GiB, and the device had 1.00 GiB left.");
+}
 
 TEST(Snapshot, RecordingsOfRealGpusReplayToTheirReservedBytes)
 {

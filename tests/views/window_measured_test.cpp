@@ -1,0 +1,389 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/actions.h"
+#include "app/window/document_page.h"
+#include "app/window/mainwindow.h"
+#include "app/window/measured_desk.h"
+#include "app/window/planner_engine.h"
+#include "app/window/settings.h"
+#include "app/window/snapshot_sheet.h"
+#include "core/cost/calibration.h"
+#include "core/predict/predict.h"
+#include "core/trace/step_file.h"
+#include "core/trace/step_trace_builder.h"
+#include "tests/core/measured_step.h"
+#include "tests/core/synthetic_step.h"
+#include "views/models/module_tree_model.h"
+#include "views/models/ops_model.h"
+#include "views/plot/timeline_canvas.h"
+#include "views/plot/timeline_view.h"
+#include "views/widgets/lower_panel.h"
+#include "views/widgets/message_bar.h"
+#include "views/widgets/module_panel.h"
+
+#include <QAbstractItemModelTester>
+#include <QAction>
+#include <QDoubleSpinBox>
+#include <QDropEvent>
+#include <QLabel>
+#include <QMimeData>
+#include <QPushButton>
+#include <QSignalSpy>
+#include <QSortFilterProxyModel>
+#include <QTemporaryDir>
+#include <QTest>
+#include <QToolButton>
+#include <QTreeView>
+#include <QTreeWidget>
+
+#include <algorithm>
+#include <memory>
+
+using namespace headroom;
+
+/// The window with a measured step beside the open one, with times of a calibration, and on a part of a snapshot.
+class WindowMeasuredTest : public QObject
+{
+    Q_OBJECT
+
+    void openAndWait(const QString& path)
+    {
+        window_->openFile(path);
+        QTRY_VERIFY(window_->session().isOpen() && window_->session().answerIsCurrent()
+                    && window_->session().step()->path == path);
+    }
+    void compareAndWait()
+    {
+        window_->compareWith(measured_);
+        QTRY_VERIFY(window_->session().comparison());
+    }
+    QString write(const QString& name, const StepTrace& step)
+    {
+        const QString path = folder_->filePath(name);
+        if (!writeStepTrace(step, path.toStdString()))
+            qFatal("%s cannot be written", qPrintable(path));
+        return path;
+    }
+    template <class Widget>
+    Widget* child(const char* name)
+    {
+        return window_->findChild<Widget*>(QString::fromLatin1(name));
+    }
+    QString label(const char* name) { return child<QLabel>(name)->text(); }
+    QTreeView* tree() { return window_->page().modules()->tree(); }
+    TimelineCanvas* canvas() { return window_->page().timeline()->findChild<TimelineCanvas*>(); }
+
+    /// Drops a file on the window, as from a file manager.
+    void drop(const QString& path)
+    {
+        QMimeData data;
+        data.setUrls({QUrl::fromLocalFile(path)});
+        QDropEvent event(QPointF(400, 300), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+        QApplication::sendEvent(window_.get(), &event);
+        QVERIFY(event.isAccepted());
+    }
+
+private Q_SLOTS:
+    void init()
+    {
+        folder_ = std::make_unique<QTemporaryDir>();
+        qputenv("HEADROOM_CALIBRATION_DIR", folder_->filePath(QStringLiteral("calibration")).toUtf8());
+        StepTrace simulated = *makeSyntheticStep({.blocks = 4, .activation = 64 * MiB, .weight = 8 * MiB});
+        simulated.info.gpu = "a100-80gb";
+        simulated_ = std::make_shared<const StepTrace>(simulated);
+        step_ = write(QStringLiteral("step.hrs"), simulated);
+        // Twice the prediction, but one op in five is another one there.
+        run_ = makeMeasuredStep(
+            simulated_, "cuda:0", [&](OpId op) { return 2 * simulated_->ops.ms[op]; },
+            [](OpId op) { return op.value % 5 == 4; });
+        measured_ = write(QStringLiteral("run.hrs"), *run_);
+        settings_ = std::make_unique<Settings>(folder_->filePath(QStringLiteral("settings.ini")));
+        settings_->setTheme(ThemeChoice::light);
+        window_ = std::make_unique<MainWindow>(MainWindow::Parts{makePlannerEngine, QString(), folder_->path()},
+                                               *settings_);
+        window_->askBeforeClosing(false);
+        window_->show();
+        QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+    }
+    void cleanup()
+    {
+        window_.reset();
+        settings_.reset();
+        qunsetenv("HEADROOM_CALIBRATION_DIR");
+    }
+
+    void theMeasuredStepLiesOverThePrediction()
+    {
+        openAndWait(step_);
+        QVERIFY(child<QWidget>("comparisonTitle")->isHidden() || !child<QWidget>("comparisonTitle")->isVisible());
+        QVERIFY(tree()->isColumnHidden(ModuleTreeModel::measuredColumn));
+        compareAndWait();
+        const StepComparison& comparison = *window_->session().comparison();
+        QVERIFY(child<QWidget>("comparisonTitle")->isVisible());
+        QCOMPARE(label("comparisonTitle"), QStringLiteral("run.hrs, measured on cuda:0"));
+        QVERIFY2(label("comparisonAxis").startsWith(QStringLiteral("Time is predicted time: ")),
+                 qPrintable(label("comparisonAxis")));
+        QVERIFY2(label("comparisonPeak").endsWith(QStringLiteral("+0.0 %")), qPrintable(label("comparisonPeak")));
+        QVERIFY2(label("comparisonTimes").endsWith(QStringLiteral("+100 %")), qPrintable(label("comparisonTimes")));
+        QTRY_VERIFY(window_->page().timeline()->upToDate());
+        const QString words = canvas()->accessibleDescription();
+        QVERIFY2(words.contains(QStringLiteral("Measured: peak")) && words.contains(QStringLiteral("Predicted: peak")),
+                 qPrintable(words));
+        QCOMPARE(comparison.aligned->durationMs, window_->session().step()->engine->recorded()->durationMs);
+
+        window_->actions().stopComparing->trigger();
+        QVERIFY(!window_->session().comparison());
+        QVERIFY(!child<QWidget>("comparisonTitle")->isVisible());
+        QVERIFY(tree()->isColumnHidden(ModuleTreeModel::measuredColumn));
+        QVERIFY(!tree()->isColumnHidden(ModuleTreeModel::recomputeColumn));
+        QTRY_VERIFY(window_->page().timeline()->upToDate());
+        QVERIFY(canvas()->accessibleDescription().contains(QStringLiteral("Recorded: peak")));
+    }
+
+    void modulesAndOpsHaveTheirMeasuredTimes()
+    {
+        openAndWait(step_);
+        compareAndWait();
+        auto* modules = tree()->model();
+        QAbstractItemModelTester tester(modules, QAbstractItemModelTester::FailureReportingMode::QtTest);
+        const auto measured
+            = [&](int column) { return modules->index(0, column).data(ModuleTreeModel::SortRole).toDouble(); };
+        const auto first = ModuleId(modules->index(0, 0).data(ModuleTreeModel::ModuleRole).toUInt());
+        const StepComparison::ModuleTimes& times = window_->session().comparison()->modules[first.value];
+        QVERIFY(times.measured);
+        QCOMPARE(measured(ModuleTreeModel::measuredColumn), times.measuredMs);
+        QCOMPARE(modules->index(0, ModuleTreeModel::ratioColumn).data().toString(), QStringLiteral("2.00"));
+        QVERIFY(!tree()->isColumnHidden(ModuleTreeModel::measuredColumn));
+        QVERIFY(tree()->isColumnHidden(ModuleTreeModel::recomputeColumn));
+
+        window_->session().select({});
+        window_->actions().showOps->trigger();
+        QTreeView* table = window_->page().lowerPanel()->ops();
+        QVERIFY(!table->isColumnHidden(OpsModel::measuredColumn));
+        QAbstractItemModelTester opsTester(table->model(), QAbstractItemModelTester::FailureReportingMode::QtTest);
+        table->sortByColumn(OpsModel::numberColumn, Qt::AscendingOrder);
+        int paired = 0;
+        for (int row = 0; row < table->model()->rowCount(); ++row) {
+            const QString ms = table->model()->index(row, OpsModel::measuredColumn).data().toString();
+            const OpId op(static_cast<std::uint32_t>(row));
+            QCOMPARE(ms == QStringLiteral("–"), op.value % 5 == 4);
+            if (ms != QStringLiteral("–") && simulated_->ops.ms[op] > 0)
+                QCOMPARE(table->model()->index(row, OpsModel::ratioColumn).data().toString(), QStringLiteral("2.00"));
+            paired += ms != QStringLiteral("–") ? 1 : 0;
+        }
+        QCOMPARE(static_cast<std::size_t>(paired), window_->session().comparison()->pairs);
+        table->sortByColumn(OpsModel::measuredColumn, Qt::DescendingOrder);
+        double before = 1e9;
+        for (int row = 0; row < paired; ++row) {
+            const double ms = table->model()->index(row, OpsModel::measuredColumn).data().toString().toDouble();
+            QVERIFY(ms <= before);
+            before = ms;
+        }
+        window_->actions().stopComparing->trigger();
+        QVERIFY(table->isColumnHidden(OpsModel::measuredColumn));
+    }
+
+    void theBlocksOfAnInstantAreThoseOfThePrediction()
+    {
+        openAndWait(step_);
+        compareAndWait();
+        QTRY_VERIFY(window_->page().timeline()->upToDate());
+        QSignalSpy listed(&window_->jobs(), &Jobs::liveMemoryListed);
+        canvas()->setFocus();
+        QTest::keyClick(canvas(), Qt::Key_Space);
+        QTRY_VERIFY(listed.count() > 0);
+        const auto memory = listed.last().first().value<LiveMemoryPtr>();
+        QCOMPARE(memory->timeline, window_->session().step()->engine->recorded());
+    }
+
+    void ADroppedMeasuredStepIsCompared()
+    {
+        openAndWait(step_);
+        drop(measured_);
+        QTRY_VERIFY(window_->session().comparison());
+        QCOMPARE(window_->session().step()->path, step_);
+        QVERIFY(window_->messages().message().contains(QStringLiteral("run.hrs was measured")));
+        QTest::mouseClick(window_->messages().actionButton(), Qt::LeftButton);
+        QTRY_COMPARE(window_->session().step()->path, measured_);
+        QVERIFY(!window_->session().comparison());
+    }
+
+    void ADroppedSimulatedStepOpens()
+    {
+        openAndWait(step_);
+        const QString other = write(QStringLiteral("other.hrs"), *simulated_);
+        drop(other);
+        QTRY_COMPARE(window_->session().step()->path, other);
+    }
+
+    void WhatCannotBeComparedIsASentence()
+    {
+        openAndWait(step_);
+        const QString other = write(QStringLiteral("other.hrs"), *simulated_);
+        window_->compareWith(other);
+        QTRY_VERIFY(window_->messages().message().contains(QStringLiteral("other.hrs is simulated")));
+        QVERIFY(!window_->session().comparison());
+        openAndWait(measured_);
+        window_->compareWith(measured_);
+        QVERIFY(window_->messages().message().contains(QStringLiteral("was measured itself")));
+    }
+
+    void TheStepOfTheCommandLineIsComparedOnceItIsOpen()
+    {
+        window_->compareWith(measured_);
+        openAndWait(step_);
+        QTRY_VERIFY(window_->session().comparison());
+    }
+
+    void ASnapshotIsAlignedByItsPhases()
+    {
+        openAndWait(step_);
+        window_->compareWith(QStringLiteral(HEADROOM_TEST_DATA "/snapshots/protocol4.pickle"));
+        QTRY_VERIFY(window_->session().comparison());
+        QVERIFY(label("comparisonAxis").startsWith(QStringLiteral("A memory snapshot has no ops")));
+        QVERIFY(label("comparisonTimes").endsWith(QStringLiteral("not measured")));
+        QVERIFY(tree()->isColumnHidden(ModuleTreeModel::measuredColumn));
+        QTRY_VERIFY(window_->page().timeline()->upToDate());
+        // By module too: the groups are those of the open step.
+        window_->actions().stackByModule->trigger();
+        QTRY_VERIFY(window_->page().timeline()->upToDate());
+    }
+
+    void TimesOfACalibrationAreShownAndCanBeTurnedOff()
+    {
+        openAndWait(step_);
+        auto* note = child<QToolButton>("stepTimes");
+        QVERIFY(!note->isVisible());
+        QVERIFY(!window_->actions().calibratedTimes->isEnabled());
+        const double roofline = window_->session().step()->engine->recorded()->durationMs;
+
+        const Result<Calibration> learned = calibrate(*run_, "run.hrs");
+        QVERIFY2(learned.ok(), learned.ok() ? "" : learned.error().message.c_str());
+        QVERIFY(addToCalibration(*learned, calibrationFile("a100-80gb")).ok());
+        const double calibratedMs = predict(*calibrated(simulated_, *learned), {})->durationMs;
+        window_->closeStep();
+        openAndWait(step_);
+        QVERIFY(note->isVisible());
+        QCOMPARE(note->text(), QStringLiteral("Times calibrated on a100-80gb"));
+        QVERIFY(window_->actions().calibratedTimes->isChecked());
+        QCOMPARE(window_->session().step()->engine->recorded()->durationMs, calibratedMs);
+        QVERIFY(calibratedMs != roofline);
+
+        const Bytes budget = window_->session().budget();
+        QTest::mouseClick(note, Qt::LeftButton);
+        QTRY_COMPARE(note->text(), QStringLiteral("Times of the roofline"));
+        QCOMPARE(window_->session().step()->engine->recorded()->durationMs, roofline);
+        QCOMPARE(window_->session().budget(), budget);
+        QVERIFY(!window_->actions().calibratedTimes->isChecked());
+        window_->session().undoStack().undo();
+        QCOMPARE(note->text(), QStringLiteral("Times calibrated on a100-80gb"));
+        QCOMPARE(window_->session().step()->engine->recorded()->durationMs, calibratedMs);
+        // What is compared stays, against the other times.
+        compareAndWait();
+        const double before = window_->session().comparison()->predictedMs;
+        window_->actions().calibratedTimes->trigger();
+        QTRY_VERIFY(window_->session().comparison() && window_->session().comparison()->predictedMs != before);
+    }
+
+    void ASnapshotOfSeveralDevicesAsksWhichPart()
+    {
+        const QString path = QStringLiteral(HEADROOM_TEST_DATA "/snapshots/two_devices.pickle");
+        window_->openFile(path);
+        QTRY_VERIFY(window_->findChild<SnapshotSheet*>());
+        auto* sheet = window_->findChild<SnapshotSheet*>();
+        auto* devices = sheet->findChild<QTreeWidget*>(QStringLiteral("snapshotDevices"));
+        QCOMPARE(devices->topLevelItemCount(), 2);
+        QCOMPARE(sheet->part().device, std::optional<std::size_t>(0));
+        devices->setCurrentItem(devices->topLevelItem(1));
+        auto* from = sheet->findChild<QDoubleSpinBox*>(QStringLiteral("rangeFrom"));
+        auto* to = sheet->findChild<QDoubleSpinBox*>(QStringLiteral("rangeTo"));
+        const auto openButton = [&] {
+            const auto buttons = sheet->findChildren<QPushButton*>();
+            return *std::ranges::find_if(buttons,
+                                         [](const QPushButton* b) { return b->text() == QStringLiteral("Open"); });
+        };
+        to->setValue(from->value());
+        QVERIFY(!openButton()->isEnabled());
+        to->setValue((from->minimum() + to->maximum()) / 2);
+        QVERIFY(openButton()->isEnabled());
+        const ImportRequest part = sheet->part();
+        const Result<ImportedSnapshot> expected = importSnapshot(path.toStdString(), part);
+        QVERIFY(expected.ok());
+        QTest::mouseClick(openButton(), Qt::LeftButton);
+        QTRY_VERIFY(window_->session().isOpen());
+        QCOMPARE(window_->session().step()->trace().info.device, std::string("cuda:1"));
+        QCOMPARE(window_->session().step()->engine->recorded()->durationMs, predict(*expected->step, {})->durationMs);
+    }
+
+    void ASheetThatIsCancelledOpensNothing()
+    {
+        window_->openFile(QStringLiteral(HEADROOM_TEST_DATA "/snapshots/two_devices.pickle"));
+        QTRY_VERIFY(window_->findChild<SnapshotSheet*>());
+        QTest::keyClick(window_->findChild<SnapshotSheet*>(), Qt::Key_Escape);
+        QTRY_VERIFY(!window_->findChild<SnapshotSheet*>());
+        QVERIFY(!window_->session().isOpen());
+        QCOMPARE(window_->messages().kind(), MessageBar::Kind::none);
+    }
+
+    void APartOfTheCommandLineIsNotAskedFor()
+    {
+        window_->usePart(ImportRequest{{}, 1});
+        window_->openFile(QStringLiteral(HEADROOM_TEST_DATA "/snapshots/two_devices.pickle"));
+        QTRY_VERIFY(window_->session().isOpen());
+        QVERIFY(!window_->findChild<SnapshotSheet*>());
+        QCOMPARE(window_->session().step()->trace().info.device, std::string("cuda:1"));
+    }
+
+    void WhereMemoryRanOutIsMarkedAndExplained()
+    {
+        window_->openFile(QStringLiteral(HEADROOM_TEST_DATA "/snapshots/full.pickle"));
+        QTRY_VERIFY(window_->session().isOpen());
+        QVERIFY2(window_->messages().message().contains(QStringLiteral("asked for 1.17 GiB")),
+                 qPrintable(window_->messages().message()));
+        const auto& failures = canvas()->failures().failures();
+        QCOMPARE(failures.size(), std::size_t(1));
+        QCOMPARE(failures.front().label, QStringLiteral("Out of memory: asked for 1.17 GiB, 182 MiB left"));
+        QVERIFY(canvas()->accessibleDescription().contains(QStringLiteral("Out of memory at")));
+    }
+
+    void MemoryThatIsNotPyTorchsIsABandOfItsOwn()
+    {
+        StepTraceBuilder builder;
+        const ModuleId net = builder.addModule("Net", "Net", ModuleId());
+        builder.alloc(300 * MiB, Category::nonPyTorch, OpId());
+        builder.alloc(80 * MiB, Category::parameter, OpId());
+        builder.mark(Mark::stepBegin);
+        StepTraceBuilder::Op op;
+        op.name = builder.string("aten.mm.default");
+        op.module = net;
+        const OpId begun = builder.beginOp(op);
+        builder.alloc(200 * MiB, Category::activation, begun);
+        StepTraceBuilder::OpResult result;
+        result.ms = 1;
+        builder.endOp(begun, result);
+        builder.info.simulated = false;
+        builder.info.device = "cuda:0";
+        builder.info.measured.emplace().kernels = 1;
+        const QString path = write(QStringLiteral("context.hrs"), *builder.finish().value());
+        window_->openFile(path);
+        QTRY_VERIFY(window_->session().isOpen());
+        QTRY_VERIFY(window_->page().timeline()->upToDate());
+        QAbstractItemModel* table = window_->page().timeline()->table();
+        QStringList headings;
+        for (int column = 0; column < table->columnCount(); ++column)
+            headings << table->headerData(column, Qt::Horizontal).toString();
+        QVERIFY2(headings.filter(QStringLiteral("PyTorch")).size() == 1, qPrintable(headings.join(QLatin1Char(','))));
+    }
+
+private:
+    std::unique_ptr<QTemporaryDir> folder_;
+    std::unique_ptr<Settings> settings_;
+    std::unique_ptr<MainWindow> window_;
+    StepTracePtr simulated_;
+    StepTracePtr run_;
+    QString step_;
+    QString measured_;
+};
+
+QTEST_MAIN(WindowMeasuredTest)
+#include "window_measured_test.moc"
