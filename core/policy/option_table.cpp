@@ -37,6 +37,7 @@ public:
         , tree_(tree)
         , layout_(model, events, modulesOf(tree), worldSize, sharedArguments)
         , sharedArguments_(sharedArguments)
+        , worldSize_(worldSize)
     {
     }
 
@@ -245,20 +246,27 @@ private:
         const auto any = [](const auto& deviations) { return !deviations.empty(); };
         if (std::ranges::any_of(more_, any))
             measureAgain(layout_.raised(sum(more_)), table_.problem_);
-        if (std::ranges::any_of(less_, any)) {
+        const bool oftenLess = sharedArguments_ == StepLayout::SharedArguments::held && table_.sharesArguments_;
+        if (oftenLess || std::ranges::any_of(less_, any)) {
+            const StepLayout least = oftenLess
+                ? StepLayout(model_, events_, modulesOf(tree_), worldSize_, StepLayout::SharedArguments::heldAtLeast)
+                : layout_;
             std::vector<Bytes> less = sum(less_);
             for (Bytes& bytes : less)
                 bytes = -bytes;
-            measureAgain(layout_.raised(less), table_.relaxed_);
+            table_.relaxed_.atLoss = least.atTurn();
+            table_.relaxed_.constant = std::max<Bytes>(least.before(), 0);
+            measureAgain(least.raised(less), table_.relaxed_);
         }
         table_.exact_ = sameMemory(table_.problem_, table_.relaxed_);
     }
 
     static bool sameMemory(const ChainProblem& a, const ChainProblem& b)
     {
-        return std::ranges::equal(a.arcs, b.arcs, [](const ChainArc& x, const ChainArc& y) {
-            return std::ranges::equal(x.options, y.options, {}, &ChainOption::high, &ChainOption::high);
-        });
+        return a.atLoss == b.atLoss && a.constant == b.constant
+            && std::ranges::equal(a.arcs, b.arcs, [](const ChainArc& x, const ChainArc& y) {
+                   return std::ranges::equal(x.options, y.options, {}, &ChainOption::high, &ChainOption::high);
+               });
     }
 
     static bool sameSums(const std::vector<ChainOption>& options, const std::vector<ChainOption>& first)
@@ -273,6 +281,7 @@ private:
     const PartTree& tree_;
     StepLayout layout_;
     StepLayout::SharedArguments sharedArguments_;
+    int worldSize_;
     std::vector<Arc> arcs_;
     std::map<std::vector<std::uint64_t>, int> numberOf_; ///< by signature: index in equal_
     std::vector<EqualParts> equal_;

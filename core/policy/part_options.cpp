@@ -16,7 +16,8 @@ namespace headroom {
 namespace {
 
 constexpr std::size_t mostOptions = 3000; ///< of a part
-constexpr std::size_t mostCombinations = 6000; ///< of what is inside a unit
+constexpr std::size_t mostCombinations = 6000; ///< of what is inside a unit, every one measured
+constexpr std::size_t mostSums = 600; ///< of combinations that are worth it by the sums of what was measured
 constexpr std::size_t mostMeasuredOps = 64; ///< of a module, to be measured one by one
 constexpr std::size_t moreSets = 1000; ///< besides the hull
 
@@ -135,43 +136,102 @@ private:
         return bytes;
     }
 
-    /// Every combination of ways of the units inside.
+    /// Combinations of ways of the units inside: every one of some of them, since what one unit lets go another may
+    /// hold, and of all of them those that are worth it by their sums.
     Status addInside(int unit, Ways& ways) const
     {
-        std::vector<int> inside;
-        for (const int inner : tree_.units[static_cast<std::size_t>(unit)].inside)
-            if (!model_.regionOps(tree_.units[static_cast<std::size_t>(inner)].module).empty())
-                inside.push_back(inner);
+        std::vector<Ways> inside;
+        for (const int inner : tree_.units[static_cast<std::size_t>(unit)].inside) {
+            if (model_.regionOps(tree_.units[static_cast<std::size_t>(inner)].module).empty())
+                continue;
+            Result<Ways> choices = waysOf(inner, mostSums);
+            if (!choices)
+                return choices.error();
+            inside.push_back(*std::move(choices));
+        }
+        std::vector<Combination> combinations = products(inside);
+        for (Combination& sum : sums(inside))
+            combinations.push_back(std::move(sum));
+        std::ranges::sort(combinations);
+        combinations.erase(std::ranges::unique(combinations).begin(), combinations.end());
+        for (const Combination& combination : combinations) {
+            CheckpointPlan plan;
+            for (std::size_t i = 0; i < combination.size(); ++i) {
+                const CheckpointPlan& part = inside[i][combination[i]].plan;
+                plan.insert(plan.end(), part.begin(), part.end());
+            }
+            if (!plan.empty())
+                if (const Status added = add(std::move(plan), ways); !added)
+                    return added;
+        }
+        return {};
+    }
+
+    using Combination = std::vector<std::size_t>; ///< by unit inside: index of its way
+
+    static std::vector<Combination> products(const std::vector<Ways>& inside)
+    {
         if (inside.empty())
             return {};
         const double each = std::floor(
             std::pow(static_cast<double>(mostCombinations), 1.0 / static_cast<double>(inside.size())) + 1e-9);
-        const auto most = std::max<std::size_t>(1, static_cast<std::size_t>(each));
-        std::vector<CheckpointPlan> plans{{}};
-        for (const int inner : inside) {
-            const Result<Ways> choices = waysOf(inner, most);
-            if (!choices)
-                return choices.error();
-            std::vector<CheckpointPlan> next;
-            for (const CheckpointPlan& plan : plans)
-                for (const Way& choice : *choices) {
-                    next.push_back(plan);
-                    next.back().insert(next.back().end(), choice.plan.begin(), choice.plan.end());
+        std::vector<Combination> made{{}};
+        for (const Ways& ways : inside) {
+            const std::vector<std::size_t> some
+                = chosen(ways, std::max<std::size_t>(1, static_cast<std::size_t>(each)));
+            std::vector<Combination> next;
+            for (const Combination& combination : made)
+                for (const std::size_t way : some) {
+                    next.push_back(combination);
+                    next.back().push_back(way);
                 }
-            plans = std::move(next);
+            made = std::move(next);
         }
-        for (CheckpointPlan& plan : plans)
-            if (!plan.empty())
-                if (const Status added = add(std::move(plan), ways); !added)
-                    return added;
-        return {};
+        return made;
+    }
+
+    static std::vector<Combination> sums(const std::vector<Ways>& inside)
+    {
+        struct Sum
+        {
+            Bytes held = 0;
+            Picoseconds time = 0;
+            Combination ways;
+        };
+        std::vector<Sum> front(inside.empty() ? 0 : 1);
+        for (const Ways& ways : inside) {
+            std::vector<Sum> all;
+            for (const Sum& sum : front)
+                for (std::size_t way = 0; way < ways.size(); ++way) {
+                    all.push_back({sum.held + ways[way].held, sum.time + ways[way].time, sum.ways});
+                    all.back().ways.push_back(way);
+                }
+            std::ranges::stable_sort(all, {}, [](const Sum& sum) { return std::pair(sum.held, sum.time); });
+            std::vector<Sum> kept;
+            for (Sum& sum : all)
+                if (kept.empty() || sum.time < kept.back().time)
+                    kept.push_back(std::move(sum));
+            front = spread(kept, mostSums);
+        }
+        std::vector<Combination> combinations;
+        for (Sum& sum : front)
+            combinations.push_back(std::move(sum.ways));
+        return combinations;
     }
 
     static bool beats(const Way& a, const Way& b) { return a.held <= b.held && a.high <= b.high && a.time <= b.time; }
 
-    /// Leaves out what is beaten; of too many that are left the corners of the lower hull of time over bytes stay
-    /// first.
+    /// Leaves out what is beaten.
     static void thin(Ways& ways, std::size_t most)
+    {
+        Ways thinned;
+        for (const std::size_t i : chosen(ways, most))
+            thinned.push_back(std::move(ways[i]));
+        ways = std::move(thinned);
+    }
+
+    /// Those that no other beats; of too many the corners of the lower hull of time over bytes stay first.
+    static std::vector<std::size_t> chosen(const Ways& ways, std::size_t most)
     {
         std::vector<std::size_t> kept;
         for (std::size_t i = 0; i < ways.size(); ++i) {
@@ -181,23 +241,18 @@ private:
             if (!beaten)
                 kept.push_back(i);
         }
-        std::ranges::sort(kept, {}, [&](std::size_t i) { return std::tuple(ways[i].held, ways[i].time, i); });
-        if (kept.size() > most) {
-            std::vector<std::size_t> corners = hull(ways, kept);
-            std::vector<std::size_t> others;
-            std::ranges::set_difference(
-                kept, corners, std::back_inserter(others), {},
-                [&](std::size_t i) { return std::tuple(ways[i].held, ways[i].time, i); },
-                [&](std::size_t i) { return std::tuple(ways[i].held, ways[i].time, i); });
-            kept = spread(corners, most);
-            const std::vector<std::size_t> more = spread(others, most - kept.size());
-            kept.insert(kept.end(), more.begin(), more.end());
-            std::ranges::stable_sort(kept, {}, [&](std::size_t i) { return ways[i].held; });
-        }
-        Ways thinned;
-        for (const std::size_t i : kept)
-            thinned.push_back(std::move(ways[i]));
-        ways = std::move(thinned);
+        const auto order = [&](std::size_t i) { return std::tuple(ways[i].held, ways[i].time, i); };
+        std::ranges::sort(kept, {}, order);
+        if (kept.size() <= most)
+            return kept;
+        const std::vector<std::size_t> corners = hull(ways, kept);
+        std::vector<std::size_t> others;
+        std::ranges::set_difference(kept, corners, std::back_inserter(others), {}, order, order);
+        kept = spread(corners, most);
+        const std::vector<std::size_t> more = spread(others, most - kept.size());
+        kept.insert(kept.end(), more.begin(), more.end());
+        std::ranges::sort(kept, {}, order);
+        return kept;
     }
 
     /// Of ways by held, then time.
@@ -217,11 +272,12 @@ private:
     }
 
     /// At most so many of them, evenly, the ends among them.
-    static std::vector<std::size_t> spread(const std::vector<std::size_t>& from, std::size_t most)
+    template <class T>
+    static std::vector<T> spread(const std::vector<T>& from, std::size_t most)
     {
         if (from.size() <= most)
             return from;
-        std::vector<std::size_t> chosen;
+        std::vector<T> chosen;
         for (std::size_t i = 0; i < most; ++i)
             chosen.push_back(from[most == 1 ? from.size() - 1 : i * (from.size() - 1) / (most - 1)]);
         return chosen;

@@ -34,8 +34,8 @@ StepLayout::StepLayout(const StepModel& model, const StorageEvents& events, std:
 {
     findShared();
     measure(worldSize);
-    if (sharedArguments == SharedArguments::held)
-        holdShared();
+    if (sharedArguments != SharedArguments::asRecorded)
+        holdShared(sharedArguments);
     findOwners();
     findTurn();
 }
@@ -89,27 +89,40 @@ void StepLayout::measure(int worldSize)
     }
 }
 
-/// As if the first part that has a shared argument were always checkpointed.
-void StepLayout::holdShared()
+/// As if the first part that has a shared argument were always checkpointed; at least: as if that which holds it
+/// shortest were.
+void StepLayout::holdShared(SharedArguments sharedArguments)
 {
+    struct Span
+    {
+        std::uint32_t begin = 0;
+        std::uint32_t end = never; ///< never: no part has it yet
+    };
     const StepTrace& trace = *model_.trace();
-    std::vector<bool> done(shared_.size(), false);
+    std::vector<Span> spans(shared_.size());
     for (const ModuleId part : parts_)
         for (const CallId id : model_.index().callsOf[part.value])
-            for (const StorageId storage : trace.calls.arguments[id])
-                if (shared_[storage.value] && !done[storage.value]) {
-                    done[storage.value] = true;
-                    holdToItsRegionsEnd(storage, model_.index().calls[id.value]);
-                }
+            for (const StorageId storage : trace.calls.arguments[id]) {
+                const StepIndex::Call& call = model_.index().calls[id.value];
+                Span& span = spans[storage.value];
+                if (span.end == never)
+                    span = {call.enter, lastRelease(model_.index(), call)};
+                else if (sharedArguments == SharedArguments::heldAtLeast)
+                    span = {std::max(span.begin, call.enter), std::min(span.end, lastRelease(model_.index(), call))};
+            }
+    for (std::uint32_t storage = 0; storage < spans.size(); ++storage)
+        if (shared_[storage] && spans[storage].end != never)
+            hold(StorageId(storage), spans[storage].begin, spans[storage].end);
 }
 
-void StepLayout::holdToItsRegionsEnd(StorageId storage, const StepIndex::Call& call)
+/// What was recorded as gone at times between these events is there.
+void StepLayout::hold(StorageId storage, std::uint32_t begin, std::uint32_t end)
 {
     const StepTrace& trace = *model_.trace();
     const auto last = static_cast<std::uint32_t>(trace.events.size());
-    const std::uint32_t end = std::min(lastRelease(model_.index(), call), last);
+    end = std::min(end, last);
     const auto addBetween = [&](std::uint32_t gone, std::uint32_t back) {
-        for (std::uint32_t event = std::max(gone, call.enter); event < std::min(back, end); ++event) {
+        for (std::uint32_t event = std::max(gone, begin); event < std::min(back, end); ++event) {
             high_[event] += trace.storages.bytes[storage];
             after_[event] += trace.storages.bytes[storage];
         }

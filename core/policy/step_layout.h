@@ -37,7 +37,11 @@ public:
     /// Arguments that several parts have (masks, tables of positions): checkpointed parts hold them until the backward
     /// of the first ends, once for all, so that parts leave them out and they count as memory of the step; or no part
     /// that has them may be checkpointed, and they are as recorded.
-    enum class SharedArguments { held, asRecorded };
+    enum class SharedArguments {
+        held,
+        heldAtLeast, ///< as `held`, but for no longer than every part that has them would hold them
+        asRecorded
+    };
 
     /// Parts in the order in which they first run. `events` must outlive the layout.
     StepLayout(const StepModel& model, const StorageEvents& events, std::vector<ModuleId> parts, int worldSize,
@@ -93,8 +97,8 @@ private:
     };
     void findShared();
     void measure(int worldSize);
-    void holdShared();
-    void holdToItsRegionsEnd(StorageId storage, const StepIndex::Call& call);
+    void holdShared(SharedArguments sharedArguments);
+    void hold(StorageId storage, std::uint32_t begin, std::uint32_t end);
     void findOwners();
     void findTurn();
     Bytes highestOf(int owner) const;

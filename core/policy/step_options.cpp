@@ -5,6 +5,7 @@
 #include "core/policy/sharding.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 
 namespace headroom {
@@ -13,6 +14,9 @@ namespace {
 
 /// Budgets of the table that are tried for one budget of the step, where the table does not say exactly what it takes.
 constexpr int mostTries = 10;
+constexpr int mostRelaxedTries = 3;
+
+using Clock = std::chrono::steady_clock;
 
 /// Sums of rounded times against rounded sums, in ms.
 constexpr double tolerance = 1e-7;
@@ -106,35 +110,48 @@ Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, do
 Result<BestPlan> StepOptions::bestOf(const OptionTable& table, Bytes budget, const std::stop_token& stop,
                                      double limitMs) const
 {
+    const auto end = Clock::now() + std::chrono::duration<double, std::milli>(limitMs);
+    const auto left = [&] { return std::chrono::duration<double, std::milli>(end - Clock::now()).count(); };
     BestPlan best;
-    Bytes tableBudget = budget;
-    for (int tries = 0; tries < mostTries; ++tries) {
-        const ChainAnswer answer = solveChain(table.problem(), tableBudget, {stop, limitMs, 0, std::nullopt});
-        best.nodes += answer.nodes;
-        if (tries == 0) {
-            best.boundMs = answer.status == ChainStatus::infeasible ? std::numeric_limits<double>::infinity()
-                                                                    : milliseconds(answer.bound);
-            best.msPerGiB = msPerGiB(answer.price);
+    bool bounded = false;
+    // Ends with true when the first plan fits.
+    const auto search = [&](const ChainProblem& problem, int mostTries) -> Result<bool> {
+        Bytes problemBudget = budget;
+        for (int tries = 0; tries < mostTries && (best.predicted == nullptr || left() > 0); ++tries) {
+            const ChainAnswer answer
+                = solveChain(problem, problemBudget, {stop, std::max(left(), 1.0), 0, std::nullopt});
+            best.nodes += answer.nodes;
+            const bool none = answer.status == ChainStatus::infeasible;
+            if (!bounded) {
+                bounded = true;
+                best.boundMs = none ? std::numeric_limits<double>::infinity() : milliseconds(answer.bound);
+                best.msPerGiB = msPerGiB(answer.price);
+            }
+            if (none)
+                return false;
+            Result<PredictedPlanPtr> plan = predicted(table.planOf(answer.path));
+            if (!plan)
+                return plan.error();
+            const Bytes excess = (*plan)->timeline.peak - budget;
+            const double ms = (*plan)->timeline.recomputeMs;
+            if (excess <= 0 && (best.predicted == nullptr || ms < best.predicted->timeline.recomputeMs))
+                best.predicted = *std::move(plan);
+            if (excess <= 0)
+                return tries == 0;
+            problemBudget -= excess;
         }
-        if (answer.status == ChainStatus::infeasible)
-            break;
-        Result<PredictedPlanPtr> plan = predicted(table.planOf(answer.path));
-        if (!plan)
-            return plan.error();
-        const Bytes excess = (*plan)->timeline.peak - budget;
-        if (excess <= 0) {
-            best.predicted = *std::move(plan);
-            break;
-        }
-        tableBudget -= excess;
-    }
-    if (table.exact())
+        return false;
+    };
+    // What parts hold at least gives the bound. Its plan is the best one if it fits; else the table, which says what
+    // parts hold at most, has others that do.
+    const Result<bool> done = search(table.relaxed(), table.exact() ? mostTries : mostRelaxedTries);
+    if (!done)
+        return done.error();
+    if (*done || table.exact())
         return best;
-    // What parts may hold at least gives the bound, and the proof when nothing is better even so.
-    const ChainAnswer relaxed = solveChain(table.relaxed(), budget, {stop, limitMs, 0, std::nullopt});
-    best.nodes += relaxed.nodes;
-    best.boundMs = relaxed.status == ChainStatus::infeasible ? std::numeric_limits<double>::infinity()
-                                                             : milliseconds(relaxed.bound);
+    const Result<bool> searched = search(table.problem(), mostTries);
+    if (!searched)
+        return searched.error();
     return best;
 }
 

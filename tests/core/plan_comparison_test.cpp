@@ -12,13 +12,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 namespace headroom {
 namespace {
 
-/// Sums of the same times in another order.
-constexpr double rounding = 1e-9;
+/// The planner counts time in whole picoseconds: so far may a plan be from another one of equal time.
+bool noLonger(double ms, double otherMs)
+{
+    return ms <= otherMs * (1 + 1e-9) + 1e-8;
+}
 
 /// A plan made another way, as the step takes it.
 struct Other
@@ -64,7 +68,8 @@ protected:
         request.budget = budget;
         const Result<PlannedStep> step = planner_->solve(request, {}, 60'000);
         EXPECT_TRUE(step.ok()) << step.error().message;
-        EXPECT_EQ(step->plan.status, PlanStatus::optimal) << groupedDigits(budget);
+        // Proven, but where layers share arguments: how long these are held depends on which layers are checkpointed.
+        EXPECT_LE(step->plan.gap, 0.01) << groupedDigits(budget);
         EXPECT_LE(step->plan.peak, budget);
         return step->plan;
     }
@@ -88,7 +93,8 @@ TEST_P(PlanComparison, neverTakesLongerThanPyTorchsFormulation)
         const Plan plan = *planner.solve(request);
         ASSERT_NE(plan.status, PlanStatus::infeasible) << i;
         const Other piecewise = predicted(maker_->make(plan)->regions);
-        EXPECT_LE(exact(piecewise.peak).recomputeMs, piecewise.ms * (1 + rounding)) << "at budget " << i;
+        const double ms = exact(piecewise.peak).recomputeMs;
+        EXPECT_PRED2(noLonger, ms, piecewise.ms) << "at budget " << i;
         ++compared;
     }
     EXPECT_EQ(compared, 101);
@@ -98,8 +104,8 @@ TEST_P(PlanComparison, beatsFullCheckpointingAndEveryOtherLayer)
 {
     const Other full = everyLayer(1);
     const Other second = everyLayer(2);
-    EXPECT_LE(exact(full.peak).recomputeMs, full.ms * (1 + rounding));
-    EXPECT_LT(exact(second.peak).recomputeMs, second.ms);
+    EXPECT_PRED2(noLonger, exact(full.peak).recomputeMs, full.ms);
+    EXPECT_PRED2(noLonger, exact(second.peak).recomputeMs, second.ms);
     PlanRequest tooLittle;
     tooLittle.budget = 1;
     const Bytes least = planner_->solve(tooLittle)->plan.leastBudget;
@@ -108,29 +114,43 @@ TEST_P(PlanComparison, beatsFullCheckpointingAndEveryOtherLayer)
     for (int i = 1; i <= 100; ++i) {
         const Bytes budget = least + (most - least) / 100 * i;
         const double ms = exact(budget).recomputeMs;
-        EXPECT_LT(ms, full.ms) << "at budget " << i;
-        if (budget >= second.peak) {
-            EXPECT_LT(ms, second.ms) << "at budget " << i;
+        if (budget > full.peak) {
+            EXPECT_LT(ms, full.ms) << "at budget " << i;
+        }
+        if (budget > second.peak) {
+            EXPECT_PRED2(noLonger, ms, second.ms) << "at budget " << i;
         }
     }
 }
 
-/// The planner's problem says of these steps exactly what they take.
+/// The planner's problem says of these steps exactly what they take, or bounds it from both sides.
 TEST_P(PlanComparison, tablesSayThePeakToTheByte)
 {
     const StorageEvents events(*trace_);
     const OptionTable table
         = *OptionTable::create(maker_->model(), events, tree_, 1, StepLayout::SharedArguments::held);
-    EXPECT_TRUE(table.exact());
-    const ChainProblem& problem = table.problem();
+    std::vector<ModuleId> layers;
+    for (const int part : tree_.parts)
+        layers.push_back(tree_.units[static_cast<std::size_t>(part)].module);
+    const StepLayout layout(maker_->model(), events, layers, 1, StepLayout::SharedArguments::held);
+    const auto holdsShared = [&](const CheckpointRegion& region) { return layout.hasShared(region.module); };
     std::mt19937 random(1);
     for (int i = 0; i < 50; ++i) {
-        const ChainPath path = randomPath(problem, random);
-        EXPECT_EQ(valueOf(problem, path).peak, predicted(table.planOf(path)).peak) << i;
+        const ChainPath path = randomPath(table.problem(), random);
+        const CheckpointPlan plan = table.planOf(path);
+        const Bytes peak = predicted(plan).peak;
+        EXPECT_LE(peak, valueOf(table.problem(), path).peak) << i;
+        // A plan that holds none of the arguments that layers share is the other table's.
+        if (!table.sharesArguments() || std::ranges::any_of(plan, holdsShared))
+            EXPECT_GE(peak, valueOf(table.relaxed(), path).peak) << i;
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Steps, PlanComparison, testing::Values("gpt2_small.hrs", "bert_base.hrs"),
+INSTANTIATE_TEST_SUITE_P(Steps, PlanComparison,
+                         testing::Values("gpt2_small.hrs", "bert_base.hrs", "bert_tiny.hrs", "gpt2_tiny_dyn.hrs",
+                                         "transformer_tiny_dyn.hrs", "multi_args.hrs", "random.hrs", "resnet50.hrs",
+                                         "vit_base.hrs", "seed_transformer.hrs", "llama_1b_bf16.hrs", "transformer.hrs",
+                                         "demo_mlp.hrs", "demo_resnet.hrs"),
                          [](const auto& parameter) {
                              return std::string(parameter.param).substr(0, std::string(parameter.param).find('.'));
                          });
