@@ -74,6 +74,19 @@ c10::DataPtr SimulatedAllocator::allocateUncounted(Bytes bytes, BlockTag tag, st
     return hand(block);
 }
 
+c10::DataPtr SimulatedAllocator::allocateHeld(Bytes bytes, void* address, BlockTag tag,
+                                              std::shared_ptr<DeviceMemory> memory)
+{
+    auto* block = new Block;
+    block->address = address;
+    block->requested = bytes;
+    block->tag = tag;
+    block->memory = std::move(memory);
+    const std::lock_guard lock(mutex_);
+    append(block);
+    return hand(block);
+}
+
 void SimulatedAllocator::take(DeviceMemory& memory)
 {
     if (cache_) {
@@ -125,6 +138,11 @@ void SimulatedAllocator::link(Block* block)
 {
     block->address = reinterpret_cast<void*>(nextAddress_);
     nextAddress_ += static_cast<std::uintptr_t>(roundedToBlock(block->requested));
+    append(block);
+}
+
+void SimulatedAllocator::append(Block* block)
+{
     block->previous = youngest_;
     (youngest_ ? youngest_->next : oldest_) = block;
     youngest_ = block;

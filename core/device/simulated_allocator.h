@@ -91,6 +91,9 @@ public:
     c10::DataPtr allocateUncounted(Bytes bytes, BlockTag tag, std::shared_ptr<DeviceMemory> memory,
                                    std::function<void()> onFree);
 
+    /// Memory whose storage died stands in a storage again, as the same block: what autograd held of a recorded step.
+    c10::DataPtr allocateHeld(Bytes bytes, void* address, BlockTag tag, std::shared_ptr<DeviceMemory> memory);
+
     /// Gives a storage another size, as resize_ on CUDA does: allocate, copy, free the old one. Whoever holds its
     /// memory holds the new one from then on.
     void resize(c10::StorageImpl& storage, Bytes bytes);
@@ -117,6 +120,7 @@ private:
     void giveBack(DeviceMemory& memory);
     [[noreturn]] void throwOutOfMemory(Bytes bytes);
     void link(Block* block);
+    void append(Block* block);
     void release(Block* block);
     static void freeBlock(void* context);
 

@@ -130,6 +130,7 @@ void Recorder::State::stop()
         return;
     interception.reset();
     setDefaultSavedTensorHooks({});
+    recording->giveBackSaved();
     StepRecording::activate(nullptr);
     gradientHooks.removeAll();
 }

@@ -32,21 +32,27 @@ at::Tensor shapeOf(const at::Tensor& tensor)
 
 ShadowSave::ShadowSave(const std::shared_ptr<StepRecording>& recording)
     : recording_(recording)
+    , storage_(c10::intrusive_ptr<c10::StorageImpl>())
 {
 }
 
 ShadowSave::~ShadowSave()
 {
     const auto recording = recording_.lock();
-    if (recording && pack_.id.valid())
-        recording->release(pack_);
+    if (!recording || !pack_.id.valid())
+        return;
+    recording->forget(*this);
+    recording->release(pack_);
 }
 
 void ShadowSave::call_pack_hook(const at::Tensor& tensor)
 {
-    if (const auto recording = recording_.lock())
+    const auto recording = recording_.lock();
+    if (recording)
         pack_ = recording->pack(tensor);
     if (pack_.shadowed) {
+        recording->remember(*this, pack_);
+        storage_ = tensor.storage().getWeakStorageImpl();
         storageBytes_ = static_cast<Bytes>(tensor.storage().nbytes());
         if (tensor.is_cpu())
             address_ = tensor.storage().mutable_data();
@@ -79,6 +85,25 @@ at::Tensor ShadowSave::call_unpack_hook()
     if (address_)
         block = sim::hosted(std::move(block), address_);
     return onStorage(kept_, simulatedStorage(std::move(block), storageBytes_));
+}
+
+void ShadowSave::holdStorage(c10::Storage& again, sim::BlockTag tag)
+{
+    if (auto alive = storage_.lock()) {
+        kept_ = onStorage(kept_, c10::Storage(std::move(alive)));
+    } else {
+        if (!again) {
+            c10::DataPtr block
+                = sim::simulatedState().allocator.allocateHeld(storageBytes_, pack_.address, tag, pack_.memory);
+            if (address_)
+                block = sim::hosted(std::move(block), address_);
+            again = simulatedStorage(std::move(block), storageBytes_);
+        }
+        kept_ = onStorage(kept_, again);
+    }
+    storage_.reset();
+    pack_.shadowed = false;
+    pack_.memory.reset();
 }
 
 } // namespace headroom

@@ -18,7 +18,8 @@ at::Tensor shapeOf(const at::Tensor& tensor);
 /// A tensor saved for backward while a step is recorded. Of a storage that the step made itself nothing is kept but its
 /// shape: the storage then dies when the program drops it, and what autograd would have held is recorded by events. Its
 /// memory on the device stays taken as long. The backward node gets a shadow, a tensor of the same shape on a storage
-/// that takes no memory of its own, whose death is the end of the node's hold.
+/// that takes no memory of its own, whose death is the end of the node's hold. A graph that outlives the recording
+/// holds the storages themselves from then on.
 class ShadowSave final : public torch::autograd::SavedVariableHooks
 {
 public:
@@ -29,11 +30,15 @@ public:
 
     void call_pack_hook(const at::Tensor& tensor) override;
     at::Tensor call_unpack_hook() override;
+    /// What was saved is held from now on: the storage, where it lives, or `again`, which stands for it and is made
+    /// unless another tensor that was saved of it has made it.
+    void holdStorage(c10::Storage& again, sim::BlockTag tag);
 
 private:
     std::weak_ptr<StepRecording> recording_;
     StepRecording::Pack pack_;
     at::Tensor kept_; ///< the tensor, detached; of a shadowed one only the shape
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage_; ///< of a shadowed one
     Bytes storageBytes_ = 0;
     void* address_ = nullptr; ///< of what is saved, where it is on the CPU
 };

@@ -4,6 +4,7 @@
 
 #include "core/device/boxed_values.h"
 #include "core/device/simulated_state.h"
+#include "core/record/shadow_save.h"
 
 #include <atomic>
 
@@ -154,6 +155,8 @@ StepRecording::EndState StepRecording::endState() const
         const StorageId storage = tagged(block);
         state.emplace(block->address, storage.valid() ? builder_.categoryOf(storage) : Category::other);
     }
+    for (const auto& [save, pack] : saved_)
+        state.emplace(pack.address, builder_.categoryOf(pack.storage));
     return state;
 }
 
@@ -232,8 +235,11 @@ StepRecording::Pack StepRecording::pack(const at::Tensor& tensor)
     Pack pack;
     pack.storage = storageOf(tensor);
     pack.shadowed = pack.storage.valid() && pack.storage.value >= startStorages_;
-    if (pack.shadowed)
-        pack.memory = blockOf(tensor)->memory;
+    if (pack.shadowed) {
+        const sim::Block* block = blockOf(tensor);
+        pack.address = block->address;
+        pack.memory = block->memory;
+    }
     // A node saves its inputs before its op begins, its results after. Of tensors elsewhere the op may be none of ours.
     const auto ops = static_cast<std::uint32_t>(builder_.opCount());
     OpId op;
@@ -261,6 +267,27 @@ void StepRecording::release(const Pack& pack)
 {
     const std::lock_guard lock(mutex_);
     builder_.release(pack.id);
+}
+
+void StepRecording::remember(ShadowSave& save, const Pack& pack)
+{
+    const std::lock_guard lock(mutex_);
+    saved_.emplace(&save, pack);
+}
+
+void StepRecording::forget(ShadowSave& save)
+{
+    const std::lock_guard lock(mutex_);
+    saved_.erase(&save);
+}
+
+void StepRecording::giveBackSaved()
+{
+    const std::lock_guard lock(mutex_);
+    std::unordered_map<const void*, c10::Storage> storages;
+    for (const auto& [save, pack] : saved_)
+        save->holdStorage(storages[pack.address], tagOf(pack.storage));
+    saved_.clear();
 }
 
 CallId StepRecording::enter(ModuleId module, at::ArrayRef<at::Tensor> arguments)

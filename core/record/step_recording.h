@@ -26,6 +26,8 @@
 
 namespace headroom {
 
+class ShadowSave;
+
 /// A step while it is recorded: what the interceptor, the allocator, autograd's saved tensors and hooks report goes
 /// through here into the builder. Its methods may be called from the step's thread and from autograd's.
 ///
@@ -94,12 +96,18 @@ public:
         PackId id;
         StorageId storage;
         bool shadowed = false; ///< the storage is the step's own: autograd's hold is recorded apart from the program's
+        void* address = nullptr; ///< of its block
         std::shared_ptr<sim::DeviceMemory> memory; ///< of a shadowed one: on the card autograd would hold it, too
     };
     Pack pack(const at::Tensor& tensor);
     void unpack(const Pack& pack);
     void unpackEnd(const Pack& pack);
     void release(const Pack& pack);
+    /// A tensor of which autograd holds but the shape, from here to forget().
+    void remember(ShadowSave& save, const Pack& pack);
+    void forget(ShadowSave& save);
+    /// Autograd holds from here on what it saved, as it does when nobody records: a graph may outlive its step.
+    void giveBackSaved();
     sim::BlockTag tagOf(StorageId storage) const noexcept { return {epoch_, storage.value}; }
 
     // --- modules
@@ -177,6 +185,7 @@ private:
     std::unordered_map<std::type_index, StringId> nodeNames_;
     std::unordered_map<const c10::TensorImpl*, ModuleId> leaves_;
     NodeTable nodes_;
+    std::unordered_map<ShadowSave*, Pack> saved_;
     std::vector<ModuleId> opModules_; ///< by OpId
     std::vector<OpenCall> calls_;
     std::vector<CallId> exitAfterBackward_;

@@ -144,6 +144,88 @@ class Holds(unittest.TestCase):
             del y
 
 
+class KeptGraphs(unittest.TestCase):
+    """A graph of an earlier step that lives when the recorded one begins, as in truncated backpropagation through time."""
+
+    def setUp(self):
+        self.assertEqual(torch.cuda.memory_allocated(), 0)
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def recorded(self, run, steps=3):
+        """What the step file says of the last step, and the peak that a program sees in it."""
+        with headroom.record(pathlib.Path(self.folder.name) / "step.hrs") as recording:
+            for number in range(steps):
+                torch.cuda.reset_peak_memory_stats()
+                run(number)
+                peak, live = torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
+                recording.step()
+        return recording.summary, peak, live
+
+    def seen(self, run, steps=3):
+        for number in range(steps):
+            torch.cuda.reset_peak_memory_stats()
+            run(number)
+        return torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
+
+    def recurrent(self):
+        """Each step's backward passes through that of the step before, whose graph it drops."""
+        weight = torch.zeros(512, 512, device="cuda", requires_grad=True)
+        states = [torch.zeros(512, 512, device="cuda")]
+
+        def run(number):
+            states.append(torch.tanh(torch.sin(states[-1] @ weight)))
+            del states[:-1]
+            states[-1].sum().backward(retain_graph=True)
+            weight.grad = None
+            if number % 2:
+                states[-1] = states[-1].detach()
+
+        return run
+
+    def check(self, make, steps):
+        summary, peak, live = self.recorded(make(), steps)
+        self.assertEqual(summary["peak_bytes"], peak)
+        gc.collect()
+        self.assertEqual(torch.cuda.memory_allocated(), 0)
+        self.assertEqual((peak, live), self.seen(make(), steps))
+        return summary
+
+    def test_of_the_step_before(self):
+        start = self.check(self.recurrent, 2)["phases"]["start"]
+        self.assertEqual(start["activation"], 2 * 2**20)  # the state, which tanh() saved, and what sin() saved
+
+    def test_that_was_let_go(self):
+        start = self.check(self.recurrent, 3)["phases"]["start"]
+        self.assertEqual(start["activation"], 2**20)
+
+    def test_that_nobody_runs(self):
+        def make():
+            weight = torch.zeros(512, 512, device="cuda", requires_grad=True)
+            kept = []
+
+            def run(_):
+                kept.append(torch.sin(weight.exp()).sum())
+                weight.exp().exp().sum().backward()
+                weight.grad = None
+
+            return run
+
+        start = self.check(make, 4)["phases"]["start"]
+        self.assertEqual(start["activation"], 3 * (2**20 + 512))  # what both sin() and exp() saved, and the sum
+
+    def test_of_a_step_that_is_discarded(self):
+        weight = torch.zeros(512, 512, device="cuda", requires_grad=True)
+        kept = []
+        with headroom.record(pathlib.Path(self.folder.name) / "step.hrs") as recording:
+            kept.append(weight.exp().exp().sum())
+            recording.step()
+            kept.append(weight.exp().exp().sum())
+        self.assertEqual(torch.cuda.memory_allocated(), 2**20 + 2 * (2 * 2**20 + 512))
+        sum(kept).backward()
+        self.assertEqual(torch.cuda.memory_allocated(), 2 * 2**20 + 2 * 512)
+
+
 # Each layer's result of 1 GiB is kept for backward, and by autograd alone.
 _DEEP = """
     import json
