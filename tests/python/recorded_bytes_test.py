@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Steps recorded from Python hold the bytes of PyTorch's MemTracker: the peak, and each category at its five instants.
 
-MemTracker's numbers are in tests/data/pytorch/memtracker_python.json, of fake cuda tensors of an A100.
+MemTracker's numbers are in tests/data/pytorch/memtracker_python.json, of fake cuda tensors of an A100. Fake tensors have no
+values to look at: transformers then makes the mask of packed sequences without asking whether any are packed, so that it
+is told to do the same here. On a GPU, real or simulated, it asks.
 """
 
+import contextlib
 import gc
 import json
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 import support
 
@@ -22,11 +26,24 @@ _DATA = pathlib.Path(__file__).parents[1] / "data" / "pytorch" / "memtracker_pyt
 _REFERENCE = json.loads(_DATA.read_text())
 
 
-def recorded(name):
+def as_on_fake_tensors(package):
+    if package != "transformers":
+        return contextlib.nullcontext()
+    from transformers import masking_utils
+
+    return mock.patch.object(masking_utils, "is_tracing", lambda tensor=None: True)
+
+
+def recorded(name, as_on=as_on_fake_tensors):
     """What `record` says of the second step of a loop as MemTracker's was."""
     package, make = recorded_models.MODELS[name]
     if package:
         support.skip_without(package)
+    with as_on(package):
+        return recorded_step(make)
+
+
+def recorded_step(make):
     with torch.device("cuda"):
         model, batch, loss_of = make()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, foreach=True)
@@ -65,6 +82,12 @@ class MemTracker(unittest.TestCase):
 
     def tearDown(self):
         gc.collect()
+
+    def test_attention_masks_nothing_where_nothing_is_packed(self):
+        name, layers, batch, length, float32 = "gpt2_bs8_s1024", 12, 8, 1024, 4
+        peak, _ = as_memtracker(recorded(name, lambda package: contextlib.nullcontext()), _REFERENCE[name]["batch"])
+        masks = layers * batch * length * length * float32
+        self.assertEqual(peak, _REFERENCE[name]["peak_bytes"] - masks)
 
 
 def _test_of(name):

@@ -483,6 +483,10 @@ class Refusals(unittest.TestCase):
         self.refused(torch.cuda.utilization, "sensor")
         self.refused(torch.cuda.memory._record_memory_history, "headroom.record")
 
+    def test_kernels_compiled_at_run_time(self):
+        double = torch.cuda.jiterator._create_jit_fn("template <typename T> T twice(T x) { return x + x; }")
+        self.refused(lambda: double(torch.ones(2, device="cuda")), "twice", "jiterator")
+
     def test_triton(self):
         try:
             import triton

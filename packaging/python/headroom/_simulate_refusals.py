@@ -79,9 +79,17 @@ def _refuse_launches(module):
     module.JITFunction.run = run
 
 
+def _refuse_jiterator(code, name, *arguments):
+    raise HeadroomError(
+        f"the kernel {name} of torch.cuda.jiterator cannot run on the GPU that Headroom simulates: choose PyTorch's own "
+        "operators, or record this step on a GPU"
+    )
+
+
 def patch():
     from ._simulate_cuda import _substitute
 
+    torch._C._cuda_jiterator_compile_and_launch_kernel = _refuse_jiterator
     _substitute({id(torch.cuda.CUDAGraph): NoCudaGraph})
     sys.meta_path.insert(0, _Imports())
     if _TRITON in sys.modules:
