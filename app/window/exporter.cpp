@@ -5,6 +5,7 @@
 #include "app/recording/sentence.h"
 #include "app/window/ops_text.h"
 #include "app/window/plan_text.h"
+#include "app/window/planner_engine.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "core/policy/policy.h"
@@ -82,8 +83,8 @@ void Exporter::askFrontier()
 
 bool Exporter::writePolicyTo(const QString& path)
 {
-    if (session_.step()->trace().info.source == "snapshot") {
-        messages_.showError(tr("There is no plan to export: a memory snapshot does not say what autograd saves."));
+    if (const std::string why = whyNoPlan(session_.step()->trace()); !why.empty()) {
+        messages_.showError(tr("There is no plan to export: %1.").arg(QString::fromStdString(why)));
         return false;
     }
     if (!session_.feasible()) {

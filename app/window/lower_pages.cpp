@@ -5,6 +5,7 @@
 #include "app/window/actions.h"
 #include "app/window/allocator_page.h"
 #include "app/window/jobs.h"
+#include "app/window/planner_engine.h"
 #include "app/window/session.h"
 #include "views/models/ops_model.h"
 #include "views/plot/number_text.h"
@@ -88,8 +89,8 @@ void LowerPages::showStep()
     live_->clear();
     ops_->setStep(nullptr);
     showOps();
-    // Of a memory snapshot no plan is made, so that there is no trade-off to show.
-    if (session_.isOpen() && session_.step()->trace().info.source == "snapshot")
+    // Where no plan can be made there is no trade-off to show.
+    if (session_.isOpen() && !whyNoPlan(session_.step()->trace()).empty())
         panel_->show(LowerPanel::Page::reserved);
 }
 

@@ -163,7 +163,7 @@ void MainWindow::wireActions()
         messages_->showError(reason);
         Q_EMIT openFailed(reason);
     });
-    connect(measuredDesk_, &MeasuredDesk::compared, this, [this] {
+    connect(measuredDesk_, &MeasuredDesk::comparedInstead, this, [this] {
         const QString file = session_.comparedFile();
         messages_->showDone(tr("%1 was measured, and lies over the open step.").arg(QFileInfo(file).fileName()),
                             {tr("Open it instead"), [this, file] {

@@ -23,6 +23,8 @@ QString difference(double measured, double predicted)
 {
     if (predicted <= 0)
         return {};
+    if (measured >= 3 * predicted)
+        return MeasuredDesk::tr("%1 times as much").arg(ratioText(measured / predicted));
     const double percent = 100 * (measured / predicted - 1);
     const QString number = QLocale::c().toString(std::abs(percent), 'f', std::abs(percent) < 10 ? 1 : 0);
     return (percent < 0 ? QStringLiteral("−") : QStringLiteral("+")) + number + QStringLiteral(" %");
@@ -143,11 +145,12 @@ void MeasuredDesk::post(const QString& path, StepTracePtr measured, bool orOpen)
             = compareSteps(step->trace(), *step->engine->recorded(), other, QFileInfo(path).fileName().toStdString());
         if (!made)
             return fail(made.error());
-        report([this, path, other, comparison = *made] {
+        report([this, path, other, orOpen, comparison = *made] {
             path_ = path;
             measured_ = other;
             session_.setComparison(comparison, path);
-            Q_EMIT compared();
+            if (orOpen)
+                Q_EMIT comparedInstead();
         });
     });
 }

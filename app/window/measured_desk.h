@@ -28,7 +28,7 @@ public:
     QString whyNot() const; ///< empty: the open step can be compared
 
 Q_SIGNALS:
-    void compared();
+    void comparedInstead(); ///< of opening the file, which may have been meant
     void failed(const QString& reason); ///< one sentence
     void wanted(const QString& path); ///< to be opened: it is nothing to compare with
 

@@ -3,6 +3,7 @@
 #include "app/window/ops_desk.h"
 
 #include "app/recording/sentence.h"
+#include "app/window/planner_engine.h"
 #include "app/window/session.h"
 #include "core/joint/ops_policy.h"
 
@@ -71,12 +72,8 @@ void OpsDesk::askFrontier()
                 session_.refuseOps(why);
             });
         };
-        const bool snapshot = trace->info.source == "snapshot";
-        const Status can = snapshot
-            ? Status(badInput("a memory snapshot does not say what autograd saves for backward, "
-                              "so that no plan can be made of it: record the step with "
-                              "headroom record"))
-            : plannable(*trace);
+        const std::string why = whyNoPlan(*trace);
+        const Status can = why.empty() ? plannable(*trace) : Status(badInput(why));
         if (!can) {
             refuse(can.error());
             return;

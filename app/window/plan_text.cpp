@@ -266,6 +266,8 @@ ModuleFacts moduleFacts(const Session& session)
     facts.reason = reasonText(session, module);
     if (trace.info.source == "snapshot")
         facts.whyNot = tr("A memory snapshot does not say what autograd saves: no plan can be made of it.");
+    else if (trace.info.measured)
+        facts.whyNot = tr("A measured step does not say what autograd alone holds: no plan can be made of it.");
     else if (!stats)
         facts.whyNot = tr("This module did not run in the recorded step.");
     else if (stats->isLeaf)

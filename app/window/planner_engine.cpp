@@ -36,12 +36,11 @@ private:
     StepPlanner planner_;
 };
 
-/// A step that was imported from a memory snapshot: it can be looked at, but nothing says what autograd saved, so that
-/// the only plan is to change nothing.
-class SnapshotEngine : public StepEngine
+/// A step that can be looked at, but of which no plan can be made but to change nothing.
+class ViewEngine : public StepEngine
 {
 public:
-    SnapshotEngine(StepTracePtr trace, Timeline recorded)
+    ViewEngine(StepTracePtr trace, Timeline recorded)
         : trace_(std::move(trace))
         , moduleInfo_(std::make_shared<const ModuleInfo>())
         , recorded_(std::make_shared<const Timeline>(std::move(recorded)))
@@ -61,9 +60,7 @@ public:
         step.plan.leastBudget = recorded_->peak;
         step.plan.stepMs = recorded_->durationMs;
         if (request.budget < recorded_->peak) {
-            step.plan.reason
-                = "a memory snapshot does not say what autograd saves for backward, so that no plan can be "
-                  "made of it: record the step with headroom record";
+            step.plan.reason = whyNoPlan(*trace_);
             return step;
         }
         step.plan.status = PlanStatus::optimal;
@@ -85,13 +82,24 @@ private:
 
 } // namespace
 
+std::string whyNoPlan(const StepTrace& trace)
+{
+    if (trace.info.source == "snapshot")
+        return "a memory snapshot does not say what autograd saves for backward, so that no plan can be made of it: "
+               "record the step with headroom record";
+    if (trace.info.measured)
+        return "this step was measured, which does not tell what autograd alone holds, so that no plan can be made of "
+               "it: plan the same step recorded with --device sim, and compare the two";
+    return {};
+}
+
 Result<StepEnginePtr> makePlannerEngine(StepTracePtr trace)
 {
-    if (trace->info.source == "snapshot") {
+    if (!whyNoPlan(*trace).empty()) {
         Result<Timeline> recorded = predict(*trace, {});
         if (!recorded)
             return recorded.error();
-        return StepEnginePtr(std::make_shared<const SnapshotEngine>(std::move(trace), *std::move(recorded)));
+        return StepEnginePtr(std::make_shared<const ViewEngine>(std::move(trace), *std::move(recorded)));
     }
     Result<StepPlanner> planner = StepPlanner::create(std::move(trace));
     if (!planner)

@@ -356,7 +356,7 @@ ModuleId moduleNamed(const StepTrace& trace, const std::string& name)
 
 Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak)
 {
-    if (trace.info.source == "snapshot")
+    if (trace.info.source == "snapshot" || trace.info.measured)
         return recordedPeak; // no plan can be made of it
     const Result<DeviceSpec> device = findDeviceSpec(trace.info.gpu);
     if (device && device->memory > 0 && device->memory < recordedPeak)

@@ -27,10 +27,10 @@ TEST_F(CliTest, EveryPictureInEveryFormat)
 TEST_F(CliTest, TimelineUnderAPolicyDiffers)
 {
     const std::int64_t peak = headroomProgram({"info", stepPath(), "--json"}).json()["peak_bytes"].get<std::int64_t>();
-    ASSERT_EQ(headroomProgram({"plan", stepPath(), "--budget", std::to_string(peak * 9 / 10), "-o",
-                               path("policy.json")})
-                  .exitCode,
-              0);
+    ASSERT_EQ(
+        headroomProgram({"plan", stepPath(), "--budget", std::to_string(peak * 9 / 10), "-o", path("policy.json")})
+            .exitCode,
+        0);
     ASSERT_EQ(headroomProgram({"export", stepPath(), "--timeline", path("plain.csv")}).exitCode, 0);
     const Finished planned
         = headroomProgram({"export", stepPath(), "--timeline", path("planned.csv"), "--policy", path("policy.json")});

@@ -10,8 +10,9 @@ using testing::HasSubstr;
 
 void expectFrontier(const nlohmann::ordered_json& frontier)
 {
-    EXPECT_THAT(keysOf(frontier),
-                ElementsAre("complete", "world_size", "baseline_peak_bytes", "least_budget_bytes", "step_ms", "points"));
+    EXPECT_THAT(
+        keysOf(frontier),
+        ElementsAre("complete", "world_size", "baseline_peak_bytes", "least_budget_bytes", "step_ms", "points"));
     const auto& points = frontier["points"];
     ASSERT_GE(points.size(), 2U);
     for (std::size_t point = 0; point < points.size(); ++point) {

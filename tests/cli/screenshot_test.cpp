@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/cli/cli_test.h"
+#include "tests/core/measured_step.h"
 
 namespace headroom {
 namespace {
@@ -30,6 +31,30 @@ TEST_F(CliTest, ScreenshotOfTheWindowWithoutADisplay)
         ASSERT_GT(content.size(), 1000U);
         EXPECT_EQ(pngSize(content), std::pair(1200, 800));
     }
+}
+
+TEST_F(CliTest, AMeasuredStepIsComparedOnTheCommandLine)
+{
+    const StepTracePtr measured = makeMeasuredStep(trace, "cuda:0", [&](OpId op) { return 2 * trace->ops.ms[op]; });
+    ASSERT_TRUE(writeStepTrace(*measured, path("run.hrs")).ok());
+    const auto screenshot = [&](const std::string& other) {
+        std::vector<std::string> arguments{"screenshot", stepPath(), path("window.png")};
+        if (!other.empty())
+            arguments.insert(arguments.end(), {"--measured", other});
+        return headroomProgram(arguments);
+    };
+    ASSERT_EQ(screenshot("").exitCode, 0);
+    const std::string plain = readFile(path("window.png"));
+    const Finished compared = screenshot(path("run.hrs"));
+    ASSERT_EQ(compared.exitCode, 0) << compared.err;
+    EXPECT_NE(readFile(path("window.png")), plain);
+    expectBadInput(screenshot(stepPath()), {"step.hrs is simulated"});
+    expectBadInput(screenshot(path("none.hrs")), {"none.hrs"});
+    expectBadInput(headroomProgram({"--measured", path("run.hrs")}), {"headroom step.hrs --measured run.hrs"});
+    expectBadInput(headroomProgram({stepPath(), "--device", "1"}), {"choose a part of a memory snapshot"});
+    expectBadInput(headroomProgram({stepPath(), "--from", "soon"}), {"--from `soon`"});
+    // A measured step can be looked at, too.
+    EXPECT_EQ(headroomProgram({"screenshot", path("run.hrs"), path("window.png")}).exitCode, 0);
 }
 
 TEST_F(CliTest, ScreenshotRefusesBadInput)

@@ -50,6 +50,34 @@ TEST_F(CliTest, ImportTakesARangeOfTime)
     EXPECT_LE(finished.json()["step_ms"], 3.5);
 }
 
+TEST_F(CliTest, InfoSaysWhereMemoryRanOut)
+{
+    const Finished finished = headroomProgram({"info", snapshotFile("full.pickle"), "--json"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto failures = finished.json()["out_of_memory"];
+    ASSERT_EQ(failures.size(), 1U);
+    EXPECT_THAT(keysOf(failures[0]),
+                ElementsAre("instant", "requested_bytes", "free_bytes", "reserved_bytes", "active_bytes", "reason"));
+    EXPECT_EQ(failures[0]["requested_bytes"], 1200 * MiB);
+    EXPECT_EQ(failures[0]["free_bytes"].get<Bytes>() + failures[0]["reserved_bytes"].get<Bytes>(), 600 * MiB);
+    // A step file of it says the same.
+    ASSERT_EQ(headroomProgram({"import", snapshotFile("full.pickle"), "-o", path("full.hrs")}).exitCode, 0);
+    EXPECT_EQ(headroomProgram({"info", path("full.hrs"), "--json"}).json()["out_of_memory"], failures);
+    EXPECT_THAT(headroomProgram({"info", path("full.hrs")}).out, HasSubstr("Out of memory at "));
+    EXPECT_FALSE(headroomProgram({"info", snapshotFile("late.pickle"), "--json"}).json().contains("out_of_memory"));
+}
+
+TEST_F(CliTest, OfSeveralDevicesOneIsImported)
+{
+    for (const std::string device : {"0", "1"}) {
+        const Finished finished = headroomProgram(
+            {"import", snapshotFile("two_devices.pickle"), "-o", path("part.hrs"), "--device", device, "--json"});
+        ASSERT_EQ(finished.exitCode, 0) << finished.err;
+        EXPECT_EQ(finished.json()["device"], "cuda:" + device);
+        EXPECT_LT(finished.json()["events"], finished.json()["events_in_file"]);
+    }
+}
+
 TEST_F(CliTest, ImportSaysWhatIsWrong)
 {
     const std::string file = snapshotFile("protocol4.pickle");

@@ -1,5 +1,30 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+// clang-format off
+//
+// The rules of PyTorch's caching allocator, and the test of each:
+//
+// sizes of blocks: multiples of 512, divisions of powers of two   FirstRequest, RoundsUpToDivisions
+// sizes of segments: 2 MiB, 20 MiB, multiples of 2 MiB            FirstRequest
+// the smallest free block that fits, the lowest of equal ones     TakesTheSmallestFreeBlockThatFits, EqualBlocksGoLowest…
+// only of the same stream, and of the same pool                   StreamsShareSegmentsOfNothing, SmallAndLargePoolsShare…
+// cut where more than 1 MiB remains; small ones where 512 do      FirstRequest, SmallBlocksAreCutAtEveryBlock
+// a freed block merges with its neighbours                        SplitsAndMergesInsideASegment
+// one that another stream uses stays active until it is done      ABlockThatAnotherStreamUsesStaysActive
+// max_split_size: oversize blocks are whole, for oversize requests MaxSplitSizeKeepsOversizeBlocksWhole
+// a full device: oversize blocks go back, one by one               OversizeBlocksGoBackOneByOneBeforeEverythingDoes
+// … then streams are waited for, and all unused segments go back  AFullDeviceWaitsForTheOtherStreams, AFullDeviceGives…
+// … then memory has run out, with the reason                      AMemoryFractionIsALimit, AllocatorReplay.SaysWhere…
+// garbage collection by age, above its share of a limit           GarbageCollectionFreesByAge, WithoutALimitNothingIs…
+// pools of CUDA graphs                                             SegmentsOfGraphsStayWithThem
+// expandable segments: pages are mapped for what is missing       ExpandableSegments.GrowByPagesAndTakeExactBlocks
+// … in the hole at the lowest address                             ExpandableSegments.FillTheHoleAtTheLowestAddress
+// … best fit counts what a block could grow to                    ExpandableSegments.PreferTheBlockThatCannotGrow
+// … whole pages inside free blocks go back                        ExpandableSegments.WholePagesGoBackWhenTheDeviceIsFull
+// all of them together, for another implementation's recordings   Files/EveryFile (snapshot_test)
+//
+// Not simulated: callbacks that free memory of Python objects, and pools that are used only when memory runs out.
+// clang-format on
 #include "core/allocator/caching_allocator.h"
 
 #include <gmock/gmock.h>
@@ -127,6 +152,18 @@ TEST(AllocatorSettings, NothingInThemCrashes)
             EXPECT_EQ(*again, *read) << text;
         }
     }
+}
+
+TEST(AllocatorRules, SmallBlocksAreCutAtEveryBlock)
+{
+    CachingAllocator allocator;
+    const Block first = take(allocator, MiB); // half of a segment of 2 MiB
+    const Block second = take(allocator, MiB - 512); // the other half but its last 512 bytes
+    EXPECT_EQ(second, first + static_cast<Block>(MiB));
+    EXPECT_EQ(allocator.stats().allocated, 2 * MiB - 512);
+    EXPECT_EQ(take(allocator, 1), second + static_cast<Block>(MiB - 512)) << "which are a block of their own";
+    EXPECT_EQ(allocator.stats().reserved, 2 * MiB);
+    EXPECT_EQ(allocator.stats().inactiveSplit, 0);
 }
 
 TEST(AllocatorRules, StreamsShareSegmentsOfNothing)

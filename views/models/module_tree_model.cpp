@@ -230,7 +230,8 @@ QString ModuleTreeModel::measuredText(const Row& row, int column) const
     const StepComparison::ModuleTimes* times = timesOf(row);
     if (!times || (column == ratioColumn && times->predictedMs <= 0))
         return QStringLiteral("–");
-    return QLocale::c().toString(column == measuredColumn ? times->measuredMs : measuredNumber(row, column), 'f', 2);
+    return column == measuredColumn ? QLocale::c().toString(times->measuredMs, 'f', 2)
+                                    : ratioText(measuredNumber(row, column));
 }
 
 double ModuleTreeModel::measuredNumber(const Row& row, int column) const

@@ -200,7 +200,7 @@ QString OpsModel::textOf(OpId op, int column) const
     case measuredColumn:
         return measuredMs(op) >= 0 ? QLocale::c().toString(measuredMs(op), 'f', 3) : QStringLiteral("–");
     case ratioColumn:
-        return ratio(op) >= 0 ? QLocale::c().toString(ratio(op), 'f', 2) : QStringLiteral("–");
+        return ratio(op) >= 0 ? ratioText(ratio(op)) : QStringLiteral("–");
     case planColumn:
         return planText(op);
     default:

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/number_text.h"
 
+#include <QLocale>
+
 #include <cmath>
 
 namespace headroom {
@@ -22,6 +24,11 @@ QString msText(double ms)
     if (std::abs(ms) >= 10'000)
         return QString::number(ms / 1000, 'f', 2) + QLatin1String(" s");
     return QString::number(ms, 'f', std::abs(ms) < 1 ? 3 : 2) + QLatin1String(" ms");
+}
+
+QString ratioText(double ratio)
+{
+    return QLocale::c().toString(ratio, 'f', ratio < 9.995 ? 2 : ratio < 99.95 ? 1 : 0);
 }
 
 TimeUnit timeUnitFor(AxisRange ms) noexcept

@@ -18,6 +18,9 @@ QString inUnit(Bytes bytes, const ByteUnit& unit, int decimals);
 /// "576.18 ms", "0.42 ms", "12.30 s".
 QString msText(double ms);
 
+/// How many times as much: "2.04", "31.7", "10,946".
+QString ratioText(double ratio);
+
 /// One unit for the labels of a time axis.
 struct TimeUnit
 {

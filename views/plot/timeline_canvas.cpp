@@ -148,7 +148,9 @@ void TimelineCanvas::updateAxes()
     const auto time = timeUnitFor(ms_);
     const auto unit = byteUnitFor(bytes_.end);
     const auto& plot = geometry_.plot;
-    setAxis(*msAxis_, {ms_.begin / time.ms, ms_.end / time.ms}, plot.width() / 78, time.name);
+    // Qt Charts takes label formats as Latin-1 and reads them as UTF-8.
+    const char* const name = time.ms < 0.5 ? "us" : time.name;
+    setAxis(*msAxis_, {ms_.begin / time.ms, ms_.end / time.ms}, plot.width() / 78, name);
     setAxis(*bytesAxis_, {bytes_.begin / unit.bytes, bytes_.end / unit.bytes}, plot.height() / 32, "");
 }
 

@@ -17,8 +17,8 @@ namespace {
 constexpr int keptWidth = 110; // a number and a bar
 constexpr int keptWidthInNarrow = 80; // a number and a short bar
 constexpr int recomputeWidth = 92;
-constexpr int measuredWidth = 92;
-constexpr int ratioWidth = 50;
+constexpr int measuredWidth = 100;
+constexpr int ratioWidth = 60;
 constexpr int narrow = 350;
 constexpr int indentation = 14;
 
