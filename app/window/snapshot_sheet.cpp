@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/snapshot_sheet.h"
 
+#include "views/models/table_delegate.h"
 #include "views/plot/number_text.h"
 
-#include <QDialogButtonBox>
 #include <QDoubleSpinBox>
 #include <QFileInfo>
 #include <QFormLayout>
+#include <QFrame>
+#include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
 #include <QPushButton>
@@ -54,13 +56,18 @@ SnapshotSheet::SnapshotSheet(const ReadSnapshot& snapshot, QWidget* parent)
     count_->setProperty("second", true);
     count_->setWordWrap(true);
     column->addWidget(count_);
-    auto* buttons = new QDialogButtonBox(QDialogButtonBox::Cancel);
-    open_ = buttons->addButton(tr("Open"), QDialogButtonBox::AcceptRole);
+    auto* buttons = new QHBoxLayout;
+    auto* cancel = new QPushButton(tr("Cancel"));
+    cancel->setAutoDefault(false);
+    open_ = new QPushButton(tr("Open"));
     open_->setProperty("primary", true);
     open_->setDefault(true);
-    connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
-    connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
-    column->addWidget(buttons);
+    connect(cancel, &QPushButton::clicked, this, &QDialog::reject);
+    connect(open_, &QPushButton::clicked, this, &QDialog::accept);
+    buttons->addStretch(1);
+    buttons->addWidget(cancel);
+    buttons->addWidget(open_);
+    column->addLayout(buttons);
     connect(list_, &QTreeWidget::currentItemChanged, this, &SnapshotSheet::showDevice);
     connect(list_, &QTreeWidget::itemActivated, this, &QDialog::accept);
     for (QDoubleSpinBox* field : {from_, to_})
@@ -76,6 +83,8 @@ QWidget* SnapshotSheet::makeDevices()
     list_->setAccessibleName(tr("Devices of the snapshot"));
     list_->setRootIsDecorated(false);
     list_->setUniformRowHeights(true);
+    list_->setFrameShape(QFrame::NoFrame);
+    list_->setItemDelegate(new TableDelegate(list_));
     list_->setHeaderLabels({tr("Device"), tr("Events"), tr("Time"), tr("Most reserved")});
     for (const SnapshotDevice& device : devices_) {
         auto* row = new QTreeWidgetItem(list_);
@@ -91,7 +100,12 @@ QWidget* SnapshotSheet::makeDevices()
     list_->header()->setStretchLastSection(false);
     list_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
     list_->header()->setSectionResizeMode(2, QHeaderView::Stretch);
-    return list_;
+    auto* card = new QFrame;
+    card->setProperty("card", true);
+    auto* inside = new QVBoxLayout(card);
+    inside->setContentsMargins(6, 6, 6, 6);
+    inside->addWidget(list_);
+    return card;
 }
 
 QWidget* SnapshotSheet::makeRange()
@@ -103,6 +117,7 @@ QWidget* SnapshotSheet::makeRange()
         field->setDecimals(3);
         field->setSuffix(tr(" ms"));
         field->setGroupSeparatorShown(true);
+        field->setButtonSymbols(QAbstractSpinBox::NoButtons);
         field->setStepType(QAbstractSpinBox::AdaptiveDecimalStepType);
         field->setMinimumWidth(180);
     }

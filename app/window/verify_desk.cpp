@@ -4,6 +4,7 @@
 
 #include "app/recording/sentence.h"
 #include "app/window/plan_text.h"
+#include "app/window/planner_engine.h"
 #include "app/window/session.h"
 #include "core/policy/policy.h"
 #include "views/plot/number_text.h"
@@ -66,6 +67,8 @@ QString VerifyDesk::whyNot() const
 {
     if (!session_.isOpen() || !session_.answer())
         return tr("There is no plan yet.");
+    if (const std::string why = whyNoPlan(session_.step()->trace()); !why.empty())
+        return sentence(QString::fromStdString(why));
     if (!trainingProgram(session_.step()->trace()).isEmpty())
         return tr("A training script cannot be run with the plan from here: headroom.apply(model, \"policy.json\") in "
                   "the script runs it.");

@@ -44,13 +44,14 @@ void FailureLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWi
     // From the right: what is left of a line is covered by no later label.
     double right = plot.right();
     for (auto line = shown.rbegin(); line != shown.rend(); ++line) {
-        paintLabel(*painter, line->first, line->second->label, right);
+        if (!paintLabel(*painter, line->first, line->second->label, right))
+            paintLabel(*painter, line->first, tr("Out of memory"), right);
         right = line->first;
     }
 }
 
-/// Beside the line, on the side where there is room; not at all where there is none.
-void FailureLayer::paintLabel(QPainter& painter, double x, const QString& text, double right) const
+/// Beside the line, on the side where there is room; false: there is none.
+bool FailureLayer::paintLabel(QPainter& painter, double x, const QString& text, double right) const
 {
     const QRectF& plot = geometry().plot;
     const QFontMetricsF metrics(theme().caption);
@@ -59,7 +60,7 @@ void FailureLayer::paintLabel(QPainter& painter, double x, const QString& text, 
     if (left + size.width() > right)
         left = x - 3 - size.width();
     if (left < plot.left())
-        return;
+        return false;
     const QRectF box(QPointF(left, plot.top() + 4), size);
     painter.setPen(Qt::NoPen);
     painter.setBrush(theme().dangerSoft);
@@ -67,6 +68,7 @@ void FailureLayer::paintLabel(QPainter& painter, double x, const QString& text, 
     painter.setPen(theme().danger);
     painter.setFont(theme().caption);
     painter.drawText(box, Qt::AlignCenter, text);
+    return true;
 }
 
 } // namespace headroom

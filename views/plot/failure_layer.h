@@ -33,7 +33,7 @@ public:
     void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
 
 private:
-    void paintLabel(QPainter& painter, double x, const QString& text, double right) const;
+    bool paintLabel(QPainter& painter, double x, const QString& text, double right) const;
 
     std::vector<TimelineFailure> failures_;
 };
