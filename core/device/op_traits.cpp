@@ -46,6 +46,15 @@ OpTraits::Fills fillsOf(std::string_view name)
     return isOneOf(name, inPlace) || name == "aten::fill_" ? OpTraits::Fills::inPlace : OpTraits::Fills::no;
 }
 
+OpTraits::Asks asksOf(std::string_view name)
+{
+    if (name == "aten::eq")
+        return OpTraits::Asks::whetherEqual;
+    if (name == "aten::ne")
+        return OpTraits::Asks::whetherDifferent;
+    return name == "aten::isnan" ? OpTraits::Asks::whetherNan : OpTraits::Asks::nothing;
+}
+
 OpTraits read(const c10::OperatorHandle& op)
 {
     constexpr std::array<std::string_view, 4> overwriting{"aten::copy_", "aten::fill_", "aten::zero_",
@@ -68,6 +77,7 @@ OpTraits read(const c10::OperatorHandle& op)
     traits.copies = name == "aten::copy_" || name == "aten::_copy_from";
     traits.isView = returnsViews(schema);
     traits.fills = fillsOf(name);
+    traits.asks = asksOf(name);
     traits.keepsValues = op.hasTag(at::Tag::inplace_view) || isOneOf(name, moving);
     traits.checksGradients = name == "aten::_amp_foreach_non_finite_check_and_unscale_";
     traits.computable = !op.hasTag(at::Tag::nondeterministic_seeded) && !traits.keepsValues

@@ -14,8 +14,11 @@ struct OpTraits
     /// Ops in place whose values depend on nothing but numbers: random ones, which may start to fill a tensor, and
     /// those that initialisations (torch.nn.init) put after them.
     enum class Fills { no, normal, uniform, inPlace };
+    /// Ops by which programs, and torch.isfinite and torch.isinf themselves, ask whether numbers are finite.
+    enum class Asks { nothing, whetherEqual, whetherDifferent, whetherNan };
 
     Fills fills = Fills::no;
+    Asks asks = Asks::nothing;
     bool composite = false; ///< made of other ops, each of which is looked at by itself
     /// The CPU has a kernel, and its results follow from the arguments: no random numbers, no uninitialised memory.
     bool computable = false;

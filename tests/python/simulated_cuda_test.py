@@ -195,6 +195,24 @@ class Values(unittest.TestCase):
         self.assertEqual(tensor[tensor > 0].shape, (512,))
         self.assertGreater(support.invented_values(), before)
 
+    def test_unknown_numbers_are_finite(self):
+        loss = torch.nn.Linear(50000, 1, device="cuda")(torch.randn(4, 50000, device="cuda")).mean()
+        hidden = torch.randn(300, 1000, device="cuda", dtype=torch.float16)
+        for unknown in (loss, hidden):
+            self.assertTrue(torch.isfinite(unknown).all())
+            self.assertFalse(torch.isnan(unknown).any())
+            self.assertTrue((~torch.isnan(unknown)).all())
+            self.assertFalse(torch.isinf(unknown).any())
+            self.assertFalse((unknown != unknown).any())
+            self.assertTrue((unknown == unknown).all())
+        before = support.invented_values()
+        if not torch.isfinite(loss):
+            self.fail("a script would give up here")
+        self.assertEqual(support.invented_values(), before + 2)  # it equals itself, and is not infinite
+        # Known ones are what they are.
+        known = torch.tensor([1.0, float("inf"), float("nan")]).cuda()
+        self.assertEqual(torch.isfinite(known).tolist(), [True, False, False])
+
     def test_loss_scale_is_true(self):
         model = network()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
