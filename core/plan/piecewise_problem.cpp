@@ -38,7 +38,7 @@ Status applyPins(const PiecewiseModules& modules, const PlanRequest& request, Wi
     for (const auto& [fqn, pin] : request.pins) {
         const auto found = std::ranges::find(stats, fqn, &ModuleStats::fqn);
         if (found == stats.end())
-            return badInput("cannot pin `" + fqn + "`: the model has no module of that name");
+            return badInput("cannot pin `" + fqn + "`: no module of that name ran in the step");
         if (found->isLeaf)
             return badInput("cannot pin `" + fqn
                             + "`: it has no submodules, and only modules with submodules can be "
