@@ -29,6 +29,31 @@ struct Tracked
     std::atomic<bool> wanted{true};
 };
 
+/// What the allocator did, in the words of the recorder.
+void tell(AddressedMemory& memory, const TraceEntry& entry)
+{
+    const auto* const address = reinterpret_cast<const void*>(entry.addr_);
+    const auto size = static_cast<Bytes>(entry.size_);
+    switch (entry.action_) {
+    case TraceEntry::ALLOC:
+        memory.allocated(address, size, reinterpret_cast<std::uintptr_t>(entry.stream_));
+        break;
+    case TraceEntry::FREE_REQUESTED:
+        memory.freed(address);
+        break;
+    case TraceEntry::SEGMENT_ALLOC:
+    case TraceEntry::SEGMENT_MAP:
+        memory.reservedMore(size);
+        break;
+    case TraceEntry::SEGMENT_FREE:
+    case TraceEntry::SEGMENT_UNMAP:
+        memory.reservedMore(-size);
+        break;
+    default:
+        break;
+    }
+}
+
 std::string firstLine(const std::string& text)
 {
     return text.substr(0, text.find('\n'));
@@ -142,20 +167,19 @@ void CudaDevice::track()
         // Under the allocator's lock: no function of CUDA, torch or Python may be called from here.
         if (!tracked->wanted || entry.device_ != index)
             return;
-        const auto* const address = reinterpret_cast<const void*>(entry.addr_);
-        if (entry.action_ == TraceEntry::ALLOC)
-            tracked->memory.allocated(address, static_cast<Bytes>(entry.size_));
-        else if (entry.action_ == TraceEntry::FREE_REQUESTED)
-            tracked->memory.freed(address);
+        tell(tracked->memory, entry);
     });
+    tracked_->memory.reservedMore(0); // it is known from here on
     for (const auto& segment : allocator::snapshot({0, 0}, /*include_traces=*/false).segments) {
         if (segment.device != index_)
             continue;
+        tracked_->memory.reservedMore(static_cast<Bytes>(segment.total_size));
         std::size_t address = segment.address;
         for (const auto& block : segment.blocks) {
             if (block.allocated)
                 tracked_->memory.allocated(reinterpret_cast<const void*>(address),
-                                           static_cast<Bytes>(block.requested_size));
+                                           static_cast<Bytes>(block.requested_size),
+                                           reinterpret_cast<std::uintptr_t>(segment.stream));
             address += block.size;
         }
     }

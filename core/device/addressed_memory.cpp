@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/addressed_memory.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace headroom {
 
-void AddressedMemory::allocated(const void* address, Bytes requested)
+void AddressedMemory::allocated(const void* address, Bytes requested, std::uintptr_t stream)
 {
     sim::Block* block = nullptr;
     sim::BlockObserver* observer = nullptr;
@@ -18,6 +19,11 @@ void AddressedMemory::allocated(const void* address, Bytes requested)
         known = std::make_unique<sim::Block>();
         block = known.get();
         block->requested = requested;
+        const auto number = std::ranges::find(streams_, stream);
+        if (number != streams_.begin())
+            streamOf_.emplace(block, static_cast<std::uint32_t>(number - streams_.begin()));
+        if (number == streams_.end())
+            streams_.push_back(stream);
         block->address = reinterpret_cast<void*>(++born_);
         byAge_.emplace(born_, block);
         observer = observer_;
@@ -42,6 +48,41 @@ void AddressedMemory::freed(const void* address)
     }
     if (observer)
         observer->freed(*block);
+    const std::lock_guard lock(mutex_);
+    streamOf_.erase(block.get());
+}
+
+void AddressedMemory::reservedMore(Bytes bytes)
+{
+    std::function<void(Bytes)> told;
+    Bytes now = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        now = reserved_.value_or(0) + bytes;
+        reserved_ = now;
+        told = reservedTold_;
+    }
+    if (told)
+        told(now);
+}
+
+void AddressedMemory::onReserved(std::function<void(Bytes)> told)
+{
+    const std::lock_guard lock(mutex_);
+    reservedTold_ = std::move(told);
+}
+
+std::uint32_t AddressedMemory::streamOf(const sim::Block& block) const
+{
+    const std::lock_guard lock(mutex_);
+    const auto known = streamOf_.find(&block);
+    return known == streamOf_.end() ? 0 : known->second;
+}
+
+std::optional<Bytes> AddressedMemory::reserved() const
+{
+    const std::lock_guard lock(mutex_);
+    return reserved_;
 }
 
 sim::Block* AddressedMemory::blockOf(const c10::StorageImpl& storage)
@@ -68,6 +109,8 @@ void AddressedMemory::setObserver(sim::BlockObserver* observer)
 {
     const std::lock_guard lock(mutex_);
     observer_ = observer;
+    if (!observer)
+        reservedTold_ = nullptr;
 }
 
 } // namespace headroom

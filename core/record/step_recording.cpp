@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/record/step_recording.h"
 
+#include "core/device/addressed_memory.h"
 #include "core/device/boxed_values.h"
 #include "core/device/simulated_state.h"
 #include "core/record/shadow_save.h"
@@ -37,6 +38,13 @@ RecordedMemory& memoryOf(RealDevice* real)
 {
     static SimulatedMemory simulated;
     return real ? real->memory() : simulated;
+}
+
+/// Only the memory of a real device has streams; the simulated one runs one op after the other.
+std::uint32_t streamOf(RecordedMemory& memory, const sim::Block& block)
+{
+    const auto* const addressed = dynamic_cast<AddressedMemory*>(&memory);
+    return addressed ? addressed->streamOf(block) : 0;
 }
 
 } // namespace
@@ -92,9 +100,21 @@ void StepRecording::start(const EndState* before)
     stepThread_ = std::this_thread::get_id();
     if (real_)
         startMeasuring();
+    if (auto* const addressed = dynamic_cast<AddressedMemory*>(&memory_)) {
+        if (const std::optional<Bytes> reserved = addressed->reserved())
+            builder_.setReserved(*reserved);
+        addressed->onReserved([this](Bytes bytes) {
+            const std::lock_guard lock(mutex_);
+            if (running_ && running_->waits) // a segment is taken for the op that waits for its block
+                beginInTrace(*running_);
+            builder_.setReserved(bytes);
+        });
+    }
     for (sim::Block* block : memory_.liveBlocks()) {
         const Category category = categoryOf(block);
-        block->tag = tagOf(builder_.alloc(block->requested, category, OpId()));
+        const StorageId storage = builder_.alloc(block->requested, category, OpId());
+        builder_.setStream(storage, streamOf(memory_, *block));
+        block->tag = tagOf(storage);
     }
     declared_.clear();
     startStorages_ = static_cast<std::uint32_t>(builder_.storageCount());
@@ -207,7 +227,9 @@ void StepRecording::allocated(sim::Block& block)
     const std::lock_guard lock(mutex_);
     if (running_ && running_->waits)
         beginInTrace(*running_);
-    block.tag = tagOf(builder_.alloc(block.requested, category, openOp_));
+    const StorageId storage = builder_.alloc(block.requested, category, openOp_);
+    builder_.setStream(storage, streamOf(memory_, block));
+    block.tag = tagOf(storage);
 }
 
 void StepRecording::freed(sim::Block& block)

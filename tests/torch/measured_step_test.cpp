@@ -128,6 +128,45 @@ TEST(AddressedMemory, AnAddressThatComesAgainIsAnotherBlock)
     memory.setObserver(nullptr);
 }
 
+/// What the tracker of a GPU's allocator tells, told by hand: segments, and blocks on two streams.
+TEST(AddressedMemory, ReservedBytesAndStreamsComeIntoTheStep)
+{
+    const std::shared_ptr<RealDevice> device = openCpu();
+    auto& memory = dynamic_cast<AddressedMemory&>(device->memory());
+    const char* const card = reinterpret_cast<const char*>(std::uintptr_t{0x7f00} << 32); // nothing lies there
+    memory.reservedMore(20 * MiB);
+    memory.allocated(card, 1024, 0xcafe);
+    StepInfo info;
+    info.simulated = false;
+    Recorder recorder(info, device->spec(), device);
+    recorder.setModel({{{"Net", "Net", ModuleId()}}, {}});
+    recorder.begin();
+    memory.reservedMore(2 * MiB);
+    memory.allocated(card + 4096, 512);
+    memory.allocated(card + 8192, 2048, 0xbeef);
+    memory.freed(card);
+    memory.reservedMore(-20 * MiB);
+    memory.allocated(card + 4096 * 4, 512, 0xcafe);
+    const Result<StepTracePtr> step = recorder.finish();
+    ASSERT_TRUE(step.ok()) << step.error().message;
+    const StepTrace& trace = **step;
+    EXPECT_THAT(std::vector<Bytes>(trace.reserved.bytes.begin(), trace.reserved.bytes.end()),
+                testing::ElementsAre(20 * MiB, 22 * MiB, 2 * MiB));
+    const auto storageAt = [&](std::size_t row) {
+        EventIndex event = trace.reserved.event[row];
+        while (trace.events.kind[event] != EventKind::alloc)
+            ++event.value;
+        return trace.storages.requested[StorageId(trace.events.a[event])];
+    };
+    EXPECT_EQ(storageAt(0), 1024) << "before the step";
+    EXPECT_EQ(storageAt(1), 512) << "the segment comes before its first block";
+    std::vector<std::uint32_t> streams;
+    for (std::uint32_t i = 0; i < trace.storages.size(); ++i)
+        if (trace.storages.category[StorageId(i)] != Category::nonPyTorch)
+            streams.push_back(trace.storages.stream[StorageId(i)]);
+    EXPECT_THAT(streams, testing::ElementsAre(1, 0, 2, 1)) << "0 is the default one, others by their appearance";
+}
+
 /// Without a driver there is one sentence, whatever of CUDA is installed.
 TEST(OpenCuda, WithoutADriverItSaysSo)
 {
