@@ -66,7 +66,7 @@ TEST(ModuleInfoReader, readsEveryFieldOfPyTorchsDocument)
     for (std::size_t i = 0; i < info.stats.size(); ++i) {
         const ModuleStats& stats = info.stats[i];
         const Json& json = document["mod_stats"][i];
-        EXPECT_EQ(stats.fqn, json["fqn"]);
+        EXPECT_EQ(stats.fqn, json["fqn"].get<std::string>());
         EXPECT_EQ(stats.paramBytes, json["param_per_module"]);
         EXPECT_EQ(stats.gradBytes, json["grad_per_module"]);
         EXPECT_EQ(stats.gradTotal, json["grad_total"]);
