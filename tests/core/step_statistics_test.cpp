@@ -29,7 +29,7 @@ ModuleInfo infoOf(const StepTrace& trace)
     return info.ok() ? *info : ModuleInfo{};
 }
 
-const ModuleStats& statsOf(const ModuleInfo& info, const std::string& fqn)
+const ModuleStats& statsOf(const ModuleInfo& info, std::string_view fqn)
 {
     const auto found = std::ranges::find(info.stats, fqn, &ModuleStats::fqn);
     EXPECT_NE(found, info.stats.end()) << fqn;
