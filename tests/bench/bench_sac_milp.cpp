@@ -76,7 +76,10 @@ public:
         if (!ran.timelinesAgree())
             throw std::runtime_error(ran.firstDifference);
         if (ran.executedPeak != predicted.peak || std::abs(ran.executedRecomputeMs - predicted.recomputeMs) > 1e-6)
-            throw std::runtime_error("the step that ran is not the one that was predicted");
+            throw std::runtime_error("ran with " + std::to_string(ran.executedPeak) + " B and "
+                                     + std::to_string(ran.executedRecomputeMs) + " ms, predicted were "
+                                     + std::to_string(predicted.peak) + " B and "
+                                     + std::to_string(predicted.recomputeMs) + " ms");
         const Timeline rank = perRank(predicted, worldSize); // of the step that ran, as it turned out
         return {rank.peak, rank.start[static_cast<std::size_t>(Category::optimizer)], ran.executedRecomputeMs};
     }
@@ -135,11 +138,12 @@ const Model& modelOf(const std::string& name)
         {"transformer_12L", {{{"n_layers", "12"}, {"vocab_size", "50304"}}, at::kFloat}},
         {"transformer_24L",
          {{{"n_layers", "24"}, {"vocab_size", "50304"}, {"dim", "1024"}, {"n_heads", "16"}}, at::kBFloat16}}};
-    static std::map<std::string, std::unique_ptr<Model>> models;
-    std::unique_ptr<Model>& model = models[name];
-    if (model == nullptr)
-        model = std::make_unique<Model>(known.at(name).first, known.at(name).second);
-    return *model;
+    static std::pair<std::string, std::unique_ptr<Model>> open; // one at a time: a model sets torch's default dtype
+    if (open.first != name) {
+        open.second.reset();
+        open = {name, std::make_unique<Model>(known.at(name).first, known.at(name).second)};
+    }
+    return *open.second;
 }
 
 double mib(Bytes bytes)
@@ -212,13 +216,16 @@ int main(int argc, char** argv)
     benchmark::Initialize(&argc, argv);
     sim::initialize(card());
     std::ifstream file(HEADROOM_SOURCE_DIR "/tests/data/pytorch/sac_milp_decisions.json");
-    for (const nlohmann::json& made : nlohmann::json::parse(file)) {
-        const std::string ranks
-            = made["world_size"] == 1 ? "" : "/" + std::to_string(made["world_size"].get<int>()) + " ranks";
-        row(made["model"].get<std::string>() + "/" + made["budget_gib"].dump() + "GiB" + ranks,
-            [made](benchmark::State& state) { executeRow(state, made); });
-    }
+    const nlohmann::json decisions = nlohmann::json::parse(file);
     for (const std::string name : {"transformer", "transformer_12L", "transformer_24L"}) {
+        for (const nlohmann::json& made : decisions) {
+            if (made["model"] != name)
+                continue;
+            const std::string ranks
+                = made["world_size"] == 1 ? "" : "/" + std::to_string(made["world_size"].get<int>()) + " ranks";
+            row(name + "/" + made["budget_gib"].dump() + "GiB" + ranks,
+                [made](benchmark::State& state) { executeRow(state, made); });
+        }
         row(name + "/every layer", [name](benchmark::State& state) { executeEveryLayer(state, name, 1); });
         row(name + "/every other layer", [name](benchmark::State& state) { executeEveryLayer(state, name, 2); });
     }
