@@ -61,7 +61,7 @@ bool FailureLayer::paintLabel(QPainter& painter, double x, const QString& text, 
         left = x - 3 - size.width();
     if (left < plot.left())
         return false;
-    const QRectF box(QPointF(left, plot.top() + 4), size);
+    const QRectF box(QPointF(left, plot.bottom() - size.height() - 4), size); // labels of peaks are above
     painter.setPen(Qt::NoPen);
     painter.setBrush(theme().dangerSoft);
     painter.drawRoundedRect(box, 3, 3);
