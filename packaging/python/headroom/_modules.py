@@ -125,6 +125,8 @@ class Inventory:
     def roots(self):
         """Those that have parameters, first called first; what lies inside of another is left out."""
         alive = [module for module in (known() for known in self._roots) if module is not None]
+        if len(alive) == 1:
+            return alive if any(True for _ in alive[0].parameters()) else []
         inner = {id(child) for module in alive for child in module.modules() if child is not module}
         return [m for m in alive if id(m) not in inner and any(True for _ in m.parameters())]
 
