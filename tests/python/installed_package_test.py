@@ -85,8 +85,8 @@ class Installed(unittest.TestCase):
         script = self.written(_SCRIPT)
         output = self.run_python("-m", "headroom.record", "--gpu", "t4-16gb", "-o", "step.hrs", script)
         parameters = _block(4 * 1000 * 1000) + _block(4 * 1000)
-        peak = 2 * parameters + _block(4 * 64 * 1000)  # and a batch; its result is gone before the bias' gradient is there
-        self.assertIn("program.py on NVIDIA T4 (simulated), step 2", output)
+        peak = 2 * parameters + _block(4 * 64 * 1000) + 2 * _block(4)  # gradients, the batch, the loss and its gradient
+        self.assertIn("program.py on Tesla T4 (simulated), step 2", output)
         self.assertIn(f"({peak:,} bytes)", output)
         self.assertTrue((self.home / "step.hrs").is_file())
 
