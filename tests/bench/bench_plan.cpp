@@ -24,13 +24,13 @@ std::filesystem::path reference(const std::string& name)
     return std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/data/pytorch" / name;
 }
 
-const PiecewisePlanner& plannerOf(const std::string& model)
+const PiecewisePlanner& plannerOf(const char* model)
 {
     static std::map<std::string, PiecewisePlanner> planners;
     const auto found = planners.find(model);
     if (found != planners.end())
         return found->second;
-    const auto info = std::make_shared<const ModuleInfo>(*readModuleInfo(reference(model + "_modinfo.json")));
+    const auto info = std::make_shared<const ModuleInfo>(*readModuleInfo(reference(std::string(model) + "_modinfo.json")));
     return planners.emplace(model, *PiecewisePlanner::create(info)).first->second;
 }
 

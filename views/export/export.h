@@ -43,9 +43,9 @@ struct TradeOffExport
     ModuleInfoPtr info;
     std::string selected; ///< fqn drawn in ink; empty: all alike
     const Plan* plan = nullptr; ///< may be null
-    std::vector<ModuleWay> ways; ///< of the selected module, for pictures; empty: PyTorch's estimates are drawn
-    PlannedPoint planned; ///< what the plan does, where there are ways
     double exchangeRate = 0; ///< ms per GiB; 0: no tangent
+    std::vector<ModuleWay> ways = {}; ///< of the selected module, for pictures; empty: PyTorch's estimates are drawn
+    PlannedPoint planned = {}; ///< what the plan does, where there are ways
 };
 Status exportTradeOff(const TradeOffExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
 
