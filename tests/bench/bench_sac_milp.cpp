@@ -153,7 +153,8 @@ double mib(Bytes bytes)
 
 void executeRow(benchmark::State& state, const nlohmann::json& made)
 {
-    const Model& model = modelOf(made["model"]);
+    const std::string name = made["model"];
+    const Model& model = modelOf(name);
     const int worldSize = made["world_size"];
     const auto budget = static_cast<Bytes>(made["budget_gib"].get<double>() * static_cast<double>(GiB));
     Executed torch;
