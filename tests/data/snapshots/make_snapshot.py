@@ -10,8 +10,8 @@ are those of a transformer's modules, of autograd and of an optimizer.
     make_snapshot.py FILE [--events N] [--protocol 2..5] [--seed N] [--keep N] [--metadata] [--own-tracebacks]
                           [--expandable] [--capacity MiB] [--devices N]
 
-With --own-tracebacks each event has a list of frames of its own, as those that PyTorch records with context="all": about
-four million of them make 1 GB.
+With --own-tracebacks each event has a list of frames of its own, as those that PyTorch records with context="all":
+7.5 million of them make 1 GB.
 """
 
 import argparse
