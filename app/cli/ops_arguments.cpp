@@ -4,10 +4,10 @@
 
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
+#include "core/joint/ops_request.h"
 
 #include <CLI/CLI.hpp>
 
-#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -17,40 +17,18 @@ namespace {
 
 Result<OpsRequest> requestOf(const OpsArguments& arguments)
 {
-    OpsRequest request;
-    if (arguments.solver == "greedy")
-        request.solver = OpsSolver::greedy;
-    else if (arguments.solver == "ilp")
-        request.solver = OpsSolver::ilp;
-    else if (arguments.solver != "dp")
-        return badInput("--solver is `" + arguments.solver + "`: expected dp, greedy or ilp");
-    if (arguments.runtime == "measured")
-        request.runtime = OpsRuntime::measured;
-    else if (!arguments.opTimes.empty())
+    const Result<OpsSolver> solver = parseOpsSolver(arguments.solver);
+    if (!solver)
+        return solver.error();
+    if (!arguments.opTimes.empty() && arguments.runtime != "measured")
         return badInput("--op-times has measured times: expected --runtime measured with it");
-    else if (arguments.runtime != "flops")
-        return badInput("--runtime is `" + arguments.runtime + "`: expected flops, or measured for the step's times");
+    const Result<OpsRuntime> runtime = parseOpsRuntime(arguments.runtime);
+    if (!runtime)
+        return runtime.error();
+    OpsRequest request;
+    request.solver = *solver;
+    request.runtime = *runtime;
     return request;
-}
-
-/// Times of ops that were measured elsewhere: one number for each op, in the order of `headroom ops`.
-Result<std::vector<double>> readOpTimes(const std::string& path, std::size_t ops)
-{
-    std::ifstream in(path);
-    if (!in)
-        return badInput(path + ": cannot be read: expected a file with the ms of each op");
-    const Json json = Json::parse(in, nullptr, false);
-    if (!json.is_array() || json.size() != ops)
-        return badInput(path + ": " + (json.is_array() ? std::to_string(json.size()) + " numbers" : "no list")
-                        + ": expected a JSON list with the ms of each of the step's " + std::to_string(ops) + " ops");
-    std::vector<double> times;
-    for (const Json& ms : json) {
-        if (!ms.is_number() || !(ms.get<double>() >= 0))
-            return badInput(path + ": element " + std::to_string(times.size()) + " is " + ms.dump()
-                            + ": expected the ms of an op, 0 or more");
-        times.push_back(ms.get<double>());
-    }
-    return times;
 }
 
 /// Completes the request with what only the step can say.
@@ -58,7 +36,7 @@ Status addTimes(const OpsArguments& arguments, const StepTrace& trace, OpsReques
 {
     if (arguments.opTimes.empty())
         return {};
-    Result<std::vector<double>> times = readOpTimes(arguments.opTimes, trace.ops.size());
+    Result<std::vector<double>> times = readOpTimes(arguments.opTimes, trace);
     if (!times)
         return times.error();
     request.measuredMs = *std::move(times);
@@ -88,8 +66,11 @@ void addOpsArguments(CLI::App& command, OpsArguments& arguments)
                     "What running an op again costs: its flops (default) or its time in the step")
         ->type_name("flops|measured");
     command
-        .add_option("--op-times", arguments.opTimes, "Measured times: a JSON list of ms, one for each op of the step")
-        ->type_name("FILE.json");
+        .add_option(
+            "--op-times", arguments.opTimes,
+            "Measured times: the same step as a GPU measured it (record --device cuda), or a JSON list of ms, one "
+            "for each op")
+        ->type_name("FILE");
     addCalibrationArgument(command, arguments.calibration);
     command.add_flag("--json", arguments.json, "Print one JSON document");
 }

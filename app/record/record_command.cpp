@@ -216,9 +216,6 @@ ProgressReport progressTo(std::ostream& stream, bool wanted, const ProgressRepor
     };
 }
 
-namespace {
-
-/// Makes the device ready on which the step is going to run.
 Status openDevice(StepRequest& request)
 {
     if (request.place == Place::sim) {
@@ -241,6 +238,8 @@ Status openDevice(StepRequest& request)
     request.info.gpu = request.gpu.name;
     return {};
 }
+
+namespace {
 
 Result<StepTracePtr> recordStep(StepRequest& request, const std::string& policyFile, const ProgressReport& progress,
                                 std::vector<std::string>& notes)

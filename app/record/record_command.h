@@ -37,6 +37,9 @@ struct RecordOptions
     std::string policy; ///< file of the modules to checkpoint; empty: none
     std::string memoryBudget; ///< of verify: share of what ops save; empty: no plan for ops
     std::string solver = "dp"; ///< of that plan
+    std::string runtime = "flops";
+    std::string opTimes; ///< file of the ops' times; empty: those of the step
+    bool monotone = false; ///< that plan is the one that takes least at its peak
     bool json = false;
     bool progress = false;
 };
@@ -57,6 +60,10 @@ struct StepRequest
 /// Options that say which step is run, for every command that runs one.
 void addStepOptions(CLI::App& command, RecordOptions& options);
 Result<StepRequest> readStepRequest(const RecordOptions& options);
+
+/// Makes the device ready on which the step is going to run: request.step.real, where it is a real one, and
+/// request.model.device. Errors (noDevice): no GPU can be used.
+Status openDevice(StepRequest& request);
 
 /// Prints the names of the known GPUs.
 void listGpus();

@@ -3,45 +3,50 @@
 #include "app/record/verify_ops_command.h"
 
 #include "app/record/verify_command.h"
+#include "app/record/verify_ops_report.h"
 #include "core/base/bytes.h"
-#include "core/checkpoint/ops_verification.h"
+#include "core/checkpoint/reproducible.h"
 #include "core/device/hosted_memory.h"
+#include "core/device/real_device.h"
 #include "core/device/simulated_device.h"
+#include "core/joint/ops_request.h"
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
-#include <iostream>
 #include <numeric>
-#include <optional>
+#include <utility>
 
 namespace headroom {
 namespace {
 
-struct Report
-{
-    OpsPlan plan;
-    OpsVerification device;
-    Bytes baselinePeak = 0;
-    double stepFlops = 0;
-    std::optional<OpsValues> values; ///< on the CPU
-    std::string noValues; ///< why they were not compared
-};
-
-Result<OpsRequest> opsRequest(const RecordOptions& options)
+/// What is asked of the planner, on whatever device the step is recorded.
+struct Question
 {
     OpsRequest request;
-    if (!CLI::detail::lexical_cast(options.memoryBudget, request.fraction)
-        || !(request.fraction >= 0 && request.fraction <= 1))
+    std::string opTimes; ///< file
+    bool monotone = false;
+};
+
+Result<Question> readQuestion(const RecordOptions& options)
+{
+    Question question;
+    if (!CLI::detail::lexical_cast(options.memoryBudget, question.request.fraction)
+        || !(question.request.fraction >= 0 && question.request.fraction <= 1))
         return badInput("--memory-budget `" + options.memoryBudget
                         + "`: expected a share from 0 (keep nothing) to 1 (keep what is kept by default), as 0.5");
-    if (options.solver == "greedy")
-        request.solver = OpsSolver::greedy;
-    else if (options.solver == "ilp")
-        request.solver = OpsSolver::ilp;
-    else if (options.solver != "dp")
-        return badInput("--solver is `" + options.solver + "`: expected dp, greedy or ilp");
-    return request;
+    const auto solver = parseOpsSolver(options.solver);
+    if (!solver)
+        return solver.error();
+    const auto runtime = parseOpsRuntime(options.runtime);
+    if (!runtime)
+        return runtime.error();
+    if (!options.opTimes.empty() && *runtime != OpsRuntime::measured)
+        return badInput("--op-times has measured times: expected --runtime measured with it");
+    question.request.solver = *solver;
+    question.request.runtime = *runtime;
+    question.opTimes = options.opTimes;
+    question.monotone = options.monotone;
+    return question;
 }
 
 /// A model with the plan of its step.
@@ -52,7 +57,7 @@ struct Planned
     OpsPlan plan;
 };
 
-Result<Planned> planOn(at::Device device, const StepRequest& request, const OpsRequest& ops)
+Result<Planned> planOn(at::Device device, const StepRequest& request, const Question& question)
 {
     ModelRequest there = request.model;
     there.device = device;
@@ -65,147 +70,129 @@ Result<Planned> planOn(at::Device device, const StepRequest& request, const OpsR
     auto planner = OpsPlanner::create(*trace);
     if (!planner)
         return planner.error();
-    auto plan = planner->plan(ops);
+    OpsRequest ops = question.request;
+    if (!question.opTimes.empty()) {
+        auto times = readOpTimes(question.opTimes, **trace);
+        if (!times)
+            return times.error();
+        ops.measuredMs = *std::move(times);
+    }
+    auto plan = question.monotone ? planner->planMonotone(ops) : planner->plan(ops);
     if (!plan)
         return plan.error();
     return Planned{std::move(*model), *std::move(planner), *std::move(plan)};
 }
 
-Status compareOnCpu(const StepRequest& request, const OpsRequest& ops, bool wanted, Report& report)
+Result<OpsValues> valuesOn(at::Device device, const StepRequest& request, const Question& question)
+{
+    const auto planned = planOn(device, request, question);
+    if (!planned)
+        return planned.error();
+    return compareValues(*planned->model, request.step, planned->planner, planned->plan);
+}
+
+/// The step as it is on `device`, and by the plan of its ops.
+Status executeOn(at::Device device, const StepRequest& request, const Question& question, RealDevice* real,
+                 const ProgressReport& progress, OpsReport& report)
+{
+    progress("without the plan", 0);
+    const auto planned = planOn(device, request, question);
+    if (!planned)
+        return planned.error();
+    const StepTrace& trace = *planned->planner.graph().trace;
+    report.plan = planned->plan;
+    report.baselinePeak = planned->planner.recordedPeak();
+    report.stepFlops = std::accumulate(trace.ops.flops.begin(), trace.ops.flops.end(), 0.0);
+    progress("by the plan", 0.4);
+    const auto verified = verifyOps(*planned->model, request.step, planned->planner, planned->plan, real);
+    if (!verified)
+        return verified.error();
+    report.device = *verified;
+    return {};
+}
+
+/// The ops of a step are others on the CPU, and so is the plan for the same fraction.
+Status compareOnCpu(const StepRequest& request, Question question, bool wanted, OpsReport& report)
 {
     if (!wanted && isMuchForCpu(report.baselinePeak, report.stepFlops)) {
         report.noValues = "the step takes " + formatBytes(report.baselinePeak)
             + ", which is much for the CPU; --device cpu compares them all the same";
         return {};
     }
+    question.opTimes.clear();
     const sim::HostedMemory hosted;
-    const auto planned = planOn(at::kCPU, request, ops);
-    if (!planned && !wanted) {
-        report.noValues = planned.error().message; // as for a file without weights
-        return {};
+    if (wanted) {
+        OpsReport onCpu;
+        if (const Status executed = executeOn(
+                at::kCPU, request, question, nullptr, [](auto...) {}, onCpu);
+            !executed)
+            return executed.error();
+        report.cpu = onCpu.device;
     }
-    if (!planned)
-        return planned.error();
-    const auto compared = compareValues(*planned->model, request.step, planned->planner, planned->plan);
-    if (!compared)
-        return compared.error();
-    report.values = *compared;
+    const auto values = valuesOn(at::kCPU, request, question);
+    if (values)
+        report.values = *values;
+    else if (wanted)
+        return values.error();
+    else
+        report.noValues = values.error().message; // as for a file without weights
     return {};
 }
 
-/// The first thing that is not as it should be; empty when all is.
-Status verdict(const Report& report)
+/// The simulated device for memory, the CPU for values.
+Status verifySimulated(const StepRequest& request, const Question& question, bool onCpu, const ProgressReport& progress,
+                       OpsReport& report)
 {
-    const OpsVerification& device = report.device;
-    if (!device.timelinesAgree())
-        return Error{ErrorKind::internal, "executed and predicted memory part: " + device.firstDifference};
-    if (device.executed.savedBytes != device.planned.savedBytes)
-        return Error{ErrorKind::internal,
-                     "the executed step saves " + groupedDigits(device.executed.savedBytes) + " bytes, planned were "
-                         + groupedDigits(device.planned.savedBytes)};
-    if (report.values && !report.values->equal())
-        return Error{ErrorKind::internal,
-                     report.values->GradientComparison::equal()
-                         ? "buffer " + report.values->buffer + " is not as after the plain step"
-                         : "gradients by the plan are not those without it: " + report.values->parameter
-                             + " differs by " + CLI::detail::to_string(report.values->largestDifference)};
+    sim::initialize(request.gpu);
+    report.deviceName = request.gpu.title + " (simulated)";
+    if (const Status executed = executeOn(sim::device(), request, question, nullptr, progress, report); !executed)
+        return executed.error();
+    progress("gradients", 0.7);
+    return compareOnCpu(request, question, onCpu, report);
+}
+
+/// A GPU for both. Its kernels are made reproducible for the values only: it may take others then, and other memory.
+Status verifyReal(StepRequest& request, const Question& question, const ProgressReport& progress, OpsReport& report)
+{
+    if (const Status open = openDevice(request); !open)
+        return open.error();
+    const std::shared_ptr<RealDevice> real = std::exchange(request.step.real, nullptr);
+    report.deviceName = real->spec().title;
+    const sim::HostedMemory hosted(real);
+    if (const Status executed = executeOn(real->device(), request, question, real.get(), progress, report); !executed)
+        return executed.error();
+    progress("gradients", 0.7);
+    const Reproducible reproducible;
+    const auto values = valuesOn(real->device(), request, question);
+    if (!values)
+        return values.error();
+    report.values = *values;
     return {};
-}
-
-nlohmann::json toJson(const StepRequest& request, const Report& report, const Status& status)
-{
-    const OpsVerification& device = report.device;
-    nlohmann::json gradients{{"compared", report.values.has_value()}};
-    if (report.values) {
-        gradients["parameters"] = report.values->parameters;
-        gradients["largest_difference"] = report.values->largestDifference;
-        gradients["parameter"] = report.values->parameter;
-        gradients["buffer"] = report.values->buffer;
-    } else {
-        gradients["reason"] = report.noValues;
-    }
-    return {{"model", request.info.model},
-            {"gpu", request.gpu.name},
-            {"agrees", status.ok()},
-            {"reason", status ? std::string() : status.error().message},
-            {"memory_budget", report.plan.fraction},
-            {"baseline_peak_bytes", report.baselinePeak},
-            {"predicted_peak_bytes", device.predictedPeak},
-            {"executed_peak_bytes", device.executedPeak},
-            {"planned_saved_bytes", device.planned.savedBytes},
-            {"executed_saved_bytes", device.executed.savedBytes},
-            {"allocations", device.allocations},
-            {"unequal_allocations", device.unequalAllocations},
-            {"largest_difference_bytes", device.largestDifference},
-            {"repeated_ops", device.executed.repeatedOps},
-            {"predicted_recompute_flops", device.planned.recomputeFlops},
-            {"executed_recompute_flops", device.executed.recomputeFlops},
-            {"gradients", gradients}};
-}
-
-void print(const StepRequest& request, const Report& report)
-{
-    const OpsVerification& device = report.device;
-    const auto bytes = [](Bytes value) { return formatBytes(value) + " (" + groupedDigits(value) + " bytes)"; };
-    std::cout << request.info.model << " on " << request.gpu.title << " (simulated), ops planned for a fraction of "
-              << report.plan.fraction << "\nSaved         " << bytes(device.executed.savedBytes) << ", planned "
-              << bytes(device.planned.savedBytes) << "\nExecuted      " << bytes(device.executedPeak)
-              << "; without the plan " << bytes(report.baselinePeak) << "\nPredicted     "
-              << bytes(device.predictedPeak) << "\nTimeline      ";
-    if (device.timelinesAgree())
-        std::cout << "equal to the byte after each of " << groupedDigits(static_cast<Bytes>(device.allocations))
-                  << " allocations\n";
-    else
-        std::cout << device.unequalAllocations << " of " << device.allocations << " allocations differ, by "
-                  << bytes(device.largestDifference) << " at most\n";
-    std::cout << "Recompute     " << device.executed.repeatedOps << " ops, " << device.executed.recomputeFlops / 1e9
-              << " GFLOP, predicted " << device.planned.recomputeFlops / 1e9 << " GFLOP\nGradients     ";
-    if (!report.values)
-        std::cout << "not compared: " << report.noValues << '\n';
-    else if (report.values->equal())
-        std::cout << "of " << report.values->parameters << " parameters and all buffers equal to the bit on the CPU\n";
-    else
-        std::cout << "differ on the CPU\n";
 }
 
 } // namespace
 
-Status runVerifyOps(const StepRequest& request, const RecordOptions& options, bool onCpu,
-                    const ProgressReport& progress)
+Status runVerifyOps(const StepRequest& given, const RecordOptions& options, bool onCpu, const ProgressReport& progress)
 {
-    const auto ops = opsRequest(options);
-    if (!ops)
-        return ops.error();
-    const auto report = [&](std::string_view stage, double done) {
-        if (progress)
-            progress(stage, done);
-    };
-    Report found;
-    sim::initialize(request.gpu);
-    report("without the plan", 0);
-    {
-        const auto planned = planOn(sim::device(), request, *ops);
-        if (!planned)
-            return planned.error();
-        const StepTrace& trace = *planned->planner.graph().trace;
-        found.plan = planned->plan;
-        found.baselinePeak = planned->planner.recordedPeak();
-        found.stepFlops = std::accumulate(trace.ops.flops.begin(), trace.ops.flops.end(), 0.0);
-        report("by the plan", 0.5);
-        const auto verified = verifyOps(*planned->model, request.step, planned->planner, planned->plan);
-        if (!verified)
-            return verified.error();
-        found.device = *verified;
-    }
-    report("gradients", 0.7);
-    if (const Status compared = compareOnCpu(request, *ops, onCpu, found); !compared)
-        return compared.error();
-    report("done", 1);
-    const Status status = verdict(found);
+    const auto question = readQuestion(options);
+    if (!question)
+        return question.error();
+    StepRequest request = given;
+    OpsReport report;
+    report.model = request.info.model;
+    report.solver = options.solver;
+    report.runtime = options.runtime;
+    const Status done = request.place == Place::cuda ? verifyReal(request, *question, progress, report)
+                                                     : verifySimulated(request, *question, onCpu, progress, report);
+    if (!done)
+        return done.error();
+    report.gpu = request.gpu.name;
+    progress("done", 1);
+    const Status status = verdict(report);
     if (options.json)
-        std::cout << toJson(request, found, status).dump(2) << '\n';
+        printJson(report, status);
     else
-        print(request, found);
+        printText(report);
     return status;
 }
 

@@ -54,14 +54,21 @@ void restore(const std::vector<Buffer>& buffers)
 } // namespace
 
 Result<OpsVerification> verifyOps(ModelSource& model, const StepRunner::Options& options, const OpsPlanner& planner,
-                                  const OpsPlan& plan)
+                                  const OpsPlan& plan, RealDevice* real)
 {
     StepRunner runner(model, options);
     if (const Status first = runner.run(); !first)
         return first.error();
+    OpsVerification result;
+    if (real) {
+        real->resetPeaks();
+        if (const Status plain = runner.run(); !plain)
+            return plain.error();
+        result.plainPeaks = real->peaks();
+        real->resetPeaks();
+    }
     const auto execution = executionOf(planner, plan);
     const Timeline predicted = planner.timeline(plan);
-    OpsVerification result;
     {
         const ExecutedMemory memory;
         if (const Status second = follow(execution, [&] { return runner.run(); }); !second)
@@ -71,6 +78,8 @@ Result<OpsVerification> verifyOps(ModelSource& model, const StepRunner::Options&
     result.predictedPeak = predicted.peak;
     result.planned = {plan.savedBytes, plan.recomputeFlops, plan.recomputed.size()};
     result.executed = execution->executed();
+    if (real)
+        result.plannedPeaks = real->peaks();
     return result;
 }
 
@@ -79,6 +88,7 @@ Result<OpsValues> compareValues(ModelSource& model, const StepRunner::Options& o
 {
     const std::vector<Buffer> before = buffersOf(model.tree());
     std::vector<Buffer> plain;
+    std::vector<Buffer> planned;
     const auto plainly = [&]() -> Status {
         const Status ran = StepRunner(model, options).forwardAndBackward();
         plain = buffersOf(model.tree());
@@ -86,16 +96,20 @@ Result<OpsValues> compareValues(ModelSource& model, const StepRunner::Options& o
         return ran;
     };
     const auto byPlan = [&] {
-        return follow(executionOf(planner, plan), [&] { return StepRunner(model, options).forwardAndBackward(); });
+        const Status ran
+            = follow(executionOf(planner, plan), [&] { return StepRunner(model, options).forwardAndBackward(); });
+        planned = buffersOf(model.tree());
+        restore(before);
+        return ran;
     };
     const auto compared = compareGradients(model.tree(), plainly, byPlan);
     if (!compared)
         return compared.error();
     OpsValues result;
     static_cast<GradientComparison&>(result) = *compared;
-    for (const Buffer& buffer : plain)
-        if (result.buffer.empty() && !at::equal(buffer.tensor, buffer.value))
-            result.buffer = buffer.name;
+    for (std::size_t i = 0; i < plain.size() && result.buffer.empty(); ++i)
+        if (!at::equal(plain[i].value, planned[i].value))
+            result.buffer = plain[i].name;
     return result;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cost/gpu_facts.h"
 #include "core/cuda/cuda_errors.h"
+#include "core/cuda/hosted_allocator.h"
 #include "core/cupti/activity_session.h"
 #include "core/device/addressed_memory.h"
 #include "core/device/cuda_library.h"
@@ -120,6 +121,7 @@ public:
     const DeviceSpec& spec() const override { return spec_; }
     RecordedMemory& memory() override { return tracked_->memory; }
     void synchronize() override { c10::cuda::device_synchronize(); }
+    void setHost(MemoryHost* host) override { setCudaHost(host, index_); }
 
     void resetPeaks() override { allocator::resetPeakStats(index_); }
     AllocatorPeaks peaks() const override;

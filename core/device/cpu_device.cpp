@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/addressed_memory.h"
+#include "core/device/memory_host.h"
 #include "core/device/real_device.h"
 
 #include <c10/core/Allocator.h>
@@ -78,6 +79,7 @@ public:
     const DeviceSpec& spec() const override { return spec_; }
     RecordedMemory& memory() override { return memory_; }
     void synchronize() override {}
+    void setHost(MemoryHost* host) override { setCpuHost(host); }
 
     void resetPeaks() override { reports_->resetPeak(); }
     AllocatorPeaks peaks() const override

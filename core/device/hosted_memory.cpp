@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/hosted_memory.h"
 
+#include "core/device/memory_host.h"
+#include "core/device/real_device.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 
-#include <algorithm>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -48,25 +48,22 @@ void freeHosted(void* address)
     blocks().byAddress.erase(found);
 }
 
-/// Takes bytes where the CPU's own allocator does, and counts them with the simulated device's.
-class HostedAllocator final : public c10::Allocator
+/// Counts what a device's allocator gives with the simulated device's.
+class CountingHost final : public MemoryHost
 {
 public:
-    c10::DataPtr allocate(std::size_t bytes) override
+    c10::DataPtr take(c10::DataPtr memory, std::size_t bytes) override
     {
-        c10::DataPtr memory = inner_->allocate(std::max<std::size_t>(bytes, 1));
         void* address = memory.get();
-        c10::DataPtr block{nullptr, memory.release_context(), memory.get_deleter(), c10::kCPU};
-        if (bytes > number && uncounted == 0)
+        const c10::Device device = memory.device();
+        c10::DataPtr block{nullptr, memory.release_context(), memory.get_deleter(), device};
+        if (uncounted == 0 && bytes > (device.is_cpu() ? number : 0))
             block = counted(std::move(block), address, bytes);
         const std::lock_guard lock(blocks().mutex);
         blocks().byAddress.emplace(address, std::move(block));
-        return {address, address, &freeHosted, c10::kCPU};
+        return {address, address, &freeHosted, device};
     }
-    c10::DeleterFnPtr raw_deleter() const override { return &freeHosted; }
-    void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
-
-    void setInner(c10::Allocator* inner) { inner_ = inner; }
+    c10::DeleterFnPtr deleter() const override { return &freeHosted; }
 
 private:
     static c10::DataPtr counted(c10::DataPtr memory, void* address, std::size_t bytes)
@@ -78,29 +75,33 @@ private:
         block->memory = std::shared_ptr<DeviceMemory>(held, held->counted.get());
         return counted;
     }
-
-    c10::Allocator* inner_ = nullptr;
 };
 
-/// Storages remember their allocator, so that it is never destroyed.
-HostedAllocator& hostedAllocator()
+CountingHost& countingHost()
 {
-    static auto* const allocator = new HostedAllocator;
-    return *allocator;
+    static auto* const host = new CountingHost; // as long as storages that it gave
+    return *host;
 }
 
 } // namespace
 
 HostedMemory::HostedMemory()
-    : outer_(c10::GetAllocator(c10::kCPU))
 {
-    hostedAllocator().setInner(outer_);
-    c10::SetAllocator(c10::kCPU, &hostedAllocator());
+    setCpuHost(&countingHost());
+}
+
+HostedMemory::HostedMemory(std::shared_ptr<RealDevice> device)
+    : device_(std::move(device))
+{
+    device_->setHost(&countingHost());
 }
 
 HostedMemory::~HostedMemory()
 {
-    c10::SetAllocator(c10::kCPU, outer_);
+    if (device_)
+        device_->setHost(nullptr);
+    else
+        setCpuHost(nullptr);
 }
 
 HostedMemory::Uncounted::Uncounted()
@@ -125,11 +126,11 @@ Block* hostedBlock(const c10::DataPtr& pointer)
         : nullptr;
 }
 
-c10::DataPtr hosted(c10::DataPtr block, void* address)
+c10::DataPtr hosted(c10::DataPtr block, void* address, c10::Device device)
 {
     static_cast<Block*>(block.get_context())->address = address;
     const c10::DeleterFnPtr deleter = block.get_deleter();
-    return {address, block.release_context(), deleter, c10::kCPU};
+    return {address, block.release_context(), deleter, device};
 }
 
 } // namespace headroom::sim

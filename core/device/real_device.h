@@ -16,6 +16,8 @@
 
 namespace headroom {
 
+class MemoryHost;
+
 /// The allocator's account since its peaks were reset.
 struct AllocatorPeaks
 {
@@ -36,6 +38,8 @@ public:
     virtual const DeviceSpec& spec() const = 0;
     virtual RecordedMemory& memory() = 0;
     virtual void synchronize() = 0;
+    /// From now on tensors have their memory through `host`; null: from the allocator itself, as at first.
+    virtual void setHost(MemoryHost* host) = 0;
 
     virtual void resetPeaks() = 0;
     virtual AllocatorPeaks peaks() const = 0;

@@ -280,6 +280,18 @@ Result<std::vector<OpsPlan>> OpsPlanner::frontier(const OpsRequest& request, int
     return shared_->paretoOf(std::move(plans));
 }
 
+Result<OpsPlan> OpsPlanner::planMonotone(const OpsRequest& request, int points) const
+{
+    Result<OpsPlan> strict = plan(request);
+    if (!strict)
+        return strict;
+    const Result<std::vector<OpsPlan>> plans = frontier(request, points);
+    if (!plans)
+        return plans.error();
+    const OpsPlan& lowest = choose(*plans, request.fraction);
+    return lowest.peak < strict->peak ? Result<OpsPlan>(lowest) : strict;
+}
+
 const OpsPlan& OpsPlanner::choose(const std::vector<OpsPlan>& frontier, double fraction)
 {
     const auto above = std::ranges::upper_bound(frontier, fraction, {}, &OpsPlan::fraction);

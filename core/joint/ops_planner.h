@@ -30,6 +30,10 @@ public:
     /// Errors: a fraction outside 0..1; measured times of another step; the solver gave up.
     Result<OpsPlan> plan(const OpsRequest& request) const;
 
+    /// The plan for a fraction that takes no more at its peak than that of any larger one: plan()'s, or where another
+    /// takes less, the one that choose() finds in the frontier of `points` fractions. Errors: as plan().
+    Result<OpsPlan> planMonotone(const OpsRequest& request, int points = 101) const;
+
     /// The step's timeline under a plan of this planner.
     Timeline timeline(const OpsPlan& plan) const;
 

@@ -54,7 +54,7 @@ void ShadowSave::call_pack_hook(const at::Tensor& tensor)
         recording->remember(*this, pack_);
         storage_ = tensor.storage().getWeakStorageImpl();
         storageBytes_ = static_cast<Bytes>(tensor.storage().nbytes());
-        if (tensor.is_cpu())
+        if (!sim::isSimulated(tensor.device()))
             address_ = tensor.storage().mutable_data();
         kept_ = shapeOf(tensor);
     } else {
@@ -83,7 +83,7 @@ at::Tensor ShadowSave::call_unpack_hook()
     c10::DataPtr block
         = sim::simulatedState().allocator.allocateUncounted(storageBytes_, tag, pack_.memory, std::move(onFree));
     if (address_)
-        block = sim::hosted(std::move(block), address_);
+        block = sim::hosted(std::move(block), address_, kept_.device());
     return onStorage(kept_, simulatedStorage(std::move(block), storageBytes_));
 }
 

@@ -100,6 +100,64 @@ TEST_F(VerifyProgram, PlansOpsForAFractionAndFollowsThePlan)
         refused("--memory-budget=" + fraction, "expected a share from 0");
     refused("--memory-budget 0.5 --solver cbc", "expected dp, greedy or ilp");
     refused("--memory-budget 0.5 --policy policy.json", "expected one of them");
+    refused("--memory-budget 0.5 --runtime profile", "expected flops, or measured");
+    refused("--memory-budget 0.5 --op-times times.json", "expected --runtime measured with it");
+    refused("--memory-budget 0.5 --runtime measured --op-times times.json", "times.json: cannot be read");
+    refused("--policy policy.json --monotone", "expected --memory-budget FRACTION with them");
+}
+
+TEST_F(VerifyProgram, FollowsPlansOnTheCpuToo)
+{
+    const Outcome result
+        = run("verify '" HEADROOM_TEST_DATA "/exported/gpt2_tiny_nodrop.pt2' --memory-budget 0.4 --device cpu --json");
+    ASSERT_EQ(result.exitCode, 0) << result.errors;
+    const nlohmann::json document = nlohmann::json::parse(result.output);
+    EXPECT_EQ(document["agrees"], true);
+    EXPECT_EQ(document["simulated"], true);
+    EXPECT_EQ(document["executed_saved_bytes"], document["planned_saved_bytes"]);
+    const nlohmann::json& cpu = document["cpu"];
+    EXPECT_GT(cpu["executed_saved_bytes"], 0);
+    EXPECT_EQ(cpu["executed_saved_bytes"], cpu["planned_saved_bytes"]);
+    EXPECT_EQ(cpu["executed_peak_bytes"], cpu["predicted_peak_bytes"]);
+    EXPECT_EQ(cpu["unequal_allocations"], 0);
+    EXPECT_EQ(document["gradients"]["compared"], true);
+    EXPECT_EQ(document["gradients"]["unrepeatable"], "");
+}
+
+TEST_F(VerifyProgram, AMonotonePlanNeverTakesMoreForASmallerFraction)
+{
+    Bytes larger = 0;
+    bool other = false;
+    for (const char* fraction : {"1", "0.6", "0.3", "0"}) {
+        const auto peakOf = [&](const std::string& how) {
+            const Outcome result
+                = run("verify " + step + "--runtime measured --json --memory-budget " + fraction + how);
+            EXPECT_EQ(result.exitCode, 0) << result.errors;
+            return nlohmann::json::parse(result.output)["executed_peak_bytes"].get<Bytes>();
+        };
+        const Bytes peak = peakOf(" --monotone");
+        if (larger != 0) {
+            EXPECT_LE(peak, larger) << fraction;
+        }
+        other = other || peak < peakOf("");
+        larger = peak;
+    }
+    EXPECT_TRUE(other) << "at 0 everything runs again, and stays until it is used";
+}
+
+TEST_F(VerifyProgram, WithoutAGpuTheDeviceIsNotThere)
+{
+    if (fs::exists("/dev/nvidiactl"))
+        GTEST_SKIP() << "this machine has NVIDIA's driver";
+    Policy nothing;
+    ASSERT_TRUE(writePolicy(nothing, folder_ / "policy.json"));
+    for (const char* plan : {"--memory-budget 0.5", "--policy policy.json"}) {
+        const Outcome result = run("verify demo:mlp --device cuda " + std::string(plan));
+        EXPECT_EQ(result.exitCode, 4) << result.errors;
+        EXPECT_TRUE(result.errors.starts_with("headroom-record: no GPU can be used: ")) << result.errors;
+        EXPECT_EQ(std::ranges::count(result.errors, '\n'), 1) << result.errors;
+        EXPECT_EQ(result.output, "");
+    }
 }
 
 TEST_F(VerifyProgram, RecordWithAPolicyShowsTheRecomputation)

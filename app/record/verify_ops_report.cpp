@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/record/verify_ops_report.h"
+
+#include "core/base/bytes.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <iostream>
+
+namespace headroom {
+namespace {
+
+/// Plan and counter add up the same flops in another order.
+constexpr double sameFlops = 1e-9;
+
+bool isReal(const OpsReport& report)
+{
+    return report.device.plannedPeaks.allocated > 0;
+}
+
+const char* valuesDevice(const OpsReport& report)
+{
+    return isReal(report) ? "the GPU" : "the CPU";
+}
+
+std::string bytes(Bytes value)
+{
+    return formatBytes(value) + " (" + groupedDigits(value) + " bytes)";
+}
+
+Status followed(const OpsVerification& step, const std::string& where)
+{
+    if (!step.timelinesAgree())
+        return Error{ErrorKind::internal, "executed and predicted memory part" + where + ": " + step.firstDifference};
+    if (step.executed.savedBytes != step.planned.savedBytes)
+        return Error{ErrorKind::internal,
+                     "the executed step" + where + " saves " + groupedDigits(step.executed.savedBytes)
+                         + " bytes, planned were " + groupedDigits(step.planned.savedBytes)};
+    if (step.executed.repeatedOps != step.planned.repeatedOps
+        || std::abs(step.executed.recomputeFlops - step.planned.recomputeFlops)
+            > sameFlops * step.planned.recomputeFlops)
+        return Error{ErrorKind::internal,
+                     "the executed step" + where + " runs " + std::to_string(step.executed.repeatedOps) + " ops again, "
+                         + CLI::detail::to_string(step.executed.recomputeFlops) + " flops; planned were "
+                         + std::to_string(step.planned.repeatedOps) + " ops, "
+                         + CLI::detail::to_string(step.planned.recomputeFlops) + " flops"};
+    return {};
+}
+
+nlohmann::json peaksJson(const AllocatorPeaks& peaks)
+{
+    return {{"requested_bytes", peaks.requested},
+            {"allocated_bytes", peaks.allocated},
+            {"active_bytes", peaks.active},
+            {"reserved_bytes", peaks.reserved}};
+}
+
+nlohmann::json gradientsJson(const OpsReport& report)
+{
+    nlohmann::json gradients{{"compared", report.values.has_value()}};
+    if (report.values) {
+        gradients["parameters"] = report.values->parameters;
+        gradients["largest_difference"] = report.values->largestDifference;
+        gradients["parameter"] = report.values->parameter;
+        gradients["unrepeatable"] = report.values->unrepeatable;
+        gradients["buffer"] = report.values->buffer;
+    } else {
+        gradients["reason"] = report.noValues;
+    }
+    return gradients;
+}
+
+void printTimeline(const OpsVerification& step)
+{
+    if (step.timelinesAgree())
+        std::cout << "equal to the byte after each of " << groupedDigits(static_cast<Bytes>(step.allocations))
+                  << " allocations\n";
+    else
+        std::cout << step.unequalAllocations << " of " << step.allocations << " allocations differ, by "
+                  << bytes(step.largestDifference) << " at most\n";
+}
+
+void printGradients(const OpsReport& report)
+{
+    std::cout << "Gradients     ";
+    if (!report.values)
+        std::cout << "not compared: " << report.noValues << '\n';
+    else if (report.values->equal())
+        std::cout << "of " << report.values->parameters << " parameters and all buffers equal to the bit on "
+                  << valuesDevice(report) << '\n';
+    else if (!report.values->unrepeatable.empty())
+        std::cout << "say nothing: the plain step run twice does not give the same ones on " << valuesDevice(report)
+                  << " (" << report.values->unrepeatable << ")\n";
+    else
+        std::cout << "differ on " << valuesDevice(report) << '\n';
+}
+
+} // namespace
+
+Status verdict(const OpsReport& report)
+{
+    if (const Status device = followed(report.device, ""); !device)
+        return device;
+    if (report.cpu)
+        if (const Status cpu = followed(*report.cpu, " on the CPU"); !cpu)
+            return cpu;
+    if (!report.values || !report.values->unrepeatable.empty() || report.values->equal())
+        return {};
+    return Error{ErrorKind::internal,
+                 report.values->GradientComparison::equal()
+                     ? "buffer " + report.values->buffer + " is not as after the plain step"
+                     : "gradients by the plan are not those without it: " + report.values->parameter + " differs by "
+                         + CLI::detail::to_string(report.values->largestDifference)};
+}
+
+void printJson(const OpsReport& report, const Status& status)
+{
+    const OpsVerification& device = report.device;
+    nlohmann::json json{{"model", report.model},
+                        {"gpu", report.gpu},
+                        {"simulated", !isReal(report)},
+                        {"agrees", status.ok()},
+                        {"reason", status ? std::string() : status.error().message},
+                        {"memory_budget", report.plan.fraction},
+                        {"solver", report.solver},
+                        {"runtime", report.runtime},
+                        {"baseline_peak_bytes", report.baselinePeak},
+                        {"predicted_peak_bytes", device.predictedPeak},
+                        {"executed_peak_bytes", device.executedPeak},
+                        {"planned_saved_bytes", device.planned.savedBytes},
+                        {"executed_saved_bytes", device.executed.savedBytes},
+                        {"allocations", device.allocations},
+                        {"unequal_allocations", device.unequalAllocations},
+                        {"largest_difference_bytes", device.largestDifference},
+                        {"repeated_ops", device.executed.repeatedOps},
+                        {"predicted_recompute_flops", device.planned.recomputeFlops},
+                        {"executed_recompute_flops", device.executed.recomputeFlops},
+                        {"gradients", gradientsJson(report)}};
+    if (isReal(report))
+        json["allocator"] = {{"plain", peaksJson(device.plainPeaks)}, {"by_the_plan", peaksJson(device.plannedPeaks)}};
+    if (report.cpu)
+        json["cpu"] = {{"planned_saved_bytes", report.cpu->planned.savedBytes},
+                       {"executed_saved_bytes", report.cpu->executed.savedBytes},
+                       {"predicted_peak_bytes", report.cpu->predictedPeak},
+                       {"executed_peak_bytes", report.cpu->executedPeak},
+                       {"unequal_allocations", report.cpu->unequalAllocations}};
+    std::cout << json.dump(2) << '\n';
+}
+
+void printText(const OpsReport& report)
+{
+    const OpsVerification& device = report.device;
+    std::cout << report.model << " on " << report.deviceName << ", ops planned for a fraction of "
+              << report.plan.fraction << "\nSaved         " << bytes(device.executed.savedBytes) << ", planned "
+              << bytes(device.planned.savedBytes) << "\nExecuted      " << bytes(device.executedPeak)
+              << "; without the plan " << bytes(report.baselinePeak) << "\nPredicted     "
+              << bytes(device.predictedPeak) << "\nTimeline      ";
+    printTimeline(device);
+    if (isReal(report))
+        std::cout << "Allocator     " << bytes(device.plannedPeaks.allocated) << " allocated at its peak, reserved "
+                  << bytes(device.plannedPeaks.reserved) << "; without the plan " << bytes(device.plainPeaks.allocated)
+                  << '\n';
+    std::cout << "Recompute     " << device.executed.repeatedOps << " ops, " << device.executed.recomputeFlops / 1e9
+              << " GFLOP, predicted " << device.planned.recomputeFlops / 1e9 << " GFLOP\n";
+    if (report.cpu) {
+        std::cout << "On the CPU    saved " << bytes(report.cpu->executed.savedBytes) << ", planned "
+                  << bytes(report.cpu->planned.savedBytes) << "; memory ";
+        printTimeline(*report.cpu);
+    }
+    printGradients(report);
+}
+
+} // namespace headroom

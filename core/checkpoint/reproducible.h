@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <c10/util/Exception.h>
+
+namespace headroom {
+
+/// While it lives, kernels of a GPU that could add in any order add in one, where they have such a way, so that a step
+/// from the same random numbers gives the same bits: torch.use_deterministic_algorithms(True, warn_only=True), without
+/// its warnings.
+class Reproducible
+{
+public:
+    Reproducible();
+    ~Reproducible();
+    Reproducible(const Reproducible&) = delete;
+    Reproducible& operator=(const Reproducible&) = delete;
+
+private:
+    class Silence final : public c10::WarningHandler
+    {
+    public:
+        void process(const c10::Warning&) override {}
+    };
+
+    Silence silence_;
+    c10::WarningUtils::WarningHandlerGuard guard_;
+    bool algorithms_;
+    bool warnOnly_;
+    bool fill_;
+    bool benchmark_;
+};
+
+} // namespace headroom

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/joint/ops_request.h"
+
+#include "core/trace/step_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <string>
+#include <utility>
+
+namespace headroom {
+namespace {
+
+using Times = Result<std::vector<double>>;
+
+Times timesOfList(const std::string& path, const StepTrace& trace)
+{
+    std::ifstream in(path);
+    if (!in)
+        return badInput(path + ": cannot be read: expected a file with the ms of each op");
+    const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+    if (!json.is_array() || json.size() != trace.ops.size())
+        return badInput(path + ": " + (json.is_array() ? std::to_string(json.size()) + " numbers" : "no list")
+                        + ": expected a JSON list with the ms of each of the step's " + std::to_string(trace.ops.size())
+                        + " ops, or a measured step");
+    std::vector<double> times;
+    for (const nlohmann::json& ms : json) {
+        if (!ms.is_number() || !(ms.get<double>() >= 0))
+            return badInput(path + ": element " + std::to_string(times.size()) + " is " + ms.dump()
+                            + ": expected the ms of an op, 0 or more");
+        times.push_back(ms.get<double>());
+    }
+    return times;
+}
+
+std::vector<OpId> forwardOps(const StepTrace& trace)
+{
+    std::vector<OpId> ops;
+    for (std::uint32_t i = 0; i < trace.ops.size(); ++i)
+        if (trace.ops.phase[OpId(i)] == Phase::forward)
+            ops.emplace_back(i);
+    return ops;
+}
+
+/// Only forward's ops run again: those of backward and of the optimizer keep the times that they have.
+Times timesOfStep(const std::string& path, const StepTrace& trace)
+{
+    const Result<StepTracePtr> read = readStepTrace(path);
+    if (!read)
+        return read.error();
+    const StepTrace& measured = **read;
+    if (!measured.info.measured)
+        return badInput(path + ": this step was simulated: expected one that headroom record --device cuda measured");
+    const std::vector<OpId> wanted = forwardOps(trace);
+    const std::vector<OpId> given = forwardOps(measured);
+    std::vector<double> times(trace.ops.ms.begin(), trace.ops.ms.end());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        const std::string_view name = trace.opName(wanted[i]);
+        if (i >= given.size() || measured.opName(given[i]) != name)
+            return badInput(path + ": op " + std::to_string(i) + " of its forward is "
+                            + (i < given.size() ? "`" + std::string(measured.opName(given[i])) + "`" : "missing")
+                            + ": expected the same step, whose op is `" + std::string(name) + "`");
+        times[wanted[i].value] = measured.ops.ms[given[i]];
+    }
+    return times;
+}
+
+} // namespace
+
+Result<OpsSolver> parseOpsSolver(std::string_view name)
+{
+    for (const OpsSolver solver : {OpsSolver::dp, OpsSolver::greedy, OpsSolver::ilp})
+        if (name == opsSolverName(solver))
+            return solver;
+    return badInput("--solver is `" + std::string(name) + "`: expected dp, greedy or ilp");
+}
+
+std::string_view opsSolverName(OpsSolver solver)
+{
+    return solver == OpsSolver::dp ? "dp" : solver == OpsSolver::greedy ? "greedy" : "ilp";
+}
+
+Result<OpsRuntime> parseOpsRuntime(std::string_view name)
+{
+    if (name == "flops")
+        return OpsRuntime::flops;
+    if (name == "measured")
+        return OpsRuntime::measured;
+    return badInput("--runtime is `" + std::string(name) + "`: expected flops, or measured for the step's times");
+}
+
+Result<std::vector<double>> readOpTimes(const std::filesystem::path& file, const StepTrace& trace)
+{
+    return file.extension() == ".hrs" ? timesOfStep(file.string(), trace) : timesOfList(file.string(), trace);
+}
+
+} // namespace headroom
