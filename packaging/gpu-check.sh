@@ -5,42 +5,72 @@
 # Builds the recorder on a machine with a GPU, compares what Headroom says of the card with what it does, and writes
 # tests/reference/gpu/CARD.json:
 #   gpu-check.sh [--prepare | --only-build] [--build FOLDER] [options of packaging/gpu_check/check.py]
-# It needs a Python with torch 2.11 (a CUDA build), CMake, Ninja, a C++ compiler and the headers of nlohmann/json; no Qt
-# and no GLPK. HEADROOM_PYTHON names the Python, else it is python3. Nothing is downloaded.
+# It needs a Python with torch 2.11 (a CUDA build), CMake, Ninja, a C++ compiler and the headers of nlohmann/json; no Qt.
+# Where GLPK, Boost's headers and CLI11 are there too, headroom-record is built, and plans of single ops are executed on
+# the card. HEADROOM_PYTHON names the Python, else it is python3. Nothing is downloaded.
 #
 # All of it takes less than ten minutes on 16 cores: what the build leaves of them is for the checks (--seconds).
-# --prepare, on another machine, copies those headers to build/gpu-check-headers, for a GPU machine that has neither
-# them nor a network. --only-build ends after the build. --build uses a build folder that is there already.
+# --prepare, on another machine, copies those headers, and GLPK with what it needs, to build/gpu-check-prefix, for a GPU
+# machine that has neither them nor a network. --only-build ends after the build. --build uses a build folder that is there already.
 #
 # Exit codes: 0 all checks passed, 1 some failed (the document says which), 2 something is missing for the build,
 # 4 no GPU can be used: then nothing is written.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-headers=$root/build/gpu-check-headers
+prefix=$root/build/gpu-check-prefix
 build=
 python=${HEADROOM_PYTHON:-python3}
 
 fail() { echo "gpu-check: $2" >&2; exit "$1"; }
 
-# The folder that holds nlohmann/json.hpp.
-find_headers() {
+# The first folder of headers that holds one.
+find_header() {
     local folder
-    for folder in "$headers" /usr/include /usr/local/include; do
-        [ -e "$folder/nlohmann/json.hpp" ] && echo "$folder" && return
+    for folder in "$prefix/include" /usr/include /usr/local/include; do
+        [ -e "$folder/$1" ] && echo "$folder" && return
     done
     return 1
 }
 
-prepare() {
+find_planner() {
+    find_header glpk.h > /dev/null && find_header CLI/CLI.hpp > /dev/null \
+        && find_header boost/graph/boykov_kolmogorov_max_flow.hpp > /dev/null
+}
+
+# Copies a file or folder of headers, named as it is included.
+bring() {
     local from
-    from=$(find_headers) || fail 2 "nlohmann/json.hpp is not there to be copied: install nlohmann-json3-dev"
-    mkdir -p "$headers"
-    [ "$from" = "$headers" ] || cp -r "$from/nlohmann" "$headers/"
-    echo "$headers holds what a machine without nlohmann/json needs for gpu-check.sh"
+    from=$(find_header "$1") || fail 2 "$1 is not there to be copied"
+    [ "$from" != "$prefix/include" ] || return 0
+    mkdir -p "$prefix/include/$(dirname "$1")"
+    cp -r "$from/$1" "$prefix/include/$(dirname "$1")/"
+}
+
+bring_planner() {
+    local name library header
+    bring glpk.h
+    bring CLI
+    bring boost/version.hpp
+    # Of Boost only what is used: all of it is larger than what such a machine may be sent.
+    "${CXX:-c++}" -std=c++20 -M -I"$root" "$root/core/joint/max_flow.cpp" | tr -s ' \\' '\n' \
+        | sed -n 's|^/.*/include/\(boost/.*\)|\1|p' | while read -r header; do bring "$header"; done
+    mkdir -p "$prefix/lib" "$prefix/share/cmake"
+    [ -e "$prefix/share/cmake/CLI11" ] || cp -r /usr/share/cmake/CLI11 "$prefix/share/cmake/"
+    read -r name library < <(ldconfig -p | awk '/libglpk\.so\./ { print $1, $NF; exit }')
+    cp -L "$library" "$prefix/lib/$name"
+    cp -L "$library" "$prefix/lib/libglpk.so" # no link: those do not travel
+    ldd "$library" | awk '$1 ~ /^lib(colamd|amd|suitesparseconfig|ltdl|gmp)\.so/ { print $3 }' \
+        | while read -r library; do cp -L "$library" "$prefix/lib/"; done
+}
+
+prepare() {
+    bring nlohmann
+    ! find_planner || bring_planner
+    echo "$prefix holds what a machine without it needs for gpu-check.sh"
 }
 
 build_recorder() {
-    local folder given
+    local folder given planner=OFF
     command -v cmake > /dev/null || fail 2 "cmake is missing"
     command -v ninja > /dev/null || fail 2 "ninja is missing"
     folder=$("$python" - 2> /dev/null <<'PYTHON'
@@ -52,17 +82,22 @@ if not folder or not re.search(r"__version__ = '2\.11\.", (folder / "version.py"
 print(folder)
 PYTHON
     ) || fail 2 "$python has no torch 2.11: set HEADROOM_PYTHON to one that has"
-    given=$(find_headers) || fail 2 "nlohmann/json.hpp is missing: install nlohmann-json3-dev, or run gpu-check.sh --prepare where it is and bring $headers"
+    given=$(find_header nlohmann/json.hpp) || fail 2 "nlohmann/json.hpp is missing: install nlohmann-json3-dev, or run gpu-check.sh --prepare where it is and bring $prefix"
+    ! find_planner || planner=ON
     build=$root/build/gpu-check
     # Little optimization: the build is most of the time that this takes, and times are the GPU's.
     cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O1" \
         -DHEADROOM_TORCH_DIR="$folder" -DHEADROOM_JSON_INCLUDE_DIR="$given" -DHEADROOM_WINDOW=OFF \
-        -DHEADROOM_PLANNER=OFF -DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF > "$root/build/gpu-check.log" 2>&1 \
+        -DCMAKE_PREFIX_PATH="$prefix" -DHEADROOM_PLANNER="$planner" -DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF > "$root/build/gpu-check.log" 2>&1 \
         || { tail -n 20 "$root/build/gpu-check.log" >&2; fail 2 "the build could not be configured"; }
     cmake --build "$build" --target headroom_python -j "$(nproc)" >> "$root/build/gpu-check.log" 2>&1 \
         || { grep -m 20 -E 'error|FAILED' "$root/build/gpu-check.log" >&2; fail 2 "the build failed; see build/gpu-check.log"; }
     cmake --build "$build" --target headroom_cuda -j "$(nproc)" >> "$root/build/gpu-check.log" 2>&1 \
         || { grep -m 20 -E 'error|FAILED|unknown target' "$root/build/gpu-check.log" >&2; fail 2 "the part for CUDA was not built: are CUDA 13's and CUPTI's headers beside torch or in /usr/local/cuda? See build/gpu-check.log"; }
+    if [ "$planner" = ON ]; then
+        LD_LIBRARY_PATH=$prefix/lib cmake --build "$build" --target headroom-record -j "$(nproc)" >> "$root/build/gpu-check.log" 2>&1 \
+            || { grep -m 20 -E 'error|FAILED' "$root/build/gpu-check.log" >&2; fail 2 "headroom-record was not built; see build/gpu-check.log"; }
+    fi
 }
 
 passed_on=()
@@ -88,4 +123,6 @@ echo "built in $took s: $build" >&2
 export HEADROOM_LIBRARY=$build/lib/libheadroom_python.so
 export PYTHONPATH=$root/packaging/python${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONDONTWRITEBYTECODE=1
+export LD_LIBRARY_PATH=$prefix/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+[ ! -x "$build/bin/headroom-record" ] || passed_on+=(--recorder "$build/bin/headroom-record")
 exec "$python" "$root/packaging/gpu_check/check.py" --seconds $((took < 400 ? 560 - took : 160)) "${passed_on[@]}"

@@ -128,6 +128,7 @@ Json toJson(const OpsPlanner& planner, const Arguments& arguments, const Answer&
     json["saved"] = Json::array();
     for (const StorageId storage : plan.saved) {
         Json row = opJson(trace, places, trace.storages.creator[storage]);
+        row["storage"] = storage.value; // what `verify --ops-plan` knows it by
         row["bytes"] = trace.storages.bytes[storage];
         json["saved"].push_back(std::move(row));
     }

@@ -36,7 +36,8 @@ struct RecordOptions
     bool holdOutput = false;
     std::string policy; ///< file of the modules to checkpoint; empty: none
     std::string memoryBudget; ///< of verify: share of what ops save; empty: no plan for ops
-    std::string solver = "dp"; ///< of that plan
+    std::string opsPlan; ///< of verify: a file with a plan for ops; empty: none
+    std::string solver = "dp"; ///< of the plan for memoryBudget
     std::string runtime = "flops";
     std::string opTimes; ///< file of the ops' times; empty: those of the step
     bool monotone = false; ///< that plan is the one that takes least at its peak

@@ -226,6 +226,10 @@ CLI::App* addVerifyCommand(CLI::App& app, RecordOptions& options)
         ->add_option("--memory-budget", options.memoryBudget,
                      "Instead of a policy: plan the ops of the step for this fraction, as headroom ops-plan does")
         ->type_name("FRACTION");
+    command
+        ->add_option("--ops-plan", options.opsPlan,
+                     "Instead of a policy: a plan for the ops of the step, as headroom ops-plan --json prints it")
+        ->type_name("plan.json");
     command->add_option("--solver", options.solver, "How that plan chooses the ops to save (default dp)")
         ->type_name("dp|greedy|ilp");
     command->add_option("--runtime", options.runtime, "What running an op again costs that plan (default flops)")
@@ -254,9 +258,9 @@ Status runVerify(const RecordOptions& given, const ProgressReport& watch)
     if (!request)
         return request.error();
     const ProgressReport progress = progressTo(std::cerr, options.progress, watch);
-    if (!options.memoryBudget.empty() && !options.policy.empty())
-        return badInput("--policy and --memory-budget are two plans: expected one of them");
-    if (!options.memoryBudget.empty())
+    if (!options.policy.empty() + !options.memoryBudget.empty() + !options.opsPlan.empty() > 1)
+        return badInput("--policy, --memory-budget and --ops-plan are plans: expected one of them");
+    if (!options.memoryBudget.empty() || !options.opsPlan.empty())
         return runVerifyOps(*request, options, onCpu, progress);
     if (options.monotone || !options.opTimes.empty() || options.runtime != RecordOptions().runtime
         || options.solver != RecordOptions().solver)

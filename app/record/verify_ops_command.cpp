@@ -9,6 +9,7 @@
 #include "core/device/hosted_memory.h"
 #include "core/device/real_device.h"
 #include "core/device/simulated_device.h"
+#include "core/joint/ops_plan_file.h"
 #include "core/joint/ops_request.h"
 
 #include <CLI/CLI.hpp>
@@ -24,12 +25,16 @@ struct Question
 {
     OpsRequest request;
     std::string opTimes; ///< file
+    std::string plan; ///< file; empty: the request is planned
     bool monotone = false;
 };
 
 Result<Question> readQuestion(const RecordOptions& options)
 {
     Question question;
+    question.plan = options.opsPlan;
+    if (!question.plan.empty())
+        return question;
     if (!CLI::detail::lexical_cast(options.memoryBudget, question.request.fraction)
         || !(question.request.fraction >= 0 && question.request.fraction <= 1))
         return badInput("--memory-budget `" + options.memoryBudget
@@ -57,6 +62,25 @@ struct Planned
     OpsPlan plan;
 };
 
+Result<OpsPlan> planOf(const OpsPlanner& planner, const Question& question)
+{
+    const StepTrace& trace = *planner.graph().trace;
+    if (!question.plan.empty()) {
+        const auto given = readOpsPlan(question.plan, trace);
+        if (!given)
+            return given.error();
+        return planner.planSaving(given->saved, given->fraction);
+    }
+    OpsRequest ops = question.request;
+    if (!question.opTimes.empty()) {
+        auto times = readOpTimes(question.opTimes, trace);
+        if (!times)
+            return times.error();
+        ops.measuredMs = *std::move(times);
+    }
+    return question.monotone ? planner.planMonotone(ops) : planner.plan(ops);
+}
+
 Result<Planned> planOn(at::Device device, const StepRequest& request, const Question& question)
 {
     ModelRequest there = request.model;
@@ -70,14 +94,7 @@ Result<Planned> planOn(at::Device device, const StepRequest& request, const Ques
     auto planner = OpsPlanner::create(*trace);
     if (!planner)
         return planner.error();
-    OpsRequest ops = question.request;
-    if (!question.opTimes.empty()) {
-        auto times = readOpTimes(question.opTimes, **trace);
-        if (!times)
-            return times.error();
-        ops.measuredMs = *std::move(times);
-    }
-    auto plan = question.monotone ? planner->planMonotone(ops) : planner->plan(ops);
+    auto plan = planOf(*planner, question);
     if (!plan)
         return plan.error();
     return Planned{std::move(*model), *std::move(planner), *std::move(plan)};
@@ -119,7 +136,9 @@ Status compareOnCpu(const StepRequest& request, Question question, bool wanted, 
             + ", which is much for the CPU; --device cpu compares them all the same";
         return {};
     }
+    question.request.fraction = report.plan.fraction;
     question.opTimes.clear();
+    question.plan.clear();
     const sim::HostedMemory hosted;
     if (wanted) {
         OpsReport onCpu;

@@ -220,12 +220,13 @@ RecordCommand recorderCommand(const QString& recorder, const QStringList& argume
     return command;
 }
 
-RecordCommand verifyCommand(const QString& recorder, const QStringList& arguments, const QString& policy)
+RecordCommand verifyCommand(const QString& recorder, const QStringList& arguments, PlanFile kind, const QString& file)
 {
     RecordCommand command;
     command.program = recorder;
     command.options = QStringList{QStringLiteral("verify")} + arguments
-        + QStringList{QStringLiteral("--policy"), policy, QStringLiteral("--json"), QStringLiteral("--progress")};
+        + QStringList{kind == PlanFile::ops ? QStringLiteral("--ops-plan") : QStringLiteral("--policy"), file,
+                      QStringLiteral("--json"), QStringLiteral("--progress")};
     command.title = tr("the plan");
     return command;
 }

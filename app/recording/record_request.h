@@ -75,8 +75,9 @@ RecordCommand recordCommand(const RecordRequest& request, const QString& recorde
 /// Arguments of `headroom record` as a command: of a demo, or of a step that is made again.
 RecordCommand recorderCommand(const QString& recorder, const QStringList& arguments, const QString& title);
 
-/// `headroom verify` with the arguments that made a step.
-RecordCommand verifyCommand(const QString& recorder, const QStringList& arguments, const QString& policy);
+/// `headroom verify` with the arguments that made a step, of a plan that is in a file.
+enum class PlanFile { policy, ops };
+RecordCommand verifyCommand(const QString& recorder, const QStringList& arguments, PlanFile kind, const QString& file);
 
 /// The command in the words of a shell, quoted where they must be, without what only the window needs (--progress).
 QStringList commandWords(const RecordCommand& command, const QString& output);

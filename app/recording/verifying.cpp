@@ -23,6 +23,9 @@ std::optional<VerifyResult> readVerifyResult(const QByteArray& document)
         return std::nullopt;
     result.agrees = json.value(QLatin1String("agrees")).toBool();
     result.reason = json.value(QLatin1String("reason")).toString();
+    if (const QJsonValue saved = json.value(QLatin1String("executed_saved_bytes")); !saved.isUndefined())
+        result.savedBytes = bytes(saved);
+    result.repeatedOps = json.value(QLatin1String("repeated_ops")).toInteger();
     result.allocations = json.value(QLatin1String("allocations")).toInteger();
     result.recomputeMs = json.value(QLatin1String("executed_recompute_ms")).toDouble();
     const QJsonObject gradients = json.value(QLatin1String("gradients")).toObject();

@@ -16,6 +16,8 @@ struct VerifyResult
     QString reason; ///< one sentence, when it does not
     Bytes executedPeak = 0;
     Bytes predictedPeak = 0;
+    std::optional<Bytes> savedBytes; ///< held for backward, of a plan of ops
+    qint64 repeatedOps = 0; ///< that ran again by it
     qint64 allocations = 0;
     double recomputeMs = 0; ///< executed
     bool gradientsCompared = false;

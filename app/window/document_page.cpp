@@ -120,6 +120,12 @@ void DocumentPage::layOut()
     setTabOrder(modules_->filter(), modules_);
 }
 
+void DocumentPage::resizeEvent(QResizeEvent* event)
+{
+    QWidget::resizeEvent(event);
+    budgetBar_->setWindowHeight(height());
+}
+
 void DocumentPage::wireSession()
 {
     connect(&session_, &Session::stepChanged, this, &DocumentPage::showStep);

@@ -47,6 +47,9 @@ public:
     ComparisonBar* comparisonBar() const noexcept { return comparison_; }
     LowerPanel* lowerPanel() const noexcept;
 
+protected:
+    void resizeEvent(QResizeEvent* event) override;
+
 private:
     void layOut();
     void wireSession();

@@ -9,14 +9,13 @@
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
 #include "app/window/measured_desk.h"
+#include "app/window/opener.h"
+#include "app/window/ops_choice_desk.h"
 #include "app/window/ops_desk.h"
 #include "app/window/record_desk.h"
-#include "app/window/snapshot_sheet.h"
 #include "app/window/step_header.h"
 #include "app/window/verify_desk.h"
 #include "app/window/what_if.h"
-#include "core/snapshot/out_of_memory.h"
-#include "views/plot/number_text.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/message_bar.h"
@@ -25,10 +24,8 @@
 #include <QAction>
 #include <QApplication>
 #include <QCloseEvent>
-#include <QDir>
 #include <QFileDialog>
 #include <QFileInfo>
-#include <QMenu>
 #include <QMenuBar>
 #include <QMessageBox>
 #include <QMimeData>
@@ -73,16 +70,18 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
           new VerifyDesk(session_, *page_->inspector()->verifyRow(), *actions_->verifyPlan, parts.recorder, this))
     , opsDesk_(new OpsDesk(session_, this))
     , measuredDesk_(new MeasuredDesk(session_, this))
+    , opsChoiceDesk_(new OpsChoiceDesk(session_, *page_->inspector()->solverChoice(), this))
     , exporter_(new Exporter(session_, settings_, *messages_, this))
+    , opener_(new Opener({session_, jobs_, settings_, *actions_, *messages_, *start_, *recordDesk_, *whatIf_,
+                          [this] { return maySayGoodbye(); }, this}))
 {
     setObjectName(windowName);
     setAcceptDrops(true);
     layOut();
     wireJobs();
     wireActions();
-    wireRecording();
+    wireDesks();
     start_->setDemos(demoModels());
-    fillRecentFiles();
     showPage();
     restoreGeometry(settings_.layout(windowName));
     page_->restoreLayout(settings_);
@@ -92,10 +91,12 @@ MainWindow::~MainWindow()
 {
     session_.disconnect(this);
     jobs_.disconnect(this);
+    delete opener_;
     delete recordDesk_; // these end what they record, before what shows it
     delete whatIf_;
     delete verifyDesk_;
     delete opsDesk_;
+    delete opsChoiceDesk_;
     delete measuredDesk_;
     delete takeCentralWidget(); // before the session and the jobs that it shows
 }
@@ -122,18 +123,6 @@ void MainWindow::layOut()
 
 void MainWindow::wireJobs()
 {
-    connect(&jobs_, &Jobs::openProgressed, this, [this](const QString& path, const QString& stage, double share) {
-        if (!opening_.inPlace.isEmpty())
-            return; // the header says it
-        messages_->showProgress(tr("Opening %1: %2").arg(QFileInfo(path).fileName(), stage), share,
-                                {tr("Cancel"), [this] {
-                                     jobs_.forgetOpening();
-                                     messages_->dismiss();
-                                 }});
-    });
-    connect(&jobs_, &Jobs::snapshotRead, this, &MainWindow::askForPart);
-    connect(&jobs_, &Jobs::opened, this, &MainWindow::takeStep);
-    connect(&jobs_, &Jobs::openFailed, this, &MainWindow::refuseFile);
     connect(&jobs_, &Jobs::planned, this, &MainWindow::takeAnswer);
     connect(&jobs_, &Jobs::planFailed, this, &MainWindow::refusePlan);
     connect(&jobs_, &Jobs::frontierComputed, &session_, &Session::setFrontier);
@@ -155,8 +144,34 @@ void MainWindow::wireJobs()
 void MainWindow::wireActions()
 {
     Actions& a = *actions_;
-    connect(a.open, &QAction::triggered, this, &MainWindow::askForFile);
-    connect(a.closeStep, &QAction::triggered, this, &MainWindow::closeStep);
+    connect(a.quit, &QAction::triggered, this, &QWidget::close);
+    connect(a.exportPolicy, &QAction::triggered, exporter_, &Exporter::askPolicy);
+    connect(a.exportTimeline, &QAction::triggered, exporter_, &Exporter::askTimeline);
+    connect(a.exportTradeOff, &QAction::triggered, exporter_, &Exporter::askTradeOff);
+    connect(a.exportFrontier, &QAction::triggered, exporter_, &Exporter::askFrontier);
+    a.wireUndo(session_.undoStack());
+    theme_.wire(a);
+    connect(a.about, &QAction::triggered, this, &MainWindow::showAbout);
+    connect(a.aboutQt, &QAction::triggered, qApp, &QApplication::aboutQt);
+
+    connect(page_->timeline(), &TimelineView::groupingChanged, this, [this](TimelineView::Grouping grouping) {
+        exporter_->setStackByModule(grouping == TimelineView::Grouping::module);
+    });
+}
+
+void MainWindow::wireDesks()
+{
+    Actions& a = *actions_;
+    connect(opener_, &Opener::opened, this, [this](bool budgetWasGiven) {
+        budgetIsOurs_ = !budgetWasGiven;
+        page_->modules()->setFocus();
+        if (!measuredFile_.isEmpty())
+            measuredDesk_->compare(std::exchange(measuredFile_, {}));
+    });
+    connect(opener_, &Opener::failed, this, &MainWindow::openFailed);
+    connect(opener_, &Opener::nothingOpened, this, [this] { measuredFile_.clear(); });
+    connect(opsChoiceDesk_, &OpsChoiceDesk::refused, this,
+            [this](const QString& reason) { messages_->showError(sentence(reason)); });
     connect(a.compare, &QAction::triggered, this, &MainWindow::askForMeasured);
     connect(a.stopComparing, &QAction::triggered, measuredDesk_, &MeasuredDesk::stop);
     connect(measuredDesk_, &MeasuredDesk::failed, this, [this](const QString& reason) {
@@ -172,133 +187,16 @@ void MainWindow::wireActions()
                              }});
     });
     connect(measuredDesk_, &MeasuredDesk::wanted, this, [this](const QString& path) { openFile(path); });
-    connect(a.quit, &QAction::triggered, this, &QWidget::close);
-    connect(a.exportPolicy, &QAction::triggered, exporter_, &Exporter::askPolicy);
-    connect(a.exportTimeline, &QAction::triggered, exporter_, &Exporter::askTimeline);
-    connect(a.exportTradeOff, &QAction::triggered, exporter_, &Exporter::askTradeOff);
-    connect(a.exportFrontier, &QAction::triggered, exporter_, &Exporter::askFrontier);
-    connect(a.calibratedTimes, &QAction::triggered, this, &MainWindow::changeTimes);
-    a.wireUndo(session_.undoStack());
-    theme_.wire(a);
-    connect(a.about, &QAction::triggered, this, &MainWindow::showAbout);
-    connect(a.aboutQt, &QAction::triggered, qApp, &QApplication::aboutQt);
-
-    connect(page_->timeline(), &TimelineView::groupingChanged, this, [this](TimelineView::Grouping grouping) {
-        exporter_->setStackByModule(grouping == TimelineView::Grouping::module);
-    });
-    connect(start_, &StartPage::openWanted, this, &MainWindow::askForFile);
-    connect(start_, &StartPage::fileWanted, this, [this](const QString& path) { openFile(path); });
-    connect(start_, &StartPage::scriptWanted, this, &MainWindow::askForScript);
-}
-
-void MainWindow::wireRecording()
-{
-    connect(start_, &StartPage::demoWanted, recordDesk_, &RecordDesk::recordDemo);
-    connect(recordDesk_, &RecordDesk::busyChanged, this, [this](bool busy) {
-        start_->setBusy(busy);
-        if (busy)
-            messages_->dismiss();
-    });
-    connect(recordDesk_, &RecordDesk::recorded, this, [this](const QString& path, const QString& remark) {
-        openStep(path, {{}, {}, remark, PlanMode::modules, {}});
-    });
-    connect(whatIf_, &WhatIf::recorded, this, [this](const QString& path, const QString& sizes) {
-        openStep(path, {{}, {}, {}, PlanMode::modules, sizes});
-    });
-    connect(whatIf_, &WhatIf::failed, this, [this](const QString& reason) { messages_->showError(reason); });
-    connect(recordDesk_, &RecordDesk::refused, this, [this](const QString& reason) {
-        messages_->showError(reason);
-        Q_EMIT openFailed(reason);
-    });
-    connect(recordDesk_, &RecordDesk::cancelled, this,
-            [this] { messages_->showDone(tr("The recording was cancelled; nothing was written.")); });
 }
 
 void MainWindow::openFile(const QString& path, std::optional<Bytes> budget, const QString& select, PlanMode mode)
 {
-    const SourceKind kind = sourceKind(path);
-    if (const QString reason = whyNotOpened(kind, path); !reason.isEmpty())
-        refuseFile(path, reason);
-    else if (kind == SourceKind::step)
-        openStep(path, {budget, select, {}, mode, {}});
-    else
-        recordDesk_->ask(path);
+    opener_->openFile(path, {budget, select, {}, mode, {}});
 }
 
-void MainWindow::openStep(const QString& path, const Opening& wanted)
+bool MainWindow::closeStep()
 {
-    opening_ = wanted;
-    const bool keepsRoofline = !wanted.inPlace.isEmpty() && session_.isOpen() && !session_.step()->times.gpu.empty()
-        && !session_.step()->times.calibrated;
-    jobs_.open(path, keepsRoofline ? "none" : calibration_, std::exchange(part_, {}));
-}
-
-/// The open step with other times, in its place: one undo step.
-void MainWindow::changeTimes(bool calibrated)
-{
-    if (!session_.isOpen() || session_.step()->times.calibrated == calibrated)
-        return;
-    opening_ = {{}, {}, {}, PlanMode::modules, calibrated ? tr("calibrated times") : tr("roofline times")};
-    jobs_.changeTimes(session_.step(), !calibrated ? "none" : calibration_ == "none" ? "auto" : calibration_);
-}
-
-/// A snapshot of several devices, or a large one: which part of it?
-void MainWindow::askForPart(const ReadSnapshotPtr& snapshot)
-{
-    messages_->dismiss();
-    auto* sheet = new SnapshotSheet(*snapshot, this);
-    sheet->setAttribute(Qt::WA_DeleteOnClose);
-    connect(sheet, &QDialog::accepted, this, [this, sheet, snapshot] { jobs_.openPart(snapshot, sheet->part()); });
-    connect(sheet, &QDialog::rejected, this, [this] {
-        jobs_.forgetOpening();
-        measuredFile_.clear();
-    });
-    sheet->open();
-}
-
-void MainWindow::takeStep(const OpenStepPtr& step)
-{
-    if (!opening_.inPlace.isEmpty()) {
-        takeOther(step, std::exchange(opening_, {}).inPlace);
-        return;
-    }
-    messages_->dismiss();
-    if (session_.isOpen() && !maySayGoodbye())
-        return;
-    settings_.addRecentFile(step->path);
-    fillRecentFiles();
-    const Opening wanted = std::exchange(opening_, {});
-    session_.open(step, wanted.budget.value_or(firstBudget(step->trace(), step->engine->recorded()->peak)),
-                  wanted.mode);
-    budgetIsOurs_ = !wanted.budget;
-    if (const ModuleId module = moduleNamed(step->trace(), wanted.select.toStdString()); module.valid())
-        session_.select(module);
-    page_->modules()->setFocus();
-    if (!measuredFile_.isEmpty())
-        measuredDesk_->compare(std::exchange(measuredFile_, {}));
-    if (!wanted.remark.isEmpty())
-        messages_->showError(wanted.remark);
-    else if (const auto failures = outOfMemoryEvents(step->trace()); !failures.empty())
-        messages_->showError(
-            tr("Out of memory at %1. %2")
-                .arg(msText(failures.front().ms), QString::fromStdString(whyOutOfMemory(failures.front())))
-            + (failures.size() > 1 ? tr(" It happened %1 times.").arg(failures.size()) : QString()));
-}
-
-/// The open step at another size, or with other times: kept in the undo stack, with what was found for it.
-void MainWindow::takeOther(const OpenStepPtr& step, const QString& what)
-{
-    if (session_.isOpen())
-        session_.replaceStep(step, what);
-}
-
-void MainWindow::refuseFile(const QString& path, const QString& reason)
-{
-    Q_UNUSED(path);
-    whatIf_->cancel();
-    measuredFile_.clear();
-    messages_->showError(sentence(reason));
-    Q_EMIT openFailed(reason);
+    return opener_->closeStep();
 }
 
 void MainWindow::ask()
@@ -335,30 +233,6 @@ void MainWindow::refusePlan(const QString& reason)
     messages_->showError(sentence(reason), undo);
 }
 
-bool MainWindow::closeStep()
-{
-    if (!session_.isOpen())
-        return true;
-    if (!maySayGoodbye())
-        return false;
-    jobs_.forgetOpening(); // of the step at another size
-    session_.close();
-    return true;
-}
-
-void MainWindow::askForFile()
-{
-    const QStringList recent = settings_.recentFiles();
-    const QString folder = recent.isEmpty() ? QString() : QFileInfo(recent.first()).absolutePath();
-    const QString path = QFileDialog::getOpenFileName(
-        this, tr("Open a recorded step, a model or a training script"), folder,
-        tr("All that Headroom opens (*.hrs *.pt2 *.pt *.py *.pickle *.pkl);;Recorded steps (*.hrs);;Memory snapshots "
-           "(*.pickle *.pkl);;Exported models (*.pt2);;"
-           "TorchScript models (*.pt);;Training scripts (*.py);;All files (*)"));
-    if (!path.isEmpty())
-        openFile(path);
-}
-
 void MainWindow::askForMeasured()
 {
     if (const QString reason = measuredDesk_->whyNot(); !reason.isEmpty()) {
@@ -378,38 +252,6 @@ void MainWindow::compareWith(const QString& path)
         measuredDesk_->compare(path);
     else
         measuredFile_ = path;
-}
-
-void MainWindow::askForScript()
-{
-    const QString path
-        = QFileDialog::getOpenFileName(this, tr("Choose a training script"), {}, tr("Training scripts (*.py)"));
-    if (!path.isEmpty())
-        openFile(path);
-}
-
-void MainWindow::fillRecentFiles()
-{
-    const QStringList files = settings_.recentFiles();
-    start_->setRecentFiles(files.mid(0, 4));
-    QMenu* menu = actions_->recentMenu;
-    menu->clear();
-    for (const QString& path : files) {
-        QAction* action = menu->addAction(QFileInfo(path).fileName());
-        action->setStatusTip(path);
-        action->setToolTip(path);
-        connect(action, &QAction::triggered, this, [this, path] { openFile(path); });
-    }
-    menu->setEnabled(!files.isEmpty());
-    if (files.isEmpty())
-        return;
-    menu->addSeparator();
-    QAction* clear = menu->addAction(tr("Clear this list"));
-    clear->setStatusTip(tr("Forget which files were open"));
-    connect(clear, &QAction::triggered, this, [this] {
-        settings_.clearRecentFiles();
-        fillRecentFiles();
-    });
 }
 
 void MainWindow::showPage()

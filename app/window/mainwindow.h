@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/window/jobs.h"
+#include "app/window/opener.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "app/window/theme_switch.h"
@@ -21,13 +22,14 @@ class DocumentPage;
 class Exporter;
 class MeasuredDesk;
 class MessageBar;
+class OpsChoiceDesk;
 class OpsDesk;
 class RecordDesk;
 class RecordingBar;
 class VerifyDesk;
 class WhatIf;
 
-/// The window: the start page or the open step, and above them the message bar. Opens, closes and records documents;
+/// The window: the start page or the open step, and above them the message bar. Makes the parts and wires them, and
 /// asks the planner whenever the question of the session changes.
 class MainWindow : public QMainWindow
 {
@@ -49,9 +51,9 @@ public:
     void openFile(const QString& path, std::optional<Bytes> budget = {}, const QString& select = {},
                   PlanMode mode = PlanMode::modules);
     /// Which times the steps that are opened from now on have, as withTimes() takes it.
-    void useTimes(const std::string& calibration) { calibration_ = calibration; }
+    void useTimes(const std::string& calibration) { opener_->useTimes(calibration); }
     /// Which part of the memory snapshot that is opened next; without it a sheet asks where there is a choice.
-    void usePart(const std::optional<ImportRequest>& part) { part_ = part; }
+    void usePart(const std::optional<ImportRequest>& part) { opener_->usePart(part); }
     /// A measured step or a memory snapshot, to be laid over the open step, or over the one that is being opened.
     void compareWith(const QString& path);
     bool closeStep(); ///< false: the user wants to export the plan first
@@ -67,6 +69,7 @@ public:
     RecordDesk& recordDesk() noexcept { return *recordDesk_; }
     MeasuredDesk& measuredDesk() noexcept { return *measuredDesk_; }
     WhatIf& whatIf() noexcept { return *whatIf_; }
+    OpsChoiceDesk& opsChoiceDesk() noexcept { return *opsChoiceDesk_; }
     RecordingBar& recordingBar() noexcept { return *recordingBar_; }
     void askBeforeClosing(bool ask) noexcept { askBeforeClosing_ = ask; }
 
@@ -79,34 +82,16 @@ protected:
     void dropEvent(QDropEvent* event) override;
 
 private:
-    struct Opening
-    {
-        std::optional<Bytes> budget;
-        QString select;
-        QString remark; ///< to show with the step
-        PlanMode mode = PlanMode::modules;
-        QString inPlace; ///< of the open step, and why: "batch 64"; empty: a document of its own
-    };
-
     void layOut();
     void wireJobs();
     void wireActions();
-    void wireRecording();
+    void wireDesks();
 
-    void askForPart(const ReadSnapshotPtr& snapshot);
-    void takeStep(const OpenStepPtr& step);
-    void refuseFile(const QString& path, const QString& reason);
     void takeAnswer(const PlanAnswerPtr& answer);
     void refusePlan(const QString& reason);
     void ask();
     void askFrontier();
-    void changeTimes(bool calibrated);
-    void takeOther(const OpenStepPtr& step, const QString& what);
-    void openStep(const QString& path, const Opening& wanted);
-    void askForFile();
-    void askForScript();
     void askForMeasured();
-    void fillRecentFiles();
     void showPage();
     void showTitle();
     void showAbout();
@@ -127,10 +112,9 @@ private:
     VerifyDesk* verifyDesk_;
     OpsDesk* opsDesk_;
     MeasuredDesk* measuredDesk_;
+    OpsChoiceDesk* opsChoiceDesk_;
     Exporter* exporter_;
-    Opening opening_;
-    std::string calibration_ = "auto";
-    std::optional<ImportRequest> part_; ///< of the snapshot that is opened next; none: ask where there is a choice
+    Opener* opener_;
     QString measuredFile_; ///< to be compared once the step is open
     bool budgetIsOurs_ = false; ///< chosen by the window, not yet touched by the user
     bool askBeforeClosing_ = true;

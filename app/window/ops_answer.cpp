@@ -18,12 +18,16 @@ double forwardAndBackwardMs(const StepTrace& trace)
     return ms;
 }
 
-/// Those that are worth choosing: the lower peak always takes more time.
+/// Those that are worth choosing: the lower peak always takes more time. Plans that were chosen by flops need not.
 std::vector<OpsPlan> worthwhile(std::vector<OpsPlan> plans, OpsPlan recorded)
 {
-    std::erase_if(plans, [&](const OpsPlan& plan) { return plan.recomputeMs <= 0 || plan.peak >= recorded.peak; });
-    plans.push_back(std::move(recorded));
-    return plans;
+    std::vector<OpsPlan> chosen;
+    for (OpsPlan& plan : plans)
+        if (plan.recomputeMs > 0 && plan.peak < recorded.peak
+            && (chosen.empty() || plan.recomputeMs < chosen.back().recomputeMs))
+            chosen.push_back(std::move(plan));
+    chosen.push_back(std::move(recorded));
+    return chosen;
 }
 
 } // namespace
@@ -36,12 +40,21 @@ std::vector<FrontierPoint> OpsFrontier::points() const
     return points;
 }
 
-Result<OpsFrontier> makeOpsFrontier(const OpsPlanner& planner, int points, const std::stop_token& stop)
+OpsRequest OpsChoice::request() const
+{
+    OpsRequest request;
+    request.solver = solver;
+    request.runtime = runtime;
+    if (times)
+        request.measuredMs = *times;
+    return request;
+}
+
+Result<OpsFrontier> makeOpsFrontier(const OpsPlanner& planner, const OpsChoice& choice, int points,
+                                    const std::stop_token& stop)
 {
     const auto begin = std::chrono::steady_clock::now();
-    OpsRequest request;
-    request.runtime = OpsRuntime::measured; // the window's question is one of time
-    Result<std::vector<OpsPlan>> plans = planner.frontier(request, points, stop);
+    Result<std::vector<OpsPlan>> plans = planner.frontier(choice.request(), points, stop);
     if (!plans)
         return plans.error();
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;

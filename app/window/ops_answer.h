@@ -7,11 +7,25 @@
 #include "core/policy/policy.h"
 #include "core/policy/step_planner.h"
 
+#include <QString>
+
 #include <memory>
 #include <stop_token>
 #include <vector>
 
 namespace headroom {
+
+/// How ops are planned.
+struct OpsChoice
+{
+    OpsSolver solver = OpsSolver::dp;
+    OpsRuntime runtime = OpsRuntime::measured; ///< the window's question is one of time
+    std::shared_ptr<const std::vector<double>> times; ///< by op, measured elsewhere; null: those of the step
+    QString timesFile; ///< its name
+
+    bool operator==(const OpsChoice&) const = default;
+    OpsRequest request() const;
+};
 
 /// Plans of single ops to choose from, and what made them. Immutable.
 struct OpsFrontier
@@ -47,8 +61,9 @@ struct OpsPolicy
 };
 using OpsPolicyPtr = std::shared_ptr<const OpsPolicy>;
 
-/// `points` fractions are planned, by the times that the step's ops take. Errors: as OpsPlanner::plan().
-Result<OpsFrontier> makeOpsFrontier(const OpsPlanner& planner, int points, const std::stop_token& stop);
+/// `points` fractions are planned. Errors: as OpsPlanner::plan().
+Result<OpsFrontier> makeOpsFrontier(const OpsPlanner& planner, const OpsChoice& choice, int points,
+                                    const std::stop_token& stop);
 
 /// The cheapest plan within the budget; the one with the lowest peak where none is.
 OpsAnswer opsAnswer(const OpsFrontierPtr& frontier, Bytes budget);

@@ -25,6 +25,10 @@ OpsDesk::OpsDesk(Session& session, QObject* parent)
     rest_.setInterval(restMs);
     connect(&rest_, &QTimer::timeout, this, &OpsDesk::askPolicy);
     connect(&session_, &Session::stepAboutToChange, this, &OpsDesk::forget);
+    connect(&session_, &Session::opsChoiceChanged, this, [this] {
+        forget();
+        ask();
+    });
     connect(&session_, &Session::questionChanged, this, &OpsDesk::ask);
     connect(&session_, &Session::modeChanged, this, [this](PlanMode mode) {
         if (mode != PlanMode::ops)
@@ -64,7 +68,8 @@ void OpsDesk::ask()
 void OpsDesk::askFrontier()
 {
     asked_ = session_.step();
-    frontierLane_.post([this, step = session_.step(), generation = generation_](const std::stop_token& stop) {
+    frontierLane_.post([this, step = session_.step(), choice = session_.opsChoice(),
+                        generation = generation_](const std::stop_token& stop) {
         const StepTracePtr& trace = step->engine->trace();
         const auto refuse = [&](const Error& error) {
             report(generation, [this, why = sentence(QString::fromStdString(error.message))] {
@@ -84,7 +89,7 @@ void OpsDesk::askFrontier()
             return;
         }
         for (const int points : {fewPoints, allPoints}) {
-            Result<OpsFrontier> made = makeOpsFrontier(*planner, points, stop);
+            Result<OpsFrontier> made = makeOpsFrontier(*planner, choice, points, stop);
             if (stop.stop_requested())
                 return;
             if (!made) {

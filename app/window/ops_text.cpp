@@ -4,6 +4,7 @@
 
 #include "app/recording/sentence.h"
 #include "app/window/plan_text.h"
+#include "core/joint/ops_request.h"
 #include "core/sac/module_info.h"
 #include "views/plot/number_text.h"
 
@@ -52,6 +53,17 @@ QString fateText(const OpFlip& flip)
     if (flip.now == OpFate::saved)
         return flip.before == OpFate::again ? tr("ran again, is kept now") : tr("is kept now");
     return flip.before == OpFate::again ? tr("no longer runs again") : tr("is no longer kept");
+}
+
+/// In torch.compile's words.
+QString solverWord(const Session& session)
+{
+    return QString::fromUtf8(opsSolverName(session.opsChoice().solver));
+}
+
+QString estimatorWord(const Session& session)
+{
+    return session.opsChoice().runtime == OpsRuntime::flops ? QStringLiteral("flops") : QStringLiteral("profile");
 }
 
 /// The answer of a plan of ops that is shown; null: there is none.
@@ -183,8 +195,9 @@ OpsFacts opsFacts(const Session& session)
     if (session.worldSize() > 1)
         facts.summary += tr(" It is the plan of one GPU: ops are not planned for sharded steps.");
     addFlips(facts, session.step()->trace(), *answer);
-    facts.compileLines = QStringLiteral("activation_memory_budget = %1\n…_runtime_estimator = \"profile\"")
-                             .arg(fractionText(plan.fraction));
+    facts.compileLines
+        = QStringLiteral("activation_memory_budget = %1\n…_solver = \"%2\"\n…_runtime_estimator = \"%3\"")
+              .arg(fractionText(plan.fraction), solverWord(session), estimatorWord(session));
     facts.policy = policyText(session);
     facts.policyReady = session.policy() != nullptr;
     return facts;
@@ -225,8 +238,9 @@ QString compileLines(const Session& session)
         return {};
     return QStringLiteral("import torch._functorch.config as config\n"
                           "config.activation_memory_budget = %1\n"
-                          "config.activation_memory_budget_runtime_estimator = \"profile\"")
-        .arg(fractionText(answer->plan().fraction));
+                          "config.activation_memory_budget_solver = \"%2\"\n"
+                          "config.activation_memory_budget_runtime_estimator = \"%3\"")
+        .arg(fractionText(answer->plan().fraction), solverWord(session), estimatorWord(session));
 }
 
 std::vector<TimelineFlip> flipMarks(const OpsAnswer& answer, const Timeline& timeline)

@@ -163,6 +163,8 @@ void Session::forgetAnswers()
     opsPolicy_.reset();
     whyNoOps_.clear();
     ways_.reset();
+    opsChoice_.times.reset(); // of another step
+    opsChoice_.timesFile.clear();
     dragStart_.reset();
 }
 
@@ -280,8 +282,9 @@ bool Session::answerIsCurrent() const noexcept
 {
     if (!answer_ || answer_->mode() != mode_ || answer_->request.budget != request_.budget)
         return false;
-    return mode_ == PlanMode::ops // knows neither pins nor GPUs
-        || (answer_->request.pins == request_.pins && answer_->request.worldSize == request_.worldSize);
+    if (mode_ == PlanMode::ops) // knows neither pins nor GPUs
+        return answer_->ops->frontier == opsFrontier_;
+    return answer_->request.pins == request_.pins && answer_->request.worldSize == request_.worldSize;
 }
 
 void Session::setFrontier(const FrontierPtr& frontier)

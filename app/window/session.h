@@ -53,6 +53,10 @@ public:
     void setMode(PlanMode mode);
     PlanMode mode() const noexcept { return mode_; }
 
+    /// How ops are planned. One undo step.
+    void setOpsChoice(const OpsChoice& choice);
+    const OpsChoice& opsChoice() const noexcept { return opsChoice_; }
+
     void setAnswer(const PlanAnswerPtr& answer);
     const PlanAnswerPtr& answer() const noexcept { return answer_; } ///< null: none yet
     TimelinePtr shownTimeline() const; ///< of the plan, or of what comes closest to one; null: neither
@@ -99,6 +103,7 @@ Q_SIGNALS:
     void pinsChanged();
     void worldSizeChanged(int worldSize);
     void modeChanged(headroom::PlanMode mode);
+    void opsChoiceChanged(); ///< the plans of ops that were known are of no use any more
     void opsPolicyChanged();
     void questionChanged(); ///< budget, pins or GPUs: the planner must be asked
     void answerChanged();
@@ -114,12 +119,14 @@ private:
     friend class WorldSizeCommand;
     friend class StepCommand;
     friend class ModeCommand;
+    friend class OpsChoiceCommand;
     void applyStep(const OpenStepPtr& step, const std::map<std::string, Pin>& pins);
     void setBudget(Bytes budget);
     void applyBudget(Bytes budget);
     void applyPins(std::map<std::string, Pin> pins);
     void applyWorldSize(int worldSize);
     void applyMode(PlanMode mode);
+    void applyOpsChoice(const OpsChoice& choice);
     void forgetAnswers();
 
     OpenStepPtr step_;
@@ -127,6 +134,7 @@ private:
     PlanAnswerPtr answer_;
     FrontierPtr frontier_;
     PlanMode mode_ = PlanMode::modules;
+    OpsChoice opsChoice_;
     OpsFrontierPtr opsFrontier_;
     FrontierPtr opsPoints_; ///< of opsFrontier_
     OpsPolicyPtr opsPolicy_;

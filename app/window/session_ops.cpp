@@ -4,6 +4,8 @@
 
 #include <QUndoCommand>
 
+#include <utility>
+
 namespace headroom {
 
 /// The budget is met with single ops instead of modules, or the other way.
@@ -23,6 +25,50 @@ private:
     Session& session_;
     PlanMode to_;
 };
+
+/// Ops are planned in another way.
+class OpsChoiceCommand : public QUndoCommand
+{
+public:
+    OpsChoiceCommand(Session& session, OpsChoice to)
+        : QUndoCommand(Session::tr("how ops are planned"))
+        , session_(session)
+        , from_(session.opsChoice())
+        , to_(std::move(to))
+    {
+    }
+    void undo() override { session_.applyOpsChoice(from_); }
+    void redo() override { session_.applyOpsChoice(to_); }
+
+private:
+    Session& session_;
+    OpsChoice from_;
+    OpsChoice to_;
+};
+
+void Session::setOpsChoice(const OpsChoice& choice)
+{
+    if (isOpen() && !(choice == opsChoice_))
+        undo_.push(new OpsChoiceCommand(*this, choice));
+}
+
+void Session::applyOpsChoice(const OpsChoice& choice)
+{
+    opsChoice_ = choice;
+    // Times are of one step, which another size of it is not.
+    if (opsChoice_.times && opsChoice_.times->size() != step_->trace().ops.size()) {
+        opsChoice_.times.reset();
+        opsChoice_.timesFile.clear();
+    }
+    opsFrontier_.reset();
+    opsPoints_.reset();
+    opsPolicy_.reset();
+    whyNoOps_.clear();
+    Q_EMIT opsChoiceChanged();
+    Q_EMIT frontierChanged();
+    if (mode_ == PlanMode::ops)
+        Q_EMIT questionChanged();
+}
 
 void Session::setMode(PlanMode mode)
 {

@@ -6,6 +6,7 @@
 #include "app/window/plan_text.h"
 #include "app/window/planner_engine.h"
 #include "app/window/session.h"
+#include "core/joint/ops_plan_file.h"
 #include "core/policy/policy.h"
 #include "views/plot/number_text.h"
 #include "views/widgets/verify_row.h"
@@ -25,6 +26,10 @@ QString verdictText(const VerifyResult& result)
                          "%2 allocations.")
               .arg(bytesText(result.executedPeak, 2),
                    QString::fromStdString(groupedDigits(static_cast<std::int64_t>(result.allocations))));
+    if (result.savedBytes)
+        text += VerifyDesk::tr(" It keeps %1 for backward, as planned, and runs %2 ops again.")
+                    .arg(bytesText(*result.savedBytes, 2),
+                         QString::fromStdString(groupedDigits(static_cast<std::int64_t>(result.repeatedOps))));
     if (result.gradientsCompared)
         text += VerifyDesk::tr(" Gradients of %1 parameters equal to the bit.").arg(result.parameters);
     else if (!result.whyNotCompared.isEmpty())
@@ -46,7 +51,6 @@ VerifyDesk::VerifyDesk(Session& session, VerifyRow& row, QAction& action, QStrin
     connect(&session_, &Session::questionChanged, this, &VerifyDesk::forget);
     connect(&session_, &Session::answerChanged, this, &VerifyDesk::showOffer);
     connect(&session_, &Session::stepChanged, this, &VerifyDesk::showOffer);
-    connect(&session_, &Session::opsPolicyChanged, this, &VerifyDesk::showOffer);
     connect(&verifying_, &RecorderRun::progressed, &row_, &VerifyRow::setProgress);
     connect(&verifying_, &Verifying::finished, this, [this](const VerifyResult& result) {
         row_.setVerdict(result.agrees ? VerifyRow::Verdict::kept : VerifyRow::Verdict::broken, verdictText(result));
@@ -79,8 +83,6 @@ QString VerifyDesk::whyNot() const
         return tr("The plan is still being solved.");
     if (!session_.feasible())
         return tr("No plan fits this budget.");
-    if (!session_.policy())
-        return tr("The save lists of this plan are still being made.");
     if (session_.worldSize() > 1 && session_.mode() == PlanMode::modules)
         return tr("The plan is for one of several GPUs, which one simulated GPU cannot run.");
     return {};
@@ -98,15 +100,24 @@ void VerifyDesk::verify()
     if (!whyNot().isEmpty() || verifying_.running())
         return;
     place_ = std::make_unique<QTemporaryDir>();
-    const QString policy = place_->filePath(QStringLiteral("policy.json"));
-    if (const Status written = writePolicy(*session_.policy(), policy.toStdString()); !written) {
+    const PlanFile kind = session_.answer()->ops ? PlanFile::ops : PlanFile::policy;
+    const QString file = place_->filePath(QStringLiteral("plan.json"));
+    if (const Status written = writePlan(file); !written) {
         row_.setVerdict(VerifyRow::Verdict::broken, sentence(QString::fromStdString(written.error().message)));
         return;
     }
     QStringList arguments;
     for (const std::string& argument : session_.step()->trace().info.arguments)
         arguments << QString::fromStdString(argument);
-    verifying_.start(verifyCommand(recorder_, arguments, policy));
+    verifying_.start(verifyCommand(recorder_, arguments, kind, file));
+}
+
+/// The plan that is shown: of ops exactly that one, whatever fraction it is the answer for.
+Status VerifyDesk::writePlan(const QString& file) const
+{
+    if (const OpsAnswerPtr& ops = session_.answer()->ops)
+        return writeOpsPlan(session_.step()->trace(), ops->plan(), file.toStdString());
+    return writePolicy(*session_.policy(), file.toStdString());
 }
 
 void VerifyDesk::forget()

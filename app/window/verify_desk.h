@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/recording/verifying.h"
+#include "core/base/error.h"
 
 #include <QTemporaryDir>
 
@@ -29,6 +30,7 @@ public:
 private:
     void forget(); ///< what was found for another plan
     void showOffer();
+    Status writePlan(const QString& file) const;
     QString whyNot() const; ///< empty: it can be verified
 
     Session& session_;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/checkpoint/ambient_state.h"
 
+#include "core/device/hosted_memory.h"
+
 #include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/autocast_mode.h>
@@ -14,8 +16,10 @@ namespace {
 
 using Generators = std::vector<std::pair<at::Generator, at::Tensor>>;
 
+/// States are tensors on the CPU, which is no memory of the device also where the CPU stands for one.
 at::Tensor stateOf(at::Generator generator)
 {
+    const sim::HostedMemory::Uncounted bookkeeping;
     const std::lock_guard lock(generator.mutex());
     return generator.get_state();
 }
@@ -25,6 +29,7 @@ void setStates(const Generators& generators)
     for (const auto& [saved, state] : generators) {
         at::Generator generator = saved;
         const std::lock_guard lock(generator.mutex());
+        const sim::HostedMemory::Uncounted bookkeeping;
         generator.set_state(state);
     }
 }

@@ -3,6 +3,7 @@
 #include "core/checkpoint/selective_cache.h"
 
 #include "core/device/boxed_values.h"
+#include "core/device/simulated_allocator.h"
 #include "core/record/op_facts.h"
 
 #include <utility>
@@ -17,12 +18,21 @@ at::Tensor detached(const at::Tensor& tensor)
         tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/true));
 }
 
-/// Whether one of the last `count` values is or holds a tensor outside of the CPU.
+/// Whether the device has it: on the CPU where the CPU's own memory is recorded (HostedMemory).
+bool isOnDevice(const at::Tensor& tensor)
+{
+    return !tensor.is_cpu()
+        || (tensor.has_storage()
+            && sim::SimulatedAllocator::blockOf(
+                *tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()));
+}
+
+/// Whether one of the last `count` values is or holds a tensor of the device.
 bool anyOnDevice(const torch::jit::Stack& stack, std::size_t count)
 {
     bool found = false;
     for (std::size_t i = stack.size() - count; i < stack.size() && !found; ++i)
-        forEachTensor(stack[i], [&](const at::Tensor& tensor) { found = found || !tensor.is_cpu(); });
+        forEachTensor(stack[i], [&](const at::Tensor& tensor) { found = found || isOnDevice(tensor); });
     return found;
 }
 

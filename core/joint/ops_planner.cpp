@@ -280,6 +280,23 @@ Result<std::vector<OpsPlan>> OpsPlanner::frontier(const OpsRequest& request, int
     return shared_->paretoOf(std::move(plans));
 }
 
+Result<OpsPlan> OpsPlanner::planSaving(const std::vector<StorageId>& saved, double fraction) const
+{
+    std::vector<bool> flags(shared_->graph.values.size(), false);
+    for (const StorageId storage : saved)
+        if (const ValueId value = shared_->graph.valueOf[storage.value]; value.valid())
+            flags[value.value] = true;
+    OpsRequest request;
+    request.fraction = fraction;
+    const OpsCandidates planning(shared_->graph, shared_->cuts, shared_->scheduler, request);
+    OpsPlan plan = shared_->finished(request, capOf(fraction, defaultSavedBytes()),
+                                     planning.candidate(shared_->scheduler.of(std::move(flags))));
+    if (plan.saved != saved)
+        return badInput("the plan saves " + std::to_string(saved.size()) + " values, of which this step has to save "
+                        + std::to_string(plan.saved.size()) + ": plan the step that is run");
+    return plan;
+}
+
 Result<OpsPlan> OpsPlanner::planMonotone(const OpsRequest& request, int points) const
 {
     Result<OpsPlan> strict = plan(request);

@@ -34,6 +34,10 @@ public:
     /// takes less, the one that choose() finds in the frontier of `points` fractions. Errors: as plan().
     Result<OpsPlan> planMonotone(const OpsRequest& request, int points = 101) const;
 
+    /// The plan that saves exactly these, for a fraction that it was the answer for. Errors: one of them is not to be
+    /// saved, or more has to be.
+    Result<OpsPlan> planSaving(const std::vector<StorageId>& saved, double fraction) const;
+
     /// The step's timeline under a plan of this planner.
     Timeline timeline(const OpsPlan& plan) const;
 

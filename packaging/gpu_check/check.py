@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What Headroom says of a GPU against what the GPU does; packaging/gpu-check.sh runs it after the build.
 
-    check.py [--output FILE.json] [--seconds N] [--models NAME,…]
+    check.py [--output FILE.json] [--seconds N] [--models NAME,…] [--recorder headroom-record]
 
 Each model runs in processes of its own, on the GPU and on the simulated card, so that a failure of one is a line in the
 document and not the end. Exit code: 0 all checks passed, 1 some failed (the document is written), 4 no GPU can be used
@@ -35,6 +35,17 @@ MODELS = (
     "llama_1b_bf16_bs1_s2048",
 )
 PROCESS_SECONDS = 150
+
+# Steps whose single ops are planned and executed on the card, as headroom-record's arguments: dropout, running
+# statistics, a file of torch.export, autocast.
+OPS_STEPS = {
+    "transformer": ("demo:transformer", "--batch", "8", "--set", "n_layers=6", "--set", "dropout_p=0.1"),
+    "resnet": ("demo:resnet", "--batch", "16"),
+    "exported gpt2": (str(ROOT / "tests" / "data" / "exported" / "gpt2_tiny_nodrop.pt2"),),
+    "transformer, autocast": ("demo:transformer", "--batch", "8", "--set", "n_layers=6", "--autocast"),
+}
+OPS_FRACTIONS = (0.25, 0.6)
+OPS_SECONDS = 60
 
 
 class Failed(Exception):
@@ -260,6 +271,43 @@ def check_policy(checks, folder, model, results, budget):
     )
 
 
+def execute_ops(clock, recorder, step, fraction):
+    """The document of `headroom-record verify --device cuda`; its exit code is 0 only when all agrees."""
+    if clock.left() < 10:
+        raise Failed("no time left")
+    command = [recorder, "verify", *OPS_STEPS[step], "--device", "cuda", "--memory-budget", str(fraction), "--json"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=min(OPS_SECONDS, clock.left()))
+    except subprocess.TimeoutExpired as expired:
+        raise Failed(f"timeout after {expired.timeout:.0f} s") from None
+    if not done.stdout.strip():
+        lines = done.stderr.strip().splitlines()
+        raise Failed(f"exit {done.returncode}: {lines[-1][:400] if lines else 'no output'}")
+    return json.loads(done.stdout)
+
+
+def check_ops(checks, clock, recorder):
+    """Plans of single ops, executed on the card by the same code as on the CPU: saved bytes, every allocation and flops as
+    planned, gradients and running statistics those of the plain step to the bit."""
+    if not recorder:
+        checks.add("ops planned and executed", "all", lambda: {
+            "status": "skipped", "reason": "headroom-record was not built: GLPK, Boost's headers or CLI11 are missing"})
+        return
+    for step in OPS_STEPS:
+        for fraction in OPS_FRACTIONS:
+
+            def compare():
+                found = execute_ops(clock, recorder, step, fraction)
+                values = {"found": found["executed_peak_bytes"], "document": found}
+                if not found["agrees"]:
+                    return values | {"status": "failed", "reason": found["reason"]}
+                if found["gradients"].get("unrepeatable"):
+                    return values | {"status": "passed", "reason": "the plain step is not repeatable: gradients say nothing"}
+                return values | {"status": "passed"}
+
+            checks.add(f"ops planned for {fraction} and executed", step, compare)
+
+
 def run_models(clock, folder, models, gpu):
     """Simulated steps beside one another, on the CPU; measured ones alone, one after the other."""
     results = {model: {} for model in models}
@@ -312,6 +360,7 @@ def check(options, clock, folder):
         else:
             checks.add("policy executed", model,
                        lambda: {"status": "skipped", "reason": f"no policy for {card['gpu']} in {POLICIES.name}"})
+    check_ops(checks, clock, options.recorder)
     write(output, card | ({"problem": problem} if problem else {}), results, checks, folder)
     counts = {status: sum(row["status"] == status for row in checks.rows)
               for status in ("passed", "failed", "error", "skipped")}
@@ -340,6 +389,7 @@ def parse(arguments):
     parser.add_argument("--output", type=pathlib.Path, help="default: tests/reference/gpu/CARD.json")
     parser.add_argument("--seconds", type=float, default=420, help="for all of it (default: %(default)s)")
     parser.add_argument("--models", help=f"some of {', '.join(MODELS)}")
+    parser.add_argument("--recorder", help="headroom-record with the planner; without it no ops are planned")
     return parser.parse_args(arguments)
 
 

@@ -112,6 +112,36 @@ class Document(unittest.TestCase):
         self.assertEqual(document["models"], results)
         self.assertEqual(len(document["checks"]), len(checks.rows))
 
+    def test_plans_of_ops_are_rows(self):
+        def rows_of(script):
+            with tempfile.TemporaryDirectory() as folder:
+                recorder = pathlib.Path(folder) / "headroom-record"
+                recorder.write_text(f"#!/bin/sh\n{script}\n")
+                recorder.chmod(0o755)
+                checks = check.Checks()
+                check.check_ops(checks, check.Clock(60), str(recorder))
+            return checks.rows
+
+        document = '{"agrees": %s, "reason": "saves more", "executed_peak_bytes": 7, "gradients": {"unrepeatable": "%s"}}'
+        kept = rows_of("echo '" + document % ("true", "") + "'")
+        self.assertEqual(len(kept), len(check.OPS_STEPS) * len(check.OPS_FRACTIONS))
+        self.assertEqual({row["status"] for row in kept}, {"passed"})
+        self.assertNotIn("reason", kept[0])
+        self.assertIn("not repeatable", rows_of("echo '" + document % ("true", "head.weight") + "'")[0]["reason"])
+        broken = rows_of("echo '" + document % ("false", "") + "'; exit 1")
+        self.assertEqual((broken[0]["status"], broken[0]["reason"]), ("failed", "saves more"))
+        crashed = rows_of("echo 'headroom-record: ended' >&2; exit 1")
+        self.assertEqual((crashed[0]["status"], crashed[0]["reason"]), ("error", "Failed: exit 1: headroom-record: ended"))
+        checks = check.Checks()
+        check.check_ops(checks, check.Clock(60), None)
+        self.assertEqual([row["status"] for row in checks.rows], ["skipped"])
+
+    @unittest.skipUnless((BUILD / "bin" / "headroom-record").exists(), "headroom-record was not built")
+    def test_ops_are_asked_for_in_words_that_the_recorder_knows(self):
+        for step in check.OPS_STEPS:
+            with self.assertRaisesRegex(check.Failed, "exit 4: headroom-record: no GPU can be used"):
+                check.execute_ops(check.Clock(60), str(BUILD / "bin" / "headroom-record"), step, 0.5)
+
     def test_a_process_that_fails_says_why(self):
         with tempfile.TemporaryDirectory() as folder:
             with self.assertRaisesRegex(check.Failed, "exit 1: KeyError: 'dance'"):

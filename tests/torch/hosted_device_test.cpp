@@ -33,6 +33,8 @@ protected:
         else if (request.name == "demo:transformer")
             request.settings = {{"n_layers", "3"},     {"dim", "64"},         {"n_heads", "4"},
                                 {"vocab_size", "200"}, {"max_seq_len", "32"}, {"dropout_p", "0.1"}};
+        else
+            request.settings = {{"dim", "64"}, {"n_layers", "4"}};
         request.batch = request.name.starts_with("demo:") ? 4 : 0;
         request.device = device_->device();
         auto model = openModel(request);

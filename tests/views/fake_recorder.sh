@@ -11,18 +11,20 @@
 #   ended       ends as by kill
 #   garbage     bytes that are no text, and no end of line, on stderr; then fails
 #   flood       prints 20 MB of lines; then fails with a message
-# `verify verify:WHAT --policy FILE` finds the plan kept or broken, crashes or waits, as WHAT says.
+# `verify verify:WHAT --policy FILE` (or --ops-plan FILE) finds the plan kept or broken, crashes or waits, as WHAT says.
 command="$1"
 model="$2"
 output=""
 batch=""
 policy=""
+opsPlan=""
 progress=no
 while [ $# -gt 0 ]; do
     case "$1" in
         -o) output="$2" ;;
         --batch) batch="$2" ;;
         --policy) policy="$2" ;;
+        --ops-plan) opsPlan="$2" ;;
         --progress) progress=yes ;;
     esac
     shift
@@ -35,12 +37,18 @@ halfDone() {
 }
 
 if [ "$command" = verify ]; then
-    grep -q '"headroom_policy": 1' "$policy" || { echo "headroom-record: no policy" >&2; exit 2; }
+    if [ -n "$opsPlan" ]; then
+        grep -q '"memory_budget"' "$opsPlan" || { echo "headroom-record: no plan of ops" >&2; exit 2; }
+        saved='"executed_saved_bytes": 536870912, "repeated_ops": 17,'
+    else
+        grep -q '"headroom_policy": 1' "$policy" || { echo "headroom-record: no policy" >&2; exit 2; }
+        saved=""
+    fi
     echo '{"done":0.5,"stage":"policy"}' >&2
     case "$model" in
         verify:kept)
             echo '{"agrees": true, "reason": "", "executed_peak_bytes": 1073741824, "predicted_peak_bytes": 1073741824,
-                   "allocations": 1234, "gradients": {"compared": true, "parameters": 56}}'
+                   '"$saved"' "allocations": 1234, "gradients": {"compared": true, "parameters": 56}}'
             exit 0
             ;;
         verify:broken)

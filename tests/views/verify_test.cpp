@@ -43,6 +43,35 @@ private Q_SLOTS:
         QCOMPARE(row().text(), QString());
     }
 
+    void planOfOpsIsRunAsItIsShown()
+    {
+        openStepFor("kept");
+        window().actions().planOps->trigger();
+        QTRY_VERIFY(window().session().opsFrontier() && window().session().opsFrontier()->complete
+                    && window().session().answerIsCurrent());
+        QVERIFY(row().button()->isEnabled());
+        QTest::mouseClick(row().button(), Qt::LeftButton);
+        QTRY_COMPARE(row().verdict(), VerifyRow::Verdict::kept);
+        QVERIFY2(row().text().contains(
+                     QStringLiteral("It keeps 512 MiB for backward, as planned, and runs 17 ops again.")),
+                 qPrintable(row().text()));
+        window().actions().planModules->trigger(); // another plan
+        QCOMPARE(row().verdict(), VerifyRow::Verdict::none);
+    }
+
+    void planOfOpsThatIsLeftIsNotRunToItsEnd()
+    {
+        openStepFor("slow");
+        window().actions().planOps->trigger();
+        QTRY_VERIFY(window().session().opsFrontier() && window().session().opsFrontier()->complete
+                    && window().session().answerIsCurrent());
+        window().actions().verifyPlan->trigger();
+        QTRY_VERIFY(row().text().startsWith(QStringLiteral("Verifying")));
+        window().session().commitBudget(peak());
+        QTRY_COMPARE(row().text(), QString());
+        QTRY_VERIFY(row().button()->isEnabled());
+    }
+
     void planThatDoesNotKeepItsWordIsSaid_data()
     {
         QTest::addColumn<QString>("words");

@@ -3,6 +3,7 @@
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
+#include "app/window/ops_choice_desk.h"
 #include "app/window/ops_text.h"
 #include "core/policy/policy.h"
 #include "core/predict/predict.h"
@@ -19,9 +20,12 @@
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
 #include "views/widgets/ops_panel.h"
+#include "views/widgets/solver_choice.h"
 
 #include <QAbstractItemModelTester>
 #include <QClipboard>
+#include <QComboBox>
+#include <QFile>
 #include <QGuiApplication>
 #include <QLabel>
 #include <QPushButton>
@@ -250,6 +254,66 @@ private Q_SLOTS:
         window().actions().planOps->trigger();
         QTRY_VERIFY(inspectorText("opsProblem").contains(QStringLiteral("recorded with a checkpointing policy")));
         QVERIFY(!window().actions().copyFraction->isEnabled());
+    }
+
+    void solverAndCostAreChosenAndUndone()
+    {
+        planTheMiddle();
+        const OpsFrontierPtr before = session().opsFrontier();
+        SolverChoice& choice = *window().page().inspector()->solverChoice();
+        QVERIFY(choice.isVisible());
+        choice.solvers()->setCurrentIndex(static_cast<int>(OpsSolver::greedy));
+        Q_EMIT choice.solvers()->activated(static_cast<int>(OpsSolver::greedy));
+        QCOMPARE(session().opsChoice().solver, OpsSolver::greedy);
+        QVERIFY(!session().answerIsCurrent());
+        QTRY_VERIFY(session().opsFrontier() && session().opsFrontier()->complete && session().answerIsCurrent());
+        QVERIFY(session().opsFrontier() != before);
+        QVERIFY(compileLines(session()).contains(QStringLiteral("_solver = \"greedy\"")));
+        Q_EMIT choice.costs()->activated(static_cast<int>(OpCost::flops));
+        QTRY_VERIFY(session().opsFrontier() && session().opsFrontier()->complete && session().answerIsCurrent());
+        QVERIFY(compileLines(session()).contains(QStringLiteral("_runtime_estimator = \"flops\"")));
+        // Whatever they were chosen by, less memory takes more time.
+        const std::vector<OpsPlan>& plans = session().opsFrontier()->plans;
+        for (std::size_t i = 1; i < plans.size(); ++i) {
+            QVERIFY(plans[i].peak > plans[i - 1].peak);
+            QVERIFY(plans[i].recomputeMs < plans[i - 1].recomputeMs);
+        }
+        session().undoStack().undo();
+        session().undoStack().undo();
+        QCOMPARE(session().opsChoice(), OpsChoice());
+        QCOMPARE(choice.solvers()->currentIndex(), static_cast<int>(OpsSolver::dp));
+        QTRY_VERIFY(session().opsFrontier() && session().opsFrontier()->complete && session().answerIsCurrent());
+        QCOMPARE(session().opsFrontier()->plans.size(), before->plans.size());
+        window().actions().planModules->trigger();
+        QVERIFY(!choice.isVisible());
+    }
+
+    void measuredTimesComeFromAFile()
+    {
+        planTheMiddle();
+        const std::size_t ops = session().step()->trace().ops.size();
+        QStringList times;
+        for (std::size_t i = 0; i < ops; ++i)
+            times << QString::number(i % 7 + 1);
+        const auto write = [&](const char* name, const QStringList& list) {
+            QFile file(inFolder(QLatin1String(name)));
+            QVERIFY(file.open(QIODevice::WriteOnly));
+            file.write(QStringLiteral("[%1]").arg(list.join(QLatin1Char(','))).toLatin1());
+        };
+        write("times.json", times);
+        write("short.json", times.mid(1));
+        window().opsChoiceDesk().takeTimes(inFolder(QStringLiteral("times.json")));
+        QTRY_VERIFY(session().opsChoice().times);
+        QTRY_VERIFY(session().opsFrontier() && session().opsFrontier()->complete && session().answerIsCurrent());
+        QCOMPARE(window().page().inspector()->solverChoice()->costs()->currentText(), QStringLiteral("times.json"));
+        const OpsChoice good = session().opsChoice();
+        window().opsChoiceDesk().takeTimes(inFolder(QStringLiteral("short.json")));
+        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QVERIFY2(window().messages().message().contains(QStringLiteral("expected a JSON list with the ms of each")),
+                 qPrintable(window().messages().message()));
+        QCOMPARE(session().opsChoice(), good);
+        openStep(); // another document: they are of the one before
+        QVERIFY(!session().opsChoice().times);
     }
 
     void leavingTheModeStopsThePlanning()

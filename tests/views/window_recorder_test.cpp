@@ -9,6 +9,7 @@
 #include "views/widgets/inspector.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/size_fields.h"
+#include "views/plot/number_text.h"
 #include "views/widgets/verify_row.h"
 
 #include <QPushButton>
@@ -57,6 +58,26 @@ private Q_SLOTS:
         QTest::mouseClick(row.button(), Qt::LeftButton);
         QTRY_VERIFY_WITH_TIMEOUT(row.verdict() != VerifyRow::Verdict::none, patienceMs);
         QVERIFY2(row.verdict() == VerifyRow::Verdict::kept, qPrintable(row.text()));
+    }
+
+    void planOfOpsKeepsItsWord()
+    {
+        window_->session().setMode(PlanMode::ops);
+        QTRY_VERIFY_WITH_TIMEOUT(window_->session().opsFrontier() && window_->session().opsFrontier()->complete
+                                     && isPlanned(),
+                                 patienceMs);
+        const std::vector<OpsPlan>& plans = window_->session().opsFrontier()->plans;
+        VerifyRow& row = *window_->page().inspector()->verifyRow();
+        for (const std::size_t index : {std::size_t{0}, plans.size() / 2}) {
+            window_->session().commitBudget(plans[index].peak);
+            QTRY_VERIFY(isPlanned() && row.button()->isEnabled());
+            QCOMPARE(row.text(), QString());
+            QTest::mouseClick(row.button(), Qt::LeftButton);
+            QTRY_VERIFY_WITH_TIMEOUT(row.verdict() != VerifyRow::Verdict::none, patienceMs);
+            QVERIFY2(row.verdict() == VerifyRow::Verdict::kept, qPrintable(row.text()));
+            QVERIFY2(row.text().contains(bytesText(plans[index].peak, 2)), qPrintable(row.text()));
+            QVERIFY2(row.text().contains(bytesText(plans[index].savedBytes, 2)), qPrintable(row.text()));
+        }
     }
 
     void anotherBatchIsRecorded()

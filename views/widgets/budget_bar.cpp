@@ -23,6 +23,11 @@ namespace {
 // A solve takes a few ms: the figures turn grey only when it takes longer than one can see.
 constexpr int greyAfterMs = 150;
 
+// Of a window that is higher than this so many pixels the curve gets one more.
+constexpr int usualWindow = 1000;
+constexpr int curveShare = 11;
+constexpr int mostMoreCurve = 110;
+
 } // namespace
 
 class BudgetBar::Private
@@ -203,6 +208,12 @@ void BudgetBar::setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes a
     d_->scale->setRange(least, recordedPeak, axisMin, axisMax);
     d_->edit->setUnitOf(axisMax);
     d_->updateFeasible();
+}
+
+void BudgetBar::setWindowHeight(int height)
+{
+    d_->scale->setCurveHeight(BudgetScale::leastCurveHeight
+                              + std::clamp((height - usualWindow) / curveShare, 0, mostMoreCurve));
 }
 
 void BudgetBar::setFrontier(std::vector<FrontierPoint> frontier)

@@ -34,6 +34,7 @@ public:
 
     /// `least`: the smallest feasible budget (0: not known yet); `recordedPeak`: from here nothing is recomputed.
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
+    void setWindowHeight(int height); ///< of which the curve above the slider takes its share
     void setFrontier(std::vector<FrontierPoint> frontier); ///< peak ascending; empty: not known yet
     void setBudget(Bytes budget); ///< emits nothing
     Bytes budget() const;

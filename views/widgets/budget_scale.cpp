@@ -19,14 +19,12 @@ namespace {
 
 constexpr double sideMargin = 14; ///< half of a tick label, and the knob
 constexpr double curveTop = 20; ///< below the labels of the stops
-constexpr double curveHeight = 26;
-constexpr double trackY = curveTop + curveHeight + 4;
 constexpr double breakPointRadius = 1.8;
 constexpr double breakPointDistance = 10;
 constexpr double knobRadius = 9;
-constexpr double tickTop = trackY + 9;
-constexpr double tickLabelTop = trackY + 13;
-constexpr int heightOfAll = 82;
+constexpr double tickTop = 9; ///< below the track
+constexpr double tickLabelTop = 13;
+constexpr int heightOfRest = 56; ///< all but the curve
 
 } // namespace
 
@@ -40,14 +38,28 @@ BudgetScale::BudgetScale(QWidget* parent)
                                 "frontier, Home to the least feasible budget, End to no checkpointing."));
 }
 
+void BudgetScale::setCurveHeight(int height)
+{
+    if (height == curveHeight_)
+        return;
+    curveHeight_ = height;
+    updateGeometry();
+    update();
+}
+
+double BudgetScale::trackY() const
+{
+    return curveTop + curveHeight_ + 4;
+}
+
 QSize BudgetScale::sizeHint() const
 {
-    return {640, heightOfAll};
+    return {640, heightOfRest + curveHeight_};
 }
 
 QSize BudgetScale::minimumSizeHint() const
 {
-    return {240, heightOfAll};
+    return {240, heightOfRest + curveHeight_};
 }
 
 void BudgetScale::setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax)
@@ -95,7 +107,7 @@ void BudgetScale::paintHatch(QPainter& painter, const Theme& theme) const
     if (least_ <= minimum())
         return;
     const double end = std::min(map().toPixel(static_cast<double>(least_)), map().pixelEnd);
-    const QRectF area(sideMargin, curveTop, end - sideMargin, curveHeight + 2);
+    const QRectF area(sideMargin, curveTop, end - sideMargin, curveHeight_ + 2);
     painter.save();
     painter.setClipRect(area);
     painter.setPen(QPen(theme.hatch, 1));
@@ -111,7 +123,7 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
     double highest = 0;
     for (const auto& point : frontier_)
         highest = std::max(highest, point.recomputeMs);
-    const double base = curveTop + curveHeight + 2;
+    const double base = curveTop + curveHeight_ + 2;
     const AxisMap y{{0, std::max(highest, 1e-9)}, base, curveTop + 2};
     const double end = map().pixelEnd;
     // A staircase: between two plans of the frontier the cheaper one does not fit yet.
@@ -194,7 +206,7 @@ void BudgetScale::paintStops(QPainter& painter, const Theme& theme) const
     for (const auto& label : stopLabels(QFontMetricsF(theme.caption))) {
         const double x = std::floor(label.x) + 0.5;
         painter.setPen(QPen(label.card ? theme.secondText : theme.text, 1, label.card ? Qt::DotLine : Qt::SolidLine));
-        painter.drawLine(QPointF(x, label.box.isEmpty() ? curveTop : 4.0), QPointF(x, trackY));
+        painter.drawLine(QPointF(x, label.box.isEmpty() ? curveTop : 4.0), QPointF(x, trackY()));
         painter.setPen(theme.secondText);
         if (!label.box.isEmpty())
             painter.drawText(label.box, Qt::AlignLeft | Qt::AlignVCenter, label.text);
@@ -211,9 +223,9 @@ void BudgetScale::paintTicks(QPainter& painter, const Theme& theme) const
     for (int i = 0; i < ticks.count; ++i) {
         const double x = std::floor(map().toPixel(ticks.at(i) * unit.bytes)) + 0.5;
         painter.setPen(QPen(theme.line, 1));
-        painter.drawLine(QPointF(x, tickTop - 4), QPointF(x, tickTop));
+        painter.drawLine(QPointF(x, trackY() + tickTop - 4), QPointF(x, trackY() + tickTop));
         painter.setPen(theme.secondText);
-        painter.drawText(QRectF(x - 40, tickLabelTop, 80, 16), Qt::AlignHCenter | Qt::AlignTop,
+        painter.drawText(QRectF(x - 40, trackY() + tickLabelTop, 80, 16), Qt::AlignHCenter | Qt::AlignTop,
                          QString::number(ticks.at(i), 'f', ticks.decimals));
     }
 }
@@ -224,13 +236,13 @@ void BudgetScale::paintTrack(QPainter& painter, const Theme& theme) const
     const double first
         = std::clamp(map().toPixel(static_cast<double>(std::max(least_, minimum()))), sideMargin, map().pixelEnd);
     painter.setPen(QPen(theme.line, 3, Qt::SolidLine, Qt::RoundCap));
-    painter.drawLine(QPointF(sideMargin, trackY), QPointF(map().pixelEnd, trackY));
+    painter.drawLine(QPointF(sideMargin, trackY()), QPointF(map().pixelEnd, trackY()));
     const bool feasible = value() >= least_;
     if (feasible && x > first) {
         painter.setPen(QPen(theme.accent, 3, Qt::SolidLine, Qt::RoundCap));
-        painter.drawLine(QPointF(first, trackY), QPointF(x, trackY));
+        painter.drawLine(QPointF(first, trackY()), QPointF(x, trackY()));
     }
-    const QPointF middle(x, trackY);
+    const QPointF middle(x, trackY());
     if (hasFocus()) {
         painter.setPen(QPen(theme.text, 1.5));
         painter.setBrush(theme.card);

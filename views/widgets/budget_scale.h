@@ -20,6 +20,8 @@ public:
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
     void setFrontier(std::vector<FrontierPoint> frontier);
     void setStepMs(double ms) { stepMs_ = ms; } ///< without recomputation: for the percentage in the tool tip
+    void setCurveHeight(int height); ///< in a large window the curve may be as well
+    static constexpr int leastCurveHeight = 26;
     Bytes least() const noexcept { return least_; }
     const AxisRange axis() const noexcept { return axis_; }
     double knobX() const; ///< of the value, in own pixels
@@ -44,6 +46,7 @@ private:
         bool card = true;
     };
     AxisMap map() const;
+    double trackY() const;
     void updateStops();
     std::vector<StopLabel> stopLabels(const QFontMetricsF& metrics) const;
     bool placeLabels(std::vector<StopLabel>& labels, const QFontMetricsF& metrics) const;
@@ -59,6 +62,7 @@ private:
     std::vector<FrontierPoint> frontier_;
     double stepMs_ = 0;
     double grabbedAt_ = 0;
+    int curveHeight_ = leastCurveHeight;
 };
 
 } // namespace headroom

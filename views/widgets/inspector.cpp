@@ -7,6 +7,7 @@
 #include "views/widgets/ops_panel.h"
 #include "views/widgets/option_button.h"
 #include "views/widgets/peak_table.h"
+#include "views/widgets/solver_choice.h"
 #include "views/widgets/verify_row.h"
 
 #include <QButtonGroup>
@@ -190,7 +191,10 @@ void Inspector::makeSolver(QVBoxLayout* column)
     clearPins_ = new QPushButton(tr("Leave all to the plan"), this);
     clearPins_->setObjectName(QStringLiteral("clearPins"));
     connect(clearPins_, &QPushButton::clicked, this, &Inspector::pinsCleared);
+    choice_ = new SolverChoice(this);
+    choice_->hide();
     column->addWidget(solver_);
+    column->addWidget(choice_);
     column->addWidget(pins_);
     column->addWidget(clearPins_);
     verify_ = new VerifyRow(this);
@@ -321,6 +325,7 @@ void Inspector::setWorldSize(int worldSize)
 void Inspector::setByOps(bool ops)
 {
     ops_->setVisible(ops);
+    choice_->setVisible(ops);
     sharding_->setVisible(!ops);
 }
 

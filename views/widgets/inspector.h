@@ -24,6 +24,7 @@ class ElidedLabel;
 class OpsPanel;
 class OptionButton;
 class PeakTable;
+class SolverChoice;
 class VerifyRow;
 
 /// What the inspector says of the selected module: words and numbers, ready to be shown.
@@ -76,6 +77,7 @@ public:
     void setByOps(bool ops); ///< shows what is about ops, and hides what is about modules
 
     OpsPanel* opsPanel() const noexcept { return ops_; }
+    SolverChoice* solverChoice() const noexcept { return choice_; }
     VerifyRow* verifyRow() const noexcept { return verify_; }
 
     QSize sizeHint() const override;
@@ -111,6 +113,7 @@ private:
     QLabel* whyNot_;
     QLabel* reason_;
     QLabel* solver_;
+    SolverChoice* choice_; ///< of ops
     QLabel* pins_;
     QPushButton* clearPins_;
     VerifyRow* verify_;

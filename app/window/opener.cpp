@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/opener.h"
+
+#include "app/recording/sentence.h"
+#include "app/window/actions.h"
+#include "app/window/record_desk.h"
+#include "app/window/session.h"
+#include "app/window/settings.h"
+#include "app/window/snapshot_sheet.h"
+#include "app/window/what_if.h"
+#include "core/snapshot/out_of_memory.h"
+#include "views/plot/number_text.h"
+#include "views/widgets/message_bar.h"
+#include "views/widgets/start_page.h"
+
+#include <QAction>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QMenu>
+
+#include <utility>
+
+namespace headroom {
+
+Opener::Opener(Parts parts)
+    : QObject(parts.window)
+    , parts_(std::move(parts))
+{
+    wireReading();
+    wireRecording();
+    connect(parts_.actions.open, &QAction::triggered, this, &Opener::askForFile);
+    connect(parts_.actions.calibratedTimes, &QAction::triggered, this, &Opener::changeTimes);
+    connect(parts_.actions.closeStep, &QAction::triggered, this, &Opener::closeStep);
+    connect(&parts_.start, &StartPage::openWanted, this, &Opener::askForFile);
+    connect(&parts_.start, &StartPage::fileWanted, this, [this](const QString& path) { openFile(path, {}); });
+    connect(&parts_.start, &StartPage::scriptWanted, this, &Opener::askForScript);
+    fillRecentFiles();
+}
+
+void Opener::wireReading()
+{
+    connect(&parts_.jobs, &Jobs::openProgressed, this, [this](const QString& path, const QString& stage, double share) {
+        if (!wanted_.inPlace.isEmpty())
+            return; // the header says it
+        parts_.messages.showProgress(tr("Opening %1: %2").arg(QFileInfo(path).fileName(), stage), share,
+                                     {tr("Cancel"), [this] {
+                                          parts_.jobs.forgetOpening();
+                                          parts_.messages.dismiss();
+                                      }});
+    });
+    connect(&parts_.jobs, &Jobs::snapshotRead, this, &Opener::askForPart);
+    connect(&parts_.jobs, &Jobs::opened, this, &Opener::takeStep);
+    connect(&parts_.jobs, &Jobs::openFailed, this, [this](const QString&, const QString& reason) { refuse(reason); });
+}
+
+void Opener::wireRecording()
+{
+    connect(&parts_.start, &StartPage::demoWanted, &parts_.records, &RecordDesk::recordDemo);
+    connect(&parts_.records, &RecordDesk::busyChanged, this, [this](bool busy) {
+        parts_.start.setBusy(busy);
+        if (busy)
+            parts_.messages.dismiss();
+    });
+    connect(&parts_.records, &RecordDesk::recorded, this, [this](const QString& path, const QString& remark) {
+        openStep(path, {{}, {}, remark, PlanMode::modules, {}});
+    });
+    connect(&parts_.whatIf, &WhatIf::recorded, this, [this](const QString& path, const QString& sizes) {
+        openStep(path, {{}, {}, {}, PlanMode::modules, sizes});
+    });
+    connect(&parts_.whatIf, &WhatIf::failed, this,
+            [this](const QString& reason) { parts_.messages.showError(reason); });
+    connect(&parts_.records, &RecordDesk::refused, this, [this](const QString& reason) {
+        parts_.messages.showError(reason);
+        Q_EMIT failed(reason);
+    });
+    connect(&parts_.records, &RecordDesk::cancelled, this,
+            [this] { parts_.messages.showDone(tr("The recording was cancelled; nothing was written.")); });
+}
+
+void Opener::openFile(const QString& path, const Wanted& wanted)
+{
+    const SourceKind kind = sourceKind(path);
+    if (const QString reason = whyNotOpened(kind, path); !reason.isEmpty())
+        refuse(reason);
+    else if (kind == SourceKind::step)
+        openStep(path, wanted);
+    else
+        parts_.records.ask(path);
+}
+
+void Opener::openStep(const QString& path, const Wanted& wanted)
+{
+    wanted_ = wanted;
+    const Session& session = parts_.session;
+    const bool keepsRoofline = !wanted.inPlace.isEmpty() && session.isOpen() && !session.step()->times.gpu.empty()
+        && !session.step()->times.calibrated;
+    parts_.jobs.open(path, keepsRoofline ? "none" : calibration_, std::exchange(part_, {}));
+}
+
+/// The open step with other times, in its place: one undo step.
+void Opener::changeTimes(bool calibrated)
+{
+    const Session& session = parts_.session;
+    if (!session.isOpen() || session.step()->times.calibrated == calibrated)
+        return;
+    wanted_ = {{}, {}, {}, PlanMode::modules, calibrated ? tr("calibrated times") : tr("roofline times")};
+    parts_.jobs.changeTimes(session.step(), !calibrated ? "none" : calibration_ == "none" ? "auto" : calibration_);
+}
+
+/// A snapshot of several devices, or a large one: which part of it?
+void Opener::askForPart(const ReadSnapshotPtr& snapshot)
+{
+    parts_.messages.dismiss();
+    auto* sheet = new SnapshotSheet(*snapshot, parts_.window);
+    sheet->setAttribute(Qt::WA_DeleteOnClose);
+    connect(sheet, &QDialog::accepted, this,
+            [this, sheet, snapshot] { parts_.jobs.openPart(snapshot, sheet->part()); });
+    connect(sheet, &QDialog::rejected, this, [this] {
+        parts_.jobs.forgetOpening();
+        Q_EMIT nothingOpened();
+    });
+    sheet->open();
+}
+
+void Opener::takeStep(const OpenStepPtr& step)
+{
+    Session& session = parts_.session;
+    if (!wanted_.inPlace.isEmpty()) {
+        // At another size, or with other times: kept in the undo stack, with what was found for it.
+        const QString what = std::exchange(wanted_, {}).inPlace;
+        if (session.isOpen())
+            session.replaceStep(step, what);
+        return;
+    }
+    parts_.messages.dismiss();
+    if (session.isOpen() && !parts_.maySayGoodbye())
+        return;
+    parts_.settings.addRecentFile(step->path);
+    fillRecentFiles();
+    const Wanted wanted = std::exchange(wanted_, {});
+    session.open(step, wanted.budget.value_or(firstBudget(step->trace(), step->engine->recorded()->peak)), wanted.mode);
+    if (const ModuleId module = moduleNamed(step->trace(), wanted.select.toStdString()); module.valid())
+        session.select(module);
+    Q_EMIT opened(wanted.budget.has_value());
+    if (!wanted.remark.isEmpty())
+        parts_.messages.showError(wanted.remark);
+    else if (const auto failures = outOfMemoryEvents(step->trace()); !failures.empty())
+        parts_.messages.showError(
+            tr("Out of memory at %1. %2")
+                .arg(msText(failures.front().ms), QString::fromStdString(whyOutOfMemory(failures.front())))
+            + (failures.size() > 1 ? tr(" It happened %1 times.").arg(failures.size()) : QString()));
+}
+
+void Opener::refuse(const QString& reason)
+{
+    parts_.whatIf.cancel();
+    parts_.messages.showError(sentence(reason));
+    Q_EMIT nothingOpened();
+    Q_EMIT failed(reason);
+}
+
+bool Opener::closeStep()
+{
+    if (!parts_.session.isOpen())
+        return true;
+    if (!parts_.maySayGoodbye())
+        return false;
+    parts_.jobs.forgetOpening(); // of the step at another size
+    parts_.session.close();
+    return true;
+}
+
+void Opener::askForFile()
+{
+    const QStringList recent = parts_.settings.recentFiles();
+    const QString folder = recent.isEmpty() ? QString() : QFileInfo(recent.first()).absolutePath();
+    const QString path = QFileDialog::getOpenFileName(
+        parts_.window, tr("Open a recorded step, a model or a training script"), folder,
+        tr("All that Headroom opens (*.hrs *.pt2 *.pt *.py *.pickle *.pkl);;Recorded steps (*.hrs);;Memory snapshots "
+           "(*.pickle *.pkl);;Exported models (*.pt2);;"
+           "TorchScript models (*.pt);;Training scripts (*.py);;All files (*)"));
+    if (!path.isEmpty())
+        openFile(path, {});
+}
+
+void Opener::askForScript()
+{
+    const QString path = QFileDialog::getOpenFileName(parts_.window, tr("Choose a training script"), {},
+                                                      tr("Training scripts (*.py)"));
+    if (!path.isEmpty())
+        openFile(path, {});
+}
+
+void Opener::fillRecentFiles()
+{
+    const QStringList files = parts_.settings.recentFiles();
+    parts_.start.setRecentFiles(files.mid(0, 4));
+    QMenu* menu = parts_.actions.recentMenu;
+    menu->clear();
+    for (const QString& path : files) {
+        QAction* action = menu->addAction(QFileInfo(path).fileName());
+        action->setStatusTip(path);
+        action->setToolTip(path);
+        connect(action, &QAction::triggered, this, [this, path] { openFile(path, {}); });
+    }
+    menu->setEnabled(!files.isEmpty());
+    if (files.isEmpty())
+        return;
+    menu->addSeparator();
+    QAction* clear = menu->addAction(tr("Clear this list"));
+    clear->setStatusTip(tr("Forget which files were open"));
+    connect(clear, &QAction::triggered, this, [this] {
+        parts_.settings.clearRecentFiles();
+        fillRecentFiles();
+    });
+}
+
+} // namespace headroom
