@@ -12,6 +12,7 @@
 #include <QLocale>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -53,6 +54,12 @@ QString fateText(const OpFlip& flip)
     if (flip.now == OpFate::saved)
         return flip.before == OpFate::again ? tr("ran again, is kept now") : tr("is kept now");
     return flip.before == OpFate::again ? tr("no longer runs again") : tr("is no longer kept");
+}
+
+/// Of the wall clock: nobody wants more of it than two digits.
+QString tookText(double ms)
+{
+    return ms < 1000 ? tr("%1 ms").arg(std::round(ms)) : tr("%1 s").arg(ms / 1000, 0, 'f', 1);
 }
 
 /// In torch.compile's words.
@@ -227,7 +234,7 @@ QString opsSolverLine(const Session& session)
     const QString which
         = tr("Plan %1 of %2").arg(shown(session) ? shown(session)->index + 1 : 0).arg(frontier->plans.size());
     return which
-        + (frontier->complete ? tr(", found in %1").arg(msText(frontier->solveMs))
+        + (frontier->complete ? tr(", found in %1").arg(tookText(frontier->solveMs))
                               : tr("; more are being looked for …"));
 }
 

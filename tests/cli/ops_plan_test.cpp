@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/trace/step_file.h"
 #include "tests/cli/cli_test.h"
 
 namespace headroom {
@@ -130,6 +131,26 @@ TEST_F(CliTest, OpsPlanByMeasuredTimes)
                                         "--op-times", path("times.json")}),
                        words);
     };
+    // The same from a step that was measured; one that was not has no measured times.
+    const auto writeMeasured = [&](bool measured) {
+        StepTrace step = **readStepTrace(chain);
+        for (std::uint32_t i = 0; i < step.ops.size(); ++i)
+            step.ops.ms[OpId(i)] = times[i].get<double>();
+        if (measured)
+            step.info.measured = MeasuredStep();
+        ASSERT_TRUE(writeStepTrace(step, path("measured.hrs")).ok());
+    };
+    const std::vector<std::string> byStep{"ops-plan", chain,        "--memory-budget",    "0.1",   "--runtime",
+                                          "measured", "--op-times", path("measured.hrs"), "--json"};
+    writeMeasured(true);
+    const Finished again = headroomProgram(byStep);
+    ASSERT_EQ(again.exitCode, 0) << again.err;
+    EXPECT_EQ(again.json()["saved"], plan["saved"]);
+    writeMeasured(false);
+    expectBadInput(headroomProgram(byStep), {"measured.hrs", "this step was simulated"});
+    ASSERT_TRUE(writeStepTrace(*makeSyntheticStep({}), path("measured.hrs")).ok());
+    expectBadInput(headroomProgram(byStep), {"measured.hrs"});
+
     refused("[1, 2]", {"times.json", "2 numbers"});
     refused("{}", {"times.json", "list"});
     times[3] = -1;

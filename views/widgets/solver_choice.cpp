@@ -50,7 +50,7 @@ SolverChoice::SolverChoice(QWidget* parent)
     solver_->addItem(tr("exact search (dp)"));
     solver_->addItem(tr("greedy"));
     solver_->addItem(tr("integer programme (ilp)"));
-    cost_ = addRow("opsCost", tr("Again costs"),
+    cost_ = addRow("opsCost", tr("An op costs"),
                    tr("What running an op a second time counts as, as torch.compile's "
                       "activation_memory_budget_runtime_estimator"));
     cost_->addItem(tr("its time in the step"));
