@@ -231,6 +231,10 @@ QString opsSolverLine(const Session& session)
     const OpsFrontierPtr& frontier = session.opsFrontier();
     if (!frontier)
         return tr("Planning the ops …");
+    if (shown(session) && session.answerIsCurrent() && !session.feasible())
+        return frontier->complete
+            ? tr("None of %1 plans fits").arg(frontier->plans.size())
+            : tr("None of %1 plans fits; more are being looked for …").arg(frontier->plans.size());
     const QString which
         = tr("Plan %1 of %2").arg(shown(session) ? shown(session)->index + 1 : 0).arg(frontier->plans.size());
     return which

@@ -10,6 +10,7 @@ namespace headroom {
 namespace {
 
 constexpr double symbolSize = 8;
+constexpr double halo = 4; ///< around it: the bands below have colours as dark as the accent
 constexpr double closest = 4; ///< pixels between two triangles of one kind: nearer ones are one
 
 } // namespace
@@ -39,7 +40,8 @@ void FlipLayer::setFlips(std::vector<TimelineFlip> flips)
 QRectF FlipLayer::boundingRect() const
 {
     const QRectF& plot = geometry().plot;
-    return {plot.left() - symbolSize, plot.bottom() - symbolSize - 2, plot.width() + 2 * symbolSize, symbolSize + 4};
+    const double size = symbolSize + halo;
+    return {plot.left() - size, plot.bottom() - size - 2, plot.width() + 2 * size, size + 4};
 }
 
 void FlipLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*)
@@ -53,6 +55,7 @@ void FlipLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidge
         if (x < plot.left() || x > plot.right() || x - before < closest)
             continue;
         before = x;
+        paintFlipSymbol(*painter, {x, plot.bottom()}, symbolSize + halo, theme().card, theme().card);
         paintFlipSymbol(*painter, {x, plot.bottom()}, symbolSize, theme().accent,
                         flip.again ? theme().accent : theme().card);
     }

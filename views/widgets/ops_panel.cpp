@@ -144,7 +144,7 @@ void OpsPanel::setFacts(const OpsFacts& facts)
     problem_->setText(facts.problem);
     problem_->setVisible(broken);
     modules_->setVisible(broken);
-    plan_->setVisible(!broken);
+    plan_->setVisible(!broken && !facts.summary.isEmpty()); // no room for a plan that does not fit
     summary_->setText(facts.summary);
     flipsTitle_->setText(facts.flipsTitle);
     flipsTitle_->setVisible(!facts.flipsTitle.isEmpty());
