@@ -134,8 +134,8 @@ TEST_F(CliTest, OpsPlanByMeasuredTimes)
     // The same from a step that was measured; one that was not has no measured times.
     const auto writeMeasured = [&](bool measured) {
         StepTrace step = **readStepTrace(chain);
-        for (std::uint32_t i = 0; i < step.ops.size(); ++i)
-            step.ops.ms[OpId(i)] = times[i].get<double>();
+        const auto ms = times.get<std::vector<double>>();
+        step.ops.ms.rows = ms;
         if (measured)
             step.info.measured = MeasuredStep();
         ASSERT_TRUE(writeStepTrace(step, path("measured.hrs")).ok());
