@@ -96,7 +96,7 @@ void ShadowSave::holdStorage(c10::Storage& again, sim::BlockTag tag)
             c10::DataPtr block
                 = sim::simulatedState().allocator.allocateHeld(storageBytes_, pack_.address, tag, pack_.memory);
             if (address_)
-                block = sim::hosted(std::move(block), address_);
+                block = sim::hosted(std::move(block), address_, kept_.device());
             again = simulatedStorage(std::move(block), storageBytes_);
         }
         kept_ = onStorage(kept_, again);

@@ -40,7 +40,7 @@ private:
     at::Tensor kept_; ///< the tensor, detached; of a shadowed one only the shape
     c10::weak_intrusive_ptr<c10::StorageImpl> storage_; ///< of a shadowed one
     Bytes storageBytes_ = 0;
-    void* address_ = nullptr; ///< of what is saved, where it is on the CPU
+    void* address_ = nullptr; ///< of what is saved, where it is really there
 };
 
 } // namespace headroom
