@@ -27,6 +27,8 @@ def end_data_workers():
         for thing in gc.get_objects():
             if issubclass(type(thing), _MultiProcessingDataLoaderIter):
                 thing._shutdown_workers()
+                for worker in thing._workers:
+                    worker.join(_PATIENCE)  # it was told to end, or terminated: what runs at exit finds no child
     finally:
         utilities.MP_STATUS_CHECK_INTERVAL = patience
 
