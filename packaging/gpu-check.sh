@@ -10,8 +10,9 @@
 # the card. HEADROOM_PYTHON names the Python, else it is python3. Nothing is downloaded.
 #
 # All of it takes less than ten minutes on 16 cores: what the build leaves of them is for the checks (--seconds).
-# --prepare, on another machine, copies those headers, and GLPK with what it needs, to build/gpu-check-prefix, for a GPU
-# machine that has neither them nor a network. --only-build ends after the build. --build uses a build folder that is there already.
+# --prepare, on another machine, copies those headers, those that CUDA's own include (crt, which come with a toolkit and
+# not with torch), and GLPK with what it needs, to build/gpu-check-prefix, for a GPU machine that has neither them nor a
+# network. --only-build ends after the build. --build uses a build folder that is there already.
 #
 # Exit codes: 0 all checks passed, 1 some failed (the document says which), 2 something is missing for the build,
 # 4 no GPU can be used: then nothing is written.
@@ -63,8 +64,19 @@ bring_planner() {
         | while read -r library; do cp -L "$library" "$prefix/lib/"; done
 }
 
+bring_crt() {
+    local folder
+    for folder in "$root"/build/torch-env/lib/python3*/site-packages/nvidia/cu13 "${CUDA_HOME:-/usr/local/cuda}"; do
+        [ -e "$folder/include/crt/host_defines.h" ] || continue
+        cp -r "$folder/include/crt" "$prefix/include/"
+        return
+    done
+    echo "gpu-check: CUDA's crt headers are not here: the GPU machine needs a toolkit" >&2
+}
+
 prepare() {
     bring nlohmann
+    bring_crt
     ! find_planner || bring_planner
     echo "$prefix holds what a machine without it needs for gpu-check.sh"
 }
