@@ -166,7 +166,13 @@ void showAll(MainWindow& window, Gallery& gallery, const QString& file)
     verify.setProgress(0.6, QStringLiteral("policy"));
     gallery.save(QStringLiteral("other-size-recording"));
     sizes.setResult(QStringLiteral("peak 18.42 GiB, was 32.07 GiB"));
-    verify.setVerdict(VerifyRow::Verdict::kept, verdictText({true, {}, 4 * GiB, 4 * GiB, 12'345, 1.5, true, 294, {}}));
+    VerifyResult kept;
+    kept.agrees = kept.gradientsCompared = true;
+    kept.executedPeak = kept.predictedPeak = 4 * GiB;
+    kept.allocations = 12'345;
+    kept.recomputeMs = 1.5;
+    kept.parameters = 294;
+    verify.setVerdict(VerifyRow::Verdict::kept, verdictText(kept));
     gallery.bothThemes(QStringLiteral("other-size"));
     sizes.setResult({});
     verify.setVerdict(VerifyRow::Verdict::none, {});
