@@ -111,9 +111,6 @@ TEST_F(RecordProgram, RefusesWithOneSentence)
                   "unknown device 'cuda:one'; known are sim, the simulated GPU, cpu, and cuda or cuda:N");
     expectRefused("record demo:mlp -o step.hrs --device cuda:0 --gpu a100-80gb",
                   "--gpu says which card the simulation stands for; cuda:0 is what it is");
-    expectRefused("verify demo:mlp --policy policy.json --device cuda",
-                  "verify runs on sim, the simulated GPU, or cpu; on a GPU, record --policy with --device cuda shows "
-                  "what the step takes");
     expectRefused("record demo:mlp -o step.hrs --loss output",
                   "--loss output needs a model that returns one number; this one returns 8 x 1024 x 1024; use "
                   "--loss sum or mean");

@@ -313,7 +313,7 @@ private Q_SLOTS:
                  qPrintable(window().messages().message()));
         QCOMPARE(session().opsChoice(), good);
         openStep(); // another document: they are of the one before
-        QVERIFY(!session().opsChoice().times);
+        QTRY_VERIFY(!session().opsChoice().times);
     }
 
     void leavingTheModeStopsThePlanning()
