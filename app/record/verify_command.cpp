@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/verify_command.h"
 
+#include "app/record/gradients_json.h"
 #include "app/record/verify_ops_command.h"
 #include "core/base/bytes.h"
 #include "core/checkpoint/reproducible.h"
@@ -57,32 +58,24 @@ Status verdict(const Report& report)
 void printJson(const Report& report, const Status& status)
 {
     const Verification& memory = report.memory;
-    nlohmann::json gradients{{"compared", report.gradients.has_value()}};
-    if (report.gradients) {
-        gradients["parameters"] = report.gradients->parameters;
-        gradients["largest_difference"] = report.gradients->largestDifference;
-        gradients["parameter"] = report.gradients->parameter;
-        gradients["unrepeatable"] = report.gradients->unrepeatable;
-    } else {
-        gradients["reason"] = report.noGradients;
-    }
-    const nlohmann::json document{{"model", report.model},
-                                  {"gpu", report.gpu.name},
-                                  {"simulated", !report.real},
-                                  {"agrees", status.ok()},
-                                  {"reason", status ? std::string() : status.error().message},
-                                  {"budget_bytes", memory.budget},
-                                  {"world_size", report.policy.worldSize},
-                                  {"baseline_peak_bytes", memory.baselinePeak},
-                                  {"predicted_peak_bytes", memory.predictedPeak},
-                                  {"executed_peak_bytes", memory.executedPeak},
-                                  {"allocations", memory.allocations},
-                                  {"unequal_allocations", memory.unequalAllocations},
-                                  {"largest_difference_bytes", memory.largestDifference},
-                                  {"step_ms", memory.stepMs},
-                                  {"predicted_recompute_ms", memory.predictedRecomputeMs},
-                                  {"executed_recompute_ms", memory.executedRecomputeMs},
-                                  {"gradients", gradients}};
+    const nlohmann::json document{
+        {"model", report.model},
+        {"gpu", report.gpu.name},
+        {"simulated", !report.real},
+        {"agrees", status.ok()},
+        {"reason", status ? std::string() : status.error().message},
+        {"budget_bytes", memory.budget},
+        {"world_size", report.policy.worldSize},
+        {"baseline_peak_bytes", memory.baselinePeak},
+        {"predicted_peak_bytes", memory.predictedPeak},
+        {"executed_peak_bytes", memory.executedPeak},
+        {"allocations", memory.allocations},
+        {"unequal_allocations", memory.unequalAllocations},
+        {"largest_difference_bytes", memory.largestDifference},
+        {"step_ms", memory.stepMs},
+        {"predicted_recompute_ms", memory.predictedRecomputeMs},
+        {"executed_recompute_ms", memory.executedRecomputeMs},
+        {"gradients", gradientsJson(report.gradients ? &*report.gradients : nullptr, report.noGradients)}};
     std::cout << document.dump(2) << '\n';
 }
 

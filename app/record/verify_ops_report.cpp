@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/verify_ops_report.h"
 
+#include "app/record/gradients_json.h"
 #include "core/base/bytes.h"
 
 #include <CLI/CLI.hpp>
@@ -58,19 +59,12 @@ nlohmann::json peaksJson(const AllocatorPeaks& peaks)
             {"reserved_bytes", peaks.reserved}};
 }
 
-nlohmann::json gradientsJson(const OpsReport& report)
+nlohmann::json valuesJson(const OpsReport& report)
 {
-    nlohmann::json gradients{{"compared", report.values.has_value()}};
-    if (report.values) {
-        gradients["parameters"] = report.values->parameters;
-        gradients["largest_difference"] = report.values->largestDifference;
-        gradients["parameter"] = report.values->parameter;
-        gradients["unrepeatable"] = report.values->unrepeatable;
-        gradients["buffer"] = report.values->buffer;
-    } else {
-        gradients["reason"] = report.noValues;
-    }
-    return gradients;
+    nlohmann::json values = gradientsJson(report.values ? &*report.values : nullptr, report.noValues);
+    if (report.values)
+        values["buffer"] = report.values->buffer;
+    return values;
 }
 
 void printTimeline(const OpsVerification& step)
@@ -138,7 +132,7 @@ void printJson(const OpsReport& report, const Status& status)
                         {"repeated_ops", device.executed.repeatedOps},
                         {"predicted_recompute_flops", device.planned.recomputeFlops},
                         {"executed_recompute_flops", device.executed.recomputeFlops},
-                        {"gradients", gradientsJson(report)}};
+                        {"gradients", valuesJson(report)}};
     if (isReal(report))
         json["allocator"] = {{"plain", peaksJson(device.plainPeaks)}, {"by_the_plan", peaksJson(device.plannedPeaks)}};
     if (report.cpu)
