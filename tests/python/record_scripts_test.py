@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """python -m headroom.record on scripts that know nothing of it, and on scripts that fail."""
 
+import gzip
 import json
 import os
 import pathlib
@@ -210,6 +211,74 @@ class EarlyEnds(Recorded):
             """
         )
         self.assertEqual(last_line, "the script's own end")
+
+    def test_files_that_the_script_was_writing(self):
+        self.ended(
+            """
+            import gzip, threading, torch
+            log, packed = open("log.txt", "w"), gzip.open("log.gz", "wt")
+            end = lambda: (threading.main_thread().join(), late.write("from a thread"))
+            late = open("late.txt", "w")
+            threading.Thread(target=end).start()
+            model = torch.nn.Linear(10, 10).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            while True:
+                print("a line", file=log)
+                print("a line", file=packed)
+                model(torch.ones(2, 10).cuda()).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            """
+        )
+        folder = pathlib.Path(self.folder.name)
+        self.assertEqual((folder / "log.txt").read_text(), "a line\n" * 2)
+        self.assertEqual(gzip.decompress((folder / "log.gz").read_bytes()).decode(), "a line\n" * 2)
+        self.assertEqual((folder / "late.txt").read_text(), "from a thread")
+
+
+class Garbage(Recorded):
+    """Tensors that only a cycle holds: their memory comes back where Python finds them, as it does without Headroom."""
+
+    def test_is_sought_as_usual_once_there_is_a_gpu(self):
+        script = self.written(
+            """
+            import gc, torch
+            assert gc.get_threshold()[0] > 100_000, gc.get_threshold()
+            model = torch.nn.Linear(10, 10)
+            assert gc.get_threshold()[0] > 100_000, gc.get_threshold()
+            model.cuda()
+            assert gc.get_threshold() == (700, 10, 10), gc.get_threshold()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            while True:
+                ring = [torch.ones(2**18, device="cuda")]
+                ring.append(ring)
+                small = [[] for _ in range(1000)]
+                model(torch.ones(2, 10).cuda()).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                del ring
+                assert torch.cuda.memory_allocated() < 25 * 2**20  # of 40
+            """
+        )
+        result = self.run_script(script, "--steps", "40")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_a_threshold_of_the_script_stays(self):
+        script = self.written(
+            """
+            import gc, torch
+            gc.set_threshold(300)
+            model = torch.nn.Linear(10, 10).cuda()
+            assert gc.get_threshold()[0] == 300, gc.get_threshold()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            while True:
+                model(torch.ones(2, 10).cuda()).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            """
+        )
+        result = self.run_script(script)
+        self.assertEqual(result.returncode, 0, result.stderr)
 
 
 class Failures(Recorded):

@@ -129,6 +129,18 @@ def patch(library, card):
     _patch_compile()
 
 
+def at_first_use(action):
+    """Calls `action` once, before the program first makes something on the GPU."""
+    initialize = torch.cuda._lazy_init
+
+    def first_use():
+        torch.cuda._lazy_init = initialize
+        action()
+        initialize()
+
+    torch.cuda._lazy_init = first_use
+
+
 def _index_of(device):
     if device is None or isinstance(device, int):
         return device
