@@ -25,6 +25,10 @@ struct SearchLimit
     std::chrono::steady_clock::time_point end;
     std::stop_token stop;
     bool reached() const { return stop.stop_requested() || std::chrono::steady_clock::now() >= end; }
+    double remainingMs() const
+    {
+        return std::chrono::duration<double, std::milli>(end - std::chrono::steady_clock::now()).count();
+    }
 };
 
 /// Label-setting dynamic programme along the chain: a label is what a path so far holds and takes. A label goes when

@@ -3,8 +3,10 @@
 #include "core/plan/chain_planner.h"
 
 #include "core/plan/chain_counts.h"
+#include "core/plan/chain_price.h"
 #include "core/plan/chain_relaxation.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
@@ -72,51 +74,73 @@ private:
             <= options_.gap * static_cast<double>(answer_.value.time);
     }
 
-    double remainingMs() const { return std::chrono::duration<double, std::milli>(limit_.end - Clock::now()).count(); }
-
     void count()
     {
-        const ChainCounts counts = countChain(problem_, budget_, options_.stop, remainingMs() * countingShare);
+        const ChainCounts counts = countChain(problem_, budget_, options_.stop, limit_.remainingMs() * countingShare);
         answer_.nodes += counts.nodes;
         answer_.bound = std::max(answer_.bound, counts.bound);
         if (counts.path)
             take(*counts.path);
     }
 
-    /// With a path close to the best one the labels have little to look at.
+    /// One step after the other takes the option that is best with all others as they are. With a path close to the
+    /// best one the labels have little to look at.
     void improve(ChainPath path)
     {
+        const std::vector<Bytes> after = peaksAfter(path);
         ChainValue value = valueOf(problem_, path);
-        for (ChainStep& step : path) {
-            const ChainStep before = step;
-            ChainStep best = step;
-            const auto options = static_cast<int>(problem_.arcs[static_cast<std::size_t>(step.arc)].options.size());
-            for (int option = 0; option < options; ++option) {
-                step = {before.arc, option};
-                const ChainValue changed = valueOf(problem_, path);
+        Bytes before = problem_.constant; // peak of the steps before
+        Bytes held = 0;
+        for (std::size_t i = 0; i < path.size(); ++i) {
+            const std::vector<ChainOption>& options = problem_.arcs[static_cast<std::size_t>(path[i].arc)].options;
+            const Picoseconds others = value.time - options[static_cast<std::size_t>(path[i].option)].time;
+            for (std::size_t option = 0; option < options.size(); ++option) {
+                const ChainOption& other = options[option];
+                const ChainValue changed{
+                    others + other.time, std::max({before, held + other.high, held + other.held + after[i + 1]})};
                 const bool fits = changed.peak <= budget_;
                 if ((fits && (value.peak > budget_ || changed.time < value.time))
                     || (!fits && changed.peak < value.peak)) {
                     value = changed;
-                    best = step;
+                    path[i].option = static_cast<int>(option);
                 }
             }
-            step = best;
+            const ChainOption& taken = options[static_cast<std::size_t>(path[i].option)];
+            before = std::max(before, held + taken.high);
+            held += taken.held;
         }
         take(path);
     }
 
-    void label()
+    /// By step: the peak from there on, if nothing were held before.
+    std::vector<Bytes> peaksAfter(const ChainPath& path) const
     {
-        ChainRelaxation relaxation = relax(problem_, budget_, std::max(1.0, remainingMs()));
+        std::vector<Bytes> peaks(path.size() + 1, problem_.atLoss);
+        for (std::size_t i = path.size(); i-- > 0;) {
+            const ChainOption& option = problem_.arcs[static_cast<std::size_t>(path[i].arc)]
+                                            .options[static_cast<std::size_t>(path[i].option)];
+            peaks[i] = std::max(option.high, option.held + peaks[i + 1]);
+        }
+        return peaks;
+    }
+
+    /// Prices, with a first path and a bound.
+    ChainLabels priced(ChainRelaxation relaxation)
+    {
         if (relaxation.rounded)
             improve(*std::move(relaxation.rounded));
         answer_.price = std::accumulate(relaxation.prices.position.begin(), relaxation.prices.position.end(),
                                         relaxation.prices.loss);
-        if (!relaxation.solved)
-            relaxation.prices = {std::vector<double>(static_cast<std::size_t>(problem_.positions), 0.0), 0};
-        const ChainLabels labels(problem_, budget_, std::move(relaxation.prices));
+        ChainLabels labels(problem_, budget_, std::move(relaxation.prices));
         answer_.bound = std::max(answer_.bound, static_cast<Picoseconds>(std::ceil(labels.bound() - 0.5)));
+        return labels;
+    }
+
+    void label()
+    {
+        ChainRelaxation relaxation = relax(problem_, budget_, limit_);
+        const ChainLabels labels
+            = priced(relaxation.solved ? std::move(relaxation) : relaxWithOnePrice(problem_, budget_));
         for (const std::size_t width : widths) {
             if (good() || limit_.reached())
                 return;

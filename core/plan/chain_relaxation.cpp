@@ -89,8 +89,8 @@ public:
         ChainPath path;
         for (int position = 0; position < problem_.positions;) {
             const Run* best = &runs_[at(runOf_[at(position)])];
-            for (const Run& run : runs_)
-                if (run.wide() && run.first == position && countOf(run, values) > 0.5)
+            for (const int wide : wide_)
+                if (const Run& run = runs_[at(wide)]; run.first == position && countOf(run, values) > 0.5)
                     best = &run;
             const int end = best->wide() ? position + 1 : best->last;
             const std::vector<int> order = leanestFirst(*best);
@@ -136,6 +136,8 @@ private:
                 runs_.push_back({static_cast<int>(i), arc.first, arc.last, own, 0});
             if (own)
                 runOf_[at(position)] = static_cast<int>(runs_.size()) - 1;
+            else
+                wide_.push_back(static_cast<int>(runs_.size()) - 1);
         }
     }
 
@@ -157,12 +159,18 @@ private:
             if (run.wide())
                 continue;
             std::vector<GlpkProblem::Term> terms;
-            for (const Run& other : runs_)
-                if (&other == &run || (other.wide() && other.first <= run.first && run.first < other.last))
-                    for (std::size_t o = 0; o < optionsOf(other).size(); ++o)
-                        terms.push_back({other.firstColumn + static_cast<int>(o), 1});
+            addOptions(run, terms);
+            for (const int wide : wide_)
+                if (const Run& over = runs_[at(wide)]; over.first <= run.first && run.first < over.last)
+                    addOptions(over, terms);
             glpk_.addRow(terms, run.last - run.first, run.last - run.first);
         }
+    }
+
+    void addOptions(const Run& run, std::vector<GlpkProblem::Term>& terms) const
+    {
+        for (std::size_t o = 0; o < optionsOf(run).size(); ++o)
+            terms.push_back({run.firstColumn + static_cast<int>(o), 1});
     }
 
     int addRow(int position)
@@ -222,6 +230,7 @@ private:
     double budget_;
     GlpkProblem glpk_;
     std::vector<Run> runs_;
+    std::vector<int> wide_; ///< of the runs
     std::vector<int> runOf_; ///< by position
     int columns_ = 0;
     int lossRow_ = 0;
@@ -230,21 +239,27 @@ private:
 
 } // namespace
 
-ChainRelaxation relax(const ChainProblem& problem, Bytes budget, double limitMs)
+ChainRelaxation relax(const ChainProblem& problem, Bytes budget, const SearchLimit& limit)
 {
-    if (problem.positions == 0)
-        return {true, {}, {}};
+    ChainRelaxation found;
+    if (problem.positions == 0) {
+        found.solved = true;
+        return found;
+    }
     std::set<int> rows{problem.positions - 1}; // where the last part runs, everything else is held
-    for (;;) {
+    do {
         Relaxation relaxation(problem, budget, rows);
-        const LinearResult result = relaxation.solve(limitMs);
+        const LinearResult result = relaxation.solve(std::max(1.0, limit.remainingMs()));
         if (result.status != MilpStatus::optimal)
-            return {};
+            break;
+        // Without some of its rows it gives a bound, too: any prices do.
+        found = {true, relaxation.prices(result.duals), relaxation.rounded(result.values)};
         const int worst = relaxation.mostViolated(result.values, rows);
         if (worst < 0)
-            return {true, relaxation.prices(result.duals), relaxation.rounded(result.values)};
+            break;
         rows.insert(worst);
-    }
+    } while (!limit.reached());
+    return found;
 }
 
 } // namespace headroom

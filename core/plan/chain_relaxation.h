@@ -9,13 +9,14 @@
 namespace headroom {
 
 /// The linear relaxation of a chain problem in GLPK, rows of positions added where they are violated. Runs of equal
-/// positions share their columns, as long as no row ends among them.
+/// positions share their columns, as long as no row ends among them. At the limit it is what was solved by then: a bound
+/// that is less good.
 struct ChainRelaxation
 {
-    bool solved = false; ///< otherwise GLPK gave up, and there are no prices
+    bool solved = false; ///< otherwise there are no prices
     ChainPrices prices;
     std::optional<ChainPath> rounded; ///< the solution with whole options, which may not fit
 };
-ChainRelaxation relax(const ChainProblem& problem, Bytes budget, double limitMs);
+ChainRelaxation relax(const ChainProblem& problem, Bytes budget, const SearchLimit& limit);
 
 } // namespace headroom

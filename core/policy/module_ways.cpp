@@ -37,10 +37,11 @@ Result<std::vector<ModuleWay>> waysOf(const StepModel& model, const StorageEvent
 
     // The step as a chain of this one part: what it shares with others counts as its own.
     const StepLayout layout(model, events, {module}, 1, StepLayout::SharedArguments::held);
-    const LocalReplay replay(model, events, module, layout.shared());
+    LocalNotes notes;
+    const LocalReplay replay(model, events, module, layout.shared(), notes);
     const StepLayout::Place place = layout.place(replay, module, 0, 1);
-    Result<PartOptions> options = around != tree.around.end() ? optionsOfWhole(model, tree, number, replay, place)
-                                                              : optionsOfPart(model, tree, number, replay, place);
+    const auto measured = around != tree.around.end() ? optionsOfWhole : optionsOfPart;
+    Result<PartOptions> options = measured(model, tree, number, replay, place, notes);
     if (!options)
         return options.error();
 

@@ -5,7 +5,9 @@
 #include "core/policy/part_options.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <queue>
 #include <utility>
 
 namespace headroom {
@@ -19,6 +21,11 @@ bool beats(const ChainOption& a, const ChainOption& b)
 
 } // namespace
 
+Error stoppedMeasuring()
+{
+    return {ErrorKind::internal, "measuring the ways to checkpoint the step was stopped"};
+}
+
 /// Equal parts of the step: one of them was measured.
 struct EqualParts
 {
@@ -31,13 +38,14 @@ class OptionTable::Builder
 {
 public:
     Builder(const StepModel& model, const StorageEvents& events, const PartTree& tree, int worldSize,
-            StepLayout::SharedArguments sharedArguments)
+            StepLayout::SharedArguments sharedArguments, const std::stop_token& stop)
         : model_(model)
         , events_(events)
         , tree_(tree)
         , layout_(model, events, modulesOf(tree), worldSize, sharedArguments)
         , sharedArguments_(sharedArguments)
         , worldSize_(worldSize)
+        , stop_(stop)
     {
     }
 
@@ -106,7 +114,9 @@ private:
     Status measure(int number)
     {
         Arc& arc = arcs_[static_cast<std::size_t>(number)];
-        arc.replay = std::make_shared<const LocalReplay>(model_, events_, moduleOf(arc), layout_.shared());
+        if (stop_.stop_requested())
+            return stoppedMeasuring();
+        arc.replay = std::make_shared<const LocalReplay>(model_, events_, moduleOf(arc), layout_.shared(), notes_);
         arc.place = layout_.place(*arc.replay, moduleOf(arc), arc.first, arc.last);
         std::vector<std::uint64_t> key = arc.replay->signature();
         const auto sign = [&](auto&& self, int unit) -> void {
@@ -119,9 +129,10 @@ private:
         sign(sign, arc.unit);
         const auto [found, added] = numberOf_.emplace(std::move(key), static_cast<int>(equal_.size()));
         if (added) {
-            Result<PartOptions> options = arc.hidden ? PartOptions()
-                : arc.last - arc.first > 1           ? optionsOfWhole(model_, tree_, arc.unit, *arc.replay, arc.place)
-                                                     : optionsOfPart(model_, tree_, arc.unit, *arc.replay, arc.place);
+            const auto measured = arc.last - arc.first > 1 ? optionsOfWhole : optionsOfPart;
+            Result<PartOptions> options = arc.hidden
+                ? PartOptions()
+                : measured(model_, tree_, arc.unit, *arc.replay, arc.place, notes_);
             if (!options)
                 return options.error();
             equal_.push_back({*std::move(options), {}, {}});
@@ -208,23 +219,45 @@ private:
     /// At each event, what all parts together may deviate.
     std::vector<Bytes> sum(const std::vector<std::vector<PartMemory::Deviation>>& deviations) const
     {
-        std::vector<Bytes> all(model_.trace()->events.size(), 0);
-        std::vector<Bytes> own(all.size(), 0); // of the arcs that begin at one position: only one of them is taken
-        std::vector<std::pair<std::uint32_t, std::uint32_t>> touched;
+        std::vector<Bytes> all(model_.trace()->events.size() + 1, 0); // changes first
+        std::vector<PartMemory::Deviation> own; // of the arcs that begin at one position: only one of them is taken
         for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
-            for (const PartMemory::Deviation& deviation : deviations[arc]) {
-                for (std::uint32_t event = deviation.begin; event < deviation.end; ++event)
-                    own[event] = std::max(own[event], deviation.bytes);
-                touched.emplace_back(deviation.begin, deviation.end);
-            }
+            own.insert(own.end(), deviations[arc].begin(), deviations[arc].end());
             if (arc + 1 < arcs_.size() && arcs_[arc + 1].first == arcs_[arc].first)
                 continue;
-            for (const auto& [begin, end] : touched)
-                for (std::uint32_t event = begin; event < end; ++event)
-                    all[event] += std::exchange(own[event], 0);
-            touched.clear();
+            addHighest(own, all);
+            own.clear();
         }
+        std::partial_sum(all.begin(), all.end(), all.begin());
+        all.pop_back();
         return all;
+    }
+
+    /// Where several deviate at once, the one that does most.
+    static void addHighest(std::vector<PartMemory::Deviation>& deviations, std::vector<Bytes>& changes)
+    {
+        Bytes level = 0;
+        const auto setLevel = [&](std::uint32_t event, Bytes bytes) {
+            changes[event] += bytes - level;
+            level = bytes;
+        };
+        std::priority_queue<std::pair<Bytes, std::uint32_t>> open; // with their ends
+        const auto closeUntil = [&](std::uint32_t event) {
+            while (!open.empty() && open.top().second <= event) {
+                const std::uint32_t end = open.top().second;
+                while (!open.empty() && open.top().second <= end)
+                    open.pop();
+                setLevel(end, open.empty() ? 0 : open.top().first);
+            }
+        };
+        std::ranges::sort(deviations, {}, &PartMemory::Deviation::begin);
+        for (const PartMemory::Deviation& deviation : deviations) {
+            closeUntil(deviation.begin);
+            open.emplace(deviation.bytes, deviation.end);
+            if (deviation.bytes > level)
+                setLevel(deviation.begin, deviation.bytes);
+        }
+        closeUntil(std::numeric_limits<std::uint32_t>::max());
     }
 
     /// The highest memory of each option in another layout of the same step.
@@ -282,6 +315,8 @@ private:
     StepLayout layout_;
     StepLayout::SharedArguments sharedArguments_;
     int worldSize_;
+    const std::stop_token& stop_;
+    LocalNotes notes_;
     std::vector<Arc> arcs_;
     std::map<std::vector<std::uint64_t>, int> numberOf_; ///< by signature: index in equal_
     std::vector<EqualParts> equal_;
@@ -290,9 +325,10 @@ private:
 };
 
 Result<OptionTable> OptionTable::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
-                                        int worldSize, StepLayout::SharedArguments sharedArguments)
+                                        int worldSize, StepLayout::SharedArguments sharedArguments,
+                                        const std::stop_token& stop)
 {
-    return Builder(model, events, tree, worldSize, sharedArguments).build();
+    return Builder(model, events, tree, worldSize, sharedArguments, stop).build();
 }
 
 CheckpointPlan OptionTable::planOf(const ChainPath& path) const

@@ -8,18 +8,22 @@
 
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <vector>
 
 namespace headroom {
+
+Error stoppedMeasuring(); ///< what was asked to stop
 
 /// The planner's problem for one step and one request: for each part of the step the ways to checkpoint it that are
 /// worth it, each predicted on the step. Immutable.
 class OptionTable
 {
 public:
-    /// `events` are the model's. Errors are those of predict().
+    /// `events` are the model's. Errors are those of predict(), and stoppedMeasuring().
     static Result<OptionTable> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
-                                      int worldSize, StepLayout::SharedArguments sharedArguments);
+                                      int worldSize, StepLayout::SharedArguments sharedArguments,
+                                      const std::stop_token& stop = {});
 
     bool sharesArguments() const { return sharesArguments_; } ///< there are arguments that several parts have
 

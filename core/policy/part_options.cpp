@@ -35,11 +35,13 @@ using Ways = std::vector<Way>;
 class PartMeasure
 {
 public:
-    PartMeasure(const StepModel& model, const PartTree& tree, const LocalReplay& replay, const StepLayout::Place& place)
+    PartMeasure(const StepModel& model, const PartTree& tree, const LocalReplay& replay, const StepLayout::Place& place,
+                LocalNotes& notes)
         : model_(model)
         , tree_(tree)
         , replay_(replay)
         , place_(place)
+        , notes_(notes)
     {
     }
 
@@ -110,7 +112,7 @@ private:
 
     Result<Way> measure(CheckpointPlan plan) const
     {
-        Result<LocalEffect> effect = replay_.of(plan);
+        Result<LocalEffect> effect = replay_.of(plan, notes_);
         if (!effect)
             return effect.error();
         const PartMemory memory = place_.of(*effect);
@@ -287,6 +289,7 @@ private:
     const PartTree& tree_;
     const LocalReplay& replay_;
     const StepLayout::Place& place_;
+    LocalNotes& notes_;
 };
 
 PartOptions relative(Ways ways, ModuleId part)
@@ -304,19 +307,19 @@ PartOptions relative(Ways ways, ModuleId part)
 } // namespace
 
 Result<PartOptions> optionsOfPart(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
-                                  const StepLayout::Place& place)
+                                  const StepLayout::Place& place, LocalNotes& notes)
 {
-    Result<Ways> ways = PartMeasure(model, tree, replay, place).waysOf(unit, mostOptions);
+    Result<Ways> ways = PartMeasure(model, tree, replay, place, notes).waysOf(unit, mostOptions);
     if (!ways)
         return ways.error();
     return relative(*std::move(ways), tree.units[static_cast<std::size_t>(unit)].module);
 }
 
 Result<PartOptions> optionsOfWhole(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
-                                   const StepLayout::Place& place)
+                                   const StepLayout::Place& place, LocalNotes& notes)
 {
     Ways ways;
-    if (const Status added = PartMeasure(model, tree, replay, place).addWhole(unit, ways); !added)
+    if (const Status added = PartMeasure(model, tree, replay, place, notes).addWhole(unit, ways); !added)
         return added.error();
     return relative(std::move(ways), tree.units[static_cast<std::size_t>(unit)].module);
 }

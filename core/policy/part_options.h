@@ -19,10 +19,10 @@ struct PartOptions
 /// All that may be worth it for a part: nothing, the part as a whole with ops to save, and what is inside it in every
 /// combination, predicted together. Where a unit is pinned to recompute, only ways that do.
 Result<PartOptions> optionsOfPart(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
-                                  const StepLayout::Place& place);
+                                  const StepLayout::Place& place, LocalNotes& notes);
 
 /// For a module around several parts: only as a whole.
 Result<PartOptions> optionsOfWhole(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
-                                   const StepLayout::Place& place);
+                                   const StepLayout::Place& place, LocalNotes& notes);
 
 } // namespace headroom

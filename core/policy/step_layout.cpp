@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <unordered_map>
+#include <utility>
 
 namespace headroom {
 
@@ -220,8 +220,10 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> StepLayout::windowsOf(Modul
         const StepIndex::Call& call = model_.index().calls[id.value];
         windows.emplace_back(call.enter, call.exit + 1);
         const std::uint32_t unpack = firstUnpack(call);
-        const auto next = std::ranges::find_if(stretches_, [&](const Stretch& stretch) {
-            return stretch.end > unpack && stretch.owner >= first && stretch.owner < last;
+        const auto after = std::ranges::partition_point(
+            stretches_, [&](const Stretch& stretch) { return stretch.end <= unpack; });
+        const auto next = std::find_if(after, stretches_.end(), [&](const Stretch& stretch) {
+            return stretch.owner >= first && stretch.owner < last;
         });
         if (unpack != never && next != stretches_.end())
             windows.emplace_back(unpack, std::max(unpack, next->begin));
@@ -229,28 +231,35 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> StepLayout::windowsOf(Modul
     return windows;
 }
 
+/// Zones as long as they can be: all that runs before or after the module is one each, however many parts there are.
 std::vector<StepLayout::Zone> StepLayout::zonesOf(ModuleId module, int first, int last) const
 {
     using enum Place::Where;
     const auto windows = windowsOf(module, first, last);
+    std::vector<std::uint32_t> cuts; // where windows begin and end
+    for (const auto& [begin, end] : windows)
+        cuts.insert(cuts.end(), {begin, end});
+    std::ranges::sort(cuts);
     std::vector<Zone> zones;
+    const auto add = [&](std::uint32_t begin, std::uint32_t end, int owner) {
+        // What runs between forward and backward runs while all parts but the last are waiting.
+        const bool atTurn = owner == static_cast<int>(parts_.size()) && last == owner;
+        const bool own = (owner >= first && owner < last) || atTurn
+            || std::ranges::any_of(
+                             windows, [&](const auto& window) { return window.first <= begin && begin < window.second; });
+        const Zone zone{begin, end, own ? Place::Where::own : owner < first ? below : above, owner < 0};
+        if (!zones.empty() && zones.back().where == zone.where && zones.back().before == zone.before)
+            zones.back().end = end;
+        else
+            zones.push_back(zone);
+    };
+    auto cut = cuts.begin();
     for (const Stretch& stretch : stretches_) {
-        std::vector<std::uint32_t> cuts{stretch.begin, stretch.end};
-        for (const auto& [begin, end] : windows)
-            for (const std::uint32_t cut : {begin, end})
-                if (cut > stretch.begin && cut < stretch.end)
-                    cuts.push_back(cut);
-        std::ranges::sort(cuts);
-        for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-            // What runs between forward and backward runs while all parts but the last are waiting.
-            const bool atTurn = stretch.owner == static_cast<int>(parts_.size()) && last == stretch.owner;
-            const bool own = (stretch.owner >= first && stretch.owner < last) || atTurn
-                || std::ranges::any_of(windows, [&](const auto& window) {
-                                 return window.first <= cuts[i] && cuts[i] < window.second;
-                             });
-            const Place::Where where = own ? Place::Where::own : stretch.owner < first ? below : above;
-            zones.push_back({cuts[i], cuts[i + 1], where, stretch.owner});
-        }
+        std::uint32_t begin = stretch.begin;
+        for (; cut != cuts.end() && *cut < stretch.end; ++cut)
+            if (*cut > begin)
+                add(std::exchange(begin, *cut), *cut, stretch.owner);
+        add(begin, stretch.end, stretch.owner);
     }
     return zones;
 }
@@ -264,7 +273,7 @@ StepLayout::Place StepLayout::place(const LocalReplay& replay, ModuleId module, 
         const auto change = static_cast<std::int32_t>(next) - (atEvent ? 0 : 1);
         const Bytes high = atEvent ? after_[begin] : zone.where == Place::Where::own ? highest(begin, end) : 0;
         place.stretches_.push_back(
-            {change, atEvent, zone.where, begin <= turn_ && turn_ < end, zone.owner < 0, begin, end, high});
+            {change, atEvent, zone.where, begin <= turn_ && turn_ < end, zone.before, begin, end, high});
     };
     for (const Zone& zone : zonesOf(module, first, last)) {
         std::uint32_t from = zone.begin;

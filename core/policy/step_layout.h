@@ -93,7 +93,7 @@ private:
         std::uint32_t begin = 0;
         std::uint32_t end = 0;
         Place::Where where = Place::Where::own;
-        int owner = -1;
+        bool before = false; ///< all parts
     };
     void findShared();
     void measure(int worldSize);

@@ -14,22 +14,47 @@ namespace headroom {
 
 namespace {
 
+struct LocalBlock
+{
+    Bytes bytes = 0;
+    std::uint32_t holders = 0;
+    bool counted = false;
+};
+
 /// Counts what is alive of chosen storages and of their copies.
 class LocalMemory
 {
 public:
     using Block = std::uint32_t;
 
-    LocalMemory(const StepTrace& trace, std::span<const StorageId> storages)
-        : blocks_(trace.storages.size())
+    /// `blocks`: none of any storage; they are so again when this is gone.
+    LocalMemory(const StepTrace& trace, std::span<const StorageId> storages, std::vector<LocalBlock>& blocks)
+        : storages_(storages)
+        , blocks_(&blocks)
     {
+        blocks.resize(trace.storages.size());
         for (const StorageId storage : storages)
-            blocks_[storage.value] = {trace.storages.bytes[storage], 0, true};
+            blocks[storage.value] = {trace.storages.bytes[storage], 0, true};
     }
+
+    ~LocalMemory()
+    {
+        if (blocks_ == nullptr)
+            return;
+        for (const StorageId storage : storages_)
+            (*blocks_)[storage.value] = {};
+    }
+
+    LocalMemory(LocalMemory&& other) noexcept
+        : storages_(other.storages_)
+        , blocks_(std::exchange(other.blocks_, nullptr))
+    {
+    }
+    LocalMemory& operator=(LocalMemory&&) = delete;
 
     void hold(Block block)
     {
-        State& state = blocks_[block];
+        LocalBlock& state = (*blocks_)[block];
         if (!state.counted || state.holders++ > 0)
             return;
         live_ += state.bytes;
@@ -38,20 +63,20 @@ public:
 
     void drop(Block block)
     {
-        State& state = blocks_[block];
+        LocalBlock& state = (*blocks_)[block];
         if (state.counted && --state.holders == 0)
             live_ -= state.bytes;
     }
 
     Block addCopy(StorageId, Bytes bytes)
     {
-        blocks_.push_back({bytes, 0, true});
-        return static_cast<Block>(blocks_.size() - 1);
+        blocks_->push_back({bytes, 0, true});
+        return static_cast<Block>(blocks_->size() - 1);
     }
 
     void resize(Block block, Bytes bytes)
     {
-        State& state = blocks_[block];
+        LocalBlock& state = (*blocks_)[block];
         const Bytes before = std::exchange(state.bytes, bytes);
         if (!state.counted || state.holders == 0)
             return;
@@ -70,13 +95,8 @@ public:
     double recomputeMs() const { return recomputeMs_; }
 
 private:
-    struct State
-    {
-        Bytes bytes = 0;
-        std::uint32_t holders = 0;
-        bool counted = false;
-    };
-    std::vector<State> blocks_; ///< the storages, then the copies
+    std::span<const StorageId> storages_;
+    std::vector<LocalBlock>* blocks_; ///< the storages, then the copies
     Bytes live_ = 0;
     Bytes high_ = 0;
     double recomputeMs_ = 0;
@@ -100,15 +120,30 @@ bool ofModel(Category category)
 
 } // namespace
 
+struct LocalNotes::Content
+{
+    ReplayNotes replay;
+    std::vector<LocalBlock> blocks;
+};
+
+LocalNotes::LocalNotes()
+    : content_(std::make_unique<Content>())
+{
+}
+
+LocalNotes::~LocalNotes() = default;
+
 LocalReplay::LocalReplay(const StepModel& model, const StorageEvents& events, ModuleId part,
-                         const std::vector<bool>& shared)
+                         const std::vector<bool>& shared, LocalNotes& notes)
     : model_(model)
     , part_(part)
 {
     findStorages(shared);
     findEvents(events);
     const Regions nothing;
-    Replay<LocalMemory> replay(*model_.trace(), model_.index(), nothing, LocalMemory(*model_.trace(), storages_));
+    Replay<LocalMemory> replay(*model_.trace(), model_.index(), nothing,
+                               LocalMemory(*model_.trace(), storages_, notes.content_->blocks),
+                               notes.content_->replay);
     for (const std::uint32_t event : events_) {
         replay.step(event);
         recorded_.push_back(replay.memory().endEvent().after);
@@ -230,13 +265,14 @@ void LocalReplay::sign()
         signEvent(event, false);
 }
 
-Result<LocalEffect> LocalReplay::of(const CheckpointPlan& plan) const
+Result<LocalEffect> LocalReplay::of(const CheckpointPlan& plan, LocalNotes& notes) const
 {
     const StepTrace& trace = *model_.trace();
     const Result<Regions> regions = layOut(trace, model_.index(), plan);
     if (!regions)
         return regions.error();
-    Replay<LocalMemory> replay(trace, model_.index(), *regions, LocalMemory(trace, storages_));
+    Replay<LocalMemory> replay(trace, model_.index(), *regions,
+                               LocalMemory(trace, storages_, notes.content_->blocks), notes.content_->replay);
     LocalEffect effect;
     effect.changes.reserve(events_.size());
     for (std::size_t i = 0; i < events_.size(); ++i) {

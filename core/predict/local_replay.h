@@ -6,6 +6,7 @@
 #include "core/predict/storage_events.h"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,22 @@ struct LocalEffect
     double recomputeMs = 0;
 };
 
+/// What replays of the parts of one step note while they run. Who asks many parts for many plans keeps one, so that each
+/// answer costs what the part has and not what the step has. For one thread at a time.
+class LocalNotes
+{
+public:
+    LocalNotes();
+    ~LocalNotes();
+    LocalNotes(const LocalNotes&) = delete;
+    LocalNotes& operator=(const LocalNotes&) = delete;
+
+private:
+    friend class LocalReplay;
+    struct Content;
+    std::unique_ptr<Content> content_;
+};
+
 /// Predicts plans for one part of a step, a module with all that is inside it: replays only the events of the storages
 /// that checkpointing there can concern. A plan of a layer costs as much in a model of a hundred layers as in a model
 /// of one, and the memory of a step under a plan is that of the recorded step and the effects of its parts, as long as
@@ -34,12 +51,13 @@ struct LocalEffect
 class LocalReplay
 {
 public:
-    LocalReplay(const StepModel& model, const StorageEvents& events, ModuleId part, const std::vector<bool>& shared);
+    LocalReplay(const StepModel& model, const StorageEvents& events, ModuleId part, const std::vector<bool>& shared,
+                LocalNotes& notes);
 
     std::span<const std::uint32_t> events() const { return events_; } ///< ascending
 
     /// The regions are the part or inside it.
-    Result<LocalEffect> of(const CheckpointPlan& plan) const;
+    Result<LocalEffect> of(const CheckpointPlan& plan, LocalNotes& notes) const;
 
     /// Equal for two parts whose plans have equal effects, event by event, module by module (counted from the part).
     const std::vector<std::uint64_t>& signature() const { return signature_; }

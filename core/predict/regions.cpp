@@ -18,34 +18,35 @@ std::string nameOf(const StepTrace& trace, ModuleId module)
     return std::string(trace.moduleFqn(module));
 }
 
-Status refuseNesting(const StepTrace& trace, const CheckpointPlan& plan)
+/// Costs what the plan has, not what the step has: parts of a step are asked for thousands of small plans.
+Status refuseNesting(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
 {
-    std::vector<bool> chosen(trace.modules.size(), false);
+    std::vector<ModuleId> chosen;
+    chosen.reserve(plan.size());
     for (const CheckpointRegion& region : plan) {
         if (region.module.value >= trace.modules.size())
             return badInput("the plan names module number " + std::to_string(region.module.value)
                             + ", but the step has " + std::to_string(trace.modules.size()));
-        if (chosen[region.module.value])
-            return badInput("the plan names " + nameOf(trace, region.module) + " twice");
-        chosen[region.module.value] = true;
+        chosen.push_back(region.module);
     }
+    std::ranges::sort(chosen);
+    if (const auto twice = std::ranges::adjacent_find(chosen); twice != chosen.end())
+        return badInput("the plan names " + nameOf(trace, *twice) + " twice");
     const auto nest = [&](ModuleId outer, ModuleId inner) {
         return badInput("checkpointed modules may not contain one another: " + nameOf(trace, inner) + " is inside "
                         + nameOf(trace, outer));
     };
-    for (const CheckpointRegion& region : plan)
-        for (ModuleId m = trace.modules.parent[region.module]; m.valid(); m = trace.modules.parent[m])
-            if (chosen[m.value])
-                return nest(m, region.module);
+    const auto isChosen = [&](ModuleId module) { return std::ranges::binary_search(chosen, module); };
+    for (const ModuleId module : chosen)
+        for (ModuleId m = trace.modules.parent[module]; m.valid(); m = trace.modules.parent[m])
+            if (isChosen(m))
+                return nest(m, module);
     // Calls may nest where modules do not, and a module may call itself.
-    for (std::size_t i = 0; i < trace.calls.size(); ++i) {
-        const CallId call(static_cast<std::uint32_t>(i));
-        if (!chosen[trace.calls.module[call].value])
-            continue;
-        for (CallId c = trace.calls.parent[call]; c.valid(); c = trace.calls.parent[c])
-            if (chosen[trace.calls.module[c].value])
-                return nest(trace.calls.module[c], trace.calls.module[call]);
-    }
+    for (const ModuleId module : chosen)
+        for (const CallId call : index.callsOf[module.value])
+            for (CallId c = trace.calls.parent[call]; c.valid(); c = trace.calls.parent[c])
+                if (isChosen(trace.calls.module[c]))
+                    return nest(trace.calls.module[c], module);
     return {};
 }
 
@@ -132,7 +133,7 @@ std::vector<OpId> countedOps(const StepTrace& trace, const StepIndex::Call& call
 
 Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
 {
-    if (Status status = refuseNesting(trace, plan); !status)
+    if (Status status = refuseNesting(trace, index, plan); !status)
         return status.error();
     Regions result;
     for (const CheckpointRegion& region : plan) {

@@ -22,7 +22,8 @@ Phase trailingPhase(const StepTrace& trace)
 
 Timeline replay(const StepTrace& trace, const StepIndex& index, const Regions& plan)
 {
-    Replay<LiveMemory> replay(trace, index, plan, LiveMemory(trace));
+    ReplayNotes notes;
+    Replay<LiveMemory> replay(trace, index, plan, LiveMemory(trace), notes);
     for (const std::uint32_t event : index.memoryEvents)
         replay.step(event);
     replay.finish();
@@ -32,7 +33,8 @@ Timeline replay(const StepTrace& trace, const StepIndex& index, const Regions& p
 RecordedStep replayRecorded(const StepTrace& trace, const StepIndex& index)
 {
     const Regions nothing;
-    Replay<LiveMemory> replay(trace, index, nothing, LiveMemory(trace));
+    ReplayNotes notes;
+    Replay<LiveMemory> replay(trace, index, nothing, LiveMemory(trace), notes);
     RecordedStep recorded;
     for (const std::uint32_t event : index.memoryEvents) {
         replay.step(event);

@@ -12,6 +12,32 @@
 
 namespace headroom {
 
+/// What replays note by pack, storage and op of the step. Each replay leaves it as it was, so that who replays many small
+/// plans of a long step gives all of them the same one, and a replay costs what it replays. For one replay at a time.
+struct ReplayNotes
+{
+    static constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
+
+    /// A pack whose tensor was recomputed.
+    struct Recomputed
+    {
+        std::uint32_t block = none; ///< none: nothing is held for it
+        bool unpacked = false; ///< a node has it: it lives until the node's end, not until the release
+    };
+
+    /// What a storage of the trace is in the recomputation that runs now.
+    struct Now
+    {
+        std::uint32_t block = none; ///< none: itself
+        bool byProgram = false;
+    };
+
+    std::vector<std::uint32_t> regionOf; ///< by pack
+    std::vector<Recomputed> recomputed; ///< by pack
+    std::vector<Now> recomputation; ///< by storage
+    std::vector<bool> cached; ///< by op: its region's cache holds its outputs
+};
+
 /// Replays a step's events under a plan, by the rules of torch/utils/checkpoint.py, non-reentrant and selective:
 ///
 /// - What a region packs in forward holds nothing. The region holds its arguments, and the outputs of its saved ops,
@@ -29,17 +55,23 @@ class Replay
 public:
     using Block = std::uint32_t;
 
-    Replay(const StepTrace& trace, const StepIndex& index, const Regions& plan, Memory memory)
+    /// `notes` are of this step, and must outlive the replay.
+    Replay(const StepTrace& trace, const StepIndex& index, const Regions& plan, Memory memory, ReplayNotes& notes)
         : trace_(trace)
         , index_(index)
         , plan_(plan)
         , memory_(std::move(memory))
+        , regionOf_(notes.regionOf)
+        , recomputed_(notes.recomputed)
+        , recomputation_(notes.recomputation)
+        , cached_(notes.cached)
     {
         if (plan.regions.empty())
             return;
-        regionOf_.assign(trace.packs.size(), none);
-        recomputed_.assign(trace.packs.size(), {});
+        regionOf_.resize(trace.packs.size(), none);
+        recomputed_.resize(trace.packs.size());
         recomputation_.resize(trace.storages.size());
+        cached_.resize(trace.ops.size(), false);
         for (std::uint32_t i = 0; i < plan.regions.size(); ++i) {
             const Region& region = plan.regions[i];
             std::fill(regionOf_.begin() + region.firstPack, regionOf_.begin() + region.endPack, i);
@@ -48,8 +80,20 @@ public:
         std::ranges::sort(ends_);
         nextEnd_ = ends_.front().first;
         ran_.assign(plan.regions.size(), false);
-        cached_.assign(plan.saved.size(), false);
     }
+
+    ~Replay()
+    {
+        for (const Region& region : plan_.regions) {
+            std::fill(regionOf_.begin() + region.firstPack, regionOf_.begin() + region.endPack, none);
+            std::fill(recomputed_.begin() + region.firstPack, recomputed_.begin() + region.endPack, Recomputed{});
+            if (!plan_.saved.empty())
+                std::fill(cached_.begin() + region.firstOp, cached_.begin() + region.endOp, false);
+        }
+    }
+
+    Replay(const Replay&) = delete;
+    Replay& operator=(const Replay&) = delete;
 
     /// Events in their order; those that concern nothing that the memory counts may be left out.
     void step(std::uint32_t at)
@@ -71,7 +115,7 @@ public:
 
     void autograd(EventKind kind, PackId pack)
     {
-        if (const std::uint32_t region = regionOf_.empty() ? none : regionOf_[pack.value]; region != none)
+        if (const std::uint32_t region = plan_.regions.empty() ? none : regionOf_[pack.value]; region != none)
             autogradOf(region, kind, pack);
         else
             holdForAutograd(memory_, trace_, kind, pack);
@@ -91,21 +135,9 @@ public:
     }
 
 private:
-    static constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
-
-    /// A pack whose tensor was recomputed.
-    struct Recomputed
-    {
-        Block block = none; ///< none: nothing is held for it
-        bool unpacked = false; ///< a node has it: it lives until the node's end, not until the release
-    };
-
-    /// What a storage of the trace is in the recomputation that runs now.
-    struct Now
-    {
-        Block block = none; ///< none: itself
-        bool byProgram = false;
-    };
+    using Recomputed = ReplayNotes::Recomputed;
+    using Now = ReplayNotes::Now;
+    static constexpr std::uint32_t none = ReplayNotes::none;
 
     const Region* regionAt(CallId call)
     {
@@ -271,17 +303,19 @@ private:
     Memory memory_;
     std::uint32_t event_ = 0;
 
-    std::vector<std::uint32_t> regionOf_; ///< by pack
-    std::vector<Recomputed> recomputed_; ///< by pack
+    // As ReplayNotes.
+    std::vector<std::uint32_t>& regionOf_;
+    std::vector<Recomputed>& recomputed_;
+    std::vector<Now>& recomputation_;
+    std::vector<bool>& cached_;
+
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ends_; ///< (event, region), ascending
     std::size_t endsDone_ = 0;
     std::uint32_t nextEnd_ = none; ///< event of the first of them that is to come
     std::vector<bool> ran_; ///< by region: its recomputation
-    std::vector<bool> cached_; ///< by op: its region's cache holds its outputs
     std::size_t nextRegion_ = 0;
 
     // The recomputation that runs now.
-    std::vector<Now> recomputation_; ///< by storage
     std::vector<StorageId> touched_;
     std::vector<Block> graph_; ///< held by the new graph
 };

@@ -174,14 +174,15 @@ TEST(LocalReplay, effectsOfAllPartsAddUpToThePrediction)
     const StepModel model(trace);
     const StorageEvents events(*trace);
     const std::vector<bool> nothingShared(trace->storages.size(), false);
+    LocalNotes notes;
     std::vector<std::vector<std::uint64_t>> signatures;
     for (std::uint32_t module = 0; module < trace->modules.size(); ++module) {
         if (trace->strings[trace->modules.type[ModuleId(module)]] != "TransformerBlock")
             continue;
-        const LocalReplay part(model, events, ModuleId(module), nothingShared);
+        const LocalReplay part(model, events, ModuleId(module), nothingShared, notes);
         signatures.push_back(part.signature());
         const CheckpointPlan plan{{ModuleId(module), {}}};
-        const LocalEffect effect = *part.of(plan);
+        const LocalEffect effect = *part.of(plan, notes);
         const Timeline whole = *model.predict(plan);
         EXPECT_EQ(effect.recomputeMs, whole.recomputeMs);
         ASSERT_EQ(effect.changes.size(), part.events().size());
@@ -196,7 +197,7 @@ TEST(LocalReplay, effectsOfAllPartsAddUpToThePrediction)
             least = std::min(least, change.after);
         EXPECT_LT(missing, 0);
         EXPECT_EQ(least, missing);
-        const LocalEffect none = *part.of({});
+        const LocalEffect none = *part.of({}, notes);
         for (const LocalEffect::Change& change : none.changes)
             EXPECT_EQ(change.after, 0);
     }

@@ -95,6 +95,13 @@ private:
         blocks_.push_back(b);
     }
 
+    /// Blocks differ in the width of their feed_forward.
+    Bytes hiddenOf(int block) const
+    {
+        const int kinds = std::max(options_.kinds, 1);
+        return 4 * options_.activation + block % kinds * (2 * options_.activation / kinds / 1024 * 1024);
+    }
+
     StorageId linear(ModuleId self, std::size_t weight, StorageId x, Bytes in, Bytes out)
     {
         tape_.enter(self, x);
@@ -163,36 +170,36 @@ private:
         return tape_.exit(result);
     }
 
-    StorageId feedForward(const Block& b, StorageId x)
+    StorageId feedForward(const Block& b, StorageId x, Bytes hidden)
     {
         const Bytes size = options_.activation;
         tape_.enter(b.feedForward, x);
-        StorageId h = linear(b.w1, b.firstParameter + 4, x, size, 4 * size);
+        StorageId h = linear(b.w1, b.firstParameter + 4, x, size, hidden);
         for (int i = 0; i < options_.elementwise; ++i) {
             const StorageId next = tape_.op({.name = "aten.gelu.default",
                                              .node = "GeluBackward0",
                                              .inputs = {h},
-                                             .outputs = {4 * size},
+                                             .outputs = {hidden},
                                              .saved = {h},
-                                             .gradient = 4 * size});
+                                             .gradient = hidden});
             tape_.builder.free(h);
             h = next;
         }
         const StorageId dropped = tape_.op({.name = "aten.native_dropout.default",
                                             .node = "NativeDropoutBackward0",
                                             .inputs = {h},
-                                            .outputs = {4 * size, size},
+                                            .outputs = {hidden, size},
                                             .saved = {},
                                             .savesOutputs = true,
-                                            .gradient = 4 * size,
+                                            .gradient = hidden,
                                             .flags = opRandom});
         tape_.builder.free(h);
-        const StorageId result = linear(b.w2, b.firstParameter + 5, dropped, 4 * size, size);
+        const StorageId result = linear(b.w2, b.firstParameter + 5, dropped, hidden, size);
         tape_.builder.free(dropped);
         return tape_.exit(result);
     }
 
-    StorageId block(const Block& b, StorageId x)
+    StorageId block(const Block& b, StorageId x, Bytes hidden)
     {
         tape_.enter(b.self, x);
         tape_.residualBegin(options_.activation);
@@ -202,7 +209,7 @@ private:
         x = tape_.residualEnd(x, branch, options_.activation);
         tape_.residualBegin(options_.activation);
         y = norm(b.ffnNorm, b.firstParameter + 3, x);
-        branch = feedForward(b, y);
+        branch = feedForward(b, y, hidden);
         tape_.builder.free(y);
         return tape_.exit(tape_.residualEnd(x, branch, options_.activation));
     }
@@ -218,8 +225,8 @@ private:
                                            .outputs = {size},
                                            .saved = {batch},
                                            .parameter = embeddingWeight_}));
-        for (const Block& b : blocks_)
-            x = block(b, x);
+        for (int i = 0; i < options_.blocks; ++i)
+            x = block(blocks_[static_cast<std::size_t>(i)], x, hiddenOf(i));
         const StorageId logits = linear(output_, outputWeight_, x, size, 2 * size);
         tape_.builder.free(x);
         tape_.exit(logits);

@@ -11,10 +11,11 @@ namespace headroom {
 /// The size of a made-up training step.
 struct SyntheticOptions
 {
-    int blocks = 4; ///< identical: Transformer.layers.N with attention, feed_forward and two norms
+    int blocks = 4; ///< Transformer.layers.N with attention, feed_forward and two norms
     int elementwise = 2; ///< GELUs one after another in each feed_forward; each saves its input
     Bytes activation = 4 * MiB; ///< of one hidden state
     Bytes weight = 1 * MiB; ///< of one weight matrix
+    int kinds = 1; ///< of blocks, in turn: those of a later kind have a wider feed_forward
 };
 
 /// About `events` events in `blocks` blocks.
