@@ -49,7 +49,7 @@ public:
         if (options_.known)
             take(*options_.known);
         answer_.bound = 0;
-        if (!good() && !limit_.reached())
+        if (!good() && !options_.stop.stop_requested())
             label();
         answer_.status = answer_.bound >= answer_.value.time ? ChainStatus::optimal : ChainStatus::feasible;
         answer_.bound = std::min(answer_.bound, answer_.value.time);
@@ -138,7 +138,7 @@ private:
 
     void label()
     {
-        ChainRelaxation relaxation = relax(problem_, budget_, limit_);
+        ChainRelaxation relaxation = limit_.reached() ? ChainRelaxation() : relax(problem_, budget_, limit_);
         const ChainLabels labels
             = priced(relaxation.solved ? std::move(relaxation) : relaxWithOnePrice(problem_, budget_));
         for (const std::size_t width : widths) {

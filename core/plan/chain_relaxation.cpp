@@ -16,6 +16,7 @@ namespace {
 constexpr double unit = static_cast<double>(MiB); ///< bytes in a row's unit: keeps GLPK's numbers near one
 constexpr double violated = 1e-6; ///< of a budget
 constexpr double noCount = 1e-9;
+constexpr double columnsPerMs = 2000; ///< that GLPK takes in, without a look at the clock
 
 std::size_t at(int index)
 {
@@ -35,24 +36,32 @@ public:
     Relaxation(const ChainProblem& problem, Bytes budget, const std::set<int>& rows)
         : problem_(problem)
         , budget_(units(budget))
+        , rows_(rows)
         , runOf_(at(problem.positions))
     {
-        findRuns(rows);
+        findRuns();
+        for (const Run& run : runs_)
+            columns_ += static_cast<int>(optionsOf(run).size());
+    }
+
+    int columns() const { return columns_; }
+
+    LinearResult solve(double limitMs)
+    {
         addColumns();
         addChoices();
         std::vector<GlpkProblem::Term> held;
         for (const Run& run : runs_)
             for (std::size_t o = 0; o < optionsOf(run).size(); ++o)
                 held.push_back({run.firstColumn + static_cast<int>(o), units(optionsOf(run)[o].held)});
-        lossRow_ = glpk_.addRow(held, -GlpkProblem::infinity, units(budget - problem.atLoss));
-        for (const int position : rows)
+        lossRow_ = glpk_.addRow(held, -GlpkProblem::infinity, budget_ - units(problem_.atLoss));
+        for (const int position : rows_)
             rowOf_.emplace_back(position, addRow(position));
+        return glpk_.relax(limitMs);
     }
 
-    LinearResult solve(double limitMs) { return glpk_.relax(limitMs); }
-
     /// Where memory is highest and no row says so yet; -1: nowhere. Within a run those that hold least go first.
-    int mostViolated(const std::vector<double>& values, const std::set<int>& rows) const
+    int mostViolated(const std::vector<double>& values) const
     {
         std::vector<double> own(at(problem_.positions), 0);
         std::vector<double> change(at(problem_.positions) + 1, 0);
@@ -64,7 +73,7 @@ public:
         for (int position = 0; position < problem_.positions; ++position) {
             held += change[at(position)];
             const double excess = own[at(position)] + held - budget_;
-            if (excess > most && !rows.contains(position)) {
+            if (excess > most && !rows_.contains(position)) {
                 most = excess;
                 worst = position;
             }
@@ -120,7 +129,7 @@ private:
     const std::vector<ChainOption>& optionsOf(const Run& run) const { return problem_.arcs[at(run.arc)].options; }
     int arcAt(const Run& run, int position) const { return run.wide() ? run.arc : run.arc + position - run.first; }
 
-    void findRuns(const std::set<int>& rows)
+    void findRuns()
     {
         const bool plain = static_cast<int>(problem_.arcs.size()) == problem_.positions;
         for (std::size_t i = 0; i < problem_.arcs.size(); ++i) {
@@ -128,7 +137,7 @@ private:
             const int position = arc.first;
             const int kind = problem_.classes[at(position)];
             const bool goesOn = plain && i > 0 && kind >= 0 && problem_.classes[at(position - 1)] == kind
-                && !rows.contains(position) && !rows.contains(position - 1);
+                && !rows_.contains(position) && !rows_.contains(position - 1);
             const bool own = i == 0 || problem_.arcs[i - 1].first != position;
             if (goesOn)
                 runs_.back().last = arc.last;
@@ -143,12 +152,12 @@ private:
 
     void addColumns()
     {
+        int column = 0;
         for (Run& run : runs_) {
-            run.firstColumn = columns_;
-            for (const ChainOption& option : optionsOf(run)) {
+            run.firstColumn = column;
+            column += static_cast<int>(optionsOf(run).size());
+            for (const ChainOption& option : optionsOf(run))
                 glpk_.addColumn(0, GlpkProblem::infinity, milliseconds(option.time));
-                ++columns_;
-            }
         }
     }
 
@@ -228,6 +237,7 @@ private:
 
     const ChainProblem& problem_;
     double budget_;
+    const std::set<int>& rows_; ///< positions that have one
     GlpkProblem glpk_;
     std::vector<Run> runs_;
     std::vector<int> wide_; ///< of the runs
@@ -249,12 +259,14 @@ ChainRelaxation relax(const ChainProblem& problem, Bytes budget, const SearchLim
     std::set<int> rows{problem.positions - 1}; // where the last part runs, everything else is held
     do {
         Relaxation relaxation(problem, budget, rows);
+        if (relaxation.columns() > columnsPerMs * limit.remainingMs())
+            break;
         const LinearResult result = relaxation.solve(std::max(1.0, limit.remainingMs()));
         if (result.status != MilpStatus::optimal)
             break;
         // Without some of its rows it gives a bound, too: any prices do.
         found = {true, relaxation.prices(result.duals), relaxation.rounded(result.values)};
-        const int worst = relaxation.mostViolated(result.values, rows);
+        const int worst = relaxation.mostViolated(result.values);
         if (worst < 0)
             break;
         rows.insert(worst);
