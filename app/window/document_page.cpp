@@ -322,7 +322,7 @@ void DocumentPage::showAnswer()
             tradeOff_->clearPlan();
         } else {
             moduleModel_->setPlan(shown.regions, answer.effects);
-            tradeOff_->setPlan(shown.plan, plannedPoints(session_));
+            tradeOff_->setPlan(shown.plan, plannedPoints(session_), session_.exchangeRate());
         }
     } else {
         moduleModel_->clearPlan();
@@ -335,7 +335,6 @@ void DocumentPage::showAnswer()
     if (!session_.frontier())
         showBudgetRange();
     showBudget(session_.budget());
-    tradeOff_->setExchangeRate(session_.mode() == PlanMode::modules ? session_.exchangeRate() : 0);
     budgetBar_->setResult(&answer.step.plan, !session_.answerIsCurrent());
     budgetBar_->setOps(opsFigures(session_));
     selectFirstRegion();

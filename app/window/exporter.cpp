@@ -141,8 +141,8 @@ bool Exporter::writeTradeOffTo(const QString& path)
 
 bool Exporter::writeFrontierTo(const QString& path)
 {
-    if (!session_.frontier()) {
-        messages_.showError(tr("The frontier is still being computed; export it when the budget bar shows its curve."));
+    if (!session_.frontierIsFinal()) {
+        messages_.showError(tr("The frontier is still being computed: the inspector says how far it is."));
         return false;
     }
     FrontierExport data;

@@ -260,20 +260,32 @@ void Jobs::computeFrontier(const OpenStepPtr& step, const PlanRequest& request, 
     const quint64 generation = ++frontierGeneration_;
     frontierLane_.cancel();
     frontierLane_.post([this, step, request, points, generation](std::stop_token stop) {
-        Result<std::vector<FrontierPoint>> points_ = step->engine->frontier(request, points, stop);
+        const auto report = [this, generation](std::function<void()> send) {
+            QMetaObject::invokeMethod(
+                this,
+                [this, generation, send = std::move(send)] {
+                    if (generation == frontierGeneration_)
+                        send();
+                },
+                Qt::QueuedConnection);
+        };
+        const auto grown = [this, report, next = Lane::Clock::now()](std::vector<FrontierPoint> some) mutable {
+            if (Lane::Clock::now() < next)
+                return;
+            next = Lane::Clock::now() + growthInterval;
+            report([this, frontier = std::make_shared<const std::vector<FrontierPoint>>(std::move(some))] {
+                Q_EMIT frontierGrew(frontier);
+            });
+        };
+        const Result<std::vector<FrontierPoint>> found = step->engine->frontier(request, points, stop, grown);
         if (stop.stop_requested())
             return;
-        QMetaObject::invokeMethod(
-            this,
-            [this, generation, result = std::move(points_)] {
-                if (generation != frontierGeneration_)
-                    return;
-                if (result)
-                    Q_EMIT frontierComputed(std::make_shared<const std::vector<FrontierPoint>>(*result));
-                else
-                    Q_EMIT frontierFailed(text(result.error()));
-            },
-            Qt::QueuedConnection);
+        if (!found)
+            report([this, reason = text(found.error())] { Q_EMIT frontierFailed(reason); });
+        else
+            report([this, frontier = std::make_shared<const std::vector<FrontierPoint>>(*found)] {
+                Q_EMIT frontierComputed(frontier);
+            });
     });
 }
 

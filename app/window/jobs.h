@@ -26,6 +26,9 @@ public:
     /// shows plans on its way, short enough that its end is not late.
     static constexpr std::chrono::milliseconds patience{40};
 
+    /// Between two reports of a frontier that grows.
+    static constexpr std::chrono::milliseconds growthInterval{200};
+
     /// Search for a first answer, which is to be seen in the frame after the question; and for its proof.
     static constexpr double firstAnswerMs = 5;
     static constexpr double proofMs = 3000;
@@ -57,6 +60,7 @@ Q_SIGNALS:
     /// of the same generation, unless a newer question comes first.
     void planned(const headroom::PlanAnswerPtr& answer);
     void planFailed(const QString& reason);
+    void frontierGrew(const headroom::FrontierPtr& frontier); ///< there is more to come
     void frontierComputed(const headroom::FrontierPtr& frontier);
     void frontierFailed(const QString& reason);
     void liveMemoryListed(const headroom::LiveMemoryPtr& memory);

@@ -125,6 +125,7 @@ void MainWindow::wireJobs()
 {
     connect(&jobs_, &Jobs::planned, this, &MainWindow::takeAnswer);
     connect(&jobs_, &Jobs::planFailed, this, &MainWindow::refusePlan);
+    connect(&jobs_, &Jobs::frontierGrew, &session_, &Session::growFrontier);
     connect(&jobs_, &Jobs::frontierComputed, &session_, &Session::setFrontier);
     connect(&jobs_, &Jobs::frontierFailed, this, [this](const QString& reason) {
         if (messages_->kind() != MessageBar::Kind::error) // the solve failed for the same reason, and says what to do

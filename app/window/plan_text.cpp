@@ -348,6 +348,8 @@ QString frontierLine(const Session& session)
         return {};
     const std::vector<FrontierPoint>& points = *session.frontier();
     const auto count = static_cast<int>(points.size());
+    if (!session.frontierIsFinal())
+        return tr("The cost curve is being computed: %1 plans so far").arg(count);
     const auto proven = static_cast<int>(std::ranges::count(points, 0.0, &FrontierPoint::gap));
     if (isComplete(points))
         return tr("The cost curve has all %1 plans that are worth it, each proven").arg(count);

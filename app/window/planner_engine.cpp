@@ -25,10 +25,10 @@ public:
     {
         return planner_.solve(request, std::move(stop), limitMs);
     }
-    Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points,
-                                                std::stop_token stop) const override
+    Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,
+                                                const FrontierWatch& grown) const override
     {
-        return planner_.frontier(request, points, std::move(stop));
+        return planner_.frontier(request, points, std::move(stop), grown);
     }
     Result<std::vector<ModuleWay>> ways(ModuleId module) const override { return planner_.ways(module); }
 
@@ -68,7 +68,8 @@ public:
         step.timeline = recorded_;
         return step;
     }
-    Result<std::vector<FrontierPoint>> frontier(const PlanRequest&, int, std::stop_token) const override
+    Result<std::vector<FrontierPoint>> frontier(const PlanRequest&, int, std::stop_token,
+                                                const FrontierWatch&) const override
     {
         return std::vector{FrontierPoint{recorded_->peak, 0, 0}};
     }

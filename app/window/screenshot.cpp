@@ -24,7 +24,7 @@ bool opsAreThere(const Session& session)
     if (session.mode() == PlanMode::modules)
         return true;
     const bool policy = session.policy() || session.opsPolicy() || !session.feasible();
-    return session.opsFrontier()->complete && session.answer()->ops->frontier == session.opsFrontier() && policy;
+    return session.answer()->ops->frontier == session.opsFrontier() && policy;
 }
 
 } // namespace
@@ -44,7 +44,7 @@ Screenshot::Screenshot(MainWindow& window, QString path, QObject* parent)
 void Screenshot::look()
 {
     const Session& session = window_.session();
-    const bool complete = session.answerIsCurrent() && !session.answer()->proving && session.frontier()
+    const bool complete = session.answerIsCurrent() && !session.answer()->proving && session.frontierIsFinal()
         && window_.page().timeline()->upToDate() && !window_.measuredDesk().busy();
     const bool refused = session.mode() == PlanMode::ops && !session.whyNoOps().isEmpty();
     complete_ = (complete && opsAreThere(session)) || refused ? complete_ + 1 : 0;

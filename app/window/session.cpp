@@ -290,6 +290,14 @@ bool Session::answerIsCurrent() const noexcept
 void Session::setFrontier(const FrontierPtr& frontier)
 {
     frontier_ = frontier;
+    frontierGrows_ = false;
+    Q_EMIT frontierChanged();
+}
+
+void Session::growFrontier(const FrontierPtr& frontier)
+{
+    frontier_ = frontier;
+    frontierGrows_ = true;
     Q_EMIT frontierChanged();
 }
 

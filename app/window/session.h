@@ -66,7 +66,9 @@ public:
     bool budgetSeemsEnough() const noexcept;
 
     void setFrontier(const FrontierPtr& frontier);
+    void growFrontier(const FrontierPtr& frontier); ///< there is more to come
     const FrontierPtr& frontier() const noexcept; ///< of the mode; null: not known yet
+    bool frontierIsFinal() const noexcept; ///< nothing more is computed of it
     void setOpsFrontier(const OpsFrontierPtr& frontier);
     const OpsFrontierPtr& opsFrontier() const noexcept { return opsFrontier_; } ///< null: not known yet
     void refuseOps(const QString& why); ///< the step cannot be planned op by op
@@ -133,6 +135,7 @@ private:
     PlanRequest request_;
     PlanAnswerPtr answer_;
     FrontierPtr frontier_;
+    bool frontierGrows_ = false;
     PlanMode mode_ = PlanMode::modules;
     OpsChoice opsChoice_;
     OpsFrontierPtr opsFrontier_;

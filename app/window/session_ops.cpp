@@ -92,6 +92,11 @@ const FrontierPtr& Session::frontier() const noexcept
     return mode_ == PlanMode::ops ? opsPoints_ : frontier_;
 }
 
+bool Session::frontierIsFinal() const noexcept
+{
+    return mode_ == PlanMode::ops ? opsFrontier_ && opsFrontier_->complete : frontier_ && !frontierGrows_;
+}
+
 void Session::setOpsFrontier(const OpsFrontierPtr& frontier)
 {
     opsFrontier_ = frontier;

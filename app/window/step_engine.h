@@ -24,8 +24,8 @@ public:
 
     /// The best plan found in about `limitMs`, with what is not proven of it.
     virtual Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const = 0;
-    virtual Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points,
-                                                        std::stop_token stop) const = 0;
+    virtual Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,
+                                                        const FrontierWatch& grown) const = 0;
     virtual Result<std::vector<ModuleWay>> ways(ModuleId module) const = 0;
 
 protected:

@@ -96,8 +96,8 @@ private:
             const Picoseconds others = value.time - options[static_cast<std::size_t>(path[i].option)].time;
             for (std::size_t option = 0; option < options.size(); ++option) {
                 const ChainOption& other = options[option];
-                const ChainValue changed{
-                    others + other.time, std::max({before, held + other.high, held + other.held + after[i + 1]})};
+                const ChainValue changed{others + other.time,
+                                         std::max({before, held + other.high, held + other.held + after[i + 1]})};
                 const bool fits = changed.peak <= budget_;
                 if ((fits && (value.peak > budget_ || changed.time < value.time))
                     || (!fits && changed.peak < value.peak)) {

@@ -9,8 +9,8 @@
 namespace headroom {
 
 /// The linear relaxation of a chain problem in GLPK, rows of positions added where they are violated. Runs of equal
-/// positions share their columns, as long as no row ends among them. At the limit it is what was solved by then: a bound
-/// that is less good.
+/// positions share their columns, as long as no row ends among them. At the limit it is what was solved by then: a
+/// bound that is less good.
 struct ChainRelaxation
 {
     bool solved = false; ///< otherwise there are no prices

@@ -3,6 +3,7 @@
 #include "core/policy/frontier.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
 namespace headroom {
@@ -10,6 +11,19 @@ namespace headroom {
 namespace {
 
 constexpr double limitMs = 100; ///< of one point's search
+constexpr std::size_t fewestTold = 6; ///< points that make a curve
+
+/// 0 .. count - 1: the ends, then halves, quarters and so on.
+std::vector<std::size_t> farApartFirst(std::size_t count)
+{
+    std::vector<std::size_t> order{0};
+    if (count > 1)
+        order.push_back(count - 1);
+    for (std::size_t stride = std::bit_ceil(count) / 2; stride > 0; stride /= 2)
+        for (std::size_t i = stride; i + 1 < count; i += 2 * stride)
+            order.push_back(i);
+    return order;
+}
 
 /// What is known of the frontier, by peak.
 class Frontier
@@ -99,18 +113,26 @@ bool isComplete(std::span<const FrontierPoint> frontier)
     return !frontier.empty();
 }
 
-Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int points, const std::stop_token& stop)
+Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int points, const std::stop_token& stop,
+                                               const FrontierWatch& grown)
 {
     const Bytes least = options.leanest()->timeline.peak;
     const Bytes most = std::max(least, options.roomy()->timeline.peak);
     const auto wanted = static_cast<std::size_t>(std::max(points, 2));
     Frontier frontier(options, stop);
-    for (std::size_t i = 0; i < wanted && !stop.stop_requested(); ++i) {
+    const auto tell = [&] {
+        if (grown && frontier.size() >= fewestTold)
+            grown(frontier.result(wanted));
+    };
+    for (const std::size_t i : farApartFirst(wanted)) {
+        if (stop.stop_requested())
+            break;
         const Bytes budget = least
             + static_cast<Bytes>(static_cast<double>(most - least) * static_cast<double>(i)
                                  / static_cast<double>(wanted - 1));
         if (const Status asked = frontier.ask(i + 1 == wanted ? most : budget); !asked)
             return asked.error();
+        tell();
     }
     // Where two budgets had the same answer, and between answers.
     for (std::size_t tries = 0; tries < 2 * wanted && frontier.size() < wanted && !stop.stop_requested(); ++tries) {
@@ -119,6 +141,7 @@ Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int p
             break;
         if (const Status asked = frontier.ask(budget); !asked)
             return asked.error();
+        tell();
     }
     return frontier.result(wanted);
 }

@@ -12,6 +12,8 @@ namespace headroom {
 
 /// The frontier of memory and time, peak ascending: first at `points` budgets spread evenly, then, where room is left,
 /// right below the points found, until every break point is there. Ends early, with what it has, when asked to stop.
-Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int points, const std::stop_token& stop);
+/// Budgets far apart come first, so that `grown` soon has a curve from end to end.
+Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int points, const std::stop_token& stop,
+                                               const FrontierWatch& grown = {});
 
 } // namespace headroom

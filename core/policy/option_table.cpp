@@ -130,9 +130,8 @@ private:
         const auto [found, added] = numberOf_.emplace(std::move(key), static_cast<int>(equal_.size()));
         if (added) {
             const auto measured = arc.last - arc.first > 1 ? optionsOfWhole : optionsOfPart;
-            Result<PartOptions> options = arc.hidden
-                ? PartOptions()
-                : measured(model_, tree_, arc.unit, *arc.replay, arc.place, notes_);
+            Result<PartOptions> options
+                = arc.hidden ? PartOptions() : measured(model_, tree_, arc.unit, *arc.replay, arc.place, notes_);
             if (!options)
                 return options.error();
             equal_.push_back({*std::move(options), {}, {}});

@@ -220,8 +220,8 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> StepLayout::windowsOf(Modul
         const StepIndex::Call& call = model_.index().calls[id.value];
         windows.emplace_back(call.enter, call.exit + 1);
         const std::uint32_t unpack = firstUnpack(call);
-        const auto after = std::ranges::partition_point(
-            stretches_, [&](const Stretch& stretch) { return stretch.end <= unpack; });
+        const auto after
+            = std::ranges::partition_point(stretches_, [&](const Stretch& stretch) { return stretch.end <= unpack; });
         const auto next = std::find_if(after, stretches_.end(), [&](const Stretch& stretch) {
             return stretch.owner >= first && stretch.owner < last;
         });
@@ -245,8 +245,8 @@ std::vector<StepLayout::Zone> StepLayout::zonesOf(ModuleId module, int first, in
         // What runs between forward and backward runs while all parts but the last are waiting.
         const bool atTurn = owner == static_cast<int>(parts_.size()) && last == owner;
         const bool own = (owner >= first && owner < last) || atTurn
-            || std::ranges::any_of(
-                             windows, [&](const auto& window) { return window.first <= begin && begin < window.second; });
+            || std::ranges::any_of(windows,
+                                   [&](const auto& window) { return window.first <= begin && begin < window.second; });
         const Zone zone{begin, end, own ? Place::Where::own : owner < first ? below : above, owner < 0};
         if (!zones.empty() && zones.back().where == zone.where && zones.back().before == zone.before)
             zones.back().end = end;

@@ -35,8 +35,10 @@ struct BestPlan
 class StepOptions
 {
 public:
+    /// Errors are those of predict(), and stoppedMeasuring().
     static Result<std::shared_ptr<const StepOptions>> create(const StepModel& model, const StorageEvents& events,
-                                                             const PiecewiseProblem& problem, int worldSize);
+                                                             const PiecewiseProblem& problem, int worldSize,
+                                                             const std::stop_token& stop = {});
 
     const PredictedPlanPtr& leanest() const { return leanest_; } ///< of least peak
     const PredictedPlanPtr& roomy() const { return roomy_; } ///< of least time, whatever the memory

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 
 namespace headroom {
@@ -62,34 +63,49 @@ struct StepPlanner::Model
     ModuleInfoPtr info;
     PiecewiseModules modules;
 
-    /// Options are kept for the latest request: dragging a budget asks for the same ones again and again.
-    Result<StepOptionsPtr> options(const PlanRequest& request) const;
+    /// Options are kept for the latest request: dragging a budget asks for the same ones again and again. One thread
+    /// at a time makes them; others that ask meanwhile wait for it. Who is asked to stop gets an error.
+    Result<StepOptionsPtr> options(const PlanRequest& request, const std::stop_token& stop) const;
     PlannedStep planned(const BestPlan& best, const PlanRequest& request) const;
-    Result<PlannedStep> infeasible(const StepOptions& options, const PlanRequest& request) const;
+    Result<PlannedStep> infeasible(const StepOptions& options, const PlanRequest& request,
+                                   const std::stop_token& stop) const;
 
 private:
+    Result<StepOptionsPtr> makeOptions(const PlanRequest& request, const std::stop_token& stop) const;
+
     mutable std::mutex mutex_;
+    mutable std::condition_variable_any made_;
+    mutable bool making_ = false;
     mutable PlanRequest latestRequest_;
     mutable StepOptionsPtr latestOptions_;
 };
 
-Result<StepOptionsPtr> StepPlanner::Model::options(const PlanRequest& request) const
+Result<StepOptionsPtr> StepPlanner::Model::options(const PlanRequest& request, const std::stop_token& stop) const
 {
-    {
-        const std::lock_guard lock(mutex_);
-        if (latestOptions_ != nullptr && sameButBudget(latestRequest_, request))
-            return latestOptions_;
-    }
-    const Result<PiecewiseProblem> problem = PiecewiseProblem::create(modules, request);
-    if (!problem)
-        return problem.error();
-    Result<StepOptionsPtr> found = StepOptions::create(maker.model(), events, *problem, request.worldSize);
+    std::unique_lock lock(mutex_);
+    if (!made_.wait(lock, stop, [this] { return !making_; }))
+        return stoppedMeasuring();
+    if (latestOptions_ != nullptr && sameButBudget(latestRequest_, request))
+        return latestOptions_;
+    making_ = true;
+    lock.unlock();
+    Result<StepOptionsPtr> found = makeOptions(request, stop);
+    lock.lock();
+    making_ = false;
     if (found) {
-        const std::lock_guard lock(mutex_);
         latestRequest_ = request;
         latestOptions_ = *found;
     }
+    made_.notify_all();
     return found;
+}
+
+Result<StepOptionsPtr> StepPlanner::Model::makeOptions(const PlanRequest& request, const std::stop_token& stop) const
+{
+    const Result<PiecewiseProblem> problem = PiecewiseProblem::create(modules, request);
+    if (!problem)
+        return problem.error();
+    return StepOptions::create(maker.model(), events, *problem, request.worldSize, stop);
 }
 
 PlannedStep StepPlanner::Model::planned(const BestPlan& best, const PlanRequest& request) const
@@ -117,7 +133,8 @@ PlannedStep StepPlanner::Model::planned(const BestPlan& best, const PlanRequest&
     return step;
 }
 
-Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, const PlanRequest& request) const
+Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, const PlanRequest& request,
+                                                   const std::stop_token& stop) const
 {
     PlannedStep step;
     step.plan = planned({options.leanest()}, request).plan;
@@ -133,10 +150,10 @@ Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, c
         const Result<PiecewiseProblem> problem = PiecewiseProblem::create(modules, free);
         if (!problem)
             return problem.error();
-        const Result<StepOptionsPtr> wider = StepOptions::create(maker.model(), events, *problem, free.worldSize);
-        if (!wider)
+        const Result<StepOptionsPtr> wider = StepOptions::create(maker.model(), events, *problem, free.worldSize, stop);
+        if (!wider && !stop.stop_requested())
             return wider.error();
-        leastWithoutWishes = (*wider)->leanest()->timeline.peak;
+        leastWithoutWishes = wider ? (*wider)->leanest()->timeline.peak : 0;
     }
     step.plan.reason
         = whyStepDoesNotFit(*maker.model().trace(), step.plan, options.leanest()->timeline, leastWithoutWishes);
@@ -179,13 +196,18 @@ Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_tok
         return badInput("budget " + std::to_string(request.budget) + " B: expected 1 B or more");
     if (const Status can = plannable(*trace()); !can)
         return can.error();
-    const Result<StepOptionsPtr> options = model_->options(request);
+    const Result<StepOptionsPtr> options = model_->options(request, stop);
+    if (!options && stop.stop_requested()) {
+        PlannedStep stopped;
+        stopped.plan.status = PlanStatus::stopped;
+        return stopped;
+    }
     if (!options)
         return options.error();
     const Bytes least = (*options)->leanest()->timeline.peak;
     Result<PlannedStep> step = PlannedStep{};
     if (least > request.budget) {
-        step = model_->infeasible(**options, request);
+        step = model_->infeasible(**options, request, stop);
     } else {
         const Result<BestPlan> best = (*options)->best(request.budget, stop, limitMs);
         if (!best)
@@ -201,17 +223,17 @@ Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_tok
     return step;
 }
 
-Result<std::vector<FrontierPoint>> StepPlanner::frontier(const PlanRequest& request, int points,
-                                                         std::stop_token stop) const
+Result<std::vector<FrontierPoint>> StepPlanner::frontier(const PlanRequest& request, int points, std::stop_token stop,
+                                                         const FrontierWatch& grown) const
 {
     if (const Status can = plannable(*trace()); !can)
         return can.error();
     PlanRequest wishes = request;
     wishes.budget = std::max<Bytes>(1, recorded()->peak);
-    const Result<StepOptionsPtr> options = model_->options(wishes);
+    const Result<StepOptionsPtr> options = model_->options(wishes, stop);
     if (!options)
         return options.error();
-    return breakPoints(**options, points, stop);
+    return breakPoints(**options, points, stop, grown);
 }
 
 Result<std::vector<ModuleWay>> StepPlanner::ways(ModuleId module) const

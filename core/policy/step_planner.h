@@ -8,6 +8,7 @@
 #include "core/sac/module_info.h"
 #include "core/timeline/timeline.h"
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -32,6 +33,9 @@ struct FrontierPoint
     double gap = 0;
     Bytes upTo = 0; ///< no budget from the peak up to here allows less time, to the gap; 0: not known
 };
+
+/// Is told what is known of a frontier that is being computed: from end to end, with fewer points.
+using FrontierWatch = std::function<void(std::vector<FrontierPoint>)>;
 
 /// Every break point that there is, each proven: between two of them there is no other plan worth it.
 bool isComplete(std::span<const FrontierPoint> frontier);
@@ -59,8 +63,8 @@ public:
 
     /// From the least feasible budget to no checkpointing, at most `points` plans, peak ascending: each takes the least
     /// time for its peak, to its gap. With enough points it is every break point that there is.
-    Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points,
-                                                std::stop_token stop = {}) const;
+    Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop = {},
+                                                const FrontierWatch& grown = {}) const;
 
     /// What solve() may choose from for one module: waysOf().
     Result<std::vector<ModuleWay>> ways(ModuleId module) const;

@@ -142,8 +142,7 @@ LocalReplay::LocalReplay(const StepModel& model, const StorageEvents& events, Mo
     findEvents(events);
     const Regions nothing;
     Replay<LocalMemory> replay(*model_.trace(), model_.index(), nothing,
-                               LocalMemory(*model_.trace(), storages_, notes.content_->blocks),
-                               notes.content_->replay);
+                               LocalMemory(*model_.trace(), storages_, notes.content_->blocks), notes.content_->replay);
     for (const std::uint32_t event : events_) {
         replay.step(event);
         recorded_.push_back(replay.memory().endEvent().after);
@@ -271,8 +270,8 @@ Result<LocalEffect> LocalReplay::of(const CheckpointPlan& plan, LocalNotes& note
     const Result<Regions> regions = layOut(trace, model_.index(), plan);
     if (!regions)
         return regions.error();
-    Replay<LocalMemory> replay(trace, model_.index(), *regions,
-                               LocalMemory(trace, storages_, notes.content_->blocks), notes.content_->replay);
+    Replay<LocalMemory> replay(trace, model_.index(), *regions, LocalMemory(trace, storages_, notes.content_->blocks),
+                               notes.content_->replay);
     LocalEffect effect;
     effect.changes.reserve(events_.size());
     for (std::size_t i = 0; i < events_.size(); ++i) {

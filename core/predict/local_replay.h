@@ -25,8 +25,8 @@ struct LocalEffect
     double recomputeMs = 0;
 };
 
-/// What replays of the parts of one step note while they run. Who asks many parts for many plans keeps one, so that each
-/// answer costs what the part has and not what the step has. For one thread at a time.
+/// What replays of the parts of one step note while they run. Who asks many parts for many plans keeps one, so that
+/// each answer costs what the part has and not what the step has. For one thread at a time.
 class LocalNotes
 {
 public:

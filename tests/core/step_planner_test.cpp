@@ -248,6 +248,23 @@ TEST(Frontier, goesFromTheLeastBudgetToNoRecomputation)
     }
 }
 
+TEST(Frontier, tellsWhileItGrows)
+{
+    const StepPlanner planner = plannerOf(makeSyntheticStep({.blocks = 8}));
+    std::vector<std::vector<FrontierPoint>> told;
+    const auto found = planner.frontier(request(0), 24, {},
+                                        [&](std::vector<FrontierPoint> some) { told.push_back(std::move(some)); });
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    ASSERT_GT(told.size(), 10U);
+    EXPECT_LT(told.front().size(), found->size());
+    EXPECT_EQ(told.back().size(), found->size());
+    for (const std::vector<FrontierPoint>& some : told) {
+        EXPECT_EQ(some.front().peak, found->front().peak) << "from end to end";
+        EXPECT_EQ(some.back().peak, found->back().peak);
+        EXPECT_LE(some.size(), 24U);
+    }
+}
+
 TEST(Frontier, isCompleteWhenEveryBudgetIsAccountedFor)
 {
     const StepPlanner planner = plannerOf(makeSyntheticStep({.blocks = 2}));
@@ -261,6 +278,25 @@ TEST(Frontier, isCompleteWhenEveryBudgetIsAccountedFor)
     for (std::size_t i = 1; i < all->size(); ++i) {
         EXPECT_GE((*all)[i - 1].upTo + 1, (*all)[i].peak);
         EXPECT_EQ(solved(planner, request((*all)[i].peak - 1)).plan.recomputeMs, (*all)[i - 1].recomputeMs);
+    }
+}
+
+/// Parts that all differ, in a search that has no time: the plan fits, and the bound is one.
+TEST(StepPlanner, firstPlansOfManyDifferentLayersHaveAnHonestGap)
+{
+    const StepPlanner planner = plannerOf(makeSyntheticStep({.blocks = 40, .activation = 8 * MiB, .kinds = 40}));
+    const Bytes least = solved(planner, request(1)).plan.leastBudget;
+    const Bytes most = planner.recorded()->peak;
+    for (const int percent : {2, 20, 50, 80, 97}) {
+        SCOPED_TRACE(percent);
+        const Bytes budget = least + (most - least) / 100 * percent;
+        const Result<PlannedStep> first = planner.solve(request(budget), {}, 0);
+        ASSERT_TRUE(first.ok()) << first.error().message;
+        const Plan proven = solved(planner, request(budget)).plan;
+        EXPECT_LE(first->plan.peak, budget);
+        EXPECT_LE(first->plan.gap, 0.25);
+        EXPECT_LE(proven.recomputeMs, first->plan.recomputeMs * (1 + 1e-9));
+        EXPECT_GE(proven.recomputeMs, first->plan.recomputeMs * (1 - first->plan.gap) * (1 - 1e-6));
     }
 }
 

@@ -136,8 +136,8 @@ Result<PlannedStep> BlockEngine::solve(const PlanRequest& request, std::stop_tok
     return none;
 }
 
-Result<std::vector<FrontierPoint>> BlockEngine::frontier(const PlanRequest& request, int points,
-                                                         std::stop_token stop) const
+Result<std::vector<FrontierPoint>> BlockEngine::frontier(const PlanRequest& request, int points, std::stop_token stop,
+                                                         const FrontierWatch& grown) const
 {
     std::vector<ModuleId> chosen;
     const Result<std::vector<ModuleId>> open = freeBlocks(request, chosen);
@@ -152,6 +152,11 @@ Result<std::vector<FrontierPoint>> BlockEngine::frontier(const PlanRequest& requ
             all.push_back({timeline.peak, timeline.recomputeMs, 0});
     }
     std::reverse(all.begin(), all.end());
+    if (control_ && control_->holdFrontier) {
+        grown({all.front(), all.back()});
+        while (control_->holdFrontier && !stop.stop_requested())
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     if (static_cast<int>(all.size()) > points)
         all.resize(static_cast<std::size_t>(points));
     return all;

@@ -24,6 +24,7 @@ public:
         std::atomic<int> solves = 0;
         std::atomic<int> stopped = 0;
         std::atomic<double> proofMs = 0; ///< with a limit below it, a plan is not proven
+        std::atomic<bool> holdFrontier = false; ///< one whose ends are told waits for the end of this
     };
 
     static Result<StepEnginePtr> create(StepTracePtr trace, std::shared_ptr<Control> control = {});
@@ -32,8 +33,8 @@ public:
     const ModuleInfoPtr& moduleInfo() const noexcept override { return info_; }
     const TimelinePtr& recorded() const noexcept override { return recorded_; }
     Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const override;
-    Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points,
-                                                std::stop_token stop) const override;
+    Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,
+                                                const FrontierWatch& grown) const override;
     Result<std::vector<ModuleWay>> ways(ModuleId module) const override; ///< a block: all or nothing
 
 private:

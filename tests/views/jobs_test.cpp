@@ -223,6 +223,23 @@ private Q_SLOTS:
         QCOMPARE(points->back().recomputeMs, 0.0);
     }
 
+    void frontierIsToldWhileItGrows()
+    {
+        const OpenStepPtr step = open();
+        QSignalSpy grew(jobs_.get(), &Jobs::frontierGrew);
+        QSignalSpy computed(jobs_.get(), &Jobs::frontierComputed);
+        PlanRequest request;
+        request.budget = step->engine->recorded()->peak;
+        control_->holdFrontier = true;
+        jobs_->computeFrontier(step, request, 20);
+        QTRY_COMPARE(grew.count(), 1);
+        QCOMPARE(grew.first().first().value<FrontierPtr>()->size(), 2U);
+        QCOMPARE(computed.count(), 0);
+        control_->holdFrontier = false;
+        QTRY_COMPARE(computed.count(), 1);
+        QVERIFY(computed.first().first().value<FrontierPtr>()->size() > 2U);
+    }
+
     void listsWhatIsAlive()
     {
         const OpenStepPtr step = open();

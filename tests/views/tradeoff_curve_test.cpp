@@ -62,12 +62,17 @@ TEST(TradeOff, LeavesAndModulesThatKeepNothingHaveNoCurve)
     EXPECT_TRUE(tradeOffCurve(block("empty", 0)).empty());
 }
 
-TEST(TradeOff, ClassReplacesNumbersOfAPathOnly)
+TEST(TradeOff, NamesOfAClassDifferInNumbersOfThePathOnly)
 {
-    EXPECT_EQ(classOf("GPT.layers.12.mlp"), "GPT.layers.#.mlp");
-    EXPECT_EQ(classOf("GPT.conv2d"), "GPT.conv2d");
-    EXPECT_EQ(classOf("7"), "#");
-    EXPECT_EQ(classOf(""), "");
+    EXPECT_TRUE(sameClass("GPT.layers.12.mlp", "GPT.layers.7.mlp"));
+    EXPECT_FALSE(sameClass("GPT.layers.12.mlp", "GPT.layers.7.attn"));
+    EXPECT_FALSE(sameClass("GPT.layers.12.mlp", "GPT.layers.12"));
+    EXPECT_FALSE(sameClass("GPT.layers.12", "GPT.layers.12.mlp"));
+    EXPECT_FALSE(sameClass("GPT.conv1", "GPT.conv2"));
+    EXPECT_FALSE(sameClass("GPT.1", "GPT.x"));
+    EXPECT_TRUE(sameClass("7", "12"));
+    EXPECT_TRUE(sameClass("", ""));
+    EXPECT_FALSE(sameClass("", "7"));
 }
 
 TEST(TradeOff, PictureHoldsTheClassAndWhatThePlanChose)

@@ -34,6 +34,13 @@ QList<QPointF> pointsOf(const std::vector<TradeOffPoint>& curve)
     return points;
 }
 
+/// Whatever is set lays the chart out again: what stays the same is not set.
+void setPoints(QXYSeries* series, const QList<QPointF>& points)
+{
+    if (series->points() != points)
+        series->replace(points);
+}
+
 QString numberFormat(int decimals)
 {
     return QStringLiteral("%.") + QString::number(decimals) + QLatin1Char('f');
@@ -60,6 +67,7 @@ TradeOffChart::TradeOffChart(QWidget* parent)
     chart()->addAxis(msAxis_, Qt::AlignLeft);
     for (auto* axis : {keptAxis_, msAxis_}) {
         axis->setTickType(QValueAxis::TicksDynamic);
+        axis->setTickAnchor(0);
         axis->setLineVisible(false);
         axis->setTruncateLabels(false);
     }
@@ -89,7 +97,8 @@ void TradeOffChart::setPicture(const TradeOffPicture& picture, double msPerGiB, 
     if (otherModule || current_ >= static_cast<int>(picture_.curve.size()))
         current_ = -1;
     const auto theme = Theme::of(*this);
-    setBackgroundBrush(theme.card);
+    if (backgroundBrush() != QBrush(theme.card))
+        setBackgroundBrush(theme.card);
     const bool any = !picture_.curve.empty();
     keptAxis_->setVisible(any);
     msAxis_->setVisible(any);
@@ -101,10 +110,12 @@ void TradeOffChart::setPicture(const TradeOffPicture& picture, double msPerGiB, 
 
 void TradeOffChart::styleDots(QScatterSeries* series, double size, const QColor& fill, const QColor& border)
 {
-    series->setMarkerSize(size);
-    series->setColor(fill);
-    series->setBorderColor(border);
-    series->setPen(QPen(border, 1.5));
+    if (series->markerSize() != size)
+        series->setMarkerSize(size);
+    if (series->color() != fill)
+        series->setColor(fill);
+    if (series->pen() != QPen(border, 1.5))
+        series->setPen(QPen(border, 1.5));
 }
 
 void TradeOffChart::fillSeries(double msPerGiB, const Theme& theme)
@@ -124,24 +135,24 @@ void TradeOffChart::fillSeries(double msPerGiB, const Theme& theme)
     }
     for (std::size_t i = 0; i < others_.size(); ++i) {
         others_[i]->setPen(QPen(theme.ghost, 1));
-        others_[i]->replace(i < picture_.others.size() ? pointsOf(picture_.others[i]) : QList<QPointF>());
+        setPoints(others_[i], i < picture_.others.size() ? pointsOf(picture_.others[i]) : QList<QPointF>());
     }
     estimate_->setPen(QPen(theme.ghost, 1.5));
-    estimate_->replace(pointsOf(picture_.estimate));
+    setPoints(estimate_, pointsOf(picture_.estimate));
     const bool many = hasManyPoints(picture_);
     curve_->setPen(QPen(theme.text, many ? 1 : 2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
-    curve_->replace(pointsOf(picture_.curve));
-    corners_->replace(pointsOf(picture_.curve));
+    setPoints(curve_, pointsOf(picture_.curve));
+    setPoints(corners_, pointsOf(picture_.curve));
     styleDots(corners_, many ? 4 : 7, many ? theme.text : theme.card, theme.text);
     QList<QPointF> choices;
     for (const auto& choice : picture_.choices)
         choices.append({choice.point.kept / mib, choice.point.ms});
-    choices_->replace(picture_.curve.empty() ? QList<QPointF>() : choices);
+    setPoints(choices_, picture_.curve.empty() ? QList<QPointF>() : choices);
     auto pale = theme.accent;
     pale.setAlphaF(0.4f);
     styleDots(choices_, 7, pale, Qt::transparent);
     const bool marked = picture_.hasPlan && !picture_.curve.empty();
-    chosen_->replace(marked ? pointsOf({picture_.chosen}) : QList<QPointF>());
+    setPoints(chosen_, marked ? pointsOf({picture_.chosen}) : QList<QPointF>());
     styleDots(chosen_, 11, theme.accent, theme.card);
     QList<QPointF> line;
     if (marked && msPerGiB > 0) {
@@ -149,17 +160,22 @@ void TradeOffChart::fillSeries(double msPerGiB, const Theme& theme)
         line = {{piece.keptBegin / mib, piece.msBegin}, {piece.keptEnd / mib, piece.msEnd}};
     }
     tangent_->setPen(QPen(theme.accent, 1.25, Qt::DashLine));
-    tangent_->replace(line);
+    setPoints(tangent_, line);
 }
 
 void TradeOffChart::updateAxes(const Theme& theme)
 {
     for (auto* axis : {keptAxis_, msAxis_}) {
-        axis->setLabelsFont(theme.numberCaption);
-        axis->setLabelsColor(theme.secondText);
-        axis->setGridLineColor(theme.line);
-        axis->setTitleFont(theme.caption);
-        axis->setTitleBrush(theme.secondText);
+        if (axis->labelsFont() != theme.numberCaption)
+            axis->setLabelsFont(theme.numberCaption);
+        if (axis->labelsColor() != theme.secondText)
+            axis->setLabelsColor(theme.secondText);
+        if (axis->gridLineColor() != theme.line)
+            axis->setGridLineColor(theme.line);
+        if (axis->titleFont() != theme.caption)
+            axis->setTitleFont(theme.caption);
+        if (axis->titleBrush() != QBrush(theme.secondText))
+            axis->setTitleBrush(theme.secondText);
     }
     // Some pixels below zero, so that dots on an axis are whole, and above the highest for a count beside its dot.
     const auto range = [](double most, double pixels, double above) {
@@ -171,10 +187,12 @@ void TradeOffChart::updateAxes(const Theme& theme)
     const auto ms = range(picture_.mostMs, plot.height(), 18);
     const auto set = [](QValueAxis* axis, AxisRange shown, int mostSteps) {
         const auto ticks = niceTicks({0, shown.end}, std::max(2, mostSteps));
-        axis->setLabelFormat(numberFormat(ticks.decimals));
-        axis->setTickAnchor(0);
-        axis->setTickInterval(ticks.step);
-        axis->setRange(shown.begin, shown.end);
+        if (axis->labelFormat() != numberFormat(ticks.decimals))
+            axis->setLabelFormat(numberFormat(ticks.decimals));
+        if (axis->tickInterval() != ticks.step)
+            axis->setTickInterval(ticks.step);
+        if (axis->min() != shown.begin || axis->max() != shown.end)
+            axis->setRange(shown.begin, shown.end);
     };
     set(keptAxis_, kept, static_cast<int>(plot.width() / 80));
     set(msAxis_, ms, static_cast<int>(plot.height() / 36));

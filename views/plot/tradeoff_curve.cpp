@@ -17,12 +17,25 @@ TradeOffPoint pointOf(Bytes kept, double ms, Bytes all)
     return {all > 0 ? 1 - static_cast<double>(kept) / static_cast<double>(all) : 0, static_cast<double>(kept), ms};
 }
 
-bool sameCurve(const std::vector<TradeOffPoint>& a, const std::vector<TradeOffPoint>& b)
+bool samePoint(const TradeOffPoint& a, const TradeOffPoint& b)
 {
     const auto near = [](double x, double y) { return std::abs(x - y) <= 1e-9 * std::max(std::abs(x), std::abs(y)); };
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const TradeOffPoint& p, const TradeOffPoint& q) {
-        return near(p.kept, q.kept) && near(p.ms, q.ms);
-    });
+    return near(a.kept, b.kept) && near(a.ms, b.ms);
+}
+
+bool sameCurve(const std::vector<TradeOffPoint>& a, const std::vector<TradeOffPoint>& b)
+{
+    return std::ranges::equal(a, b, samePoint);
+}
+
+bool isNumber(std::string_view part)
+{
+    return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool hasCurve(const ModuleStats& module)
+{
+    return !module.isLeaf && module.sacMemory > 0 && !module.slopes.empty();
 }
 
 double ratioOf(const Plan* plan, const std::string& fqn)
@@ -50,7 +63,7 @@ TradeOffPoint tradeOffPoint(const ModuleStats& module, double ratio)
 
 std::vector<TradeOffPoint> tradeOffCurve(const ModuleStats& module)
 {
-    if (module.isLeaf || module.sacMemory <= 0 || module.slopes.empty())
+    if (!hasCurve(module))
         return {};
     std::vector<double> ratios{0, 1};
     for (const double ratio : module.breakpoints) {
@@ -66,22 +79,17 @@ std::vector<TradeOffPoint> tradeOffCurve(const ModuleStats& module)
     return curve;
 }
 
-std::string classOf(std::string_view fqn)
+bool sameClass(std::string_view a, std::string_view b)
 {
-    std::string made;
-    bool atStart = true;
-    for (std::size_t i = 0; i < fqn.size(); ++i) {
-        const auto end = std::min(fqn.find('.', i), fqn.size());
-        const auto part = fqn.substr(i, end - i);
-        const bool number
-            = !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
-        if (!atStart)
-            made += '.';
-        made += number ? std::string_view("#") : part;
-        atStart = false;
-        i = end;
+    while (!a.empty() && !b.empty()) {
+        const std::string_view partOfA = a.substr(0, a.find('.'));
+        const std::string_view partOfB = b.substr(0, b.find('.'));
+        if (partOfA != partOfB && !(isNumber(partOfA) && isNumber(partOfB)))
+            return false;
+        a.remove_prefix(std::min(partOfA.size() + 1, a.size()));
+        b.remove_prefix(std::min(partOfB.size() + 1, b.size()));
     }
-    return made;
+    return a.empty() && b.empty();
 }
 
 const ModuleStats* findModule(const ModuleInfo& info, std::string_view fqn)
@@ -97,19 +105,15 @@ namespace {
 template <class Visit>
 void forClass(const ModuleInfo& info, const TradeOffPicture& picture, Visit visit)
 {
-    const auto kind = classOf(picture.selected->fqn);
-    for (const auto& module : info.stats) {
-        if (&module == picture.selected || classOf(module.fqn) != kind)
-            continue;
-        if (auto curve = tradeOffCurve(module); !curve.empty())
-            visit(module, std::move(curve));
-    }
+    for (const auto& module : info.stats)
+        if (&module != picture.selected && hasCurve(module) && sameClass(module.fqn, picture.selected->fqn))
+            visit(module);
 }
 
 void choose(TradeOffPicture& picture, const TradeOffPoint& point)
 {
     const auto known = std::find_if(picture.choices.begin(), picture.choices.end(),
-                                    [&](const auto& choice) { return sameCurve({choice.point}, {point}); });
+                                    [&](const auto& choice) { return samePoint(choice.point, point); });
     if (known == picture.choices.end())
         picture.choices.push_back({point, 1});
     else
@@ -157,7 +161,7 @@ std::vector<TradeOffPoint> fewPoints(const std::vector<TradeOffPoint>& points, c
     const std::size_t count = std::min(corners.size(), fewCorners);
     for (std::size_t i = 0; i < count; ++i)
         few.push_back(corners[count < 2 ? 0 : i * (corners.size() - 1) / (count - 1)]);
-    const auto isChosen = [&](const TradeOffPoint& point) { return sameCurve({point}, {*chosen}); };
+    const auto isChosen = [&](const TradeOffPoint& point) { return samePoint(point, *chosen); };
     if (chosen && std::ranges::none_of(few, isChosen))
         few.insert(std::ranges::lower_bound(few, -chosen->kept, {}, [](const TradeOffPoint& p) { return -p.kept; }),
                    *chosen);
@@ -174,9 +178,10 @@ TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, co
     picture.hasPlan = plan && plan->status != PlanStatus::infeasible;
     const auto planned = [plan](const ModuleStats& module) { return tradeOffPoint(module, ratioOf(plan, module.fqn)); };
     picture.chosen = planned(*picture.selected);
-    forClass(info, picture, [&](const ModuleStats& module, std::vector<TradeOffPoint> curve) {
+    forClass(info, picture, [&](const ModuleStats& module) {
         if (picture.hasPlan)
             choose(picture, planned(module));
+        std::vector<TradeOffPoint> curve = tradeOffCurve(module);
         const bool seen = sameCurve(curve, picture.curve)
             || std::any_of(picture.others.begin(), picture.others.end(),
                            [&](const auto& other) { return sameCurve(other, curve); });
@@ -201,9 +206,7 @@ TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, co
     picture.hasPlan = static_cast<bool>(planned);
     if (picture.hasPlan) {
         picture.chosen = planned(picture.selected->fqn);
-        forClass(info, picture, [&](const ModuleStats& module, const std::vector<TradeOffPoint>&) {
-            choose(picture, planned(module.fqn));
-        });
+        forClass(info, picture, [&](const ModuleStats& module) { choose(picture, planned(module.fqn)); });
         for (const auto& choice : picture.choices)
             include(picture, {choice.point});
         include(picture, {picture.chosen});

@@ -38,8 +38,8 @@ TradeOffPoint plannedPoint(const ModuleEffect& effect);
 /// A few of the points that say most: the ends, corners of the convex hull, and `chosen`, if it is not null.
 std::vector<TradeOffPoint> fewPoints(const std::vector<TradeOffPoint>& points, const TradeOffPoint* chosen);
 
-/// The name with every number replaced: modules of one list, "layers.#.mlp", are of one class.
-std::string classOf(std::string_view fqn);
+/// Names that are equal but for numbers: modules of one list, "layers.#.mlp", are of one class.
+bool sameClass(std::string_view a, std::string_view b);
 
 const ModuleStats* findModule(const ModuleInfo& info, std::string_view fqn);
 

@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <optional>
+#include <utility>
 
 namespace headroom {
 
@@ -21,6 +22,7 @@ public:
     explicit Private(TradeOffView* view);
 
     void update();
+    bool setRate(double msPerGiB); ///< false: it is that already
     TradeOffPicture picture() const;
     void updateHead(const TradeOffPicture& picture);
     QString whyEmpty(const TradeOffPicture& picture) const;
@@ -88,6 +90,12 @@ void TradeOffView::Private::updateHead(const TradeOffPicture& picture)
     head->setEntries(std::move(entries));
 }
 
+bool TradeOffView::Private::setRate(double msPerGiB)
+{
+    const double rate = std::isfinite(msPerGiB) ? msPerGiB : 0;
+    return std::exchange(exchangeRate, rate) != rate;
+}
+
 TradeOffPicture TradeOffView::Private::picture() const
 {
     if (!info)
@@ -138,8 +146,9 @@ void TradeOffView::setWays(const std::string& fqn, std::vector<ModuleWay> ways)
     d_->update();
 }
 
-void TradeOffView::setPlan(const Plan& plan, PlannedPoint planned)
+void TradeOffView::setPlan(const Plan& plan, PlannedPoint planned, double msPerGiB)
 {
+    d_->setRate(msPerGiB);
     d_->plan = plan;
     d_->planned = plan.status == PlanStatus::infeasible ? PlannedPoint() : std::move(planned);
     d_->update();
@@ -154,8 +163,8 @@ void TradeOffView::clearPlan()
 
 void TradeOffView::setExchangeRate(double msPerGiB)
 {
-    d_->exchangeRate = std::isfinite(msPerGiB) ? msPerGiB : 0;
-    d_->update();
+    if (d_->setRate(msPerGiB))
+        d_->update();
 }
 
 std::string TradeOffView::selected() const

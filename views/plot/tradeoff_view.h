@@ -29,7 +29,8 @@ public:
     void setModules(ModuleInfoPtr info); ///< null: empty
     void select(const std::string& fqn); ///< empty: none
     void setWays(const std::string& fqn, std::vector<ModuleWay> ways); ///< of the module of that name
-    void setPlan(const Plan& plan, PlannedPoint planned = {}); ///< `planned` says what it does where ways are shown
+    /// `planned` says what it does where ways are shown; the rate is as setExchangeRate() takes it.
+    void setPlan(const Plan& plan, PlannedPoint planned = {}, double msPerGiB = 0);
     void clearPlan();
     void setExchangeRate(double msPerGiB); ///< what one more GiB saves at the budget; NaN or 0: no tangent
 

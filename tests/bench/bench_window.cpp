@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// The whole window on long steps, up to 88,000 ops in 2,048 layers: how long until there is something to see, to drag
+// and all of the cost curve; how long one move of the handle takes until all of the window shows the plan for it; and
+// how long events hold the GUI thread meanwhile. Run with QT_QPA_PLATFORM=offscreen.
+
+#include "app/window/document_page.h"
+#include "app/window/mainwindow.h"
+#include "app/window/planner_engine.h"
+#include "core/trace/step_file.h"
+#include "tests/core/synthetic_step.h"
+#include "views/plot/timeline_view.h"
+
+#include <benchmark/benchmark.h>
+
+#include <QApplication>
+#include <QEventLoop>
+#include <QTemporaryDir>
+#include <QTimer>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace headroom;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds patience{60}; ///< until what is waited for counts as not coming
+constexpr double worthCounting = 0.2; ///< ms: what is shorter than that holds nobody up
+
+double msSince(Clock::time_point begin)
+{
+    return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+/// Knows how long each event held its thread.
+class WatchedApplication : public QApplication
+{
+public:
+    using QApplication::QApplication;
+
+    bool notify(QObject* receiver, QEvent* event) override
+    {
+        if (depth_ > 0)
+            return QApplication::notify(receiver, event);
+        ++depth_;
+        const char* const name = receiver->metaObject()->className();
+        const QEvent::Type type = event->type();
+        const auto begin = Clock::now();
+        const bool handled = QApplication::notify(receiver, event);
+        count(msSince(begin), name, type);
+        --depth_;
+        return handled;
+    }
+
+    void count(double ms, const char* name, int type)
+    {
+        if (ms < worthCounting)
+            return;
+        held_.push_back(ms);
+        if (ms >= longest_) {
+            longest_ = ms;
+            culprit_ = std::string(name) + ", event " + std::to_string(type);
+        }
+    }
+
+    void forget()
+    {
+        held_.clear();
+        longest_ = 0;
+        culprit_.clear();
+    }
+
+    /// Of the events since forget().
+    void report(benchmark::State& state)
+    {
+        if (held_.empty())
+            return;
+        std::ranges::sort(held_);
+        state.counters["held_p50"] = held_[held_.size() / 2];
+        state.counters["held_p95"] = held_[held_.size() * 95 / 100];
+        state.counters["held_max"] = held_.back();
+        state.SetLabel("longest: " + culprit_);
+    }
+
+private:
+    int depth_ = 0;
+    std::vector<double> held_;
+    double longest_ = 0;
+    std::string culprit_;
+};
+
+WatchedApplication& application()
+{
+    return *static_cast<WatchedApplication*>(QCoreApplication::instance());
+}
+
+/// False: it did not come in time.
+template <class Condition>
+bool runUntil(Condition condition)
+{
+    QTimer beat; // so that the clock is looked at when nothing happens
+    beat.start(100);
+    const auto end = Clock::now() + patience;
+    while (!condition()) {
+        if (Clock::now() > end)
+            return false;
+        QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents);
+    }
+    return true;
+}
+
+class Window
+{
+public:
+    Window(int blocks, int kinds)
+        : file_(folder_.filePath(QStringLiteral("step.hrs")))
+        , settings_(folder_.filePath(QStringLiteral("settings.ini")))
+        , window_({makePlannerEngine, {}, folder_.path()}, settings_)
+    {
+        const auto step = makeSyntheticStep({.blocks = blocks, .activation = 8 * MiB, .weight = MiB, .kinds = kinds});
+        written_ = writeStepTrace(*step, file_.toStdString()).ok();
+        window_.askBeforeClosing(false);
+        window_.resize(1600, 1000);
+        window_.show();
+        QCoreApplication::processEvents();
+    }
+
+    bool open()
+    {
+        if (!written_)
+            return false;
+        window_.openFile(file_);
+        return runUntil([this] { return session().isOpen(); });
+    }
+
+    bool planned()
+    {
+        return runUntil([this] { return settled(); });
+    }
+    bool complete()
+    {
+        return runUntil([this] { return session().frontierIsFinal() && settled() && !session().answer()->proving; });
+    }
+
+    Session& session() { return window_.session(); }
+    std::size_t ops() { return session().step()->trace().ops.size(); }
+
+private:
+    bool settled() { return session().answerIsCurrent() && window_.page().timeline()->upToDate(); }
+
+    QTemporaryDir folder_;
+    QString file_;
+    Settings settings_;
+    MainWindow window_;
+    bool written_ = false;
+};
+
+constexpr auto notInTime = "it did not come in a minute";
+
+void openStep(benchmark::State& state)
+{
+    for (auto _ : state) {
+        Window window(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
+        application().forget();
+        const auto begin = Clock::now();
+        if (!window.open())
+            return state.SkipWithError(notInTime);
+        state.counters["shown_ms"] = msSince(begin);
+        if (!window.planned())
+            return state.SkipWithError(notInTime);
+        state.counters["planned_ms"] = msSince(begin);
+        if (!window.complete())
+            return state.SkipWithError(notInTime);
+        state.counters["curve_ms"] = msSince(begin);
+        state.counters["ops"] = static_cast<double>(window.ops());
+        application().report(state);
+    }
+}
+
+void moveBudget(benchmark::State& state, Window& window)
+{
+    const Bytes least = window.session().leastBudget();
+    const Bytes most = window.session().recordedPeak();
+    application().forget();
+    std::vector<double> shown;
+    int move = 0;
+    for (auto _ : state) {
+        const auto begin = Clock::now();
+        window.session().dragBudget(least + (most - least) * (++move * 37 % 100) / 100);
+        application().count(msSince(begin), "Session::dragBudget", 0);
+        if (!window.planned())
+            return state.SkipWithError(notInTime);
+        shown.push_back(msSince(begin));
+    }
+    std::ranges::sort(shown);
+    state.counters["shown_p50"] = shown[shown.size() / 2];
+    state.counters["shown_p95"] = shown[shown.size() * 95 / 100];
+    application().report(state);
+}
+
+void dragByModule(benchmark::State& state)
+{
+    Window window(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
+    if (!window.open() || !window.complete())
+        return state.SkipWithError(notInTime);
+    moveBudget(state, window);
+}
+
+void dragByOp(benchmark::State& state)
+{
+    Window window(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
+    if (!window.open() || !window.planned())
+        return state.SkipWithError(notInTime);
+    application().forget();
+    const auto begin = Clock::now();
+    window.session().setMode(PlanMode::ops);
+    if (!runUntil([&] { return window.session().opsFrontier() != nullptr; }) || !window.planned())
+        return state.SkipWithError(notInTime);
+    state.counters["draggable_ms"] = msSince(begin);
+    if (!window.complete())
+        return state.SkipWithError(notInTime);
+    state.counters["curve_ms"] = msSince(begin);
+    moveBudget(state, window);
+}
+
+BENCHMARK(openStep)
+    ->Args({96, 1})
+    ->Args({1024, 1})
+    ->Args({1024, 1024})
+    ->Args({2048, 1})
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+BENCHMARK(dragByModule)->Args({12, 1})->Args({96, 1})->Args({1024, 1})->Unit(benchmark::kMillisecond)->Iterations(60);
+BENCHMARK(dragByOp)->Args({1024, 1})->Unit(benchmark::kMillisecond)->Iterations(60);
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    WatchedApplication watched(argc, argv);
+    benchmark::Initialize(&argc, argv);
+    benchmark::RunSpecifiedBenchmarks();
+    return 0;
+}
