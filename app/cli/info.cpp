@@ -5,8 +5,8 @@
 #include "app/cli/table.h"
 #include "core/allocator/replay.h"
 #include "core/predict/predict.h"
-#include "core/snapshot/out_of_memory.h"
 #include "core/timeline/timeline_json.h"
+#include "core/trace/out_of_memory.h"
 
 #include <CLI/CLI.hpp>
 
@@ -90,18 +90,15 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAlloc
     json["fallbacks"] = Json::array();
     for (const Fallback& fallback : fallbacks(trace))
         json["fallbacks"].push_back({{"op", fallback.op}, {"module", fallback.module}, {"count", fallback.count}});
-    if (const auto failures = outOfMemoryEvents(trace); !failures.empty()) {
-        json["out_of_memory"] = Json::array();
-        for (const OutOfMemory& failure : failures)
-            json["out_of_memory"].push_back({{"instant", failure.ms},
-                                             {"requested_bytes", failure.requested},
-                                             {"free_bytes", failure.deviceFree},
-                                             {"reserved_bytes", failure.reserved},
-                                             {"active_bytes", failure.active},
-                                             {"reason", whyOutOfMemory(failure)}});
-    }
+    addOutOfMemory(json, trace);
     json["invented_values"] = trace.info.inventedValues;
     return json;
+}
+
+std::string inModule(const StepTrace& trace, const OutOfMemory& failure)
+{
+    const std::string_view module = trace.moduleFqn(trace.ops.module[failure.op]);
+    return module.empty() ? std::string() : " in " + std::string(module);
 }
 
 void printHow(const StepInfo& info, std::ostream& out)
@@ -167,7 +164,8 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
         table.print(out);
     }
     for (const OutOfMemory& failure : outOfMemoryEvents(trace))
-        out << "\nOut of memory at " << formatMs(failure.ms) << ". " << whyOutOfMemory(failure) << '\n';
+        out << "\nOut of memory at " << formatMs(failure.ms) << inModule(trace, failure) << ". "
+            << whyOutOfMemory(failure) << '\n';
     if (trace.info.inventedValues > 0)
         out << "\nThe model read " << groupedDigits(trace.info.inventedValues)
             << " values that a simulated device does not have; it was given made-up ones.\n";

@@ -191,6 +191,7 @@ Result<std::string> summary()
     if (trace.info.measured)
         document["measured"] = nlohmann::json::parse(stepInfoToJson(trace.info))["measured"];
     addAccount(document, trace.info, *timeline);
+    addOutOfMemory(document, trace);
     // What PyTorch's tools would say of the model; an interrupted step has no such account.
     if (const auto info = moduleInfo(trace)) {
         const Baseline estimate = baseline(*info);

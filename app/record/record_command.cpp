@@ -11,6 +11,7 @@
 #include "core/record/step_runner.h"
 #include "core/sac/step_statistics.h"
 #include "core/timeline/timeline_json.h"
+#include "core/trace/out_of_memory.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_info_json.h"
 
@@ -241,8 +242,9 @@ Status openDevice(StepRequest& request)
 
 namespace {
 
+/// `interrupted`: where the device's memory ran out, the step up to there.
 Result<StepTracePtr> recordStep(StepRequest& request, const std::string& policyFile, const ProgressReport& progress,
-                                std::vector<std::string>& notes)
+                                std::vector<std::string>& notes, StepTracePtr& interrupted)
 {
     if (const Status open = openDevice(request); !open)
         return open.error();
@@ -261,13 +263,28 @@ Result<StepTracePtr> recordStep(StepRequest& request, const std::string& policyF
         request.step.moduleCalls = checkpoints = std::move(*made);
         request.info.policy = std::filesystem::absolute(policyFile).string();
     }
-    auto trace = StepRunner(**source, request.step).record(std::move(request.info), request.gpu, progress);
+    StepRunner runner(**source, request.step);
+    auto trace = runner.record(std::move(request.info), request.gpu, progress);
+    interrupted = runner.interrupted();
     if (request.step.real)
         request.step.real->stopTracing();
     if (trace && checkpoints)
         if (const Status ran = checkpoints->allRan(); !ran)
             return ran.error();
     return trace;
+}
+
+/// The step up to where memory ran out is written; `error` says more of it.
+Error keepInterrupted(const StepTrace& step, const std::string& output, Error error)
+{
+    if (const Status written = writeStepTrace(step, output); !written)
+        return written.error();
+    const std::vector<OutOfMemory> failures = outOfMemoryEvents(step);
+    const ModuleId module = failures.empty() ? ModuleId() : step.ops.module[failures.back().op];
+    error.message += "; " + output + " holds the step up to there";
+    if (module.valid())
+        error.message += ", in " + std::string(step.moduleFqn(module));
+    return error;
 }
 
 void printJson(const RecordOptions& options, const Summary& summary)
@@ -423,9 +440,10 @@ Status runRecord(const RecordOptions& options, const ProgressReport& watch)
     const auto begin = std::chrono::steady_clock::now();
     const ProgressReport progress = progressTo(std::cerr, options.progress, watch);
     Summary summary;
-    const auto trace = recordStep(*request, options.policy, progress, summary.notes);
+    StepTracePtr interrupted;
+    const auto trace = recordStep(*request, options.policy, progress, summary.notes, interrupted);
     if (!trace)
-        return trace.error();
+        return interrupted ? keepInterrupted(*interrupted, options.output, trace.error()) : trace.error();
     summary.trace = *trace;
     summary.gpu = request->gpu;
 

@@ -10,7 +10,7 @@
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "app/window/step_header.h"
-#include "core/snapshot/out_of_memory.h"
+#include "core/trace/out_of_memory.h"
 #include "views/models/module_tree_model.h"
 #include "views/models/tab_separated.h"
 #include "views/plot/failure_layer.h"

@@ -9,7 +9,7 @@
 #include "app/window/settings.h"
 #include "app/window/snapshot_sheet.h"
 #include "app/window/what_if.h"
-#include "core/snapshot/out_of_memory.h"
+#include "core/trace/out_of_memory.h"
 #include "views/plot/number_text.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/start_page.h"

@@ -98,6 +98,12 @@ private:
     std::unordered_map<StorageId, std::vector<Held>> live_;
 };
 
+/// What a real device has in use beside its allocator is none of its blocks.
+bool isAllocators(const StepTrace& trace, StorageId storage)
+{
+    return trace.storages.category[storage] != Category::nonPyTorch;
+}
+
 std::set<StorageId> aliveAtStart(const StepTrace& trace)
 {
     std::set<StorageId> alive;
@@ -107,7 +113,7 @@ std::set<StorageId> aliveAtStart(const StepTrace& trace)
         const std::uint32_t subject = trace.events.a[event];
         if (kind == EventKind::mark && static_cast<Mark>(subject) == Mark::stepBegin)
             break;
-        if (kind == EventKind::alloc)
+        if (kind == EventKind::alloc && isAllocators(trace, StorageId(subject)))
             alive.insert(StorageId(subject));
         else if (kind == EventKind::free)
             alive.erase(StorageId(subject));
@@ -125,6 +131,8 @@ bool isRetype(const MemoryChange& first, const MemoryChange& second)
 /// Plays one change; false when the device is full.
 bool play(Replayer& replayer, const StepTrace& trace, const MemoryChange& change)
 {
+    if (!isAllocators(trace, change.storage))
+        return true;
     const Bytes size = replayer.size(change.storage);
     if (change.delta > 0 && (size == 0 || change.recomputed))
         return replayer.take(change.storage,

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cost/gpu_facts.h"
+#include "core/cuda/allocator_trace.h"
 #include "core/cuda/cuda_errors.h"
 #include "core/cuda/hosted_allocator.h"
 #include "core/cupti/activity_session.h"
@@ -13,6 +14,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <atomic>
 #include <dlfcn.h>
 #include <filesystem>
@@ -29,31 +31,6 @@ struct Tracked
     AddressedMemory memory;
     std::atomic<bool> wanted{true};
 };
-
-/// What the allocator did, in the words of the recorder.
-void tell(AddressedMemory& memory, const TraceEntry& entry)
-{
-    const auto* const address = reinterpret_cast<const void*>(entry.addr_);
-    const auto size = static_cast<Bytes>(entry.size_);
-    switch (entry.action_) {
-    case TraceEntry::ALLOC:
-        memory.allocated(address, size, reinterpret_cast<std::uintptr_t>(entry.stream_));
-        break;
-    case TraceEntry::FREE_REQUESTED:
-        memory.freed(address);
-        break;
-    case TraceEntry::SEGMENT_ALLOC:
-    case TraceEntry::SEGMENT_MAP:
-        memory.reservedMore(size);
-        break;
-    case TraceEntry::SEGMENT_FREE:
-    case TraceEntry::SEGMENT_UNMAP:
-        memory.reservedMore(-size);
-        break;
-    default:
-        break;
-    }
-}
 
 std::string firstLine(const std::string& text)
 {
@@ -159,7 +136,7 @@ private:
     DeviceSpec spec_;
     std::shared_ptr<Tracked> tracked_;
     std::unique_ptr<cupti::ActivitySession> session_;
-    bool tried_ = false; ///< tracing, which is not tried again
+    bool failed_ = false; ///< tracing, which is not tried again
     std::vector<std::string> notes_;
 };
 
@@ -209,14 +186,16 @@ Bytes CudaDevice::nonPyTorch() const
 
 void CudaDevice::startTracing()
 {
-    if (std::exchange(tried_, true))
+    if (session_ || failed_)
         return;
+    failed_ = true;
     const auto api = cupti::loadCupti();
     if (!api) {
         notes_.push_back(api.error().message);
         return;
     }
     auto session = cupti::ActivitySession::start(*api);
+    failed_ = !session;
     if (session)
         session_ = std::move(*session);
     else
@@ -238,7 +217,11 @@ std::vector<std::string> CudaDevice::notes() const
     std::vector<std::string> notes = notes_;
     if (session_)
         notes.insert(notes.end(), session_->notes().begin(), session_->notes().end());
-    return notes;
+    std::vector<std::string> once; // each flush of a step may say the same
+    for (std::string& note : notes)
+        if (std::ranges::find(once, note) == once.end())
+            once.push_back(std::move(note));
+    return once;
 }
 
 Result<std::unique_ptr<RealDevice>> open(int index)

@@ -52,6 +52,17 @@ void AddressedMemory::freed(const void* address)
     streamOf_.erase(block.get());
 }
 
+void AddressedMemory::refused(Bytes requested, Bytes deviceFree)
+{
+    sim::BlockObserver* observer = nullptr;
+    {
+        const std::lock_guard lock(mutex_);
+        observer = observer_;
+    }
+    if (observer)
+        observer->refused(requested, deviceFree);
+}
+
 void AddressedMemory::reservedMore(Bytes bytes)
 {
     std::function<void(Bytes)> told;

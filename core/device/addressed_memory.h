@@ -27,6 +27,9 @@ public:
     /// Unknown addresses, such as those from before the first telling, are passed over.
     void freed(const void* address);
 
+    /// The device had no room for so many bytes, and so many were free.
+    void refused(Bytes requested, Bytes deviceFree);
+
     /// The caching allocator took (or gave back, less than 0) so much of the device. The first telling says from when
     /// on it is known.
     void reservedMore(Bytes bytes);

@@ -47,7 +47,7 @@ public:
     /// programs.
     virtual Bytes nonPyTorch() const = 0;
 
-    /// Starts tracing, once; a step before the first recorded one warms it up.
+    /// Starts tracing, unless it runs or failed before; a step before the first recorded one warms it up.
     virtual void startTracing() = 0;
     virtual bool traces() const = 0;
     /// What was traced since the last call. The device is synchronised.

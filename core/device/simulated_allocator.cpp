@@ -46,12 +46,16 @@ c10::DataPtr SimulatedAllocator::allocate(std::size_t bytes)
     block->requested = static_cast<Bytes>(bytes);
     block->memory = std::make_shared<DeviceMemory>(block->requested);
     BlockObserver* observer = nullptr;
+    bool fits = false;
     {
         const std::lock_guard lock(mutex_);
-        take(*block->memory);
-        link(block.get());
         observer = observer_;
+        fits = take(*block->memory);
+        if (fits)
+            link(block.get());
     }
+    if (!fits)
+        refuse(block->requested, observer);
     if (observer)
         observer->allocated(*block);
     return hand(block.release());
@@ -87,12 +91,14 @@ c10::DataPtr SimulatedAllocator::allocateHeld(Bytes bytes, void* address, BlockT
     return hand(block);
 }
 
-void SimulatedAllocator::take(DeviceMemory& memory)
+bool SimulatedAllocator::take(DeviceMemory& memory)
 {
     if (cache_) {
         memory.place_ = cache_->allocate(memory.requested_);
-        if (!memory.place_)
-            throwOutOfMemory(memory.requested_);
+        if (!memory.place_) {
+            ++stats_.outOfMemories;
+            return false;
+        }
     }
     memory.counted_ = true;
     const Bytes rounded = roundedToBlock(memory.requested_);
@@ -103,6 +109,7 @@ void SimulatedAllocator::take(DeviceMemory& memory)
     ++stats_.blocks;
     ++stats_.allocations;
     stats_.allocated += rounded;
+    return true;
 }
 
 void SimulatedAllocator::giveBack(DeviceMemory& memory)
@@ -115,16 +122,19 @@ void SimulatedAllocator::giveBack(DeviceMemory& memory)
         cache_->free(*memory.place_);
 }
 
-void SimulatedAllocator::throwOutOfMemory(Bytes bytes)
+void SimulatedAllocator::refuse(Bytes bytes, BlockObserver* observer)
 {
-    ++stats_.outOfMemories;
-    const Bytes reserved = cache_->stats().reserved;
+    const MemoryStats now = stats();
+    const Bytes reserved = now.reserved;
+    const Bytes deviceFree = std::max<Bytes>(capacity_ - reserved, 0);
+    if (observer)
+        observer->refused(bytes, deviceFree);
     // The words of c10/cuda/CUDACachingAllocator.cpp, which programs look for.
     TORCH_CHECK_WITH(
         OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", formatBytes(bytes),
-        ". GPU 0 has a total capacity of ", formatBytes(capacity_), " of which ",
-        formatBytes(std::max<Bytes>(capacity_ - reserved, 0)), " is free. Of the allocated memory ",
-        formatBytes(stats_.live), " is allocated by PyTorch, and ", formatBytes(reserved - stats_.live),
+        ". GPU 0 has a total capacity of ", formatBytes(capacity_), " of which ", formatBytes(deviceFree),
+        " is free. Of the allocated memory ", formatBytes(now.live), " is allocated by PyTorch, and ",
+        formatBytes(reserved - now.live),
         " is reserved by PyTorch but unallocated. This GPU is simulated by Headroom, which gives PyTorch all "
         "memory of the card: CUDA's context and the workspaces of its libraries take some there.");
 }

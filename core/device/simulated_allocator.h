@@ -74,6 +74,8 @@ public:
     /// A storage moves from `old` to `replacement`, of which allocated() was called; freed(old) follows. Both exist for
     /// this instant, as on a GPU, where the contents are copied.
     virtual void moved(Block& old, Block& replacement) = 0;
+    /// The device had no room for so many bytes: `deviceFree` is what nobody has reserved of it.
+    virtual void refused(Bytes requested, Bytes deviceFree) = 0;
 };
 
 /// Hands out memory that is not there: addresses are non-canonical, so that an access faults at once. It counts in the
@@ -116,9 +118,11 @@ public:
 private:
     friend class DeviceMemory;
     static c10::DataPtr hand(Block* block);
-    void take(DeviceMemory& memory);
+    /// False: there is no room.
+    bool take(DeviceMemory& memory);
     void giveBack(DeviceMemory& memory);
-    [[noreturn]] void throwOutOfMemory(Bytes bytes);
+    /// Tells the observer, if there is one, and throws.
+    [[noreturn]] void refuse(Bytes bytes, BlockObserver* observer);
     void link(Block* block);
     void append(Block* block);
     void release(Block* block);

@@ -6,6 +6,7 @@
 #include "core/device/boxed_values.h"
 #include "core/device/simulated_state.h"
 #include "core/record/shadow_save.h"
+#include "core/trace/out_of_memory.h"
 
 #include <atomic>
 
@@ -249,6 +250,26 @@ void StepRecording::moved(sim::Block& old, sim::Block& replacement)
     builder_.resize(storage, replacement.requested);
     replacement.tag = old.tag;
     old.tag = {};
+}
+
+void StepRecording::refused(Bytes requested, Bytes deviceFree)
+{
+    const Situation where = situation();
+    const std::lock_guard lock(mutex_);
+    StepTraceBuilder::Op failure;
+    if (running_) {
+        failure = running_->columns;
+        interrupt(*running_);
+    } else {
+        // Not place(): a node's name may wait for Python, and the device's allocator is locked.
+        failure.phase = phaseOf(where);
+        if (hasModules_)
+            failure.module = calls_.empty() ? ModuleId(0) : calls_.back().module;
+    }
+    failure.name = builder_.string(outOfMemoryName(requested, deviceFree));
+    failure.forwardOp = {};
+    builder_.endOp(builder_.beginOp(failure), {});
+    opModules_.push_back(failure.module);
 }
 
 StepRecording::Pack StepRecording::pack(const at::Tensor& tensor)

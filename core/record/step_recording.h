@@ -89,6 +89,8 @@ public:
     void allocated(sim::Block& block) override;
     void freed(sim::Block& block) override;
     void moved(sim::Block& old, sim::Block& replacement) override;
+    /// An op of its own in the step (core/trace/out_of_memory.h), at this instant: the op that asked is cut in two.
+    void refused(Bytes requested, Bytes deviceFree) override;
 
     // --- saved tensors
     struct Pack
@@ -162,6 +164,7 @@ private:
     StringId nameOf(const Situation& where);
     bool isOfStep(const Situation& where) const;
     void beginInTrace(RunningOp& running);
+    void interrupt(RunningOp& running);
     void startMeasuring();
     MeasuredStep measure();
     void countNonPyTorch(Bytes bytes);

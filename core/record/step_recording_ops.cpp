@@ -164,6 +164,23 @@ void StepRecording::beginInTrace(RunningOp& running)
     opModules_.push_back(running.columns.module);
 }
 
+/// What it does from here on is an op again, if it goes on: some try with less memory.
+void StepRecording::interrupt(RunningOp& running)
+{
+    if (running.waits)
+        return;
+    StepTraceBuilder::OpResult result;
+    result.dtype = running.cost.dtype();
+    result.flags = running.flags;
+    result.inputs = running.inputs;
+    result.mutated = running.mutated;
+    builder_.endOp(running.id, result);
+    if (real_)
+        traced_.opOf[running.traced] = running.id;
+    openOp_ = {};
+    running.waits = true;
+}
+
 void StepRecording::endOp(RunningOp& running, const torch::jit::Stack* stack)
 {
     const std::lock_guard lock(mutex_);

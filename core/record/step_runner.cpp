@@ -103,31 +103,42 @@ Result<StepTracePtr> StepRunner::record(StepInfo info, const DeviceSpec& device,
     return guarded([&]() -> Result<StepTracePtr> {
         if (options_.real)
             options_.real->startTracing(); // the first step warms it up
-        firstStep(device, progress);
-        info.autocast = options_.autocast;
-        info.loss = lossName(usedLoss_);
-        info.lifetimes = lifetimesName(model_.lifetimes());
-        info.dtype = dtypeName(parameterDtype_);
-        info.holdOutput = options_.holdOutput;
-        info.batch = model_.batch();
-        info.sequence = model_.sequence();
-        info.dimensions = model_.dimensions();
+        firstStep(info, device, progress);
         info.steps = 2;
-        Recorder recorder(std::move(info), device, options_.real);
-        recorder.setModel(model_.tree());
-        for (const at::Tensor& input : model_.inputs())
-            recorder.addInput(input);
-        for (const at::Tensor& state : optimizer_->state())
-            recorder.addOptimizerState(state);
-        for (const at::Tensor& output : output_)
-            recorder.addHeldResult(output);
-        recorder.begin();
-        step(&recorder, progress, 0.4, 0.5);
-        return recorder.finish();
+        return recorded(std::move(info), device, progress);
     });
 }
 
-void StepRunner::firstStep(const DeviceSpec& device, const ProgressReport& progress)
+Result<StepTracePtr> StepRunner::recorded(StepInfo info, const DeviceSpec& device, const ProgressReport& progress)
+{
+    info.autocast = options_.autocast;
+    info.loss = lossName(usedLoss_);
+    info.lifetimes = lifetimesName(model_.lifetimes());
+    info.dtype = dtypeName(parameterDtype_);
+    info.holdOutput = options_.holdOutput;
+    info.batch = model_.batch();
+    info.sequence = model_.sequence();
+    info.dimensions = model_.dimensions();
+    Recorder recorder(std::move(info), device, options_.real);
+    recorder.setModel(model_.tree());
+    for (const at::Tensor& input : model_.inputs())
+        recorder.addInput(input);
+    for (const at::Tensor& state : optimizer_->state())
+        recorder.addOptimizerState(state);
+    for (const at::Tensor& output : output_)
+        recorder.addHeldResult(output);
+    recorder.begin();
+    try {
+        step(&recorder, progress, 0.4, 0.5);
+    } catch (const c10::OutOfMemoryError&) {
+        if (const auto partial = recorder.finish())
+            interrupted_ = *partial;
+        throw;
+    }
+    return recorder.finish();
+}
+
+void StepRunner::firstStep(const StepInfo& info, const DeviceSpec& device, const ProgressReport& progress)
 {
     try {
         step(nullptr, progress, 0, 0.4);
@@ -137,6 +148,16 @@ void StepRunner::firstStep(const DeviceSpec& device, const ProgressReport& progr
         recorder.setModel(model_.tree());
         recorder.begin();
         step(&recorder, {}, 0, 1);
+        throw;
+    } catch (const c10::OutOfMemoryError&) {
+        if (!options_.real)
+            throw;
+        // Once more, to see where.
+        optimizer_->zeroGrad();
+        output_.clear();
+        StepInfo first = info;
+        first.steps = 1;
+        (void)recorded(std::move(first), device, progress);
         throw;
     }
 }

@@ -57,9 +57,13 @@ public:
     /// The protocol of a recording: a first step, which creates the optimizer's state, then one that is recorded.
     /// `info` says what the caller knows (model, torch, dtype, optimizer, settings); the rest is filled in.
     Result<StepTracePtr> record(StepInfo info, const DeviceSpec& device, const ProgressReport& progress);
+    /// After record() failed on a real device that ran out of memory: the step up to there. Where that was in the first
+    /// step, it has run again to be seen. Null: there is none.
+    const StepTracePtr& interrupted() const noexcept { return interrupted_; }
 
 private:
-    void firstStep(const DeviceSpec& device, const ProgressReport& progress);
+    void firstStep(const StepInfo& info, const DeviceSpec& device, const ProgressReport& progress);
+    Result<StepTracePtr> recorded(StepInfo info, const DeviceSpec& device, const ProgressReport& progress);
     void step(Recorder* recorder, const ProgressReport& progress, double begin, double share);
     at::Tensor forward();
     at::Tensor outputAndLoss();
@@ -72,6 +76,7 @@ private:
     DType parameterDtype_ = DType::float32;
     Loss usedLoss_ = Loss::automatic; ///< of the last step
     std::vector<at::Tensor> output_; ///< the loop's variable, when it has one
+    StepTracePtr interrupted_;
 };
 
 } // namespace headroom

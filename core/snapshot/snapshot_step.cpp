@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/snapshot/snapshot_step.h"
 
-#include "core/snapshot/out_of_memory.h"
+#include "core/trace/out_of_memory.h"
 #include "core/snapshot/regions.h"
 #include "core/trace/step_trace_builder.h"
 

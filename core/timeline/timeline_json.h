@@ -15,4 +15,7 @@ nlohmann::ordered_json toJson(const StepInfo& info, const CategoryBytes& bytes);
 /// that comes again, as in gradient accumulation, the last.
 void addAccount(nlohmann::ordered_json& document, const StepInfo& info, const Timeline& timeline);
 
+/// Adds "out_of_memory", where the step has such instants.
+void addOutOfMemory(nlohmann::ordered_json& document, const StepTrace& step);
+
 } // namespace headroom

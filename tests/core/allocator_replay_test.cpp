@@ -63,6 +63,29 @@ TEST(AllocatorReplay, ARetypeMovesNoBlock)
     EXPECT_EQ(replay(**trace, *timeline).reservedPeak, 12 * MiB);
 }
 
+/// As CUDA's context on a real device, and what libraries take there while the step runs.
+TEST(AllocatorReplay, WhatIsNotPyTorchsTakesNoSegment)
+{
+    StepTraceBuilder builder;
+    builder.info.simulated = false;
+    builder.info.measured = MeasuredStep();
+    builder.addModule("Net", "Net", {});
+    const StorageId context = builder.alloc(500 * MiB, Category::nonPyTorch, {});
+    builder.mark(Mark::stepBegin);
+    const StorageId made = builder.alloc(12 * MiB, Category::activation, {});
+    builder.resize(context, 600 * MiB);
+    builder.free(made);
+    builder.mark(Mark::stepEnd);
+    const Result<StepTracePtr> trace = builder.finish();
+    ASSERT_TRUE(trace.ok()) << trace.error().message;
+    const Result<Timeline> timeline = predict(**trace, {});
+    ASSERT_TRUE(timeline.ok()) << timeline.error().message;
+    const AllocatorRun run = simulateAllocator(**trace, *timeline, {});
+    EXPECT_EQ(run.samples.size(), timeline->changes.size());
+    EXPECT_EQ(run.stats.activePeak, 12 * MiB);
+    EXPECT_EQ(run.stats.reservedPeak, 12 * MiB);
+}
+
 /// 12 MiB for the step, twice 30 MiB one after the other, 40 MiB in an op at the end.
 StepTracePtr stepWithAnOp()
 {

@@ -7,10 +7,11 @@
 #include "core/allocator/replay.h"
 #include "core/predict/predict.h"
 #include "core/snapshot/import.h"
-#include "core/snapshot/out_of_memory.h"
 #include "core/snapshot/snapshot_replay.h"
 #include "core/snapshot/snapshot_step.h"
+#include "core/trace/out_of_memory.h"
 #include "core/trace/step_file.h"
+#include "core/trace/step_trace_builder.h"
 #include "tests/core/recorded_program.h"
 #include "tests/core/temporary_folder.h"
 
@@ -226,6 +227,33 @@ TEST(OutOfMemory, IsAnInstantOfTheStepWithItsReason)
     EXPECT_LE(found[0].active, found[0].reserved);
     EXPECT_THAT(whyOutOfMemory(found[0]), HasSubstr("asked for 1.17 GiB, and the device had"));
     EXPECT_TRUE(outOfMemoryEvents(*stepOfFile("protocol4.pickle")).empty());
+}
+
+TEST(OutOfMemory, WhatAutogradHoldsIsInUseAndTheContextIsNot)
+{
+    StepTraceBuilder builder;
+    builder.info.measured = MeasuredStep();
+    builder.alloc(500 * MiB, Category::nonPyTorch, {});
+    builder.mark(Mark::stepBegin);
+    const StorageId saved = builder.alloc(4 * MiB, Category::activation, {});
+    const PackId pack = builder.pack(saved, {});
+    builder.free(saved);
+    const StorageId grown = builder.alloc(1 * MiB, Category::activation, {});
+    builder.resize(grown, 2 * MiB);
+    const auto fail = [&] {
+        StepTraceBuilder::Op op;
+        op.name = builder.string(outOfMemoryName(8 * MiB, 1 * MiB));
+        builder.endOp(builder.beginOp(op), {});
+    };
+    fail();
+    builder.release(pack);
+    fail();
+    const Result<StepTracePtr> step = builder.finish();
+    ASSERT_TRUE(step.ok()) << step.error().message;
+    const std::vector<OutOfMemory> found = outOfMemoryEvents(**step);
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_EQ(found[0].active, 6 * MiB);
+    EXPECT_EQ(found[1].active, 2 * MiB);
 }
 
 TEST(OutOfMemory, FragmentationIsNamed)

@@ -291,6 +291,8 @@ class OutOfMemory(unittest.TestCase):
         self.assertNotEqual(recorded.returncode, 0)
         self.assertIn("CUDA out of memory. Tried to allocate 1.00 GiB", recorded.stderr.splitlines()[-1])
         self.assertEqual(seen, plain)
+        note = next(line for line in recorded.stdout.splitlines() if line.startswith("note: out of memory at "))
+        self.assertIn(f" in Deep.layers.{seen['layer']}: The program asked for 1.00 GiB, and the device had ", note)
         # The batch and a result of each layer are saved, a product is not; a segment of 2 MiB holds small tensors.
         room = (torch.cuda.get_device_properties(0).total_memory - 2**21) // _GIB
         self.assertEqual(seen["step"], 0)

@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // A step on a device that computes, recorded by the recorder that records GPUs: here the CPU, which every machine has.
+#include "core/cuda/allocator_trace.h"
 #include "core/device/addressed_memory.h"
 #include "core/model/source.h"
 #include "core/record/step_runner.h"
+#include "core/trace/out_of_memory.h"
 
+#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 #include <c10/core/CPUAllocator.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -97,6 +101,7 @@ struct Told final : sim::BlockObserver
     void allocated(sim::Block& block) override { allocatedBytes.push_back(block.requested); }
     void freed(sim::Block& block) override { freedBytes.push_back(block.requested); }
     void moved(sim::Block&, sim::Block&) override {}
+    void refused(Bytes, Bytes) override {}
 
     std::vector<Bytes> allocatedBytes;
     std::vector<Bytes> freedBytes;
@@ -165,6 +170,153 @@ TEST(AddressedMemory, ReservedBytesAndStreamsComeIntoTheStep)
         if (trace.storages.category[StorageId(i)] != Category::nonPyTorch)
             streams.push_back(trace.storages.stream[StorageId(i)]);
     EXPECT_THAT(streams, testing::ElementsAre(1, 0, 2, 1)) << "0 is the default one, others by their appearance";
+}
+
+using c10::CachingDeviceAllocator::TraceEntry;
+
+TraceEntry entryOf(TraceEntry::Action action, std::size_t address, Bytes size)
+{
+    return {action, 0, address, static_cast<std::size_t>(size), nullptr, {0, 0}, 0};
+}
+
+/// The allocator of a card that gets full: at the request to come that is chosen, its tracker hears of it, and the
+/// allocator throws, as the caching allocator does, or finds another way.
+class FullCard final : public c10::Allocator
+{
+public:
+    explicit FullCard(RealDevice& device)
+        : memory_(dynamic_cast<AddressedMemory&>(device.memory()))
+        , inner_(c10::GetAllocator(c10::kCPU))
+    {
+        c10::SetAllocator(c10::kCPU, this);
+        tell(memory_, entryOf(TraceEntry::SEGMENT_ALLOC, 0, 24 * MiB));
+    }
+    ~FullCard() override { c10::SetAllocator(c10::kCPU, inner_); }
+    FullCard(const FullCard&) = delete;
+    FullCard& operator=(const FullCard&) = delete;
+
+    static constexpr Bytes wanted = 3 * MiB;
+    static constexpr Bytes deviceFree = 2 * MiB;
+
+    /// 1: the next one.
+    void refuse(int request, bool throws)
+    {
+        untilRefused_ = request;
+        throws_ = throws;
+    }
+    c10::DataPtr allocate(std::size_t bytes) override
+    {
+        if (untilRefused_ > 0 && --untilRefused_ == 0) {
+            tell(memory_, entryOf(TraceEntry::SEGMENT_FREE, 0, 2 * MiB)); // what was cached goes first
+            tell(memory_, entryOf(TraceEntry::OOM, deviceFree, wanted));
+            TORCH_CHECK_WITH(OutOfMemoryError, !throws_, "CUDA out of memory. Tried to allocate 3.00 MiB.\nMore.");
+        }
+        return inner_->allocate(bytes);
+    }
+    c10::DeleterFnPtr raw_deleter() const override { return inner_->raw_deleter(); }
+    void copy_data(void* to, const void* from, std::size_t bytes) const override { inner_->copy_data(to, from, bytes); }
+
+private:
+    AddressedMemory& memory_;
+    c10::Allocator* const inner_;
+    int untilRefused_ = 0;
+    bool throws_ = true;
+};
+
+std::vector<std::string> opNames(const StepTrace& trace)
+{
+    std::vector<std::string> names;
+    for (std::uint32_t op = 0; op < trace.ops.size(); ++op)
+        names.emplace_back(trace.opName(OpId(op)));
+    return names;
+}
+
+/// A module's op that asks for too much on a card of which 24 MiB are reserved.
+Result<StepTracePtr> recordFullCard(bool throws)
+{
+    const std::shared_ptr<RealDevice> device = openCpu();
+    FullCard card(*device);
+    const at::Tensor input = at::ones({1024});
+    StepInfo info;
+    info.simulated = false;
+    Recorder recorder(info, device->spec(), device);
+    recorder.setModel({{{"Net", "Net", ModuleId()}, {"Net.layer", "Layer", ModuleId(0)}}, {}});
+    recorder.begin();
+    const CallId call = Recorder::enter(ModuleId(1), {input});
+    card.refuse(1, throws);
+    try {
+        EXPECT_TRUE(at::add(input, input).defined());
+        EXPECT_FALSE(throws);
+    } catch (const c10::OutOfMemoryError&) {
+        EXPECT_TRUE(throws);
+    }
+    Recorder::exit(call, {});
+    return recorder.finish();
+}
+
+TEST(FullCard, IsAnInstantOfTheStepInItsModule)
+{
+    const auto step = recordFullCard(true);
+    ASSERT_TRUE(step.ok()) << step.error().message;
+    const std::vector<OutOfMemory> events = outOfMemoryEvents(**step);
+    ASSERT_EQ(events.size(), 1U);
+    EXPECT_EQ(events[0].requested, FullCard::wanted);
+    EXPECT_EQ(events[0].deviceFree, FullCard::deviceFree);
+    EXPECT_EQ(events[0].reserved, 22 * MiB) << "after the allocator gave back what it had cached";
+    EXPECT_EQ(events[0].active, 4096) << "the input";
+    EXPECT_EQ((*step)->moduleFqn((*step)->ops.module[events[0].op]), "Net.layer");
+    EXPECT_THAT(whyOutOfMemory(events[0]),
+                testing::StartsWith("The program asked for 3.00 MiB, and the device had 2.00 MiB"));
+    EXPECT_THAT(opNames(**step),
+                testing::ElementsAre("aten.add.Tensor", outOfMemoryName(FullCard::wanted, FullCard::deviceFree)));
+}
+
+/// As cuDNN's convolutions do, which try with less workspace.
+TEST(FullCard, AnOpThatFindsAnotherWayGoesOn)
+{
+    const auto step = recordFullCard(false);
+    ASSERT_TRUE(step.ok()) << step.error().message;
+    ASSERT_EQ(outOfMemoryEvents(**step).size(), 1U);
+    EXPECT_THAT(opNames(**step),
+                testing::ElementsAre("aten.add.Tensor", testing::StartsWith("out of memory"), "aten.add.Tensor"));
+    EXPECT_THAT((*step)->ops.outputs[OpId(0)], testing::IsEmpty());
+    EXPECT_THAT((*step)->ops.outputs[OpId(2)], testing::SizeIs(1));
+}
+
+/// In the first step of a program as well as in the recorded one, what there is of the step is kept.
+TEST(FullCard, TheStepUpToThereIsKept)
+{
+    for (const bool first : {true, false}) {
+        const std::shared_ptr<RealDevice> device = openCpu();
+        ModelRequest request;
+        request.name = "demo:mlp";
+        request.batch = 4;
+        request.settings = {{"dim", "32"}};
+        request.device = device->device();
+        const auto source = openModel(request);
+        ASSERT_TRUE(source) << source.error().message;
+        StepRunner::Options options;
+        options.real = device;
+        StepRunner runner(**source, options);
+        FullCard card(*device);
+        const auto trace = runner.record({}, device->spec(), [&](std::string_view stage, double done) {
+            if (stage == "forward" && (first || done >= 0.4))
+                card.refuse(3, true);
+        });
+        ASSERT_FALSE(trace);
+        EXPECT_EQ(trace.error().kind, ErrorKind::badInput);
+        EXPECT_EQ(
+            trace.error().message,
+            "the step does not fit on the device: CUDA out of memory. Tried to allocate 3.00 MiB.; make the batch "
+            "smaller, or checkpoint as headroom plan says");
+        ASSERT_TRUE(runner.interrupted());
+        const StepTrace& step = *runner.interrupted();
+        EXPECT_EQ(step.info.steps, first ? 1 : 2);
+        EXPECT_EQ(outOfMemoryEvents(step).size(), 1U);
+        EXPECT_GT(step.ops.size(), 2U);
+        EXPECT_TRUE(step.info.measured);
+        device->stopTracing();
+    }
 }
 
 /// Without a driver there is one sentence, whatever of CUDA is installed.

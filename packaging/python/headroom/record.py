@@ -190,13 +190,16 @@ def _own_traceback(error):
     return report
 
 
-def _outcome_of(script, error):
+def _outcome_of(options, error):
     import torch
+
+    script = options.script
 
     if isinstance(error, HeadroomError):
         return _Outcome(str(error), error.exit_code)
     if isinstance(error, torch.OutOfMemoryError):
-        return _Outcome(f"{script}: {str(error).splitlines()[0]} (--unlimited records the step as on a larger card)", 2)
+        advice = " (--unlimited records the step as on a larger card)" if options.device == "sim" else ""
+        return _Outcome(f"{options.script}: {str(error).splitlines()[0]}{advice}", 2)
     if isinstance(error, SystemExit):
         if error.code in (None, 0):
             return _Outcome()
@@ -254,7 +257,7 @@ def _record_script(options, progress):
         except KeyboardInterrupt:
             interrupts.seen = True
         except (Exception, SystemExit) as error:
-            outcome = _outcome_of(options.script, error)
+            outcome = _outcome_of(options, error)
         finally:
             hooks.remove()
             end_data_workers()
@@ -317,6 +320,9 @@ def _print_summary(summary, step):
         estimate = _bytes(summary["baseline_peak_bytes"])
         print(f"PyTorch's estimate   {estimate}: parameters, gradients and activations, without optimizer state")
         print(f"forward and backward {summary['compute_ms']:.2f} ms, {summary['ops']} ops in the step")
+    for failure in summary.get("out_of_memory", ()):
+        where = f" in {failure['module']}" if failure["module"] else ""
+        print(f"note: out of memory at {failure['instant']:.2f} ms{where}: {failure['reason']}")
     if "measured" in summary:
         _print_measured(summary["measured"])
         return

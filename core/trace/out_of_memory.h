@@ -9,7 +9,7 @@
 
 namespace headroom {
 
-/// The program of a snapshot asked for memory that the device did not have.
+/// The program of a step or a snapshot asked for memory that the device did not have.
 struct OutOfMemory
 {
     double ms = 0; ///< on the step's time axis

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/snapshot/out_of_memory.h"
+#include "core/trace/out_of_memory.h"
 
 #include <algorithm>
 #include <charconv>
@@ -26,6 +26,68 @@ std::optional<Bytes> take(std::string_view& text, std::string_view behind)
     text.remove_prefix(behind.size());
     return value;
 }
+
+/// Bytes in blocks that the program or autograd holds, event by event.
+class ActiveBytes
+{
+public:
+    explicit ActiveBytes(const StepTrace& step)
+        : step_(step)
+        , holders_(step.storages.size())
+        , sizes_(step.storages.bytes.begin(), step.storages.bytes.end())
+    {
+    }
+
+    Bytes bytes() const { return bytes_; }
+
+    void apply(EventIndex event)
+    {
+        const std::uint32_t subject = step_.events.a[event];
+        switch (step_.events.kind[event]) {
+        case EventKind::alloc:
+            return hold(StorageId(subject), 1);
+        case EventKind::free:
+            return hold(StorageId(subject), -1);
+        case EventKind::pack:
+        case EventKind::unpack:
+            return hold(step_.packs.storage[PackId(subject)], 1);
+        case EventKind::unpackEnd:
+        case EventKind::release:
+            return hold(step_.packs.storage[PackId(subject)], -1);
+        case EventKind::resize:
+            return resize(StorageId(subject), step_.resizes.bytes[step_.events.b[event]]);
+        default:
+            return;
+        }
+    }
+
+private:
+    bool isPyTorchs(StorageId storage) const
+    {
+        return storage.valid() && step_.storages.category[storage] != Category::nonPyTorch;
+    }
+    void hold(StorageId storage, int change)
+    {
+        if (!isPyTorchs(storage))
+            return;
+        const bool wasHeld = holders_[storage.value] > 0;
+        holders_[storage.value] += change;
+        const bool isHeld = holders_[storage.value] > 0;
+        if (wasHeld != isHeld)
+            bytes_ += isHeld ? sizes_[storage.value] : -sizes_[storage.value];
+    }
+    void resize(StorageId storage, Bytes bytes)
+    {
+        if (isPyTorchs(storage) && holders_[storage.value] > 0)
+            bytes_ += bytes - sizes_[storage.value];
+        sizes_[storage.value] = bytes;
+    }
+
+    const StepTrace& step_;
+    std::vector<int> holders_;
+    std::vector<Bytes> sizes_;
+    Bytes bytes_ = 0;
+};
 
 std::optional<OutOfMemory> parsed(std::string_view name)
 {
@@ -61,35 +123,24 @@ std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step)
     if (names.empty())
         return found;
     double now = 0;
-    Bytes active = 0;
+    ActiveBytes active(step);
     std::size_t row = 0;
     for (std::uint32_t i = 0; i < step.events.size(); ++i) {
         const EventIndex event(i);
         while (row < step.reserved.size() && step.reserved.event[row] <= event)
             ++row;
-        const std::uint32_t a = step.events.a[event];
-        switch (step.events.kind[event]) {
-        case EventKind::alloc:
-            active += step.storages.bytes[StorageId(a)];
-            break;
-        case EventKind::free:
-            active -= step.storages.bytes[StorageId(a)];
-            break;
-        case EventKind::opBegin:
-            if (std::ranges::find(names, step.ops.name[OpId(a)]) != names.end()) {
-                OutOfMemory made = *parsed(step.opName(OpId(a)));
-                made.ms = now;
-                made.op = OpId(a);
-                made.reserved = row > 0 ? step.reserved.bytes[row - 1] : 0;
-                made.active = active;
-                found.push_back(made);
-            }
-            break;
-        case EventKind::opEnd:
-            now += step.ops.ms[OpId(a)];
-            break;
-        default:
-            break;
+        active.apply(event);
+        const OpId op(step.events.a[event]);
+        if (step.events.kind[event] == EventKind::opEnd) {
+            now += step.ops.ms[op];
+        } else if (step.events.kind[event] == EventKind::opBegin
+                   && std::ranges::find(names, step.ops.name[op]) != names.end()) {
+            OutOfMemory made = *parsed(step.opName(op));
+            made.ms = now;
+            made.op = op;
+            made.reserved = row > 0 ? step.reserved.bytes[row - 1] : 0;
+            made.active = active.bytes();
+            found.push_back(made);
         }
     }
     return found;

@@ -1,0 +1,15 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/device/addressed_memory.h"
+
+#include <c10/core/CachingDeviceAllocator.h>
+
+namespace headroom {
+
+/// What a GPU's caching allocator did, in the words of the recorder. Called under the allocator's lock: it calls no
+/// function of CUDA, torch or Python.
+void tell(AddressedMemory& memory, const c10::CachingDeviceAllocator::TraceEntry& entry);
+
+} // namespace headroom
