@@ -201,10 +201,14 @@ Result<std::string> summary()
     return document.dump();
 }
 
-void registered(std::int64_t module, std::string name, const at::Tensor& tensor, bool buffer)
+void registered(at::IntArrayRef modules, std::vector<std::string> names, at::TensorList tensors,
+                const c10::List<bool>& buffers)
 {
-    recording().tree.registered.push_back({ModuleId(static_cast<std::uint32_t>(module)), std::move(name), tensor,
-                                           buffer ? Category::buffer : Category::parameter});
+    TORCH_CHECK(names.size() == modules.size() && tensors.size() == modules.size() && buffers.size() == modules.size(),
+                "headroom.registered needs four lists of one length");
+    for (std::size_t i = 0; i < modules.size(); ++i)
+        recording().tree.registered.push_back({ModuleId(static_cast<std::uint32_t>(modules[i])), std::move(names[i]),
+                                               tensors[i], buffers.get(i) ? Category::buffer : Category::parameter});
 }
 
 void inputs(at::TensorList tensors)
@@ -237,7 +241,7 @@ void leave(std::int64_t call, at::TensorList results)
 
 TORCH_LIBRARY(headroom, library)
 {
-    library.def("registered(int module, str name, Tensor tensor, bool buffer) -> ()");
+    library.def("registered(int[] modules, str[] names, Tensor[] tensors, bool[] buffers) -> ()");
     library.def("inputs(Tensor[] tensors) -> ()");
     library.def("optimizer_state(Tensor[] tensors) -> ()");
     library.def("enter(int module, Tensor[] arguments) -> int");

@@ -9,7 +9,8 @@
 /// What takes tensors are operators of torch.ops.headroom, since a C interface without Python's headers cannot see into
 /// a torch.Tensor; they are not recorded themselves:
 ///
-///     registered(int module, str name, Tensor tensor, bool buffer) -> ()   a parameter or buffer of a module
+///     registered(int[] modules, str[] names, Tensor[] tensors, bool[] buffers) -> ()
+///                                                                          parameters and buffers of modules
 ///     inputs(Tensor[] tensors) -> ()                                       the batch
 ///     optimizer_state(Tensor[] tensors) -> ()                              what optimizers keep
 ///     enter(int module, Tensor[] arguments) -> int                         a module's forward begins; returns its call

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace headroom::sim {
@@ -112,7 +113,6 @@ public:
         : op_(op)
         , traits_(traitsOf(op))
         , stack_(stack)
-        , arguments_(stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()), stack->end())
     {
     }
 
@@ -120,8 +120,15 @@ public:
     {
         if (inside || traits_.composite || traits_.keepsValues)
             return runOnDevice();
-        if (!traits_.computable || !inputsKnown()) {
-            forgetWritten();
+        if (traits_.filled != OpTraits::Filled::no)
+            return runAndFill();
+        const auto onStack = std::span<const c10::IValue>(*stack_).last(op_.schema().arguments().size());
+        const bool known = traits_.computable && inputsKnown(onStack);
+        if (!known)
+            forgetWritten(onStack);
+        if (known || traits_.asks != OpTraits::Asks::nothing)
+            arguments_.assign(onStack.begin(), onStack.end());
+        if (!known) {
             runOnDevice();
             return answerWhetherFinite();
         }
@@ -156,11 +163,11 @@ private:
             && static_cast<Bytes>(tensor.nbytes()) <= knownValuesLimit(tensor.scalar_type());
     }
 
-    bool inputsKnown() const
+    bool inputsKnown(std::span<const c10::IValue> arguments) const
     {
-        for (std::size_t i = 0; i < arguments_.size(); ++i) {
+        for (std::size_t i = 0; i < arguments.size(); ++i) {
             const bool old = is(traits_.overwritten, i);
-            if (!allTensors(arguments_[i], [&](const Tensor& tensor) {
+            if (!allTensors(arguments[i], [&](const Tensor& tensor) {
                     return old ? !isSimulated(tensor.device()) || isSmall(tensor) : isKnown(tensor);
                 }))
                 return false;
@@ -181,14 +188,16 @@ private:
         return true;
     }
 
-    void forgetWritten() const
+    void forgetWritten(std::span<const c10::IValue> arguments) const
     {
-        for (std::size_t i = 0; i < arguments_.size(); ++i) {
+        if (traits_.written == 0)
+            return;
+        for (std::size_t i = 0; i < arguments.size(); ++i) {
             // Gradients have no values; they count as finite, so that a loss scale grows as it does when training goes
             // well.
             const bool foundInfinity = traits_.checksGradients && i == 1;
             if (is(traits_.written, i) && !foundInfinity)
-                forEachTensor(arguments_[i], forget);
+                forEachTensor(arguments[i], forget);
         }
     }
 
@@ -277,17 +286,42 @@ private:
             return;
         if (tensor.sizes() != values.sizes() || tensor.dtype() != values.dtype())
             return forget(tensor);
-        if (!block->values) {
+        const Tensor kept = roomForValues(tensor, *block);
+        if (kept.defined() && !kept.is_alias_of(values))
+            kept.copy_(values);
+    }
+
+    /// Where the values of a small tensor are, or are going to be; undefined when they cannot be kept.
+    static Tensor roomForValues(const Tensor& tensor, Block& block)
+    {
+        if (!block.values) {
             // The rest of the storage would be unknown.
             if (static_cast<Bytes>(tensor.nbytes()) < static_cast<Bytes>(tensor.storage().nbytes())
-                || !knownValuesAllocator().hasRoomFor(block->requested))
-                return;
-            block->values = c10::Storage(c10::Storage::use_byte_size_t(), static_cast<std::size_t>(block->requested),
-                                         &knownValuesAllocator(), /*resizable=*/true);
+                || !knownValuesAllocator().hasRoomFor(block.requested))
+                return {};
+            block.values = c10::Storage(c10::Storage::use_byte_size_t(), static_cast<std::size_t>(block.requested),
+                                        &knownValuesAllocator(), /*resizable=*/true);
         }
-        const Tensor kept = onValues(tensor, block->values);
-        if (!kept.is_alias_of(values))
-            kept.copy_(values);
+        return onValues(tensor, block.values);
+    }
+
+    /// zeros_like and its kin: the same number everywhere, whatever is in the tensor that the result is like.
+    void runAndFill()
+    {
+        const at::Scalar number = traits_.filled == OpTraits::Filled::asSaid
+            ? (*stack_)[stack_->size() - op_.schema().arguments().size() + 1].toScalar()
+            : at::Scalar(traits_.filled == OpTraits::Filled::ones ? 1 : 0);
+        {
+            const Inside guard;
+            runOnDevice();
+        }
+        const Tensor& result = stack_->back().toTensor();
+        Block* block = isSimulated(result.device()) ? blockOf(result) : nullptr;
+        if (!block || !isSmall(result))
+            return;
+        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+        if (const Tensor kept = roomForValues(result, *block); kept.defined())
+            kept.fill_(number);
     }
 
     bool resultsAreKnown() const
@@ -314,7 +348,7 @@ private:
         try {
             results = runOnCpu();
         } catch (const std::exception&) {
-            forgetWritten(); // the CPU's kernel takes other types than CUDA's
+            forgetWritten(arguments_); // the CPU's kernel takes other types than CUDA's
             return runOnDevice();
         }
         for (c10::IValue& result : results)
@@ -343,7 +377,7 @@ private:
         const bool small
             = allResults([](const Tensor& tensor) { return isSimulated(tensor.device()) && isSmall(tensor); });
         if (!small)
-            return forgetWritten();
+            return forgetWritten(arguments_);
         if (traits_.written == 0 && resultsAreKnown())
             return; // views
         try {
@@ -353,14 +387,14 @@ private:
             for (std::size_t i = 0; i < results.size(); ++i)
                 remember((*stack_)[first + i], results[i]);
         } catch (const std::exception&) {
-            forgetWritten();
+            forgetWritten(arguments_);
         }
     }
 
     const c10::OperatorHandle& op_;
     const OpTraits& traits_;
     Stack* stack_;
-    Stack arguments_;
+    Stack arguments_; ///< where they are needed after the op ran on the device
 };
 
 thread_local bool KnownCall::inside = false;

@@ -171,6 +171,11 @@ void keepOwnMetaKernels()
     }
 }
 
+bool hasOwnMetaKernel(const c10::OperatorHandle& op)
+{
+    return ownMetaKernels().contains(op);
+}
+
 DispatchKeySet keysAboveBackend()
 {
     return c10::autograd_dispatch_keyset_with_ADInplaceOrView | DispatchKeySet(DispatchKey::Fake);

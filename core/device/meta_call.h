@@ -13,9 +13,11 @@ namespace headroom::sim {
 void callMeta(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 /// Before Python imports torch, which puts Meta kernels written in Python in front of many of libtorch's: from now on
-/// callMeta() takes libtorch's where there is one. They are the code by which CUDA's own kernels make their results, and
-/// take a tenth of the time.
+/// callMeta() takes libtorch's where there is one. They are the code by which CUDA's own kernels make their results,
+/// and take a tenth of the time.
 void keepOwnMetaKernels();
+/// Whether libtorch's was there then.
+bool hasOwnMetaKernel(const c10::OperatorHandle& op);
 
 /// The last resort for an op without a kernel: runs it on CPU tensors of zeros to learn the shapes of its results, and
 /// counts it. It really computes; an op that would need more than lastResortLimit of memory is refused.

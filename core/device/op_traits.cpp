@@ -55,6 +55,15 @@ OpTraits::Asks asksOf(std::string_view name)
     return name == "aten::isnan" ? OpTraits::Asks::whetherNan : OpTraits::Asks::nothing;
 }
 
+OpTraits::Filled filledOf(std::string_view name)
+{
+    if (name == "aten::zeros_like")
+        return OpTraits::Filled::zeros;
+    if (name == "aten::ones_like")
+        return OpTraits::Filled::ones;
+    return name == "aten::full_like" ? OpTraits::Filled::asSaid : OpTraits::Filled::no;
+}
+
 OpTraits read(const c10::OperatorHandle& op)
 {
     constexpr std::array<std::string_view, 4> overwriting{"aten::copy_", "aten::fill_", "aten::zero_",
@@ -74,6 +83,8 @@ OpTraits read(const c10::OperatorHandle& op)
             || op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional)
             || op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd));
     traits.returnsNumbers = !schema.returns().empty() && !returnsTensor(schema);
+    if (op.operator_name().overload_name.empty())
+        traits.filled = filledOf(name);
     traits.copies = name == "aten::copy_" || name == "aten::_copy_from";
     traits.isView = returnsViews(schema);
     traits.fills = fillsOf(name);

@@ -17,8 +17,12 @@ struct OpTraits
     /// Ops by which programs, and torch.isfinite and torch.isinf themselves, ask whether numbers are finite.
     enum class Asks { nothing, whetherEqual, whetherDifferent, whetherNan };
 
+    /// The result is like an argument, but with one number everywhere; in the last case the second argument.
+    enum class Filled { no, zeros, ones, asSaid };
+
     Fills fills = Fills::no;
     Asks asks = Asks::nothing;
+    Filled filled = Filled::no;
     bool composite = false; ///< made of other ops, each of which is looked at by itself
     /// The CPU has a kernel, and its results follow from the arguments: no random numbers, no uninitialised memory.
     bool computable = false;

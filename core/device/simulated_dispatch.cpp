@@ -39,18 +39,29 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, library)
     library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 
+/// Whether CUDA too runs an op as the ops that it is made of. Without CUDA's half of libtorch nobody knows.
+bool isCompositeOnCuda(const c10::OperatorHandle& op)
+{
+    return simulatedState().type == c10::DeviceType::CUDA && !op.hasKernelForDispatchKey(DispatchKey::CUDA)
+        && (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)
+            || op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional));
+}
+
 } // namespace
 
 void registerMetaKernels()
 {
     // With the fallback alone, an op that has a composite kernel would take that one: pieces of it would then allocate
-    // what the op's CUDA kernel does not.
+    // what the op's CUDA kernel does not. Where CUDA takes it too, Python's Meta kernel has no place: it is another
+    // decomposition, and a slow one.
     auto& dispatcher = c10::Dispatcher::singleton();
     // Never taken back: autograd's threads may still call an op when main() has returned.
     static auto* const registrations = new std::vector<c10::RegistrationHandleRAII>;
     for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
         const auto op = dispatcher.findSchema(name);
         if (!op || !hasMetaKernel(*op) || op->hasKernelForDispatchKey(DispatchKey::PrivateUse1))
+            continue;
+        if (isCompositeOnCuda(*op) && !hasOwnMetaKernel(*op))
             continue;
         registrations->push_back(dispatcher.registerImpl(name, DispatchKey::PrivateUse1,
                                                          c10::KernelFunction::makeFromBoxedFunction<&metaKernel>(),

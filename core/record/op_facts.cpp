@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <unordered_map>
 
 namespace headroom {
 namespace {
@@ -55,9 +56,7 @@ OpFacts::Kind kindOf(std::string_view name)
     return OpFacts::Kind::ordinary;
 }
 
-} // namespace
-
-OpFacts opFacts(const c10::OperatorHandle& op)
+OpFacts read(const c10::OperatorHandle& op)
 {
     const c10::FunctionSchema& schema = op.schema();
     OpFacts facts;
@@ -82,6 +81,16 @@ OpFacts opFacts(const c10::OperatorHandle& op)
     facts.flags |= op.hasTag(at::Tag::nondeterministic_seeded) ? opRandom : 0;
     facts.flags |= contains(sacIgnoredOps, facts.name) ? opSacIgnored : 0;
     return facts;
+}
+
+} // namespace
+
+OpFacts opFacts(const c10::OperatorHandle& op)
+{
+    // For the recordings to come: a program records one step after the other. One table a thread, without a lock.
+    static thread_local std::unordered_map<c10::OperatorHandle, OpFacts> table;
+    const auto found = table.find(op);
+    return found != table.end() ? found->second : table.emplace(op, read(op)).first->second;
 }
 
 } // namespace headroom

@@ -150,6 +150,18 @@ class Values(unittest.TestCase):
         self.assertEqual((labels != -100).sum().item(), 3686)
         self.assertEqual(support.invented_values(), before)
 
+    def test_tensors_filled_like_unknown_ones_are_true(self):
+        scores = torch.randn(8, 4, device="cuda")
+        chosen = torch.zeros_like(scores, dtype=torch.bool)
+        chosen[2:5, 1] = True
+        self.assertEqual(scores[chosen].shape, (3,))
+        self.assertEqual(torch.full_like(scores, 3, dtype=torch.int64).sum().item(), 96)
+        self.assertEqual(torch.ones_like(scores.T).sum().item(), 32)
+        on_cpu = torch.ones_like(scores, device="cpu")
+        self.assertEqual((on_cpu.device.type, on_cpu.sum().item()), ("cpu", 32))
+        there = torch.full_like(torch.zeros(2, 3), 7, device="cuda")
+        self.assertEqual((there.device.type, there[1].tolist()), ("cuda", [7, 7, 7]))
+
     def test_boxes_are_true(self):
         support.skip_without("torchvision")
         from torchvision.ops import nms

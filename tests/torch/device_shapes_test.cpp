@@ -280,6 +280,30 @@ const Case cases[] = {
          return Tensors({at::arange(5, x.options()), at::ones({2, 3}, x.options()), at::full({2}, 7, x.options()),
                          at::zeros_like(x), at::eye(3, x.options()), at::tril(at::ones({3, 3}, x.options()))});
      }},
+    {"TensorsLikeOthers",
+     [](const Make& make) -> Tensors {
+         const Tensor x = make({2, 3, 4, 5}).detach();
+         const std::vector<Tensor> sources{
+             x,
+             x.contiguous(at::MemoryFormat::ChannelsLast),
+             x.permute({3, 0, 2, 1}),
+             x.slice(1, 0, 3, 2),
+             x.permute({1, 2, 0, 3}).slice(0, 1, 3),
+             x.select(1, 0).unsqueeze(1).expand({2, 6, 4, 5}),
+             make({0, 3}).detach(),
+             make({}).detach(),
+         };
+         Tensors made;
+         for (const Tensor& source : sources) {
+             made.insert(made.end(),
+                         {at::empty_like(source), at::zeros_like(source, at::kHalf),
+                          at::ones_like(source, at::MemoryFormat::Contiguous),
+                          at::full_like(source, 2.5, source.options().dtype(at::kLong))});
+             if (source.dim() == 4)
+                 made.push_back(at::zeros_like(source, at::MemoryFormat::ChannelsLast));
+         }
+         return made;
+     }},
     {"ChannelsLast",
      [](const Make& make) -> Tensors {
          Tensor x = make({2, 3, 8, 8}).detach().contiguous(at::MemoryFormat::ChannelsLast);

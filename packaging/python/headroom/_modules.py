@@ -24,7 +24,10 @@ def _is_plain(kind):
 
 
 def _collect(value, found):
-    if isinstance(value, torch.Tensor):
+    # A model's calls have many values, and most are of few classes.
+    if _PLAIN.get(type(value)):
+        found.append(value)
+    elif isinstance(value, torch.Tensor):
         if _is_plain(type(value)):
             found.append(value)
     elif isinstance(value, (tuple, list)):
@@ -149,20 +152,22 @@ class ModuleNames:
             self._add_tree(root, name if parent < 0 else f"models.{name}", parent)
 
     def _add_tree(self, root, prefix, parent):
-        by_path = {}
-        for path, module in root.named_modules():
+        """In the order of root.named_modules(), which goes through one generator a level for each module."""
+        waiting = [(prefix, parent, root)]
+        while waiting:
+            fqn, above, module = waiting.pop()
             if id(module) in self.numbers:
                 continue
-            number = len(self.modules)
-            above = by_path.get(path.rpartition(".")[0], parent) if path else parent
-            self.modules.append((f"{prefix}.{path}" if path else prefix, type(module).__name__, above, module))
-            self.numbers[id(module)] = number
-            by_path[path] = number
+            number = self.numbers[id(module)] = len(self.modules)
+            self.modules.append((fqn, type(module).__name__, above, module))
+            children = [(f"{fqn}.{name}", number, child) for name, child in module._modules.items() if child is not None]
+            waiting.extend(reversed(children))
 
     def declare(self, library, registered):
         """Tells the library of the modules and their parameters and buffers."""
         for fqn, kind, parent, _ in self.modules:
             library.headroom_recording_module(fqn.encode(), kind.encode(), parent)
+        owners, names, held, kinds = [], [], [], []
         for number, (_, _, _, module) in enumerate(self.modules):
             if module is None:
                 continue
@@ -170,4 +175,8 @@ class ModuleNames:
                 for name, tensor in tensors.items():
                     if tensor is None or isinstance(tensor, UninitializedTensorMixin) or not _is_plain(type(tensor)):
                         continue
-                    registered(number, name, tensor, is_buffer)
+                    owners.append(number)
+                    names.append(name)
+                    held.append(tensor)
+                    kinds.append(is_buffer)
+        registered(owners, names, held, kinds)

@@ -142,6 +142,25 @@ class StepRecorder:
         return os.getpid() != self._process
 
 
+_placed = {}  # (id of a class or module of torch, name) -> what a call of it calls, the last one
+
+
+def _calls_of(owner, name):
+    """What a function of torch calls, as a list whose last item counts. A class is changed once and stays it: Python then
+    looks at all classes that inherit from it, which for modules takes as long as to record a small step's backward."""
+    calls = _placed.get((id(owner), name))
+    if calls is None:
+        original = getattr(owner, name)
+        calls = _placed[id(owner), name] = [original]
+
+        @functools.wraps(original)
+        def call(*args, **kwargs):
+            return calls[-1](*args, **kwargs)
+
+        setattr(owner, name, call)
+    return calls
+
+
 class Hooks:
     """What the recorder changes in torch while it is there: calls of modules, optimizers and backward report to
     `loop` (see Loop), which says where a step begins and ends."""
@@ -169,9 +188,9 @@ class Hooks:
             self._undo.pop()()
 
     def _replace(self, owner, name, make):
-        original = getattr(owner, name)
-        setattr(owner, name, functools.wraps(original)(make(original)))
-        self._undo.append(lambda: setattr(owner, name, original))
+        calls = _calls_of(owner, name)
+        calls.append(functools.wraps(calls[-1])(make(calls[-1])))
+        self._undo.append(calls.pop)
 
     def _module_call(self, original):
         recorder, loop = self._recorder, self._loop

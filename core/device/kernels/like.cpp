@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Tensors like another one. libtorch makes them of other ops, each of which would be dispatched; optimizers and
+// backward ask for many.
+#include "core/device/kernels/allocate.h"
+#include "core/device/simulated_state.h"
+
+#include <ATen/ops/empty_like_native.h>
+#include <ATen/ops/full_like_native.h>
+#include <ATen/ops/ones_like_native.h>
+#include <ATen/ops/zeros_like_native.h>
+#include <torch/library.h>
+
+#include <optional>
+
+namespace headroom::sim {
+namespace {
+
+using at::Tensor;
+
+/// How the new tensor differs from the one that it is like.
+struct Differences
+{
+    std::optional<at::ScalarType> type;
+    std::optional<at::Layout> layout;
+    std::optional<at::Device> device;
+    std::optional<bool> pinned;
+    std::optional<at::MemoryFormat> format;
+};
+
+/// Not on the CPU, nor sparse, nor of a tensor of the CPU.
+bool isOrdinary(const Tensor& self, const Differences& other)
+{
+    return isSimulated(self.device()) && isSimulated(other.device.value_or(self.device()))
+        && self.layout() == at::kStrided && other.layout.value_or(at::kStrided) == at::kStrided
+        && !other.pinned.value_or(false) && !self.has_names();
+}
+
+Tensor like(const Tensor& self, const Differences& other)
+{
+    const at::ScalarType type = other.type.value_or(self.scalar_type());
+    const at::MemoryFormat format = other.format.value_or(at::MemoryFormat::Preserve);
+    return format == at::MemoryFormat::Preserve ? emptyLike(self, type) : emptyTensor(self.sizes(), type, format);
+}
+
+Tensor emptyLikeKernel(const Tensor& self, std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
+                       std::optional<at::Device> device, std::optional<bool> pinned,
+                       std::optional<at::MemoryFormat> format)
+{
+    const Differences other{type, layout, device, pinned, format};
+    return isOrdinary(self, other) ? like(self, other)
+                                   : at::native::empty_like(self, type, layout, device, pinned, format);
+}
+
+Tensor zerosLike(const Tensor& self, std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
+                 std::optional<at::Device> device, std::optional<bool> pinned, std::optional<at::MemoryFormat> format)
+{
+    const Differences other{type, layout, device, pinned, format};
+    return isOrdinary(self, other) ? like(self, other)
+                                   : at::native::zeros_like(self, type, layout, device, pinned, format);
+}
+
+Tensor onesLike(const Tensor& self, std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
+                std::optional<at::Device> device, std::optional<bool> pinned, std::optional<at::MemoryFormat> format)
+{
+    const Differences other{type, layout, device, pinned, format};
+    return isOrdinary(self, other) ? like(self, other)
+                                   : at::native::ones_like(self, type, layout, device, pinned, format);
+}
+
+Tensor fullLike(const Tensor& self, const at::Scalar& value, std::optional<at::ScalarType> type,
+                std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pinned,
+                std::optional<at::MemoryFormat> format)
+{
+    const Differences other{type, layout, device, pinned, format};
+    return isOrdinary(self, other) ? like(self, other)
+                                   : at::native::full_like(self, value, type, layout, device, pinned, format);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
+{
+    library.impl("empty_like", emptyLikeKernel);
+    library.impl("zeros_like", zerosLike);
+    library.impl("ones_like", onesLike);
+    library.impl("full_like", fullLike);
+}
+
+} // namespace
+} // namespace headroom::sim
