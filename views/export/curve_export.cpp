@@ -95,7 +95,7 @@ void paintCurves(QPainter& painter, const TradeOffPicture& picture, double excha
 
 void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOptions& options)
 {
-    const auto theme = Theme::make(options.dark);
+    const auto& theme = Theme::make(options.dark);
     const auto picture = data.selected.empty() ? wholeModel(*data.info)
         : data.ways.empty()                    ? tradeOffPicture(*data.info, data.selected, data.plan)
                                                : tradeOffPicture(*data.info, data.selected, data.ways, data.planned);
@@ -128,7 +128,7 @@ void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOp
 
 void paintFrontier(QPainter& painter, const FrontierExport& data, const ExportOptions& options)
 {
-    const auto theme = Theme::make(options.dark);
+    const auto& theme = Theme::make(options.dark);
     auto head = QStringLiteral("Time added by a budget");
     if (data.stepMs > 0)
         head += QStringLiteral(" to a step of ") + msText(data.stepMs);

@@ -44,7 +44,7 @@ void paintBudgetTag(QPainter& painter, Bytes budget, bool feasible, const Timeli
 
 void paintTimeline(QPainter& painter, const TimelineExport& data, const ExportOptions& options)
 {
-    const auto theme = Theme::make(options.dark);
+    const auto& theme = Theme::make(options.dark);
     const auto scene = makeScene(data.recorded, data.planned, data.byModule ? data.trace.get() : nullptr);
     const auto& shown = scene.main().timeline();
     const Bytes peak = std::max(data.recorded->peak, shown.peak);

@@ -244,9 +244,12 @@ double ModuleTreeModel::measuredNumber(const Row& row, int column) const
     return times->predictedMs > 0 ? times->measuredMs / times->predictedMs : -1;
 }
 
-/// One dataChanged for each run of changed siblings.
+/// One dataChanged for each run of changed siblings. Names are not among what changes: whoever filters by them would
+/// look at all rows around.
 void ModuleTreeModel::reportChanges(const std::vector<bool>& changed)
 {
+    static const QList<int> roles{Qt::DisplayRole, Qt::ToolTipRole, Qt::AccessibleTextRole, SortRole, MarkRole,
+                                  PillRole,        PinRole,         RecordedRole,           KeptRole, RecomputeRole};
     const auto report = [&](const std::vector<int>& siblings) {
         for (std::size_t begin = 0; begin < siblings.size(); ++begin) {
             if (!changed[static_cast<std::size_t>(siblings[begin])])
@@ -256,7 +259,7 @@ void ModuleTreeModel::reportChanges(const std::vector<bool>& changed)
                 ++end;
             Q_EMIT dataChanged(
                 createIndex(static_cast<int>(begin), 0, static_cast<quintptr>(siblings[begin])),
-                createIndex(static_cast<int>(end), columnCount() - 1, static_cast<quintptr>(siblings[end])));
+                createIndex(static_cast<int>(end), columnCount() - 1, static_cast<quintptr>(siblings[end])), roles);
             begin = end;
         }
     };

@@ -64,7 +64,7 @@ void BudgetHandle::valueMoved()
 
 void BudgetHandle::paintEvent(QPaintEvent*)
 {
-    const auto theme = Theme::of(*this);
+    const auto& theme = Theme::of(*this);
     const auto fill = feasible_ ? theme.text : theme.danger;
     QPainter painter(this);
     painter.setRenderHint(QPainter::Antialiasing);

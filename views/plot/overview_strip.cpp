@@ -77,7 +77,7 @@ void OverviewStrip::paintSilhouette(QPainter& painter, const std::vector<Bytes>&
 
 void OverviewStrip::paintEvent(QPaintEvent*)
 {
-    const auto theme = Theme::of(*this);
+    const auto& theme = Theme::of(*this);
     QPainter painter(this);
     const QRectF strip(left_, 0.5, right_ - left_, height() - 1);
     painter.fillRect(strip, theme.hover);

@@ -272,7 +272,7 @@ void TimelineView::Private::updateMarks()
 
 void TimelineView::Private::updateLegend()
 {
-    const auto theme = Theme::of(*q);
+    const auto& theme = Theme::of(*q);
     std::vector<LegendEntry> entries;
     if (prepared() && answer->overview) {
         for (const auto& band : visibleBands(*answer->overview))

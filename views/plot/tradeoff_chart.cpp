@@ -96,7 +96,7 @@ void TradeOffChart::setPicture(const TradeOffPicture& picture, double msPerGiB, 
     empty_ = empty;
     if (otherModule || current_ >= static_cast<int>(picture_.curve.size()))
         current_ = -1;
-    const auto theme = Theme::of(*this);
+    const auto& theme = Theme::of(*this);
     if (backgroundBrush() != QBrush(theme.card))
         setBackgroundBrush(theme.card);
     const bool any = !picture_.curve.empty();
@@ -225,7 +225,7 @@ QPointF TradeOffChart::pixelOf(const TradeOffPoint& point) const
 
 void TradeOffChart::drawForeground(QPainter* painter, const QRectF&)
 {
-    const auto theme = Theme::of(*this);
+    const auto& theme = Theme::of(*this);
     painter->save();
     painter->setRenderHint(QPainter::Antialiasing);
     if (picture_.curve.empty()) {

@@ -71,7 +71,7 @@ QString TradeOffView::Private::whyEmpty(const TradeOffPicture& picture) const
 
 void TradeOffView::Private::updateHead(const TradeOffPicture& picture)
 {
-    const auto theme = Theme::of(*q);
+    const auto& theme = Theme::of(*q);
     std::vector<LegendEntry> entries;
     if (!picture.curve.empty()) {
         if (!picture.estimate.empty()) {

@@ -123,7 +123,14 @@ Theme Theme::dark()
     return theme;
 }
 
-Theme Theme::of(const QWidget& widget)
+/// Made once: a font that is made anew for each paint has to be looked up anew, too.
+const Theme& Theme::make(bool isDark)
+{
+    static const Theme themes[]{light(), dark()};
+    return themes[isDark ? 1 : 0];
+}
+
+const Theme& Theme::of(const QWidget& widget)
 {
     return make(widget.palette().color(QPalette::Window).lightness() < 128);
 }

@@ -57,10 +57,10 @@ struct Theme
 
     static Theme light();
     static Theme dark();
-    static Theme make(bool isDark) { return isDark ? dark() : light(); }
+    static const Theme& make(bool isDark);
 
     /// The look in which a widget is painted now: by the lightness of its palette's window colour.
-    static Theme of(const QWidget& widget);
+    static const Theme& of(const QWidget& widget);
 
     QPalette palette() const;
     QString styleSheet() const;

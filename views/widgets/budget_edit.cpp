@@ -141,7 +141,7 @@ void BudgetEdit::changeEvent(QEvent* event)
 
 void BudgetEdit::applyLook()
 {
-    const auto theme = Theme::of(*this);
+    const auto& theme = Theme::of(*this);
     const bool red = danger_ || !problem_.isEmpty();
     fitWidth();
     // Flat until it is used, so that it reads as a number first.

@@ -256,7 +256,7 @@ void BudgetScale::paintTrack(QPainter& painter, const Theme& theme) const
 
 void BudgetScale::paintEvent(QPaintEvent*)
 {
-    const auto theme = Theme::of(*this);
+    const auto& theme = Theme::of(*this);
     QPainter painter(this);
     painter.setRenderHint(QPainter::Antialiasing);
     paintHatch(painter, theme);

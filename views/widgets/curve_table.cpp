@@ -64,7 +64,7 @@ QSize CurveTable::sizeHint() const
 
 void CurveTable::paintEvent(QPaintEvent*)
 {
-    const Theme theme = Theme::of(*this);
+    const Theme& theme = Theme::of(*this);
     QPainter painter(this);
     painter.setRenderHint(QPainter::Antialiasing);
     for (std::size_t i = 0; i < points_.size(); ++i) {

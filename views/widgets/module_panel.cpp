@@ -22,12 +22,26 @@ constexpr int ratioWidth = 60;
 constexpr int narrow = 350;
 constexpr int indentation = 14;
 
+/// Modules come in their order already: where they are sorted by it, no change of a row asks whether it is still in
+/// its place.
+class ModuleOrder : public QSortFilterProxyModel
+{
+public:
+    using QSortFilterProxyModel::QSortFilterProxyModel;
+
+    void sort(int column, Qt::SortOrder order) override
+    {
+        const bool given = column == ModuleTreeModel::moduleColumn && order == Qt::AscendingOrder;
+        QSortFilterProxyModel::sort(given ? -1 : column, order);
+    }
+};
+
 } // namespace
 
 ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     : QWidget(parent)
     , model_(model)
-    , proxy_(new QSortFilterProxyModel(this))
+    , proxy_(new ModuleOrder(this))
     , filter_(new QLineEdit(this))
     , tree_(new ModuleTreeView(this))
 {

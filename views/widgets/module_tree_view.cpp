@@ -5,6 +5,7 @@
 #include "views/models/module_tree_model.h"
 #include "views/theme/theme.h"
 
+#include <QAccessible>
 #include <QFocusEvent>
 #include <QPainter>
 
@@ -29,7 +30,7 @@ void ModuleTreeView::drawRow(QPainter* painter, const QStyleOptionViewItem& opti
     const bool focused = current && ring_ && hasFocus();
     if (mark == PlanMark::none && !focused)
         return;
-    const Theme theme = Theme::of(*this);
+    const Theme& theme = Theme::of(*this);
     const QRect stripe(0, option.rect.top() + stripeGap, stripeWidth, option.rect.height() - 2 * stripeGap);
     if (mark != PlanMark::none)
         painter->fillRect(stripe, theme.accent);
@@ -38,6 +39,16 @@ void ModuleTreeView::drawRow(QPainter* painter, const QStyleOptionViewItem& opti
         painter->setBrush(Qt::NoBrush);
         painter->drawRect(QRectF(option.rect).adjusted(0.5, 0.5, -0.5, -0.5));
     }
+}
+
+// Another plan changes rows all over the tree, a run of siblings at a time. QTreeView looks for each of them among the
+// rows it shows; painting what is to be seen, once, costs less. No row gets another height.
+void ModuleTreeView::dataChanged(const QModelIndex& topLeft, const QModelIndex& bottomRight, const QList<int>& roles)
+{
+    if (QAccessible::isActive()) // a screen reader is told what has changed
+        QTreeView::dataChanged(topLeft, bottomRight, roles);
+    else
+        viewport()->update();
 }
 
 void ModuleTreeView::focusInEvent(QFocusEvent* event)

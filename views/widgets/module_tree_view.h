@@ -14,6 +14,8 @@ class ModuleTreeView : public QTreeView
 public:
     explicit ModuleTreeView(QWidget* parent = nullptr);
 
+    void dataChanged(const QModelIndex& topLeft, const QModelIndex& bottomRight, const QList<int>& roles = {}) override;
+
 protected:
     void drawRow(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;
     void focusInEvent(QFocusEvent* event) override;

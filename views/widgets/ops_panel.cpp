@@ -43,7 +43,7 @@ public:
 protected:
     void paintEvent(QPaintEvent*) override
     {
-        const Theme theme = Theme::of(*this);
+        const Theme& theme = Theme::of(*this);
         QPainter painter(this);
         painter.setRenderHint(QPainter::Antialiasing);
         for (std::size_t i = 0; i < rows_.size(); ++i) {

@@ -49,7 +49,7 @@ bool OptionButton::hitButton(const QPoint& position) const
 
 void OptionButton::paintEvent(QPaintEvent*)
 {
-    const Theme theme = Theme::of(*this);
+    const Theme& theme = Theme::of(*this);
     QPainter painter(this);
     painter.setRenderHint(QPainter::Antialiasing);
     const QRectF frame = QRectF(rect()).adjusted(0.5, 0.5, -0.5, -0.5);

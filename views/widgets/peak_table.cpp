@@ -64,7 +64,7 @@ QSize PeakTable::sizeHint() const
 
 void PeakTable::paintBar(QPainter& painter, double top, const CategoryBytes& bytes, bool pale) const
 {
-    const Theme theme = Theme::of(*this);
+    const Theme& theme = Theme::of(*this);
     const Bytes most = std::max({total(recorded_), planned_ ? total(*planned_) : 0, Bytes(1)});
     double left = 0;
     for (const Category category : stackOrder) {
@@ -80,7 +80,7 @@ void PeakTable::paintBar(QPainter& painter, double top, const CategoryBytes& byt
 
 void PeakTable::paintEvent(QPaintEvent*)
 {
-    const Theme theme = Theme::of(*this);
+    const Theme& theme = Theme::of(*this);
     QPainter painter(this);
     painter.setRenderHint(QPainter::Antialiasing);
     paintBar(painter, 0, recorded_, true);

@@ -88,7 +88,7 @@ void ReservedPlot::paintEvent(QPaintEvent*)
 
 void ReservedPlot::drawAxes(QPainter& painter, const QRectF& area) const
 {
-    const Theme theme = Theme::of(*this);
+    const Theme& theme = Theme::of(*this);
     painter.setFont(theme.numberCaption);
     for (int i = 0; i <= lines; ++i) {
         const qreal y = area.bottom() - area.height() * i / lines;
@@ -109,7 +109,7 @@ void ReservedPlot::drawAxes(QPainter& painter, const QRectF& area) const
 
 void ReservedPlot::drawCurves(QPainter& painter, const QRectF& area) const
 {
-    const Theme theme = Theme::of(*this);
+    const Theme& theme = Theme::of(*this);
     const std::size_t count = std::max({curves_.active.size(), curves_.recorded.size(), curves_.reserved.size()});
     QPainterPath inUse = steps(curves_.active, count, top(), area);
     inUse.lineTo(inUse.currentPosition().x(), area.bottom());
@@ -137,7 +137,7 @@ void ReservedPlot::drawCurves(QPainter& painter, const QRectF& area) const
 
 void ReservedPlot::drawLegend(QPainter& painter, const QRectF& area) const
 {
-    const Theme theme = Theme::of(*this);
+    const Theme& theme = Theme::of(*this);
     painter.setFont(theme.caption);
     qreal x = area.left();
     const auto entry = [&](const QString& text, const QPen& pen, const QColor& fill) {

@@ -31,7 +31,7 @@ void ResultFigure::setValue(const QString& number, const QString& rest)
     number_ = number;
     rest_ = rest;
     setAccessibleName(caption_ + QStringLiteral(": ") + number_ + QLatin1Char(' ') + rest_);
-    const auto theme = Theme::of(*this);
+    const auto& theme = Theme::of(*this);
     const int needed = std::max(QFontMetrics(theme.body).horizontalAdvance(caption_),
                                 QFontMetrics(theme.numberLarge).horizontalAdvance(number_) + restGap
                                     + QFontMetrics(theme.number).horizontalAdvance(rest_));
@@ -55,7 +55,7 @@ QSize ResultFigure::sizeHint() const
 
 void ResultFigure::paintEvent(QPaintEvent*)
 {
-    const auto theme = Theme::of(*this);
+    const auto& theme = Theme::of(*this);
     QPainter painter(this);
     painter.setFont(theme.body);
     painter.setPen(theme.secondText);

@@ -34,7 +34,7 @@ QSize RowButton::sizeHint() const
 
 void RowButton::paintEvent(QPaintEvent*)
 {
-    const Theme theme = Theme::of(*this);
+    const Theme& theme = Theme::of(*this);
     QPainter painter(this);
     painter.setRenderHint(QPainter::Antialiasing);
     const bool hovered = underMouse() && isEnabled();

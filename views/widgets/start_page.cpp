@@ -33,7 +33,7 @@ public:
 protected:
     void paintEvent(QPaintEvent*) override
     {
-        const Theme theme = Theme::of(*this);
+        const Theme& theme = Theme::of(*this);
         QPainter painter(this);
         painter.setRenderHint(QPainter::Antialiasing);
         painter.setPen(QPen(theme.secondText, 1.2, Qt::DashLine));
