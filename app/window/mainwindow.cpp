@@ -8,6 +8,7 @@
 #include "app/window/demos.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
+#include "app/window/frame_pacer.h"
 #include "app/window/measured_desk.h"
 #include "app/window/opener.h"
 #include "app/window/ops_choice_desk.h"
@@ -57,6 +58,7 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     : QMainWindow(parent)
     , settings_(settings)
     , theme_(settings)
+    , frames_(new FramePacer(this))
     , jobs_(std::move(parts.makeEngine))
     , actions_(new Actions(this))
     , messages_(new MessageBar)

@@ -20,6 +20,7 @@ namespace headroom {
 class Actions;
 class DocumentPage;
 class Exporter;
+class FramePacer;
 class MeasuredDesk;
 class MessageBar;
 class OpsChoiceDesk;
@@ -69,6 +70,7 @@ public:
     RecordDesk& recordDesk() noexcept { return *recordDesk_; }
     MeasuredDesk& measuredDesk() noexcept { return *measuredDesk_; }
     WhatIf& whatIf() noexcept { return *whatIf_; }
+    const FramePacer& frames() const noexcept { return *frames_; }
     OpsChoiceDesk& opsChoiceDesk() noexcept { return *opsChoiceDesk_; }
     RecordingBar& recordingBar() noexcept { return *recordingBar_; }
     void askBeforeClosing(bool ask) noexcept { askBeforeClosing_ = ask; }
@@ -99,6 +101,7 @@ private:
 
     Settings& settings_;
     ThemeSwitch theme_;
+    FramePacer* frames_;
     Session session_;
     Jobs jobs_;
     Actions* actions_;

@@ -12,92 +12,37 @@
 
 namespace headroom {
 
-/// The budget was dragged, typed or moved by a key.
-class BudgetCommand : public QUndoCommand
+namespace {
+
+/// One undo step of a session: what it does, and what takes it back.
+class Change : public QUndoCommand
 {
 public:
-    BudgetCommand(Session& session, Bytes from, Bytes to)
-        : QUndoCommand(Session::tr("budget %1").arg(QString::fromStdString(formatBytes(to))))
-        , session_(session)
-        , from_(from)
-        , to_(to)
-    {
-    }
-    void undo() override { session_.setBudget(from_); }
-    void redo() override { session_.setBudget(to_); }
-
-private:
-    Session& session_;
-    Bytes from_;
-    Bytes to_;
-};
-
-/// Modules were pinned by hand, or set free.
-class PinsCommand : public QUndoCommand
-{
-public:
-    PinsCommand(Session& session, const QString& text, std::map<std::string, Pin> to)
+    Change(const QString& text, std::function<void()> redo, std::function<void()> undo)
         : QUndoCommand(text)
-        , session_(session)
-        , from_(session.request_.pins)
-        , to_(std::move(to))
+        , redo_(std::move(redo))
+        , undo_(std::move(undo))
     {
     }
-    void undo() override { session_.applyPins(from_); }
-    void redo() override { session_.applyPins(to_); }
+    void undo() override { undo_(); }
+    void redo() override { redo_(); }
 
 private:
-    Session& session_;
-    std::map<std::string, Pin> from_;
-    std::map<std::string, Pin> to_;
+    std::function<void()> redo_;
+    std::function<void()> undo_;
 };
 
-/// The step was sharded over another number of GPUs.
-class WorldSizeCommand : public QUndoCommand
-{
-public:
-    WorldSizeCommand(Session& session, int to)
-        : QUndoCommand(to == 1 ? Session::tr("one GPU") : Session::tr("%1 GPUs").arg(to))
-        , session_(session)
-        , from_(session.worldSize())
-        , to_(to)
-    {
-    }
-    void undo() override { session_.applyWorldSize(from_); }
-    void redo() override { session_.applyWorldSize(to_); }
-
-private:
-    Session& session_;
-    int from_;
-    int to_;
-};
-
-/// The step was recorded again at other sizes.
-class StepCommand : public QUndoCommand
-{
-public:
-    StepCommand(Session& session, const QString& text, OpenStepPtr to)
-        : QUndoCommand(text)
-        , session_(session)
-        , from_(session.step_)
-        , to_(std::move(to))
-        , pins_(session.request_.pins)
-    {
-    }
-    void undo() override { session_.applyStep(from_, pins_); }
-    void redo() override { session_.applyStep(to_, pins_); }
-
-private:
-    Session& session_;
-    OpenStepPtr from_;
-    OpenStepPtr to_;
-    std::map<std::string, Pin> pins_;
-};
+} // namespace
 
 Session::Session(QObject* parent)
     : QObject(parent)
 {
     connect(&undo_, &QUndoStack::cleanChanged, this, [this] { Q_EMIT dirtyChanged(dirty()); });
+}
+
+void Session::pushChange(const QString& text, std::function<void()> redo, std::function<void()> undo)
+{
+    undo_.push(new Change(text, std::move(redo), std::move(undo)));
 }
 
 void Session::open(const OpenStepPtr& step, Bytes budget, PlanMode mode)
@@ -133,7 +78,9 @@ void Session::close()
 void Session::replaceStep(const OpenStepPtr& step, const QString& text)
 {
     if (isOpen())
-        undo_.push(new StepCommand(*this, text, step));
+        pushChange(
+            text, [this, step, pins = request_.pins] { applyStep(step, pins); },
+            [this, step = step_, pins = request_.pins] { applyStep(step, pins); });
 }
 
 void Session::applyStep(const OpenStepPtr& step, const std::map<std::string, Pin>& pins)
@@ -193,7 +140,9 @@ void Session::commitBudget(Bytes budget)
     if (from == budget)
         applyBudget(budget);
     else
-        undo_.push(new BudgetCommand(*this, from, budget));
+        pushChange(
+            tr("budget %1").arg(QString::fromStdString(formatBytes(budget))), [this, budget] { setBudget(budget); },
+            [this, from] { setBudget(from); });
 }
 
 void Session::suggestBudget(Bytes budget)
@@ -228,13 +177,19 @@ void Session::setPin(const std::string& fqn, std::optional<Pin> pin)
         pins.erase(fqn);
     const QString name = QString::fromStdString(fqn);
     const QString text = !pin ? tr("leave %1 to the plan") : *pin == Pin::save ? tr("keep %1") : tr("recompute %1");
-    undo_.push(new PinsCommand(*this, text.arg(name), std::move(pins)));
+    pushPins(text.arg(name), std::move(pins));
 }
 
 void Session::clearPins()
 {
     if (hasPins())
-        undo_.push(new PinsCommand(*this, tr("leave all modules to the plan"), {}));
+        pushPins(tr("leave all modules to the plan"), {});
+}
+
+void Session::pushPins(const QString& text, std::map<std::string, Pin> pins)
+{
+    pushChange(
+        text, [this, pins = std::move(pins)] { applyPins(pins); }, [this, pins = request_.pins] { applyPins(pins); });
 }
 
 void Session::applyPins(std::map<std::string, Pin> pins)
@@ -247,7 +202,10 @@ void Session::applyPins(std::map<std::string, Pin> pins)
 void Session::setWorldSize(int worldSize)
 {
     if (isOpen() && worldSize >= 1 && worldSize != request_.worldSize)
-        undo_.push(new WorldSizeCommand(*this, worldSize));
+        pushChange(
+            worldSize == 1 ? tr("one GPU") : tr("%1 GPUs").arg(worldSize),
+            [this, worldSize] { applyWorldSize(worldSize); },
+            [this, from = request_.worldSize] { applyWorldSize(from); });
 }
 
 void Session::applyWorldSize(int worldSize)

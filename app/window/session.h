@@ -8,6 +8,8 @@
 #include <QObject>
 #include <QUndoStack>
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -116,12 +118,9 @@ Q_SIGNALS:
     void dirtyChanged(bool dirty);
 
 private:
-    friend class BudgetCommand;
-    friend class PinsCommand;
-    friend class WorldSizeCommand;
-    friend class StepCommand;
-    friend class ModeCommand;
-    friend class OpsChoiceCommand;
+    /// One undo step; what it does is done at once. Both say all that they set, whatever was done in between.
+    void pushChange(const QString& text, std::function<void()> redo, std::function<void()> undo);
+    void pushPins(const QString& text, std::map<std::string, Pin> pins);
     void applyStep(const OpenStepPtr& step, const std::map<std::string, Pin>& pins);
     void setBudget(Bytes budget);
     void applyBudget(Bytes budget);

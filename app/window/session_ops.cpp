@@ -2,54 +2,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/session.h"
 
-#include <QUndoCommand>
-
 #include <utility>
 
 namespace headroom {
 
-/// The budget is met with single ops instead of modules, or the other way.
-class ModeCommand : public QUndoCommand
-{
-public:
-    ModeCommand(Session& session, PlanMode to)
-        : QUndoCommand(to == PlanMode::ops ? Session::tr("planning by op") : Session::tr("planning by module"))
-        , session_(session)
-        , to_(to)
-    {
-    }
-    void undo() override { session_.applyMode(to_ == PlanMode::ops ? PlanMode::modules : PlanMode::ops); }
-    void redo() override { session_.applyMode(to_); }
-
-private:
-    Session& session_;
-    PlanMode to_;
-};
-
-/// Ops are planned in another way.
-class OpsChoiceCommand : public QUndoCommand
-{
-public:
-    OpsChoiceCommand(Session& session, OpsChoice to)
-        : QUndoCommand(Session::tr("how ops are planned"))
-        , session_(session)
-        , from_(session.opsChoice())
-        , to_(std::move(to))
-    {
-    }
-    void undo() override { session_.applyOpsChoice(from_); }
-    void redo() override { session_.applyOpsChoice(to_); }
-
-private:
-    Session& session_;
-    OpsChoice from_;
-    OpsChoice to_;
-};
-
 void Session::setOpsChoice(const OpsChoice& choice)
 {
     if (isOpen() && !(choice == opsChoice_))
-        undo_.push(new OpsChoiceCommand(*this, choice));
+        pushChange(
+            tr("how ops are planned"), [this, choice] { applyOpsChoice(choice); },
+            [this, from = opsChoice_] { applyOpsChoice(from); });
 }
 
 void Session::applyOpsChoice(const OpsChoice& choice)
@@ -73,7 +35,9 @@ void Session::applyOpsChoice(const OpsChoice& choice)
 void Session::setMode(PlanMode mode)
 {
     if (isOpen() && mode != mode_)
-        undo_.push(new ModeCommand(*this, mode));
+        pushChange(
+            mode == PlanMode::ops ? tr("planning by op") : tr("planning by module"), [this, mode] { applyMode(mode); },
+            [this, from = mode_] { applyMode(from); });
 }
 
 void Session::applyMode(PlanMode mode)

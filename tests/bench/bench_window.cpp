@@ -7,6 +7,7 @@
 // Run with QT_QPA_PLATFORM=offscreen.
 
 #include "app/window/document_page.h"
+#include "app/window/frame_pacer.h"
 #include "app/window/mainwindow.h"
 #include "app/window/planner_engine.h"
 #include "core/trace/step_file.h"
@@ -170,8 +171,12 @@ public:
         return runUntil([this] { return session().isOpen(); });
     }
 
+    /// Until the plan is there and painted.
     bool planned()
     {
+        if (!runUntil([this] { return settled(); }))
+            return false;
+        QCoreApplication::processEvents();
         return runUntil([this] { return settled(); });
     }
     bool complete()
@@ -183,7 +188,10 @@ public:
     std::size_t ops() { return session().step()->trace().ops.size(); }
 
 private:
-    bool settled() { return session().answerIsCurrent() && window_.page().timeline()->upToDate(); }
+    bool settled()
+    {
+        return session().answerIsCurrent() && window_.page().timeline()->upToDate() && !window_.frames().pending();
+    }
 
     QTemporaryDir folder_;
     QString file_;

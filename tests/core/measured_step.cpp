@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/core/measured_step.h"
 
+#include "core/trace/step_trace_builder.h"
+
 #include <memory>
 #include <utility>
 #include <vector>
@@ -34,6 +36,27 @@ StepTracePtr makeMeasuredStep(const StepTracePtr& step, const std::string& devic
     measured.ops.name.rows = columns->names;
     measured.memory = columns;
     return std::make_shared<const StepTrace>(std::move(measured));
+}
+
+StepTracePtr makeStepBesideOthers()
+{
+    StepTraceBuilder builder;
+    const ModuleId net = builder.addModule("Net", "Net", ModuleId());
+    builder.alloc(300 * MiB, Category::nonPyTorch, OpId());
+    builder.alloc(8 * MiB, Category::parameter, OpId());
+    builder.mark(Mark::stepBegin);
+    StepTraceBuilder::Op op;
+    op.name = builder.string("aten.mm.default");
+    op.module = net;
+    const OpId made = builder.beginOp(op);
+    builder.alloc(2 * MiB, Category::activation, made);
+    StepTraceBuilder::OpResult result;
+    result.ms = 1;
+    builder.endOp(made, result);
+    builder.info.simulated = false;
+    builder.info.device = "cuda:0";
+    builder.info.measured.emplace().kernels = 1;
+    return builder.finish().value();
 }
 
 } // namespace headroom

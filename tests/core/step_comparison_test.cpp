@@ -200,23 +200,7 @@ TEST(StepComparison, RefusesWhatCannotBeCompared)
 
 TEST(StepComparison, LeavesOutWhatPyTorchDoesNotKnow)
 {
-    StepTraceBuilder builder;
-    const ModuleId net = builder.addModule("Net", "Net", ModuleId());
-    builder.alloc(300 * MiB, Category::nonPyTorch, OpId());
-    builder.alloc(8 * MiB, Category::parameter, OpId());
-    builder.mark(Mark::stepBegin);
-    StepTraceBuilder::Op op;
-    op.name = builder.string("aten.mm.default");
-    op.module = net;
-    const OpId made = builder.beginOp(op);
-    builder.alloc(2 * MiB, Category::activation, made);
-    StepTraceBuilder::OpResult result;
-    result.ms = 1;
-    builder.endOp(made, result);
-    builder.info.simulated = false;
-    builder.info.measured.emplace().kernels = 1;
-    builder.info.device = "cuda:0";
-    const StepTracePtr measured = builder.finish().value();
+    const StepTracePtr measured = makeStepBesideOthers();
     StepTrace simulated = *measured;
     simulated.info.simulated = true;
     simulated.info.measured.reset();

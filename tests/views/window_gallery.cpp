@@ -12,14 +12,17 @@
 #include "app/window/mainwindow.h"
 #include "app/window/planner_engine.h"
 #include "app/window/record_desk.h"
+#include "app/window/snapshot_sheet.h"
 #include "app/window/step_header.h"
 #include "app/window/verify_desk.h"
 #include "core/trace/step_file.h"
+#include "tests/core/measured_step.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/block_engine.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/message_bar.h"
+#include "views/widgets/module_panel.h"
 #include "views/widgets/size_fields.h"
 #include "views/widgets/verify_row.h"
 
@@ -33,6 +36,7 @@
 #include <QTemporaryDir>
 #include <QTimer>
 #include <QToolButton>
+#include <QTreeView>
 
 using namespace headroom;
 
@@ -140,6 +144,39 @@ void showOpsPlans(MainWindow& window, Gallery& gallery)
     settle(window);
 }
 
+/// A measured step over the prediction, on small and large screens.
+void showComparison(MainWindow& window, Gallery& gallery)
+{
+    const QTemporaryDir place;
+    const QString path = place.filePath(QStringLiteral("run.hrs"));
+    const StepTracePtr& step = window.session().step()->engine->trace();
+    const StepTracePtr measured
+        = makeMeasuredStep(step, "cuda:0", [&](OpId op) { return (1.2 + 0.1 * (op.value % 9)) * step->ops.ms[op]; });
+    if (!writeStepTrace(*measured, path.toStdString()))
+        return;
+    window.compareWith(path);
+    settle(window);
+    window.page().modules()->tree()->expandToDepth(2);
+    gallery.bothThemes(QStringLiteral("compare-1600"));
+    window.resize(1280, 800);
+    gallery.bothThemes(QStringLiteral("compare-1280"));
+    window.resize(3840, 2160);
+    gallery.save(QStringLiteral("compare-4k"));
+    window.actions().stopComparing->trigger();
+    window.resize(1600, 1000);
+}
+
+/// What is asked of a memory snapshot of two GPUs, and what is shown of one.
+void showSnapshot(MainWindow& window, Gallery& gallery)
+{
+    window.openFile(QStringLiteral(HEADROOM_TEST_DATA "/snapshots/two_devices.pickle"));
+    wait(1000);
+    if (auto* sheet = window.findChild<SnapshotSheet*>()) {
+        gallery.bothThemes(QStringLiteral("sheet-snapshot"), *sheet);
+        sheet->reject();
+    }
+}
+
 void showAll(MainWindow& window, Gallery& gallery, const QString& file)
 {
     window.resize(1600, 1000);
@@ -150,6 +187,7 @@ void showAll(MainWindow& window, Gallery& gallery, const QString& file)
     gallery.save(QStringLiteral("start-error"));
     window.messages().dismiss();
     showRecording(window, gallery);
+    showSnapshot(window, gallery);
 
     window.openFile(file);
     settle(window);
@@ -177,6 +215,7 @@ void showAll(MainWindow& window, Gallery& gallery, const QString& file)
     sizes.setResult({});
     verify.setVerdict(VerifyRow::Verdict::none, {});
     window.resize(1600, 1000);
+    showComparison(window, gallery);
     showOpsPlans(window, gallery);
     window.actions().pinKeep->trigger();
     window.actions().showLiveBlocks->trigger();

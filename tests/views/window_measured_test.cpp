@@ -10,7 +10,6 @@
 #include "core/cost/calibration.h"
 #include "core/predict/predict.h"
 #include "core/trace/step_file.h"
-#include "core/trace/step_trace_builder.h"
 #include "tests/core/measured_step.h"
 #include "tests/core/synthetic_step.h"
 #include "views/models/module_tree_model.h"
@@ -354,23 +353,7 @@ private Q_SLOTS:
 
     void MemoryThatIsNotPyTorchsIsABandOfItsOwn()
     {
-        StepTraceBuilder builder;
-        const ModuleId net = builder.addModule("Net", "Net", ModuleId());
-        builder.alloc(300 * MiB, Category::nonPyTorch, OpId());
-        builder.alloc(80 * MiB, Category::parameter, OpId());
-        builder.mark(Mark::stepBegin);
-        StepTraceBuilder::Op op;
-        op.name = builder.string("aten.mm.default");
-        op.module = net;
-        const OpId begun = builder.beginOp(op);
-        builder.alloc(200 * MiB, Category::activation, begun);
-        StepTraceBuilder::OpResult result;
-        result.ms = 1;
-        builder.endOp(begun, result);
-        builder.info.simulated = false;
-        builder.info.device = "cuda:0";
-        builder.info.measured.emplace().kernels = 1;
-        const QString path = write(QStringLiteral("context.hrs"), *builder.finish().value());
+        const QString path = write(QStringLiteral("context.hrs"), *makeStepBesideOthers());
         window_->openFile(path);
         QTRY_VERIFY(window_->session().isOpen());
         QTRY_VERIFY(window_->page().timeline()->upToDate());

@@ -9,6 +9,7 @@
 #include "views/widgets/peak_table.h"
 #include "views/widgets/solver_choice.h"
 #include "views/widgets/verify_row.h"
+#include "views/widgets/wrapped_label.h"
 
 #include <QButtonGroup>
 #include <QFrame>
@@ -52,9 +53,8 @@ protected:
 
 QLabel* makeText(QWidget* parent, const char* objectName, bool second)
 {
-    auto* label = new QLabel(parent);
+    auto* label = new WrappedLabel(parent);
     label->setObjectName(QLatin1String(objectName));
-    label->setWordWrap(true);
     label->setTextInteractionFlags(Qt::TextSelectableByMouse);
     label->setProperty("second", second);
     return label;

@@ -11,15 +11,16 @@
 #include <QSortFilterProxyModel>
 #include <QVBoxLayout>
 
+#include <algorithm>
+
 namespace headroom {
 namespace {
 
-constexpr int keptWidth = 110; // a number and a bar
-constexpr int keptWidthInNarrow = 80; // a number and a short bar
+constexpr int keptWidths[]{110, 80, 70, 0}; // a number and a bar, a short one, none; nothing
 constexpr int recomputeWidth = 92;
-constexpr int measuredWidth = 100;
-constexpr int ratioWidth = 60;
-constexpr int narrow = 350;
+constexpr int measuredWidth = 96;
+constexpr int ratioWidth = 56;
+constexpr int nameWidth = 166; // that names have before the bar does
 constexpr int indentation = 14;
 
 /// Modules come in their order already: where they are sorted by it, no change of a row asks whether it is still in
@@ -120,9 +121,24 @@ QTreeView* ModulePanel::tree() const noexcept
 
 void ModulePanel::setComparing(bool comparing)
 {
+    comparing_ = comparing;
     tree_->setColumnHidden(ModuleTreeModel::recomputeColumn, comparing);
     tree_->setColumnHidden(ModuleTreeModel::measuredColumn, !comparing);
     tree_->setColumnHidden(ModuleTreeModel::ratioColumn, !comparing);
+    giveWidths();
+}
+
+/// Names come first; the memory kept takes what they and the times leave.
+void ModulePanel::giveWidths()
+{
+    const int times = comparing_ ? measuredWidth + ratioWidth : recomputeWidth;
+    const int left = tree_->viewport()->width() - times - nameWidth;
+    const int last = keptWidths[comparing_ ? 3 : 2];
+    const int* const widest
+        = std::ranges::find_if(keptWidths, [&](int width) { return width <= std::max(left, last); });
+    tree_->setColumnHidden(ModuleTreeModel::keptColumn, *widest == 0);
+    if (*widest > 0)
+        tree_->header()->resizeSection(ModuleTreeModel::keptColumn, *widest);
 }
 
 void ModulePanel::focusFilter()
@@ -134,7 +150,7 @@ void ModulePanel::focusFilter()
 void ModulePanel::resizeEvent(QResizeEvent* event)
 {
     QWidget::resizeEvent(event);
-    tree_->header()->resizeSection(ModuleTreeModel::keptColumn, width() < narrow ? keptWidthInNarrow : keptWidth);
+    giveWidths();
 }
 
 void ModulePanel::applyFilter(const QString& text)

@@ -40,12 +40,14 @@ protected:
 
 private:
     void applyFilter(const QString& text);
+    void giveWidths();
 
     ModuleTreeModel* model_;
     QSortFilterProxyModel* proxy_;
     QLineEdit* filter_;
     ModuleTreeView* tree_;
     bool selecting_ = false;
+    bool comparing_ = false;
 };
 
 } // namespace headroom
