@@ -3,6 +3,7 @@
 #include "core/device/known_values.h"
 
 #include "core/device/boxed_values.h"
+#include "core/device/even_choice.h"
 #include "core/device/kernels/allocate.h"
 #include "core/device/meta_call.h"
 #include "core/device/op_traits.h"
@@ -76,6 +77,10 @@ public:
 
     bool hasRoomFor(Bytes bytes) const { return bytes_ + bytes <= allKnownValuesLimit; }
 
+    /// Whether values follow from an invented choice.
+    static bool areInvented(const c10::Storage& values) { return held(values)->invented; }
+    static void setInvented(const c10::Storage& values, bool invented) { held(values)->invented = invented; }
+
 private:
     struct Held
     {
@@ -92,8 +97,11 @@ private:
 
         std::atomic<Bytes>& counted;
         Bytes size;
+        bool invented = false;
         c10::DataPtr memory;
     };
+
+    static Held* held(const c10::Storage& values) { return static_cast<Held*>(values.data_ptr().get_context()); }
 
     std::atomic<Bytes> bytes_{0};
 };
@@ -126,11 +134,12 @@ public:
         const bool known = traits_.computable && inputsKnown(onStack);
         if (!known)
             forgetWritten(onStack);
-        if (known || traits_.asks != OpTraits::Asks::nothing)
+        if (known || traits_.asks != OpTraits::Asks::nothing || traits_.chosen >= 0)
             arguments_.assign(onStack.begin(), onStack.end());
         if (!known) {
             runOnDevice();
-            return answerWhetherFinite();
+            answerWhetherFinite();
+            return chooseEvenly();
         }
         if (traits_.returnsNumbers || traits_.sizedByValues || writesOnlyCpu())
             return runOnCpuInstead();
@@ -218,6 +227,20 @@ private:
         remember(answer, at::full(answer.sizes(), yes, at::TensorOptions().dtype(at::kBool).device(at::kCPU)));
     }
 
+    /// What a network chooses from its own numbers, as a router of tokens does.
+    void chooseEvenly()
+    {
+        if (traits_.chosen < 0)
+            return;
+        const std::size_t first = stack_->size() - op_.schema().returns().size();
+        const Tensor& chosen = (*stack_)[first + static_cast<std::size_t>(traits_.chosen)].toTensor();
+        if (!isSimulated(chosen.device()) || !isSmall(chosen))
+            return;
+        invented_ = true;
+        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+        remember(chosen, evenChoice(op_, arguments_, chosen));
+    }
+
     bool comparesWithItself() const
     {
         if (arguments_.size() < 2 || !arguments_[1].isTensor())
@@ -237,11 +260,14 @@ private:
 
     void runOnDevice() const { op_.redispatchBoxed(DispatchKeySet(DispatchKey::PrivateUse1), stack_); }
 
-    Stack runOnCpu() const
+    Stack runOnCpu()
     {
         Stack stack = arguments_;
         for (std::size_t i = 0; i < stack.size(); ++i) {
-            mapTensors(stack[i], [&](const Tensor& tensor) { return cpuTwin(tensor); });
+            mapTensors(stack[i], [&](const Tensor& tensor) {
+                invented_ |= !is(traits_.overwritten, i) && sim::areInvented(tensor);
+                return cpuTwin(tensor);
+            });
             if (stack[i].isDevice())
                 stack[i] = c10::Device(c10::kCPU);
         }
@@ -267,7 +293,7 @@ private:
     }
 
     /// The results of the op become the values of the same tensors on the device.
-    static void remember(const c10::IValue& onDevice, const c10::IValue& onCpu)
+    void remember(const c10::IValue& onDevice, const c10::IValue& onCpu) const
     {
         std::vector<Tensor> values;
         forEachTensor(onCpu, [&](const Tensor& tensor) { values.push_back(tensor); });
@@ -279,7 +305,7 @@ private:
         });
     }
 
-    static void remember(const Tensor& tensor, const Tensor& values)
+    void remember(const Tensor& tensor, const Tensor& values) const
     {
         Block* block = isSimulated(tensor.device()) ? blockOf(tensor) : nullptr;
         if (!block || !isSmall(tensor) || !values.device().is_cpu())
@@ -287,7 +313,12 @@ private:
         if (tensor.sizes() != values.sizes() || tensor.dtype() != values.dtype())
             return forget(tensor);
         const Tensor kept = roomForValues(tensor, *block);
-        if (kept.defined() && !kept.is_alias_of(values))
+        if (!kept.defined())
+            return;
+        const bool partly = static_cast<Bytes>(tensor.nbytes()) < static_cast<Bytes>(tensor.storage().nbytes());
+        KnownValuesAllocator::setInvented(block->values,
+                                          invented_ || (partly && KnownValuesAllocator::areInvented(block->values)));
+        if (!kept.is_alias_of(values))
             kept.copy_(values);
     }
 
@@ -351,6 +382,8 @@ private:
             forgetWritten(arguments_); // the CPU's kernel takes other types than CUDA's
             return runOnDevice();
         }
+        if (invented_)
+            ++simulatedState().inventedValues; // the program reads it, or a size follows from it
         for (c10::IValue& result : results)
             mapTensors(result, [&](const Tensor& tensor) { return toDevice(tensor); });
         stack_->resize(stack_->size() - arguments_.size());
@@ -395,6 +428,7 @@ private:
     const OpTraits& traits_;
     Stack* stack_;
     Stack arguments_; ///< where they are needed after the op ran on the device
+    bool invented_ = false; ///< the values that it reads, or its own choice
 };
 
 thread_local bool KnownCall::inside = false;
@@ -405,6 +439,12 @@ Tensor knownValues(const Tensor& tensor)
 {
     const Block* block = isSimulated(tensor.device()) ? blockOf(tensor) : nullptr;
     return block && block->values ? onValues(tensor, block->values) : Tensor();
+}
+
+bool areInvented(const Tensor& tensor)
+{
+    const Block* block = isSimulated(tensor.device()) ? blockOf(tensor) : nullptr;
+    return block && block->values && KnownValuesAllocator::areInvented(block->values);
 }
 
 void callWithKnownValues(const c10::OperatorHandle& op, Stack* stack)

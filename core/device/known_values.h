@@ -22,6 +22,9 @@ inline Bytes knownValuesLimit(at::ScalarType type)
 /// The contents of a tensor on the device, as a CPU tensor on the same values; undefined when they are not known.
 at::Tensor knownValues(const at::Tensor& tensor);
 
+/// Whether known contents follow from an invented choice (even_choice.h).
+bool areInvented(const at::Tensor& tensor);
+
 /// Runs an op on the simulated device, and on the CPU too when the contents of all that it reads are known: its results
 /// then have their true values, and their true sizes where these depend on values.
 void callWithKnownValues(const c10::OperatorHandle& op, torch::jit::Stack* stack);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/op_traits.h"
 
+#include "core/device/even_choice.h"
+
 #include <ATen/core/enum_tag.h>
 
 #include <algorithm>
@@ -85,6 +87,7 @@ OpTraits read(const c10::OperatorHandle& op)
     traits.returnsNumbers = !schema.returns().empty() && !returnsTensor(schema);
     if (op.operator_name().overload_name.empty())
         traits.filled = filledOf(name);
+    traits.chosen = chosenResult(op);
     traits.copies = name == "aten::copy_" || name == "aten::_copy_from";
     traits.isView = returnsViews(schema);
     traits.fills = fillsOf(name);

@@ -28,6 +28,7 @@ struct OpTraits
     bool computable = false;
     bool returnsNumbers = false; ///< results, but no tensor among them: item(), equal()
     bool sizedByValues = false; ///< in a way that only the CPU's kernel finds out: unique, nms
+    int chosen = -1; ///< the result that says which elements were chosen by their values: topk, argmax (even_choice.h)
     bool copies = false; ///< from the second tensor to the first, or the other way round
     bool isView = false; ///< all results are views of arguments
     bool keepsValues = false; ///< changes sizes or strides of its argument only

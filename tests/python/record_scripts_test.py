@@ -298,6 +298,10 @@ class Failures(Recorded):
         self.assertNotIn("headroom/record.py", result.stderr)
         self.assertTrue(self.step.exists())
 
+    def test_invented_values_before_an_exception_are_told_of(self):
+        result = self.run_script(self.loop(inside="assert torch.randn(9, device='cuda').sum().item() == 0, 'not so'"))
+        self.refused(result, 2, "(values that it had read from the simulated GPU, 1 of them, were invented: they may be why)")
+
     def test_out_of_memory_leaves_the_step_so_far(self):
         script = self.loop(inside="big = torch.empty(2**33, 4, device='cuda') if step else None")
         result = self.run_script(script, "--gpu", "a100-80gb")

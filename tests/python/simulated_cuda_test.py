@@ -207,6 +207,45 @@ class Values(unittest.TestCase):
         self.assertEqual(tensor[tensor > 0].shape, (512,))
         self.assertGreater(support.invented_values(), before)
 
+    def test_unknown_choices_go_round(self):
+        # Each row the next elements, so that all are chosen equally often.
+        scores = torch.randn(1024, 8, device="cuda")
+        before = support.invented_values()
+        chosen = scores.topk(2).indices
+        self.assertEqual(support.invented_values(), before)
+        self.assertEqual(chosen[:3].tolist(), [[0, 1], [2, 3], [4, 5]])
+        self.assertEqual(torch.bincount(chosen.flatten()).tolist(), [256] * 8)
+        self.assertEqual(scores.topk(3, dim=0).indices[:, :2].tolist(), [[0, 3], [1, 4], [2, 5]])
+        self.assertEqual(scores.sort(descending=True).indices[5].tolist(), list(range(8)))
+        self.assertEqual(scores.argmax(1)[:10].tolist(), [0, 1, 2, 3, 4, 5, 6, 7, 0, 1])
+        self.assertEqual(scores.argmin().item(), 0)
+        self.assertEqual(scores.max(1, keepdim=True).indices[:3].tolist(), [[0], [1], [2]])
+        self.assertEqual(torch.multinomial(scores.softmax(1), 3)[1].tolist(), [3, 4, 5])
+        known = torch.tensor([3.0, 9.0, 5.0]).cuda()
+        self.assertEqual(known.topk(2).indices.tolist(), [1, 2])
+        # They count where the program reads them or a size follows from them, until they are overwritten.
+        before = support.invented_values()
+        self.assertEqual((chosen == 3).any(1).nonzero().shape, (256, 1))
+        self.assertEqual(support.invented_values(), before + 1)
+        chosen.zero_()
+        self.assertEqual(chosen.sum().item(), 0)
+        self.assertEqual(support.invented_values(), before + 1)
+
+    def test_experts_of_a_mixture_get_as_many_tokens_each(self):
+        tokens = torch.randn(512, 16, device="cuda", requires_grad=True)
+        router = torch.nn.Linear(16, 4, device="cuda")
+        experts = [torch.nn.Linear(16, 16, device="cuda") for _ in range(4)]
+        weights, chosen = router(tokens).softmax(-1).topk(2)
+        seen, result = [], torch.zeros_like(tokens)
+        for number, expert in enumerate(experts):
+            token, place = torch.where(chosen == number)
+            seen.append(len(token))
+            result.index_add_(0, token, expert(tokens[token]) * weights[token, place, None])
+        result.sum().backward()
+        self.assertEqual(seen, [256] * 4)
+        counts = torch.zeros(512, 4, device="cuda").scatter(1, chosen, 1).sum(0).long().tolist()
+        self.assertEqual([len(part) for part in tokens.repeat(2, 1).split(counts)], [256] * 4)
+
     def test_unknown_numbers_are_finite(self):
         loss = torch.nn.Linear(50000, 1, device="cuda")(torch.randn(4, 50000, device="cuda")).mean()
         hidden = torch.randn(300, 1000, device="cuda", dtype=torch.float16)

@@ -19,10 +19,10 @@ template <class Compute>
 std::optional<std::int64_t> fromValues(const at::Tensor& tensor, Compute&& compute)
 {
     const at::Tensor values = knownValues(tensor);
-    if (!values.defined()) {
+    if (!values.defined() || areInvented(tensor))
         ++simulatedState().inventedValues;
+    if (!values.defined())
         return std::nullopt;
-    }
     const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
     return compute(values).template item<std::int64_t>();
 }

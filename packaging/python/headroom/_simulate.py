@@ -19,9 +19,10 @@ def simulate(gpu="h100-80gb"):
     Values follow these rules. Tensors of at most 64 KiB, and of integers and booleans of at most 4 MiB, whose values
     follow from values that the program made or copied to the GPU keep their true ones: a loss scale, masks, lengths,
     labels, boxes. Everything else that the program reads is invented: zero where a tensor is copied to the CPU, one for
-    `.item()`, all elements where a mask or nonzero() selects some. Tensors on the
-    CPU have the values that they have without Headroom, though random ones of large tensors are made only when they are
-    read. Memory is the card's: an allocation beyond it raises torch.OutOfMemoryError, after which the program may go on.
+    `.item()`, all elements where a mask or nonzero() selects some. topk(), argmax() and their kin choose all elements
+    in turn, so that each expert of a mixture is sent as many tokens as the others. Tensors on the CPU have the values
+    that they have without Headroom, though random ones of large tensors are made only when they are read. Memory is the
+    card's: an allocation beyond it raises torch.OutOfMemoryError, after which the program may go on.
     """
     global _card
     card = _known_card(gpu)

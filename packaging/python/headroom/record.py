@@ -205,7 +205,11 @@ def _outcome_of(options, error):
             return _Outcome()
         return _Outcome(f"{script} ended with exit code {error.code}", 2)
     print("".join(_own_traceback(error).format()), end="", file=sys.stderr)
-    return _Outcome(f"{script} raised {_first_line(error)}", 2)
+    problem = f"{script} raised {_first_line(error)}"
+    invented = load().headroom_invented_values()
+    if invented:
+        problem += f" (values that it had read from the simulated GPU, {invented} of them, were invented: they may be why)"
+    return _Outcome(problem, 2)
 
 
 class _Interrupts:
