@@ -39,10 +39,12 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, library)
     library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 
-/// Whether CUDA too runs an op as the ops that it is made of. Without CUDA's half of libtorch nobody knows.
+/// Whether CUDA too runs an op as the ops that it is made of. Without CUDA's half of libtorch nobody knows. ldexp calls
+/// CUDA's kernel past the dispatcher.
 bool isCompositeOnCuda(const c10::OperatorHandle& op)
 {
     return simulatedState().type == c10::DeviceType::CUDA && !op.hasKernelForDispatchKey(DispatchKey::CUDA)
+        && !op.schema().name().starts_with("aten::ldexp")
         && (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)
             || op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional));
 }

@@ -246,6 +246,14 @@ class Values(unittest.TestCase):
         counts = torch.zeros(512, 4, device="cuda").scatter(1, chosen, 1).sum(0).long().tolist()
         self.assertEqual([len(part) for part in tokens.repeat(2, 1).split(counts)], [256] * 4)
 
+    def test_no_op_reaches_a_real_gpu(self):
+        # ldexp is made of other ops, but for whole exponents, where it calls CUDA's kernel past the dispatcher.
+        exponents = torch.ones(8, dtype=torch.int32, device="cuda")
+        self.assertEqual(torch.ldexp(torch.randn(4, 8, device="cuda"), exponents).shape, (4, 8))
+        # A mask may be filled with a number from the CPU.
+        scores = torch.randn(4, 8, device="cuda")
+        self.assertEqual(scores.masked_fill(scores > 0, torch.tensor(-1.0)).shape, (4, 8))
+
     def test_unknown_numbers_are_finite(self):
         loss = torch.nn.Linear(50000, 1, device="cuda")(torch.randn(4, 50000, device="cuda")).mean()
         hidden = torch.randn(300, 1000, device="cuda", dtype=torch.float16)
