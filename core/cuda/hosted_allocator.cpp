@@ -2,11 +2,35 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cuda/hosted_allocator.h"
 
+#include <dlfcn.h>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace headroom {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
+
+namespace {
+
+/// Tensors get their memory from libtorch_cpu, also those of CUDA (at::detail::empty_generic), and from the one
+/// function of CUDA's half that resizes a storage. What the rest of that half allocates is a workspace: cuBLASLt's,
+/// cuDNN's.
+bool isForTensor(const void* caller)
+{
+    static thread_local std::unordered_map<const void*, bool> known;
+    const auto [entry, isNew] = known.try_emplace(caller, true);
+    Dl_info info{};
+    if (isNew && dladdr(caller, &info) != 0 && info.dli_fname) {
+        const std::string_view file(info.dli_fname);
+        const std::string_view function(info.dli_sname ? info.dli_sname : "");
+        entry->second = file.find("/libtorch_cuda") == std::string_view::npos
+            || function.find("resize_bytes_cuda") != std::string_view::npos;
+    }
+    return entry->second;
+}
+
+} // namespace
 
 void HostedCudaAllocator::setHost(MemoryHost* host, c10::DeviceIndex device)
 {
@@ -16,8 +40,9 @@ void HostedCudaAllocator::setHost(MemoryHost* host, c10::DeviceIndex device)
 
 c10::DataPtr HostedCudaAllocator::allocate(std::size_t bytes)
 {
+    const void* const caller = __builtin_return_address(0);
     c10::DataPtr memory = inner_.allocate(bytes);
-    const bool hosted = host_ && memory.get() && memory.device().index() == device_;
+    const bool hosted = host_ && memory.get() && memory.device().index() == device_ && isForTensor(caller);
     return hosted ? host_->take(std::move(memory), bytes) : std::move(memory);
 }
 

@@ -9,8 +9,8 @@
 namespace headroom {
 
 /// Torch's allocator of CUDA with a host behind it: tensors on one GPU have their memory through that, all else is what
-/// the allocator itself does. Workspaces, which libraries take without a tensor (raw_alloc), do not go through the
-/// host.
+/// the allocator itself does. Workspaces, which libraries take without a tensor, do not go through the host: no plan
+/// can know how large they are.
 class HostedCudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocator
 {
 public:
