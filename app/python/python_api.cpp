@@ -7,6 +7,7 @@
 #include "core/device/cuda_device.h"
 #include "core/device/deferred_fill.h"
 #include "core/device/simulated_device.h"
+#include "core/device/simulated_state.h"
 #include "core/record/interceptor.h"
 
 #include <nlohmann/json.hpp>
@@ -167,6 +168,61 @@ int headroom_resize_storage(void* storage, std::int64_t bytes)
 void headroom_empty_cache()
 {
     sim::emptyCache();
+}
+
+void headroom_memory_stats(std::int64_t* numbers)
+{
+    const CachingAllocator::Counters counters = sim::simulatedState().allocator.counters();
+    const auto add = [&](const CachingAllocator::Counter& counter) {
+        for (const std::int64_t number : {counter.current, counter.peak, counter.allocated, counter.freed})
+            *numbers++ = number;
+    };
+    for (const CachingAllocator::PoolCounters& pool : counters.pools)
+        for (const auto& counter : {pool.allocation, pool.segment, pool.active, pool.inactiveSplit, pool.allocatedBytes,
+                                    pool.reservedBytes, pool.activeBytes, pool.inactiveSplitBytes, pool.requestedBytes})
+            add(counter);
+    for (const std::int64_t number : {counters.retries, counters.synchronizations, counters.outOfMemories})
+        *numbers++ = number;
+}
+
+const char* headroom_memory_segments()
+{
+    static thread_local std::string text;
+    auto segments = nlohmann::json::array();
+    for (const CachingAllocator::SegmentState& segment : sim::simulatedState().allocator.segments()) {
+        Bytes total = 0;
+        Bytes allocated = 0;
+        Bytes active = 0;
+        Bytes requested = 0;
+        auto blocks = nlohmann::json::array();
+        for (const CachingAllocator::Segment::Part& part : segment.parts) {
+            const bool isActive = part.requested > 0;
+            total += part.size;
+            active += isActive ? part.size : 0;
+            allocated += isActive && !part.awaitsFree ? part.size : 0;
+            requested += part.requested;
+            const char* const state = !isActive ? "inactive"
+                : part.awaitsFree               ? "active_pending_free"
+                                                : "active_allocated";
+            blocks.push_back(
+                {{"address", part.address}, {"size", part.size}, {"requested_size", part.requested}, {"state", state}});
+        }
+        segments.push_back({{"address", segment.address},
+                            {"total_size", total},
+                            {"allocated_size", allocated},
+                            {"active_size", active},
+                            {"requested_size", requested},
+                            {"stream", segment.stream},
+                            {"segment_type", segment.small ? "small" : "large"},
+                            {"blocks", blocks}});
+    }
+    text = segments.dump();
+    return text.c_str();
+}
+
+void headroom_reset_accumulated()
+{
+    sim::simulatedState().allocator.resetAccumulated();
 }
 
 void headroom_reset_peak()

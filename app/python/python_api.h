@@ -81,7 +81,14 @@ struct HeadroomMemory
     std::int64_t capacity;
 };
 HEADROOM_PYTHON_API void headroom_memory(HeadroomMemory* memory);
+/// The numbers of torch.cuda.memory_stats(): of all, small and large blocks nine counters
+/// (CachingAllocator::PoolCounters) of four numbers each, then retries, synchronizations of all streams, and failures.
+/// `numbers` has room for 111.
+HEADROOM_PYTHON_API void headroom_memory_stats(std::int64_t* numbers);
+/// Segments and blocks as torch.cuda.memory_snapshot() has them, as JSON.
+HEADROOM_PYTHON_API const char* headroom_memory_segments();
 HEADROOM_PYTHON_API void headroom_reset_peak();
+HEADROOM_PYTHON_API void headroom_reset_accumulated();
 HEADROOM_PYTHON_API void headroom_empty_cache();
 
 /// The share of the card's memory that may be allocated, as torch.cuda.set_per_process_memory_fraction.

@@ -6,8 +6,23 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdlib>
 
 namespace headroom {
+namespace {
+
+template <class Change>
+void forEachCounter(CachingAllocator::Counters& counters, Change change)
+{
+    using Pool = CachingAllocator::PoolCounters;
+    for (Pool& pool : counters.pools)
+        for (const auto counter :
+             {&Pool::allocation, &Pool::segment, &Pool::active, &Pool::inactiveSplit, &Pool::allocatedBytes,
+              &Pool::reservedBytes, &Pool::activeBytes, &Pool::inactiveSplitBytes, &Pool::requestedBytes})
+            change(pool.*counter);
+}
+
+} // namespace
 
 CachingAllocator::CachingAllocator(AllocatorRules rules)
     : rules_(rules)
@@ -99,8 +114,10 @@ Bytes CachingAllocator::deviceFree() const noexcept
 
 CachingAllocator::Chunk* CachingAllocator::newMemory(Request& request, bool retry)
 {
-    if (retry)
+    if (retry) {
         ++stats_.retries;
+        ++counters_.retries;
+    }
     if (const Bytes limit = rules_.limit();
         limit != AllocatorRules::unlimited && rules_.segmentSize(request.size) > limit - stats_.reserved) {
         refused_ = rules_.segmentSize(request.size);
@@ -122,7 +139,8 @@ CachingAllocator::Chunk* CachingAllocator::newSegment(Request& request)
     chunk->stream = request.stream;
     chunk->pool = request.pool;
     ++stats_.segments;
-    report(chunk->address, size, chunk->stream, true, false);
+    count(*chunk, &PoolCounters::segment, 1);
+    report(*chunk, chunk->address, size, true);
     return chunk;
 }
 
@@ -163,12 +181,21 @@ CachingAllocator::Block CachingAllocator::hand(Chunk* chunk, const Request& requ
         : request.size < rules_.maxSplit && rest > rules_.smallSize;
     if (divide)
         split(chunk, request.size);
-    if (!chunk->range)
-        stats_.inactiveSplit += wasSplit ? -chunk->size : (divide ? rest : 0);
+    if (!chunk->range && (wasSplit || divide)) {
+        const Bytes change = wasSplit ? -chunk->size : rest;
+        stats_.inactiveSplit += change;
+        count(*chunk, &PoolCounters::inactiveSplitBytes, change);
+        count(*chunk, &PoolCounters::inactiveSplit, wasSplit == divide ? 0 : divide ? 1 : -1);
+    }
 
     chunk->allocated = true;
     chunk->requested = request.requested;
     storage_->inUse.emplace(chunk->address, chunk);
+    count(*chunk, &PoolCounters::allocation, 1);
+    count(*chunk, &PoolCounters::active, 1);
+    count(*chunk, &PoolCounters::allocatedBytes, chunk->size);
+    count(*chunk, &PoolCounters::activeBytes, chunk->size);
+    count(*chunk, &PoolCounters::requestedBytes, chunk->requested);
     stats_.requested += chunk->requested;
     stats_.allocated += chunk->size;
     stats_.active += chunk->size;
@@ -196,7 +223,7 @@ void CachingAllocator::requestFree(Block block)
     const auto found = storage_->inUse.find(block);
     assert(found != storage_->inUse.end() && found->second->allocated);
     Chunk* chunk = found->second;
-    stats_.allocated -= chunk->size;
+    countFree(*chunk);
     chunk->allocated = false;
     chunk->awaitsFree = true;
     storage_->pending.push_back(chunk);
@@ -213,20 +240,32 @@ void CachingAllocator::free(Block block)
     if (chunk->awaitsFree)
         std::erase(storage_->pending, chunk);
     else
-        stats_.allocated -= chunk->size;
+        countFree(*chunk);
+    count(*chunk, &PoolCounters::active, -1);
+    count(*chunk, &PoolCounters::activeBytes, -chunk->size);
+    count(*chunk, &PoolCounters::requestedBytes, -chunk->requested);
     chunk->allocated = false;
     chunk->awaitsFree = false;
     chunk->requested = 0;
 
+    Bytes splitBytes = 0;
+    std::int64_t splits = 0;
     for (Chunk* neighbour : {chunk->previous, chunk->next}) {
         if (!neighbour || !neighbour->isFree() || neighbour->mapped != chunk->mapped)
             continue;
-        if (!chunk->range)
-            stats_.inactiveSplit -= neighbour->size;
+        splitBytes -= neighbour->size;
+        --splits;
         merge(chunk, neighbour);
     }
-    if (!chunk->range && chunk->isSplit())
-        stats_.inactiveSplit += chunk->size;
+    if (chunk->isSplit()) {
+        splitBytes += chunk->size;
+        ++splits;
+    }
+    if (!chunk->range) {
+        stats_.inactiveSplit += splitBytes;
+        count(*chunk, &PoolCounters::inactiveSplitBytes, splitBytes);
+        count(*chunk, &PoolCounters::inactiveSplit, splits);
+    }
     insertFree(chunk);
 }
 
@@ -272,6 +311,7 @@ void CachingAllocator::fail(const Request& request)
     }
     failure.stats = stats_;
     outOfMemory_ = failure;
+    ++counters_.outOfMemories;
 }
 
 Bytes CachingAllocator::largestFree() const
@@ -292,6 +332,51 @@ void CachingAllocator::resetPeaks() noexcept
     stats_.allocatedPeak = stats_.allocated;
     stats_.activePeak = stats_.active;
     stats_.reservedPeak = stats_.reserved;
+    forEachCounter(counters_, [](Counter& counter) { counter.peak = counter.current; });
+}
+
+void CachingAllocator::resetAccumulated() noexcept
+{
+    forEachCounter(counters_, [](Counter& counter) { counter.allocated = counter.freed = 0; });
+    counters_.retries = counters_.synchronizations = counters_.outOfMemories = 0;
+}
+
+void CachingAllocator::Counter::add(std::int64_t change) noexcept
+{
+    current += change;
+    peak = std::max(peak, current);
+    (change > 0 ? allocated : freed) += std::abs(change);
+}
+
+void CachingAllocator::count(const Chunk& chunk, Counter PoolCounters::*counter, std::int64_t change) noexcept
+{
+    (counters_.pools[0].*counter).add(change);
+    (counters_.pools[chunk.pool->small ? 1 : 2].*counter).add(change);
+}
+
+void CachingAllocator::countFree(const Chunk& chunk) noexcept
+{
+    stats_.allocated -= chunk.size;
+    count(chunk, &PoolCounters::allocation, -1);
+    count(chunk, &PoolCounters::allocatedBytes, -chunk.size);
+}
+
+std::vector<CachingAllocator::SegmentState> CachingAllocator::segments() const
+{
+    std::map<Block, const Chunk*> chunks;
+    for (const auto& [address, chunk] : storage_->inUse)
+        chunks.emplace(address, chunk);
+    for (const auto& [id, pair] : pools_)
+        for (const Pool* pool : {&pair->small, &pair->large})
+            for (const Chunk* chunk : pool->free)
+                chunks.emplace(chunk->address, chunk);
+    std::vector<SegmentState> segments;
+    for (const auto& [address, chunk] : chunks) {
+        if (!chunk->previous || !chunk->previous->mapped)
+            segments.push_back({chunk->stream, chunk->pool->small, address, {}});
+        segments.back().parts.push_back({address, chunk->size, chunk->requested, chunk->awaitsFree});
+    }
+    return segments;
 }
 
 CachingAllocator::Chunk* CachingAllocator::newChunk()
@@ -320,12 +405,13 @@ void CachingAllocator::drop(Chunk* chunk)
     storage_->spare.push_back(chunk);
 }
 
-void CachingAllocator::report(Block address, Bytes size, Stream stream, bool taken, bool pages)
+void CachingAllocator::report(const Chunk& chunk, Block address, Bytes size, bool taken)
 {
+    count(chunk, &PoolCounters::reservedBytes, taken ? size : -size);
     stats_.reserved += taken ? size : -size;
     stats_.reservedPeak = std::max(stats_.reservedPeak, stats_.reserved);
     if (observer_)
-        observer_({address, size, stream, taken, pages});
+        observer_({address, size, chunk.stream, taken, chunk.range != nullptr});
 }
 
 } // namespace headroom

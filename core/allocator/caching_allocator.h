@@ -4,6 +4,7 @@
 
 #include "core/allocator/allocator_rules.h"
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -65,6 +66,39 @@ public:
     const Stats& stats() const noexcept { return stats_; }
     void resetPeaks() noexcept;
 
+    /// A number of torch.cuda.memory_stats().
+    struct Counter
+    {
+        std::int64_t current = 0;
+        std::int64_t peak = 0;
+        std::int64_t allocated = 0; ///< all that was ever added
+        std::int64_t freed = 0;
+        void add(std::int64_t change) noexcept;
+    };
+    /// Those that torch.cuda.memory_stats() tells of each pool, by its names.
+    struct PoolCounters
+    {
+        Counter allocation;
+        Counter segment;
+        Counter active;
+        Counter inactiveSplit;
+        Counter allocatedBytes;
+        Counter reservedBytes;
+        Counter activeBytes;
+        Counter inactiveSplitBytes;
+        Counter requestedBytes;
+    };
+    struct Counters
+    {
+        std::array<PoolCounters, 3> pools; ///< all, small, large
+        std::int64_t retries = 0;
+        std::int64_t synchronizations = 0; ///< of all streams, before unused segments go back
+        std::int64_t outOfMemories = 0;
+    };
+    const Counters& counters() const noexcept { return counters_; }
+    /// As torch.cuda.reset_accumulated_memory_stats() does.
+    void resetAccumulated() noexcept;
+
     /// Why the last request that failed did.
     struct OutOfMemory
     {
@@ -110,8 +144,17 @@ public:
         Block address = 0; ///< an expandable one: of its reserved range, which begins with its first page ever
         std::span<const Part> parts; ///< in order; gaps only in an expandable segment, whole pages
     };
-    /// False: another segment is there.
+    /// False: another segment is there. The counters do not know of it.
     bool addSegment(const Segment& segment);
+    /// What there is, by address, as torch.cuda.memory_snapshot() tells of it.
+    struct SegmentState
+    {
+        Stream stream = 0;
+        bool small = false;
+        Block address = 0;
+        std::vector<Segment::Part> parts;
+    };
+    std::vector<SegmentState> segments() const;
     /// Gives back the segment at an address, as a recording says. False: it is not unused, or not there.
     bool releaseSegmentAt(Block address);
 
@@ -147,13 +190,16 @@ private:
 
     Chunk* newChunk();
     void drop(Chunk* chunk);
-    void report(Block address, Bytes size, Stream stream, bool taken, bool pages);
+    void report(const Chunk& chunk, Block address, Bytes size, bool taken);
+    void countFree(const Chunk& chunk) noexcept;
+    void count(const Chunk& chunk, Counter PoolCounters::*counter, std::int64_t change) noexcept;
     Block segmentAddress(Bytes size);
     bool claim(Block address, Bytes size);
     Chunk* appendPart(Chunk* last, const Segment& segment, Range* range, Block address, Bytes size);
 
     AllocatorRules rules_;
     Stats stats_;
+    Counters counters_;
     OutOfMemory outOfMemory_;
     std::map<PoolId, std::unique_ptr<PoolPair>> pools_;
     struct Storage;

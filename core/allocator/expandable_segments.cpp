@@ -101,7 +101,7 @@ bool CachingAllocator::map(Chunk* chunk, Bytes size)
     merge(chunk, chunk->previous);
     merge(chunk, chunk->next);
     insertFree(chunk);
-    report(address, mapped, chunk->stream, true, true);
+    report(*chunk, address, mapped, true);
     return true;
 }
 
@@ -139,7 +139,7 @@ void CachingAllocator::unmap(Chunk* chunk)
     const Block address = chunk->address;
     merge(chunk, chunk->previous);
     merge(chunk, chunk->next);
-    report(address, last - first, chunk->stream, false, true);
+    report(*chunk, address, last - first, false);
     if (chunk->isSplit()) {
         pool.unmapped.insert(chunk);
         return;

@@ -11,6 +11,7 @@ namespace headroom {
 void CachingAllocator::releaseUnused()
 {
     completePending();
+    ++counters_.synchronizations;
     // Graphs keep the segments of their own pools.
     if (const auto found = pools_.find(PoolId{}); found != pools_.end()) {
         releaseSegments(found->second->large);
@@ -44,7 +45,8 @@ void CachingAllocator::releaseSegment(Chunk* chunk)
     chunk->pool->free.erase(chunk);
     --stats_.segments;
     storage_->extents.erase(chunk->address);
-    report(chunk->address, chunk->size, chunk->stream, false, false);
+    count(*chunk, &PoolCounters::segment, -1);
+    report(*chunk, chunk->address, chunk->size, false);
     drop(chunk);
 }
 

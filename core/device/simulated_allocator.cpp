@@ -237,6 +237,25 @@ void SimulatedAllocator::emptyCache()
         cache_->releaseUnused();
 }
 
+CachingAllocator::Counters SimulatedAllocator::counters() const
+{
+    const std::lock_guard lock(mutex_);
+    return cache_ ? cache_->counters() : CachingAllocator::Counters();
+}
+
+std::vector<CachingAllocator::SegmentState> SimulatedAllocator::segments() const
+{
+    const std::lock_guard lock(mutex_);
+    return cache_ ? cache_->segments() : std::vector<CachingAllocator::SegmentState>();
+}
+
+void SimulatedAllocator::resetAccumulated()
+{
+    const std::lock_guard lock(mutex_);
+    if (cache_)
+        cache_->resetAccumulated();
+}
+
 void SimulatedAllocator::resetPeak()
 {
     const std::lock_guard lock(mutex_);

@@ -109,6 +109,10 @@ public:
     /// size. Blocks that exist already do not count.
     void setCapacity(Bytes capacity);
     void emptyCache();
+    /// What torch.cuda.memory_stats() and memory_snapshot() tell; nothing on a device without a limit.
+    CachingAllocator::Counters counters() const;
+    std::vector<CachingAllocator::SegmentState> segments() const;
+    void resetAccumulated();
     /// Counted blocks that exist now, oldest first.
     std::vector<Block*> liveBlocks() const;
 

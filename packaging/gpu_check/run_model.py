@@ -19,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "
 
 WARM_UPS = 2
 TIMED = 7
+AHEAD = 600_000_000  # cycles of the GPU, some 0.3 s
 
 
 def emit(document):
@@ -52,6 +53,16 @@ def memory(torch):
     return peaks | {"start": stats.get("active_bytes.all.current", 0)}
 
 
+def workspaces(torch):
+    """What cuBLAS keeps of the allocator's memory between its calls. It takes that once, for each thread."""
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+    if clear is None:
+        return 0
+    before = torch.cuda.memory_allocated()
+    clear()
+    return before - torch.cuda.memory_allocated()
+
+
 def plain_steps(torch, parts):
     """Memory of the third step, without any recorder."""
     for _ in range(WARM_UPS):
@@ -63,8 +74,9 @@ def plain_steps(torch, parts):
     return memory(torch)
 
 
-def timed(torch, parts):
-    """Milliseconds by CUDA's events: of forward and backward, and of the step, each the median."""
+def timed(torch, parts, ahead=False):
+    """Milliseconds by CUDA's events: of forward and backward, and of the step, each the median. With `ahead` the GPU is
+    kept busy first, so that it never waits for the program: what is left is its own work."""
     both, whole = [], []
     for _ in range(TIMED):
         marks = {}
@@ -73,6 +85,8 @@ def timed(torch, parts):
             marks[instant] = torch.cuda.Event(enable_timing=True)
             marks[instant].record()
 
+        if ahead:
+            torch.cuda._sleep(AHEAD)
         mark("begin")
         step(*parts, between=mark)
         torch.cuda.synchronize()
@@ -85,23 +99,34 @@ def timed(torch, parts):
     }
 
 
-def recorded(torch, parts, file, events):
-    """The summary of the second of two recorded steps, and, on a GPU, the time of that step by CUDA's events."""
+def recorded(torch, parts, file, events, ahead=False):
+    """The summary of the second of two recorded steps, and, on a GPU, the time of that step by CUDA's events. With `ahead`
+    as for timed(); the time of that is `ahead_ms`, which is in the summary's kernels."""
     import headroom
 
-    times = []
+    times, waits = [], []
     with headroom.record(file, name=pathlib.Path(file).stem) as recording:
         for _ in range(2):
             begin = torch.cuda.Event(enable_timing=True)
             end = torch.cuda.Event(enable_timing=True)
+            if ahead:
+                first = torch.cuda.Event(enable_timing=True)
+                first.record()
+                torch.cuda._sleep(AHEAD)
             begin.record()
             step(*parts)
             end.record()
             torch.cuda.synchronize()
             if events:
                 times.append(begin.elapsed_time(end))
+            if ahead:
+                waits.append(first.elapsed_time(begin))
             recording.step()
-    return {"summary": recording.summary, "event_ms": times[-1] if times else None}
+    return {
+        "summary": recording.summary,
+        "event_ms": times[-1] if times else None,
+        "ahead_ms": waits[-1] if waits else 0,
+    }
 
 
 def applied(parts, policy):
@@ -145,10 +170,16 @@ def measure(name, file, policy=None):
 
     parts = build(torch, name)
     applied(parts, policy)
-    result = {"memory": plain_steps(torch, parts), "times": timed(torch, parts)}
+    result = {"memory": plain_steps(torch, parts)}
     emit(result)  # what follows may fail without taking this along
+    result["launched"] = timed(torch, parts)
+    result["times"] = timed(torch, parts, ahead=True)
+    result["memory"]["workspaces"] = workspaces(torch)
+    emit(result)
     torch.cuda.reset_peak_memory_stats()
     result["recorded"] = recorded(torch, parts, file, events=True)
+    emit(result)
+    result["recorded_ahead"] = recorded(torch, parts, f"{file}.ahead.hrs", events=True, ahead=True)
     emit(result)
 
 

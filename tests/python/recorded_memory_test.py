@@ -37,28 +37,28 @@ def prepared(name):
 
 
 def plain_peak(name):
-    """What torch.cuda says of the second step when nobody records."""
+    """What tensors take in the second step when nobody records."""
     arguments = prepared(name)
-    before = torch.cuda.memory_allocated()
+    before = support.tensor_bytes()[0]
     step(*arguments)
     torch.cuda.reset_peak_memory_stats()
     step(*arguments)
-    return torch.cuda.max_memory_allocated() - before, torch.cuda.memory_allocated() - before
+    return support.tensor_bytes()[1] - before, support.tensor_bytes()[0] - before
 
 
 def recorded_peaks(name):
     """The same while it is recorded, and what the step file says."""
     arguments = prepared(name)
-    before = torch.cuda.memory_allocated()
+    before = support.tensor_bytes()[0]
     with tempfile.TemporaryDirectory() as folder:
         with headroom.record(pathlib.Path(folder) / "step.hrs") as recording:
             step(*arguments)
             recording.step()
             torch.cuda.reset_peak_memory_stats()
             step(*arguments)
-            peak = torch.cuda.max_memory_allocated()
+            peak = support.tensor_bytes()[1]
             recording.step()
-    return (peak - before, torch.cuda.memory_allocated() - before), peak, recording.summary["peak_bytes"]
+    return (peak - before, support.tensor_bytes()[0] - before), peak, recording.summary["peak_bytes"]
 
 
 class Peaks(unittest.TestCase):
@@ -158,7 +158,7 @@ class KeptGraphs(unittest.TestCase):
             for number in range(steps):
                 torch.cuda.reset_peak_memory_stats()
                 run(number)
-                peak, live = torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
+                peak, live = support.tensor_bytes()[1], support.tensor_bytes()[0]
                 recording.step()
         return recording.summary, peak, live
 
@@ -166,7 +166,7 @@ class KeptGraphs(unittest.TestCase):
         for number in range(steps):
             torch.cuda.reset_peak_memory_stats()
             run(number)
-        return torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
+        return support.tensor_bytes()[1], support.tensor_bytes()[0]
 
     def recurrent(self):
         """Each step's backward passes through that of the step before, whose graph it drops."""
@@ -187,7 +187,7 @@ class KeptGraphs(unittest.TestCase):
         summary, peak, live = self.recorded(make(), steps)
         self.assertEqual(summary["peak_bytes"], peak)
         gc.collect()
-        self.assertEqual(torch.cuda.memory_allocated(), 0)
+        self.assertEqual(support.tensor_bytes()[0], 0)
         self.assertEqual((peak, live), self.seen(make(), steps))
         return summary
 

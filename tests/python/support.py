@@ -41,3 +41,13 @@ def invented_values():
     from headroom._library import load
 
     return load().headroom_invented_values()
+
+
+def tensor_bytes():
+    """What tensors take of the simulated GPU now, and at most: as torch.cuda.memory_allocated(), but without what a block
+    of the caching allocator has beyond a multiple of 512 bytes, which MemTracker and a recorded step leave out, too."""
+    from headroom._library import load
+    from headroom._simulate_memory import read
+
+    memory = read(load())
+    return memory.live, memory.peak

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Memory of the simulated GPU as torch.cuda.memory reports it, and storages that Python makes without an op.
 
-Allocated memory counts tensors in blocks of 512 bytes; reserved memory follows the rules of CUDA's caching allocator.
+All of it follows the rules of CUDA's caching allocator.
 """
 
 import ctypes
+import json
 
 import torch
 
@@ -30,37 +31,50 @@ def read(library):
     return memory
 
 
-def _numbers(current, peak, allocated):
-    return {"current": current, "peak": peak, "allocated": allocated, "freed": allocated - current}
+_COUNTERS = (
+    *("allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes", "active_bytes"),
+    *("inactive_split_bytes", "requested_bytes"),
+)
+_POOLS = ("all", "small_pool", "large_pool")
+_NUMBERS = ("current", "peak", "allocated", "freed")
 
 
-def _by_pool(numbers):
-    nothing = _numbers(0, 0, 0)
-    return {"all": numbers, "small_pool": nothing, "large_pool": numbers}
+def _statistics(library):
+    """What torch._C._cuda_memoryStats returns."""
+    numbers = (ctypes.c_int64 * (len(_POOLS) * len(_COUNTERS) * len(_NUMBERS) + 3))()
+    library.headroom_memory_stats(numbers)
+    next_number = iter(numbers)
+    result = {counter: {} for counter in _COUNTERS}
+    for pool in _POOLS:
+        for counter in _COUNTERS:
+            result[counter][pool] = {name: next(next_number) for name in _NUMBERS}
+    for name in ("num_alloc_retries", "num_sync_all_streams", "num_ooms"):
+        result[name] = next(next_number)
+    segments = result["segment"]["all"]
+    result |= {"num_device_alloc": segments["allocated"], "num_device_free": segments["freed"], "max_split_size": -1}
+    # Blocks count as oversize from max_split_size on, which is not set.
+    result |= {name: dict.fromkeys(_NUMBERS, 0) for name in ("oversize_allocations", "oversize_segments")}
+    return result
+
+
+def _segments(library):
+    """What torch.cuda.memory_snapshot() returns. Addresses are the allocator's own: tensors have others."""
+    segments = json.loads(library.headroom_memory_segments())
+    for segment in segments:
+        segment |= {"device": 0, "segment_pool_id": (0, 0), "is_expandable": False, "frames": []}
+        for block in segment["blocks"]:
+            block["frames"] = []
+    return segments
 
 
 def functions(library):
     """Of torch._C, by name."""
     library.headroom_limit_memory.argtypes = [ctypes.c_double]
+    library.headroom_memory_segments.restype = ctypes.c_char_p
     fraction = [1.0]
 
     def stats(device=None):
-        memory = read(library)
-        sizes = _by_pool(_numbers(memory.live, memory.peak, memory.allocated))
-        reserved = _by_pool(_numbers(memory.reserved, memory.reserved_peak, memory.reserved_peak))
-        requested = _by_pool(_numbers(memory.requested, memory.requested_peak, memory.allocated))
-        counts = _by_pool(_numbers(memory.blocks, memory.blocks, memory.allocations))
-        segments = _by_pool(_numbers(memory.segments, memory.segments, memory.segments))
-        idle = _by_pool(_numbers(memory.reserved - memory.live, memory.reserved_peak, memory.reserved_peak))
-        none = _by_pool(_numbers(0, 0, 0))
-        result = {"allocated_bytes": sizes, "active_bytes": sizes, "reserved_bytes": reserved}
-        result |= {"requested_bytes": requested, "allocation": counts, "active": counts, "segment": segments}
-        result |= {"inactive_split": none, "inactive_split_bytes": idle}
-        result |= {"oversize_allocations": none["all"], "oversize_segments": none["all"]}
-        result |= dict.fromkeys(("num_alloc_retries", "num_sync_all_streams"), 0)
-        result |= {"num_ooms": memory.out_of_memories, "max_split_size": -1}
-        result |= {"num_device_alloc": memory.segments, "num_device_free": 0}
-        return result
+        return _statistics(library)
 
     def set_fraction(value, device=None):
         fraction[0] = value
@@ -72,23 +86,25 @@ def functions(library):
     def empty_cache():
         library.headroom_empty_cache()
 
-    def nothing(*_):
-        return None
+    def reset_accumulated(device=None):
+        library.headroom_reset_accumulated()
 
     return {
         "_cuda_memoryStats": stats,
         "_cuda_resetPeakMemoryStats": reset_peak,
-        "_cuda_resetAccumulatedMemoryStats": nothing,
+        "_cuda_resetAccumulatedMemoryStats": reset_accumulated,
         "_cuda_emptyCache": empty_cache,
         "_cuda_setMemoryFraction": set_fraction,
         "_cuda_getMemoryFraction": lambda device=None: fraction[0],
-        "_cuda_memorySnapshot": lambda *_: {"segments": [], "device_traces": [], "allocator_settings": {}},
+        "_cuda_memorySnapshot": lambda *_: {
+            "segments": _segments(library), "device_traces": [], "allocator_settings": {}
+        },
         "_cuda_getAllocatorBackend": lambda: "native",
         "_cuda_record_memory_history": _no_history,
         "_cuda_record_memory_history_legacy": _no_history,
         "_accelerator_getDeviceStats": stats,
         "_accelerator_resetPeakStats": reset_peak,
-        "_accelerator_resetAccumulatedStats": nothing,
+        "_accelerator_resetAccumulatedStats": reset_accumulated,
         "_accelerator_emptyCache": empty_cache,
         "_accelerator_isAllocatorInitialized": lambda: True,
         "_accelerator_getMemoryInfo": lambda device=None: _free_and_total(library),
