@@ -8,6 +8,7 @@
 #include "core/device/simulated_device.h"
 #include "core/model/settings.h"
 #include "core/predict/predict.h"
+#include "core/record/interceptor.h"
 #include "core/record/step_runner.h"
 #include "core/sac/step_statistics.h"
 #include "core/timeline/timeline_json.h"
@@ -217,11 +218,18 @@ ProgressReport progressTo(std::ostream& stream, bool wanted, const ProgressRepor
     };
 }
 
+void simulateDevice(StepRequest& request)
+{
+    sim::initialize(request.gpu);
+    sim::keepValues();
+    interceptThread();
+    request.model.device = sim::device();
+}
+
 Status openDevice(StepRequest& request)
 {
     if (request.place == Place::sim) {
-        sim::initialize(request.gpu);
-        request.model.device = sim::device();
+        simulateDevice(request);
         return {};
     }
     if (request.place == Place::cpu) {

@@ -62,6 +62,11 @@ struct StepRequest
 void addStepOptions(CLI::App& command, RecordOptions& options);
 Result<StepRequest> readStepRequest(const RecordOptions& options);
 
+/// Makes the simulated GPU ready in this thread, and request.model.device it. Small tensors whose values follow from
+/// the model's own (its integer buffers, what it counts and masks) have them there, so that what depends on them is
+/// true.
+void simulateDevice(StepRequest& request);
+
 /// Makes the device ready on which the step is going to run: request.step.real, where it is a real one, and
 /// request.model.device. Errors (noDevice): no GPU can be used.
 Status openDevice(StepRequest& request);

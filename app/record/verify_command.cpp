@@ -151,8 +151,7 @@ Status executeOn(const StepRequest& request, const ProgressReport& progress, Rep
 /// The simulated device for memory, the CPU for gradients.
 Status verifySimulated(StepRequest& request, bool onCpu, const ProgressReport& progress, Report& report)
 {
-    sim::initialize(request.gpu);
-    request.model.device = sim::device();
+    simulateDevice(request);
     if (const Status executed = executeOn(request, progress, report); !executed)
         return executed.error();
     progress("gradients", 0.9);

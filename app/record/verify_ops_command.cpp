@@ -159,10 +159,10 @@ Status compareOnCpu(const StepRequest& request, Question question, bool wanted, 
 }
 
 /// The simulated device for memory, the CPU for values.
-Status verifySimulated(const StepRequest& request, const Question& question, bool onCpu, const ProgressReport& progress,
+Status verifySimulated(StepRequest& request, const Question& question, bool onCpu, const ProgressReport& progress,
                        OpsReport& report)
 {
-    sim::initialize(request.gpu);
+    simulateDevice(request);
     report.deviceName = request.gpu.title + " (simulated)";
     if (const Status executed = executeOn(sim::device(), request, question, nullptr, progress, report); !executed)
         return executed.error();

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/source.h"
+#include "core/model/torchscript_file.h"
 #include "core/model/torchscript_modules.h"
 
 #include <ATen/ops/empty.h>
@@ -84,7 +85,9 @@ at::Tensor DeviceMove::moved(const at::Tensor& tensor)
     if (!storage.defined()) {
         const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
         storage = at::empty({bytes}, options.dtype(at::kByte));
-        if (computes(device_) && bytes > 0)
+        // The simulated device knows small values (core/device/known_values.h); the large ones were not read.
+        const bool small = tensor.storage().nbytes() <= TorchScriptFile::smallStorage;
+        if (bytes > 0 && (computes(device_) || small))
             storage.copy_(at::from_blob(tensor.storage().mutable_data(), {bytes}, at::kByte));
     }
     const at::Tensor there = at::empty({0}, options)

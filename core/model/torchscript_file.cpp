@@ -19,7 +19,6 @@ using caffe2::serialize::PyTorchStreamReader;
 using ByteSpan = std::span<const std::byte>;
 
 constexpr std::size_t largestText = std::size_t(256) << 20; ///< a pickle or code, unpacked
-constexpr std::size_t smallWeight = 4096; ///< is read in any case: a graph may ask for the value of a small tensor
 
 /// The file as libtorch's reader wants it. What lies in a hole is left as it is in the reader's memory.
 class MappedBytes final : public caffe2::serialize::ReadAdapterInterface
@@ -158,7 +157,7 @@ Status TorchScriptCheck::checkStorages(const Pickle& pickle, const std::string& 
         const std::size_t offset = reader_.getRecordOffset(record);
         if (offset > file_.bytes_.size() || size > file_.bytes_.size() - offset)
             return badInput(place(record) + " is not stored as it is; save the model again with torch.jit.save");
-        if (size > smallWeight)
+        if (elements * elementSize > TorchScriptFile::smallStorage)
             file_.weights_.push_back(file_.bytes_.subspan(offset, size));
     }
     return {};

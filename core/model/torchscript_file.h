@@ -34,7 +34,10 @@ public:
     /// of its arguments. Nothing when it was scripted.
     const std::optional<Pickle>& tracedInputs() const { return tracedInputs_; }
 
-    /// Loads the module on the CPU. Without `weights` its large tensors have no values: their memory is never touched,
+    /// Storages of at most so many bytes are read in any case: a model may ask for the values of a small tensor.
+    static constexpr std::size_t smallStorage = 64 * 1024;
+
+    /// Loads the module on the CPU. Without `weights` its large storages have no values: their memory is never touched,
     /// and nothing is read from the disk. Errors (badInput): code that does not compile, a newer format.
     Result<torch::jit::Module> load(bool weights) const;
 

@@ -177,6 +177,38 @@ class Refused(Exported):
         self.refused("torch.export cannot export Branches", Branches(), (torch.ones(2, 4),), self.path)
 
 
+class Choice(nn.Module):
+    """Looks up which of its results count: a mask of the model's own, as long as `kept`."""
+
+    def __init__(self, kept):
+        super().__init__()
+        self.linear = nn.Linear(64, 64)
+        self.register_buffer("mask", torch.arange(64, device="cpu") % (64 // kept) == 0)
+
+    def forward(self, x):
+        return self.linear(x)[:, self.mask.nonzero().squeeze(1)].exp().sum()
+
+
+class OwnValues(Exported):
+    """Sizes that follow from values of the model itself are true."""
+
+    def check(self, save, *options):
+        saved = {}
+        for kept in (16, 32):
+            save(Choice(kept))
+            recorded = self.record("--loss", "output", *options)
+            self.assertEqual(recorded["invented_values"], 0)
+            saved[kept] = recorded["phases"]["after_forward"]["activation"]
+        self.assertEqual(saved[32] - saved[16], blocks(1024 * 16))  # of what exp() made
+
+    def test_of_an_exported_program(self):
+        self.check(lambda model: headroom.export(model, (torch.zeros(1024, 64),), self.path))
+
+    def test_of_torchscript(self):
+        self.path = self.path.with_suffix(".pt")
+        self.check(lambda model: torch.jit.script(model).save(self.path), "--input", "x=1024x64")
+
+
 class Programs(Exported):
     """PyTorch runs the exported program on the simulated card, headroom-record runs it from the file."""
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/exported/weights.h"
 
+#include "core/device/known_values.h"
 #include "core/model/source.h"
 
 #include <ATen/core/Tensor.h>
@@ -50,6 +51,15 @@ private:
     std::map<Identity, at::Tensor> tensors_;
 };
 
+/// Whether to read a weight from the file: on the simulated device only what is positions, masks or counts, on which
+/// sizes may depend (core/device/known_values.h).
+bool isRead(const Weight& weight, at::Device device)
+{
+    return computes(device)
+        || (at::isIntegralType(weight.meta.dtype, /*includeBool=*/true)
+            && static_cast<Bytes>(weight.bytes) <= sim::knownValuesLimit(weight.meta.dtype));
+}
+
 /// All bytes of the storage, as a flat tensor of the element type.
 at::Tensor Loader::storage(const std::string& key, const Weight& weight)
 {
@@ -58,8 +68,9 @@ at::Tensor Loader::storage(const std::string& key, const Weight& weight)
     if (known.defined())
         return known.scalar_type() == dtype ? known : known.view(dtype);
     const auto elements = static_cast<std::int64_t>(weight.bytes / c10::elementSize(dtype));
-    known = at::empty({elements}, at::TensorOptions(computes(device_) ? at::kCPU : device_).dtype(dtype));
-    if (computes(device_) && elements != 0) {
+    const bool read = elements != 0 && isRead(weight, device_);
+    known = at::empty({elements}, at::TensorOptions(read ? at::kCPU : device_).dtype(dtype));
+    if (read) {
         const auto bytes = program_.archive.record(weight.record);
         std::memcpy(known.mutable_data_ptr(), bytes->data(),
                     static_cast<std::size_t>(elements) * c10::elementSize(dtype));
