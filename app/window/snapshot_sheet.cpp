@@ -98,6 +98,7 @@ QWidget* SnapshotSheet::makeDevices()
     for (int i = 1; i < 4; ++i)
         list_->headerItem()->setTextAlignment(i, Qt::AlignRight | Qt::AlignVCenter);
     list_->header()->setStretchLastSection(false);
+    list_->header()->setMinimumSectionSize(84); // headings need more than the digits below some of them
     list_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
     list_->header()->setSectionResizeMode(2, QHeaderView::Stretch);
     auto* card = new QFrame;

@@ -11,6 +11,10 @@ namespace headroom {
 namespace {
 
 constexpr int refinements = 8;
+/// Of a plan, and of one refinement, which betters it by what its bytes leave: for tens of thousands of ops, many of
+/// which are alike, proofs would take seconds a plan.
+constexpr std::size_t mostDecisionsToPlan = mostKnapsackDecisions / 4;
+constexpr std::size_t mostDecisionsToRefine = mostKnapsackDecisions / 20;
 constexpr double ilpLimitMs = 2000;
 
 } // namespace
@@ -33,11 +37,12 @@ double OpsCandidates::cost(NodeId node) const
     return ms;
 }
 
-Result<KnapsackChoice> OpsCandidates::choose(const std::vector<KnapsackItem>& items, Bytes cap) const
+Result<KnapsackChoice> OpsCandidates::choose(const std::vector<KnapsackItem>& items, Bytes cap,
+                                             std::size_t mostDecisions) const
 {
     switch (request_.solver) {
     case OpsSolver::dp:
-        return exactKnapsack(items, cap);
+        return exactKnapsack(items, cap, mostDecisions);
     case OpsSolver::greedy:
         return greedyKnapsack(items, cap);
     case OpsSolver::ilp:
@@ -86,7 +91,7 @@ Result<std::vector<OpsCandidate>> OpsCandidates::byKnapsack(const std::vector<bo
         nodes.push_back(node);
         items.push_back(item);
     }
-    const Result<KnapsackChoice> choice = choose(items, cap);
+    const Result<KnapsackChoice> choice = choose(items, cap, mostDecisionsToPlan);
     if (!choice)
         return choice.error();
     std::vector<bool> allowed(graph_.nodes.size(), false);
@@ -119,7 +124,7 @@ Result<OpsCandidate> OpsCandidates::refined(OpsCandidate best, Bytes cap) const
             nodes.push_back(node);
             items.push_back(item);
         }
-        const Result<KnapsackChoice> choice = choose(items, cap - best.schedule.savedBytes);
+        const Result<KnapsackChoice> choice = choose(items, cap - best.schedule.savedBytes, mostDecisionsToRefine);
         if (!choice)
             return choice.error();
         std::vector<bool> saved = best.schedule.saved;

@@ -46,7 +46,7 @@ public:
     double cost(NodeId node) const;
 
 private:
-    Result<KnapsackChoice> choose(const std::vector<KnapsackItem>& items, Bytes cap) const;
+    Result<KnapsackChoice> choose(const std::vector<KnapsackItem>& items, Bytes cap, std::size_t mostDecisions) const;
 
     const JointGraph& graph_;
     const MinCutProblem& cuts_;

@@ -15,7 +15,6 @@ namespace headroom {
 namespace {
 
 constexpr std::size_t greedyPasses = 32;
-constexpr std::size_t stateLimit = 6'000'000;
 
 /// Items that are a question: worth something, and no larger than the cap. Those that take no bytes are no question.
 struct Question
@@ -96,7 +95,7 @@ public:
     {
     }
 
-    KnapsackChoice solve();
+    KnapsackChoice solve(std::size_t mostDecisions);
 
 private:
     static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
@@ -130,7 +129,7 @@ private:
     std::vector<Decision> decisions_;
 };
 
-KnapsackChoice BalancedProgramme::solve()
+KnapsackChoice BalancedProgramme::solve(std::size_t mostDecisions)
 {
     while (break_ < order_.size() && start_.bytes + at(break_).bytes <= cap_)
         take(start_, items_, order_[break_++]);
@@ -151,7 +150,7 @@ KnapsackChoice BalancedProgramme::solve()
             decide(--left, -1);
             prune(left, right);
         }
-        if (decisions_.size() > stateLimit) {
+        if (decisions_.size() > mostDecisions) {
             best_.proven = false;
             break;
         }
@@ -276,10 +275,10 @@ KnapsackChoice summedUp(KnapsackChoice choice, std::span<const KnapsackItem> ite
 
 } // namespace
 
-KnapsackChoice exactKnapsack(std::span<const KnapsackItem> items, Bytes cap)
+KnapsackChoice exactKnapsack(std::span<const KnapsackItem> items, Bytes cap, std::size_t mostDecisions)
 {
     const Question question = questionOf(items, cap);
-    return summedUp(BalancedProgramme(question, items, cap).solve(), items);
+    return summedUp(BalancedProgramme(question, items, cap).solve(mostDecisions), items);
 }
 
 KnapsackChoice greedyKnapsack(std::span<const KnapsackItem> items, Bytes cap)

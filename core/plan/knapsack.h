@@ -5,6 +5,7 @@
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -26,8 +27,10 @@ struct KnapsackChoice
 };
 
 /// The best choice, by dynamic programming over the choices that no other dominates: sums of bytes are exact, so the
-/// cap is never exceeded. A choice that would take longer than the limit is not finished: `proven` is false.
-KnapsackChoice exactKnapsack(std::span<const KnapsackItem> items, Bytes cap);
+/// cap is never exceeded. After `mostDecisions` of the programme it is the best one known: `proven` is false.
+constexpr std::size_t mostKnapsackDecisions = 6'000'000;
+KnapsackChoice exactKnapsack(std::span<const KnapsackItem> items, Bytes cap,
+                             std::size_t mostDecisions = mostKnapsackDecisions);
 
 /// By value per byte, larger ones first among equals; the best of this, of the same without one of the first few, and
 /// of the same without all up to one of them.

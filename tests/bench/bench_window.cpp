@@ -262,10 +262,7 @@ void dragByOp(benchmark::State& state)
     window.session().setMode(PlanMode::ops);
     if (!runUntil([&] { return window.session().opsFrontier() != nullptr; }) || !window.planned())
         return state.SkipWithError(notInTime);
-    state.counters["draggable_ms"] = msSince(begin);
-    if (!window.complete())
-        return state.SkipWithError(notInTime);
-    state.counters["curve_ms"] = msSince(begin);
+    state.counters["draggable_ms"] = msSince(begin); // while more plans are made
     moveBudget(state, window);
 }
 

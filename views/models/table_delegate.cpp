@@ -13,6 +13,8 @@ namespace {
 
 constexpr int rowHeight = 23;
 constexpr int swatch = 8;
+constexpr int headingGap = 10; // that a heading aligned to the right keeps more than a cell
+constexpr int headingIndent = 3; // of one aligned to the left
 
 } // namespace
 
@@ -20,6 +22,8 @@ void TableDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option,
 {
     const QVariant category = index.data(LiveBlocksModel::CategoryRole);
     if (!category.isValid()) {
+        if (option.state.testFlag(QStyle::State_Selected)) // all of the cell, below what is indented
+            painter->fillRect(option.rect, option.palette.highlight());
         QStyledItemDelegate::paint(painter, option, index);
         return;
     }
@@ -35,15 +39,19 @@ void TableDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option,
 
 QSize TableDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const
 {
-    return {QStyledItemDelegate::sizeHint(option, index).width(), rowHeight};
+    return {QStyledItemDelegate::sizeHint(option, index).width() + headingGap, rowHeight};
 }
 
 void TableDelegate::initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const
 {
     QStyledItemDelegate::initStyleOption(option, index);
     static const QFont number = Theme::light().number; // fonts are those of both themes
-    if (option->displayAlignment.testFlag(Qt::AlignRight))
+    const bool right = option->displayAlignment.testFlag(Qt::AlignRight);
+    if (right)
         option->font = number;
+    // Below its heading, which has more room around it.
+    if (!index.data(LiveBlocksModel::CategoryRole).isValid())
+        option->rect.adjust(right ? 0 : headingIndent, 0, right ? -headingGap : 0, 0);
     if (index.data(OpsModel::FlipRole).toBool() && option->widget)
         option->palette.setColor(QPalette::Text, Theme::of(*option->widget).accent);
 }

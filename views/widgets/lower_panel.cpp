@@ -8,6 +8,7 @@
 #include "views/plot/tradeoff_view.h"
 
 #include <QButtonGroup>
+#include <QEvent>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
@@ -16,8 +17,12 @@
 #include <QTreeView>
 #include <QVBoxLayout>
 
+#include <algorithm>
+
 namespace headroom {
 namespace {
+
+constexpr int narrowestName = 130;
 
 QTreeView* makeView(QAbstractItemModel* model, bool tree)
 {
@@ -82,11 +87,10 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     live_->header()->resizeSection(LiveBlocksModel::categoryColumn, 130);
     live_->header()->resizeSection(LiveBlocksModel::sizeColumn, 100);
     ops_->sortByColumn(OpsModel::numberColumn, Qt::AscendingOrder);
-    ops_->header()->setSectionResizeMode(OpsModel::nameColumn, QHeaderView::Stretch);
-    ops_->header()->setSectionResizeMode(OpsModel::moduleColumn, QHeaderView::Stretch);
+    ops_->viewport()->installEventFilter(this);
     ops_->header()->resizeSection(OpsModel::numberColumn, 64);
     ops_->header()->resizeSection(OpsModel::phaseColumn, 84);
-    ops_->header()->resizeSection(OpsModel::planColumn, 140);
+    ops_->header()->resizeSection(OpsModel::planColumn, 148);
     setOpsPlanned(false);
     setComparing(false);
 
@@ -129,9 +133,30 @@ LowerPanel::Page LowerPanel::page() const
     return static_cast<Page>(pages_->currentIndex());
 }
 
+/// What an op and its module are called takes what the numbers leave, and never so little that no name can be read:
+/// then the table scrolls.
+void LowerPanel::giveWidths()
+{
+    QHeaderView& header = *ops_->header();
+    const int numbers
+        = header.length() - header.sectionSize(OpsModel::nameColumn) - header.sectionSize(OpsModel::moduleColumn);
+    const int left = ops_->viewport()->width() - numbers;
+    const int name = std::max(left / 2, narrowestName);
+    header.resizeSection(OpsModel::nameColumn, name);
+    header.resizeSection(OpsModel::moduleColumn, std::max(left - name, narrowestName));
+}
+
+bool LowerPanel::eventFilter(QObject* watched, QEvent* event)
+{
+    if (event->type() == QEvent::Resize)
+        giveWidths();
+    return QWidget::eventFilter(watched, event);
+}
+
 void LowerPanel::setOpsPlanned(bool planned)
 {
     ops_->setColumnHidden(OpsModel::planColumn, !planned);
+    giveWidths();
     onlyFlips_->setVisible(planned);
     if (!planned)
         onlyFlips_->setChecked(false);
@@ -141,6 +166,7 @@ void LowerPanel::setComparing(bool comparing)
 {
     ops_->setColumnHidden(OpsModel::measuredColumn, !comparing);
     ops_->setColumnHidden(OpsModel::ratioColumn, !comparing);
+    giveWidths();
 }
 
 void LowerPanel::showFlips()

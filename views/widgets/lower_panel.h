@@ -45,7 +45,11 @@ Q_SIGNALS:
     void moduleWanted(headroom::ModuleId module); ///< a row was activated
     void onlyFlipsWanted(bool only);
 
+protected:
+    bool eventFilter(QObject* watched, QEvent* event) override;
+
 private:
+    void giveWidths();
     QWidget* makeTable(QTreeView* view, QLabel* title, const QString& name, QWidget* beside = nullptr);
 
     QButtonGroup* switch_;

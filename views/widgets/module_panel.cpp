@@ -18,9 +18,9 @@ namespace {
 
 constexpr int keptWidths[]{110, 80, 70, 0}; // a number and a bar, a short one, none; nothing
 constexpr int recomputeWidth = 92;
-constexpr int measuredWidth = 96;
+constexpr int measuredWidth = 104;
 constexpr int ratioWidth = 56;
-constexpr int nameWidth = 166; // that names have before the bar does
+constexpr int nameWidth = 160; // that names have before the bar does
 constexpr int indentation = 14;
 
 /// Modules come in their order already: where they are sorted by it, no change of a row asks whether it is still in
