@@ -336,7 +336,7 @@ private:
         return onValues(tensor, block.values);
     }
 
-    /// zeros_like and its kin: the same number everywhere, whatever is in the tensor that the result is like.
+    /// zeros_like, empty and their kin: the same number everywhere, whatever is in a tensor that the result is like.
     void runAndFill()
     {
         const at::Scalar number = traits_.filled == OpTraits::Filled::asSaid

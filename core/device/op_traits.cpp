@@ -57,13 +57,17 @@ OpTraits::Asks asksOf(std::string_view name)
     return name == "aten::isnan" ? OpTraits::Asks::whetherNan : OpTraits::Asks::nothing;
 }
 
-OpTraits::Filled filledOf(std::string_view name)
+OpTraits::Filled filledOf(const c10::OperatorName& op)
 {
-    if (name == "aten::zeros_like")
+    // Memory that nobody wrote to may hold anything, and programs fill small tensors one element after the other.
+    constexpr std::array<std::string_view, 3> withZeros{"aten::zeros_like", "aten::empty_like", "aten::empty_strided"};
+    const std::string_view name = op.name;
+    const std::string_view overload = op.overload_name;
+    if ((overload.empty() && isOneOf(name, withZeros)) || (name == "aten::empty" && overload == "memory_format"))
         return OpTraits::Filled::zeros;
-    if (name == "aten::ones_like")
+    if (name == "aten::ones_like" && overload.empty())
         return OpTraits::Filled::ones;
-    return name == "aten::full_like" ? OpTraits::Filled::asSaid : OpTraits::Filled::no;
+    return name == "aten::full_like" && overload.empty() ? OpTraits::Filled::asSaid : OpTraits::Filled::no;
 }
 
 OpTraits read(const c10::OperatorHandle& op)
@@ -85,8 +89,7 @@ OpTraits read(const c10::OperatorHandle& op)
             || op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional)
             || op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd));
     traits.returnsNumbers = !schema.returns().empty() && !returnsTensor(schema);
-    if (op.operator_name().overload_name.empty())
-        traits.filled = filledOf(name);
+    traits.filled = filledOf(op.operator_name());
     traits.chosen = chosenResult(op);
     traits.copies = name == "aten::copy_" || name == "aten::_copy_from";
     traits.isView = returnsViews(schema);

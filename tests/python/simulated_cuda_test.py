@@ -207,6 +207,19 @@ class Values(unittest.TestCase):
         self.assertEqual(tensor[tensor > 0].shape, (512,))
         self.assertGreater(support.invented_values(), before)
 
+    def test_what_is_filled_element_by_element_is_true(self):
+        before = support.invented_values()
+        shapes = torch.empty((2, 2), dtype=torch.long, device="cuda")
+        for level, (height, width) in enumerate(((8, 6), (4, 3))):
+            shapes[level, 0] = height
+            shapes[level, 1] = width
+        self.assertEqual(shapes.prod(1).tolist(), [48, 12])
+        lengths = torch.randn(9, device="cuda").new_empty(3)
+        for i in range(3):
+            lengths[i] = i + 0.5
+        self.assertEqual(lengths.sum().item(), 4.5)
+        self.assertEqual(support.invented_values(), before)
+
     def test_unknown_choices_go_round(self):
         # Each row the next elements, so that all are chosen equally often.
         scores = torch.randn(1024, 8, device="cuda")
