@@ -309,6 +309,12 @@ void headroom_recording_discard()
     python::recording().stop();
 }
 
+void headroom_recording_end_tracing()
+{
+    if (python::recording().real)
+        python::recording().real->stopTracing();
+}
+
 int headroom_recording_write(const char* path)
 {
     return python::guarded([&] { return python::write(path); });

@@ -51,6 +51,9 @@ HEADROOM_PYTHON_API int headroom_recording_finish(const char* info);
 /// Stops a recording without a result; the step that was finished before stays.
 HEADROOM_PYTHON_API void headroom_recording_discard();
 
+/// On a real GPU: tracing, which costs time, ends until the next recording.
+HEADROOM_PYTHON_API void headroom_recording_end_tracing();
+
 /// Writes the finished step: a new file, then a rename.
 HEADROOM_PYTHON_API int headroom_recording_write(const char* path);
 

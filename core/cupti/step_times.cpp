@@ -57,8 +57,14 @@ void addTimes(const ActivityLog& log, const TracedStep& step, StepTraceBuilder& 
     measured.synchronizationMs = times.synchronizationMs;
     measured.kernels = static_cast<std::int64_t>(times.work.size());
     measured.droppedRecords = static_cast<std::int64_t>(times.dropped + times.unfinished);
-    if (times.work.empty())
+    if (times.work.empty()) {
+        // Where tracing could not be started, a note says why already.
+        if (measured.notes.empty())
+            measured.notes.emplace_back(
+                "no kernel was traced though CUPTI was switched on: all times are the roofline's; "
+                "another profiler in this process (torch.profiler) takes its records");
         return;
+    }
     measured.moduleMs = moduleTimes(times, step);
     double withoutOp = 0;
     const auto ops = timesByKey(times.work, [&](const LaunchedWork& piece, const AddKey& add) {

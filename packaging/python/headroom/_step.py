@@ -33,6 +33,7 @@ def _declared(library):
     library.headroom_recording_module.restype = None
     library.headroom_recording_at.argtypes = [ctypes.c_int]
     library.headroom_recording_at.restype = None
+    library.headroom_recording_end_tracing.restype = None
     library.headroom_recording_summary.restype = ctypes.c_char_p
     return library
 
@@ -102,6 +103,10 @@ class StepRecorder:
     def discard(self):
         self._stop()
         self.library.headroom_recording_discard()
+
+    def end_tracing(self):
+        """The program goes on without the cost of being traced."""
+        self.library.headroom_recording_end_tracing()
 
     def write(self, path):
         check(self.library.headroom_recording_write(os.fsencode(path)))

@@ -70,6 +70,7 @@ class Recording:
             self._recorder.finish(self._steps + 1)
         else:
             self._recorder.discard()
+        self._recorder.end_tracing()
         self._recorder.write(self._path)
         self.summary = self._recorder.summary()
 
