@@ -166,10 +166,14 @@ private:
 
     bool isKnown(const Tensor& tensor) const
     {
+        // One number may be expanded to any size, as that by which a sum's backward begins: the CPU would read it as
+        // often.
+        if (tensor.layout() != at::kStrided
+            || static_cast<Bytes>(tensor.nbytes()) > knownValuesLimit(tensor.scalar_type()))
+            return false;
         if (isSimulated(tensor.device()))
             return tensor.numel() == 0 || (blockOf(tensor) && blockOf(tensor)->values);
-        return tensor.device().is_cpu() && tensor.layout() == at::kStrided
-            && static_cast<Bytes>(tensor.nbytes()) <= knownValuesLimit(tensor.scalar_type());
+        return tensor.device().is_cpu();
     }
 
     bool inputsKnown(std::span<const c10::IValue> arguments) const

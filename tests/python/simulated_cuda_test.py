@@ -162,6 +162,14 @@ class Values(unittest.TestCase):
         there = torch.full_like(torch.zeros(2, 3), 7, device="cuda")
         self.assertEqual((there.device.type, there[1].tolist()), ("cuda", [7, 7, 7]))
 
+    def test_one_number_expanded_to_a_large_tensor_is_not_computed_with(self):
+        many = torch.ones((), device="cuda").expand(10**12)
+        before = support.invented_values()
+        many.sum().item()  # the CPU would take minutes
+        self.assertEqual(support.invented_values() - before, 1)
+        self.assertEqual(many[7].item(), 1)
+        self.assertEqual(support.invented_values() - before, 1)
+
     def test_boxes_are_true(self):
         support.skip_without("torchvision")
         from torchvision.ops import nms
