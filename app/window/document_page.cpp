@@ -393,7 +393,8 @@ void DocumentPage::showInspector()
     if (ops)
         inspector_->opsPanel()->setFacts(opsFacts(session_));
     inspector_->setInfeasible(infeasibleFacts(session_));
-    const QString curve = frontierLine(session_);
+    // What does not fit is said in red, which is not for the curve.
+    const QString curve = session_.feasible() ? frontierLine(session_) : QString();
     inspector_->setSolver(curve.isEmpty() ? solverLine(session_) : solverLine(session_) + QChar::LineFeed + curve,
                           !session_.answer() || session_.feasible(),
                           ops ? 0 : static_cast<int>(session_.request().pins.size()));

@@ -118,21 +118,30 @@ void TradeOffChart::styleDots(QScatterSeries* series, double size, const QColor&
         series->setPen(QPen(border, 1.5));
 }
 
+/// The selected curve and the dots stay on top: series are drawn in the order in which they came.
+void TradeOffChart::addOthers(std::size_t wanted)
+{
+    if (others_.size() >= wanted)
+        return;
+    std::vector<QXYSeries*> added;
+    while (others_.size() < wanted) {
+        others_.push_back(new QLineSeries(this));
+        added.push_back(others_.back());
+    }
+    for (auto* later : std::initializer_list<QXYSeries*>{estimate_, tangent_, choices_, curve_, corners_, chosen_}) {
+        chart()->removeSeries(later);
+        added.push_back(later);
+    }
+    for (QXYSeries* series : added) {
+        chart()->addSeries(series);
+        series->attachAxis(keptAxis_);
+        series->attachAxis(msAxis_);
+    }
+}
+
 void TradeOffChart::fillSeries(double msPerGiB, const Theme& theme)
 {
-    while (others_.size() < picture_.others.size()) {
-        auto* series = new QLineSeries(this);
-        // The selected curve and the dots stay on top: series are drawn in the order in which they came.
-        for (auto* later : std::initializer_list<QXYSeries*>{estimate_, tangent_, choices_, curve_, corners_, chosen_})
-            chart()->removeSeries(later);
-        others_.push_back(series);
-        for (auto* added :
-             std::initializer_list<QXYSeries*>{series, estimate_, tangent_, choices_, curve_, corners_, chosen_}) {
-            chart()->addSeries(added);
-            added->attachAxis(keptAxis_);
-            added->attachAxis(msAxis_);
-        }
-    }
+    addOthers(picture_.others.size());
     for (std::size_t i = 0; i < others_.size(); ++i) {
         others_[i]->setPen(QPen(theme.ghost, 1));
         setPoints(others_[i], i < picture_.others.size() ? pointsOf(picture_.others[i]) : QList<QPointF>());

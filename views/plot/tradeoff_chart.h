@@ -41,6 +41,7 @@ protected:
 private:
     void place();
     void updateAxes(const Theme& theme);
+    void addOthers(std::size_t wanted); ///< as many series at least
     void fillSeries(double msPerGiB, const Theme& theme);
     void styleDots(QScatterSeries* series, double size, const QColor& fill, const QColor& border);
     QPointF pixelOf(const TradeOffPoint& point) const;
