@@ -23,7 +23,7 @@ done
 names() { sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' "$@"; }
 
 # No pipes to `grep -q`: it leaves at the first match, and who still writes then fails the pipe.
-is_installed() { [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2> /dev/null) == installed ]]; }
+is_installed() { [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2> /dev/null) == installed* ]]; }
 is_known() { [[ $(LC_ALL=C apt-cache policy "$1" 2> /dev/null) == *"Candidate: "[!\(]* ]]; }
 
 # Of the lists, what is not installed. A name with `?` counts only where the distribution has the package.
