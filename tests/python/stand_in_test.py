@@ -6,6 +6,7 @@ dispatch, on a runtime that computes nothing, and a CUPTI that fails as it is to
     stand_in_test.py FOLDER_OF_THE_STAND_IN HEADROOM_RECORD
 """
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -91,6 +92,22 @@ STATISTICS = """
     ]
     print(json.dumps([seen, sorted(parts, key=str), torch.cuda.memory_reserved()]))
 """
+
+# Memory of the third step of a model, as packaging/gpu_check measures it. What the stand-in lacks is left out on both:
+# values, which transformers reads to look for packed sequences, and cuDNN.
+THIRD_STEP = """
+    import json, sys
+    sys.path.insert(0, sys.argv[2])
+    import run_model
+    {first}
+    import torch
+    import transformers.masking_utils
+    transformers.masking_utils.find_packed_sequence_indices = lambda *arguments, **named: None
+    torch.backends.cudnn.enabled = False
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    print(json.dumps(run_model.plain_steps(torch, run_model.build(torch, sys.argv[1]))))
+"""
+GPU_CHECK = pathlib.Path(__file__).resolve().parents[2] / "packaging" / "gpu_check"
 
 
 class StandIn(unittest.TestCase):
@@ -194,6 +211,25 @@ class StandIn(unittest.TestCase):
         for number, (theirs, ours) in enumerate(zip(seen, own, strict=True)):
             self.assertEqual(ours, theirs, f"after change {number}")
         self.assertEqual((own_parts, own_reserved), (parts, reserved))
+
+    @unittest.skipUnless(importlib.util.find_spec("transformers"), "needs transformers")
+    def test_steps_take_the_simulated_memory_of_pytorchs_own_allocator(self):
+        def third_step(model, first, there, **more):
+            script = textwrap.dedent(THIRD_STEP).replace("{first}", first)
+            done = self.run_here(sys.executable, "-c", script, model, str(GPU_CHECK), there=there, **more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout.splitlines()[-1])
+
+        # GPT-2 takes 192 bytes less in tensors of a few bytes: 64 blocks, and what is not split off beside them.
+        for model, tensors, blocks in (("gpt2_small_lm_bs8_s1024", 192, 64 << 10), ("llama_1b_bf16_bs1_s2048", 0, 0)):
+            with self.subTest(model=model):
+                no_workspaces = {"CUBLAS_WORKSPACE_CONFIG": ":0:0", "CUBLASLT_WORKSPACE_SIZE": "0"}
+                real = third_step(model, "", True, **no_workspaces)
+                own = third_step(model, "import headroom; headroom.simulate('h200-141gb')", False)
+                self.assertAlmostEqual(own["requested"], real["requested"], delta=tensors)
+                self.assertAlmostEqual(own["active"], real["active"], delta=blocks)
+                self.assertAlmostEqual(own["start"], real["start"], delta=blocks)
+                self.assertAlmostEqual(own["reserved"] / real["reserved"], 1, delta=0.005)
 
     def test_headroom_record(self):
         done = self.run_here(RECORD, "record", "demo:mlp", "--device", "cuda", "-o", "step.hrs", "--json")
