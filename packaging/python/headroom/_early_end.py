@@ -64,6 +64,7 @@ def end_process(exit_code):
 
 def _close_files():
     """What is written to files of Python's io and not yet handed to the system is so now."""
+    gc.unfreeze()  # else what was there before the script, such as sys.stdout, is not among the objects
     objects = gc.get_objects()
     kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, io.IOBase)}
     files = [thing for thing in objects if type(thing) in kinds]
