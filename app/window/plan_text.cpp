@@ -354,8 +354,8 @@ QString frontierLine(const Session& session)
     if (isComplete(points))
         return tr("The cost curve has all %1 plans that are worth it, each proven").arg(count);
     if (proven == count)
-        return tr("The cost curve has %1 proven plans of more").arg(count);
-    return tr("The cost curve has %1 plans of more, %2 of them proven").arg(count).arg(proven);
+        return tr("The cost curve shows %1 of many plans, each proven").arg(count);
+    return tr("The cost curve shows %1 of many plans, %2 of them proven").arg(count).arg(proven);
 }
 
 QString solverLine(const Session& session)
