@@ -5,6 +5,7 @@
 // another thread, the last first, a record at a time in no order; HEADROOM_STAND_IN_CUPTI_ERROR=FUNCTION:CODE lets one
 // function fail, HEADROOM_STAND_IN_CUPTI_DROPS=N leaves out every n-th record and says so.
 #include "tests/cuda/stand_in.h"
+#include "tests/cupti/next_record.h"
 
 #include <cupti.h>
 
@@ -74,26 +75,6 @@ void add(Cupti& state, CUpti_ActivityKind kind, Record record)
     Bytes bytes(sizeof record);
     std::memcpy(bytes.data(), &record, sizeof record);
     state.records.push_back(std::move(bytes));
-}
-
-std::size_t sizeOf(CUpti_ActivityKind kind)
-{
-    switch (kind) {
-    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-        return sizeof(CUpti_ActivityKernel10);
-    case CUPTI_ACTIVITY_KIND_MEMCPY:
-        return sizeof(CUpti_ActivityMemcpy6);
-    case CUPTI_ACTIVITY_KIND_MEMSET:
-        return sizeof(CUpti_ActivityMemset4);
-    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
-        return sizeof(CUpti_ActivitySynchronization2);
-    case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
-        return sizeof(CUpti_ActivityExternalCorrelation);
-    case CUPTI_ACTIVITY_KIND_RUNTIME:
-        return sizeof(CUpti_ActivityAPI);
-    default:
-        return 0;
-    }
 }
 
 /// Half of them in a buffer, the others in the next, those behind first.
@@ -231,13 +212,7 @@ CUptiResult cuptiActivityFlushAll(std::uint32_t)
 }
 CUptiResult cuptiActivityGetNextRecord(std::uint8_t* buffer, std::size_t bytes, CUpti_Activity** record)
 {
-    std::uint8_t* next = buffer;
-    if (*record)
-        next = reinterpret_cast<std::uint8_t*>(*record) + sizeOf((*record)->kind);
-    if (next >= buffer + bytes)
-        return CUPTI_ERROR_MAX_LIMIT_REACHED;
-    *record = reinterpret_cast<CUpti_Activity*>(next);
-    return CUPTI_SUCCESS;
+    return headroom::cupti::nextRecord(buffer, bytes, record);
 }
 CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, std::uint32_t, std::size_t* dropped)
 {

@@ -45,7 +45,4 @@ private:
     std::vector<std::uint64_t> words_;
 };
 
-/// What cuptiActivityGetNextRecord does on such a buffer; a kind that it does not know is CUPTI_ERROR_INVALID_KIND.
-CUptiResult nextRecord(std::uint8_t* buffer, std::size_t validBytes, CUpti_Activity** record);
-
 } // namespace headroom::cupti

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/cupti/fake_cupti.h"
 
+#include "tests/cupti/next_record.h"
+
 #include <cstring>
 #include <map>
 
