@@ -206,6 +206,7 @@ void LocalReplay::sign()
     Renumbering storages;
     Renumbering packs;
     Renumbering calls;
+    Renumbering passes;
     const auto signStorage = [&](StorageId storage) {
         if (!storage.valid())
             return signature_.push_back(~std::uint64_t{0});
@@ -240,6 +241,7 @@ void LocalReplay::sign()
         case EventKind::unpackEnd:
         case EventKind::release:
             signature_.push_back(packs(a));
+            signature_.push_back(kind == EventKind::unpack ? passes(trace.events.b[EventIndex(event)]) : 0);
             signStorage(trace.packs.storage[PackId(a)]);
             break;
         case EventKind::opBegin:
