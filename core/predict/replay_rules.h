@@ -51,8 +51,8 @@ struct ReplayNotes
 ///   end with it. Then a recomputed tensor is held for each pack that autograd has not released yet: until the end of
 ///   the node that unpacks it, or its release when no node of this pass does.
 /// - A node that saves what it has unpacked (a backward pass that builds a graph) saves the recomputed tensor.
-/// - The casts of weights that the forward took from autocast's cache run when autocast has let go of them since, and
-///   not when it still has them.
+/// - It begins and ends with an empty cache of autocast's casts of weights, as PyTorch's engine leaves it on a GPU: it
+///   makes those that its forward found there, and what another forward left there is let go.
 ///
 /// `Memory` counts what is alive: LiveMemory all of it, LocalMemory what belongs to one part of the step.
 template <class Memory>
@@ -111,7 +111,8 @@ public:
         if (at > nextEnd_)
             endRegionsBefore(at); // an event that was left out may be the end of a region
         event_ = at;
-        applyEvent(memory_, *this, trace_, at);
+        if (index_.casts.empty() || plan_.regions.empty() || !isCastLetGo(at))
+            applyEvent(memory_, *this, trace_, at);
         if (at == nextEnd_)
             endRegionsBefore(at + 1);
     }
@@ -161,6 +162,27 @@ private:
         if (nextRegion_ == plan_.regions.size() || plan_.regions[nextRegion_].call != call)
             return nullptr;
         return &plan_.regions[nextRegion_++];
+    }
+
+    /// Follows what autocast's cache holds. Whether an event frees what a recomputation has let go of.
+    bool isCastLetGo(std::uint32_t at)
+    {
+        const EventKind kind = trace_.events.kind[EventIndex(at)];
+        const StorageId storage(trace_.events.a[EventIndex(at)]);
+        if ((kind != EventKind::alloc && kind != EventKind::free) || !index_.casts[storage.value].valid())
+            return false;
+        if (kind == EventKind::alloc) {
+            casts_.push_back(storage);
+            return false;
+        }
+        return std::erase(casts_, storage) == 0;
+    }
+
+    void emptyCastCache()
+    {
+        for (const StorageId cast : casts_)
+            memory_.drop(cast.value);
+        casts_.clear();
     }
 
     bool isSaved(OpId op) const { return !plan_.saved.empty() && plan_.saved[op.value]; }
@@ -284,15 +306,17 @@ private:
     void recompute(const Region& region)
     {
         const auto kind = [this](std::uint32_t event) { return trace_.events.kind[EventIndex(event)]; };
+        emptyCastCache();
         const auto& events = index_.memoryEvents;
         const std::uint32_t end = std::min(region.stop + 1, event_);
         for (auto next = std::ranges::lower_bound(events, region.enter); next != events.end() && *next < end; ++next) {
             const std::uint32_t a = trace_.events.a[EventIndex(*next)];
             const bool isOp = kind(*next) == EventKind::opBegin;
             if (isOp && !isSaved(OpId(a)))
-                castAgain(OpId(a), region);
-            if (!isOp || !(isSaved(OpId(a)) || isStillCast(OpId(a)))) {
-                recomputeEvent(EventIndex(*next), kind(*next), a);
+                for (const StorageId input : trace_.ops.inputs[OpId(a)])
+                    castAgain(input, region);
+            if (!isOp || !isSaved(OpId(a))) {
+                recomputeEvent(EventIndex(*next), kind(*next), a, region);
                 continue;
             }
             while (*next < end && kind(*next) != EventKind::opEnd)
@@ -314,7 +338,7 @@ private:
         touched_.clear();
     }
 
-    void recomputeEvent(EventIndex event, EventKind kind, std::uint32_t a)
+    void recomputeEvent(EventIndex event, EventKind kind, std::uint32_t a, const Region& region)
     {
         switch (kind) {
         case EventKind::opBegin:
@@ -337,40 +361,26 @@ private:
                 memory_.resize(block, trace_.resizes.bytes[trace_.events.b[event]]);
             break;
         case EventKind::pack:
-            packAgain(PackId(a));
+            packAgain(PackId(a), region);
             break;
         default:
             break;
         }
     }
 
-    /// Whether an op is a cast of a weight whose result autocast still has.
-    bool isStillCast(OpId op) const
+    /// A cast that the region's forward found in autocast's cache is made when it is first needed.
+    void castAgain(StorageId storage, const Region& region)
     {
-        if ((trace_.ops.flags[op] & opAutocastCast) == 0)
-            return false;
-        const auto outputs = trace_.ops.outputs[op];
-        return std::ranges::all_of(outputs, [this](StorageId s) { return index_.casts[s.value].dropped > event_; });
-    }
-
-    /// Casts that the region's forward found in autocast's cache and that are needed by an op that is about to run.
-    void castAgain(OpId op, const Region& region)
-    {
-        if (index_.casts.empty())
+        const OpId cast = index_.casts.empty() ? OpId() : index_.casts[storage.value];
+        if (!cast.valid() || cast.value >= region.firstOp || recomputation_[storage.value].block != none)
             return;
-        for (const StorageId input : trace_.ops.inputs[op]) {
-            const OpId cast = index_.casts[input.value].op;
-            if (!cast.valid() || cast.value >= region.firstOp || recomputation_[input.value].block != none)
-                continue;
-            // An op's casts, of its weight and its bias, come one after the other before it.
-            const auto isCast = [this](std::uint32_t i) { return (trace_.ops.flags[OpId(i)] & opAutocastCast) != 0; };
-            std::uint32_t first = cast.value;
-            while (first > 0 && isCast(first - 1))
-                --first;
-            for (std::uint32_t i = first; i < trace_.ops.size() && isCast(i); ++i)
-                if (!isStillCast(OpId(i)))
-                    makeCast(OpId(i));
-        }
+        // An op's casts, of its weight and its bias, come one after the other before it.
+        const auto isCast = [this](std::uint32_t i) { return (trace_.ops.flags[OpId(i)] & opAutocastCast) != 0; };
+        std::uint32_t first = cast.value;
+        while (first > 0 && isCast(first - 1))
+            --first;
+        for (std::uint32_t i = first; i < trace_.ops.size() && isCast(i); ++i)
+            makeCast(OpId(i));
     }
 
     void makeCast(OpId cast)
@@ -406,11 +416,12 @@ private:
         });
     }
 
-    void packAgain(PackId pack)
+    void packAgain(PackId pack, const Region& region)
     {
         const StorageId storage = trace_.packs.storage[pack];
         if (!storage.valid())
             return;
+        castAgain(storage, region); // a node saves its inputs before its op begins
         const Block now = recomputation_[storage.value].block;
         const Block block = now == none ? storage.value : now;
         memory_.hold(block);
@@ -451,6 +462,8 @@ private:
     std::vector<std::pair<PackId, Recomputed>> earlier_; ///< what earlier passes recomputed and still is there
     std::vector<std::uint32_t> savedAgain_; ///< packs that saveAgain() made hold recomputed tensors
     std::size_t nextRegion_ = 0;
+
+    std::vector<StorageId> casts_; ///< that autocast's cache holds now
 
     // The recomputation that runs now.
     std::vector<StorageId> touched_;

@@ -72,13 +72,8 @@ void StepIndex::findCasts(const StepTrace& trace)
             continue;
         casts.resize(trace.storages.size());
         for (const StorageId storage : trace.ops.outputs[OpId(op)])
-            casts[storage.value].op = OpId(op);
+            casts[storage.value] = OpId(op);
     }
-    if (casts.empty())
-        return;
-    for (std::uint32_t event = 0; event < trace.events.size(); ++event)
-        if (trace.events.kind[EventIndex(event)] == EventKind::free)
-            casts[trace.events.a[EventIndex(event)]].dropped = event;
 }
 
 void StepIndex::findPasses(const StepTrace& trace)

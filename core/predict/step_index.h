@@ -32,13 +32,7 @@ struct StepIndex
     std::vector<OpId> allocatedIn; ///< by storage: the op during which it was allocated; invalid between ops
     std::vector<bool> mutated; ///< by storage: changed by an op after the one that allocated it
 
-    /// A weight's cast that autocast keeps until it is left: opAutocastCast.
-    struct Cast
-    {
-        OpId op; ///< invalid: the storage is none
-        std::uint32_t dropped = never; ///< event with which the program, so autocast, lets go of it
-    };
-    std::vector<Cast> casts; ///< by storage; empty when the step has none
+    std::vector<OpId> casts; ///< by storage: the opAutocastCast that made it; empty when the step has none
     std::vector<std::uint32_t> pass; ///< by pack: number of the backward pass that asks for it; `never`, or `several`
     static constexpr std::uint32_t several = never - 1;
 

@@ -67,6 +67,7 @@ def policy_modules(policy):
 
 
 def record(seed, path, policy=None):
+    gc.collect()  # a model of another program would be one of this step's roots
     program = Program(seed).build("cuda")
     if policy:
         apply_to(program, policy)
@@ -153,14 +154,17 @@ def main():
     parser.add_argument("--count", type=int, default=250)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--only", nargs="*")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     _modules.watch()
+    gc.freeze()
     checker, tally = Checker(arguments.checker), Tally()
     with tempfile.TemporaryDirectory() as name:
         for seed in range(arguments.first, arguments.first + arguments.count):
             try:
+                if arguments.only and Program(seed).roots not in arguments.only: continue
                 check(seed, pathlib.Path(name), checker, tally)
             except Exception as error:
                 if not isinstance(error, Wrong) and arguments.verbose:
@@ -169,7 +173,6 @@ def main():
                     traceback.print_exc()
                 tally.wrong.append(seed)
                 print(f"{Program(seed)}\n    {type(error).__name__}: {str(error)[:600]}", flush=True)
-            gc.collect(0)
     checker.close()
     print(f"{tally.exact} exact, {tally.empty} with nothing to recompute, {tally.refused} refused; on the CPU {tally.cpu} "
           f"equal to the bit, {tally.cpu_without_ops} more without kept ops; {len(tally.wrong)} wrong: {tally.wrong}")

@@ -5,6 +5,7 @@ that the policy keeps."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 from collections import Counter
@@ -13,6 +14,7 @@ import torch
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from ._arguments import Arguments, Unrepeatable
+from ._autocast import Recomputing, is_cached_cast
 from ._linear import with_own_linear
 from ._modules import is_plain, tensors_of
 from ._policy import ModulePolicy
@@ -30,7 +32,6 @@ class Region:
         self.policy = policy
         self.checked = False
         self.settled = False
-        self.casts = 0  # in the forward that was checked
         self.read = {}  # path of a tensor among the arguments of a call that was watched -> whether an op read it
         self.compiled_context_fn = lambda: self.contexts(None)  # has to be a function, no bound method
         self.replaced = module.__dict__.get("forward")  # somebody's own patch, which then runs inside
@@ -61,7 +62,7 @@ class Region:
         try:
             call = _Call(self, forward, args, kwargs)
             if self.settled and not self.policy.saved:
-                result = checkpoint(call, *call.given(), use_reentrant=False)
+                result = checkpoint(call, *call.given(), use_reentrant=False, context_fn=_plain_contexts)
             else:
                 result = checkpoint(with_own_linear(call), *call.given(), use_reentrant=False, context_fn=call.contexts)
             call.end_forward()
@@ -83,6 +84,8 @@ class Region:
         watch = None if call is None or self.settled else call.watch
 
         def decide(context, op, *args, **kwargs):
+            if is_cached_cast(op, args):
+                return CheckpointPolicy.MUST_RECOMPUTE
             name = str(op)
             seen = calls[context.is_recompute]
             index = seen[name]
@@ -95,15 +98,14 @@ class Region:
         forward, recompute = create_selective_checkpoint_contexts(decide)
         if call is None:  # compiling wants the dispatch modes themselves; a graph has no autocast
             return (forward if self.checked else _Checking(forward, self, calls[False])), recompute
-        return _Checking(forward, self, calls[False]), _Recomputing(recompute)
+        return _Checking(forward, self, calls[False]), Recomputing(recompute)
 
     def check(self, calls: Counter):
         """Whether a forward ran what was recorded. Views and in-place ops are never kept and may be named differently
         where the step was recorded, so only the others are compared."""
         if self.checked:
-            return self.check_casts(calls)
+            return
         self.checked = True
-        self.casts = calls[_CAST]
         for name, count in self.policy.calls.items():
             kept = any(saved == name for saved, _ in self.policy.saved)
             if not _makes_new_tensors(name) or calls[name] == count or (calls[name] > 0 and not kept):
@@ -112,22 +114,11 @@ class Region:
             self.refuse(f"{name} {ran} in its forward, {count} times when the step was recorded; "
                         "record the step again as it runs now (same batch layout, dtype, autocast and device)")
 
-    def check_casts(self, calls):
-        """Autocast keeps its casts of weights until it is left, and casts them anew in a recomputation, in which kept
-        outputs would then go to other ops than they came from."""
-        if calls[_CAST] < self.casts and any(name == _CAST for name, _ in self.policy.saved):
-            self.refuse(f"{_CAST} ran {calls[_CAST]} times in this forward, {self.casts} times in the "
-                        "first: it was called again under the same torch.autocast, which kept the weights' casts; leave "
-                        "torch.autocast between two calls")
-
     def refuse(self, sentence):
         self.applied.refuse(f"module {self.policy.fqn}: {sentence}")
 
     def recomputes(self):
         self.settled = self.checked
-
-
-_CAST = "aten._to_copy.default"
 
 
 class _Call:
@@ -190,6 +181,10 @@ def _storage(tensor):
     return tensor.untyped_storage()._cdata
 
 
+def _plain_contexts():
+    return contextlib.nullcontext(), Recomputing(contextlib.nullcontext())
+
+
 class _Checking:
     """The forward's context, with the check at its end."""
 
@@ -203,23 +198,6 @@ class _Checking:
         result = self.context.__exit__(kind, value, traceback)
         if kind is None:
             self.region.check(self.calls)
-        return result
-
-
-class _Recomputing:
-    """The recomputation's context. What it casts is cast again, as in the forward, also where backward runs inside of
-    torch.autocast, which then still has the casts of weights."""
-
-    def __init__(self, context):
-        self.context = context
-
-    def __enter__(self):
-        torch.clear_autocast_cache()
-        return self.context.__enter__()
-
-    def __exit__(self, kind, value, traceback):
-        result = self.context.__exit__(kind, value, traceback)
-        torch.clear_autocast_cache()
         return result
 
 
