@@ -29,6 +29,7 @@ public:
                 for (const StorageId storage : trace.ops.mutated[OpId(a)])
                     changes_[storage.value].push_back(event);
         }
+        ofStep_ = findObstacleOfStep();
     }
 
     CheckpointObstacle of(CallId id) const
@@ -52,10 +53,44 @@ public:
             if (trace_.events.kind[EventIndex(event)] == EventKind::unpack
                 && trace_.events.a[EventIndex(event)] >= call.firstPack)
                 return CheckpointObstacle::ownBackward;
-        return CheckpointObstacle::none;
+        return ofStep_;
     }
 
 private:
+    bool runsInBackward(OpId op) const
+    {
+        return trace_.ops.node[op].valid() && (trace_.ops.flags[op] & opRecomputed) == 0;
+    }
+
+    CheckpointObstacle findObstacleOfStep() const
+    {
+        const auto isOfBackward = [this](OpId op) {
+            return op.valid() && trace_.ops.phase[op] == Phase::backward && runsInBackward(op);
+        };
+        if (std::ranges::any_of(trace_.packs.op, isOfBackward)) // nodes of a backward pass save tensors themselves
+            return CheckpointObstacle::secondOrder;
+        return castsOutliveBackward() ? CheckpointObstacle::castsOutliveBackward : CheckpointObstacle::none;
+    }
+
+    bool castsOutliveBackward() const
+    {
+        if (index_.casts.empty())
+            return false;
+        std::uint32_t lastUnpack = 0; // event
+        for (std::uint32_t event = 0; event < trace_.events.size(); ++event) {
+            const EventKind kind = trace_.events.kind[EventIndex(event)];
+            const OpId op(trace_.events.a[EventIndex(event)]);
+            if (kind == EventKind::unpack)
+                lastUnpack = event;
+            if (kind != EventKind::opBegin || runsInBackward(op))
+                continue;
+            for (const StorageId input : trace_.ops.inputs[op])
+                if (index_.casts[input.value].valid() && begin_[input.value] < lastUnpack)
+                    return true;
+        }
+        return false;
+    }
+
     bool changes(OpId op, StorageId storage) const
     {
         return std::ranges::find(trace_.ops.mutated[op], storage) != trace_.ops.mutated[op].end();
@@ -65,6 +100,7 @@ private:
     const StepIndex& index_;
     std::vector<std::vector<std::uint32_t>> changes_; ///< by storage: events at which an op has changed it, ascending
     std::vector<std::uint32_t> begin_; ///< by storage: event of its allocation
+    CheckpointObstacle ofStep_ = CheckpointObstacle::none; ///< of each of its modules
 };
 
 } // namespace
@@ -79,6 +115,12 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
     case CheckpointObstacle::stateChanged:
         return "it reads a tensor that is changed in place before backward is over, so that it would not compute the "
                "same again";
+    case CheckpointObstacle::secondOrder:
+        return "the step has a backward pass with create_graph, after which autograd's order, and so its memory, cannot "
+               "be foretold";
+    case CheckpointObstacle::castsOutliveBackward:
+        return "torch.autocast stays open over several backward passes, and a recomputation empties its cache of casts: "
+               "leave it before each backward";
     case CheckpointObstacle::ownBackward:
         return "a backward pass runs inside of its forward";
     }

@@ -18,6 +18,11 @@ enum class CheckpointObstacle : std::uint8_t {
     none,
     argumentChanged, ///< one of its arguments is changed in place, by the module or by what runs after it
     stateChanged, ///< it reads a tensor from outside, such as a buffer, that is changed in place before backward is over
+    secondOrder, ///< the step has a backward pass that builds a graph of itself (create_graph). In which order autograd
+                 ///< goes through that graph depends on how many nodes each of its threads has made before, and
+                 ///< recomputations make some
+    castsOutliveBackward, ///< weights that autocast cast before a backward pass are used again after it, but
+                          ///< recomputations empty autocast's cache
     ownBackward, ///< a backward pass inside of its forward goes through what it has saved
 };
 

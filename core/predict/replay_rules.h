@@ -52,7 +52,7 @@ struct ReplayNotes
 ///   the node that unpacks it, or its release when no node of this pass does.
 /// - A node that saves what it has unpacked (a backward pass that builds a graph) saves the recomputed tensor.
 /// - It begins and ends with an empty cache of autocast's casts of weights, as PyTorch's engine leaves it on a GPU: it
-///   makes those that its forward found there, and what another forward left there is let go.
+///   makes those that its forward found there.
 ///
 /// `Memory` counts what is alive: LiveMemory all of it, LocalMemory what belongs to one part of the step.
 template <class Memory>
@@ -90,7 +90,7 @@ public:
 
     ~Replay()
     {
-        for (const std::uint32_t pack : savedAgain_) {
+        for (const std::uint32_t pack : instead_) {
             regionOf_[pack] = none;
             recomputed_[pack] = {};
         }
@@ -111,7 +111,7 @@ public:
         if (at > nextEnd_)
             endRegionsBefore(at); // an event that was left out may be the end of a region
         event_ = at;
-        if (index_.casts.empty() || plan_.regions.empty() || !isCastLetGo(at))
+        if (!isCastLetGo(at))
             applyEvent(memory_, *this, trace_, at);
         if (at == nextEnd_)
             endRegionsBefore(at + 1);
@@ -131,7 +131,7 @@ public:
         const std::uint32_t region = plan_.regions.empty() ? none : regionOf_[pack.value];
         if (region == none)
             holdForAutograd(memory_, trace_, kind, pack);
-        else if (region == madeInBackward)
+        else if (region == ofAnotherBlock)
             holdRecomputed(kind, pack);
         else
             autogradOf(region, kind, pack);
@@ -154,7 +154,7 @@ private:
     using Recomputed = ReplayNotes::Recomputed;
     using Now = ReplayNotes::Now;
     static constexpr std::uint32_t none = ReplayNotes::none;
-    static constexpr std::uint32_t madeInBackward = none - 1; ///< instead of a region, of a pack
+    static constexpr std::uint32_t ofAnotherBlock = none - 1; ///< instead of a region, of a pack
 
     const Region* regionAt(CallId call)
     {
@@ -164,12 +164,13 @@ private:
         return &plan_.regions[nextRegion_++];
     }
 
-    /// Follows what autocast's cache holds. Whether an event frees what a recomputation has let go of.
+    /// Keeps account of autocast's cache. Whether an event frees a cast that a recomputation has let go of.
     bool isCastLetGo(std::uint32_t at)
     {
         const EventKind kind = trace_.events.kind[EventIndex(at)];
         const StorageId storage(trace_.events.a[EventIndex(at)]);
-        if ((kind != EventKind::alloc && kind != EventKind::free) || !index_.casts[storage.value].valid())
+        if (index_.casts.empty() || plan_.regions.empty() || (kind != EventKind::alloc && kind != EventKind::free)
+            || !index_.casts[storage.value].valid())
             return false;
         if (kind == EventKind::alloc) {
             casts_.push_back(storage);
@@ -183,6 +184,52 @@ private:
         for (const StorageId cast : casts_)
             memory_.drop(cast.value);
         casts_.clear();
+    }
+
+    /// The casts of weights that an op takes from autocast's cache.
+    template <class Visit>
+    void forEachCastOf(OpId op, Visit visit) const
+    {
+        const auto visitInputs = [&](OpId reader, bool asked) {
+            for (const StorageId input : trace_.ops.inputs[reader])
+                if (const OpId cast = index_.casts[input.value]; cast.valid() && (asked || comesBeforeInput(cast)))
+                    visit(input);
+        };
+        visitInputs(op, true);
+        if (!isInputCast(op))
+            return;
+        // Where autocast casts weights before the input, the op that needs them has not begun with the input's cast.
+        OpId reader(op.value + 1);
+        for (; reader.value < trace_.ops.size() && (isInputCast(reader) || isView(reader)); ++reader.value)
+            visitInputs(reader, false);
+        if (reader.value < trace_.ops.size())
+            visitInputs(reader, false);
+    }
+
+    bool isView(OpId op) const { return (trace_.ops.flags[op] & opView) != 0; }
+    bool isWeightCast(OpId op) const { return (trace_.ops.flags[op] & opAutocastCast) != 0; }
+    /// A copy to the device, which has no input there, is none.
+    bool isInputCast(OpId op) const
+    {
+        return trace_.ops.name[op] == index_.castName && !isWeightCast(op) && !trace_.ops.inputs[op].empty();
+    }
+
+    bool comesBeforeInput(OpId cast) const
+    {
+        OpId next = cast;
+        while (next.value < trace_.ops.size() && isWeightCast(next))
+            ++next.value;
+        return next.value < trace_.ops.size() && isInputCast(next);
+    }
+
+    /// An op's casts, of its weight and its bias, come one after the other.
+    template <class Visit>
+    void forEachCastBeside(OpId cast, Visit visit) const
+    {
+        while (cast.value > 0 && isWeightCast(OpId(cast.value - 1)))
+            --cast.value;
+        for (; cast.value < trace_.ops.size() && isWeightCast(cast); ++cast.value)
+            visit(cast);
     }
 
     bool isSaved(OpId op) const { return !plan_.saved.empty() && plan_.saved[op.value]; }
@@ -219,9 +266,15 @@ private:
         const auto found = std::ranges::find(unpacked_, storage, &Unpacked::storage);
         if (!storage.valid() || found == unpacked_.end())
             return;
-        regionOf_[pack.value] = madeInBackward;
-        recomputed_[pack.value].block = found->block;
-        savedAgain_.push_back(pack.value);
+        holdInstead(pack, found->block);
+    }
+
+    /// From its pack event on, autograd holds another block than the recorded storage.
+    void holdInstead(PackId pack, Block block)
+    {
+        regionOf_[pack.value] = ofAnotherBlock;
+        recomputed_[pack.value].block = block;
+        instead_.push_back(pack.value);
     }
 
     void holdRecomputed(EventKind kind, PackId pack)
@@ -312,9 +365,8 @@ private:
         for (auto next = std::ranges::lower_bound(events, region.enter); next != events.end() && *next < end; ++next) {
             const std::uint32_t a = trace_.events.a[EventIndex(*next)];
             const bool isOp = kind(*next) == EventKind::opBegin;
-            if (isOp && !isSaved(OpId(a)))
-                for (const StorageId input : trace_.ops.inputs[OpId(a)])
-                    castAgain(input, region);
+            if (isOp && !isSaved(OpId(a)) && !index_.casts.empty())
+                forEachCastOf(OpId(a), [&](StorageId cast) { castAgain(cast, region); });
             if (!isOp || !isSaved(OpId(a))) {
                 recomputeEvent(EventIndex(*next), kind(*next), a, region);
                 continue;
@@ -372,15 +424,8 @@ private:
     void castAgain(StorageId storage, const Region& region)
     {
         const OpId cast = index_.casts.empty() ? OpId() : index_.casts[storage.value];
-        if (!cast.valid() || cast.value >= region.firstOp || recomputation_[storage.value].block != none)
-            return;
-        // An op's casts, of its weight and its bias, come one after the other before it.
-        const auto isCast = [this](std::uint32_t i) { return (trace_.ops.flags[OpId(i)] & opAutocastCast) != 0; };
-        std::uint32_t first = cast.value;
-        while (first > 0 && isCast(first - 1))
-            --first;
-        for (std::uint32_t i = first; i < trace_.ops.size() && isCast(i); ++i)
-            makeCast(OpId(i));
+        if (cast.valid() && cast.value < region.firstOp && recomputation_[storage.value].block == none)
+            forEachCastBeside(cast, [this](OpId beside) { makeCast(beside); });
     }
 
     void makeCast(OpId cast)
@@ -460,7 +505,7 @@ private:
     };
     std::vector<Unpacked> unpacked_; ///< recomputed tensors that nodes have now
     std::vector<std::pair<PackId, Recomputed>> earlier_; ///< what earlier passes recomputed and still is there
-    std::vector<std::uint32_t> savedAgain_; ///< packs that saveAgain() made hold recomputed tensors
+    std::vector<std::uint32_t> instead_; ///< packs of holdInstead()
     std::size_t nextRegion_ = 0;
 
     std::vector<StorageId> casts_; ///< that autocast's cache holds now

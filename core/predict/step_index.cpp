@@ -71,6 +71,7 @@ void StepIndex::findCasts(const StepTrace& trace)
         if ((trace.ops.flags[OpId(op)] & opAutocastCast) == 0)
             continue;
         casts.resize(trace.storages.size());
+        castName = trace.ops.name[OpId(op)];
         for (const StorageId storage : trace.ops.outputs[OpId(op)])
             casts[storage.value] = OpId(op);
     }

@@ -33,6 +33,7 @@ struct StepIndex
     std::vector<bool> mutated; ///< by storage: changed by an op after the one that allocated it
 
     std::vector<OpId> casts; ///< by storage: the opAutocastCast that made it; empty when the step has none
+    StringId castName; ///< of these ops
     std::vector<std::uint32_t> pass; ///< by pack: number of the backward pass that asks for it; `never`, or `several`
     static constexpr std::uint32_t several = never - 1;
 

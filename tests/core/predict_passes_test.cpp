@@ -282,3 +282,33 @@ TEST(PredictObstacles, ABackwardPassInsideOfTheForward)
     step.release({saved});
     EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}), HasSubstr("a backward pass runs inside of its forward"));
 }
+
+// A weight that autocast cast before a backward pass is used after it: recomputations would have emptied the cache.
+TEST(PredictObstacles, AutocastThatStaysOpenOverABackwardPass)
+{
+    CastStep autocast;
+    autocast.backward();
+    autocast.call(false);
+    autocast.step.free({autocast.cast});
+    EXPECT_THAT(refusal(autocast.step.finish(), {{blockId, {}}}), HasSubstr("torch.autocast stays open"));
+}
+
+// Its own graph: after it autograd's order depends on how many nodes were made before.
+TEST(PredictObstacles, ABackwardPassThatBuildsAGraph)
+{
+    HandStep step;
+    step.enter(blockId, {step.batch});
+    const PackId saved = step.pack(step.make("A", 16));
+    step.exit();
+    StepTraceBuilder::Op op;
+    op.name = step.builder.string("aten.mul.Tensor");
+    op.node = step.builder.string("TanhBackward0");
+    op.phase = Phase::backward;
+    const OpId id = step.builder.beginOp(op);
+    step.builder.endOp(id, {.ms = 1});
+    step.builder.release(step.builder.pack(step.batch, id));
+    step.unpack({saved});
+    step.unpackEnd({saved});
+    step.release({saved});
+    EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}), HasSubstr("create_graph"));
+}

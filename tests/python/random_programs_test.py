@@ -154,7 +154,6 @@ def main():
     parser.add_argument("--count", type=int, default=250)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--only", nargs="*")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -164,7 +163,6 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         for seed in range(arguments.first, arguments.first + arguments.count):
             try:
-                if arguments.only and Program(seed).roots not in arguments.only: continue
                 check(seed, pathlib.Path(name), checker, tally)
             except Exception as error:
                 if not isinstance(error, Wrong) and arguments.verbose:
