@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -108,6 +109,13 @@ class Renumbering
 public:
     std::uint64_t operator()(std::uint32_t id) { return numbers_.emplace(id, numbers_.size()).first->second; }
 
+    /// The number that it has, or would get next.
+    std::uint64_t of(std::uint32_t id) const
+    {
+        const auto found = numbers_.find(id);
+        return found != numbers_.end() ? found->second : numbers_.size();
+    }
+
 private:
     std::unordered_map<std::uint32_t, std::uint64_t> numbers_;
 };
@@ -139,12 +147,14 @@ LocalReplay::LocalReplay(const StepModel& model, const StorageEvents& events, Mo
     , part_(part)
 {
     findStorages(shared);
-    findEvents(events);
+    findSteps(events);
+    findEvents();
     const Regions nothing;
     Replay<LocalMemory> replay(*model_.trace(), model_.index(), nothing,
                                LocalMemory(*model_.trace(), storages_, notes.content_->blocks), notes.content_->replay);
-    for (const std::uint32_t event : events_) {
-        replay.step(event);
+    for (std::size_t i = 0, step = 0; i < events_.size(); ++i) {
+        while (step < ends_[i])
+            replay.step(steps_[step++]);
         recorded_.push_back(replay.memory().endEvent().after);
     }
     sign();
@@ -175,28 +185,46 @@ void LocalReplay::findStorages(const std::vector<bool>& shared)
     storages_.erase(std::ranges::unique(storages_).begin(), storages_.end());
 }
 
-void LocalReplay::findEvents(const StorageEvents& events)
+void LocalReplay::findSteps(const StorageEvents& events)
 {
     const StepTrace& trace = *model_.trace();
     const StepIndex& index = model_.index();
     for (const StorageId storage : storages_) {
         const auto own = events.of(storage);
-        events_.insert(events_.end(), own.begin(), own.end());
+        steps_.insert(steps_.end(), own.begin(), own.end());
     }
     for (const CallId id : index.callsOf[part_.value]) {
         const StepIndex::Call& call = index.calls[id.value];
         for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack) {
             const auto own = events.of(PackId(pack));
-            events_.insert(events_.end(), own.begin(), own.end());
+            steps_.insert(steps_.end(), own.begin(), own.end());
         }
         for (std::uint32_t event = call.enter; event <= call.exit && event < trace.events.size(); ++event) {
             const EventKind kind = trace.events.kind[EventIndex(event)];
             if (kind == EventKind::enter || kind == EventKind::exit || kind == EventKind::opEnd)
-                events_.push_back(event);
+                steps_.push_back(event);
         }
     }
-    std::ranges::sort(events_);
-    events_.erase(std::ranges::unique(events_).begin(), events_.end());
+    std::ranges::sort(steps_);
+    steps_.erase(std::ranges::unique(steps_).begin(), steps_.end());
+}
+
+void LocalReplay::findEvents()
+{
+    const StepTrace& trace = *model_.trace();
+    const auto goesWithNext = [&](std::size_t step) {
+        if (step + 1 == steps_.size())
+            return false;
+        for (std::uint32_t event = steps_[step]; event <= steps_[step + 1]; ++event)
+            if (trace.events.kind[EventIndex(event)] != EventKind::free)
+                return false;
+        return true;
+    };
+    for (std::size_t step = 0; step < steps_.size(); ++step)
+        if (!goesWithNext(step)) {
+            events_.push_back(steps_[step]);
+            ends_.push_back(step + 1);
+        }
 }
 
 void LocalReplay::sign()
@@ -260,8 +288,20 @@ void LocalReplay::sign()
         for (std::uint32_t event = call.enter; event <= call.exit && event < trace.events.size(); ++event)
             signEvent(event, true);
     }
-    for (const std::uint32_t event : events_)
-        signEvent(event, false);
+    for (std::size_t i = 0, step = 0; i < events_.size(); ++i) {
+        std::vector<std::uint32_t> together(steps_.begin() + static_cast<std::ptrdiff_t>(step),
+                                            steps_.begin() + static_cast<std::ptrdiff_t>(ends_[i]));
+        step = ends_[i];
+        // What goes at once, in an order that is the same for equal parts.
+        if (together.size() > 1)
+            std::ranges::sort(together, {}, [&](std::uint32_t event) {
+                const std::uint32_t a = trace.events.a[EventIndex(event)];
+                return std::tuple(storages.of(a), trace.storages.bytes[StorageId(a)], a);
+            });
+        for (const std::uint32_t event : together)
+            signEvent(event, false);
+        signature_.push_back(together.size());
+    }
 }
 
 Result<LocalEffect> LocalReplay::of(const CheckpointPlan& plan, LocalNotes& notes) const
@@ -274,9 +314,10 @@ Result<LocalEffect> LocalReplay::of(const CheckpointPlan& plan, LocalNotes& note
                                notes.content_->replay);
     LocalEffect effect;
     effect.changes.reserve(events_.size());
-    for (std::size_t i = 0; i < events_.size(); ++i) {
+    for (std::size_t i = 0, step = 0; i < events_.size(); ++i) {
         replay.memory().beginEvent();
-        replay.step(events_[i]);
+        while (step < ends_[i])
+            replay.step(steps_[step++]);
         const LocalEffect::Change change = replay.memory().endEvent();
         effect.changes.push_back({change.high - recorded_[i], change.after - recorded_[i]});
     }

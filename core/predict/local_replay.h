@@ -54,7 +54,9 @@ public:
     LocalReplay(const StepModel& model, const StorageEvents& events, ModuleId part, const std::vector<bool>& shared,
                 LocalNotes& notes);
 
-    std::span<const std::uint32_t> events() const { return events_; } ///< ascending
+    /// Ascending. What the program lets go of at once, nothing else happening in between, is one event, the last:
+    /// memory only falls there, and the order is that of a hash table where autocast's cache goes.
+    std::span<const std::uint32_t> events() const { return events_; }
 
     /// The regions are the part or inside it.
     Result<LocalEffect> of(const CheckpointPlan& plan, LocalNotes& notes) const;
@@ -64,13 +66,16 @@ public:
 
 private:
     void findStorages(const std::vector<bool>& shared);
-    void findEvents(const StorageEvents& events);
+    void findSteps(const StorageEvents& events);
+    void findEvents();
     void sign();
 
     StepModel model_;
     ModuleId part_;
     std::vector<StorageId> storages_; ///< ascending
+    std::vector<std::uint32_t> steps_; ///< events of the trace to replay
     std::vector<std::uint32_t> events_;
+    std::vector<std::size_t> ends_; ///< by event: the steps up to and with it
     std::vector<Bytes> recorded_; ///< of these storages alone: alive after each event
     std::vector<std::uint64_t> signature_;
 };
