@@ -155,20 +155,19 @@ private:
     {
         const std::size_t count = equal.options.plans.size();
         std::vector<std::vector<ChainOption>> options; // by place
-        std::vector<std::vector<PartMemory>> memories;
         for (const int arc : equal.arcs) {
             options.emplace_back();
-            memories.emplace_back();
-            for (std::size_t o = 0; o < count; ++o) {
-                const LocalEffect& effect = equal.options.effects[o];
-                memories.back().push_back(arcs_[static_cast<std::size_t>(arc)].place.of(effect));
-                const PartMemory& memory = memories.back().back();
+            for (const LocalEffect& effect : equal.options.effects) {
+                const PartMemory memory = arcs_[static_cast<std::size_t>(arc)].place.of(effect);
                 options.back().push_back({memory.held, memory.high, picoseconds(effect.recomputeMs)});
             }
         }
+        std::vector<bool> may;
+        for (std::size_t o = 0; o < count; ++o)
+            may.push_back(allowed(equal, o));
         const auto beaten = [&](std::size_t o) {
             for (std::size_t other = 0; other < count; ++other) {
-                if (!allowed(equal, other))
+                if (!may[other])
                     continue;
                 const auto everywhere = [&](const std::vector<ChainOption>& place) {
                     const bool same = beats(place[o], place[other]);
@@ -181,13 +180,16 @@ private:
         };
         std::vector<std::size_t>& kept = equal.kept;
         for (std::size_t o = 0; o < count; ++o)
-            if (allowed(equal, o) && !beaten(o))
+            if (may[o] && !beaten(o))
                 kept.push_back(o);
         std::ranges::stable_sort(kept, {}, [&](std::size_t o) { return options.front()[o].held; });
 
         auto plans = std::make_shared<std::vector<CheckpointPlan>>();
-        for (const std::size_t o : kept)
+        std::vector<const LocalEffect*> effects;
+        for (const std::size_t o : kept) {
             plans->push_back(equal.options.plans[o]);
+            effects.push_back(&equal.options.effects[o]);
+        }
         for (std::size_t place = 0; place < equal.arcs.size(); ++place) {
             const auto index = static_cast<std::size_t>(equal.arcs[place]);
             const Arc& arc = arcs_[index];
@@ -203,23 +205,17 @@ private:
             if (arc.last - arc.first == 1 && sameSums(pessimistic.options, table_.problem_.arcs[first].options))
                 table_.problem_.classes[static_cast<std::size_t>(arc.first)]
                     = table_.relaxed_.classes[static_cast<std::size_t>(arc.first)] = number;
-            note(index, memories[place], kept);
-        }
-    }
-
-    void note(std::size_t arc, const std::vector<PartMemory>& memories, const std::vector<std::size_t>& kept)
-    {
-        for (const std::size_t o : kept) {
-            more_[arc].insert(more_[arc].end(), memories[o].more.begin(), memories[o].more.end());
-            less_[arc].insert(less_[arc].end(), memories[o].less.begin(), memories[o].less.end());
+            const PartDeviations deviations = arc.place.deviations(effects);
+            more_[index] = deviations.more;
+            less_[index] = deviations.less;
         }
     }
 
     /// At each event, what all parts together may deviate.
-    std::vector<Bytes> sum(const std::vector<std::vector<PartMemory::Deviation>>& deviations) const
+    std::vector<Bytes> sum(const std::vector<std::vector<PartDeviations::Stretch>>& deviations) const
     {
         std::vector<Bytes> all(model_.trace()->events.size() + 1, 0); // changes first
-        std::vector<PartMemory::Deviation> own; // of the arcs that begin at one position: only one of them is taken
+        std::vector<PartDeviations::Stretch> own; // of the arcs that begin at one position: only one of them is taken
         for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
             own.insert(own.end(), deviations[arc].begin(), deviations[arc].end());
             if (arc + 1 < arcs_.size() && arcs_[arc + 1].first == arcs_[arc].first)
@@ -233,7 +229,7 @@ private:
     }
 
     /// Where several deviate at once, the one that does most.
-    static void addHighest(std::vector<PartMemory::Deviation>& deviations, std::vector<Bytes>& changes)
+    static void addHighest(std::vector<PartDeviations::Stretch>& deviations, std::vector<Bytes>& changes)
     {
         Bytes level = 0;
         const auto setLevel = [&](std::uint32_t event, Bytes bytes) {
@@ -249,8 +245,8 @@ private:
                 setLevel(end, open.empty() ? 0 : open.top().first);
             }
         };
-        std::ranges::sort(deviations, {}, &PartMemory::Deviation::begin);
-        for (const PartMemory::Deviation& deviation : deviations) {
+        std::ranges::sort(deviations, {}, &PartDeviations::Stretch::begin);
+        for (const PartDeviations::Stretch& deviation : deviations) {
             closeUntil(deviation.begin);
             open.emplace(deviation.bytes, deviation.end);
             if (deviation.bytes > level)
@@ -319,7 +315,7 @@ private:
     std::vector<Arc> arcs_;
     std::map<std::vector<std::uint64_t>, int> numberOf_; ///< by signature: index in equal_
     std::vector<EqualParts> equal_;
-    std::vector<std::vector<PartMemory::Deviation>> more_, less_; ///< by arc
+    std::vector<std::vector<PartDeviations::Stretch>> more_, less_; ///< by arc
     OptionTable table_;
 };
 

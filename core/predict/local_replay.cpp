@@ -145,32 +145,37 @@ LocalReplay::LocalReplay(const StepModel& model, const StorageEvents& events, Mo
                          const std::vector<bool>& shared, LocalNotes& notes)
     : model_(model)
     , part_(part)
+    , replayed_(scopeOf(model.index().callsOf[part.value], events, shared))
+    , events_(replayed_.events)
+    , recorded_(record(replayed_, notes))
+    , signature_(sign(replayed_))
 {
-    findStorages(shared);
-    findSteps(events);
-    findEvents();
-    const Regions nothing;
-    Replay<LocalMemory> replay(*model_.trace(), model_.index(), nothing,
-                               LocalMemory(*model_.trace(), storages_, notes.content_->blocks), notes.content_->replay);
-    for (std::size_t i = 0, step = 0; i < events_.size(); ++i) {
-        while (step < ends_[i])
-            replay.step(steps_[step++]);
-        recorded_.push_back(replay.memory().endEvent().after);
-    }
-    sign();
+    if (replayed_.calls.size() > 1)
+        foldEqualCalls(events, shared, notes);
+}
+
+LocalReplay::Scope LocalReplay::scopeOf(std::vector<CallId> calls, const StorageEvents& events,
+                                        const std::vector<bool>& shared) const
+{
+    Scope scope;
+    scope.calls = std::move(calls);
+    findStorages(scope, shared);
+    findSteps(scope, events);
+    findEvents(scope);
+    return scope;
 }
 
 /// Whatever a region inside the part can let go or keep: what it packs, its arguments, what its ops make. Storages of
 /// the model's state live through the step.
-void LocalReplay::findStorages(const std::vector<bool>& shared)
+void LocalReplay::findStorages(Scope& scope, const std::vector<bool>& shared) const
 {
     const StepTrace& trace = *model_.trace();
     const auto add = [&](StorageId storage) {
         if (storage.valid() && !shared[storage.value] && !ofModel(trace.storages.category[storage]))
-            storages_.push_back(storage);
+            scope.storages.push_back(storage);
     };
     const auto& calls = model_.index().calls;
-    for (const CallId id : model_.index().callsOf[part_.value]) {
+    for (const CallId id : scope.calls) {
         const StepIndex::Call& call = calls[id.value];
         std::ranges::for_each(trace.calls.arguments[id], add);
         for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
@@ -181,79 +186,98 @@ void LocalReplay::findStorages(const std::vector<bool>& shared)
         for (std::uint32_t inside = id.value + 1; inside < calls.size() && calls[inside].enter < call.exit; ++inside)
             std::ranges::for_each(trace.calls.arguments[CallId(inside)], add);
     }
-    std::ranges::sort(storages_);
-    storages_.erase(std::ranges::unique(storages_).begin(), storages_.end());
+    std::ranges::sort(scope.storages);
+    scope.storages.erase(std::ranges::unique(scope.storages).begin(), scope.storages.end());
 }
 
-void LocalReplay::findSteps(const StorageEvents& events)
+void LocalReplay::findSteps(Scope& scope, const StorageEvents& events) const
 {
     const StepTrace& trace = *model_.trace();
     const StepIndex& index = model_.index();
-    for (const StorageId storage : storages_) {
+    std::vector<std::uint32_t>& steps = scope.steps;
+    for (const StorageId storage : scope.storages) {
         const auto own = events.of(storage);
-        steps_.insert(steps_.end(), own.begin(), own.end());
+        steps.insert(steps.end(), own.begin(), own.end());
     }
-    for (const CallId id : index.callsOf[part_.value]) {
+    for (const CallId id : scope.calls) {
         const StepIndex::Call& call = index.calls[id.value];
         for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack) {
             const auto own = events.of(PackId(pack));
-            steps_.insert(steps_.end(), own.begin(), own.end());
+            steps.insert(steps.end(), own.begin(), own.end());
         }
         for (std::uint32_t event = call.enter; event <= call.exit && event < trace.events.size(); ++event) {
             const EventKind kind = trace.events.kind[EventIndex(event)];
             if (kind == EventKind::enter || kind == EventKind::exit || kind == EventKind::opEnd)
-                steps_.push_back(event);
+                steps.push_back(event);
         }
     }
-    std::ranges::sort(steps_);
-    steps_.erase(std::ranges::unique(steps_).begin(), steps_.end());
+    std::ranges::sort(steps);
+    steps.erase(std::ranges::unique(steps).begin(), steps.end());
 }
 
-void LocalReplay::findEvents()
+void LocalReplay::findEvents(Scope& scope) const
 {
     const StepTrace& trace = *model_.trace();
+    const std::vector<std::uint32_t>& steps = scope.steps;
     const auto goesWithNext = [&](std::size_t step) {
-        if (step + 1 == steps_.size())
+        if (step + 1 == steps.size())
             return false;
-        for (std::uint32_t event = steps_[step]; event <= steps_[step + 1]; ++event)
+        for (std::uint32_t event = steps[step]; event <= steps[step + 1]; ++event)
             if (trace.events.kind[EventIndex(event)] != EventKind::free)
                 return false;
         return true;
     };
-    for (std::size_t step = 0; step < steps_.size(); ++step)
+    for (std::size_t step = 0; step < steps.size(); ++step)
         if (!goesWithNext(step)) {
-            events_.push_back(steps_[step]);
-            ends_.push_back(step + 1);
+            scope.events.push_back(steps[step]);
+            scope.ends.push_back(step + 1);
         }
 }
 
-void LocalReplay::sign()
+std::vector<Bytes> LocalReplay::record(const Scope& scope, LocalNotes& notes) const
+{
+    const Regions nothing;
+    Replay<LocalMemory> replay(*model_.trace(), model_.index(), nothing,
+                               LocalMemory(*model_.trace(), scope.storages, notes.content_->blocks),
+                               notes.content_->replay);
+    std::vector<Bytes> recorded;
+    recorded.reserve(scope.events.size());
+    for (std::size_t i = 0, step = 0; i < scope.events.size(); ++i) {
+        while (step < scope.ends[i])
+            replay.step(scope.steps[step++]);
+        recorded.push_back(replay.memory().endEvent().after);
+    }
+    return recorded;
+}
+
+std::vector<std::uint64_t> LocalReplay::sign(const Scope& scope) const
 {
     const StepTrace& trace = *model_.trace();
     const StepIndex& index = model_.index();
+    std::vector<std::uint64_t> signature;
     Renumbering storages;
     Renumbering packs;
     Renumbering calls;
     const auto signStorage = [&](StorageId storage) {
         if (!storage.valid())
-            return signature_.push_back(~std::uint64_t{0});
-        const bool counted = std::ranges::binary_search(storages_, storage);
-        signature_.push_back(storages(storage.value) * 2 + (counted ? 1 : 0));
-        signature_.push_back(counted ? static_cast<std::uint64_t>(trace.storages.bytes[storage]) : 0);
+            return signature.push_back(~std::uint64_t{0});
+        const bool counted = std::ranges::binary_search(scope.storages, storage);
+        signature.push_back(storages(storage.value) * 2 + (counted ? 1 : 0));
+        signature.push_back(counted ? static_cast<std::uint64_t>(trace.storages.bytes[storage]) : 0);
     };
     const auto signOp = [&](OpId op) {
-        signature_.push_back(trace.ops.name[op].value);
-        signature_.push_back(trace.ops.flags[op]);
-        signature_.push_back(std::bit_cast<std::uint64_t>(trace.ops.ms[op]));
+        signature.push_back(trace.ops.name[op].value);
+        signature.push_back(trace.ops.flags[op]);
+        signature.push_back(std::bit_cast<std::uint64_t>(trace.ops.ms[op]));
         for (const auto list : {trace.ops.outputs[op], trace.ops.mutated[op]}) {
-            signature_.push_back(list.size());
+            signature.push_back(list.size());
             std::ranges::for_each(list, signStorage);
         }
     };
     const auto signEvent = [&](std::uint32_t event, bool inside) {
         const EventKind kind = trace.events.kind[EventIndex(event)];
         const std::uint32_t a = trace.events.a[EventIndex(event)];
-        signature_.push_back(static_cast<std::uint64_t>(kind));
+        signature.push_back(static_cast<std::uint64_t>(kind));
         switch (kind) {
         case EventKind::alloc:
         case EventKind::free:
@@ -261,13 +285,13 @@ void LocalReplay::sign()
             break;
         case EventKind::resize:
             signStorage(StorageId(a));
-            signature_.push_back(static_cast<std::uint64_t>(trace.resizes.bytes[trace.events.b[EventIndex(event)]]));
+            signature.push_back(static_cast<std::uint64_t>(trace.resizes.bytes[trace.events.b[EventIndex(event)]]));
             break;
         case EventKind::pack:
         case EventKind::unpack:
         case EventKind::unpackEnd:
         case EventKind::release:
-            signature_.push_back(packs(a));
+            signature.push_back(packs(a));
             signStorage(trace.packs.storage[PackId(a)]);
             break;
         case EventKind::opBegin:
@@ -275,23 +299,23 @@ void LocalReplay::sign()
                 signOp(OpId(a));
             break;
         case EventKind::enter:
-            signature_.push_back(calls(a));
-            signature_.push_back(trace.calls.module[CallId(a)].value - part_.value);
+            signature.push_back(calls(a));
+            signature.push_back(trace.calls.module[CallId(a)].value - part_.value);
             std::ranges::for_each(trace.calls.arguments[CallId(a)], signStorage);
             break;
         default:
             break;
         }
     };
-    for (const CallId id : index.callsOf[part_.value]) {
+    for (const CallId id : scope.calls) {
         const StepIndex::Call& call = index.calls[id.value];
         for (std::uint32_t event = call.enter; event <= call.exit && event < trace.events.size(); ++event)
             signEvent(event, true);
     }
-    for (std::size_t i = 0, step = 0; i < events_.size(); ++i) {
-        std::vector<std::uint32_t> together(steps_.begin() + static_cast<std::ptrdiff_t>(step),
-                                            steps_.begin() + static_cast<std::ptrdiff_t>(ends_[i]));
-        step = ends_[i];
+    for (std::size_t i = 0, step = 0; i < scope.events.size(); ++i) {
+        std::vector<std::uint32_t> together(scope.steps.begin() + static_cast<std::ptrdiff_t>(step),
+                                            scope.steps.begin() + static_cast<std::ptrdiff_t>(scope.ends[i]));
+        step = scope.ends[i];
         // What goes at once, in an order that is the same for equal parts.
         if (together.size() > 1)
             std::ranges::sort(together, {}, [&](std::uint32_t event) {
@@ -300,8 +324,54 @@ void LocalReplay::sign()
             });
         for (const std::uint32_t event : together)
             signEvent(event, false);
-        signature_.push_back(together.size());
+        signature.push_back(together.size());
     }
+    return signature;
+}
+
+/// Autograd lets go of all that the calls packed, so that no region outlives the last of their events.
+bool LocalReplay::releasesAll(const Scope& scope) const
+{
+    const StepIndex& index = model_.index();
+    return std::ranges::all_of(scope.calls, [&](CallId id) {
+        const StepIndex::Call& call = index.calls[id.value];
+        return std::all_of(index.releaseEvent.begin() + call.firstPack, index.releaseEvent.begin() + call.endPack,
+                           [](std::uint32_t event) { return event != StepIndex::never; });
+    });
+}
+
+/// Calls that come one after another, each with its own storages, of which it leaves none, and do the same.
+void LocalReplay::foldEqualCalls(const StorageEvents& events, const std::vector<bool>& shared, LocalNotes& notes)
+{
+    std::vector<std::uint32_t> allEvents;
+    std::vector<std::uint64_t> signature;
+    std::size_t storages = 0;
+    std::uint32_t last = 0;
+    Scope first;
+    for (const CallId call : replayed_.calls) {
+        Scope scope = scopeOf({call}, events, shared);
+        if (scope.steps.empty() || scope.steps.front() < last || !releasesAll(scope))
+            return;
+        last = scope.steps.back();
+        storages += scope.storages.size();
+        allEvents.insert(allEvents.end(), scope.events.begin(), scope.events.end());
+        std::vector<std::uint64_t> own = sign(scope);
+        if (signature.empty()) {
+            signature = std::move(own);
+            first = std::move(scope);
+        } else if (own != signature) {
+            return;
+        }
+    }
+    std::vector<Bytes> recorded = record(first, notes);
+    if (storages != replayed_.storages.size() || recorded.back() != 0)
+        return;
+    repeats_ = replayed_.calls.size();
+    replayed_ = std::move(first);
+    events_ = std::move(allEvents);
+    recorded_ = std::move(recorded);
+    signature_ = std::move(signature);
+    signature_.push_back(repeats_);
 }
 
 Result<LocalEffect> LocalReplay::of(const CheckpointPlan& plan, LocalNotes& notes) const
@@ -310,18 +380,18 @@ Result<LocalEffect> LocalReplay::of(const CheckpointPlan& plan, LocalNotes& note
     const Result<Regions> regions = layOut(trace, model_.index(), plan);
     if (!regions)
         return regions.error();
-    Replay<LocalMemory> replay(trace, model_.index(), *regions, LocalMemory(trace, storages_, notes.content_->blocks),
-                               notes.content_->replay);
+    Replay<LocalMemory> replay(trace, model_.index(), *regions,
+                               LocalMemory(trace, replayed_.storages, notes.content_->blocks), notes.content_->replay);
     LocalEffect effect;
-    effect.changes.reserve(events_.size());
-    for (std::size_t i = 0, step = 0; i < events_.size(); ++i) {
+    effect.changes.reserve(replayed_.events.size());
+    for (std::size_t i = 0, step = 0; i < replayed_.events.size(); ++i) {
         replay.memory().beginEvent();
-        while (step < ends_[i])
-            replay.step(steps_[step++]);
+        while (step < replayed_.ends[i])
+            replay.step(replayed_.steps[step++]);
         const LocalEffect::Change change = replay.memory().endEvent();
         effect.changes.push_back({change.high - recorded_[i], change.after - recorded_[i]});
     }
-    effect.recomputeMs = replay.memory().recomputeMs();
+    effect.recomputeMs = replay.memory().recomputeMs() * static_cast<double>(repeats_);
     return effect;
 }
 
