@@ -130,24 +130,17 @@ private:
         const auto [found, added] = numberOf_.emplace(std::move(key), static_cast<int>(equal_.size()));
         if (added) {
             const auto measured = arc.last - arc.first > 1 ? optionsOfWhole : optionsOfPart;
+            const MayCheckpoint may = [this](ModuleId module) {
+                return sharedArguments_ == StepLayout::SharedArguments::held || !layout_.hasShared(module);
+            };
             Result<PartOptions> options
-                = arc.hidden ? PartOptions() : measured(model_, tree_, arc.unit, *arc.replay, arc.place, notes_);
+                = arc.hidden ? PartOptions() : measured(model_, tree_, arc.unit, *arc.replay, arc.place, may, notes_);
             if (!options)
                 return options.error();
             equal_.push_back({*std::move(options), {}, {}});
         }
         equal_[static_cast<std::size_t>(found->second)].arcs.push_back(number);
         return {};
-    }
-
-    bool allowed(const EqualParts& equal, std::size_t option) const
-    {
-        if (sharedArguments_ == StepLayout::SharedArguments::held)
-            return true;
-        const ModuleId part = moduleOf(arcs_[static_cast<std::size_t>(equal.arcs.front())]);
-        return std::ranges::none_of(equal.options.plans[option], [&](const CheckpointRegion& region) {
-            return layout_.hasShared(ModuleId(part.value + region.module.value));
-        });
     }
 
     /// Leaves out what is beaten at every place of its kind.
@@ -162,13 +155,8 @@ private:
                 options.back().push_back({memory.held, memory.high, picoseconds(effect.recomputeMs)});
             }
         }
-        std::vector<bool> may;
-        for (std::size_t o = 0; o < count; ++o)
-            may.push_back(allowed(equal, o));
         const auto beaten = [&](std::size_t o) {
             for (std::size_t other = 0; other < count; ++other) {
-                if (!may[other])
-                    continue;
                 const auto everywhere = [&](const std::vector<ChainOption>& place) {
                     const bool same = beats(place[o], place[other]);
                     return beats(place[other], place[o]) && (!same || other < o);
@@ -180,7 +168,7 @@ private:
         };
         std::vector<std::size_t>& kept = equal.kept;
         for (std::size_t o = 0; o < count; ++o)
-            if (may[o] && !beaten(o))
+            if (!beaten(o))
                 kept.push_back(o);
         std::ranges::stable_sort(kept, {}, [&](std::size_t o) { return options.front()[o].held; });
 

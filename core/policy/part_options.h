@@ -5,6 +5,7 @@
 #include "core/policy/part_tree.h"
 #include "core/policy/step_layout.h"
 
+#include <functional>
 #include <vector>
 
 namespace headroom {
@@ -16,13 +17,15 @@ struct PartOptions
     std::vector<LocalEffect> effects;
 };
 
+using MayCheckpoint = std::function<bool(ModuleId)>;
+
 /// All that may be worth it for a part: nothing, the part as a whole with ops to save, and what is inside it in every
 /// combination, predicted together. Where a unit is pinned to recompute, only ways that do.
 Result<PartOptions> optionsOfPart(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
-                                  const StepLayout::Place& place, LocalNotes& notes);
+                                  const StepLayout::Place& place, const MayCheckpoint& may, LocalNotes& notes);
 
 /// For a module around several parts: only as a whole.
 Result<PartOptions> optionsOfWhole(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
-                                   const StepLayout::Place& place, LocalNotes& notes);
+                                   const StepLayout::Place& place, const MayCheckpoint& may, LocalNotes& notes);
 
 } // namespace headroom

@@ -159,23 +159,25 @@ LocalReplay::Scope LocalReplay::scopeOf(std::vector<CallId> calls, const Storage
 {
     Scope scope;
     scope.calls = std::move(calls);
-    findStorages(scope, shared);
+    scope.storages = storagesOf(scope.calls);
+    std::erase_if(scope.storages, [&](StorageId storage) { return shared[storage.value]; });
     findSteps(scope, events);
     findEvents(scope);
     return scope;
 }
 
-/// Whatever a region inside the part can let go or keep: what it packs, its arguments, what its ops make. Storages of
+/// Whatever a region inside some calls can let go or keep: what it packs, its arguments, what its ops make. Storages of
 /// the model's state live through the step.
-void LocalReplay::findStorages(Scope& scope, const std::vector<bool>& shared) const
+std::vector<StorageId> LocalReplay::storagesOf(std::span<const CallId> ids) const
 {
     const StepTrace& trace = *model_.trace();
+    std::vector<StorageId> storages;
     const auto add = [&](StorageId storage) {
-        if (storage.valid() && !shared[storage.value] && !ofModel(trace.storages.category[storage]))
-            scope.storages.push_back(storage);
+        if (storage.valid() && !ofModel(trace.storages.category[storage]))
+            storages.push_back(storage);
     };
     const auto& calls = model_.index().calls;
-    for (const CallId id : scope.calls) {
+    for (const CallId id : ids) {
         const StepIndex::Call& call = calls[id.value];
         std::ranges::for_each(trace.calls.arguments[id], add);
         for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
@@ -186,8 +188,16 @@ void LocalReplay::findStorages(Scope& scope, const std::vector<bool>& shared) co
         for (std::uint32_t inside = id.value + 1; inside < calls.size() && calls[inside].enter < call.exit; ++inside)
             std::ranges::for_each(trace.calls.arguments[CallId(inside)], add);
     }
-    std::ranges::sort(scope.storages);
-    scope.storages.erase(std::ranges::unique(scope.storages).begin(), scope.storages.end());
+    std::ranges::sort(storages);
+    storages.erase(std::ranges::unique(storages).begin(), storages.end());
+    return storages;
+}
+
+std::vector<StorageId> LocalReplay::storagesOf(ModuleId module) const
+{
+    std::vector<StorageId> storages = storagesOf(model_.index().callsOf[module.value]);
+    std::erase_if(storages, [this](StorageId id) { return !std::ranges::binary_search(replayed_.storages, id); });
+    return storages;
 }
 
 void LocalReplay::findSteps(Scope& scope, const StorageEvents& events) const

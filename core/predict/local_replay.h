@@ -66,6 +66,9 @@ public:
     /// The regions are the part or inside it.
     Result<LocalEffect> of(const CheckpointPlan& plan, LocalNotes& notes) const;
 
+    /// What plans of a module inside the part can concern of what is replayed; ascending.
+    std::vector<StorageId> storagesOf(ModuleId module) const;
+
     /// Equal for two parts whose plans have equal effects, event by event, module by module (counted from the part).
     const std::vector<std::uint64_t>& signature() const { return signature_; }
 
@@ -80,7 +83,7 @@ private:
         std::vector<std::size_t> ends; ///< by event: the steps up to and with it
     };
     Scope scopeOf(std::vector<CallId> calls, const StorageEvents& events, const std::vector<bool>& shared) const;
-    void findStorages(Scope& scope, const std::vector<bool>& shared) const;
+    std::vector<StorageId> storagesOf(std::span<const CallId> calls) const;
     void findSteps(Scope& scope, const StorageEvents& events) const;
     void findEvents(Scope& scope) const;
     std::vector<Bytes> record(const Scope& scope, LocalNotes& notes) const;
