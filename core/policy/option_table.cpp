@@ -12,15 +12,6 @@
 
 namespace headroom {
 
-namespace {
-
-bool beats(const ChainOption& a, const ChainOption& b)
-{
-    return a.held <= b.held && a.high <= b.high && a.time <= b.time;
-}
-
-} // namespace
-
 Error stoppedMeasuring()
 {
     return {ErrorKind::internal, "measuring the ways to checkpoint the step was stopped"};
@@ -30,8 +21,8 @@ Error stoppedMeasuring()
 struct EqualParts
 {
     PartOptions options;
+    LocalEffect least, most; ///< of the options, change by change
     std::vector<int> arcs; ///< indices in `arcs` of the builder
-    std::vector<std::size_t> kept; ///< of the options
 };
 
 class OptionTable::Builder
@@ -137,65 +128,58 @@ private:
                 = arc.hidden ? PartOptions() : measured(model_, tree_, arc.unit, *arc.replay, arc.place, may, notes_);
             if (!options)
                 return options.error();
-            equal_.push_back({*std::move(options), {}, {}});
+            equal_.push_back({*std::move(options), {}, {}, {}});
+            setRange(equal_.back());
         }
         equal_[static_cast<std::size_t>(found->second)].arcs.push_back(number);
         return {};
     }
 
-    /// Leaves out what is beaten at every place of its kind.
-    void fill(EqualParts& equal, int number)
+    static void setRange(EqualParts& equal)
     {
-        const std::size_t count = equal.options.plans.size();
-        std::vector<std::vector<ChainOption>> options; // by place
-        for (const int arc : equal.arcs) {
-            options.emplace_back();
-            for (const LocalEffect& effect : equal.options.effects) {
-                const PartMemory memory = arcs_[static_cast<std::size_t>(arc)].place.of(effect);
-                options.back().push_back({memory.held, memory.high, picoseconds(effect.recomputeMs)});
+        if (equal.options.effects.empty())
+            return;
+        equal.least = equal.most = equal.options.effects.front();
+        for (const LocalEffect& effect : equal.options.effects)
+            for (std::size_t i = 0; i < effect.changes.size(); ++i) {
+                const auto& [high, after] = effect.changes[i];
+                LocalEffect::Change& least = equal.least.changes[i];
+                LocalEffect::Change& most = equal.most.changes[i];
+                least = {std::min(least.high, high), std::min(least.after, after)};
+                most = {std::max(most.high, high), std::max(most.after, after)};
             }
-        }
-        const auto beaten = [&](std::size_t o) {
-            for (std::size_t other = 0; other < count; ++other) {
-                const auto everywhere = [&](const std::vector<ChainOption>& place) {
-                    const bool same = beats(place[o], place[other]);
-                    return beats(place[other], place[o]) && (!same || other < o);
-                };
-                if (other != o && std::ranges::all_of(options, everywhere))
-                    return true;
-            }
-            return false;
-        };
-        std::vector<std::size_t>& kept = equal.kept;
-        for (std::size_t o = 0; o < count; ++o)
-            if (!beaten(o))
-                kept.push_back(o);
-        std::ranges::stable_sort(kept, {}, [&](std::size_t o) { return options.front()[o].held; });
+    }
 
-        auto plans = std::make_shared<std::vector<CheckpointPlan>>();
+    static StepLayout::Place narrowed(const StepLayout::Place& place, const EqualParts& equal)
+    {
+        return equal.options.effects.empty() ? place : place.between(equal.least, equal.most);
+    }
+
+    void fill(const EqualParts& equal, int number)
+    {
+        const auto plans = std::make_shared<const std::vector<CheckpointPlan>>(equal.options.plans);
         std::vector<const LocalEffect*> effects;
-        for (const std::size_t o : kept) {
-            plans->push_back(equal.options.plans[o]);
-            effects.push_back(&equal.options.effects[o]);
-        }
-        for (std::size_t place = 0; place < equal.arcs.size(); ++place) {
-            const auto index = static_cast<std::size_t>(equal.arcs[place]);
+        for (const LocalEffect& effect : equal.options.effects)
+            effects.push_back(&effect);
+        for (const int each : equal.arcs) {
+            const auto index = static_cast<std::size_t>(each);
             const Arc& arc = arcs_[index];
             ChainArc& pessimistic = table_.problem_.arcs[index] = {arc.first, arc.last, {}};
-            ChainArc& optimistic = table_.relaxed_.arcs[index] = {arc.first, arc.last, {}};
-            for (const std::size_t o : kept) {
-                pessimistic.options.push_back(options[place][o]);
-                optimistic.options.push_back(options[place][o]);
+            const StepLayout::Place place = narrowed(arc.place, equal);
+            for (const LocalEffect& effect : equal.options.effects) {
+                const PartMemory memory = place.of(effect);
+                pessimistic.options.push_back({memory.held, memory.high, picoseconds(effect.recomputeMs)});
             }
+            table_.relaxed_.arcs[index] = pessimistic;
             table_.plans_[index] = plans;
             table_.modules_[index] = moduleOf(arc);
             const auto first = static_cast<std::size_t>(equal.arcs.front());
             if (arc.last - arc.first == 1 && sameSums(pessimistic.options, table_.problem_.arcs[first].options))
                 table_.problem_.classes[static_cast<std::size_t>(arc.first)]
                     = table_.relaxed_.classes[static_cast<std::size_t>(arc.first)] = number;
-            const PartDeviations deviations = arc.place.deviations(effects);
-            more_[index] = deviations.more;
-            less_[index] = deviations.less;
+            PartDeviations deviations = arc.place.deviations(effects);
+            more_[index] = std::move(deviations.more);
+            less_[index] = std::move(deviations.less);
         }
     }
 
@@ -249,10 +233,11 @@ private:
         for (const EqualParts& equal : equal_)
             for (const int number : equal.arcs) {
                 const Arc& arc = arcs_[static_cast<std::size_t>(number)];
-                const StepLayout::Place place = layout.place(*arc.replay, moduleOf(arc), arc.first, arc.last);
+                const StepLayout::Place place
+                    = narrowed(layout.place(*arc.replay, moduleOf(arc), arc.first, arc.last), equal);
                 auto& options = problem.arcs[static_cast<std::size_t>(number)].options;
                 for (std::size_t o = 0; o < options.size(); ++o)
-                    options[o].high = place.of(equal.options.effects[equal.kept[o]]).high;
+                    options[o].high = place.of(equal.options.effects[o]).high;
             }
     }
 

@@ -349,7 +349,10 @@ Result<PartOptions> optionsOfWhole(const StepModel& model, const PartTree& tree,
     Ways ways;
     if (const Status added = PartMeasure(model, tree, replay, place, may, notes).addWhole(unit, ways); !added)
         return added.error();
-    return relative(std::move(ways), tree.units[static_cast<std::size_t>(unit)].module);
+    Ways chosen;
+    for (const std::size_t i : worthIt(costsOf(ways), ways.size()))
+        chosen.push_back(std::move(ways[i]));
+    return relative(std::move(chosen), tree.units[static_cast<std::size_t>(unit)].module);
 }
 
 } // namespace headroom

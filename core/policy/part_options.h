@@ -10,7 +10,8 @@
 
 namespace headroom {
 
-/// Ways to checkpoint one part of a step, each predicted.
+/// Ways to checkpoint one part of a step, each predicted, of which none beats another where it was measured; those that
+/// hold least come first.
 struct PartOptions
 {
     std::vector<CheckpointPlan> plans; ///< modules counted from the part's

@@ -268,8 +268,9 @@ StepLayout::Place StepLayout::place(const LocalReplay& replay, ModuleId module, 
 {
     Place place;
     const auto events = replay.events();
-    place.highAt_.assign(replay.changes(), nothing);
-    place.highAfter_.assign(replay.changes() + 1, nothing);
+    place.least_ = nothing;
+    for (std::size_t change = 0; change < replay.changes(); ++change)
+        place.own_.push_back({change, nothing, nothing});
     std::size_t next = 0;
     const auto add = [&](const Zone& zone, bool atEvent, std::uint32_t begin, std::uint32_t end) {
         const std::int32_t change = atEvent ? replay.changeAt(next) : next > 0 ? replay.changeAt(next - 1) : -1;
@@ -315,8 +316,12 @@ Bytes StepLayout::Place::Moment::in(const LocalEffect& effect) const
 
 void StepLayout::Place::addOwn(Moment moment, Bytes high)
 {
-    Bytes& most = moment.atEvent ? highAt_[static_cast<std::size_t>(moment.change)]
-                                 : highAfter_[static_cast<std::size_t>(moment.change + 1)];
+    if (moment.change < 0) {
+        least_ = std::max(least_, high);
+        return;
+    }
+    OwnTime& time = own_[static_cast<std::size_t>(moment.change)];
+    Bytes& most = moment.atEvent ? time.at : time.after;
     most = std::max(most, high);
 }
 
@@ -330,12 +335,23 @@ void StepLayout::Place::addOther(Moment moment, Where where, std::uint32_t begin
 
 PartMemory StepLayout::Place::of(const LocalEffect& effect) const
 {
-    Bytes high = highAfter_.front();
-    for (std::size_t i = 0; i < effect.changes.size(); ++i) {
-        const LocalEffect::Change& change = effect.changes[i];
-        high = std::max({high, highAt_[i] + change.high, highAfter_[i + 1] + change.after});
+    Bytes high = least_;
+    for (const OwnTime& time : own_) {
+        const LocalEffect::Change& change = effect.changes[time.change];
+        high = std::max(high, std::max(time.at + change.high, time.after + change.after));
     }
     return {turn_.in(effect), high};
+}
+
+StepLayout::Place StepLayout::Place::between(const LocalEffect& least, const LocalEffect& most) const
+{
+    Place narrow = *this;
+    narrow.least_ = of(least).high;
+    std::erase_if(narrow.own_, [&](const OwnTime& time) {
+        const LocalEffect::Change& change = most.changes[time.change];
+        return std::max(time.at + change.high, time.after + change.after) <= narrow.least_;
+    });
+    return narrow;
 }
 
 PartDeviations StepLayout::Place::deviations(std::span<const LocalEffect* const> effects) const

@@ -66,6 +66,9 @@ public:
     {
     public:
         PartMemory of(const LocalEffect& effect) const;
+
+        /// The same for effects between two: without the times when none of them can take most.
+        Place between(const LocalEffect& least, const LocalEffect& most) const;
         PartDeviations deviations(std::span<const LocalEffect* const> effects) const;
 
     private:
@@ -88,9 +91,16 @@ public:
         void addOwn(Moment moment, Bytes high);
         void addOther(Moment moment, Where where, std::uint32_t begin, std::uint32_t end);
 
+        /// Highest memory recorded while the part runs.
+        struct OwnTime
+        {
+            std::size_t change = 0;
+            Bytes at = 0; ///< while the change happens
+            Bytes after = 0; ///< until the next one
+        };
         Moment turn_; ///< of the step
-        std::vector<Bytes> highAt_; ///< by change: highest memory recorded while it happens and the part runs
-        std::vector<Bytes> highAfter_; ///< the same between it and the next change; first of all: before any
+        Bytes least_ = 0; ///< no effect takes less
+        std::vector<OwnTime> own_;
         std::vector<OtherStretch> others_; ///< where the part does not run
         std::vector<std::pair<Moment, Where>> otherMoments_;
         std::map<std::pair<Moment, Where>, std::size_t> numbers_; ///< of otherMoments_
