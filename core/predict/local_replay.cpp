@@ -387,7 +387,8 @@ void LocalReplay::foldEqualCalls(const StorageEvents& events, const std::vector<
 Result<LocalEffect> LocalReplay::of(const CheckpointPlan& plan, LocalNotes& notes) const
 {
     const StepTrace& trace = *model_.trace();
-    const Result<Regions> regions = layOut(trace, model_.index(), plan);
+    const std::uint32_t end = replayed_.steps.empty() ? 0 : replayed_.steps.back() + 1;
+    const Result<Regions> regions = layOut(trace, model_.index(), plan, end);
     if (!regions)
         return regions.error();
     Replay<LocalMemory> replay(trace, model_.index(), *regions,

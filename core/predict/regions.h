@@ -29,8 +29,9 @@ struct Regions
 };
 
 /// Errors: unknown module, a module twice, regions that contain one another, a `save` of another length than the ops of
-/// its decidingCall().
-Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan);
+/// its decidingCall(). `end`: only calls that begin before this event, which who replays no more need not pay for.
+Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan,
+                       std::uint32_t end = StepIndex::never);
 
 /// The call whose ops a plan numbers: the module's first one that saves something for backward (one without gradients
 /// is not checkpointed), else its first; invalid when it never ran.
