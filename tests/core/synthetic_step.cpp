@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ public:
         tape_.builder.mark(Mark::stepBegin);
         for (int i = 0; i < options_.microBatches; ++i) {
             const StorageId loss = forward(batch);
+            leaveAutocast();
             tape_.builder.mark(Mark::forwardEnd);
             tape_.backward(loss);
             tape_.builder.mark(Mark::backwardEnd);
@@ -137,7 +139,7 @@ private:
     {
         tape_.enter(self, x);
         const SyntheticTape::Parameter& parameter = tape_.parameters[weight];
-        const StorageId w = parameter.storage;
+        const StorageId w = parameter.trained && adapted() ? cast(parameter) : parameter.storage;
         tape_.op({.name = "aten.t.default",
                   .node = "TBackward0",
                   .inputs = {w},
@@ -154,6 +156,24 @@ private:
                                     .parameter = weight,
                                     .gradient = in,
                                     .flops = flops}));
+    }
+
+    StorageId cast(const SyntheticTape::Parameter& parameter)
+    {
+        casts_.push_back(tape_.op({.name = "aten._to_copy.default",
+                                   .node = "",
+                                   .inputs = {parameter.storage},
+                                   .outputs = {parameter.bytes / 2},
+                                   .saved = {}}));
+        return casts_.back();
+    }
+
+    void leaveAutocast()
+    {
+        std::ranges::shuffle(casts_, random_);
+        for (const StorageId cast : casts_)
+            tape_.builder.free(cast);
+        casts_.clear();
     }
 
     StorageId linear(const Linear& l, StorageId x, Bytes in, Bytes out)
@@ -315,6 +335,8 @@ private:
     std::size_t embeddingWeight_ = 0;
     Linear output_;
     std::vector<Block> blocks_;
+    std::vector<StorageId> casts_; ///< that autocast has
+    std::mt19937 random_{1};
 };
 
 } // namespace

@@ -203,6 +203,7 @@ void SyntheticTape::backward(StorageId loss)
             break;
         }
     }
+    replaceGradient({}); // of what needs none
     builder.free(loss);
 }
 
