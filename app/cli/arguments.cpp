@@ -164,7 +164,7 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
                           "with --device sim; headroom calibrate gives it the measured times");
     if (!(*trace)->info.policy.empty())
         return badInput(arguments.stepFile + ": " + plannable(**trace).error().message);
-    Result<ModuleInfo> info = moduleInfo(**trace);
+    Result<ModuleInfo> info = modulesToPlan(StepModel(*trace));
     if (!info)
         return info.error();
     source.trace = *std::move(trace);

@@ -79,7 +79,17 @@ Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request
     return answer;
 }
 
-Json toJson(const Answer& answer, bool ofStep, bool exact)
+/// Modules that no plan may checkpoint, although they have something to give.
+std::vector<const ModuleStats*> modulesWithObstacle(const ModuleInfo& info)
+{
+    std::vector<const ModuleStats*> found;
+    for (const ModuleStats& stats : info.stats)
+        if (!stats.obstacle.empty() && !stats.isLeaf && stats.activationForward > 0)
+            found.push_back(&stats);
+    return found;
+}
+
+Json toJson(const Answer& answer, const PlanSource& source, bool exact)
 {
     const Plan& plan = answer.plan;
     Json json;
@@ -99,8 +109,12 @@ Json toJson(const Answer& answer, bool ofStep, bool exact)
     json["least_budget_bytes"] = plan.leastBudget;
     json["binding"] = {{"module", plan.binding.module}, {"phase", plan.binding.phase}};
     json["reason"] = plan.reason;
-    if (ofStep)
+    if (source.trace) {
         json["predicted_peak_bytes"] = answer.predictedPeak;
+        json["not_checkpointable"] = Json::array();
+        for (const ModuleStats* stats : modulesWithObstacle(*source.info))
+            json["not_checkpointable"].push_back({{"module", stats->fqn}, {"reason", stats->obstacle}});
+    }
     if (exact) {
         json["nodes"] = plan.nodes;
         json["ms_per_gib"] = plan.msPerGiB;
@@ -108,7 +122,17 @@ Json toJson(const Answer& answer, bool ofStep, bool exact)
     return json;
 }
 
-void print(const Answer& answer, const Arguments& arguments, std::ostream& out)
+void printObstacles(const PlanSource& source, std::ostream& out)
+{
+    const std::vector<const ModuleStats*> found = modulesWithObstacle(*source.info);
+    if (found.empty())
+        return;
+    out << "Left out      " << found.front()->fqn << " cannot be checkpointed: " << found.front()->obstacle << '\n';
+    if (found.size() > 1)
+        out << "              " << found.size() - 1 << " more cannot either; --json names them.\n";
+}
+
+void print(const Answer& answer, const PlanSource& source, const Arguments& arguments, std::ostream& out)
 {
     const Plan& plan = answer.plan;
     out << "Plan          " << planStatusName(plan.status);
@@ -120,6 +144,7 @@ void print(const Answer& answer, const Arguments& arguments, std::ostream& out)
     out << "\n              It counts " << countedMemory(plansExactly(arguments)) << ".\n";
     if (plan.status == PlanStatus::infeasible) {
         out << "Least budget  " << exactBytes(plan.leastBudget) << '\n';
+        printObstacles(source, out);
         return;
     }
     out << "Peak          " << exactBytes(plan.peak) << "; without checkpointing " << exactBytes(plan.baselinePeak)
@@ -136,6 +161,7 @@ void print(const Answer& answer, const Arguments& arguments, std::ostream& out)
         out << "On the device " << exactBytes(answer.predictedPeak)
             << "\n              The predicted peak of the step under this plan: everything counts, optimizer state "
                "included;\n              --formulation exact plans for that.\n";
+    printObstacles(source, out);
     if (plan.decisions.empty()) {
         out << "\nNothing has to be recomputed.\n";
         return;
@@ -209,9 +235,9 @@ Result<int> run(const Arguments& arguments)
             return written.error();
     }
     if (arguments.json)
-        printJson(toJson(*found, source->trace != nullptr, plansExactly(arguments)));
+        printJson(toJson(*found, *source, plansExactly(arguments)));
     else
-        print(*found, arguments, std::cout);
+        print(*found, *source, arguments, std::cout);
     if (found->plan.status == PlanStatus::infeasible)
         return Error{ErrorKind::infeasible, found->plan.reason};
     return 0;

@@ -272,6 +272,8 @@ ModuleFacts moduleFacts(const Session& session)
         facts.whyNot = tr("This module did not run in the recorded step.");
     else if (stats->isLeaf)
         facts.whyNot = tr("A module without children is not checkpointed on its own, only with one around it.");
+    else if (!stats->obstacle.empty())
+        facts.whyNot = tr("It cannot be checkpointed: %1.").arg(QString::fromStdString(stats->obstacle));
     else if (module.value == 0)
         facts.whyNot = tr("The whole model is not checkpointed as one: nothing would be left to save.");
     if (!facts.whyNot.isEmpty())

@@ -4,7 +4,6 @@
 
 #include "core/device/boxed_values.h"
 #include "core/device/simulated_allocator.h"
-#include "core/record/op_facts.h"
 
 #include <utility>
 
@@ -53,6 +52,7 @@ RegionOps::Op& RegionOps::of(const c10::OperatorHandle& op)
     entry.name = facts.name;
     entry.ignored = (facts.flags & opSacIgnored) != 0;
     entry.changesArgument = (facts.flags & opInPlace) != 0;
+    entry.kind = facts.kind;
     entry.arguments = facts.arguments;
     entry.returns = facts.returns;
     return ops_.emplace(op, std::move(entry)).first->second;
@@ -128,7 +128,7 @@ CachingOps::CachingOps(SavePolicy policy, CountedOps counted, std::shared_ptr<Se
 void CachingOps::call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run)
 {
     RegionOps::Op& facts = ops_.of(op);
-    if (facts.ignored) {
+    if (RegionOps::skips(facts, stack)) {
         run();
         return;
     }
@@ -153,7 +153,7 @@ CachedOps::CachedOps(SavePolicy policy, std::shared_ptr<SelectiveCache> cache)
 void CachedOps::call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run)
 {
     RegionOps::Op& facts = ops_.of(op);
-    const int index = facts.ignored ? -1 : cache_->numberOf(facts.name, facts.calls++);
+    const int index = RegionOps::skips(facts, stack) ? -1 : cache_->numberOf(facts.name, facts.calls++);
     if (index < 0 || !policy_(facts.name, index)) {
         run();
         return;

@@ -4,6 +4,7 @@
 
 #include "core/record/interceptor.h"
 #include "core/record/module_call.h"
+#include "core/record/op_facts.h"
 
 #include <cstdint>
 #include <functional>
@@ -44,11 +45,17 @@ public:
         std::string name;
         bool ignored = false; ///< by selective checkpointing
         bool changesArgument = false;
+        OpFacts::Kind kind = OpFacts::Kind::ordinary;
         std::size_t arguments = 0;
         std::size_t returns = 0;
         std::size_t calls = 0;
     };
     Op& of(const c10::OperatorHandle& op);
+    /// Whether this call, about to run, has no number: whether it comes depends on more than the region.
+    static bool skips(const Op& op, const torch::jit::Stack& stack)
+    {
+        return op.ignored || isAutocastCast(op.kind, stack, op.arguments);
+    }
 
 private:
     std::unordered_map<c10::OperatorHandle, Op> ops_;

@@ -43,6 +43,8 @@ Status applyPins(const PiecewiseModules& modules, const PlanRequest& request, Wi
             return badInput("cannot pin `" + fqn
                             + "`: it has no submodules, and only modules with submodules can be "
                               "checkpointed");
+        if (pin == Pin::recompute && !found->obstacle.empty())
+            return badInput("cannot pin `" + fqn + "` to recompute: " + found->obstacle);
         const auto module = static_cast<std::size_t>(found - stats.begin());
         if (pin == Pin::recompute && !allowedByUnits[module])
             return badInput("cannot pin `" + fqn

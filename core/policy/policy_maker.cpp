@@ -3,8 +3,10 @@
 #include "core/policy/policy_maker.h"
 
 #include "core/plan/op_policy.h"
+#include "core/trace/op_index.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -12,6 +14,11 @@
 namespace headroom {
 
 namespace {
+
+bool hasIndex(const StepTrace& trace, OpId op)
+{
+    return (trace.ops.flags[op] & opWithoutIndex) == 0;
+}
 
 using NamePlaces = std::map<std::pair<StringId, int>, std::size_t>;
 
@@ -83,8 +90,14 @@ Result<CheckpointRegion> PolicyMaker::choose(ModuleId module, double discardRati
     SacStats stats = sac_.stats(module, StepSac::Names::with);
     std::vector<std::size_t> placeOf;
     std::vector<bool> statsSavable;
-    for (const RegionOpName& name : regionOpNames(trace, sac_.ops(module))) {
-        const auto found = places.find({name.op, name.index});
+    const std::vector<OpId> statsOps = sac_.ops(module);
+    std::vector<OpId> indexed;
+    std::ranges::copy_if(statsOps, std::back_inserter(indexed), [&](OpId op) { return hasIndex(trace, op); });
+    const std::vector<RegionOpName> statsNames = regionOpNames(trace, indexed);
+    auto name = statsNames.begin();
+    for (const OpId op : statsOps) {
+        const auto found = hasIndex(trace, op) ? places.find({name->op, name->index}) : places.end();
+        name += hasIndex(trace, op) ? 1 : 0;
         placeOf.push_back(found != places.end() ? found->second : ops.size());
         statsSavable.push_back(found != places.end() && savable[found->second]);
     }

@@ -177,16 +177,28 @@ StepPlanner::StepPlanner(std::shared_ptr<const Model> model)
 {
 }
 
+Result<ModuleInfo> modulesToPlan(const StepModel& model)
+{
+    Result<ModuleInfo> info = moduleInfo(*model.trace());
+    if (!info)
+        return info;
+    const ModuleNames names = moduleNames(*model.trace());
+    for (ModuleStats& stats : info->stats)
+        stats.obstacle = obstacleText(model.index().obstacles[names.at(stats.fqn).value]);
+    return info;
+}
+
 Result<StepPlanner> StepPlanner::create(StepTracePtr trace)
 {
-    Result<ModuleInfo> info = headroom::moduleInfo(*trace);
+    StepModel model(std::move(trace));
+    Result<ModuleInfo> info = modulesToPlan(model);
     if (!info)
         return info.error();
     const auto shared = std::make_shared<const ModuleInfo>(std::move(*info));
     Result<PiecewiseModules> modules = PiecewiseModules::create(shared);
     if (!modules)
         return modules.error();
-    return StepPlanner(std::make_shared<const Model>(StepModel(std::move(trace)), shared, std::move(*modules)));
+    return StepPlanner(std::make_shared<const Model>(std::move(model), shared, std::move(*modules)));
 }
 
 Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_token stop, double limitMs) const

@@ -5,6 +5,7 @@
 #include "core/plan/plan.h"
 #include "core/policy/module_ways.h"
 #include "core/policy/policy.h"
+#include "core/predict/step_model.h"
 #include "core/sac/module_info.h"
 #include "core/timeline/timeline.h"
 
@@ -39,6 +40,9 @@ using FrontierWatch = std::function<void(std::vector<FrontierPoint>)>;
 
 /// Every break point that there is, each proven: between two of them there is no other plan worth it.
 bool isComplete(std::span<const FrontierPoint> frontier);
+
+/// moduleInfo() of a step, each module with what is in the way of a checkpoint (core/predict/obstacles.h).
+Result<ModuleInfo> modulesToPlan(const StepModel& model);
 
 /// Whether plans of a step can be predicted; the error says why not, and what to record in its place.
 Status plannable(const StepTrace& trace);

@@ -193,9 +193,30 @@ std::vector<StorageId> LocalReplay::storagesOf(std::span<const CallId> ids) cons
     return storages;
 }
 
+/// Casts of weights that autocast still has when backward begins: any recomputation lets go of them.
+std::vector<StorageId> LocalReplay::castsInBackward() const
+{
+    const StepTrace& trace = *model_.trace();
+    std::vector<StorageId> found;
+    bool backward = false;
+    for (const std::uint32_t step : replayed_.steps) {
+        const EventKind kind = trace.events.kind[EventIndex(step)];
+        backward = backward || kind == EventKind::unpack;
+        const StorageId storage(trace.events.a[EventIndex(step)]);
+        if (backward && kind == EventKind::free && !model_.index().casts.empty()
+            && model_.index().casts[storage.value].valid())
+            found.push_back(storage);
+    }
+    return found;
+}
+
 std::vector<StorageId> LocalReplay::storagesOf(ModuleId module) const
 {
     std::vector<StorageId> storages = storagesOf(model_.index().callsOf[module.value]);
+    const std::vector<StorageId> casts = castsInBackward();
+    storages.insert(storages.end(), casts.begin(), casts.end());
+    std::ranges::sort(storages);
+    storages.erase(std::ranges::unique(storages).begin(), storages.end());
     std::erase_if(storages, [this](StorageId id) { return !std::ranges::binary_search(replayed_.storages, id); });
     return storages;
 }
@@ -268,6 +289,7 @@ std::vector<std::uint64_t> LocalReplay::sign(const Scope& scope) const
     Renumbering storages;
     Renumbering packs;
     Renumbering calls;
+    Renumbering passes;
     const auto signStorage = [&](StorageId storage) {
         if (!storage.valid())
             return signature.push_back(~std::uint64_t{0});
@@ -282,6 +304,15 @@ std::vector<std::uint64_t> LocalReplay::sign(const Scope& scope) const
         for (const auto list : {trace.ops.outputs[op], trace.ops.mutated[op]}) {
             signature.push_back(list.size());
             std::ranges::for_each(list, signStorage);
+        }
+        // A recomputation makes autocast's casts again, those from outside, too.
+        for (const StorageId input : trace.ops.inputs[op]) {
+            const OpId cast = index.casts.empty() ? OpId() : index.casts[input.value];
+            if (!cast.valid())
+                continue;
+            signStorage(input);
+            signature.push_back(static_cast<std::uint64_t>(trace.storages.bytes[input]));
+            signature.push_back(std::bit_cast<std::uint64_t>(trace.ops.ms[cast]));
         }
     };
     const auto signEvent = [&](std::uint32_t event, bool inside) {
@@ -302,6 +333,7 @@ std::vector<std::uint64_t> LocalReplay::sign(const Scope& scope) const
         case EventKind::unpackEnd:
         case EventKind::release:
             signature.push_back(packs(a));
+            signature.push_back(kind == EventKind::unpack ? passes(trace.events.b[EventIndex(event)]) : 0);
             signStorage(trace.packs.storage[PackId(a)]);
             break;
         case EventKind::opBegin:

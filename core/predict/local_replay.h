@@ -84,6 +84,7 @@ private:
     };
     Scope scopeOf(std::vector<CallId> calls, const StorageEvents& events, const std::vector<bool>& shared) const;
     std::vector<StorageId> storagesOf(std::span<const CallId> calls) const;
+    std::vector<StorageId> castsInBackward() const;
     void findSteps(Scope& scope, const StorageEvents& events) const;
     void findEvents(Scope& scope) const;
     std::vector<Bytes> record(const Scope& scope, LocalNotes& notes) const;

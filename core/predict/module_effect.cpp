@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/module_effect.h"
 
+#include "core/trace/op_index.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -90,7 +92,7 @@ private:
         std::size_t numbered = 0; // CheckpointRegion::save leaves ignored ops out
         for (std::size_t i = 0; i < ops_.size(); ++i) {
             const OpId op = ops_[i];
-            const bool ignored = trace_.ops.flags[op] & opSacIgnored;
+            const bool ignored = trace_.ops.flags[op] & opWithoutIndex;
             const bool saved = !ignored && numbered < region_->save.size() && region_->save[numbered];
             numbered += ignored ? 0 : 1;
             if (saved) {

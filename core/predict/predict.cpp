@@ -31,9 +31,13 @@ std::vector<OpId> regionOpsWith(const StepTrace& trace, const StepIndex& index, 
 std::vector<bool> savableOpsWith(const StepTrace& trace, const StepIndex& index, ModuleId module)
 {
     std::vector<bool> savable;
+    // PyTorch's cache gives up what it keeps in the first backward pass and raises in the second.
+    const bool once = module.value >= index.callsOf.size()
+        || std::ranges::none_of(index.callsOf[module.value],
+                                [&](CallId call) { return index.isInSeveralPasses(index.calls[call.value]); });
     for (const OpId op : regionOpsWith(trace, index, module)) {
         const auto outputs = trace.ops.outputs[op];
-        savable.push_back(!outputs.empty() && std::ranges::all_of(outputs, [&](StorageId storage) {
+        savable.push_back(once && !outputs.empty() && std::ranges::all_of(outputs, [&](StorageId storage) {
             return index.allocatedIn[storage.value] == op && !index.mutated[storage.value];
         }));
     }

@@ -25,14 +25,16 @@ using CheckpointPlan = std::vector<CheckpointRegion>;
 /// recomputed tensors die as backward consumes them. Exact to the byte for a simulated trace.
 ///
 /// With an empty plan this is the recorded step. Cost: one pass over the events and one over each region.
-/// Errors: a region's `save` has another length than regionOps(); regions nest; unknown module.
+/// Errors: a region's `save` has another length than regionOps(); regions nest; a module that is unknown or cannot be
+/// checkpointed (obstacles.h).
 Result<Timeline> predict(const StepTrace& trace, const CheckpointPlan& plan);
 
 /// The ops that CheckpointRegion::save numbers: those of the module's first call that saves something for backward.
 std::vector<OpId> regionOps(const StepTrace& trace, ModuleId module);
 
 /// Which of regionOps() may be kept: ops that allocate their outputs and whose outputs nothing changes later (views,
-/// aliases and in-place ops may not: PyTorch raises, or the values would be wrong).
+/// aliases and in-place ops may not: PyTorch raises, or the values would be wrong). None of a module that several
+/// backward passes go through: PyTorch gives up what it keeps in the first.
 std::vector<bool> savableOps(const StepTrace& trace, ModuleId module);
 
 } // namespace headroom

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/regions.h"
 
+#include "core/trace/op_index.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,8 +20,9 @@ std::string nameOf(const StepTrace& trace, ModuleId module)
     return std::string(trace.moduleFqn(module));
 }
 
-/// Costs what the plan has, not what the step has: parts of a step are asked for thousands of small plans.
-Status refuseNesting(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
+/// Modules that cannot be checkpointed, twice, or inside of one another. Costs what the plan has, not what the step has:
+/// parts of a step are asked for thousands of small plans.
+Status refuse(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
 {
     std::vector<ModuleId> chosen;
     chosen.reserve(plan.size());
@@ -27,6 +30,10 @@ Status refuseNesting(const StepTrace& trace, const StepIndex& index, const Check
         if (region.module.value >= trace.modules.size())
             return badInput("the plan names module number " + std::to_string(region.module.value)
                             + ", but the step has " + std::to_string(trace.modules.size()));
+        if (const CheckpointObstacle obstacle = index.obstacles[region.module.value];
+            obstacle != CheckpointObstacle::none)
+            return badInput(nameOf(trace, region.module) + " cannot be checkpointed: "
+                            + std::string(obstacleText(obstacle)));
         chosen.push_back(region.module);
     }
     std::ranges::sort(chosen);
@@ -48,17 +55,6 @@ Status refuseNesting(const StepTrace& trace, const StepIndex& index, const Check
                 if (isChosen(trace.calls.module[c]))
                     return nest(trace.calls.module[c], module);
     return {};
-}
-
-Region regionOf(const StepIndex& index, CallId id)
-{
-    const StepIndex::Call& call = index.calls[id.value];
-    Region region{id, call.enter, call.enter, call.exit, call.firstPack, call.endPack, call.firstOp, call.endOp};
-    for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
-        region.end = std::max(region.end, index.releaseEvent[pack]);
-    if (call.firstPack < call.endPack)
-        region.stop = index.packEvent[call.endPack - 1];
-    return region;
 }
 
 /// Ops of a call by name and by how many of that name ran before, as a policy names them.
@@ -119,6 +115,17 @@ Status markSaved(const StepTrace& trace, const StepIndex& index, const Checkpoin
 
 } // namespace
 
+Region regionOf(const StepIndex& index, CallId id)
+{
+    const StepIndex::Call& call = index.calls[id.value];
+    Region region{id, call.enter, call.enter, call.exit, call.firstPack, call.endPack, call.firstOp, call.endOp};
+    for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
+        region.end = std::max(region.end, index.releaseEvent[pack]);
+    if (call.firstPack < call.endPack)
+        region.stop = index.packEvent[call.endPack - 1];
+    return region;
+}
+
 CallId decidingCall(const StepIndex& index, ModuleId module)
 {
     if (module.value >= index.callsOf.size() || index.callsOf[module.value].empty())
@@ -133,14 +140,14 @@ std::vector<OpId> countedOps(const StepTrace& trace, const StepIndex::Call& call
 {
     std::vector<OpId> ops;
     for (std::uint32_t op = call.firstOp; op < call.endOp; ++op)
-        if ((trace.ops.flags[OpId(op)] & opSacIgnored) == 0)
+        if ((trace.ops.flags[OpId(op)] & opWithoutIndex) == 0)
             ops.emplace_back(op);
     return ops;
 }
 
 Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan, std::uint32_t end)
 {
-    if (Status status = refuseNesting(trace, index, plan); !status)
+    if (Status status = refuse(trace, index, plan); !status)
         return status.error();
     Regions result;
     for (const CheckpointRegion& region : plan) {

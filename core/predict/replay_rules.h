@@ -5,6 +5,7 @@
 #include "core/predict/memory_event.h"
 #include "core/predict/regions.h"
 #include "core/predict/step_index.h"
+#include "core/trace/op_index.h"
 
 #include <algorithm>
 #include <utility>
@@ -19,7 +20,7 @@ struct ReplayNotes
 {
     static constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
 
-    /// A pack whose tensor was recomputed.
+    /// A pack whose tensor was recomputed, or, of one made in backward, whose tensor was.
     struct Recomputed
     {
         std::uint32_t block = none; ///< none: nothing is held for it
@@ -43,11 +44,15 @@ struct ReplayNotes
 ///
 /// - What a region packs in forward holds nothing. The region holds its arguments, and the outputs of its saved ops,
 ///   until autograd has released the last of its packs.
-/// - The first unpack of any of its packs runs it again, up to its last pack: every op that was not saved. A saved op's
-///   outputs come from the cache, which gives up its hold to the program; entries past the end stay cached.
+/// - In each backward pass the first unpack of any of its packs runs it again, up to its last pack: every op that was
+///   not saved. A saved op's outputs come from the cache, which gives up its hold to the program; entries past the end
+///   stay cached.
 /// - While it runs again, the new graph holds everything that is packed, and the program what it has not freed. Both
 ///   end with it. Then a recomputed tensor is held for each pack that autograd has not released yet: until the end of
-///   the node that unpacks it, or its release when no node does.
+///   the node that unpacks it, or its release when no node of this pass does.
+/// - A node that saves what it has unpacked (a backward pass that builds a graph) saves the recomputed tensor.
+/// - It begins and ends with an empty cache of autocast's casts of weights, as PyTorch's engine leaves it on a GPU: it
+///   makes those that its forward found there, and what another forward left there is let go.
 ///
 /// `Memory` counts what is alive: LiveMemory all of it, LocalMemory what belongs to one part of the step.
 template <class Memory>
@@ -80,11 +85,15 @@ public:
         }
         std::ranges::sort(ends_);
         nextEnd_ = ends_.front().first;
-        ran_.assign(plan.regions.size(), false);
+        passes_.resize(plan.regions.size());
     }
 
     ~Replay()
     {
+        for (const std::uint32_t pack : savedAgain_) {
+            regionOf_[pack] = none;
+            recomputed_[pack] = {};
+        }
         for (const Region& region : plan_.regions) {
             std::fill(regionOf_.begin() + region.firstPack, regionOf_.begin() + region.endPack, none);
             std::fill(recomputed_.begin() + region.firstPack, recomputed_.begin() + region.endPack, Recomputed{});
@@ -102,7 +111,8 @@ public:
         if (at > nextEnd_)
             endRegionsBefore(at); // an event that was left out may be the end of a region
         event_ = at;
-        applyEvent(memory_, *this, trace_, at);
+        if (index_.casts.empty() || plan_.regions.empty() || !isCastLetGo(at))
+            applyEvent(memory_, *this, trace_, at);
         if (at == nextEnd_)
             endRegionsBefore(at + 1);
     }
@@ -116,10 +126,15 @@ public:
 
     void autograd(EventKind kind, PackId pack)
     {
-        if (const std::uint32_t region = plan_.regions.empty() ? none : regionOf_[pack.value]; region != none)
-            autogradOf(region, kind, pack);
-        else
+        if (kind == EventKind::pack && !unpacked_.empty())
+            saveAgain(pack);
+        const std::uint32_t region = plan_.regions.empty() ? none : regionOf_[pack.value];
+        if (region == none)
             holdForAutograd(memory_, trace_, kind, pack);
+        else if (region == madeInBackward)
+            holdRecomputed(kind, pack);
+        else
+            autogradOf(region, kind, pack);
     }
 
     void enter(CallId call)
@@ -139,6 +154,7 @@ private:
     using Recomputed = ReplayNotes::Recomputed;
     using Now = ReplayNotes::Now;
     static constexpr std::uint32_t none = ReplayNotes::none;
+    static constexpr std::uint32_t madeInBackward = none - 1; ///< instead of a region, of a pack
 
     const Region* regionAt(CallId call)
     {
@@ -148,22 +164,105 @@ private:
         return &plan_.regions[nextRegion_++];
     }
 
+    /// Follows what autocast's cache holds. Whether an event frees what a recomputation has let go of.
+    bool isCastLetGo(std::uint32_t at)
+    {
+        const EventKind kind = trace_.events.kind[EventIndex(at)];
+        const StorageId storage(trace_.events.a[EventIndex(at)]);
+        if ((kind != EventKind::alloc && kind != EventKind::free) || !index_.casts[storage.value].valid())
+            return false;
+        if (kind == EventKind::alloc) {
+            casts_.push_back(storage);
+            return false;
+        }
+        return std::erase(casts_, storage) == 0;
+    }
+
+    void emptyCastCache()
+    {
+        for (const StorageId cast : casts_)
+            memory_.drop(cast.value);
+        casts_.clear();
+    }
+
     bool isSaved(OpId op) const { return !plan_.saved.empty() && plan_.saved[op.value]; }
 
     void autogradOf(std::uint32_t region, EventKind kind, PackId pack)
     {
         if (kind == EventKind::pack)
             return;
-        if (kind == EventKind::unpack && !ran_[region]) {
-            ran_[region] = true;
-            recompute(plan_.regions[region]);
-        }
         Recomputed& tensor = recomputed_[pack.value];
-        if (kind == EventKind::unpack)
+        if (kind == EventKind::unpack) {
+            std::vector<std::uint32_t>& passes = passes_[region];
+            const std::uint32_t pass = trace_.events.b[EventIndex(event_)];
+            if (std::ranges::find(passes, pass) == passes.end()) {
+                passes.push_back(pass);
+                recompute(plan_.regions[region]);
+            }
             tensor.unpacked = true;
-        const bool over = kind == EventKind::unpackEnd || (kind == EventKind::release && !tensor.unpacked);
+            beginUnpacked(pack, tensor.block);
+            return;
+        }
+        if (kind == EventKind::unpackEnd)
+            endUnpacked(pack);
+        if (dropOfEarlierPasses(kind, pack) && kind == EventKind::unpackEnd)
+            return; // it was the end of a node of that pass
+        const bool over = kind == EventKind::unpackEnd || !tensor.unpacked;
         if (over && tensor.block != none)
             memory_.drop(std::exchange(tensor.block, none));
+    }
+
+    /// What a node has unpacked, and the node is about to save again.
+    void saveAgain(PackId pack)
+    {
+        const StorageId storage = trace_.packs.storage[pack];
+        const auto found = std::ranges::find(unpacked_, storage, &Unpacked::storage);
+        if (!storage.valid() || found == unpacked_.end())
+            return;
+        regionOf_[pack.value] = madeInBackward;
+        recomputed_[pack.value].block = found->block;
+        savedAgain_.push_back(pack.value);
+    }
+
+    void holdRecomputed(EventKind kind, PackId pack)
+    {
+        const Block block = recomputed_[pack.value].block;
+        if (kind == EventKind::pack || kind == EventKind::unpack)
+            memory_.hold(block);
+        else
+            memory_.drop(block);
+        if (kind == EventKind::unpack)
+            beginUnpacked(pack, block);
+        else if (kind == EventKind::unpackEnd)
+            endUnpacked(pack);
+    }
+
+    void beginUnpacked(PackId pack, Block block)
+    {
+        if (const StorageId storage = trace_.packs.storage[pack]; storage.valid() && block != none)
+            unpacked_.push_back({pack, storage, block});
+    }
+
+    void endUnpacked(PackId pack)
+    {
+        if (const auto found = std::ranges::find(unpacked_, pack, &Unpacked::pack); found != unpacked_.end())
+            unpacked_.erase(found);
+    }
+
+    /// Tensors that an earlier pass recomputed: a node still has one, or none asked, and it lives until the release.
+    bool dropOfEarlierPasses(EventKind kind, PackId pack)
+    {
+        const bool ofNodes = kind == EventKind::unpackEnd;
+        const std::size_t before = earlier_.size();
+        for (auto earlier = earlier_.begin(); earlier != earlier_.end();) {
+            if (earlier->first != pack || earlier->second.unpacked != ofNodes) {
+                ++earlier;
+                continue;
+            }
+            memory_.drop(earlier->second.block);
+            earlier = earlier_.erase(earlier);
+        }
+        return earlier_.size() < before;
     }
 
     /// A saved op has run in forward.
@@ -207,12 +306,17 @@ private:
     void recompute(const Region& region)
     {
         const auto kind = [this](std::uint32_t event) { return trace_.events.kind[EventIndex(event)]; };
+        emptyCastCache();
         const auto& events = index_.memoryEvents;
         const std::uint32_t end = std::min(region.stop + 1, event_);
         for (auto next = std::ranges::lower_bound(events, region.enter); next != events.end() && *next < end; ++next) {
             const std::uint32_t a = trace_.events.a[EventIndex(*next)];
-            if (kind(*next) != EventKind::opBegin || !isSaved(OpId(a))) {
-                recomputeEvent(EventIndex(*next), kind(*next), a);
+            const bool isOp = kind(*next) == EventKind::opBegin;
+            if (isOp && !isSaved(OpId(a)))
+                for (const StorageId input : trace_.ops.inputs[OpId(a)])
+                    castAgain(input, region);
+            if (!isOp || !isSaved(OpId(a))) {
+                recomputeEvent(EventIndex(*next), kind(*next), a, region);
                 continue;
             }
             while (*next < end && kind(*next) != EventKind::opEnd)
@@ -234,7 +338,7 @@ private:
         touched_.clear();
     }
 
-    void recomputeEvent(EventIndex event, EventKind kind, std::uint32_t a)
+    void recomputeEvent(EventIndex event, EventKind kind, std::uint32_t a, const Region& region)
     {
         switch (kind) {
         case EventKind::opBegin:
@@ -257,11 +361,40 @@ private:
                 memory_.resize(block, trace_.resizes.bytes[trace_.events.b[event]]);
             break;
         case EventKind::pack:
-            packAgain(PackId(a));
+            packAgain(PackId(a), region);
             break;
         default:
             break;
         }
+    }
+
+    /// A cast that the region's forward found in autocast's cache is made when it is first needed.
+    void castAgain(StorageId storage, const Region& region)
+    {
+        const OpId cast = index_.casts.empty() ? OpId() : index_.casts[storage.value];
+        if (!cast.valid() || cast.value >= region.firstOp || recomputation_[storage.value].block != none)
+            return;
+        // An op's casts, of its weight and its bias, come one after the other before it.
+        const auto isCast = [this](std::uint32_t i) { return (trace_.ops.flags[OpId(i)] & opAutocastCast) != 0; };
+        std::uint32_t first = cast.value;
+        while (first > 0 && isCast(first - 1))
+            --first;
+        for (std::uint32_t i = first; i < trace_.ops.size() && isCast(i); ++i)
+            makeCast(OpId(i));
+    }
+
+    void makeCast(OpId cast)
+    {
+        const double ms = trace_.ops.ms[cast];
+        memory_.beginOp(cast, ms);
+        memory_.addRecomputeMs(ms);
+        for (const StorageId storage : trace_.ops.outputs[cast]) {
+            if (recomputation_[storage.value].block != none)
+                continue;
+            giveToProgram(storage, memory_.addCopy(storage, trace_.storages.bytes[storage]));
+            memory_.hold(recomputation_[storage.value].block);
+        }
+        memory_.endOp();
     }
 
     void giveToProgram(StorageId storage, Block block)
@@ -283,18 +416,22 @@ private:
         });
     }
 
-    void packAgain(PackId pack)
+    void packAgain(PackId pack, const Region& region)
     {
         const StorageId storage = trace_.packs.storage[pack];
         if (!storage.valid())
             return;
+        castAgain(storage, region); // a node saves its inputs before its op begins
         const Block now = recomputation_[storage.value].block;
         const Block block = now == none ? storage.value : now;
         memory_.hold(block);
         graph_.push_back(block);
         if (index_.releaseEvent[pack.value] > event_) {
+            Recomputed& tensor = recomputed_[pack.value];
+            if (tensor.block != none)
+                earlier_.emplace_back(pack, tensor);
             memory_.hold(block);
-            recomputed_[pack.value].block = block;
+            tensor = {block, false};
         }
     }
 
@@ -313,8 +450,20 @@ private:
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ends_; ///< (event, region), ascending
     std::size_t endsDone_ = 0;
     std::uint32_t nextEnd_ = none; ///< event of the first of them that is to come
-    std::vector<bool> ran_; ///< by region: its recomputation
+    std::vector<std::vector<std::uint32_t>> passes_; ///< by region: the backward passes in which it has run again
+
+    struct Unpacked
+    {
+        PackId pack;
+        StorageId storage;
+        Block block = none;
+    };
+    std::vector<Unpacked> unpacked_; ///< recomputed tensors that nodes have now
+    std::vector<std::pair<PackId, Recomputed>> earlier_; ///< what earlier passes recomputed and still is there
+    std::vector<std::uint32_t> savedAgain_; ///< packs that saveAgain() made hold recomputed tensors
     std::size_t nextRegion_ = 0;
+
+    std::vector<StorageId> casts_; ///< that autocast's cache holds now
 
     // The recomputation that runs now.
     std::vector<StorageId> touched_;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/step_index.h"
 
+#include "core/trace/op_index.h"
+
 namespace headroom {
 
 StepIndex::StepIndex(const StepTrace& trace)
@@ -58,6 +60,45 @@ StepIndex::StepIndex(const StepTrace& trace)
         if (call.exit == end)
             leave(call, end);
     findMemoryEvents(trace);
+    findCasts(trace);
+    findPasses(trace);
+    obstacles = checkpointObstacles(trace, *this);
+}
+
+void StepIndex::findCasts(const StepTrace& trace)
+{
+    for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
+        if ((trace.ops.flags[OpId(op)] & opAutocastCast) == 0)
+            continue;
+        casts.resize(trace.storages.size());
+        for (const StorageId storage : trace.ops.outputs[OpId(op)])
+            casts[storage.value] = OpId(op);
+    }
+}
+
+void StepIndex::findPasses(const StepTrace& trace)
+{
+    pass.resize(trace.packs.size(), never);
+    for (std::uint32_t event = 0; event < trace.events.size(); ++event) {
+        if (trace.events.kind[EventIndex(event)] != EventKind::unpack)
+            continue;
+        std::uint32_t& known = pass[trace.events.a[EventIndex(event)]];
+        const std::uint32_t asks = trace.events.b[EventIndex(event)];
+        known = known == never || known == asks ? asks : several;
+    }
+}
+
+bool StepIndex::isInSeveralPasses(const Call& call) const
+{
+    std::uint32_t known = never;
+    for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack) {
+        if (pass[pack] == never)
+            continue;
+        if (pass[pack] == several || (known != never && known != pass[pack]))
+            return true;
+        known = pass[pack];
+    }
+    return false;
 }
 
 void StepIndex::findMemoryEvents(const StepTrace& trace)

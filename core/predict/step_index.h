@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/predict/obstacles.h"
 #include "core/trace/step_trace.h"
 
 #include <cstdint>
@@ -14,6 +15,8 @@ namespace headroom {
 struct StepIndex
 {
     explicit StepIndex(const StepTrace& trace);
+
+    static constexpr std::uint32_t never = static_cast<std::uint32_t>(-1);
 
     struct Call
     {
@@ -29,14 +32,23 @@ struct StepIndex
     std::vector<OpId> allocatedIn; ///< by storage: the op during which it was allocated; invalid between ops
     std::vector<bool> mutated; ///< by storage: changed by an op after the one that allocated it
 
+    std::vector<OpId> casts; ///< by storage: the opAutocastCast that made it; empty when the step has none
+    std::vector<std::uint32_t> pass; ///< by pack: number of the backward pass that asks for it; `never`, or `several`
+    static constexpr std::uint32_t several = never - 1;
+
+    /// Whether more than one backward pass goes through what the call packed.
+    bool isInSeveralPasses(const Call& call) const;
+
+    std::vector<CheckpointObstacle> obstacles; ///< by module
+
     /// Events that memory depends on under some plan, ascending: left out are those of modules' ends and marks in
     /// backward, and what autograd saves that is not on the device or that the program holds for the whole step.
     std::vector<std::uint32_t> memoryEvents;
 
-    static constexpr std::uint32_t never = static_cast<std::uint32_t>(-1);
-
 private:
     void findMemoryEvents(const StepTrace& trace);
+    void findCasts(const StepTrace& trace);
+    void findPasses(const StepTrace& trace);
 };
 
 } // namespace headroom

@@ -4,6 +4,8 @@
 
 #include "core/trace/step_trace.h"
 
+#include <ATen/autocast_mode.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -49,6 +51,8 @@ std::string overloadName(const c10::OperatorName& op)
 
 OpFacts::Kind kindOf(std::string_view name)
 {
+    if (name == "aten._to_copy.default")
+        return OpFacts::Kind::cast;
     if (name == "aten.convolution.default")
         return OpFacts::Kind::convolution;
     if (name == "aten.convolution_backward.default")
@@ -91,6 +95,20 @@ OpFacts opFacts(const c10::OperatorHandle& op)
     static thread_local std::unordered_map<c10::OperatorHandle, OpFacts> table;
     const auto found = table.find(op);
     return found != table.end() ? found->second : table.emplace(op, read(op)).first->second;
+}
+
+bool isAutocastCast(OpFacts::Kind kind, const torch::jit::Stack& stack, std::size_t arguments)
+{
+    if (kind != OpFacts::Kind::cast || !stack[stack.size() - arguments].isTensor())
+        return false;
+    const at::Tensor& weight = stack[stack.size() - arguments].toTensor();
+    if (!weight.defined() || weight.scalar_type() != at::kFloat || !weight.requires_grad() || !weight.is_leaf()
+        || weight.is_view() || !at::autocast::is_autocast_cache_enabled()
+        || !at::autocast::is_autocast_available(weight.device().type()))
+        return false;
+    // While autocast runs an op, its own key is excluded; a cast that the program asks for does not come from there.
+    return c10::impl::tls_is_dispatch_key_excluded(
+        at::autocast::get_autocast_dispatch_key_from_device_type(weight.device().type()));
 }
 
 } // namespace headroom

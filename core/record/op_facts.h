@@ -5,6 +5,7 @@
 #include "core/base/ids.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 
 #include <cstdint>
 #include <optional>
@@ -24,9 +25,13 @@ struct OpFacts
     std::vector<bool> written; ///< by argument: the schema marks it as written
     std::optional<std::size_t>
         dropout; ///< the argument that says how much is dropped; an op that drops nothing is not random
-    enum class Kind : std::uint8_t { ordinary, convolution, convolutionBackward } kind = Kind::ordinary;
+    enum class Kind : std::uint8_t { ordinary, cast, convolution, convolutionBackward } kind = Kind::ordinary;
 };
 
 OpFacts opFacts(const c10::OperatorHandle& op);
+
+/// Whether this call, about to run, is autocast's own cast of a weight, which autocast keeps until it is left
+/// (opAutocastCast; cached_cast() in aten/src/ATen/autocast_mode.cpp).
+bool isAutocastCast(OpFacts::Kind kind, const torch::jit::Stack& stack, std::size_t arguments);
 
 } // namespace headroom

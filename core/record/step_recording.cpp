@@ -8,6 +8,8 @@
 #include "core/record/shadow_save.h"
 #include "core/trace/out_of_memory.h"
 
+#include <torch/csrc/autograd/graph_task.h>
+
 #include <atomic>
 
 namespace headroom {
@@ -294,10 +296,21 @@ StepRecording::Pack StepRecording::pack(const at::Tensor& tensor)
 
 void StepRecording::unpack(const Pack& pack)
 {
+    const int task = torch::autograd::get_current_graph_task_id();
     const std::lock_guard lock(mutex_);
-    builder_.unpack(pack.id);
+    builder_.unpack(pack.id, passOf(task));
     if (!pack.shadowed)
         builder_.unpackEnd(pack.id); // the tensor itself: the program's hold on its storage is what is seen
+}
+
+std::uint32_t StepRecording::passOf(int graphTask)
+{
+    // Outside of backward each unpack counts as a pass of its own, as in torch/utils/checkpoint.py.
+    if (graphTask == -1)
+        return passCount_++;
+    const auto [entry, isNew] = passes_.try_emplace(graphTask, passCount_);
+    passCount_ += isNew ? 1 : 0;
+    return entry->second;
 }
 
 void StepRecording::unpackEnd(const Pack& pack)
@@ -336,10 +349,12 @@ void StepRecording::giveBackSaved()
 CallId StepRecording::enter(ModuleId module, at::ArrayRef<at::Tensor> arguments)
 {
     CallId call;
+    const bool again = torch::autograd::get_current_node() != nullptr;
     {
         const std::lock_guard lock(mutex_);
         call = builder_.enter(module, storagesOf(arguments));
-        calls_.push_back({call, module});
+        calls_.push_back({call, module, again});
+        callsAgain_ += again ? 1 : 0;
         if (real_)
             traced_.callModule.push_back(module);
     }
@@ -354,8 +369,10 @@ void StepRecording::exit(CallId call, at::ArrayRef<at::Tensor> results)
         real_->leaveCall();
     const std::lock_guard lock(mutex_);
     builder_.exit(call, storagesOf(results));
-    if (!calls_.empty() && calls_.back().call == call)
+    if (!calls_.empty() && calls_.back().call == call) {
+        callsAgain_ -= calls_.back().again ? 1 : 0;
         calls_.pop_back();
+    }
 }
 
 void StepRecording::backwardEnter(CallId call)

@@ -141,6 +141,7 @@ private:
     {
         CallId call;
         ModuleId module;
+        bool again; ///< inside of a backward node: a checkpoint runs its region again
     };
     /// Where an op or an allocation happens, seen from autograd.
     struct Situation
@@ -163,6 +164,7 @@ private:
     OpFacts& factsOf(const c10::OperatorHandle& op);
     StringId nameOf(const Situation& where);
     bool isOfStep(const Situation& where) const;
+    std::uint32_t passOf(int graphTask);
     void beginInTrace(RunningOp& running);
     void interrupt(RunningOp& running);
     void startMeasuring();
@@ -191,6 +193,9 @@ private:
     std::unordered_map<ShadowSave*, Pack> saved_;
     std::vector<ModuleId> opModules_; ///< by OpId
     std::vector<OpenCall> calls_;
+    std::atomic<int> callsAgain_{0}; ///< of them, those that run again
+    std::unordered_map<int, std::uint32_t> passes_; ///< autograd's graph task -> number of the backward pass
+    std::uint32_t passCount_ = 0;
     std::vector<CallId> exitAfterBackward_;
     bool exitsQueued_ = false;
     OpId openOp_;

@@ -4,6 +4,8 @@
 // StepRecording's ops: which of them are the step's, and where in it they stand.
 #include "core/record/step_recording.h"
 
+#include "core/trace/op_index.h"
+
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -37,7 +39,8 @@ StepRecording::Situation StepRecording::situation() const
     Situation where;
     where.backward = torch::autograd::get_current_graph_task_id() != -1;
     where.node = torch::autograd::get_current_node();
-    where.recomputed = where.node && at::GradMode::is_enabled() && !buildsBackwardGraph_;
+    // A pass that builds a graph of itself enables gradients, too; modules are called by recomputations alone.
+    where.recomputed = where.node && ((at::GradMode::is_enabled() && !buildsBackwardGraph_) || callsAgain_ > 0);
     return where;
 }
 
@@ -134,6 +137,7 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     if (facts.dropout && stack[first + *facts.dropout].isDouble() && stack[first + *facts.dropout].toDouble() == 0)
         running.flags &= static_cast<std::uint16_t>(~opRandom);
     running.flags |= where.recomputed ? opRecomputed : 0;
+    running.flags |= isAutocastCast(facts.kind, stack, facts.arguments) ? opAutocastCast : 0;
     running.flags |= running.cost.hasTensorInput() ? 0 : opNoTensorInput;
 
     running.columns.name = facts.id;

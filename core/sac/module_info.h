@@ -30,6 +30,8 @@ struct ModuleStats
     double forwardMs = 0; ///< fw_runtime_per_module
     double backwardMs = 0; ///< bw_runtime_per_module
     bool isLeaf = true; ///< is_leaf: no statistics of selective checkpointing, cannot be checkpointed
+    std::string obstacle; ///< why it cannot be checkpointed although it is no leaf; empty: nothing is in the way. No
+                          ///< part of PyTorch's document
     double sacRuntimeMs = 0; ///< sac_runtime
     Bytes sacMemory = 0; ///< sac_memory
     /// Convex piecewise-linear trade-off: with r the share of sacMemory discarded, recomputation takes at least

@@ -187,9 +187,9 @@ PackId StepTraceBuilder::pack(StorageId storage, OpId op)
     return id;
 }
 
-void StepTraceBuilder::unpack(PackId pack)
+void StepTraceBuilder::unpack(PackId pack, std::uint32_t pass)
 {
-    event(EventKind::unpack, pack.value);
+    event(EventKind::unpack, pack.value, pass);
 }
 
 void StepTraceBuilder::unpackEnd(PackId pack)

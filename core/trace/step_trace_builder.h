@@ -59,7 +59,7 @@ public:
     void retype(StorageId storage, Category category);
 
     PackId pack(StorageId storage, OpId op); ///< storage may be invalid: not on the device
-    void unpack(PackId pack);
+    void unpack(PackId pack, std::uint32_t pass = 0); ///< in the backward pass of this number
     void unpackEnd(PackId pack);
     void release(PackId pack);
 

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/trace/step_trace.h"
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace headroom {
+
+struct StepIndex;
+
+/// Why a module cannot be checkpointed: its recomputation would raise, or would start from other values than the
+/// forward and give other gradients.
+enum class CheckpointObstacle : std::uint8_t {
+    none,
+    argumentChanged, ///< one of its arguments is changed in place, by the module or by what runs after it
+    stateChanged, ///< it reads a tensor from outside, such as a buffer, that is changed in place before backward is over
+    ownBackward, ///< a backward pass inside of its forward goes through what it has saved
+};
+
+/// What is said of such a module: "one of its arguments is changed in place".
+std::string_view obstacleText(CheckpointObstacle obstacle);
+
+/// By module. One pass over the ops of each module's calls.
+std::vector<CheckpointObstacle> checkpointObstacles(const StepTrace& trace, const StepIndex& index);
+
+} // namespace headroom

@@ -1,0 +1,35 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Casts of weights that torch.autocast keeps until it is left, in regions that run twice."""
+
+import torch
+
+_CAST = torch.ops.aten._to_copy.default
+
+
+def is_cached_cast(op, args):
+    """Whether a dispatch mode sees autocast's own cast of a weight (cached_cast in aten/src/ATen/autocast_mode.cpp). A
+    region runs it or not as the calls before it did, so that it has no index."""
+    if op is not _CAST or not isinstance(args[0], torch.Tensor):
+        return False
+    weight = args[0]
+    key = torch._C.DispatchKey.AutocastCPU if weight.device.type == "cpu" else torch._C.DispatchKey.AutocastCUDA
+    return (weight.dtype == torch.float32 and weight.requires_grad and weight.is_leaf and not weight._is_view()
+            and torch.is_autocast_cache_enabled() and torch._C._dispatch_tls_is_dispatch_key_excluded(key))
+
+
+class Recomputing:
+    """The context of a recomputation, which begins and ends with an empty cache, as it does on a GPU whose backward has a
+    thread of its own: what it casts does not stay where backward runs inside of another torch.autocast."""
+
+    def __init__(self, context):
+        self.context = context
+
+    def __enter__(self):
+        torch.clear_autocast_cache()
+        return self.context.__enter__()
+
+    def __exit__(self, kind, value, traceback):
+        result = self.context.__exit__(kind, value, traceback)
+        torch.clear_autocast_cache()
+        return result

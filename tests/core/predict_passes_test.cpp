@@ -1,0 +1,284 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Checkpointed regions that more than one backward pass goes through, casts that autocast keeps, and modules that cannot
+// be checkpointed.
+
+#include "core/predict/step_model.h"
+#include "core/trace/op_index.h"
+#include "tests/core/hand_step.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace headroom;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+namespace {
+
+constexpr ModuleId blockId = HandStep::block;
+
+/// A region that saves its results a and b; the program lets go of both.
+struct TwoSaved
+{
+    HandStep step;
+    PackId pa, pb;
+
+    TwoSaved()
+    {
+        step.enter(blockId, {step.batch});
+        const StorageId a = step.make("A", 16);
+        pa = step.pack(a);
+        const StorageId b = step.make("B", 32);
+        pb = step.pack(b);
+        step.free({a, b});
+        step.exit();
+    }
+
+    void pass(std::uint32_t number, std::initializer_list<PackId> packs)
+    {
+        for (const PackId pack : packs) {
+            step.builder.unpack(pack, number);
+            step.builder.unpackEnd(pack);
+        }
+    }
+};
+
+std::string refusal(const StepTracePtr& trace, const CheckpointPlan& plan)
+{
+    const Result<Timeline> timeline = predict(*trace, plan);
+    return timeline ? "" : timeline.error().message;
+}
+
+} // namespace
+
+TEST(PredictPasses, EachBackwardPassRunsTheRegionAgain)
+{
+    TwoSaved region;
+    region.pass(0, {region.pb, region.pa});
+    region.pass(1, {region.pb, region.pa});
+    region.step.release({region.pb, region.pa});
+    const StepTracePtr trace = region.step.finish();
+    const Timeline t = predicted(trace, {{blockId, {}}});
+    EXPECT_EQ(t.recomputeMs, 4);
+    EXPECT_THAT(totals(t),
+                ElementsAre(14, 30, 62, 46, 14, // a and b die
+                            30, 62, 30, 14, // the first pass
+                            30, 62, 30, 14)); // the second
+}
+
+TEST(PredictPasses, WhatAPassDoesNotAskForLivesUntilItsRelease)
+{
+    TwoSaved region;
+    region.pass(0, {region.pb});
+    region.pass(1, {region.pb, region.pa});
+    region.step.release({region.pb, region.pa});
+    const Timeline t = predicted(region.step.finish(), {{blockId, {}}});
+    EXPECT_EQ(t.recomputeMs, 4);
+    EXPECT_THAT(totals(t),
+                ElementsAre(14, 30, 62, 46, 14, //
+                            30, 62, 30, // the a of the first pass stays
+                            46, 78, 46, 30, // a and b of the second come and go
+                            14)); // released
+}
+
+TEST(PredictPasses, NothingCanBeKeptForSeveralPasses)
+{
+    TwoSaved twice;
+    twice.pass(0, {twice.pb});
+    twice.pass(1, {twice.pa});
+    twice.step.release({twice.pb, twice.pa});
+    EXPECT_THAT(savableOps(*twice.step.finish(), blockId), ElementsAre(false, false));
+
+    TwoSaved once;
+    once.pass(7, {once.pb, once.pa});
+    once.step.release({once.pb, once.pa});
+    EXPECT_THAT(savableOps(*once.step.finish(), blockId), ElementsAre(true, true));
+}
+
+// A backward pass with create_graph: the node's own graph saves the tensor that it has unpacked.
+TEST(PredictPasses, ANodeThatSavesWhatItUnpackedSavesTheRecomputedTensor)
+{
+    HandStep step;
+    step.enter(blockId, {step.batch});
+    const StorageId a = step.make("A", 16);
+    const PackId pa = step.pack(a);
+    step.free({a});
+    step.exit();
+    step.builder.unpack(pa, 0);
+    const PackId again = step.pack(a);
+    step.builder.unpackEnd(pa);
+    step.make("between", 1);
+    step.builder.unpack(again, 1);
+    step.builder.unpackEnd(again);
+    step.release({again});
+    step.make("after", 2);
+    step.release({pa});
+    const StepTracePtr trace = step.finish();
+    EXPECT_THAT(totals(predicted(trace)), ElementsAre(14, 30, 31, 33, 17));
+    EXPECT_THAT(totals(predicted(trace, {{blockId, {}}})), ElementsAre(14, 30, 14, 30, 31, 15, 17));
+}
+
+namespace {
+
+/// Two calls of a block under one autocast: the first casts the weight, the second finds the cast in autocast's cache.
+struct CastStep
+{
+    HandStep step;
+    StorageId cast;
+    std::vector<PackId> packs;
+
+    CastStep()
+    {
+        call(true);
+        call(false);
+    }
+
+    void call(bool first)
+    {
+        step.enter(blockId, {step.batch});
+        if (first) {
+            StepTraceBuilder::Op op;
+            op.name = step.builder.string("aten._to_copy.default");
+            const OpId id = step.builder.beginOp(op);
+            cast = step.builder.alloc(5 * allocationGranularity, Category::activation, id);
+            const StorageId outputs[] = {cast};
+            step.builder.endOp(id, {.flags = opAutocastCast, .ms = 1, .outputs = outputs});
+        }
+        StepTraceBuilder::Op op;
+        op.name = step.builder.string("aten.mm.default");
+        const StorageId inputs[] = {step.batch, cast};
+        packs.push_back(step.pack(cast));
+        const OpId id = step.builder.beginOp(op);
+        const StorageId result = step.builder.alloc(16 * allocationGranularity, Category::activation, id);
+        const StorageId outputs[] = {result};
+        step.builder.endOp(id, {.ms = 10, .inputs = inputs, .outputs = outputs});
+        packs.push_back(step.pack(result));
+        step.free({result});
+        step.exit();
+    }
+
+    void backward()
+    {
+        for (std::size_t i = packs.size(); i-- > 0;) {
+            step.unpack({packs[i]});
+            step.unpackEnd({packs[i]});
+            step.release({packs[i]});
+        }
+    }
+};
+
+} // namespace
+
+TEST(PredictCasts, ACallThatFoundACastMakesItInItsRecomputation)
+{
+    CastStep autocast;
+    autocast.step.free({autocast.cast}); // autocast is left
+    autocast.backward();
+    const Timeline t = predicted(autocast.step.finish(), {{blockId, {}}});
+    EXPECT_EQ(t.recomputeMs, 22);
+    EXPECT_THAT(totals(t),
+                ElementsAre(14, 19, 35, 19, 35, 19, 14, // the forwards; the cast goes with autocast
+                            19, 35, 19, 14, // the second call: cast, product
+                            19, 35, 19, 14));
+}
+
+// Backward inside of autocast: the first recomputation empties the cache.
+TEST(PredictCasts, ARecomputationEmptiesAutocastsCache)
+{
+    CastStep autocast;
+    autocast.backward();
+    autocast.step.free({autocast.cast});
+    const Timeline t = predicted(autocast.step.finish(), {{blockId, {}}});
+    EXPECT_EQ(t.recomputeMs, 22);
+    EXPECT_THAT(totals(t),
+                ElementsAre(14, 19, 35, 19, 35, 19, 14, // the cast goes when the first recomputation begins
+                            19, 35, 19, 14, 19, 35, 19, 14));
+}
+
+TEST(PredictCasts, ACastHasNoIndexAndIsNeverKept)
+{
+    CastStep autocast;
+    autocast.step.free({autocast.cast});
+    autocast.backward();
+    const StepTracePtr trace = autocast.step.finish();
+    const std::vector<OpId> ops = regionOps(*trace, blockId);
+    ASSERT_EQ(ops.size(), 1U);
+    EXPECT_EQ(trace->opName(ops[0]), "aten.mm.default");
+}
+
+TEST(PredictObstacles, AnArgumentThatIsChangedInPlace)
+{
+    for (const bool inside : {true, false}) {
+        HandStep step;
+        const StorageId x = step.make("X", 8);
+        step.enter(blockId, {x});
+        const StorageId a = step.make("A", 16);
+        const PackId saved = step.pack(a);
+        if (inside)
+            step.op("aten.add_.Tensor", {}, {x});
+        step.exit();
+        if (!inside)
+            step.op("aten.add_.Tensor", {}, {x});
+        step.unpack({saved});
+        step.unpackEnd({saved});
+        step.release({saved});
+        step.op("aten.zero_.default", {}, {x}); // backward is over: this one is in nobody's way
+        EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}),
+                    HasSubstr("Net.block cannot be checkpointed: one of its arguments is changed in place"));
+    }
+}
+
+TEST(PredictObstacles, AnArgumentThatIsChangedAfterBackwardIsNone)
+{
+    HandStep step;
+    const StorageId x = step.make("X", 8);
+    step.enter(blockId, {x});
+    const PackId saved = step.pack(step.make("A", 16));
+    step.exit();
+    step.unpack({saved});
+    step.unpackEnd({saved});
+    step.release({saved});
+    step.op("aten.zero_.default", {}, {x});
+    EXPECT_EQ(refusal(step.finish(), {{blockId, {}}}), "");
+}
+
+TEST(PredictObstacles, AStateThatIsReadAndChanged)
+{
+    const auto run = [](bool reads) {
+        HandStep step;
+        const StorageId buffer = step.make("running_mean", 2);
+        step.enter(blockId, {step.batch});
+        StepTraceBuilder::Op op;
+        op.name = step.builder.string("aten.mul.Tensor");
+        const OpId id = step.builder.beginOp(op);
+        const StorageId y = step.builder.alloc(16 * allocationGranularity, Category::activation, id);
+        const StorageId inputs[] = {step.batch, buffer};
+        const StorageId outputs[] = {y};
+        step.builder.endOp(id, {.ms = 1, .inputs = std::span(inputs).first(reads ? 2 : 1), .outputs = outputs});
+        const PackId saved = step.pack(y);
+        step.op("aten.add_.Tensor", {}, {buffer});
+        step.exit();
+        step.unpack({saved});
+        step.unpackEnd({saved});
+        step.release({saved});
+        return refusal(step.finish(), {{blockId, {}}});
+    };
+    EXPECT_THAT(run(true), HasSubstr("Net.block cannot be checkpointed: it reads a tensor that is changed in place"));
+    EXPECT_EQ(run(false), "");
+}
+
+TEST(PredictObstacles, ABackwardPassInsideOfTheForward)
+{
+    HandStep step;
+    step.enter(blockId, {step.batch});
+    const PackId saved = step.pack(step.make("A", 16));
+    step.builder.unpack(saved, 0);
+    step.unpackEnd({saved});
+    step.exit();
+    step.builder.unpack(saved, 1);
+    step.unpackEnd({saved});
+    step.release({saved});
+    EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}), HasSubstr("a backward pass runs inside of its forward"));
+}

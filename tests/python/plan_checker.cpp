@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Plans and verifies recorded steps by the hundred, for random_programs_test.py: one process answers one line for each
+// line that it reads, its fields separated by tabs.
+//
+//   plan STEP POLICY SHARE     writes the policy for a budget so far between the least peak and the step's own
+//                              answers BUDGET, PEAK, RECOMPUTE_MS, number of checkpointed modules
+//   verify STEP RUN POLICY     answers the executed peak and what verify says, empty when the steps are equal to the byte
+//
+// What fails is answered by "error" and a sentence.
+
+#include "core/policy/policy.h"
+#include "core/policy/step_planner.h"
+#include "core/predict/memory_levels.h"
+#include "core/trace/step_file.h"
+
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace headroom;
+
+namespace {
+
+Result<std::string> plan(const std::string& stepFile, const std::string& policyFile, double share)
+{
+    const Result<StepTracePtr> step = readStepTrace(stepFile);
+    if (!step)
+        return step.error();
+    const Result<StepPlanner> planner = StepPlanner::create(*step);
+    if (!planner)
+        return planner.error();
+    PlanRequest request;
+    request.budget = 1;
+    const Result<PlannedStep> least = planner->solve(request);
+    if (!least)
+        return least.error();
+    const Bytes from = least->plan.leastBudget;
+    const Bytes to = planner->recorded()->peak;
+    request.budget = from + static_cast<Bytes>(share * static_cast<double>(to - from));
+    const Result<PlannedStep> planned = planner->solve(request);
+    if (!planned)
+        return planned.error();
+    if (const Status written = writePolicy(planned->policy, policyFile); !written)
+        return written.error();
+    std::ostringstream answer;
+    answer << request.budget << '\t' << planned->plan.peak << '\t' << planned->plan.recomputeMs << '\t'
+           << planned->policy.modules.size();
+    return answer.str();
+}
+
+Result<std::string> verify(const std::string& stepFile, const std::string& runFile, const std::string& policyFile)
+{
+    const Result<StepTracePtr> step = readStepTrace(stepFile);
+    const Result<StepTracePtr> run = readStepTrace(runFile);
+    const Result<Policy> policy = readPolicy(policyFile);
+    if (!step)
+        return step.error();
+    if (!run)
+        return run.error();
+    if (!policy)
+        return policy.error();
+    const Result<CheckpointPlan> regions = checkpointPlan(**step, *policy);
+    if (!regions)
+        return regions.error();
+    const Result<Timeline> predicted = predict(**step, *regions);
+    if (!predicted)
+        return predicted.error();
+    const Result<Timeline> executed = predict(**run, {});
+    if (!executed)
+        return executed.error();
+    const LevelComparison comparison = compareLevels(**step, *predicted, levelsOf(*executed));
+    return std::to_string(comparison.executedPeak) + '\t' + comparison.firstDifference;
+}
+
+Result<std::string> answer(const std::vector<std::string>& fields)
+{
+    if (fields.size() == 4 && fields[0] == "plan")
+        return plan(fields[1], fields[2], std::stod(fields[3]));
+    if (fields.size() == 4 && fields[0] == "verify")
+        return verify(fields[1], fields[2], fields[3]);
+    return badInput("expected plan or verify with three fields");
+}
+
+} // namespace
+
+int main()
+{
+    for (std::string line; std::getline(std::cin, line);) {
+        std::vector<std::string> fields;
+        std::istringstream words(line);
+        for (std::string field; std::getline(words, field, '\t');)
+            fields.push_back(field);
+        const Result<std::string> found = answer(fields);
+        std::cout << (found ? *found : "error\t" + found.error().message) << std::endl;
+    }
+}

@@ -1,0 +1,183 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The promise, kept in programs that nobody wrote: random_program.py draws them, each is recorded, planned at a random
+budget and run under the policy.
+
+    random_programs_test.py PLAN_CHECKER [--count N] [--first SEED] [--share K/N]
+
+Memory under the policy is as predicted after every allocation, and never above the budget; or headroom.apply refuses
+the policy by name before the first optimizer step. On the CPU, where the values are real, gradients are equal to those
+without the policy, to the bit.
+"""
+
+import argparse
+import gc
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import support
+
+torch = support.simulated("a100-80gb")
+
+import headroom  # noqa: E402
+from headroom import _modules  # noqa: E402
+from random_program import Program  # noqa: E402
+
+STEPS = 2
+
+
+class Checker:
+    """plan_checker.cpp, asked line by line."""
+
+    def __init__(self, path):
+        self._process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, *fields):
+        self._process.stdin.write("\t".join(map(str, fields)) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline().rstrip("\n").split("\t")
+        if answer[0] == "error":
+            raise Wrong(answer[1])
+        return answer
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait()
+
+
+class Wrong(Exception):
+    """What a program shows to be wrong, as one sentence."""
+
+
+def apply_to(program, policy):
+    """A model that the policy does not concern is left alone."""
+    roots = {fqn.split(".")[0] for fqn in policy_modules(policy)}
+    for model in program.models.values():
+        if type(model).__name__ in roots:
+            headroom.apply(model, policy)
+
+
+def policy_modules(policy):
+    return [entry["fqn"] for entry in json.loads(policy.read_text())["modules"]]
+
+
+def record(seed, path, policy=None):
+    gc.collect()  # a model of another program would be one of this step's roots
+    program = Program(seed).build("cuda")
+    if policy:
+        apply_to(program, policy)
+    with headroom.record(path) as recording:
+        for _ in range(STEPS):
+            program.step()
+            recording.step()
+    return program
+
+
+def gradients(seed, policy=None):
+    """On the CPU, of each step."""
+    program = Program(seed).build("cpu")
+    if policy:
+        apply_to(program, policy)
+    found = []
+    for _ in range(STEPS):
+        program.step()
+        if not program.lbfgs:
+            found += [None if g is None else g.clone() for g in program.gradients]
+        else:
+            found += [p.detach().clone() for p in program.net.parameters()]
+    return found
+
+
+def without_ops(policy, path):
+    """For the CPU where it runs other ops: the same modules, of which nothing is kept."""
+    document = json.loads(policy.read_text())
+    for entry in document["modules"]:
+        entry["ops"] = []
+    path.write_text(json.dumps(document))
+    return path
+
+
+def same(a, b):
+    return len(a) == len(b) and all((x is None) == (y is None) and (x is None or torch.equal(x, y)) for x, y in zip(a, b))
+
+
+class Tally:
+    def __init__(self):
+        self.exact = self.empty = self.refused = self.cpu = self.cpu_without_ops = 0
+        self.wrong = []
+
+
+def check(seed, folder, checker, tally):
+    plain, run, policy = folder / "plain.hrs", folder / "run.hrs", folder / "policy.json"
+    record(seed, plain)
+    share = random.Random(f"budget {seed}").choice([0.0, 0.1, 0.3, 0.5, 0.7, 0.9])
+    budget, peak, _, modules = checker.ask("plan", plain, policy, share)
+    if int(peak) > int(budget):
+        raise Wrong(f"the plan's peak {peak} is above its budget {budget}")
+    if int(modules) == 0:
+        tally.empty += 1
+        return
+    try:
+        record(seed, run, policy)
+    except headroom.PolicyError as error:
+        tally.refused += 1
+        raise Wrong(f"refused: {error}") from None
+    executed, difference = (checker.ask("verify", plain, run, policy) + [""])[:2]
+    if int(executed) > int(budget):
+        raise Wrong(f"took {executed}, its budget is {budget}: {difference}")
+    if difference:
+        raise Wrong(difference)
+    tally.exact += 1
+    check_gradients(seed, policy, folder, tally)
+
+
+def check_gradients(seed, policy, folder, tally):
+    expected = gradients(seed)
+    try:
+        found = gradients(seed, policy)
+        tally.cpu += 1
+    except headroom.PolicyError:
+        found = gradients(seed, without_ops(policy, folder / "cpu.json"))
+        tally.cpu_without_ops += 1
+    if not same(expected, found):
+        raise Wrong("gradients on the CPU are other ones under the policy")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("checker")
+    parser.add_argument("--count", type=int, default=250)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--only", nargs="*")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    _modules.watch()
+    gc.freeze()
+    checker, tally = Checker(arguments.checker), Tally()
+    with tempfile.TemporaryDirectory() as name:
+        for seed in range(arguments.first, arguments.first + arguments.count):
+            try:
+                if arguments.only and Program(seed).roots not in arguments.only: continue
+                check(seed, pathlib.Path(name), checker, tally)
+            except Exception as error:
+                if not isinstance(error, Wrong) and arguments.verbose:
+                    import traceback
+
+                    traceback.print_exc()
+                tally.wrong.append(seed)
+                print(f"{Program(seed)}\n    {type(error).__name__}: {str(error)[:600]}", flush=True)
+    checker.close()
+    print(f"{tally.exact} exact, {tally.empty} with nothing to recompute, {tally.refused} refused; on the CPU {tally.cpu} "
+          f"equal to the bit, {tally.cpu_without_ops} more without kept ops; {len(tally.wrong)} wrong: {tally.wrong}")
+    return 1 if tally.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
