@@ -12,15 +12,6 @@
 
 namespace headroom {
 
-namespace {
-
-bool beats(const ChainOption& a, const ChainOption& b)
-{
-    return a.held <= b.held && a.high <= b.high && a.time <= b.time;
-}
-
-} // namespace
-
 Error stoppedMeasuring()
 {
     return {ErrorKind::internal, "measuring the ways to checkpoint the step was stopped"};
@@ -30,8 +21,8 @@ Error stoppedMeasuring()
 struct EqualParts
 {
     PartOptions options;
+    LocalEffect least, most; ///< of the options, change by change
     std::vector<int> arcs; ///< indices in `arcs` of the builder
-    std::vector<std::size_t> kept; ///< of the options
 };
 
 class OptionTable::Builder
@@ -130,96 +121,73 @@ private:
         const auto [found, added] = numberOf_.emplace(std::move(key), static_cast<int>(equal_.size()));
         if (added) {
             const auto measured = arc.last - arc.first > 1 ? optionsOfWhole : optionsOfPart;
+            const MayCheckpoint may = [this](ModuleId module) {
+                return sharedArguments_ == StepLayout::SharedArguments::held || !layout_.hasShared(module);
+            };
             Result<PartOptions> options
-                = arc.hidden ? PartOptions() : measured(model_, tree_, arc.unit, *arc.replay, arc.place, notes_);
+                = arc.hidden ? PartOptions() : measured(model_, tree_, arc.unit, *arc.replay, arc.place, may, notes_);
             if (!options)
                 return options.error();
-            equal_.push_back({*std::move(options), {}, {}});
+            equal_.push_back({*std::move(options), {}, {}, {}});
+            setRange(equal_.back());
         }
         equal_[static_cast<std::size_t>(found->second)].arcs.push_back(number);
         return {};
     }
 
-    bool allowed(const EqualParts& equal, std::size_t option) const
+    static void setRange(EqualParts& equal)
     {
-        if (sharedArguments_ == StepLayout::SharedArguments::held)
-            return true;
-        const ModuleId part = moduleOf(arcs_[static_cast<std::size_t>(equal.arcs.front())]);
-        return std::ranges::none_of(equal.options.plans[option], [&](const CheckpointRegion& region) {
-            return layout_.hasShared(ModuleId(part.value + region.module.value));
-        });
+        if (equal.options.effects.empty())
+            return;
+        equal.least = equal.most = equal.options.effects.front();
+        for (const LocalEffect& effect : equal.options.effects)
+            for (std::size_t i = 0; i < effect.changes.size(); ++i) {
+                const auto& [high, after] = effect.changes[i];
+                LocalEffect::Change& least = equal.least.changes[i];
+                LocalEffect::Change& most = equal.most.changes[i];
+                least = {std::min(least.high, high), std::min(least.after, after)};
+                most = {std::max(most.high, high), std::max(most.after, after)};
+            }
     }
 
-    /// Leaves out what is beaten at every place of its kind.
-    void fill(EqualParts& equal, int number)
+    static StepLayout::Place narrowed(const StepLayout::Place& place, const EqualParts& equal)
     {
-        const std::size_t count = equal.options.plans.size();
-        std::vector<std::vector<ChainOption>> options; // by place
-        std::vector<std::vector<PartMemory>> memories;
-        for (const int arc : equal.arcs) {
-            options.emplace_back();
-            memories.emplace_back();
-            for (std::size_t o = 0; o < count; ++o) {
-                const LocalEffect& effect = equal.options.effects[o];
-                memories.back().push_back(arcs_[static_cast<std::size_t>(arc)].place.of(effect));
-                const PartMemory& memory = memories.back().back();
-                options.back().push_back({memory.held, memory.high, picoseconds(effect.recomputeMs)});
-            }
-        }
-        const auto beaten = [&](std::size_t o) {
-            for (std::size_t other = 0; other < count; ++other) {
-                if (!allowed(equal, other))
-                    continue;
-                const auto everywhere = [&](const std::vector<ChainOption>& place) {
-                    const bool same = beats(place[o], place[other]);
-                    return beats(place[other], place[o]) && (!same || other < o);
-                };
-                if (other != o && std::ranges::all_of(options, everywhere))
-                    return true;
-            }
-            return false;
-        };
-        std::vector<std::size_t>& kept = equal.kept;
-        for (std::size_t o = 0; o < count; ++o)
-            if (allowed(equal, o) && !beaten(o))
-                kept.push_back(o);
-        std::ranges::stable_sort(kept, {}, [&](std::size_t o) { return options.front()[o].held; });
+        return equal.options.effects.empty() ? place : place.between(equal.least, equal.most);
+    }
 
-        auto plans = std::make_shared<std::vector<CheckpointPlan>>();
-        for (const std::size_t o : kept)
-            plans->push_back(equal.options.plans[o]);
-        for (std::size_t place = 0; place < equal.arcs.size(); ++place) {
-            const auto index = static_cast<std::size_t>(equal.arcs[place]);
+    void fill(const EqualParts& equal, int number)
+    {
+        const auto plans = std::make_shared<const std::vector<CheckpointPlan>>(equal.options.plans);
+        std::vector<const LocalEffect*> effects;
+        for (const LocalEffect& effect : equal.options.effects)
+            effects.push_back(&effect);
+        for (const int each : equal.arcs) {
+            const auto index = static_cast<std::size_t>(each);
             const Arc& arc = arcs_[index];
             ChainArc& pessimistic = table_.problem_.arcs[index] = {arc.first, arc.last, {}};
-            ChainArc& optimistic = table_.relaxed_.arcs[index] = {arc.first, arc.last, {}};
-            for (const std::size_t o : kept) {
-                pessimistic.options.push_back(options[place][o]);
-                optimistic.options.push_back(options[place][o]);
+            const StepLayout::Place place = narrowed(arc.place, equal);
+            for (const LocalEffect& effect : equal.options.effects) {
+                const PartMemory memory = place.of(effect);
+                pessimistic.options.push_back({memory.held, memory.high, picoseconds(effect.recomputeMs)});
             }
+            table_.relaxed_.arcs[index] = pessimistic;
             table_.plans_[index] = plans;
             table_.modules_[index] = moduleOf(arc);
             const auto first = static_cast<std::size_t>(equal.arcs.front());
             if (arc.last - arc.first == 1 && sameSums(pessimistic.options, table_.problem_.arcs[first].options))
                 table_.problem_.classes[static_cast<std::size_t>(arc.first)]
                     = table_.relaxed_.classes[static_cast<std::size_t>(arc.first)] = number;
-            note(index, memories[place], kept);
-        }
-    }
-
-    void note(std::size_t arc, const std::vector<PartMemory>& memories, const std::vector<std::size_t>& kept)
-    {
-        for (const std::size_t o : kept) {
-            more_[arc].insert(more_[arc].end(), memories[o].more.begin(), memories[o].more.end());
-            less_[arc].insert(less_[arc].end(), memories[o].less.begin(), memories[o].less.end());
+            PartDeviations deviations = arc.place.deviations(effects);
+            more_[index] = std::move(deviations.more);
+            less_[index] = std::move(deviations.less);
         }
     }
 
     /// At each event, what all parts together may deviate.
-    std::vector<Bytes> sum(const std::vector<std::vector<PartMemory::Deviation>>& deviations) const
+    std::vector<Bytes> sum(const std::vector<std::vector<PartDeviations::Stretch>>& deviations) const
     {
         std::vector<Bytes> all(model_.trace()->events.size() + 1, 0); // changes first
-        std::vector<PartMemory::Deviation> own; // of the arcs that begin at one position: only one of them is taken
+        std::vector<PartDeviations::Stretch> own; // of the arcs that begin at one position: only one of them is taken
         for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
             own.insert(own.end(), deviations[arc].begin(), deviations[arc].end());
             if (arc + 1 < arcs_.size() && arcs_[arc + 1].first == arcs_[arc].first)
@@ -233,7 +201,7 @@ private:
     }
 
     /// Where several deviate at once, the one that does most.
-    static void addHighest(std::vector<PartMemory::Deviation>& deviations, std::vector<Bytes>& changes)
+    static void addHighest(std::vector<PartDeviations::Stretch>& deviations, std::vector<Bytes>& changes)
     {
         Bytes level = 0;
         const auto setLevel = [&](std::uint32_t event, Bytes bytes) {
@@ -249,8 +217,8 @@ private:
                 setLevel(end, open.empty() ? 0 : open.top().first);
             }
         };
-        std::ranges::sort(deviations, {}, &PartMemory::Deviation::begin);
-        for (const PartMemory::Deviation& deviation : deviations) {
+        std::ranges::sort(deviations, {}, &PartDeviations::Stretch::begin);
+        for (const PartDeviations::Stretch& deviation : deviations) {
             closeUntil(deviation.begin);
             open.emplace(deviation.bytes, deviation.end);
             if (deviation.bytes > level)
@@ -265,10 +233,11 @@ private:
         for (const EqualParts& equal : equal_)
             for (const int number : equal.arcs) {
                 const Arc& arc = arcs_[static_cast<std::size_t>(number)];
-                const StepLayout::Place place = layout.place(*arc.replay, moduleOf(arc), arc.first, arc.last);
+                const StepLayout::Place place
+                    = narrowed(layout.place(*arc.replay, moduleOf(arc), arc.first, arc.last), equal);
                 auto& options = problem.arcs[static_cast<std::size_t>(number)].options;
                 for (std::size_t o = 0; o < options.size(); ++o)
-                    options[o].high = place.of(equal.options.effects[equal.kept[o]]).high;
+                    options[o].high = place.of(equal.options.effects[o]).high;
             }
     }
 
@@ -319,7 +288,7 @@ private:
     std::vector<Arc> arcs_;
     std::map<std::vector<std::uint64_t>, int> numberOf_; ///< by signature: index in equal_
     std::vector<EqualParts> equal_;
-    std::vector<std::vector<PartMemory::Deviation>> more_, less_; ///< by arc
+    std::vector<std::vector<PartDeviations::Stretch>> more_, less_; ///< by arc
     OptionTable table_;
 };
 

@@ -2,14 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/part_options.h"
 
-#include "core/plan/chain_problem.h"
 #include "core/policy/save_sets.h"
+#include "core/policy/way_costs.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <map>
-#include <tuple>
+#include <utility>
 
 namespace headroom {
 
@@ -26,21 +25,28 @@ struct Way
 {
     CheckpointPlan plan; ///< modules of the step
     LocalEffect effect;
-    Bytes held = 0;
-    Bytes high = 0;
-    Picoseconds time = 0;
+    WayCost cost;
 };
 using Ways = std::vector<Way>;
+
+std::vector<WayCost> costsOf(const Ways& ways)
+{
+    std::vector<WayCost> costs;
+    for (const Way& way : ways)
+        costs.push_back(way.cost);
+    return costs;
+}
 
 class PartMeasure
 {
 public:
     PartMeasure(const StepModel& model, const PartTree& tree, const LocalReplay& replay, const StepLayout::Place& place,
-                LocalNotes& notes)
+                const MayCheckpoint& may, LocalNotes& notes)
         : model_(model)
         , tree_(tree)
         , replay_(replay)
         , place_(place)
+        , may_(may)
         , notes_(notes)
     {
     }
@@ -55,18 +61,25 @@ public:
         if (!insideForces(unit))
             if (const Status own = addWhole(unit, ways); !own)
                 return own.error();
+        Inside inside;
         if (!tree_.units[static_cast<std::size_t>(unit)].forced)
-            if (const Status inner = addInside(unit, ways); !inner)
-                return inner.error();
-        thin(ways, most);
-        return ways;
+            if (const Status found = combine(unit, inside); !found)
+                return found.error();
+        std::vector<WayCost> costs = costsOf(ways);
+        costs.insert(costs.end(), inside.costs.begin(), inside.costs.end());
+        Ways chosen;
+        for (const std::size_t i : worthIt(costs, most))
+            chosen.push_back(i < ways.size() ? std::move(ways[i]) : wayOf(inside, i - ways.size()));
+        return chosen;
     }
 
     /// All of a unit: nothing kept, and the sets of ops that are worth it, by what they hold from forward to backward
     /// and by how far they raise the memory of the unit's own run (casts that autocast holds anyway cost only there).
     Status addWhole(int unit, Ways& ways) const
     {
-        const ModuleId module = tree_.units[static_cast<std::size_t>(unit)].module;
+        const ModuleId module = moduleOf(unit);
+        if (!may_(module))
+            return {};
         const std::size_t ops = model_.regionOps(module).size();
         const std::vector<SavableOp> savable = savableOpsThatRunAgain(model_, module);
         Result<Way> full = measure({{module, std::vector<bool>(ops, false)}});
@@ -84,8 +97,8 @@ public:
             const Result<Way> with = measure({{module, std::move(save)}});
             if (!with)
                 return with.error();
-            held[op.op] = std::max<Bytes>(0, with->held - full->held);
-            most[op.op] = std::max(held[op.op], with->high - full->high);
+            held[op.op] = std::max<Bytes>(0, with->cost.held - full->cost.held);
+            most[op.op] = std::max(held[op.op], with->cost.high - full->cost.high);
         }
         ways.push_back(*std::move(full));
         std::vector<std::vector<bool>> sets = saveSets(
@@ -103,6 +116,18 @@ public:
     }
 
 private:
+    /// The units inside a unit, and combinations of their ways.
+    struct Inside
+    {
+        std::vector<Ways> units;
+        std::vector<std::vector<std::size_t>> groups; ///< of the units: those that concern the same storages
+        std::map<std::pair<std::size_t, Combination>, LocalEffect> measured; ///< by group: of ways of several units
+        LocalEffect nothing;
+        std::vector<Combination> combinations;
+        std::vector<WayCost> costs; ///< by combination
+    };
+
+    ModuleId moduleOf(int unit) const { return tree_.units[static_cast<std::size_t>(unit)].module; }
     bool forces(int unit) const { return tree_.units[static_cast<std::size_t>(unit)].forced || insideForces(unit); }
     bool insideForces(int unit) const
     {
@@ -110,14 +135,19 @@ private:
                                    [this](int inside) { return forces(inside); });
     }
 
+    WayCost costOf(const LocalEffect& effect) const
+    {
+        const PartMemory memory = place_.of(effect);
+        return {memory.held, memory.high, picoseconds(effect.recomputeMs)};
+    }
+
     Result<Way> measure(CheckpointPlan plan) const
     {
         Result<LocalEffect> effect = replay_.of(plan, notes_);
         if (!effect)
             return effect.error();
-        const PartMemory memory = place_.of(*effect);
-        const Picoseconds time = picoseconds(effect->recomputeMs);
-        return Way{std::move(plan), *std::move(effect), memory.held, memory.high, time};
+        const WayCost cost = costOf(*effect);
+        return Way{std::move(plan), *std::move(effect), cost};
     }
 
     Status add(CheckpointPlan plan, Ways& ways) const
@@ -140,155 +170,153 @@ private:
 
     /// Combinations of ways of the units inside: every one of some of them, since what one unit lets go another may
     /// hold, and of all of them those that are worth it by their sums.
-    Status addInside(int unit, Ways& ways) const
+    Status combine(int unit, Inside& inside) const
     {
-        std::vector<Ways> inside;
+        std::vector<int> units;
         for (const int inner : tree_.units[static_cast<std::size_t>(unit)].inside) {
-            if (model_.regionOps(tree_.units[static_cast<std::size_t>(inner)].module).empty())
+            if (model_.regionOps(moduleOf(inner)).empty())
                 continue;
             Result<Ways> choices = waysOf(inner, mostSums);
             if (!choices)
                 return choices.error();
-            inside.push_back(*std::move(choices));
+            units.push_back(inner);
+            inside.units.push_back(*std::move(choices));
         }
-        std::vector<Combination> combinations = products(inside);
-        for (Combination& sum : sums(inside))
-            combinations.push_back(std::move(sum));
-        std::ranges::sort(combinations);
-        combinations.erase(std::ranges::unique(combinations).begin(), combinations.end());
-        for (const Combination& combination : combinations) {
-            CheckpointPlan plan;
-            for (std::size_t i = 0; i < combination.size(); ++i) {
-                const CheckpointPlan& part = inside[i][combination[i]].plan;
-                plan.insert(plan.end(), part.begin(), part.end());
-            }
-            if (!plan.empty())
-                if (const Status added = add(std::move(plan), ways); !added)
-                    return added;
+        std::vector<std::vector<WayCost>> costs;
+        for (const Ways& ways : inside.units)
+            costs.push_back(costsOf(ways));
+        inside.combinations = products(costs, mostCombinations);
+        for (Combination& sum : bestSums(costs, mostSums))
+            inside.combinations.push_back(std::move(sum));
+        std::ranges::sort(inside.combinations);
+        inside.combinations.erase(std::ranges::unique(inside.combinations).begin(), inside.combinations.end());
+        std::erase_if(inside.combinations, [&](const Combination& ways) { return planOf(inside, ways).empty(); });
+        inside.groups = groupsOf(units);
+        Result<LocalEffect> nothing = replay_.of({}, notes_);
+        if (!nothing)
+            return nothing.error();
+        inside.nothing = *std::move(nothing);
+        if (const Status measured = measureGroups(inside); !measured)
+            return measured;
+        LocalEffect effect;
+        for (const Combination& ways : inside.combinations) {
+            sum(inside, ways, effect);
+            inside.costs.push_back(costOf(effect));
         }
         return {};
     }
 
-    using Combination = std::vector<std::size_t>; ///< by unit inside: index of its way
-
-    static std::vector<Combination> products(const std::vector<Ways>& inside)
+    /// Units that concern no storage in common do to memory together what each of them does alone.
+    std::vector<std::vector<std::size_t>> groupsOf(const std::vector<int>& units) const
     {
-        if (inside.empty())
-            return {};
-        const double each = std::floor(
-            std::pow(static_cast<double>(mostCombinations), 1.0 / static_cast<double>(inside.size())) + 1e-9);
-        std::vector<Combination> made{{}};
-        for (const Ways& ways : inside) {
-            const std::vector<std::size_t> some
-                = chosen(ways, std::max<std::size_t>(1, static_cast<std::size_t>(each)));
-            std::vector<Combination> next;
-            for (const Combination& combination : made)
-                for (const std::size_t way : some) {
-                    next.push_back(combination);
-                    next.back().push_back(way);
-                }
-            made = std::move(next);
+        std::vector<std::vector<std::size_t>> groups;
+        std::vector<std::vector<StorageId>> storages; // of the groups, ascending
+        for (std::size_t i = 0; i < units.size(); ++i) {
+            std::vector<std::size_t> group{i};
+            std::vector<StorageId> own = replay_.storagesOf(moduleOf(units[i]));
+            for (std::size_t other = groups.size(); other-- > 0;) {
+                std::vector<StorageId> both;
+                std::ranges::set_intersection(own, storages[other], std::back_inserter(both));
+                if (both.empty())
+                    continue;
+                group.insert(group.end(), groups[other].begin(), groups[other].end());
+                std::vector<StorageId> all;
+                std::ranges::set_union(own, storages[other], std::back_inserter(all));
+                own = std::move(all);
+                groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(other));
+                storages.erase(storages.begin() + static_cast<std::ptrdiff_t>(other));
+            }
+            std::ranges::sort(group);
+            groups.push_back(std::move(group));
+            storages.push_back(std::move(own));
         }
-        return made;
+        return groups;
     }
 
-    static std::vector<Combination> sums(const std::vector<Ways>& inside)
+    CheckpointPlan planOf(const Inside& inside, const Combination& ways) const
     {
-        struct Sum
-        {
-            Bytes held = 0;
-            Picoseconds time = 0;
-            Combination ways;
-        };
-        std::vector<Sum> front(inside.empty() ? 0 : 1);
-        for (const Ways& ways : inside) {
-            std::vector<Sum> all;
-            for (const Sum& sum : front)
-                for (std::size_t way = 0; way < ways.size(); ++way) {
-                    all.push_back({sum.held + ways[way].held, sum.time + ways[way].time, sum.ways});
-                    all.back().ways.push_back(way);
-                }
-            std::ranges::stable_sort(all, {}, [](const Sum& sum) { return std::pair(sum.held, sum.time); });
-            std::vector<Sum> kept;
-            for (Sum& sum : all)
-                if (kept.empty() || sum.time < kept.back().time)
-                    kept.push_back(std::move(sum));
-            front = spread(kept, mostSums);
-        }
-        std::vector<Combination> combinations;
-        for (Sum& sum : front)
-            combinations.push_back(std::move(sum.ways));
-        return combinations;
-    }
-
-    static bool beats(const Way& a, const Way& b) { return a.held <= b.held && a.high <= b.high && a.time <= b.time; }
-
-    /// Leaves out what is beaten.
-    static void thin(Ways& ways, std::size_t most)
-    {
-        Ways thinned;
-        for (const std::size_t i : chosen(ways, most))
-            thinned.push_back(std::move(ways[i]));
-        ways = std::move(thinned);
-    }
-
-    /// Those that no other beats; of too many the corners of the lower hull of time over bytes stay first.
-    static std::vector<std::size_t> chosen(const Ways& ways, std::size_t most)
-    {
-        std::vector<std::size_t> kept;
+        CheckpointPlan plan;
         for (std::size_t i = 0; i < ways.size(); ++i) {
-            bool beaten = false;
-            for (std::size_t j = 0; j < ways.size() && !beaten; ++j)
-                beaten = j != i && beats(ways[j], ways[i]) && (!beats(ways[i], ways[j]) || j < i);
-            if (!beaten)
-                kept.push_back(i);
+            const CheckpointPlan& part = inside.units[i][ways[i]].plan;
+            plan.insert(plan.end(), part.begin(), part.end());
         }
-        const auto order = [&](std::size_t i) { return std::tuple(ways[i].held, ways[i].time, i); };
-        std::ranges::sort(kept, {}, order);
-        if (kept.size() <= most)
-            return kept;
-        const std::vector<std::size_t> corners = hull(ways, kept);
-        std::vector<std::size_t> others;
-        std::ranges::set_difference(kept, corners, std::back_inserter(others), {}, order, order);
-        kept = spread(corners, most);
-        const std::vector<std::size_t> more = spread(others, most - kept.size());
-        kept.insert(kept.end(), more.begin(), more.end());
-        std::ranges::sort(kept, {}, order);
-        return kept;
+        return plan;
     }
 
-    /// Of ways by held, then time.
-    static std::vector<std::size_t> hull(const Ways& ways, const std::vector<std::size_t>& sorted)
+    /// Predicts what ways of units of one group do together.
+    Status measureGroups(Inside& inside) const
     {
-        std::vector<std::size_t> corners;
-        for (const std::size_t i : sorted) {
-            const auto above = [&](const Way& a, const Way& b) {
-                return static_cast<double>(b.time - a.time) * static_cast<double>(ways[i].held - a.held)
-                    >= static_cast<double>(ways[i].time - a.time) * static_cast<double>(b.held - a.held);
-            };
-            while (corners.size() >= 2 && above(ways[corners[corners.size() - 2]], ways[corners.back()]))
-                corners.pop_back();
-            corners.push_back(i);
-        }
-        return corners;
+        for (const Combination& ways : inside.combinations)
+            for (std::size_t group = 0; group < inside.groups.size(); ++group) {
+                if (const auto [changed, effect] = alone(inside, group, ways); changed < 2)
+                    continue;
+                const auto [known, added] = inside.measured.try_emplace({group, within(inside, group, ways)});
+                if (!added)
+                    continue;
+                CheckpointPlan plan;
+                for (const std::size_t unit : inside.groups[group]) {
+                    const CheckpointPlan& part = inside.units[unit][ways[unit]].plan;
+                    plan.insert(plan.end(), part.begin(), part.end());
+                }
+                Result<LocalEffect> effect = replay_.of(plan, notes_);
+                if (!effect)
+                    return effect.error();
+                known->second = *std::move(effect);
+            }
+        return {};
     }
 
-    /// At most so many of them, evenly, the ends among them.
-    template <class T>
-    static std::vector<T> spread(const std::vector<T>& from, std::size_t most)
+    /// How many units of a group a combination changes, and what the last of them does alone.
+    static std::pair<int, const LocalEffect*> alone(const Inside& inside, std::size_t group, const Combination& ways)
     {
-        if (from.size() <= most)
-            return from;
-        std::vector<T> chosen;
-        for (std::size_t i = 0; i < most; ++i)
-            chosen.push_back(from[most == 1 ? from.size() - 1 : i * (from.size() - 1) / (most - 1)]);
-        return chosen;
+        std::pair<int, const LocalEffect*> found{0, &inside.nothing};
+        for (const std::size_t unit : inside.groups[group])
+            if (const Way& way = inside.units[unit][ways[unit]]; !way.plan.empty())
+                found = {found.first + 1, &way.effect};
+        return found;
+    }
+
+    static Combination within(const Inside& inside, std::size_t group, const Combination& ways)
+    {
+        Combination own;
+        for (const std::size_t unit : inside.groups[group])
+            own.push_back(ways[unit]);
+        return own;
+    }
+
+    /// The effects of all groups together.
+    static void sum(const Inside& inside, const Combination& ways, LocalEffect& total)
+    {
+        bool any = false;
+        for (std::size_t group = 0; group < inside.groups.size(); ++group) {
+            const auto [changed, only] = alone(inside, group, ways);
+            if (changed == 0)
+                continue;
+            const LocalEffect& effect = changed == 1 ? *only : inside.measured.at({group, within(inside, group, ways)});
+            if (!std::exchange(any, true)) {
+                total = effect;
+                continue;
+            }
+            for (std::size_t i = 0; i < effect.changes.size(); ++i) {
+                total.changes[i].high += effect.changes[i].high - inside.nothing.changes[i].high;
+                total.changes[i].after += effect.changes[i].after;
+            }
+            total.recomputeMs += effect.recomputeMs;
+        }
+    }
+
+    Way wayOf(const Inside& inside, std::size_t number) const
+    {
+        Way way{planOf(inside, inside.combinations[number]), {}, inside.costs[number]};
+        sum(inside, inside.combinations[number], way.effect);
+        return way;
     }
 
     const StepModel& model_;
     const PartTree& tree_;
     const LocalReplay& replay_;
     const StepLayout::Place& place_;
+    const MayCheckpoint& may_;
     LocalNotes& notes_;
 };
 
@@ -307,21 +335,24 @@ PartOptions relative(Ways ways, ModuleId part)
 } // namespace
 
 Result<PartOptions> optionsOfPart(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
-                                  const StepLayout::Place& place, LocalNotes& notes)
+                                  const StepLayout::Place& place, const MayCheckpoint& may, LocalNotes& notes)
 {
-    Result<Ways> ways = PartMeasure(model, tree, replay, place, notes).waysOf(unit, mostOptions);
+    Result<Ways> ways = PartMeasure(model, tree, replay, place, may, notes).waysOf(unit, mostOptions);
     if (!ways)
         return ways.error();
     return relative(*std::move(ways), tree.units[static_cast<std::size_t>(unit)].module);
 }
 
 Result<PartOptions> optionsOfWhole(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
-                                   const StepLayout::Place& place, LocalNotes& notes)
+                                   const StepLayout::Place& place, const MayCheckpoint& may, LocalNotes& notes)
 {
     Ways ways;
-    if (const Status added = PartMeasure(model, tree, replay, place, notes).addWhole(unit, ways); !added)
+    if (const Status added = PartMeasure(model, tree, replay, place, may, notes).addWhole(unit, ways); !added)
         return added.error();
-    return relative(std::move(ways), tree.units[static_cast<std::size_t>(unit)].module);
+    Ways chosen;
+    for (const std::size_t i : worthIt(costsOf(ways), ways.size()))
+        chosen.push_back(std::move(ways[i]));
+    return relative(std::move(chosen), tree.units[static_cast<std::size_t>(unit)].module);
 }
 
 } // namespace headroom

@@ -268,12 +268,19 @@ StepLayout::Place StepLayout::place(const LocalReplay& replay, ModuleId module, 
 {
     Place place;
     const auto events = replay.events();
+    place.least_ = nothing;
+    for (std::size_t change = 0; change < replay.changes(); ++change)
+        place.own_.push_back({change, nothing, nothing});
     std::size_t next = 0;
     const auto add = [&](const Zone& zone, bool atEvent, std::uint32_t begin, std::uint32_t end) {
-        const auto change = static_cast<std::int32_t>(next) - (atEvent ? 0 : 1);
-        const Bytes high = atEvent ? after_[begin] : zone.where == Place::Where::own ? highest(begin, end) : 0;
-        place.stretches_.push_back(
-            {change, atEvent, zone.where, begin <= turn_ && turn_ < end, zone.before, begin, end, high});
+        const std::int32_t change = atEvent ? replay.changeAt(next) : next > 0 ? replay.changeAt(next - 1) : -1;
+        const Place::Moment moment{change, atEvent};
+        if (begin <= turn_ && turn_ < end)
+            place.turn_ = moment;
+        if (zone.where == Place::Where::own)
+            place.addOwn(moment, atEvent ? after_[begin] : highest(begin, end));
+        else if (!zone.before)
+            place.addOther(moment, zone.where, begin, end);
     };
     for (const Zone& zone : zonesOf(module, first, last)) {
         std::uint32_t from = zone.begin;
@@ -299,32 +306,75 @@ StepLayout StepLayout::raised(const std::vector<Bytes>& bytes) const
     return higher;
 }
 
+Bytes StepLayout::Place::Moment::in(const LocalEffect& effect) const
+{
+    if (change < 0)
+        return 0;
+    const LocalEffect::Change& made = effect.changes[static_cast<std::size_t>(change)];
+    return atEvent ? made.high : made.after;
+}
+
+void StepLayout::Place::addOwn(Moment moment, Bytes high)
+{
+    if (moment.change < 0) {
+        least_ = std::max(least_, high);
+        return;
+    }
+    OwnTime& time = own_[static_cast<std::size_t>(moment.change)];
+    Bytes& most = moment.atEvent ? time.at : time.after;
+    most = std::max(most, high);
+}
+
+void StepLayout::Place::addOther(Moment moment, Where where, std::uint32_t begin, std::uint32_t end)
+{
+    const auto [known, added] = numbers_.emplace(std::pair(moment, where), otherMoments_.size());
+    if (added)
+        otherMoments_.emplace_back(moment, where);
+    others_.push_back({begin, end, known->second});
+}
+
 PartMemory StepLayout::Place::of(const LocalEffect& effect) const
 {
-    const auto changeIn = [&](const Stretch& stretch) {
-        if (stretch.change < 0)
-            return Bytes{0};
-        const LocalEffect::Change& change = effect.changes[static_cast<std::size_t>(stretch.change)];
-        return stretch.atEvent ? change.high : change.after;
-    };
-    PartMemory memory{0, nothing, {}, {}};
-    for (const Stretch& stretch : stretches_) {
-        const Bytes change = changeIn(stretch);
-        if (stretch.where == Where::own)
-            memory.high = std::max(memory.high, stretch.high + change);
-        if (stretch.turn)
-            memory.held = change;
+    Bytes high = least_;
+    for (const OwnTime& time : own_) {
+        const LocalEffect::Change& change = effect.changes[time.change];
+        high = std::max(high, std::max(time.at + change.high, time.after + change.after));
     }
-    for (const Stretch& stretch : stretches_) {
-        if (stretch.where == Where::own || stretch.before)
-            continue;
-        const Bytes change = changeIn(stretch) - (stretch.where == Where::above ? memory.held : 0);
-        if (change > 0)
-            memory.more.push_back({stretch.begin, stretch.end, change});
-        if (change < 0)
-            memory.less.push_back({stretch.begin, stretch.end, -change});
+    return {turn_.in(effect), high};
+}
+
+StepLayout::Place StepLayout::Place::between(const LocalEffect& least, const LocalEffect& most) const
+{
+    Place narrow = *this;
+    narrow.least_ = of(least).high;
+    std::erase_if(narrow.own_, [&](const OwnTime& time) {
+        const LocalEffect::Change& change = most.changes[time.change];
+        return std::max(time.at + change.high, time.after + change.after) <= narrow.least_;
+    });
+    return narrow;
+}
+
+PartDeviations StepLayout::Place::deviations(std::span<const LocalEffect* const> effects) const
+{
+    std::vector<Bytes> more(otherMoments_.size(), 0);
+    std::vector<Bytes> less(otherMoments_.size(), 0);
+    for (const LocalEffect* effect : effects) {
+        const Bytes held = turn_.in(*effect);
+        for (std::size_t i = 0; i < otherMoments_.size(); ++i) {
+            const auto& [moment, where] = otherMoments_[i];
+            const Bytes change = moment.in(*effect) - (where == Where::above ? held : 0);
+            more[i] = std::max(more[i], change);
+            less[i] = std::max(less[i], -change);
+        }
     }
-    return memory;
+    PartDeviations deviations;
+    for (const OtherStretch& stretch : others_) {
+        if (const Bytes bytes = more[stretch.moment]; bytes > 0)
+            deviations.more.push_back({stretch.begin, stretch.end, bytes});
+        if (const Bytes bytes = less[stretch.moment]; bytes > 0)
+            deviations.less.push_back({stretch.begin, stretch.end, bytes});
+    }
+    return deviations;
 }
 
 } // namespace headroom

@@ -5,7 +5,11 @@
 #include "core/predict/local_replay.h"
 #include "core/predict/step_model.h"
 
+#include <compare>
 #include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -15,17 +19,20 @@ struct PartMemory
 {
     Bytes held = 0; ///< change of what is held when forward has become backward
     Bytes high = 0; ///< highest memory of the step while the part runs, forward or backward, all else as recorded
+};
 
-    /// Events during which the change is another although the part does not run: than `held` while parts after it do,
-    /// than none while parts before it do.
-    struct Deviation
+/// Where some ways of checkpointing a part change memory in another way than PartMemory says, although the part does
+/// not run: than by `held` while parts after it do, than by nothing while parts before it do.
+struct PartDeviations
+{
+    struct Stretch
     {
-        std::uint32_t begin = 0;
+        std::uint32_t begin = 0; ///< events
         std::uint32_t end = 0;
-        Bytes bytes = 0;
+        Bytes bytes = 0; ///< of the way that deviates most
     };
-    std::vector<Deviation> more;
-    std::vector<Deviation> less;
+    std::vector<Stretch> more;
+    std::vector<Stretch> less;
 };
 
 /// A recorded step as a chain of parts: which stretch of events belongs to which part, and the memory there. Forward,
@@ -60,20 +67,43 @@ public:
     public:
         PartMemory of(const LocalEffect& effect) const;
 
+        /// The same for effects between two: without the times when none of them can take most.
+        Place between(const LocalEffect& least, const LocalEffect& most) const;
+        PartDeviations deviations(std::span<const LocalEffect* const> effects) const;
+
     private:
         friend class StepLayout;
         enum class Where : std::uint8_t { own, above, below };
-        struct Stretch
+
+        /// What the part has changed at some time.
+        struct Moment
         {
-            std::int32_t change = -1; ///< of the effect; -1: nothing has changed yet
+            std::int32_t change = -1; ///< of the effect; -1: nothing yet
             bool atEvent = false; ///< while the change happens, or after it
-            Where where = Where::own;
-            bool turn = false; ///< that of the step is in it
-            bool before = false; ///< of all parts
-            std::uint32_t begin = 0, end = 0; ///< events
-            Bytes high = 0; ///< as recorded
+            Bytes in(const LocalEffect& effect) const;
+            auto operator<=>(const Moment&) const = default;
         };
-        std::vector<Stretch> stretches_;
+        struct OtherStretch
+        {
+            std::uint32_t begin = 0, end = 0; ///< events
+            std::size_t moment = 0; ///< index in otherMoments_
+        };
+        void addOwn(Moment moment, Bytes high);
+        void addOther(Moment moment, Where where, std::uint32_t begin, std::uint32_t end);
+
+        /// Highest memory recorded while the part runs.
+        struct OwnTime
+        {
+            std::size_t change = 0;
+            Bytes at = 0; ///< while the change happens
+            Bytes after = 0; ///< until the next one
+        };
+        Moment turn_; ///< of the step
+        Bytes least_ = 0; ///< no effect takes less
+        std::vector<OwnTime> own_;
+        std::vector<OtherStretch> others_; ///< where the part does not run
+        std::vector<std::pair<Moment, Where>> otherMoments_;
+        std::map<std::pair<Moment, Where>, std::size_t> numbers_; ///< of otherMoments_
     };
     Place place(const LocalReplay& replay, ModuleId module, int first, int last) const;
 

@@ -88,8 +88,12 @@ Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, do
     if (roomy_->timeline.peak <= budget)
         return BestPlan{roomy_, true, roomy_->timeline.recomputeMs, 0, 0};
     BestPlan best{leanest_, false, std::numeric_limits<double>::infinity(), 0, 0};
-    for (const OptionTable& table : tables_) {
-        Result<BestPlan> found = bestOf(table, budget, stop, limitMs);
+    // One limit for all: the first table, which has most ways to look at, takes what the others leave.
+    const auto begin = Clock::now();
+    for (std::size_t table = tables_.size(); table-- > 0;) {
+        const double used = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+        const double share = std::max(0.0, limitMs - used) / static_cast<double>(table + 1);
+        Result<BestPlan> found = bestOf(tables_[table], budget, stop, share);
         if (!found)
             return found.error();
         best.nodes += found->nodes;

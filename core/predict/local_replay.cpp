@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -108,6 +109,13 @@ class Renumbering
 public:
     std::uint64_t operator()(std::uint32_t id) { return numbers_.emplace(id, numbers_.size()).first->second; }
 
+    /// The number that it has, or would get next.
+    std::uint64_t of(std::uint32_t id) const
+    {
+        const auto found = numbers_.find(id);
+        return found != numbers_.end() ? found->second : numbers_.size();
+    }
+
 private:
     std::unordered_map<std::uint32_t, std::uint64_t> numbers_;
 };
@@ -137,30 +145,39 @@ LocalReplay::LocalReplay(const StepModel& model, const StorageEvents& events, Mo
                          const std::vector<bool>& shared, LocalNotes& notes)
     : model_(model)
     , part_(part)
+    , replayed_(scopeOf(model.index().callsOf[part.value], events, shared))
+    , events_(replayed_.events)
+    , recorded_(record(replayed_, notes))
+    , signature_(sign(replayed_))
 {
-    findStorages(shared);
-    findEvents(events);
-    const Regions nothing;
-    Replay<LocalMemory> replay(*model_.trace(), model_.index(), nothing,
-                               LocalMemory(*model_.trace(), storages_, notes.content_->blocks), notes.content_->replay);
-    for (const std::uint32_t event : events_) {
-        replay.step(event);
-        recorded_.push_back(replay.memory().endEvent().after);
-    }
-    sign();
+    if (replayed_.calls.size() > 1)
+        foldEqualCalls(events, shared, notes);
 }
 
-/// Whatever a region inside the part can let go or keep: what it packs, its arguments, what its ops make. Storages of
+LocalReplay::Scope LocalReplay::scopeOf(std::vector<CallId> calls, const StorageEvents& events,
+                                        const std::vector<bool>& shared) const
+{
+    Scope scope;
+    scope.calls = std::move(calls);
+    scope.storages = storagesOf(scope.calls);
+    std::erase_if(scope.storages, [&](StorageId storage) { return shared[storage.value]; });
+    findSteps(scope, events);
+    findEvents(scope);
+    return scope;
+}
+
+/// Whatever a region inside some calls can let go or keep: what it packs, its arguments, what its ops make. Storages of
 /// the model's state live through the step.
-void LocalReplay::findStorages(const std::vector<bool>& shared)
+std::vector<StorageId> LocalReplay::storagesOf(std::span<const CallId> ids) const
 {
     const StepTrace& trace = *model_.trace();
+    std::vector<StorageId> storages;
     const auto add = [&](StorageId storage) {
-        if (storage.valid() && !shared[storage.value] && !ofModel(trace.storages.category[storage]))
-            storages_.push_back(storage);
+        if (storage.valid() && !ofModel(trace.storages.category[storage]))
+            storages.push_back(storage);
     };
     const auto& calls = model_.index().calls;
-    for (const CallId id : model_.index().callsOf[part_.value]) {
+    for (const CallId id : ids) {
         const StepIndex::Call& call = calls[id.value];
         std::ranges::for_each(trace.calls.arguments[id], add);
         for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
@@ -171,62 +188,137 @@ void LocalReplay::findStorages(const std::vector<bool>& shared)
         for (std::uint32_t inside = id.value + 1; inside < calls.size() && calls[inside].enter < call.exit; ++inside)
             std::ranges::for_each(trace.calls.arguments[CallId(inside)], add);
     }
-    std::ranges::sort(storages_);
-    storages_.erase(std::ranges::unique(storages_).begin(), storages_.end());
+    std::ranges::sort(storages);
+    storages.erase(std::ranges::unique(storages).begin(), storages.end());
+    return storages;
 }
 
-void LocalReplay::findEvents(const StorageEvents& events)
+/// Casts of weights that autocast still has when backward begins: any recomputation lets go of them.
+std::vector<StorageId> LocalReplay::castsInBackward() const
+{
+    const StepTrace& trace = *model_.trace();
+    std::vector<StorageId> found;
+    bool backward = false;
+    for (const std::uint32_t step : replayed_.steps) {
+        const EventKind kind = trace.events.kind[EventIndex(step)];
+        backward = backward || kind == EventKind::unpack;
+        const StorageId storage(trace.events.a[EventIndex(step)]);
+        if (backward && kind == EventKind::free && !model_.index().casts.empty()
+            && model_.index().casts[storage.value].valid())
+            found.push_back(storage);
+    }
+    return found;
+}
+
+std::vector<StorageId> LocalReplay::storagesOf(ModuleId module) const
+{
+    std::vector<StorageId> storages = storagesOf(model_.index().callsOf[module.value]);
+    const std::vector<StorageId> casts = castsInBackward();
+    storages.insert(storages.end(), casts.begin(), casts.end());
+    std::ranges::sort(storages);
+    storages.erase(std::ranges::unique(storages).begin(), storages.end());
+    std::erase_if(storages, [this](StorageId id) { return !std::ranges::binary_search(replayed_.storages, id); });
+    return storages;
+}
+
+void LocalReplay::findSteps(Scope& scope, const StorageEvents& events) const
 {
     const StepTrace& trace = *model_.trace();
     const StepIndex& index = model_.index();
-    for (const StorageId storage : storages_) {
+    std::vector<std::uint32_t>& steps = scope.steps;
+    for (const StorageId storage : scope.storages) {
         const auto own = events.of(storage);
-        events_.insert(events_.end(), own.begin(), own.end());
+        steps.insert(steps.end(), own.begin(), own.end());
     }
-    for (const CallId id : index.callsOf[part_.value]) {
+    for (const CallId id : scope.calls) {
         const StepIndex::Call& call = index.calls[id.value];
         for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack) {
             const auto own = events.of(PackId(pack));
-            events_.insert(events_.end(), own.begin(), own.end());
+            steps.insert(steps.end(), own.begin(), own.end());
         }
         for (std::uint32_t event = call.enter; event <= call.exit && event < trace.events.size(); ++event) {
             const EventKind kind = trace.events.kind[EventIndex(event)];
             if (kind == EventKind::enter || kind == EventKind::exit || kind == EventKind::opEnd)
-                events_.push_back(event);
+                steps.push_back(event);
         }
     }
-    std::ranges::sort(events_);
-    events_.erase(std::ranges::unique(events_).begin(), events_.end());
+    std::ranges::sort(steps);
+    steps.erase(std::ranges::unique(steps).begin(), steps.end());
 }
 
-void LocalReplay::sign()
+void LocalReplay::findEvents(Scope& scope) const
+{
+    const StepTrace& trace = *model_.trace();
+    const std::vector<std::uint32_t>& steps = scope.steps;
+    const auto goesWithNext = [&](std::size_t step) {
+        if (step + 1 == steps.size())
+            return false;
+        for (std::uint32_t event = steps[step]; event <= steps[step + 1]; ++event)
+            if (trace.events.kind[EventIndex(event)] != EventKind::free)
+                return false;
+        return true;
+    };
+    for (std::size_t step = 0; step < steps.size(); ++step)
+        if (!goesWithNext(step)) {
+            scope.events.push_back(steps[step]);
+            scope.ends.push_back(step + 1);
+        }
+}
+
+std::vector<Bytes> LocalReplay::record(const Scope& scope, LocalNotes& notes) const
+{
+    const Regions nothing;
+    Replay<LocalMemory> replay(*model_.trace(), model_.index(), nothing,
+                               LocalMemory(*model_.trace(), scope.storages, notes.content_->blocks),
+                               notes.content_->replay);
+    std::vector<Bytes> recorded;
+    recorded.reserve(scope.events.size());
+    for (std::size_t i = 0, step = 0; i < scope.events.size(); ++i) {
+        while (step < scope.ends[i])
+            replay.step(scope.steps[step++]);
+        recorded.push_back(replay.memory().endEvent().after);
+    }
+    return recorded;
+}
+
+std::vector<std::uint64_t> LocalReplay::sign(const Scope& scope) const
 {
     const StepTrace& trace = *model_.trace();
     const StepIndex& index = model_.index();
+    std::vector<std::uint64_t> signature;
     Renumbering storages;
     Renumbering packs;
     Renumbering calls;
     Renumbering passes;
     const auto signStorage = [&](StorageId storage) {
         if (!storage.valid())
-            return signature_.push_back(~std::uint64_t{0});
-        const bool counted = std::ranges::binary_search(storages_, storage);
-        signature_.push_back(storages(storage.value) * 2 + (counted ? 1 : 0));
-        signature_.push_back(counted ? static_cast<std::uint64_t>(trace.storages.bytes[storage]) : 0);
+            return signature.push_back(~std::uint64_t{0});
+        const bool counted = std::ranges::binary_search(scope.storages, storage);
+        signature.push_back(storages(storage.value) * 2 + (counted ? 1 : 0));
+        signature.push_back(counted ? static_cast<std::uint64_t>(trace.storages.bytes[storage]) : 0);
     };
     const auto signOp = [&](OpId op) {
-        signature_.push_back(trace.ops.name[op].value);
-        signature_.push_back(trace.ops.flags[op]);
-        signature_.push_back(std::bit_cast<std::uint64_t>(trace.ops.ms[op]));
+        signature.push_back(trace.ops.name[op].value);
+        signature.push_back(trace.ops.flags[op]);
+        signature.push_back(std::bit_cast<std::uint64_t>(trace.ops.ms[op]));
         for (const auto list : {trace.ops.outputs[op], trace.ops.mutated[op]}) {
-            signature_.push_back(list.size());
+            signature.push_back(list.size());
             std::ranges::for_each(list, signStorage);
+        }
+        // A recomputation makes autocast's casts again, those from outside, too.
+        for (const StorageId input : trace.ops.inputs[op]) {
+            const OpId cast = index.casts.empty() ? OpId() : index.casts[input.value];
+            if (!cast.valid())
+                continue;
+            signStorage(input);
+            signature.push_back(static_cast<std::uint64_t>(trace.storages.bytes[input]));
+            signature.push_back(std::bit_cast<std::uint64_t>(trace.ops.ms[cast]));
         }
     };
     const auto signEvent = [&](std::uint32_t event, bool inside) {
         const EventKind kind = trace.events.kind[EventIndex(event)];
         const std::uint32_t a = trace.events.a[EventIndex(event)];
-        signature_.push_back(static_cast<std::uint64_t>(kind));
+        signature.push_back(static_cast<std::uint64_t>(kind));
         switch (kind) {
         case EventKind::alloc:
         case EventKind::free:
@@ -234,14 +326,14 @@ void LocalReplay::sign()
             break;
         case EventKind::resize:
             signStorage(StorageId(a));
-            signature_.push_back(static_cast<std::uint64_t>(trace.resizes.bytes[trace.events.b[EventIndex(event)]]));
+            signature.push_back(static_cast<std::uint64_t>(trace.resizes.bytes[trace.events.b[EventIndex(event)]]));
             break;
         case EventKind::pack:
         case EventKind::unpack:
         case EventKind::unpackEnd:
         case EventKind::release:
-            signature_.push_back(packs(a));
-            signature_.push_back(kind == EventKind::unpack ? passes(trace.events.b[EventIndex(event)]) : 0);
+            signature.push_back(packs(a));
+            signature.push_back(kind == EventKind::unpack ? passes(trace.events.b[EventIndex(event)]) : 0);
             signStorage(trace.packs.storage[PackId(a)]);
             break;
         case EventKind::opBegin:
@@ -249,40 +341,100 @@ void LocalReplay::sign()
                 signOp(OpId(a));
             break;
         case EventKind::enter:
-            signature_.push_back(calls(a));
-            signature_.push_back(trace.calls.module[CallId(a)].value - part_.value);
+            signature.push_back(calls(a));
+            signature.push_back(trace.calls.module[CallId(a)].value - part_.value);
             std::ranges::for_each(trace.calls.arguments[CallId(a)], signStorage);
             break;
         default:
             break;
         }
     };
-    for (const CallId id : index.callsOf[part_.value]) {
+    for (const CallId id : scope.calls) {
         const StepIndex::Call& call = index.calls[id.value];
         for (std::uint32_t event = call.enter; event <= call.exit && event < trace.events.size(); ++event)
             signEvent(event, true);
     }
-    for (const std::uint32_t event : events_)
-        signEvent(event, false);
+    for (std::size_t i = 0, step = 0; i < scope.events.size(); ++i) {
+        std::vector<std::uint32_t> together(scope.steps.begin() + static_cast<std::ptrdiff_t>(step),
+                                            scope.steps.begin() + static_cast<std::ptrdiff_t>(scope.ends[i]));
+        step = scope.ends[i];
+        // What goes at once, in an order that is the same for equal parts.
+        if (together.size() > 1)
+            std::ranges::sort(together, {}, [&](std::uint32_t event) {
+                const std::uint32_t a = trace.events.a[EventIndex(event)];
+                return std::tuple(storages.of(a), trace.storages.bytes[StorageId(a)], a);
+            });
+        for (const std::uint32_t event : together)
+            signEvent(event, false);
+        signature.push_back(together.size());
+    }
+    return signature;
+}
+
+/// Autograd lets go of all that the calls packed, so that no region outlives the last of their events.
+bool LocalReplay::releasesAll(const Scope& scope) const
+{
+    const StepIndex& index = model_.index();
+    return std::ranges::all_of(scope.calls, [&](CallId id) {
+        const StepIndex::Call& call = index.calls[id.value];
+        return std::all_of(index.releaseEvent.begin() + call.firstPack, index.releaseEvent.begin() + call.endPack,
+                           [](std::uint32_t event) { return event != StepIndex::never; });
+    });
+}
+
+/// Calls that come one after another, each with its own storages, of which it leaves none, and do the same.
+void LocalReplay::foldEqualCalls(const StorageEvents& events, const std::vector<bool>& shared, LocalNotes& notes)
+{
+    std::vector<std::uint32_t> allEvents;
+    std::vector<std::uint64_t> signature;
+    std::size_t storages = 0;
+    std::uint32_t last = 0;
+    Scope first;
+    for (const CallId call : replayed_.calls) {
+        Scope scope = scopeOf({call}, events, shared);
+        if (scope.steps.empty() || scope.steps.front() < last || !releasesAll(scope))
+            return;
+        last = scope.steps.back();
+        storages += scope.storages.size();
+        allEvents.insert(allEvents.end(), scope.events.begin(), scope.events.end());
+        std::vector<std::uint64_t> own = sign(scope);
+        if (signature.empty()) {
+            signature = std::move(own);
+            first = std::move(scope);
+        } else if (own != signature) {
+            return;
+        }
+    }
+    std::vector<Bytes> recorded = record(first, notes);
+    if (storages != replayed_.storages.size() || recorded.back() != 0)
+        return;
+    repeats_ = replayed_.calls.size();
+    replayed_ = std::move(first);
+    events_ = std::move(allEvents);
+    recorded_ = std::move(recorded);
+    signature_ = std::move(signature);
+    signature_.push_back(repeats_);
 }
 
 Result<LocalEffect> LocalReplay::of(const CheckpointPlan& plan, LocalNotes& notes) const
 {
     const StepTrace& trace = *model_.trace();
-    const Result<Regions> regions = layOut(trace, model_.index(), plan);
+    const std::uint32_t end = replayed_.steps.empty() ? 0 : replayed_.steps.back() + 1;
+    const Result<Regions> regions = layOut(trace, model_.index(), plan, end);
     if (!regions)
         return regions.error();
-    Replay<LocalMemory> replay(trace, model_.index(), *regions, LocalMemory(trace, storages_, notes.content_->blocks),
-                               notes.content_->replay);
+    Replay<LocalMemory> replay(trace, model_.index(), *regions,
+                               LocalMemory(trace, replayed_.storages, notes.content_->blocks), notes.content_->replay);
     LocalEffect effect;
-    effect.changes.reserve(events_.size());
-    for (std::size_t i = 0; i < events_.size(); ++i) {
+    effect.changes.reserve(replayed_.events.size());
+    for (std::size_t i = 0, step = 0; i < replayed_.events.size(); ++i) {
         replay.memory().beginEvent();
-        replay.step(events_[i]);
+        while (step < replayed_.ends[i])
+            replay.step(replayed_.steps[step++]);
         const LocalEffect::Change change = replay.memory().endEvent();
         effect.changes.push_back({change.high - recorded_[i], change.after - recorded_[i]});
     }
-    effect.recomputeMs = replay.memory().recomputeMs();
+    effect.recomputeMs = replay.memory().recomputeMs() * static_cast<double>(repeats_);
     return effect;
 }
 

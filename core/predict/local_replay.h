@@ -12,8 +12,8 @@
 
 namespace headroom {
 
-/// What a plan changes in one part of a step, at each of the part's events: bytes more (or, mostly, less) than the
-/// recorded step has after that event.
+/// What a plan changes in one part of a step, at each of the part's events (LocalReplay::changeAt()): bytes more (or,
+/// mostly, less) than the recorded step has after that event.
 struct LocalEffect
 {
     struct Change
@@ -21,7 +21,7 @@ struct LocalEffect
         Bytes high = 0; ///< at most, while the event happens: a recomputation happens inside one unpack
         Bytes after = 0; ///< and until the next event of the part
     };
-    std::vector<Change> changes; ///< as LocalReplay::events()
+    std::vector<Change> changes;
     double recomputeMs = 0;
 };
 
@@ -54,24 +54,50 @@ public:
     LocalReplay(const StepModel& model, const StorageEvents& events, ModuleId part, const std::vector<bool>& shared,
                 LocalNotes& notes);
 
-    std::span<const std::uint32_t> events() const { return events_; } ///< ascending
+    /// Ascending. What the program lets go of at once, nothing else happening in between, is one event, the last:
+    /// memory only falls there, and the order is that of a hash table where autocast's cache goes.
+    std::span<const std::uint32_t> events() const { return events_; }
+
+    /// Effects have so many changes, and the event of this index is that of a change: the calls of a part that runs
+    /// once in each micro-batch do the same to memory one after another, so that only the first is replayed.
+    std::size_t changes() const { return replayed_.events.size(); }
+    std::int32_t changeAt(std::size_t event) const { return static_cast<std::int32_t>(event % changes()); }
 
     /// The regions are the part or inside it.
     Result<LocalEffect> of(const CheckpointPlan& plan, LocalNotes& notes) const;
+
+    /// What plans of a module inside the part can concern of what is replayed; ascending.
+    std::vector<StorageId> storagesOf(ModuleId module) const;
 
     /// Equal for two parts whose plans have equal effects, event by event, module by module (counted from the part).
     const std::vector<std::uint64_t>& signature() const { return signature_; }
 
 private:
-    void findStorages(const std::vector<bool>& shared);
-    void findEvents(const StorageEvents& events);
-    void sign();
+    /// What checkpointing in some calls of the part can concern.
+    struct Scope
+    {
+        std::vector<CallId> calls;
+        std::vector<StorageId> storages; ///< ascending
+        std::vector<std::uint32_t> steps; ///< events of the trace to replay
+        std::vector<std::uint32_t> events;
+        std::vector<std::size_t> ends; ///< by event: the steps up to and with it
+    };
+    Scope scopeOf(std::vector<CallId> calls, const StorageEvents& events, const std::vector<bool>& shared) const;
+    std::vector<StorageId> storagesOf(std::span<const CallId> calls) const;
+    std::vector<StorageId> castsInBackward() const;
+    void findSteps(Scope& scope, const StorageEvents& events) const;
+    void findEvents(Scope& scope) const;
+    std::vector<Bytes> record(const Scope& scope, LocalNotes& notes) const;
+    std::vector<std::uint64_t> sign(const Scope& scope) const;
+    bool releasesAll(const Scope& scope) const;
+    void foldEqualCalls(const StorageEvents& events, const std::vector<bool>& shared, LocalNotes& notes);
 
     StepModel model_;
     ModuleId part_;
-    std::vector<StorageId> storages_; ///< ascending
+    Scope replayed_;
+    std::size_t repeats_ = 1; ///< calls like the one that is replayed
     std::vector<std::uint32_t> events_;
-    std::vector<Bytes> recorded_; ///< of these storages alone: alive after each event
+    std::vector<Bytes> recorded_; ///< of these storages alone: alive after each event that is replayed
     std::vector<std::uint64_t> signature_;
 };
 

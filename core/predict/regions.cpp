@@ -68,13 +68,20 @@ std::vector<std::pair<StringId, std::uint32_t>> namesOf(const StepTrace& trace, 
     return names;
 }
 
+std::span<const CallId> callsBefore(const StepIndex& index, ModuleId module, std::uint32_t end)
+{
+    const std::vector<CallId>& calls = index.callsOf[module.value];
+    const auto begins = [&](CallId call) { return index.calls[call.value].enter < end; };
+    return {calls.begin(), std::ranges::partition_point(calls, begins)};
+}
+
 /// Marks the ops that a region keeps in each of its calls. Its decisions are on one call's ops; another call may run
 /// others, then they hold for the ops of the same name and number. A call that packs nothing ran without gradients:
 /// checkpoint steps aside there, and no cache exists.
-Status markSaved(const StepTrace& trace, const StepIndex& index, const CheckpointRegion& region,
+Status markSaved(const StepTrace& trace, const StepIndex& index, const CheckpointRegion& region, std::uint32_t end,
                  std::vector<bool>& saved)
 {
-    const auto& calls = index.callsOf[region.module.value];
+    const auto calls = callsBefore(index, region.module, end);
     if (region.save.empty() || calls.empty())
         return {};
     const CallId deciding = decidingCall(index, region.module);
@@ -138,15 +145,15 @@ std::vector<OpId> countedOps(const StepTrace& trace, const StepIndex::Call& call
     return ops;
 }
 
-Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
+Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan, std::uint32_t end)
 {
     if (Status status = refuse(trace, index, plan); !status)
         return status.error();
     Regions result;
     for (const CheckpointRegion& region : plan) {
-        for (const CallId call : index.callsOf[region.module.value])
+        for (const CallId call : callsBefore(index, region.module, end))
             result.regions.push_back(regionOf(index, call));
-        if (Status status = markSaved(trace, index, region, result.saved); !status)
+        if (Status status = markSaved(trace, index, region, end, result.saved); !status)
             return status.error();
     }
     std::ranges::sort(result.regions, {}, &Region::enter);

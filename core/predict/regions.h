@@ -28,9 +28,11 @@ struct Regions
     std::vector<bool> saved; ///< by op: its outputs are kept in the cache of its region; empty when no op is
 };
 
-/// Errors: unknown module, one with an obstacle (obstacles.h), a module twice, regions that contain one another, a `save` of another length than the ops of
-/// its decidingCall().
-Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan);
+/// Errors: unknown module, one with an obstacle (obstacles.h), a module twice, regions that contain one another, a
+/// `save` of another length than the ops of its decidingCall(). `end`: only calls that begin before this event, which
+/// who replays no more need not pay for.
+Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan,
+                       std::uint32_t end = StepIndex::never);
 
 /// One call of a module as a region.
 Region regionOf(const StepIndex& index, CallId call);

@@ -90,7 +90,11 @@ const std::vector<Case>& cases()
         std::vector<Case> made{
             {"12 made-up layers", makeSyntheticStep({.blocks = 12, .activation = 96 * MiB, .weight = 12 * MiB}), 1},
             {"96 made-up layers", makeSyntheticStep({.blocks = 96, .activation = 96 * MiB, .weight = 12 * MiB}), 1},
-            {"96 made-up layers of GPT-3's size", makeSyntheticStep(layersOfGpt3(96)), 64}};
+            {"96 made-up layers of GPT-3's size", makeSyntheticStep(layersOfGpt3(96)), 64},
+            {"32 made-up layers with adapters, 8 micro-batches",
+             makeSyntheticStep(
+                 {.blocks = 32, .activation = 96 * MiB, .weight = 12 * MiB, .adapter = MiB, .microBatches = 8}),
+             1}};
         const char* files = std::getenv("HEADROOM_STEPS");
         const std::string folder = HEADROOM_SOURCE_DIR "/tests/data/steps/";
         std::istringstream list(folder + "gpt2_small.hrs:" + folder + "bert_base.hrs:" + (files ? files : ""));

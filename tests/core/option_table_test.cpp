@@ -4,6 +4,7 @@
 // What the exact planner believes of a step against predictions of the whole step.
 #include "core/plan/chain_planner.h"
 #include "core/policy/option_table.h"
+#include "core/policy/policy_maker.h"
 #include "core/policy/save_sets.h"
 #include "core/policy/sharding.h"
 #include "core/sac/step_statistics.h"
@@ -12,9 +13,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <random>
+#include <set>
+#include <string>
 
 namespace headroom {
 namespace {
@@ -51,15 +56,19 @@ TEST(OptionTable, memoryAndTimeOfEveryPlanAreThePredictions)
     std::mt19937 random(7);
     for (const int worldSize : {1, 4})
         for (const SyntheticOptions& options :
-             {SyntheticOptions{.blocks = 12}, SyntheticOptions{.blocks = 9, .activation = MiB, .weight = 8 * MiB}}) {
+             {SyntheticOptions{.blocks = 12}, SyntheticOptions{.blocks = 9, .activation = MiB, .weight = 8 * MiB},
+              SyntheticOptions{.blocks = 12, .activation = 2 * MiB, .weight = MiB, .adapter = 64 * KiB},
+              SyntheticOptions{.blocks = 12, .adapter = 64 * KiB, .microBatches = 3}}) {
             PlanRequest request;
             request.worldSize = worldSize;
             const Planned planned(options, request);
             const ChainProblem& problem = planned.table->problem();
             ASSERT_EQ(problem.positions, options.blocks);
             EXPECT_TRUE(planned.table->exact());
-            for (const int kind : problem.classes)
-                EXPECT_EQ(kind, problem.classes.front()) << "layers are equal";
+            // The output that a frozen head saves nothing of makes the last layer another.
+            const int equal = options.blocks - (options.adapter > 0 ? 1 : 0);
+            for (int layer = 0; layer < equal; ++layer)
+                EXPECT_EQ(problem.classes[static_cast<std::size_t>(layer)], problem.classes.front()) << layer;
             for (int i = 0; i < 40; ++i) {
                 const ChainPath path = randomPath(problem, random);
                 const Timeline timeline = planned.predicted(path);
@@ -204,6 +213,67 @@ TEST(LocalReplay, effectsOfAllPartsAddUpToThePrediction)
     ASSERT_EQ(signatures.size(), 3U);
     EXPECT_EQ(signatures[0], signatures[1]);
     EXPECT_EQ(signatures[1], signatures[2]);
+}
+
+/// Autocast's cache lets go of each layer's casts in another order. The last layer, of whose output a frozen head saves
+/// nothing, is another.
+TEST(LocalReplay, layersWithAdaptersUnderAutocastAreEqual)
+{
+    const StepTracePtr trace = makeSyntheticStep({.blocks = 6, .adapter = 64 * KiB});
+    const StepModel model(trace);
+    const StorageEvents events(*trace);
+    LocalNotes notes;
+    const ModuleNames names = moduleNames(*trace);
+    std::set<std::vector<std::uint64_t>> signatures;
+    for (int layer = 0; layer < 5; ++layer) {
+        const LocalReplay part(model, events, names.at("Transformer.layers." + std::to_string(layer)),
+                               std::vector<bool>(trace->storages.size()), notes);
+        signatures.insert(part.signature());
+    }
+    EXPECT_EQ(signatures.size(), 1U);
+}
+
+/// Micro-batches are replayed once, unless one of them is another.
+TEST(LocalReplay, equalMicroBatchesAreReplayedOnce)
+{
+    std::map<int, std::size_t> changes; // by number of micro-batches
+    for (const int microBatches : {1, 4}) {
+        const StepTracePtr trace = makeSyntheticStep({.blocks = 2, .adapter = 64 * KiB, .microBatches = microBatches});
+        const StepModel model(trace);
+        const StorageEvents events(*trace);
+        LocalNotes notes;
+        const ModuleId layer = moduleNames(*trace).at("Transformer.layers.1");
+        const LocalReplay part(model, events, layer, std::vector<bool>(trace->storages.size()), notes);
+        changes[microBatches] = part.changes();
+        EXPECT_EQ(part.events().size(), part.changes() * static_cast<std::size_t>(microBatches));
+        const CheckpointPlan plan{{layer, {}}};
+        EXPECT_DOUBLE_EQ(part.of(plan, notes)->recomputeMs, model.predict(plan)->recomputeMs);
+    }
+    EXPECT_EQ(changes[1], changes[4]);
+}
+
+/// What the units of a layer do together is predicted only where they concern the same storages.
+TEST(LocalReplay, modulesThatShareNoStorageDoTogetherWhatEachDoes)
+{
+    const StepTracePtr trace = makeSyntheticStep({.blocks = 2, .adapter = 64 * KiB});
+    const StepModel model(trace);
+    const StorageEvents events(*trace);
+    LocalNotes notes;
+    const ModuleNames names = moduleNames(*trace);
+    const LocalReplay part(model, events, names.at("Transformer.layers.1"), std::vector<bool>(trace->storages.size()),
+                           notes);
+    const ModuleId attention = names.at("Transformer.layers.1.attention");
+    const ModuleId feedForward = names.at("Transformer.layers.1.feed_forward");
+    std::vector<StorageId> both;
+    std::ranges::set_intersection(part.storagesOf(attention), part.storagesOf(feedForward), std::back_inserter(both));
+    ASSERT_TRUE(both.empty());
+    const LocalEffect one = *part.of({{attention, {}}}, notes);
+    const LocalEffect other = *part.of({{feedForward, {}}}, notes);
+    const LocalEffect together = *part.of({{attention, {}}, {feedForward, {}}}, notes);
+    for (std::size_t i = 0; i < together.changes.size(); ++i) {
+        EXPECT_EQ(together.changes[i].after, one.changes[i].after + other.changes[i].after);
+        EXPECT_EQ(together.changes[i].high, one.changes[i].high + other.changes[i].high);
+    }
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,13 @@ public:
         makeModel();
         const StorageId batch = tape_.builder.alloc(options_.activation / 64, Category::input, {});
         tape_.builder.mark(Mark::stepBegin);
-        const StorageId loss = forward(batch);
-        tape_.builder.mark(Mark::forwardEnd);
-        tape_.backward(loss);
-        tape_.builder.mark(Mark::backwardEnd);
+        for (int i = 0; i < options_.microBatches; ++i) {
+            const StorageId loss = forward(batch);
+            leaveAutocast();
+            tape_.builder.mark(Mark::forwardEnd);
+            tape_.backward(loss);
+            tape_.builder.mark(Mark::backwardEnd);
+        }
         tape_.optimizerStep();
         tape_.builder.mark(Mark::stepEnd);
         tape_.zeroGrad();
@@ -46,10 +50,21 @@ public:
     }
 
 private:
+    struct Linear
+    {
+        ModuleId self, base, dropout, a, b; ///< all but the first: invalid without adapters
+        std::size_t weight = 0; ///< with adapters those of a and b follow
+    };
+    struct Norm
+    {
+        ModuleId self;
+        std::size_t weight = 0;
+    };
     struct Block
     {
-        ModuleId self, attentionNorm, attention, wq, wo, ffnNorm, feedForward, w1, w2;
-        std::size_t firstParameter = 0; ///< norm, wq, wo, norm, w1, w2
+        ModuleId self, attention, feedForward;
+        Norm attentionNorm, ffnNorm;
+        Linear wq, wo, w1, w2;
     };
     void makeModel()
     {
@@ -63,36 +78,53 @@ private:
         tape_.builder.info.sequence = 128;
         tape_.root = tape_.builder.addModule("Transformer", "Transformer", {});
         embedding_ = tape_.builder.addModule("Transformer.tok_embeddings", "Embedding", tape_.root);
-        embeddingWeight_ = tape_.addParameter(embedding_, "weight", 4 * options_.weight);
+        embeddingWeight_ = tape_.addParameter(embedding_, "weight", 4 * options_.weight, !adapted());
         const ModuleId layers = tape_.builder.addModule("Transformer.layers", "ModuleList", tape_.root);
         for (int i = 0; i < options_.blocks; ++i)
             makeBlock("Transformer.layers." + std::to_string(i), layers);
-        output_ = tape_.builder.addModule("Transformer.output", "Linear", tape_.root);
-        outputWeight_ = tape_.addParameter(output_, "weight", 4 * options_.weight);
+        output_.self = tape_.builder.addModule("Transformer.output", "Linear", tape_.root);
+        output_.weight = tape_.addParameter(output_.self, "weight", 4 * options_.weight, !adapted());
         tape_.addOptimizerStates();
     }
+
+    bool adapted() const { return options_.adapter > 0; }
 
     void makeBlock(const std::string& fqn, ModuleId layers)
     {
         Block b;
-        const Bytes vector = std::max<Bytes>(options_.weight / 1024, 4);
-        b.firstParameter = tape_.parameters.size();
         b.self = tape_.builder.addModule(fqn, "TransformerBlock", layers);
-        b.attentionNorm = tape_.builder.addModule(fqn + ".attention_norm", "LayerNorm", b.self);
-        tape_.addParameter(b.attentionNorm, "weight", vector);
+        b.attentionNorm = makeNorm(fqn + ".attention_norm", b.self);
         b.attention = tape_.builder.addModule(fqn + ".attention", "Attention", b.self);
-        b.wq = tape_.builder.addModule(fqn + ".attention.wq", "Linear", b.attention);
-        tape_.addParameter(b.wq, "weight", options_.weight);
-        b.wo = tape_.builder.addModule(fqn + ".attention.wo", "Linear", b.attention);
-        tape_.addParameter(b.wo, "weight", options_.weight);
-        b.ffnNorm = tape_.builder.addModule(fqn + ".ffn_norm", "LayerNorm", b.self);
-        tape_.addParameter(b.ffnNorm, "weight", vector);
+        b.wq = makeLinear(fqn + ".attention.wq", b.attention, options_.weight);
+        b.wo = makeLinear(fqn + ".attention.wo", b.attention, options_.weight);
+        b.ffnNorm = makeNorm(fqn + ".ffn_norm", b.self);
         b.feedForward = tape_.builder.addModule(fqn + ".feed_forward", "FeedForward", b.self);
-        b.w1 = tape_.builder.addModule(fqn + ".feed_forward.w1", "Linear", b.feedForward);
-        tape_.addParameter(b.w1, "weight", 4 * options_.weight);
-        b.w2 = tape_.builder.addModule(fqn + ".feed_forward.w2", "Linear", b.feedForward);
-        tape_.addParameter(b.w2, "weight", 4 * options_.weight);
+        b.w1 = makeLinear(fqn + ".feed_forward.w1", b.feedForward, 4 * options_.weight);
+        b.w2 = makeLinear(fqn + ".feed_forward.w2", b.feedForward, 4 * options_.weight);
         blocks_.push_back(b);
+    }
+
+    Norm makeNorm(const std::string& fqn, ModuleId parent)
+    {
+        const ModuleId self = tape_.builder.addModule(fqn, "LayerNorm", parent);
+        const Bytes vector = std::max<Bytes>(options_.weight / 1024, 4);
+        return {self, tape_.addParameter(self, "weight", vector, !adapted())};
+    }
+
+    Linear makeLinear(const std::string& fqn, ModuleId parent, Bytes weight)
+    {
+        Linear linear;
+        linear.self = tape_.builder.addModule(fqn, "Linear", parent);
+        linear.base = adapted() ? tape_.builder.addModule(fqn + ".base_layer", "Linear", linear.self) : linear.self;
+        linear.weight = tape_.addParameter(linear.base, "weight", weight, !adapted());
+        if (!adapted())
+            return linear;
+        linear.dropout = tape_.builder.addModule(fqn + ".lora_dropout", "Dropout", linear.self);
+        linear.a = tape_.builder.addModule(fqn + ".lora_A", "Linear", linear.self);
+        tape_.addParameter(linear.a, "weight", weight / 64);
+        linear.b = tape_.builder.addModule(fqn + ".lora_B", "Linear", linear.self);
+        tape_.addParameter(linear.b, "weight", weight / 64);
+        return linear;
     }
 
     /// Blocks differ in the width of their feed_forward.
@@ -102,39 +134,95 @@ private:
         return 4 * options_.activation + block % kinds * (2 * options_.activation / kinds / 1024 * 1024);
     }
 
-    StorageId linear(ModuleId self, std::size_t weight, StorageId x, Bytes in, Bytes out)
+    /// What backward saves: a frozen weight's gradient, which would need the input, is not asked for.
+    StorageId plainLinear(ModuleId self, std::size_t weight, StorageId x, Bytes in, Bytes out)
     {
         tape_.enter(self, x);
-        const StorageId w = tape_.parameters[weight].storage;
+        const SyntheticTape::Parameter& parameter = tape_.parameters[weight];
+        const StorageId w = parameter.trained && adapted() ? cast(parameter) : parameter.storage;
         tape_.op({.name = "aten.t.default",
                   .node = "TBackward0",
                   .inputs = {w},
                   .outputs = {},
                   .saved = {},
                   .flags = opView});
-        const double flops = static_cast<double>(in) * static_cast<double>(tape_.parameters[weight].bytes) / 4096;
+        const double flops = static_cast<double>(in) * static_cast<double>(parameter.bytes) / 4096;
+        const std::vector<StorageId> saved = parameter.trained ? std::vector{x, w} : std::vector{w};
         return tape_.exit(tape_.op({.name = "aten.mm.default",
                                     .node = "MmBackward0",
                                     .inputs = {x, w},
                                     .outputs = {out},
-                                    .saved = {x, w},
+                                    .saved = saved,
                                     .parameter = weight,
                                     .gradient = in,
                                     .flops = flops}));
     }
 
-    StorageId norm(ModuleId self, std::size_t weight, StorageId x)
+    StorageId cast(const SyntheticTape::Parameter& parameter)
     {
-        tape_.enter(self, x);
+        casts_.push_back(tape_.op({.name = "aten._to_copy.default",
+                                   .node = "",
+                                   .inputs = {parameter.storage},
+                                   .outputs = {parameter.bytes / 2},
+                                   .saved = {}}));
+        return casts_.back();
+    }
+
+    void leaveAutocast()
+    {
+        std::ranges::shuffle(casts_, random_);
+        for (const StorageId cast : casts_)
+            tape_.builder.free(cast);
+        casts_.clear();
+    }
+
+    StorageId linear(const Linear& l, StorageId x, Bytes in, Bytes out)
+    {
+        if (!adapted())
+            return plainLinear(l.self, l.weight, x, in, out);
+        tape_.enter(l.self, x);
+        const StorageId base = plainLinear(l.base, l.weight, x, in, out);
+        tape_.residualBegin(in);
+        tape_.enter(l.dropout, x);
+        const StorageId dropped = tape_.exit(dropout(x, in, in / 4));
+        const StorageId small = plainLinear(l.a, l.weight + 1, dropped, in, options_.adapter);
+        tape_.builder.free(dropped);
+        const StorageId wide = plainLinear(l.b, l.weight + 2, small, options_.adapter, out);
+        tape_.builder.free(small);
+        const StorageId scaled = tape_.op({.name = "aten.mul.Tensor",
+                                           .node = "MulBackward0",
+                                           .inputs = {wide},
+                                           .outputs = {out},
+                                           .saved = {},
+                                           .gradient = out});
+        tape_.builder.free(wide);
+        return tape_.exit(tape_.residualEnd(base, scaled, out));
+    }
+
+    StorageId dropout(StorageId x, Bytes size, Bytes mask)
+    {
+        return tape_.op({.name = "aten.native_dropout.default",
+                         .node = "NativeDropoutBackward0",
+                         .inputs = {x},
+                         .outputs = {size, mask},
+                         .saved = {},
+                         .savesOutputs = true,
+                         .gradient = size,
+                         .flags = opRandom});
+    }
+
+    StorageId norm(const Norm& n, StorageId x)
+    {
+        tape_.enter(n.self, x);
         const Bytes small = std::max<Bytes>(options_.activation / 1024, 4);
-        const StorageId w = tape_.parameters[weight].storage;
+        const StorageId w = tape_.parameters[n.weight].storage;
         return tape_.exit(tape_.op({.name = "aten.native_layer_norm.default",
                                     .node = "NativeLayerNormBackward0",
                                     .inputs = {x, w},
                                     .outputs = {options_.activation, small, small},
                                     .saved = {x, w},
                                     .savesOutputs = true,
-                                    .parameter = weight,
+                                    .parameter = n.weight,
                                     .gradient = options_.activation}));
     }
 
@@ -142,7 +230,7 @@ private:
     {
         const Bytes size = options_.activation;
         tape_.enter(b.attention, x);
-        const StorageId q = linear(b.wq, b.firstParameter + 1, x, size, size);
+        const StorageId q = linear(b.wq, x, size, size);
         tape_.op({.name = "aten.mul_.Tensor",
                   .node = "MulBackward0",
                   .inputs = {q},
@@ -165,7 +253,7 @@ private:
                                           .gradient = size,
                                           .flops = static_cast<double>(size) * 64});
         tape_.builder.free(q);
-        const StorageId result = linear(b.wo, b.firstParameter + 2, mixed, size, size);
+        const StorageId result = linear(b.wo, mixed, size, size);
         tape_.builder.free(mixed);
         return tape_.exit(result);
     }
@@ -174,7 +262,7 @@ private:
     {
         const Bytes size = options_.activation;
         tape_.enter(b.feedForward, x);
-        StorageId h = linear(b.w1, b.firstParameter + 4, x, size, hidden);
+        StorageId h = linear(b.w1, x, size, hidden);
         for (int i = 0; i < options_.elementwise; ++i) {
             const StorageId next = tape_.op({.name = "aten.gelu.default",
                                              .node = "GeluBackward0",
@@ -185,16 +273,9 @@ private:
             tape_.builder.free(h);
             h = next;
         }
-        const StorageId dropped = tape_.op({.name = "aten.native_dropout.default",
-                                            .node = "NativeDropoutBackward0",
-                                            .inputs = {h},
-                                            .outputs = {hidden, size},
-                                            .saved = {},
-                                            .savesOutputs = true,
-                                            .gradient = hidden,
-                                            .flags = opRandom});
+        const StorageId dropped = dropout(h, hidden, size);
         tape_.builder.free(h);
-        const StorageId result = linear(b.w2, b.firstParameter + 5, dropped, hidden, size);
+        const StorageId result = linear(b.w2, dropped, hidden, size);
         tape_.builder.free(dropped);
         return tape_.exit(result);
     }
@@ -203,12 +284,12 @@ private:
     {
         tape_.enter(b.self, x);
         tape_.residualBegin(options_.activation);
-        StorageId y = norm(b.attentionNorm, b.firstParameter, x);
+        StorageId y = norm(b.attentionNorm, x);
         StorageId branch = attention(b, y);
         tape_.builder.free(y);
         x = tape_.residualEnd(x, branch, options_.activation);
         tape_.residualBegin(options_.activation);
-        y = norm(b.ffnNorm, b.firstParameter + 3, x);
+        y = norm(b.ffnNorm, x);
         branch = feedForward(b, y, hidden);
         tape_.builder.free(y);
         return tape_.exit(tape_.residualEnd(x, branch, options_.activation));
@@ -227,7 +308,7 @@ private:
                                            .parameter = embeddingWeight_}));
         for (int i = 0; i < options_.blocks; ++i)
             x = block(blocks_[static_cast<std::size_t>(i)], x, hiddenOf(i));
-        const StorageId logits = linear(output_, outputWeight_, x, size, 2 * size);
+        const StorageId logits = plainLinear(output_.self, output_.weight, x, size, 2 * size);
         tape_.builder.free(x);
         tape_.exit(logits);
         const StorageId logProbabilities = tape_.op({.name = "aten._log_softmax.default",
@@ -250,9 +331,12 @@ private:
 
     SyntheticOptions options_;
     SyntheticTape tape_;
-    ModuleId embedding_, output_;
-    std::size_t embeddingWeight_ = 0, outputWeight_ = 0;
+    ModuleId embedding_;
+    std::size_t embeddingWeight_ = 0;
+    Linear output_;
     std::vector<Block> blocks_;
+    std::vector<StorageId> casts_; ///< that autocast has
+    std::mt19937 random_{1};
 };
 
 } // namespace

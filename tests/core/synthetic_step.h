@@ -16,6 +16,8 @@ struct SyntheticOptions
     Bytes activation = 4 * MiB; ///< of one hidden state
     Bytes weight = 1 * MiB; ///< of one weight matrix
     int kinds = 1; ///< of blocks, in turn: those of a later kind have a wider feed_forward
+    Bytes adapter = 0; ///< of the hidden state of a low-rank adapter beside each linear of a block; 0: none
+    int microBatches = 1; ///< whose gradients one step adds up
 };
 
 /// About `events` events in `blocks` blocks.
@@ -25,6 +27,9 @@ SyntheticOptions syntheticOptions(std::size_t events, int blocks = 96);
 /// and the modules' backward marks, Adam with its states, zero_grad. The order of its events is PyTorch's, its program
 /// lifetimes are those of Python locals; views, an in-place op, a random op and an op that selective checkpointing
 /// ignores are in it. For tests and benchmarks that need a step but no libtorch.
+///
+/// With adapters (LoRA, as PEFT writes it) only they are trained: each wq, wo, w1 and w2 has a .base_layer, whose
+/// result a dropout, .lora_A and .lora_B add to.
 ///
 /// Modules: Transformer, .tok_embeddings, .layers (a ModuleList), .layers.N, .layers.N.attention_norm, .attention,
 /// .attention.wq, .attention.wo, .ffn_norm, .feed_forward, .feed_forward.w1, .feed_forward.w2, and .output.

@@ -31,35 +31,38 @@ TEST(SyntheticStep, HasAboutTheEventsAskedFor)
 
 TEST(SyntheticStep, EndsWithWhatItBeganWith)
 {
-    const StepTracePtr step = makeSyntheticStep();
-    std::vector<int> holders(step->storages.size());
-    std::size_t existing = 0;
-    for (std::size_t i = 0; i < step->events.size(); ++i) {
-        const EventIndex event(static_cast<std::uint32_t>(i));
-        const std::uint32_t a = step->events.a[event];
-        switch (step->events.kind[event]) {
-        case EventKind::alloc:
-            ++holders[a];
-            break;
-        case EventKind::free:
-            --holders[a];
-            break;
-        case EventKind::pack:
-        case EventKind::unpack:
-            ++holders[step->packs.storage[PackId(a)].value];
-            break;
-        case EventKind::release:
-        case EventKind::unpackEnd:
-            --holders[step->packs.storage[PackId(a)].value];
-            break;
-        case EventKind::mark:
-            if (static_cast<Mark>(a) == Mark::stepBegin)
-                existing = static_cast<std::size_t>(std::ranges::count(holders, 1));
-            break;
-        default:
-            break;
+    for (const SyntheticOptions& options :
+         {SyntheticOptions{}, SyntheticOptions{.adapter = 64 * KiB, .microBatches = 3}}) {
+        const StepTracePtr step = makeSyntheticStep(options);
+        std::vector<int> holders(step->storages.size());
+        std::size_t existing = 0;
+        for (std::size_t i = 0; i < step->events.size(); ++i) {
+            const EventIndex event(static_cast<std::uint32_t>(i));
+            const std::uint32_t a = step->events.a[event];
+            switch (step->events.kind[event]) {
+            case EventKind::alloc:
+                ++holders[a];
+                break;
+            case EventKind::free:
+                --holders[a];
+                break;
+            case EventKind::pack:
+            case EventKind::unpack:
+                ++holders[step->packs.storage[PackId(a)].value];
+                break;
+            case EventKind::release:
+            case EventKind::unpackEnd:
+                --holders[step->packs.storage[PackId(a)].value];
+                break;
+            case EventKind::mark:
+                if (static_cast<Mark>(a) == Mark::stepBegin)
+                    existing = static_cast<std::size_t>(std::ranges::count(holders, 1));
+                break;
+            default:
+                break;
+            }
         }
+        for (std::size_t storage = 0; storage < holders.size(); ++storage)
+            EXPECT_EQ(holders[storage], storage < existing ? 1 : 0) << "storage " << storage;
     }
-    for (std::size_t storage = 0; storage < holders.size(); ++storage)
-        EXPECT_EQ(holders[storage], storage < existing ? 1 : 0) << "storage " << storage;
 }

@@ -27,10 +27,11 @@ StepTraceBuilder::OpResult result(const SyntheticTape::Op& spec, std::span<const
 
 } // namespace
 
-std::size_t SyntheticTape::addParameter(ModuleId owner, const char* name, Bytes bytes)
+std::size_t SyntheticTape::addParameter(ModuleId owner, const char* name, Bytes bytes, bool trained)
 {
     Parameter result;
     result.bytes = bytes;
+    result.trained = trained;
     result.storage = builder.alloc(bytes, Category::parameter, {});
     builder.addRegistered(owner, name, result.storage, Category::parameter);
     parameters.push_back(result);
@@ -82,7 +83,8 @@ StorageId SyntheticTape::op(const Op& spec)
 
     entry.op = id;
     entry.node = spec.node;
-    entry.parameter = spec.parameter;
+    if (spec.parameter && parameters[*spec.parameter].trained)
+        entry.parameter = spec.parameter;
     entry.gradient = spec.gradient;
     if (spec.savesOutputs)
         for (const StorageId saved : outputs)
@@ -148,10 +150,15 @@ void SyntheticTape::runNode(const Entry& entry)
         replaceGradient(entry.gradient > 0 ? made.front() : StorageId());
     for (const PackId pack : entry.packs)
         builder.release(pack);
-    if (entry.parameter) {
-        parameters[*entry.parameter].gradient = made.back();
-        builder.retype(made.back(), Category::gradient);
+    if (!entry.parameter)
+        return;
+    Parameter& parameter = parameters[*entry.parameter];
+    if (parameter.gradient.valid()) {
+        builder.free(made.back()); // added to that of the micro-batches before
+        return;
     }
+    parameter.gradient = made.back();
+    builder.retype(made.back(), Category::gradient);
 }
 
 /// The gradient that backward has just used goes, unless a residual connection still needs it.
@@ -168,7 +175,8 @@ void SyntheticTape::addResidual(const Entry& entry)
     const StorageId sum = backwardOp("aten.add.Tensor", Entry(), {entry.gradient}).front();
     const StorageId kept = residuals_.back();
     residuals_.pop_back();
-    builder.free(kept);
+    if (residuals_.empty() || residuals_.back() != kept) // one around it may keep the same
+        builder.free(kept);
     replaceGradient(sum);
 }
 
@@ -195,12 +203,15 @@ void SyntheticTape::backward(StorageId loss)
             break;
         }
     }
+    replaceGradient({}); // of what needs none
     builder.free(loss);
 }
 
 void SyntheticTape::addOptimizerStates()
 {
     for (Parameter& p : parameters) {
+        if (!p.trained)
+            continue;
         p.momentum = builder.alloc(p.bytes, Category::optimizer, {});
         p.variance = builder.alloc(p.bytes, Category::optimizer, {});
     }
@@ -209,6 +220,8 @@ void SyntheticTape::addOptimizerStates()
 void SyntheticTape::optimizerStep()
 {
     for (const Parameter& p : parameters) {
+        if (!p.trained)
+            continue;
         const OpId id = builder.beginOp({builder.string("aten.sqrt.default"), {}, root, {}, {}, Phase::optimizer});
         const StorageId temporary = builder.alloc(p.bytes, Category::temporary, id);
         builder.endOp(id,
@@ -227,7 +240,8 @@ void SyntheticTape::optimizerStep()
 void SyntheticTape::zeroGrad()
 {
     for (const Parameter& parameter : parameters)
-        builder.free(parameter.gradient);
+        if (parameter.gradient.valid())
+            builder.free(parameter.gradient);
 }
 
 } // namespace headroom

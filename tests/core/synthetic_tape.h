@@ -22,6 +22,7 @@ public:
         StorageId momentum, variance;
         StorageId gradient;
         Bytes bytes = 0;
+        bool trained = true; ///< others have no gradient
     };
 
     struct Op
@@ -42,7 +43,7 @@ public:
     std::vector<Parameter> parameters;
     ModuleId root;
 
-    std::size_t addParameter(ModuleId owner, const char* name, Bytes bytes);
+    std::size_t addParameter(ModuleId owner, const char* name, Bytes bytes, bool trained = true);
     void addOptimizerStates();
 
     void enter(ModuleId self, StorageId argument);
