@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
 
+#include "app/cli/table.h"
 #include "core/cost/calibration.h"
 #include "core/policy/step_planner.h"
 #include "core/sac/step_statistics.h"
@@ -136,6 +137,13 @@ std::string countedMemory(bool exact)
 {
     return exact ? "everything on the device, optimizer state included"
                  : "parameters, gradients and activations, as PyTorch's sac_milp does";
+}
+
+std::string ownCheckpoints(double ms, const std::string& lineEnd)
+{
+    return "the script's own checkpoints, which recompute " + formatMs(ms) + " of the step and stay." + lineEnd
+        + "To let the plan choose freely, leave them out of the script (gradient_checkpointing) and record" + lineEnd
+        + "again; headroom record --without-checkpointing train.py shows what would be possible.";
 }
 
 Result<PlanSource> readPlanSource(const PlanArguments& arguments)

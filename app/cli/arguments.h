@@ -60,6 +60,9 @@ bool plansExactly(const PlanArguments& arguments);
 /// What a budget and a peak count: "parameters, gradients and activations, as PyTorch's sac_milp does", or everything.
 std::string countedMemory(bool exact);
 
+/// What to know of a step that ran with checkpoints of its own, for `ms` of recomputation; in lines.
+std::string ownCheckpoints(double ms, const std::string& lineEnd);
+
 /// What is planned for: a recorded step, or only its ModuleInfo.
 struct PlanSource
 {

@@ -5,6 +5,7 @@
 #include "app/cli/command.h"
 #include "app/cli/pictures.h"
 #include "core/sac/step_statistics.h"
+#include "core/trace/phase_times.h"
 
 #include <CLI/CLI.hpp>
 
@@ -90,7 +91,7 @@ Status drawDeviceFrontier(const StepTracePtr& trace, const Arguments& arguments,
     FrontierExport data;
     data.title = titleOf(trace->info);
     data.points = *std::move(points);
-    data.stepMs = planner->recorded()->durationMs;
+    data.stepMs = forwardBackwardMs(*trace);
     return withoutDisplay([&] { return exportFrontier(data, arguments.output, options); });
 }
 

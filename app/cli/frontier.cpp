@@ -6,6 +6,7 @@
 #include "app/cli/table.h"
 #include "core/plan/piecewise.h"
 #include "core/policy/step_planner.h"
+#include "core/trace/phase_times.h"
 
 #include <CLI/CLI.hpp>
 
@@ -39,6 +40,8 @@ Result<Frontier> solveBudgets(const PlanSource& source, PlanRequest request, int
     if (!roomy)
         return roomy.error();
     Frontier frontier{*roomy, {}};
+    if (source.trace)
+        frontier.ends.stepMs = forwardBackwardMs(*source.trace);
     if (roomy->status == PlanStatus::infeasible)
         return Error{ErrorKind::infeasible, roomy->reason};
     const Bytes least = roomy->leastBudget;

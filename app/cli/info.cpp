@@ -7,6 +7,7 @@
 #include "core/predict/predict.h"
 #include "core/timeline/timeline_json.h"
 #include "core/trace/out_of_memory.h"
+#include "core/trace/phase_times.h"
 
 #include <CLI/CLI.hpp>
 
@@ -71,6 +72,13 @@ std::vector<Fallback> fallbacks(const StepTrace& trace)
     return found;
 }
 
+/// Whether the script's own checkpoints ran as plain calls while it was recorded.
+bool leavesOutCheckpoints(const StepInfo& info)
+{
+    return std::ranges::find(info.settings, std::pair<std::string, std::string>("checkpointing", "left out"))
+        != info.settings.end();
+}
+
 Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAllocator::Stats& allocator)
 {
     const PeakInstant peak = peakInstant(trace, timeline);
@@ -90,6 +98,10 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAlloc
     json["fallbacks"] = Json::array();
     for (const Fallback& fallback : fallbacks(trace))
         json["fallbacks"].push_back({{"op", fallback.op}, {"module", fallback.module}, {"count", fallback.count}});
+    if (const double ms = recomputedMs(trace); ms > 0)
+        json["script_recompute_ms"] = ms;
+    if (leavesOutCheckpoints(trace.info))
+        json["without_checkpointing"] = true;
     addOutOfMemory(json, trace);
     json["invented_values"] = trace.info.inventedValues;
     return json;
@@ -155,6 +167,10 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
         << exactBytes(allocator.reservedPeak) << " in its segments\nOps       "
         << groupedDigits(static_cast<std::int64_t>(trace.ops.size())) << "\n\n";
     printCategories(timeline, out);
+    if (leavesOutCheckpoints(trace.info))
+        out << "\nThe script's own checkpoints were left out (--without-checkpointing).\n";
+    if (const double ms = recomputedMs(trace); ms > 0)
+        out << "\nA plan starts from " << ownCheckpoints(ms, "\n") << '\n';
     const std::vector<Fallback> ranOnCpu = fallbacks(trace);
     if (!ranOnCpu.empty()) {
         out << "\nThese ops have no simulated kernel; their shapes were learned from a run on zeros:\n";

@@ -88,13 +88,4 @@ Result<OpsQuestion> readOpsQuestion(const OpsArguments& arguments)
     return OpsQuestion{*std::move(planner), *std::move(request)};
 }
 
-double forwardBackwardMs(const StepTrace& trace)
-{
-    double ms = 0;
-    for (std::uint32_t i = 0; i < trace.ops.size(); ++i)
-        if (trace.ops.phase[OpId(i)] == Phase::forward || trace.ops.phase[OpId(i)] == Phase::backward)
-            ms += trace.ops.ms[OpId(i)];
-    return ms;
-}
-
 } // namespace headroom::cli

@@ -32,7 +32,4 @@ struct OpsQuestion
 };
 Result<OpsQuestion> readOpsQuestion(const OpsArguments& arguments);
 
-/// Time of forward and backward as recorded.
-double forwardBackwardMs(const StepTrace& trace);
-
 } // namespace headroom::cli

@@ -5,6 +5,7 @@
 #include "app/cli/ops_arguments.h"
 #include "app/cli/pictures.h"
 #include "app/cli/table.h"
+#include "core/trace/phase_times.h"
 
 #include <CLI/CLI.hpp>
 

@@ -8,6 +8,7 @@
 #include "core/policy/step_planner.h"
 #include "core/policy/trainer_plan.h"
 #include "core/predict/predict.h"
+#include "core/trace/phase_times.h"
 
 #include <CLI/CLI.hpp>
 
@@ -30,6 +31,7 @@ struct Answer
     Plan plan;
     std::optional<Policy> policy; ///< of a feasible plan of a step
     Bytes predictedPeak = -1; ///< of the step under that policy
+    double scriptRecomputeMs = 0; ///< what the step recomputes without the plan
 };
 
 /// PyTorch's question: memory as its ModuleInfo counts it.
@@ -42,6 +44,8 @@ Result<Answer> answerModel(const PlanSource& source, const PlanRequest& request)
     if (!plan)
         return plan.error();
     Answer answer{*std::move(plan), {}, -1};
+    if (source.trace)
+        answer.plan.stepMs = forwardBackwardMs(*source.trace);
     if (!source.trace || answer.plan.status == PlanStatus::infeasible)
         return answer;
 
@@ -100,6 +104,8 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
     json["baseline_peak_bytes"] = plan.baselinePeak;
     json["recompute_ms"] = plan.recomputeMs;
     json["step_ms"] = plan.stepMs;
+    if (answer.scriptRecomputeMs > 0)
+        json["script_recompute_ms"] = answer.scriptRecomputeMs;
     json["gap"] = plan.gap;
     json["bound_ms"] = plan.boundMs;
     json["solve_ms"] = plan.solveMs;
@@ -145,6 +151,8 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
     if (plan.status == PlanStatus::infeasible) {
         out << "Least budget  " << exactBytes(plan.leastBudget) << '\n';
         printObstacles(source, out);
+        if (answer.scriptRecomputeMs > 0)
+            out << "Starts from   " << ownCheckpoints(answer.scriptRecomputeMs, "\n              ") << '\n';
         return;
     }
     out << "Peak          " << exactBytes(plan.peak) << "; without checkpointing " << exactBytes(plan.baselinePeak)
@@ -153,6 +161,8 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
         out << ", " << formatPercent(plan.recomputeMs / plan.stepMs) << " of the " << formatMs(plan.stepMs)
             << " of forward and backward";
     out << '\n';
+    if (answer.scriptRecomputeMs > 0)
+        out << "Starts from   " << ownCheckpoints(answer.scriptRecomputeMs, "\n              ") << '\n';
     if (plan.msPerGiB > 0)
         out << "Price         " << formatNumber(plan.msPerGiB, 2) << " ms for each GiB less\n";
     if (!plan.binding.module.empty())
@@ -224,10 +234,11 @@ Result<int> run(const Arguments& arguments)
     const Result<PlanSource> source = readPlanSource(arguments);
     if (!source)
         return source.error();
-    const Result<Answer> found
-        = plansExactly(arguments) ? answerDevice(*source, *request) : answerModel(*source, *request);
+    Result<Answer> found = plansExactly(arguments) ? answerDevice(*source, *request) : answerModel(*source, *request);
     if (!found)
         return found.error();
+    if (source->trace)
+        found->scriptRecomputeMs = recomputedMs(*source->trace);
 
     if (!arguments.policyFile.empty() && found->policy) {
         const Status written = writePolicy(*found->policy, arguments.policyFile);

@@ -8,10 +8,12 @@
 #include "core/policy/policy.h"
 #include "core/predict/memory_levels.h"
 #include "core/predict/predict.h"
+#include "core/trace/phase_times.h"
 #include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string_view>
@@ -36,7 +38,7 @@ struct Report
     Bytes baselinePeak = 0; ///< of the step without the policy
     Timeline predicted;
     double stepMs = 0;
-    double executedRecomputeMs = 0;
+    double executedRecomputeMs = 0; ///< beyond what the script's own checkpoints recompute without the policy
 };
 
 Result<Report> compare(const StepTrace& step, const StepTrace& executed, Policy policy)
@@ -53,12 +55,12 @@ Result<Report> compare(const StepTrace& step, const StepTrace& executed, Policy 
     for (const auto* timeline : {&recorded, &predicted, &ran})
         if (!*timeline)
             return timeline->error();
-    return Report{compareLevels(step, *predicted, levelsOf(*ran)),
+    return Report{compareLevels(step, *predicted, executed, *ran),
                   std::move(policy),
                   recorded->peak,
                   *predicted,
-                  modelMs(step),
-                  recomputedMs(executed)};
+                  forwardBackwardMs(step),
+                  std::max(0.0, recomputedMs(executed) - recomputedMs(step))};
 }
 
 /// The first thing that is not as it should be; empty when all is.

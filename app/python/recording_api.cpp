@@ -9,6 +9,7 @@
 #include "core/record/recorder.h"
 #include "core/sac/step_statistics.h"
 #include "core/timeline/timeline_json.h"
+#include "core/trace/phase_times.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_info_json.h"
 
@@ -194,9 +195,8 @@ Result<std::string> summary()
     addOutOfMemory(document, trace);
     // What PyTorch's tools would say of the model; an interrupted step has no such account.
     if (const auto info = moduleInfo(trace)) {
-        const Baseline estimate = baseline(*info);
-        document["baseline_peak_bytes"] = estimate.peak;
-        document["compute_ms"] = estimate.computeMs;
+        document["baseline_peak_bytes"] = baseline(*info).peak;
+        document["compute_ms"] = forwardBackwardMs(trace);
     }
     return document.dump();
 }

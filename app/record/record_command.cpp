@@ -13,6 +13,7 @@
 #include "core/sac/step_statistics.h"
 #include "core/timeline/timeline_json.h"
 #include "core/trace/out_of_memory.h"
+#include "core/trace/phase_times.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_info_json.h"
 
@@ -307,7 +308,7 @@ void printJson(const RecordOptions& options, const Summary& summary)
                                     {"gpu_memory_bytes", summary.gpu.memory},
                                     {"peak_bytes", summary.timeline.peak},
                                     {"baseline_peak_bytes", summary.baseline.peak},
-                                    {"compute_ms", summary.baseline.computeMs},
+                                    {"compute_ms", forwardBackwardMs(trace)},
                                     {"ops", trace.ops.size()},
                                     {"record_ms", summary.recordMs},
                                     {"loss", trace.info.loss},
@@ -349,7 +350,7 @@ void printText(const RecordOptions& options, const Summary& summary)
               << bytes(summary.timeline.peak) << '\n'
               << "PyTorch's estimate   " << bytes(summary.baseline.peak)
               << ": parameters, gradients and activations, without optimizer state\n"
-              << "forward and backward " << std::fixed << std::setprecision(2) << summary.baseline.computeMs << " ms, "
+              << "forward and backward " << std::fixed << std::setprecision(2) << forwardBackwardMs(trace) << " ms, "
               << trace.ops.size() << " ops in the step\n"
               << "recorded in          " << std::setprecision(0) << summary.recordMs << " ms, written to "
               << options.output << '\n';

@@ -3,6 +3,7 @@
 #include "app/window/planner_engine.h"
 
 #include "core/predict/predict.h"
+#include "core/trace/phase_times.h"
 
 #include <utility>
 
@@ -58,7 +59,7 @@ public:
         step.plan.worldSize = request.worldSize;
         step.plan.baselinePeak = recorded_->peak;
         step.plan.leastBudget = recorded_->peak;
-        step.plan.stepMs = recorded_->durationMs;
+        step.plan.stepMs = forwardBackwardMs(*trace_);
         if (request.budget < recorded_->peak) {
             step.plan.reason = whyNoPlan(*trace_);
             return step;

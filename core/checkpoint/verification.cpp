@@ -4,7 +4,9 @@
 
 #include "core/checkpoint/module_checkpoints.h"
 #include "core/predict/predict.h"
+#include "core/trace/phase_times.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace headroom {
@@ -59,7 +61,7 @@ Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options&
     if (!plain)
         return plain.error();
     result.baselinePeak = plain->timeline.peak;
-    result.stepMs = modelMs(*plain->trace);
+    result.stepMs = forwardBackwardMs(*plain->trace);
     result.stepFlops = std::accumulate(plain->trace->ops.flops.begin(), plain->trace->ops.flops.end(), 0.0);
 
     const auto plan = checkpointPlan(*plain->trace, policy);
@@ -86,7 +88,7 @@ Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options&
     const auto recorded = record(model, applied, info, device, part(progress, "with the policy, recorded", 0.6, 0.3));
     if (!recorded)
         return recorded.error();
-    result.executedRecomputeMs = recomputedMs(*recorded->trace);
+    result.executedRecomputeMs = std::max(0.0, recomputedMs(*recorded->trace) - recomputedMs(*plain->trace));
     return result;
 }
 

@@ -21,7 +21,7 @@ struct Verification : LevelComparison
     double stepMs = 0; ///< forward and backward without the policy
     double stepFlops = 0; ///< of the whole step without it
     double predictedRecomputeMs = 0;
-    double executedRecomputeMs = 0;
+    double executedRecomputeMs = 0; ///< beyond what the model recomputes without it
 };
 
 /// Runs the step without the policy and records it, predicts it with the policy, and runs it with the policy. `info`

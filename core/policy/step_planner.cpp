@@ -7,6 +7,7 @@
 #include "core/policy/infeasible_step.h"
 #include "core/policy/step_options.h"
 #include "core/sac/step_statistics.h"
+#include "core/trace/phase_times.h"
 
 #include <algorithm>
 #include <chrono>
@@ -119,7 +120,7 @@ PlannedStep StepPlanner::Model::planned(const BestPlan& best, const PlanRequest&
     plan.peak = predicted.timeline.peak;
     plan.baselinePeak = maker.model().recorded()->peak;
     plan.recomputeMs = predicted.timeline.recomputeMs;
-    plan.stepMs = baseline(*info).computeMs;
+    plan.stepMs = forwardBackwardMs(*maker.model().trace());
     plan.boundMs = best.boundMs;
     plan.gap = best.proven || plan.recomputeMs <= 0 ? 0 : (plan.recomputeMs - plan.boundMs) / plan.recomputeMs;
     plan.nodes = best.nodes;

@@ -4,6 +4,7 @@
 
 #include "core/policy/policy_maker.h"
 #include "core/policy/sharding.h"
+#include "core/trace/phase_times.h"
 
 #include <algorithm>
 #include <chrono>
@@ -32,9 +33,7 @@ public:
     {
         step_.plan.budget = request.budget;
         step_.plan.worldSize = request.worldSize;
-        for (std::uint32_t op = 0; op < trace->ops.size(); ++op)
-            if (trace->ops.phase[OpId(op)] <= Phase::backward)
-                step_.plan.stepMs += trace->ops.ms[OpId(op)];
+        step_.plan.stepMs = forwardBackwardMs(*trace);
     }
 
     Result<PlannedStep> plan(Trainer trainer)

@@ -2,39 +2,208 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/memory_levels.h"
 
+#include "core/predict/common_places.h"
+
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <utility>
 
 namespace headroom {
 
 namespace {
+
+using Places = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 std::string bytesText(Bytes bytes)
 {
     return groupedDigits(bytes) + " bytes";
 }
 
-/// Where in the step an allocation of the predicted timeline is.
-std::string placeOf(const StepTrace& trace, const MemoryChange& change)
+/// The allocations of one of the two steps, with what is known of where they happen.
+struct Side
 {
-    std::string place = change.recomputed ? "recomputed " : "";
-    if (!change.op.valid())
-        return place + "between two operators";
-    const ModuleId module = trace.ops.module[change.op];
-    return place + "`" + std::string(trace.opName(change.op)) + "` of `" + std::string(trace.moduleFqn(module))
-        + "` in " + std::string(phaseName(trace.ops.phase[change.op]));
+    MemoryLevels levels;
+    const StepTrace* trace = nullptr; ///< null: only the levels are known
+    const Timeline* timeline = nullptr;
+    std::vector<std::size_t> changes; ///< of the timeline, by allocation
+
+    std::size_t size() const { return levels.allocations.size(); }
+    const MemoryChange& change(std::size_t i) const { return timeline->changes[changes[i]]; }
+
+    /// Where in the step an allocation is.
+    std::string placeOf(std::size_t i) const
+    {
+        const OpId op = change(i).op;
+        const bool again = change(i).recomputed || (op.valid() && (trace->ops.flags[op] & opRecomputed) != 0);
+        const std::string place = again ? "recomputed " : "";
+        if (!op.valid())
+            return place + "between two operators";
+        const Phase phase = again ? Phase::backward : trace->ops.phase[op];
+        return place + "`" + std::string(trace->opName(op)) + "` of `"
+            + std::string(trace->moduleFqn(trace->ops.module[op])) + "` in " + std::string(phaseName(phase));
+    }
+
+    /// By allocation: size, and the names of op and module if `named`.
+    std::vector<std::uint64_t> keys(bool named) const
+    {
+        std::vector<std::uint64_t> keys;
+        keys.reserve(size());
+        for (std::size_t i = 0; i < size(); ++i) {
+            const auto bytes = static_cast<std::uint64_t>(levels.allocations[i].bytes);
+            std::uint64_t names = 0;
+            if (const OpId op = named ? change(i).op : OpId(); op.valid()) {
+                const std::hash<std::string_view> hash;
+                names = hash(trace->opName(op)) * 31 + hash(trace->moduleFqn(trace->ops.module[op]));
+            }
+            keys.push_back(names * 0x9e3779b97f4a7c15 + bytes);
+        }
+        return keys;
+    }
+};
+
+/// A pair of places after the last allocations.
+Places::value_type endOf(const Side& executed, const Side& expected)
+{
+    return {static_cast<std::uint32_t>(executed.size()), static_cast<std::uint32_t>(expected.size())};
 }
 
-double msOf(const StepTrace& trace, bool recomputed)
+/// Which allocations of the two steps correspond: those of the same names and size, and of what lies between two of
+/// these the ones of the same size.
+Places correspondence(const Side& executed, const Side& expected)
 {
-    double ms = 0;
-    for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
-        const bool again = (trace.ops.flags[OpId(op)] & opRecomputed) != 0;
-        const bool inModel = trace.ops.phase[OpId(op)] <= Phase::backward;
-        if (inModel && (!recomputed || again))
-            ms += trace.ops.ms[OpId(op)];
+    const std::vector<std::uint64_t> executedBytes = executed.keys(false);
+    const std::vector<std::uint64_t> expectedBytes = expected.keys(false);
+    if (executed.trace == nullptr)
+        return commonPlaces(executedBytes, expectedBytes);
+    Places named = commonPlaces(executed.keys(true), expected.keys(true));
+    named.push_back(endOf(executed, expected));
+    Places all;
+    std::uint32_t x = 0, y = 0;
+    for (const auto& [nextX, nextY] : named) {
+        for (const auto& [i, j] : commonPlaces(std::span(executedBytes).subspan(x, nextX - x),
+                                               std::span(expectedBytes).subspan(y, nextY - y)))
+            all.emplace_back(x + i, y + j);
+        all.emplace_back(nextX, nextY);
+        x = nextX + 1;
+        y = nextY + 1;
     }
-    return ms;
+    all.pop_back();
+    return all;
+}
+
+class Comparison
+{
+public:
+    Comparison(const Side& executed, const Side& expected)
+        : executed_(executed)
+        , expected_(expected)
+    {
+        result_.allocations = executed.size();
+        result_.executedPeak = executed.levels.peak();
+    }
+
+    LevelComparison run()
+    {
+        const MemoryLevels& is = executed_.levels;
+        const MemoryLevels& should = expected_.levels;
+        if (is.start != should.start)
+            differ(is.start - should.start, [&] {
+                return "the step starts with " + bytesText(is.start) + ", predicted were " + bytesText(should.start);
+            });
+        if (is.allocations != should.allocations)
+            compareAllocations();
+        if (is.end != should.end)
+            differ(is.end - should.end, [&] {
+                return "the step ends with " + bytesText(is.end) + ", predicted were " + bytesText(should.end);
+            });
+        return std::move(result_);
+    }
+
+private:
+    template <class Sentence>
+    void differ(Bytes difference, Sentence sentence)
+    {
+        if (result_.firstDifference.empty())
+            result_.firstDifference = sentence();
+        result_.largestDifference = std::max(result_.largestDifference, Bytes(std::abs(difference)));
+    }
+
+    void compareAllocations()
+    {
+        Places places = correspondence(executed_, expected_);
+        places.push_back(endOf(executed_, expected_));
+        std::size_t i = 0, j = 0;
+        for (const auto& [nextI, nextJ] : places) {
+            while (i < nextI && j < nextJ)
+                compare(i++, j++);
+            for (; i < nextI; ++i)
+                onlyExecuted(i, j);
+            for (; j < nextJ; ++j)
+                onlyPredicted(j);
+            if (i < executed_.size() && j < expected_.size())
+                compare(i++, j++);
+        }
+    }
+
+    void compare(std::size_t i, std::size_t j)
+    {
+        const MemoryLevels::Allocation& is = executed_.levels.allocations[i];
+        const MemoryLevels::Allocation& should = expected_.levels.allocations[j];
+        if (is == should)
+            return;
+        ++result_.unequalAllocations;
+        differ(is.live - should.live, [&] {
+            const std::string expected = expected_.placeOf(j);
+            const std::string place = executed_.trace != nullptr ? executed_.placeOf(i) : expected;
+            return "allocation " + std::to_string(i) + " (" + place + ") takes " + bytesText(is.bytes) + " and makes "
+                + bytesText(is.live) + " live, predicted were " + bytesText(should.bytes) + " and "
+                + bytesText(should.live) + (place == expected ? "" : " (" + expected + ")");
+        });
+    }
+
+    void onlyExecuted(std::size_t i, std::size_t next)
+    {
+        const Bytes bytes = executed_.levels.allocations[i].bytes;
+        ++result_.unequalAllocations;
+        differ(bytes, [&] {
+            std::string place;
+            if (executed_.trace != nullptr)
+                place = " (" + executed_.placeOf(i) + ")";
+            else if (next < expected_.size())
+                place = " (before " + expected_.placeOf(next) + ")";
+            return "allocation " + std::to_string(i) + place + " takes " + bytesText(bytes) + " that were not predicted"
+                + counts();
+        });
+    }
+
+    void onlyPredicted(std::size_t j)
+    {
+        const Bytes bytes = expected_.levels.allocations[j].bytes;
+        ++result_.unequalAllocations;
+        differ(bytes, [&] {
+            return bytesText(bytes) + " (" + expected_.placeOf(j) + ") were predicted and not allocated" + counts();
+        });
+    }
+
+    std::string counts() const
+    {
+        if (executed_.size() == expected_.size())
+            return {};
+        return "; the step allocates " + std::to_string(executed_.size()) + " times, predicted were "
+            + std::to_string(expected_.size());
+    }
+
+    const Side& executed_;
+    const Side& expected_;
+    LevelComparison result_;
+};
+
+Side sideOf(const StepTrace& trace, const Timeline& timeline)
+{
+    Side side{{}, &trace, &timeline, {}};
+    side.levels = levelsOf(timeline, &side.changes);
+    return side;
 }
 
 } // namespace
@@ -71,51 +240,13 @@ MemoryLevels levelsOf(const Timeline& timeline, std::vector<std::size_t>* change
 
 LevelComparison compareLevels(const StepTrace& trace, const Timeline& predicted, const MemoryLevels& executed)
 {
-    LevelComparison result;
-    std::vector<std::size_t> changes;
-    const MemoryLevels expected = levelsOf(predicted, &changes);
-    result.allocations = executed.allocations.size();
-    result.executedPeak = executed.peak();
-    const auto differ = [&](const std::string& sentence, Bytes difference) {
-        if (result.firstDifference.empty())
-            result.firstDifference = sentence;
-        result.largestDifference = std::max(result.largestDifference, Bytes(std::abs(difference)));
-    };
-    if (executed.start != expected.start)
-        differ("the step starts with " + bytesText(executed.start) + ", predicted were " + bytesText(expected.start),
-               executed.start - expected.start);
-    const std::size_t common = std::min(executed.allocations.size(), expected.allocations.size());
-    for (std::size_t i = 0; i < common; ++i) {
-        const MemoryLevels::Allocation& is = executed.allocations[i];
-        const MemoryLevels::Allocation& should = expected.allocations[i];
-        if (is == should)
-            continue;
-        ++result.unequalAllocations;
-        differ("allocation " + std::to_string(i) + " (" + placeOf(trace, predicted.changes[changes[i]]) + ") takes "
-                   + bytesText(is.bytes) + " and makes " + bytesText(is.live) + " live, predicted were "
-                   + bytesText(should.bytes) + " and " + bytesText(should.live),
-               is.live - should.live);
-    }
-    if (executed.allocations.size() != expected.allocations.size()) {
-        result.unequalAllocations += std::max(executed.allocations.size(), expected.allocations.size()) - common;
-        differ("the step allocates " + std::to_string(executed.allocations.size()) + " times, predicted were "
-                   + std::to_string(expected.allocations.size()),
-               executed.end - expected.end);
-    }
-    if (executed.end != expected.end)
-        differ("the step ends with " + bytesText(executed.end) + ", predicted were " + bytesText(expected.end),
-               executed.end - expected.end);
-    return result;
+    return Comparison(Side{executed, nullptr, nullptr, {}}, sideOf(trace, predicted)).run();
 }
 
-double modelMs(const StepTrace& trace)
+LevelComparison compareLevels(const StepTrace& trace, const Timeline& predicted, const StepTrace& executed,
+                              const Timeline& ran)
 {
-    return msOf(trace, false);
-}
-
-double recomputedMs(const StepTrace& trace)
-{
-    return msOf(trace, true);
+    return Comparison(sideOf(executed, ran), sideOf(trace, predicted)).run();
 }
 
 } // namespace headroom

@@ -148,7 +148,8 @@ Result<ModuleInfo> moduleInfo(const StepTrace& trace)
     }
     if (info.stats.empty())
         return badInput("no module ran in the step '" + trace.info.model
-                        + "': statistics of modules need a model whose forward calls its modules");
+                        + "': a plan needs a model whose forward calls its modules, outside of torch.func's transforms (vmap, "
+                          "grad), which no checkpoint can enter");
     info.fwPreOrder = names(trace, records.fwPreOrder);
     info.bwPreOrder = names(trace, records.bwPreOrder);
     info.fwPostOrder = names(trace, records.fwPostOrder);

@@ -30,7 +30,6 @@ class Wrapper(torch.optim.Optimizer):
 
 def found():
     inventory = _modules.Inventory()
-    inventory.search()
     return inventory.roots(), set(inventory.optimizers())
 
 
@@ -49,10 +48,9 @@ class Inventory(unittest.TestCase):
         return model, frozen, optimizer
 
     def test_before_and_after_someone_watches(self):
-        early = self.check()
+        early = self.check()  # and from here someone watches
         del early
         gc.collect()
-        _modules.watch()
         _modules.watch()
         kept = self.check()
         copies = [copy.deepcopy(kept[0]), pickle.loads(pickle.dumps(kept[0]))]
@@ -65,7 +63,25 @@ class Inventory(unittest.TestCase):
         del kept, copies, made, twin, roots, optimizers
         gc.collect()
         self.assertEqual(found(), ([], set()))
-        self.assertEqual(_modules._born, {})
+        self.assertEqual([known for known in _modules._born.values() if known], [])
+
+    def test_what_is_made_after_a_question_changes_the_answer(self):
+        inventory = _modules.Inventory()
+        first, second = nn.Linear(2, 2), nn.Linear(3, 3)
+        inventory.add_root(second)
+        inventory.add_root(first)
+        self.assertEqual(list(map(id, inventory.roots())), [id(second), id(first)])
+        loss = nn.ModuleDict({"model": second})  # a wrapper that is made later
+        copied = copy.deepcopy(second)
+        self.assertEqual(list(map(id, inventory.roots())), [id(first), id(loss), id(copied)])
+        early = torch.optim.SGD(first.parameters(), lr=0.1)
+        self.assertEqual(inventory.optimizers(), [early])
+        late = torch.optim.SGD(second.parameters(), lr=0.1)
+        self.assertEqual(inventory.optimizers(), [early, late])
+        del early, loss
+        gc.collect()
+        self.assertEqual(inventory.optimizers(), [late])
+        self.assertEqual(list(map(id, inventory.roots())), [id(second), id(first), id(copied)])
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
 import time
 import unittest
 
 import support
+from recorded_script import Recorded
 
 support.need("torch")
 
@@ -30,24 +30,7 @@ def floats(*sizes):
     return sum(block(4 * size) for size in sizes)
 
 
-class Recorded(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.step = pathlib.Path(self.folder.name) / "step.hrs"
-
-    def command(self, script, *options, arguments=()):
-        return [sys.executable, "-m", "headroom.record", "-o", self.step, *options, script, *arguments]
-
-    def run_script(self, script, *options, arguments=()):
-        command = self.command(script, *options, arguments=arguments)
-        return subprocess.run(command, capture_output=True, text=True, cwd=self.folder.name, timeout=300)
-
-    def written(self, text):
-        path = pathlib.Path(self.folder.name) / "train.py"
-        path.write_text(textwrap.dedent(text))
-        return path
-
+class Scripts(Recorded):
     def record(self, name, *arguments):
         result = self.run_script(_SCRIPTS / name, "--json", "--gpu", "a100-80gb", arguments=arguments)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -58,8 +41,6 @@ class Recorded(unittest.TestCase):
         self.assertEqual(sorted(document["phases"])[0], "after_backward")
         return document["phases"], document
 
-
-class Scripts(Recorded):
     def test_language_model(self):
         phases, _ = self.record("language_model.py", "--layers", "4")
         width, layers = 512, 4
@@ -114,11 +95,6 @@ _LOOP = """
 
 
 class Origins(Recorded):
-    def noted(self, key):
-        """What the step file says of how it was made."""
-        contents = self.step.read_bytes().decode(errors="replace")
-        return json.JSONDecoder().raw_decode(contents[contents.index(f'"{key}":') + len(key) + 3 :])[0]
-
     def test_a_script(self):
         script = self.written(_LOOP.format(steps=2, inside="pass"))
         result = self.run_script(script.name, "--gpu", "t4-16gb", "--unlimited", arguments=("--name", "two words"))

@@ -51,7 +51,7 @@ def state_tensors(optimizer):
 
 
 _KINDS = (torch.nn.Module, torch.optim.Optimizer)
-_born = None  # id -> weak reference, of every module and optimizer in the order in which they were made, once watched
+_born = None  # kind -> (id -> weak reference), in the order in which they were made, once watched
 
 
 def watch():
@@ -59,34 +59,49 @@ def watch():
     global _born
     if _born is not None:
         return
-    _born = {}
-    for base in _KINDS:
+    _born = {kind: {} for kind in _KINDS}
+    for kind in _KINDS:
         for name in ("__init__", "__setstate__"):  # the latter of copies, and of what is unpickled
-            _note_first(base, name)
+            _note_first(kind, name)
 
 
-def _note_first(base, name):
-    original = getattr(base, name)
+def _note_first(kind, name):
+    original = getattr(kind, name)
+    known = _born[kind]
 
     @functools.wraps(original)
     def noted(thing, *arguments, **named):
-        number = id(thing)
-        if number not in _born:
-            _born[number] = weakref.ref(thing, lambda _, forget=_born.pop: forget(number, None))
+        if id(thing) not in known:
+            _note(known, thing)
         return original(thing, *arguments, **named)
 
-    setattr(base, name, noted)
+    setattr(kind, name, noted)
 
 
-def _all_there_are():
-    """Every module and optimizer of the process, those that nobody calls included."""
-    if _born is not None:
-        return [thing for thing in (known() for known in list(_born.values())) if thing is not None]
-    # The program made them before. This takes longer than to record a small model: a million objects, few classes.
+def _note(known, thing):
+    number = id(thing)
+    known[number] = weakref.ref(thing, lambda _: known.pop(number, None))
+
+
+def _watch_from_here():
+    """As watch(), where the program made modules and optimizers before. To look for these takes longer than to record a
+    small model, so that it is done once: a million objects, few classes."""
+    watch()
     # type() and not isinstance(): a proxy's class may be asked for by its own code.
     objects = gc.get_objects()
-    wanted = {kind for kind in set(map(type, objects)) if issubclass(kind, _KINDS)}
-    return [thing for thing in objects if type(thing) in wanted]
+    kinds = set(map(type, objects))
+    for kind in _KINDS:
+        wanted = {found for found in kinds if issubclass(found, kind)}
+        for thing in objects:
+            if type(thing) in wanted:
+                _note(_born[kind], thing)
+
+
+def _living(kind):
+    """Every module or optimizer of the process that lives, those that nobody calls included."""
+    if _born is None:
+        _watch_from_here()
+    return [thing for thing in (known() for known in list(_born[kind].values())) if thing is not None]
 
 
 def _has_own_groups(optimizer):
@@ -94,44 +109,43 @@ def _has_own_groups(optimizer):
     return "param_groups" in vars(optimizer)
 
 
+def _has_parameters(module):
+    return any(True for _ in module.parameters())
+
+
 class Inventory:
-    """Models (modules that no other module holds) and optimizers of the process."""
+    """Models (modules that no other module holds) and optimizers of the process, those that live when it is asked: a
+    script makes some after the first call of a module, and lets others go."""
 
     def __init__(self):
-        self._roots = []  # weak, those called first at the front
-        self._optimizers = weakref.WeakSet()
+        self._called = []  # weak, modules with which a step began, the first one at the front
+        self._stepped = weakref.WeakSet()  # optimizers
 
     def add_root(self, module):
         """`module` is called by no other module: the first one that is called is the main one."""
-        if all(module is not known() for known in self._roots):
-            self._roots.append(weakref.ref(module))
+        if all(module is not known() for known in self._called):
+            self._called.append(weakref.ref(module))
 
     def add_optimizer(self, optimizer):
-        self._optimizers.add(optimizer)
+        self._stepped.add(optimizer)
 
     def optimizers(self):
-        return list(self._optimizers)
-
-    def search(self):
-        """Looks at all there are: a script may call a model only later."""
-        modules, inner = [], set()
-        for thing in _all_there_are():
-            if isinstance(thing, torch.nn.Module):
-                modules.append(thing)
-                inner.update(id(child) for child in (thing.__dict__.get("_modules") or {}).values())
-            elif _has_own_groups(thing):
-                self._optimizers.add(thing)
-        for module in modules:
-            if id(module) not in inner and any(True for _ in module.parameters()):
-                self.add_root(module)
+        """In the order in which they were made."""
+        found = [optimizer for optimizer in _living(torch.optim.Optimizer) if _has_own_groups(optimizer)]
+        known = set(map(id, found))
+        return found + [optimizer for optimizer in list(self._stepped) if id(optimizer) not in known]
 
     def roots(self):
-        """Those that have parameters, first called first; what lies inside of another is left out."""
-        alive = [module for module in (known() for known in self._roots) if module is not None]
-        if len(alive) == 1:
-            return alive if any(True for _ in alive[0].parameters()) else []
-        inner = {id(child) for module in alive for child in module.modules() if child is not module}
-        return [m for m in alive if id(m) not in inner and any(True for _ in m.parameters())]
+        """Those that have parameters, the main one first; what lies inside of another, perhaps since its first call, is
+        left out."""
+        called = [module for module in (known() for known in self._called) if module is not None]
+        born = _living(torch.nn.Module)
+        inner = {id(child) for module in born for child in (module.__dict__.get("_modules") or {}).values()}
+        # A class may be unpickled without a word to nn.Module: what is called is there without having been noted.
+        outer = {id(module): module for module in born + called if id(module) not in inner}
+        roots = [module for module in outer.values() if _has_parameters(module)]
+        main = next((module for module in called if any(module is root for root in roots)), None)
+        return sorted(roots, key=lambda root: root is not main)
 
 
 class ModuleNames:

@@ -12,7 +12,9 @@ import sys
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from ._batch import sizes_of
 from ._library import check, load
+from ._loop import in_backward, in_transform
 from ._modules import Inventory, ModuleNames, state_tensors, tensors_of
 
 # Instants of a step (HeadroomInstant in app/python/recording_api.h).
@@ -56,38 +58,39 @@ class StepRecorder:
         self.inventory = Inventory()
         self.numbers = {}  # id(module) -> number, of the step that is recorded; the hook looks here
         self.recording = False
-        self.searched = False
         self.autocast = False
         self.calls = 0  # of modules in this step
+        self.calls_in_transforms = 0  # besides, inside of torch.func
         self.depth = 0  # of modules that run now
         self.step = 0  # number of the step that was finished last
+        self.notes = []  # what to know of that step, sentences
         self._names = None
-        self._inputs = []
+        self._sizes = 0, 0  # of the batch and its sequences
         self._process = os.getpid()
         self._again = [_readable(word) for word in again]
         # Now: the program may go to another folder.
         origin = [("program", shlex.join(program)), ("interpreter", sys.executable), ("folder", os.getcwd())]
         self._origin = [(key, _readable(value)) for key, value in origin]
 
+    def note(self, key, value):
+        """Something to know of how the steps were recorded."""
+        self._origin.append((key, value))
+
     def begin(self, arguments=()):
         """`arguments` are those of the model's call with which the step begins, if it begins with one."""
-        if not self.searched:
-            self.inventory.search()
-            self.searched = True
         ops = torch.ops.headroom
         check(self.library.headroom_recording_new())
         roots = self.inventory.roots()
         self._names = ModuleNames(roots)
         self._names.declare(self.library, ops.registered.default)
-        batch = tensors_of(arguments)
-        ops.inputs.default(batch)
-        self._inputs = [(tuple(t.shape), t.dtype) for t in batch]
+        ops.inputs.default(tensors_of(arguments))
+        self._sizes = sizes_of(arguments)
         ops.optimizer_state.default([t for o in self.inventory.optimizers() for t in state_tensors(o)])
         check(self.library.headroom_recording_begin())
         self.numbers.update(self._names.numbers)
         self.recording = True
         self.autocast = torch.is_autocast_enabled("cuda")
-        self.calls = 0
+        self.calls = self.calls_in_transforms = 0
 
     def at(self, instant):
         if self.recording:
@@ -96,6 +99,10 @@ class StepRecorder:
     def finish(self, step):
         """The step has ended; it is the one that write() writes."""
         self.step = step
+        self.notes = []
+        if self.calls_in_transforms:
+            self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), where no "
+                              "checkpoint can be: their memory counts, but no plan recomputes them")
         info = json.dumps(self._info(step)).encode()
         self._stop()
         check(self.library.headroom_recording_finish(info))
@@ -125,9 +132,8 @@ class StepRecorder:
         optimizers = sorted({type(o).__name__.lower() for o in self.inventory.optimizers()})
         parameters = [p for _, _, _, m in self._names.modules if m is not None for p in m._parameters.values()]
         dtype = next((p.dtype for p in parameters if p is not None), torch.float32)
-        shape, kind = next(((s, d) for s, d in self._inputs if len(s) > 0), ((0,), None))
-        is_text = len(shape) == 2 and kind in (torch.int64, torch.int32)
         self._names = None
+        batch, sequence = self._sizes
         return {
             "model": self.model,
             "device": "sim",
@@ -135,8 +141,8 @@ class StepRecorder:
             "optimizer": "+".join(optimizers),
             "autocast": self.autocast,
             "lifetimes": "frame",
-            "batch": shape[0],
-            "sequence": shape[1] if is_text else 0,
+            "batch": batch,
+            "sequence": sequence,
             "steps": step,
             "settings": self._origin,
             "arguments": self._again,
@@ -201,14 +207,15 @@ class Hooks:
         recorder, loop = self._recorder, self._loop
         numbers = recorder.numbers
         enter, leave = torch.ops.headroom.enter.default, torch.ops.headroom.leave.default
-        level_of_functorch = torch._C._functorch.maybe_current_level
 
         def call(module, *args, **kwargs):
             if loop.awaits_forward:
                 loop.module_called(module, args, kwargs)
             number = numbers.get(id(module))
-            # Inside of vmap or torch.func.grad tensors are wrappers whose operators are other ones.
-            if number is None or level_of_functorch() is not None:
+            if number is None:
+                return original(module, *args, **kwargs)
+            if in_transform():
+                recorder.calls_in_transforms += 1
                 return original(module, *args, **kwargs)
             number = enter(number, tensors_of((args, kwargs)))
             recorder.depth += 1
@@ -248,7 +255,7 @@ class Hooks:
 
         def backward(*args, **kwargs):
             # Inside of another backward pass it belongs to a checkpoint that runs its region again.
-            if torch._C._current_graph_task_id() != -1:
+            if in_backward():
                 return original(*args, **kwargs)
             if of_parameters:
                 loop.backward_begins()

@@ -28,6 +28,7 @@ import traceback
 import types
 
 from ._library import HeadroomError, check, load
+from ._summary import print_summary
 
 
 class Recording:
@@ -143,6 +144,9 @@ def _parser():
     parser.add_argument(
         "--unlimited", action="store_true", help="let the step take more memory than the card has, to see all of it"
     )
+    parser.add_argument(
+        "--without-checkpointing", action="store_true", help="let what the script checkpoints itself save everything"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout; the script prints on stderr")
     parser.add_argument("--progress", action="store_true", help="progress as JSON lines on stderr")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
@@ -166,6 +170,13 @@ def _run(options):
     else:
         sys.path[0] = str(pathlib.Path(options.script).resolve().parent)
         runpy.run_path(options.script, run_name="__main__")
+
+
+_BY_HAND = (
+    "there is no torch.optim optimizer, so the step was taken to end with the first call of a model after backward; where "
+    "several backward passes make one update, put the loop into `with headroom.record(\"step.hrs\") as rec:` and call "
+    "rec.step() after each update"
+)
 
 
 class _Outcome:
@@ -238,6 +249,8 @@ def _again(options):
     arguments = [*device, "--steps", str(options.steps)]
     if options.unlimited:
         arguments.append("--unlimited")
+    if options.without_checkpointing:
+        arguments.append("--without-checkpointing")
     script = ["-m", options.script] if options.module else [str(pathlib.Path(options.script).resolve())]
     return arguments + script + options.arguments
 
@@ -250,6 +263,8 @@ def _record_script(options, progress):
 
     program = (["-m"] if options.module else []) + [options.script, *options.arguments]
     recorder = StepRecorder(pathlib.Path(options.script).name, program, _again(options))
+    if options.without_checkpointing:
+        recorder.note("checkpointing", "left out")
     loop = ScriptLoop(recorder, options.steps, progress)
     hooks = Hooks(recorder, loop)
     hooks.install()
@@ -271,6 +286,8 @@ def _record_script(options, progress):
     if interrupts.seen:
         recorder.discard()
         raise KeyboardInterrupt
+    if loop.by_hand:
+        recorder.notes.append(_BY_HAND)
     if finished:
         return recorder, True, _Outcome(ended_early=True)
     if outcome.exit_code == 1:
@@ -292,55 +309,10 @@ def _last_step(options, loop, outcome):
         return False, outcome
     if loop.script_ended():
         return True, _Outcome(f"note: {options.script} made {loop.steps} of {options.steps} steps; the last is recorded")
+    problem = f"{options.script} {loop.why_unfinished()}"
     if loop.keep_interrupted():
-        return True, _Outcome(f"{options.script} made no optimizer step; {options.output} holds what it did", 2)
-    return False, _Outcome(f"{options.script} trained nothing: no module was called with gradients on", 2)
-
-
-def _bytes(value):
-    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if value >= size:
-            return f"{value / size:.2f} {unit} ({value:,} bytes)"
-    return f"{value} bytes"
-
-
-def _print_measured(measured):
-    if measured["kernels"]:
-        print(f"measured             {measured['busy_ms']:.2f} ms of work in {measured['kernels']} kernels and copies, "
-              f"in a step of {measured['step_ms']:.2f} ms while it was recorded")
-    if measured["overhead_ms"]:
-        print(f"cost of tracing      {measured['overhead_ms']:.2f} ms of the CPU's time")
-    peaks = ", ".join(f"{kind} {_bytes(measured[f'{kind}_peak_bytes'])}" for kind in ("allocated", "active", "reserved"))
-    print(f"allocator's peaks    {peaks}")
-    print(f"not PyTorch's        {_bytes(measured['non_pytorch_bytes'])}: CUDA's context, workspaces, other programs")
-    for note in measured["notes"]:
-        print(f"note: {note}")
-
-
-def _print_summary(summary, step):
-    how = "measured" if "measured" in summary else "simulated"
-    print(f"{summary['model']} on {summary['gpu_title']} ({how}), step {step}")
-    print(f"peak on the device   {_bytes(summary['peak_bytes'])}")
-    if "baseline_peak_bytes" in summary:
-        estimate = _bytes(summary["baseline_peak_bytes"])
-        print(f"PyTorch's estimate   {estimate}: parameters, gradients and activations, without optimizer state")
-        print(f"forward and backward {summary['compute_ms']:.2f} ms, {summary['ops']} ops in the step")
-    for failure in summary.get("out_of_memory", ()):
-        where = f" in {failure['module']}" if failure["module"] else ""
-        print(f"note: out of memory at {failure['instant']:.2f} ms{where}: {failure['reason']}")
-    if "measured" in summary:
-        _print_measured(summary["measured"])
-        return
-    if summary["peak_bytes"] > summary["gpu_memory_bytes"]:
-        memory = f"{summary['gpu_memory_bytes'] / 2**30:.2f} GiB"
-        print(f"note: this is more than the card's {memory}; headroom plan says what to recompute")
-    for fallback in summary["fallbacks"]:
-        print(
-            f"note: {fallback['op']} in {fallback['module'] or 'no module'} has no kernel on the simulated GPU and ran "
-            f"{fallback['count']} times on zeros to learn its shapes"
-        )
-    if summary["invented_values"]:
-        print(f"note: {summary['invented_values']} values read back from the GPU were invented, as there is no data")
+        return True, _Outcome(f"{problem}; {options.output} holds what it did", 2)
+    return False, _Outcome(problem, 2)
 
 
 def _script_prints_on_stderr():
@@ -390,6 +362,10 @@ def _prepare(options):
         from ._modules import watch
 
         watch()
+    if options.without_checkpointing:
+        from ._checkpointing import leave_out
+
+        leave_out()
 
 
 def _record(options):
@@ -417,12 +393,12 @@ def _record(options):
         progress("write", 0.95)
         summary = recorder.summary()
         recorder.write(options.output)
-        summary |= {"step": options.output, "record_ms": (time.perf_counter() - begin) * 1e3}
+        summary |= {"notes": recorder.notes, "step": options.output, "record_ms": (time.perf_counter() - begin) * 1e3}
         progress("done", 1)
         if options.json:
             print(json.dumps(summary, indent=2), file=document)
         else:
-            _print_summary(summary, recorder.step)
+            print_summary(summary, recorder.step)
         document.flush()
     if outcome.problem:
         print(f"headroom.record: {outcome.problem}", file=sys.stderr)

@@ -1,0 +1,54 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The sizes of a batch, read from the call of the model with which a step begins."""
+
+from collections import Counter
+
+import torch
+
+from ._modules import tensors_of
+
+
+def sizes_of(arguments):
+    """(batch, sequence) of the call's `arguments`; 0 is what they have no single answer for."""
+    tensors = [tensor for tensor in _direct(arguments) if tensor.dim() > 0]
+    if tensors:
+        sizes = [tensor.shape[0] for tensor in tensors]
+        batch = _commonest(sizes)
+        # A size of 1 is a batch, or is broadcast over one.
+        if 1 in sizes and batch != _commonest(size for size in sizes if size != 1) and set(sizes) != {1}:
+            batch = 0
+    else:  # lists: of views or of sentences, with a batch in each, or of images without one
+        batch = _all_same([tensor for tensor in tensors_of(arguments) if tensor.dim() > 0])
+    return batch, _sequence(tensors, batch) if batch else 0
+
+
+def _direct(arguments):
+    """The tensors that are arguments themselves or values of dicts: items of a list may be parts of a batch."""
+    found, waiting = [], list(arguments)
+    for value in waiting:
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, torch.Tensor):
+            found.extend(tensors_of(value))
+    return found
+
+
+def _commonest(sizes):
+    """The size that more of them have than any other; 0 without one."""
+    counted = Counter(sizes).most_common(2)
+    if not counted or (len(counted) == 2 and counted[0][1] == counted[1][1]):
+        return 0
+    return counted[0][0]
+
+
+def _all_same(tensors):
+    sizes = {tensor.shape[0] for tensor in tensors}
+    return sizes.pop() if len(sizes) == 1 else 0
+
+
+def _sequence(tensors, batch):
+    """The length of texts: of tensors of integers [batch, sequence], with nothing but masks beside them."""
+    wide = [tensor for tensor in tensors if tensor.dim() > 1 and tensor.shape[0] == batch]
+    length = _commonest(t.shape[1] for t in wide if t.dim() == 2 and t.dtype in (torch.int64, torch.int32))
+    return length if all(t.shape[1] == length for t in wide if t.is_floating_point()) else 0

@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/predict/memory_levels.h"
+
+#include "core/predict/common_places.h"
+#include "core/trace/phase_times.h"
+#include "tests/core/hand_step.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <random>
+
+namespace headroom {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr Bytes unit = allocationGranularity;
+
+/// Ten ops of one module, one after the other; `before` may add others in front of number `i`.
+StepTracePtr chainOfOps(const std::function<void(HandStep&, int)>& before = [](HandStep&, int) {})
+{
+    HandStep step;
+    step.enter(HandStep::block, {step.batch});
+    for (int i = 0; i < 10; ++i) {
+        before(step, i);
+        step.make("aten.mm.default", i % 2 == 0 ? 8 : 2);
+    }
+    step.exit();
+    return step.finish();
+}
+
+LevelComparison compared(const StepTracePtr& executed, const StepTracePtr& recorded)
+{
+    return compareLevels(*recorded, predicted(recorded), *executed, predicted(executed));
+}
+
+TEST(CompareLevels, anAllocationThatWasNotPredictedDoesNotMoveTheOthers)
+{
+    const LevelComparison more = compared(chainOfOps([](HandStep& step, int i) {
+                                              if (i == 3)
+                                                  step.free({step.make("aten.clone.default", 5)});
+                                          }),
+                                          chainOfOps());
+    EXPECT_EQ(more.allocations, 11U);
+    EXPECT_EQ(more.unequalAllocations, 1U);
+    EXPECT_EQ(more.largestDifference, 5 * unit);
+    EXPECT_THAT(more.firstDifference, StartsWith("allocation 3 (`aten.clone.default` of `"));
+    EXPECT_THAT(more.firstDifference,
+                HasSubstr("takes 2,560 bytes that were not predicted; the step allocates 11 times, "
+                          "predicted were 10"));
+}
+
+TEST(CompareLevels, whatStaysIsADifferenceOfAllLevelsAfterIt)
+{
+    const LevelComparison more = compared(chainOfOps([](HandStep& step, int i) {
+                                              if (i == 3)
+                                                  step.make("aten.clone.default", 5);
+                                          }),
+                                          chainOfOps());
+    EXPECT_EQ(more.unequalAllocations, 1U + 7U);
+    EXPECT_EQ(more.largestDifference, 5 * unit);
+}
+
+TEST(CompareLevels, anAllocationThatIsMissingIsTheFirstDifference)
+{
+    const LevelComparison less = compared(chainOfOps(), chainOfOps([](HandStep& step, int i) {
+                                              if (i == 6)
+                                                  step.free({step.make("aten.clone.default", 5)});
+                                          }));
+    EXPECT_EQ(less.unequalAllocations, 1U);
+    EXPECT_EQ(less.largestDifference, 5 * unit);
+    EXPECT_THAT(less.firstDifference, StartsWith("2,560 bytes (`aten.clone.default` of `"));
+    EXPECT_THAT(less.firstDifference, HasSubstr(") were predicted and not allocated; the step allocates 10 times"));
+}
+
+TEST(CompareLevels, anOtherOpOfTheSameSizeIsNoDifference)
+{
+    const auto named = [](const char* name) {
+        return chainOfOps([=](HandStep& step, int i) {
+            if (i == 4)
+                step.make(name, 3);
+        });
+    };
+    EXPECT_EQ(compared(named("aten.addmm.default"), named("aten.linear.default")).firstDifference, "");
+}
+
+TEST(CompareLevels, anOtherSizeIsSaidForBothSides)
+{
+    const auto sized = [](Bytes units) {
+        return chainOfOps([=](HandStep& step, int i) {
+            if (i == 4)
+                step.free({step.make("aten.gelu.default", units)});
+        });
+    };
+    const LevelComparison other = compared(sized(7), sized(3));
+    EXPECT_EQ(other.unequalAllocations, 1U);
+    EXPECT_EQ(other.largestDifference, 4 * unit);
+    EXPECT_THAT(other.firstDifference, StartsWith("allocation 4 (`aten.gelu.default` of `"));
+    EXPECT_THAT(other.firstDifference, HasSubstr(" takes 3,584 bytes and makes "));
+    EXPECT_THAT(other.firstDifference, HasSubstr(" live, predicted were 1,536 bytes and "));
+}
+
+std::size_t longestCommon(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b)
+{
+    std::vector<std::vector<std::size_t>> best(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+    for (std::size_t i = 0; i < a.size(); ++i)
+        for (std::size_t j = 0; j < b.size(); ++j)
+            best[i + 1][j + 1] = a[i] == b[j] ? best[i][j] + 1 : std::max(best[i][j + 1], best[i + 1][j]);
+    return best.back().back();
+}
+
+TEST(CommonPlaces, areAsManyAsCanBe)
+{
+    std::mt19937 random(7);
+    for (int round = 0; round < 300; ++round) {
+        const auto sequence = [&] {
+            std::vector<std::uint64_t> keys(random() % 40);
+            for (std::uint64_t& key : keys)
+                key = random() % (1 + static_cast<unsigned>(round) % 9);
+            return keys;
+        };
+        const auto a = sequence();
+        const auto b = sequence();
+        const auto places = commonPlaces(a, b);
+        ASSERT_EQ(places.size(), longestCommon(a, b)) << "round " << round;
+        for (std::size_t i = 0; i < places.size(); ++i) {
+            ASSERT_EQ(a[places[i].first], b[places[i].second]);
+            ASSERT_TRUE(i == 0 || (places[i - 1].first < places[i].first && places[i - 1].second < places[i].second));
+        }
+    }
+}
+
+TEST(CommonPlaces, areFoundInLittleTimeWhereNothingIsAlike)
+{
+    std::vector<std::uint64_t> a(100'000), b(100'000);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        a[i] = i;
+        b[i] = i % 97 == 0 ? i : a.size() + i;
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    const auto places = commonPlaces(a, b);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+    EXPECT_GT(places.size(), a.size() / 97 / 2);
+}
+
+TEST(PhaseTimes, countForwardAndBackwardInWhateverModule)
+{
+    StepTraceBuilder builder;
+    const ModuleId root = builder.addModule("models", "Models", {});
+    const ModuleId shared = builder.addModule("models.SiLU", "SiLU", root);
+    builder.mark(Mark::stepBegin);
+    const auto op = [&](ModuleId module, Phase phase, double ms, std::uint16_t flags = 0) {
+        StepTraceBuilder::Op description;
+        description.name = builder.string("aten.mul.Tensor");
+        description.module = module;
+        description.phase = phase;
+        const OpId id = builder.beginOp(description);
+        StepTraceBuilder::OpResult result;
+        result.ms = ms;
+        result.flags = flags;
+        builder.endOp(id, result);
+    };
+    op(shared, Phase::forward, 1);
+    op(root, Phase::forward, 2);
+    op(shared, Phase::backward, 4, opRecomputed);
+    op(root, Phase::backward, 8);
+    op(root, Phase::optimizer, 16);
+    op(root, Phase::zeroGrad, 32);
+    const auto trace = builder.finish();
+    ASSERT_TRUE(trace.ok()) << trace.error().message;
+    EXPECT_DOUBLE_EQ(forwardBackwardMs(**trace), 15);
+    EXPECT_DOUBLE_EQ(recomputedMs(**trace), 4);
+}
+
+} // namespace
+} // namespace headroom

@@ -1,0 +1,87 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A script that checkpoints some of its modules itself: its recomputation is not the plan's, and can be left out.
+
+    own_checkpoints_test.py HEADROOM_PROGRAM
+"""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+import support
+
+support.need("torch")
+
+from recorded_script import Recorded  # noqa: E402
+
+_SCRIPT = """
+    import os, headroom, torch
+    from torch import nn
+    from torch.utils.checkpoint import checkpoint
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.Linear(1024, 256)) for _ in range(6))
+        def forward(self, x):
+            for i, block in enumerate(self.blocks):
+                x = checkpoint(block, x, use_reentrant=False, preserve_rng_state=True) if i % 2 == 0 else block(x)
+            return x
+    net = Net().cuda()
+    if "POLICY" in os.environ:
+        headroom.apply(net, os.environ["POLICY"])
+    optimizer = torch.optim.AdamW(net.parameters())
+    while True:
+        net(torch.randn(4096, 256, device="cuda")).pow(2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+class OwnCheckpoints(Recorded):
+    program = ""
+
+    def headroom(self, *arguments):
+        result = subprocess.run([self.program, *map(str, arguments)], capture_output=True, text=True, cwd=self.folder.name)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout) if "--json" in arguments else result.stdout
+
+    def test_a_plan_starts_from_them(self):
+        budget = self.recorded(_SCRIPT)["peak_bytes"] * 9 // 10
+        plain = self.step.rename(self.step.with_name("plain.hrs"))
+        own = self.headroom("info", plain, "--json")["script_recompute_ms"]
+        self.assertGreater(own, 0)
+        self.assertIn(f"A plan starts from the script's own checkpoints, which recompute {own:.2f} ms of the step",
+                      self.headroom("info", plain))
+        self.assertNotIn("left out", self.headroom("info", plain))
+        policy = self.step.with_name("policy.json")
+        plan = self.headroom("plan", plain, "--budget", budget, "-o", policy, "--json")
+        self.assertEqual(plan["script_recompute_ms"], own)
+        self.assertGreater(plan["recompute_ms"], 0)
+        self.assertIn(f"Starts from   the script's own checkpoints, which recompute {own:.2f} ms of the step",
+                      self.headroom("plan", plain, "--budget", budget))
+        os.environ["POLICY"] = str(policy)
+        self.addCleanup(os.environ.pop, "POLICY")
+        self.recorded(_SCRIPT)
+        answer = self.headroom("verify", plain, "--executed", self.step, "--policy", policy, "--json")
+        self.assertEqual(answer["reason"], "")
+        self.assertAlmostEqual(answer["executed_recompute_ms"], plan["recompute_ms"], 9)
+
+    def test_they_are_left_out_where_that_is_asked_for(self):
+        own = self.recorded(_SCRIPT)["peak_bytes"]
+        without = self.recorded(_SCRIPT, "--without-checkpointing")
+        self.assertGreater(without["peak_bytes"], own)
+        self.assertEqual(without["peak_bytes"], self.recorded(_SCRIPT.replace("i % 2 == 0", "False"))["peak_bytes"])
+        self.recorded(_SCRIPT, "--without-checkpointing")
+        self.assertIn("--without-checkpointing", self.noted("arguments"))
+        info = self.headroom("info", self.step, "--json")
+        self.assertNotIn("script_recompute_ms", info)
+        self.assertEqual(info["without_checkpointing"], True)
+        self.assertIn("The script's own checkpoints were left out (--without-checkpointing).", self.headroom("info", self.step))
+
+
+if __name__ == "__main__":
+    OwnCheckpoints.program = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

@@ -1,0 +1,166 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a step of a script begins and ends: what runs before its loop does not move it, nor does what it makes late."""
+
+import unittest
+
+import support
+
+support.need("torch")
+
+from recorded_script import Recorded  # noqa: E402
+
+_ADVERSARIAL = """
+    import copy, torch
+    from torch import nn
+    def build(*widths):
+        return nn.Sequential(*[nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:])])
+    generator, critic = build(64, 512, 256).cuda(), build(256, 512, 1).cuda()
+    {before}
+    late = torch.optim.Adam(generator.parameters()), torch.optim.Adam(critic.parameters())
+    {between}
+    while True:
+        of_generator, of_critic = late
+        fake = generator(torch.randn(32, 64, device="cuda"))
+        of_critic.zero_grad()
+        (critic(fake.detach()).mean() - critic(torch.randn(32, 256, device="cuda")).mean()).backward()
+        of_critic.step()
+        of_generator.zero_grad()
+        (-critic(fake).mean()).backward()
+        of_generator.step()
+"""
+_DRY_RUN = 'print(critic(generator(torch.randn(4, 64, device="cuda"))).shape)'
+
+
+class Steps(Recorded):
+    def step_of(self, *options, before="", between="", script=_ADVERSARIAL):
+        document = self.recorded(script.format(before=before, between=between), *options)
+        return document["ops"], document["peak_bytes"], document["phases"]
+
+    def test_a_look_at_the_output_begins_none(self):
+        plain = self.step_of()
+        self.assertEqual(self.step_of(before=_DRY_RUN), plain)
+        self.assertEqual(self.step_of(between=_DRY_RUN), plain)
+        first = self.step_of("--steps", "1")
+        self.assertEqual(self.step_of("--steps", "1", before=_DRY_RUN)[0], first[0])
+
+    def test_modules_that_are_called_while_they_are_made_begin_none(self):
+        # A parametrization is called under gradients when it is registered, before there is any optimizer.
+        before = "nn.utils.parametrizations.spectral_norm(critic[0])"
+        steps = [self.step_of("--steps", count, before=before) for count in ("2", "3")]
+        self.assertEqual(steps[0], steps[1])
+
+    def test_an_optimizer_that_is_made_in_the_loop_belongs_to_the_step(self):
+        made_late = _ADVERSARIAL.replace("        of_critic.zero_grad()\n", (
+            "        of_critic = made = made or torch.optim.Adam(critic.parameters())\n        of_critic.zero_grad()\n"))
+        made_late = made_late.replace(", torch.optim.Adam(critic.parameters())\n", ", None\n    made = None\n")
+        self.assertEqual(self.step_of(script=made_late), self.step_of())
+
+    def test_names_follow_what_is_made_later(self):
+        self.recorded("""
+            import torch
+            class Wrapped(torch.nn.Module):
+                def __init__(self, model):
+                    super().__init__()
+                    self.model = model
+                def forward(self, x):
+                    return self.model(x).sum()
+            model = torch.nn.Sequential(torch.nn.Linear(64, 64)).cuda()
+            model(torch.ones(2, 64, device="cuda"))
+            loss = Wrapped(model)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            while True:
+                loss(torch.ones(2, 64, device="cuda")).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            """)
+        self.assertIn(b"Wrapped.model.0", self.step.read_bytes())
+        self.assertNotIn(b"models.", self.step.read_bytes())
+
+
+class WithoutOptimizers(Recorded):
+    """Loops that change the parameters themselves."""
+
+    _LOOP = """
+        import torch
+        from torch import nn
+        model, head = nn.LSTM(64, 128, 2).cuda(), nn.Linear(128, 64).cuda()
+        parameters = [*model.parameters(), *head.parameters()]
+        state = None
+        for step in range(6):
+            model.zero_grad(); head.zero_grad()
+            state = None if state is None else tuple(part.detach() for part in state)
+            output, state = model(torch.randn(35, 16, 64, device="cuda"), state)
+            {backward}
+            for parameter in parameters:
+                {update}
+        """
+
+    def test_a_step_ends_with_the_next_forward(self):
+        backward = "head(output).pow(2).mean().backward()"
+        for update in ("parameter.data.add_(parameter.grad, alpha=-0.1)",
+                       "torch.no_grad()(lambda: parameter.sub_(0.1 * parameter.grad))()"):
+            with self.subTest(update):
+                document = self.recorded(self._LOOP.format(backward=backward, update=update))
+                self.assertIn("there is no torch.optim optimizer, so the step was taken to end with", document["notes"][0])
+                self.assertEqual(self.noted("steps"), 2)
+                count = 4 * 128 * (64 + 128 + 2) + 4 * 128 * (128 + 128 + 2) + 129 * 64
+                self.assertEqual(document["phases"]["after_backward"]["gradient"], 4 * count + 256)  # of the last bias
+                again = self.recorded(self._LOOP.format(backward=backward, update=update), "--steps", "3")
+                self.assertEqual(again["ops"], document["ops"])
+
+    def test_what_is_missing_is_said(self):
+        for script, sentence in (
+            (self._LOOP.format(backward="pass", update="pass"), "train.py made no backward pass; "),
+            (self._LOOP.format(backward="sgd = torch.optim.SGD(parameters, lr=0.1)", update="pass").replace(
+                "            for", "            output.sum().backward()\n            for"),
+             "train.py never called step() of its SGD; "),
+            (self._LOOP.format(backward="output.sum().backward(); a.step()", update="pass").replace(
+                "        for step", "        a, b = torch.optim.SGD(parameters, lr=0.1), torch.optim.Adam(parameters)\n"
+                "        for step"), "train.py called step() of its SGD, but never of its Adam; "),
+            ("""
+             import torch
+             weight = torch.ones(3, device="cuda", requires_grad=True)
+             for step in range(3):
+                 weight.sum().backward()
+             """, "train.py has no torch.optim optimizer and calls no module outside of torch.func: put its loop into `with"),
+        ):
+            with self.subTest(sentence):
+                result = self.run_script(self.written(script))
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn(sentence, result.stderr.splitlines()[-1])
+
+
+class Transforms(Recorded):
+    """Modules inside of vmap and torch.func.grad."""
+
+    def test_a_step_lasts_from_one_of_the_optimizer_to_the_next(self):
+        document = self.recorded(
+            """
+            import torch
+            from torch import nn
+            from torch.func import functional_call, grad, vmap
+            model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10)).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+            def loss(parameters, x, y):
+                return nn.functional.cross_entropy(functional_call(model, parameters, (x[None],)), y[None])
+            per_sample = vmap(grad(loss), in_dims=(None, 0, 0))
+            while True:
+                x, y = torch.randn(32, 64, device="cuda"), torch.randint(0, 10, (32,), device="cuda")
+                gradients = per_sample({name: p.detach() for name, p in model.named_parameters()}, x, y)
+                for name, parameter in model.named_parameters():
+                    parameter.grad = gradients[name].mean(0)
+                del gradients
+                optimizer.step()
+                optimizer.zero_grad()
+            """)
+        parameters = 4 * (64 * 256 + 256 + 256 * 10) + 512  # of the last bias
+        self.assertEqual(document["phases"]["start"]["parameter"], parameters)
+        self.assertEqual(document["phases"]["start"]["optimizer"], parameters)
+        self.assertGreater(document["peak_bytes"], 32 * parameters)
+        self.assertIn("4 calls of modules ran inside of torch.func (vmap, grad), where no checkpoint can be",
+                      document["notes"][0])
+
+
+if __name__ == "__main__":
+    unittest.main()
