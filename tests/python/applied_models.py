@@ -56,7 +56,7 @@ def _bert(full):
     return model, (tokens, torch.randint(0, 2, (len(tokens),))), _labelled
 
 
-def _llama(full):
+def _llama(full, use_cache=False):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     small = {"hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -64,9 +64,29 @@ def _llama(full):
     true = {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32,
             "num_key_value_heads": 8, "vocab_size": 128256, "tie_word_embeddings": True}
     torch.set_default_dtype(torch.bfloat16)
-    model = LlamaForCausalLM(LlamaConfig(use_cache=False, bos_token_id=0, eos_token_id=0, **(true if full else small)))
+    model = LlamaForCausalLM(LlamaConfig(use_cache=use_cache, bos_token_id=0, eos_token_id=0, **(true if full else small)))
     torch.set_default_dtype(torch.float32)
     return model, (_tokens(1, 2048, 128256) if full else _tokens(4, 64, 128),), _labelled
+
+
+def _mistral(full):
+    """With what its library does by itself: a cache, for a window of the sequence; and with padding."""
+    from transformers import MistralConfig, MistralForCausalLM
+
+    small = {"hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4,
+             "num_key_value_heads": 2, "vocab_size": 128, "max_position_embeddings": 64, "sliding_window": 16}
+    true = {"hidden_size": 2048, "intermediate_size": 7168, "num_hidden_layers": 16, "num_attention_heads": 16,
+            "sliding_window": 512}
+    config = MistralConfig(bos_token_id=0, eos_token_id=0, attn_implementation="eager", **(true if full else small))
+    model = MistralForCausalLM(config)
+    tokens = _tokens(1, 2048, 32000) if full else _tokens(4, 64, 128)
+    mask = torch.ones_like(tokens)
+    mask[:, :5] = 0
+    return model, (tokens, mask), _padded
+
+
+def _padded(model, batch):
+    return model(input_ids=batch[0], attention_mask=batch[1], labels=batch[0]).loss
 
 
 def _t5(full):
@@ -106,6 +126,8 @@ CASES = {
     "gpt2_autocast_accumulated": Case("transformers", _gpt2, autocast=True, parts=2),
     "bert": Case("transformers", _bert),
     "llama_bfloat16": Case("transformers", _llama),
+    "llama_with_cache": Case("transformers", lambda full: _llama(full, use_cache=True)),
+    "mistral_with_cache": Case("transformers", _mistral),
     "t5": Case("transformers", _t5),
     "resnet": Case("torchvision", _resnet, optimizer=lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9)),
     "vit": Case("torchvision", _vit),

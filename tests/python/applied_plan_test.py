@@ -25,7 +25,7 @@ torch = support.simulated("a100-80gb")
 
 import headroom  # noqa: E402
 from applied_models import CASES  # noqa: E402
-from headroom._apply import _OwnLinear  # noqa: E402
+from headroom._linear import OwnLinear  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 BUDGETS = 10
@@ -118,7 +118,7 @@ def on_cpu(case, model, batch, loss_of, policy, path):
         ran = []
         module = model.get_submodule(entry["fqn"].removeprefix(root).removeprefix("."))
         watch = _Watched(module, ran)
-        with case.context("cpu"), _OwnLinear():
+        with case.context("cpu"), OwnLinear():
             loss_of(model, batch)
         watch.remove()
         kept = {(op["op"], op["index"]) for op in entry["ops"] if op["save"]}

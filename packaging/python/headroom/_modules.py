@@ -12,7 +12,7 @@ from torch.nn.parameter import UninitializedTensorMixin
 _PLAIN = {torch.Tensor: True, torch.nn.Parameter: True}
 
 
-def _is_plain(kind):
+def is_plain(kind):
     """Whether tensors of this class are what they seem to the dispatcher: no class that takes ops over."""
     known = _PLAIN.get(kind)
     if known is None:
@@ -28,7 +28,7 @@ def _collect(value, found):
     if _PLAIN.get(type(value)):
         found.append(value)
     elif isinstance(value, torch.Tensor):
-        if _is_plain(type(value)):
+        if is_plain(type(value)):
             found.append(value)
     elif isinstance(value, (tuple, list)):
         for item in value:
@@ -173,7 +173,7 @@ class ModuleNames:
                 continue
             for tensors, is_buffer in ((module._parameters, False), (module._buffers, True)):
                 for name, tensor in tensors.items():
-                    if tensor is None or isinstance(tensor, UninitializedTensorMixin) or not _is_plain(type(tensor)):
+                    if tensor is None or isinstance(tensor, UninitializedTensorMixin) or not is_plain(type(tensor)):
                         continue
                     owners.append(number)
                     names.append(name)
