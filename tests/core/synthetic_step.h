@@ -16,6 +16,7 @@ struct SyntheticOptions
     Bytes activation = 4 * MiB; ///< of one hidden state
     Bytes weight = 1 * MiB; ///< of one weight matrix
     int kinds = 1; ///< of blocks, in turn: those of a later kind have a wider feed_forward
+    bool oneOfTwo = false; ///< the program has another model, Critic, and the step a root that holds both
 };
 
 /// About `events` events in `blocks` blocks.

@@ -24,6 +24,7 @@ class ModulePolicy:
     fqn: str
     calls: Counter
     saved: frozenset
+    types: tuple = ()  # class names from the model to the module; none in policies of older versions
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,9 @@ class _Reader:
         if not isinstance(entry, dict):
             self.fail(where, "expected an object")
         fqn = self.get(entry, where, "fqn", str, "a string")
+        types = self.types(entry, where, fqn) if "types" in entry else ()
+        if not types:
+            fqn = fqn.removeprefix("models.")  # older versions wrote it where the step had several models
         calls, saved = Counter(), set()
         for i, op in enumerate(self.get(entry, where, "ops", list, "a list")):
             place = f"{where}.ops[{i}]"
@@ -86,7 +90,13 @@ class _Reader:
             if self.get(op, place, "save", bool, "true or false"):
                 saved.add((name, index))
             calls[name] += 1
-        return ModulePolicy(fqn, calls, frozenset(saved))
+        return ModulePolicy(fqn, calls, frozenset(saved), types)
+
+    def types(self, entry, where, fqn):
+        types = self.get(entry, where, "types", list, "a list")
+        if len(types) != fqn.count(".") + 1 or not all(isinstance(kind, str) for kind in types):
+            self.fail(f"{where}.types", f"expected {fqn.count('.') + 1} names of classes, as many as {fqn} has parts")
+        return tuple(types)
 
     def get(self, entry, where, key, kind, expected):
         value = entry.get(key)
