@@ -35,6 +35,8 @@ def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn
     fits = find(root, document, object, {name for applied in others for name in applied.names})
     _refuse_other_checkpointing(root, fits)
     applied = _Applied(document, root, fits)
+    if not _hooks:
+        _hooks.append(register_optimizer_step_pre_hook(_before_step))
     _all.add(applied)
     return model
 
@@ -49,6 +51,12 @@ def remove(model: torch.nn.Module) -> torch.nn.Module:
 
 
 _all = weakref.WeakSet()  # what was applied in this process
+_hooks = []  # stays: torch goes through its hooks while one of them runs
+
+
+def _before_step(optimizer, args, kwargs):
+    for applied in list(_all):
+        applied.before_step(optimizer, args, kwargs)
 
 
 class _Applied:
@@ -64,10 +72,7 @@ class _Applied:
         for module, region in self.regions:
             region.put_on(module)
         self._closure_may_come = True
-        this = weakref.ref(self)
-        self._hook = register_optimizer_step_pre_hook(
-            lambda optimizer, args, kwargs: this() and this()._before_step(optimizer, args, kwargs))
-        weakref.finalize(self, self._hook.remove)
+        self._waits = True
 
     def is_of(self, document):
         return os.path.abspath(self.document.source) == os.path.abspath(document.source)
@@ -76,20 +81,22 @@ class _Applied:
         return any(region_of(module) is region for module, region in self.regions)
 
     def refuse(self, sentence):
-        self._hook.remove()
+        self._waits = False
         for module, region in self.regions:
             if region_of(module) is region:
                 region.remove_from(module)
         raise PolicyError(f"{self.document.source}: {sentence}; the policy was removed from the model")
 
-    def _before_step(self, optimizer, args, kwargs):
+    def before_step(self, optimizer, args, kwargs):
+        if not self._waits:
+            return
         if self._closure_may_come and (kwargs.get("closure") or any(map(callable, args[1:]))):
             self._closure_may_come = False  # the forwards of this step are still to come: the next one shows what they were
             return
         own = {id(parameter) for parameter in self.root.parameters()}
         if not any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"]):
             return
-        self._hook.remove()
+        self._waits = False
         if self.is_on():
             for _, region in self.regions:
                 region.step_ends()
