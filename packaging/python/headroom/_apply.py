@@ -15,6 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from ._objects import find
 from ._policy import PolicyError, read_policy
 from ._region import Region, region_of
+from ._watch import BudgetWatch
 
 
 def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn.Module:
@@ -61,12 +62,13 @@ def _before_step(optimizer, args, kwargs):
 
 class _Applied:
     """One policy on one model: its regions come and go together. Until they are checked it waits for the end of the first
-    step, which is that of an optimizer of the model."""
+    step, which is where an optimizer of the model makes its own."""
 
     def __init__(self, document, root, fits):
         self.document = document
         self.root = root
         self.names = [fit.name for fit in fits]
+        self.watch = BudgetWatch(document, root)
         self.regions = [(module, Region(self, module, entry)) for fit in fits
                         for module, entry in zip(fit.modules, fit.entries)]
         for module, region in self.regions:
@@ -88,19 +90,22 @@ class _Applied:
         raise PolicyError(f"{self.document.source}: {sentence}; the policy was removed from the model")
 
     def before_step(self, optimizer, args, kwargs):
+        if not (self._waits or self.watch.is_on) or not self._is_stepped_by(optimizer) or not self.is_on():
+            return
+        self.watch.step_ends()
         if not self._waits:
             return
         if self._closure_may_come and (kwargs.get("closure") or any(map(callable, args[1:]))):
             self._closure_may_come = False  # the forwards of this step are still to come: the next one shows what they were
             return
-        own = {id(parameter) for parameter in self.root.parameters()}
-        if not any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"]):
-            return
         self._waits = False
-        if self.is_on():
-            for _, region in self.regions:
-                region.step_ends()
-            self._warn_of_others()
+        for _, region in self.regions:
+            region.step_ends()
+        self._warn_of_others()
+
+    def _is_stepped_by(self, optimizer):
+        own = {id(parameter) for parameter in self.root.parameters()}
+        return any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"])
 
     def _warn_of_others(self):
         """The plan counts on all modules that it has."""

@@ -32,6 +32,8 @@ class Policy:
     source: str  # where it was read, for messages
     model: str
     modules: tuple
+    budget: int = 0  # bytes; 0: not known
+    peak: int = 0  # that was predicted
 
 
 def read_policy(path) -> Policy:
@@ -69,7 +71,15 @@ class _Reader:
             for outer in fqns:
                 if inner.startswith(outer + "."):
                     self.fail("modules", f"{inner} is inside of {outer}; a checkpointed module contains no other")
-        return Policy(self.source, model, modules)
+        predicted = document.get("predicted")
+        peak = self.bytes(predicted, "predicted.peak_bytes", "peak_bytes") if isinstance(predicted, dict) else 0
+        return Policy(self.source, model, modules, self.bytes(document, "budget_bytes", "budget_bytes"), peak)
+
+    def bytes(self, entry, where, key):
+        value = entry.get(key, 0)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            self.fail(where, "expected a number of bytes")
+        return value
 
     def module(self, entry, where):
         if not isinstance(entry, dict):

@@ -62,6 +62,8 @@ class Region:
             if self.checked and not self.policy.saved:
                 return checkpoint(forward, *args, use_reentrant=False)
             return checkpoint(forward, *args, use_reentrant=False, context_fn=self.compiled_context_fn)
+        watch = self.applied.watch
+        watch.at(f"at the begin of module {self.policy.fqn}")
         try:
             call = _Call(self, forward, args, kwargs)
             if self.settled and not self.policy.saved:
@@ -71,6 +73,7 @@ class Region:
             call.end_forward()
         except Unrepeatable as error:
             self.refuse(str(error))
+        watch.at(f"at the end of module {self.policy.fqn}")
         return result
 
     def forward_of(self, module):
@@ -143,6 +146,7 @@ class Region:
         self.applied.refuse(f"module {self.policy.fqn}: {sentence}")
 
     def recomputes(self):
+        self.applied.watch.at(f"in backward, at the recomputation of module {self.policy.fqn}")
         self.settled = self.checked
         self.recomputed = True
 
