@@ -11,6 +11,8 @@ namespace headroom {
 
 namespace {
 
+constexpr std::string_view modelsPrefix = "models.";
+
 std::string callsText(int count)
 {
     return std::to_string(count) + (count == 1 ? " call" : " calls");
@@ -63,6 +65,12 @@ Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const
 }
 
 } // namespace
+
+std::string_view policyFqn(const StepTrace& trace, ModuleId module)
+{
+    const std::string_view fqn = trace.moduleFqn(module);
+    return hasSeveralModels(trace) && fqn.starts_with(modelsPrefix) ? fqn.substr(modelsPrefix.size()) : fqn;
+}
 
 Result<CheckpointPlan> checkpointPlan(const StepTrace& trace, const Policy& policy)
 {

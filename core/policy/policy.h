@@ -25,9 +25,10 @@ struct Policy
     };
     struct Module
     {
-        std::string fqn;
+        std::string fqn; ///< as policyFqn() gives it
         double discardRatio = 0;
         std::vector<Op> ops; ///< in the order in which they run
+        std::vector<std::string> types = {}; ///< class names from the model to the module; empty: not known
     };
     std::string model;
     std::string torch;
@@ -40,11 +41,16 @@ struct Policy
         double gap = 0;
     } predicted;
     std::vector<Module> modules;
+    std::vector<std::string> objects; ///< names of the models in the step, where there were several
 };
 
 /// Turns a plan into ops to save in each chosen module: the op policy (GLPK) that keeps 1 - discard ratio of its
 /// memory.
 Result<Policy> makePolicy(const StepTrace& trace, const Plan& plan);
+
+/// A module's name in policies: from the model that the user's program has, by the name of its class. A step with
+/// several models keeps them under a root of its own, `models`.
+std::string_view policyFqn(const StepTrace& trace, ModuleId module);
 
 /// The regions that a policy means in this step. Errors: unknown module, an op that never ran there, counts that
 /// differ.

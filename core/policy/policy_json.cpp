@@ -19,6 +19,14 @@ std::string text(const nlohmann::json& value)
     return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::string list(const std::vector<std::string>& texts)
+{
+    std::string json;
+    for (const std::string& item : texts)
+        json += (json.empty() ? "" : ", ") + text(item);
+    return "[" + json + "]";
+}
+
 std::string toJson(const Policy::Module& module)
 {
     std::string json = "    {\n      \"discard_ratio\": " + text(module.discardRatio)
@@ -30,7 +38,10 @@ std::string toJson(const Policy::Module& module)
             + ", \"save\": " + (op.save ? "true" : "false") + "}";
         separator = ",\n        ";
     }
-    return json + (module.ops.empty() ? "]\n    }" : "\n      ]\n    }");
+    json += module.ops.empty() ? "]" : "\n      ]";
+    if (!module.types.empty())
+        json += ",\n      \"types\": " + list(module.types);
+    return json + "\n    }";
 }
 
 /// A field that must be there, of the wanted kind.
@@ -58,6 +69,8 @@ Status readModule(const Json& json, const std::string& source, std::size_t index
     JsonObjectReader fields(json, source + ": modules[" + std::to_string(index) + "]");
     fields.readString("fqn", module.fqn);
     fields.readMs("discard_ratio", module.discardRatio);
+    if (json.contains("types"))
+        fields.readStrings("types", module.types);
     if (module.discardRatio > 1)
         fields.fail("discard_ratio", "is larger than 1, a share from 0 to 1 was expected");
     if (!fields.ok())
@@ -92,6 +105,8 @@ Status readHead(const Json& json, const std::string& source, Policy& policy)
     if (worldSize < 1 || worldSize > std::numeric_limits<int>::max())
         fields.fail("world_size", "is out of range, 1 or more was expected");
     policy.worldSize = static_cast<int>(worldSize);
+    if (json.contains("objects"))
+        fields.readStrings("objects", policy.objects);
     if (!fields.ok())
         return fields.status();
     const Json* predicted = child(json, "predicted", &Json::is_object);
@@ -116,6 +131,8 @@ std::string toJson(const Policy& policy)
         separator = ",\n";
     }
     json += policy.modules.empty() ? "],\n" : "\n  ],\n";
+    if (!policy.objects.empty())
+        json += "  \"objects\": " + list(policy.objects) + ",\n";
     json += "  \"predicted\": {\"gap\": " + text(policy.predicted.gap) + ", \"peak_bytes\": "
         + std::to_string(policy.predicted.peak) + ", \"recompute_ms\": " + text(policy.predicted.recomputeMs) + "},\n";
     json += "  \"torch\": " + text(policy.torch) + ",\n  \"world_size\": " + std::to_string(policy.worldSize) + "\n}\n";

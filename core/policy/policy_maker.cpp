@@ -45,6 +45,28 @@ double keptShare(const SacStats& stats, double discardRatio)
     return std::clamp(1 - discardRatio, least, 1.0);
 }
 
+/// Class names from the model to one of its modules.
+std::vector<std::string> typesOf(const StepTrace& trace, ModuleId module)
+{
+    std::vector<std::string> types;
+    for (; module.valid(); module = trace.modules.parent[module])
+        types.emplace_back(trace.strings[trace.modules.type[module]]);
+    if (hasSeveralModels(trace))
+        types.pop_back();
+    std::ranges::reverse(types);
+    return types;
+}
+
+/// The models of a step that has several.
+std::vector<std::string> objectsOf(const StepTrace& trace)
+{
+    std::vector<std::string> objects;
+    for (std::uint32_t i = 1; hasSeveralModels(trace) && i < trace.modules.size(); ++i)
+        if (trace.modules.parent[ModuleId(i)] == ModuleId(0))
+            objects.emplace_back(policyFqn(trace, ModuleId(i)));
+    return objects;
+}
+
 } // namespace
 
 std::vector<RegionOpName> regionOpNames(const StepTrace& trace, std::span<const OpId> ops)
@@ -62,7 +84,16 @@ ModuleNames moduleNames(const StepTrace& trace)
     ModuleNames names;
     for (std::uint32_t module = 0; module < trace.modules.size(); ++module)
         names.emplace(trace.moduleFqn(ModuleId(module)), ModuleId(module));
+    for (std::uint32_t module = 0; hasSeveralModels(trace) && module < trace.modules.size(); ++module)
+        names.emplace(policyFqn(trace, ModuleId(module)), ModuleId(module));
     return names;
+}
+
+bool hasSeveralModels(const StepTrace& trace)
+{
+    // A model's own name is that of its class, as the recorder wrote it.
+    return trace.modules.size() > 0 && trace.moduleFqn(ModuleId(0)) == "models"
+        && trace.strings[trace.modules.type[ModuleId(0)]] == "Models";
 }
 
 PolicyMaker::PolicyMaker(StepModel model)
@@ -124,15 +155,17 @@ Result<PolicyMaker::Choice> PolicyMaker::make(const Plan& plan) const
         decisions.emplace(found->second, ratio);
     }
     CheckpointPlan regions;
+    std::vector<double> ratios;
     for (const auto& [module, ratio] : decisions) {
         Result<CheckpointRegion> region = choose(module, ratio);
         if (!region)
             return region.error();
         regions.push_back(std::move(*region));
+        ratios.push_back(ratio);
     }
     Choice choice = describe(std::move(regions), plan);
-    for (Policy::Module& module : choice.policy.modules)
-        module.discardRatio = plan.decisions.at(module.fqn);
+    for (std::size_t i = 0; i < ratios.size(); ++i)
+        choice.policy.modules[i].discardRatio = ratios[i];
     return choice;
 }
 
@@ -167,8 +200,10 @@ PolicyMaker::Choice PolicyMaker::describe(CheckpointPlan regions, const Plan& pl
     choice.policy.budget = plan.budget;
     choice.policy.worldSize = plan.worldSize;
     choice.policy.predicted = {plan.peak, plan.recomputeMs, plan.gap};
+    choice.policy.objects = objectsOf(trace);
     for (const CheckpointRegion& region : regions) {
-        Policy::Module entry{std::string(trace.moduleFqn(region.module)), discardRatio(region), {}};
+        Policy::Module entry{
+            std::string(policyFqn(trace, region.module)), discardRatio(region), {}, typesOf(trace, region.module)};
         const std::vector<RegionOpName> names = regionOpNames(trace, model_.regionOps(region.module));
         for (std::size_t op = 0; op < names.size(); ++op)
             entry.ops.push_back(

@@ -22,7 +22,10 @@ struct RegionOpName
 };
 std::vector<RegionOpName> regionOpNames(const StepTrace& trace, std::span<const OpId> ops);
 
-/// Modules of a step by name.
+/// Whether the step was recorded from a program with several models, which have one root in the trace.
+bool hasSeveralModels(const StepTrace& trace);
+
+/// Modules of a step by name, also by the one that policies have.
 using ModuleNames = std::unordered_map<std::string_view, ModuleId>;
 ModuleNames moduleNames(const StepTrace& trace);
 

@@ -47,7 +47,7 @@ Result<Blocks> findBlocks(const StepTrace& trace, const Policy& policy, std::str
     bool alike = true;
     for (std::uint32_t i = 0; i < trace.modules.size(); ++i) {
         const ModuleId module(i);
-        const std::string_view fqn = trace.moduleFqn(module);
+        const std::string_view fqn = policyFqn(trace, module);
         if (parentOf(fqn) != blocks.list)
             continue;
         const std::string_view type = trace.strings[trace.modules.type[module]];
@@ -133,7 +133,7 @@ Result<std::string> torchtitan(const StepTrace& trace, const Policy& policy)
     const Result<Blocks> blocks = findBlocks(trace, policy, "torchtitan");
     if (!blocks)
         return blocks.error();
-    const std::string layers = std::string(trace.moduleFqn(ModuleId(0))) + ".layers";
+    const std::string layers = std::string(policyFqn(trace, ModuleId(0))) + ".layers";
     if (blocks->list != layers)
         return cannot("torchtitan",
                       "it checkpoints blocks of " + blocks->list + ", and torchtitan only those of " + layers);
@@ -175,7 +175,7 @@ std::string otherList(const StepTrace& trace, std::string_view type)
     }
     for (std::uint32_t i = 0; i < trace.modules.size(); ++i)
         if (typeOf(trace, ModuleId(i)) == "ModuleList" && !inside[i] && !around[i])
-            return std::string(trace.moduleFqn(ModuleId(i)));
+            return std::string(policyFqn(trace, ModuleId(i)));
     return {};
 }
 
@@ -216,13 +216,13 @@ Result<std::string> huggingFace(const StepTrace& trace, const Policy& policy)
     std::vector<bool> chosen;
     std::string_view type;
     for (std::uint32_t i = 0; i < trace.modules.size(); ++i)
-        if (type.empty() && names.contains(trace.moduleFqn(ModuleId(i))))
+        if (type.empty() && names.contains(policyFqn(trace, ModuleId(i))))
             type = typeOf(trace, ModuleId(i));
     for (std::uint32_t i = 0; i < trace.modules.size(); ++i) {
         if (typeOf(trace, ModuleId(i)) != type || !isLayer(trace, ModuleId(i)))
             continue;
         layers.emplace_back(i);
-        chosen.push_back(names.erase(trace.moduleFqn(ModuleId(i))) > 0);
+        chosen.push_back(names.erase(policyFqn(trace, ModuleId(i))) > 0);
     }
     if (!names.empty() || layers.size() < 2)
         return cannot(trainer,

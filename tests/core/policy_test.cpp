@@ -18,6 +18,7 @@ namespace headroom {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 ModuleId moduleOf(const StepTrace& trace, std::string_view fqn)
@@ -103,6 +104,22 @@ TEST(PolicyJson, isReadAsItWasWritten)
     EXPECT_EQ(read->predicted.peak, 1717000000);
     ASSERT_EQ(read->modules.size(), 2U);
     EXPECT_TRUE(read->modules[0].ops[0].save);
+}
+
+TEST(PolicyJson, saysWhichObjectsAndClasses)
+{
+    Policy policy = smallPolicy();
+    policy.objects = {"Net", "Net_2"};
+    policy.modules[0].types = {"Net", "Attention"};
+    const std::string json = toJson(policy);
+    EXPECT_THAT(json, HasSubstr("      ],\n      \"types\": [\"Net\", \"Attention\"]\n    },\n"));
+    EXPECT_THAT(json, HasSubstr("  ],\n  \"objects\": [\"Net\", \"Net_2\"],\n  \"predicted\""));
+    const TemporaryFolder folder;
+    const std::filesystem::path path = folder.path() / "policy.json";
+    ASSERT_TRUE(writePolicy(policy, path).ok());
+    const Result<Policy> read = readPolicy(path);
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(toJson(*read), json);
 }
 
 /// What readPolicy says of the small document with `from` replaced.
@@ -228,6 +245,33 @@ TEST(CheckpointPlan, isWhatThePolicySays)
     Policy bare;
     bare.modules = {{"Transformer.layers.0", 1, {}}};
     EXPECT_TRUE(checkpointPlan(*trace, bare)->front().save.empty());
+}
+
+TEST(CheckpointPlan, isOfOneModelOfSeveral)
+{
+    const StepTracePtr trace = makeSyntheticStep({.oneOfTwo = true});
+    const Policy policy = policyWith(*trace, {{"models.Transformer.layers.0", 1}, {"Transformer.layers.2", 0.5}});
+    EXPECT_THAT(policy.objects, ElementsAre("Transformer", "Critic"));
+    ASSERT_EQ(policy.modules.size(), 2U);
+    EXPECT_EQ(policy.modules[0].fqn, "Transformer.layers.0") << "as the program's own object names it";
+    EXPECT_THAT(policy.modules[0].types, ElementsAre("Transformer", "ModuleList", "TransformerBlock"));
+    EXPECT_EQ(policy.modules[1].discardRatio, 0.5);
+    const Result<CheckpointPlan> plan = checkpointPlan(*trace, policy);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    EXPECT_EQ(trace->moduleFqn((*plan)[1].module), "models.Transformer.layers.2");
+
+    Policy older = policy;
+    for (Policy::Module& module : older.modules)
+        module.fqn = "models." + module.fqn;
+    const Result<CheckpointPlan> same = checkpointPlan(*trace, older);
+    ASSERT_TRUE(same.ok()) << same.error().message;
+    for (std::size_t i = 0; i < 2; ++i) {
+        EXPECT_EQ((*same)[i].module, (*plan)[i].module);
+        EXPECT_EQ((*same)[i].save, (*plan)[i].save);
+    }
+    const Policy single = policyWith(*makeSyntheticStep(), {{"Transformer.layers.0", 1}});
+    EXPECT_TRUE(single.objects.empty());
+    EXPECT_THAT(single.modules[0].types, ElementsAre("Transformer", "ModuleList", "TransformerBlock"));
 }
 
 std::string mismatch(const StepTrace& trace, Policy policy, const std::function<void(Policy&)>& change)

@@ -76,14 +76,18 @@ private:
         tape_.builder.info.optimizer = "adam";
         tape_.builder.info.batch = 8;
         tape_.builder.info.sequence = 128;
-        tape_.root = tape_.builder.addModule("Transformer", "Transformer", {});
-        embedding_ = tape_.builder.addModule("Transformer.tok_embeddings", "Embedding", tape_.root);
+        const ModuleId models = options_.oneOfTwo ? tape_.builder.addModule("models", "Models", {}) : ModuleId();
+        const std::string name = options_.oneOfTwo ? "models.Transformer" : "Transformer";
+        tape_.root = tape_.builder.addModule(name, "Transformer", models);
+        embedding_ = tape_.builder.addModule(name + ".tok_embeddings", "Embedding", tape_.root);
         embeddingWeight_ = tape_.addParameter(embedding_, "weight", 4 * options_.weight, !adapted());
-        const ModuleId layers = tape_.builder.addModule("Transformer.layers", "ModuleList", tape_.root);
+        const ModuleId layers = tape_.builder.addModule(name + ".layers", "ModuleList", tape_.root);
         for (int i = 0; i < options_.blocks; ++i)
-            makeBlock("Transformer.layers." + std::to_string(i), layers);
-        output_.self = tape_.builder.addModule("Transformer.output", "Linear", tape_.root);
+            makeBlock(name + ".layers." + std::to_string(i), layers);
+        output_.self = tape_.builder.addModule(name + ".output", "Linear", tape_.root);
         output_.weight = tape_.addParameter(output_.self, "weight", 4 * options_.weight, !adapted());
+        if (options_.oneOfTwo)
+            tape_.builder.addModule("models.Critic", "Critic", models);
         tape_.addOptimizerStates();
     }
 

@@ -121,6 +121,14 @@ def _vit(full):
     return _images(model, full)
 
 
+def _encoder(full):
+    """Its attention multiplies turned inputs, which are not contiguous."""
+    width, length = (768, 512) if full else (64, 32)
+    layers = [torch.nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True) for _ in range(12 if full else 3)]
+    model = torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(length * width, 10))
+    return model, (torch.randn(8, length, width), torch.randint(0, 10, (8,))), _cross_entropy
+
+
 CASES = {
     "gpt2": Case("transformers", _gpt2, clip=True),
     "gpt2_autocast_accumulated": Case("transformers", _gpt2, autocast=True, parts=2),
@@ -129,6 +137,8 @@ CASES = {
     "llama_with_cache": Case("transformers", lambda full: _llama(full, use_cache=True)),
     "mistral_with_cache": Case("transformers", _mistral),
     "t5": Case("transformers", _t5),
+    "encoder": Case("torch", _encoder),
+    "encoder_autocast": Case("torch", _encoder, autocast=True),
     "resnet": Case("torchvision", _resnet, optimizer=lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9)),
     "vit": Case("torchvision", _vit),
 }

@@ -79,6 +79,41 @@ class Ops(TorchDispatchMode):
         return op(*args, **(kwargs or {}))
 
 
+class Doubled(torch.Tensor):
+    """Adds itself to itself before each op: a subclass whose ops run other ones inside."""
+
+    @staticmethod
+    def __new__(cls, plain):
+        made = torch.Tensor._make_wrapper_subclass(cls, plain.shape, dtype=plain.dtype, requires_grad=plain.requires_grad)
+        made.plain = plain
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
+        inner = [arg.plain + arg.plain if isinstance(arg, Doubled) else arg for arg in args]
+        return Doubled(op(*inner, **(kwargs or {})))
+
+
+class Wrap(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, plain):
+        return Doubled(plain.detach())
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.plain
+
+
+class Unwrap(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, doubled):
+        return doubled.plain
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
 def batch():
     return torch.randn(2, 16, 32, generator=torch.Generator().manual_seed(3))
 
@@ -399,10 +434,19 @@ class Refusals(ApplyTest):
             apply(net, os.path.join(self.folder.name, "nowhere.json"))
 
     def first_step_refused(self, net, document, sentence):
+        """By the optimizer, before it changes anything."""
         apply(net, self.written(document))
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        before = [p.detach().clone() for p in net.parameters()]
+        step(net)
         with self.assertRaises(PolicyError) as caught:
-            step(net)
-        self.assertSentence(caught.exception, sentence + "; record the step again as it runs now (same batch layout, "
+            optimizer.step()
+        self.check_refusal(caught.exception, net, sentence)
+        for should, got in zip(before, net.parameters()):
+            self.assertTrue(torch.equal(should, got))
+
+    def check_refusal(self, error, net, sentence):
+        self.assertSentence(error, sentence + "; record the step again as it runs now (same batch layout, "
                             "dtype, autocast and device); the policy was removed from the model")
         self.assertFalse([name for name, module in net.named_modules() if "forward" in module.__dict__])
         self.assertEqual(step(net)[1], step(model())[1], "training goes on without the policy")
@@ -428,6 +472,72 @@ class Refusals(ApplyTest):
         casts = sum(op["op"] == "aten._to_copy.default" for op in document["modules"][0]["ops"])
         self.first_step_refused(net, document, "module Net.layers.0: aten._to_copy.default never ran in its forward, "
                                 f"{casts} times when the step was recorded")
+
+    def test_without_an_optimizer_of_torch_the_second_step_is_refused(self):
+        net = model()
+        document = policy_of(net, ["layers.0"], saves_products)
+        document["modules"][0]["ops"].append({"op": "aten.addmm.default", "index": 4, "save": True})
+        apply(net, self.written(document))
+        for _ in range(3):
+            net(batch())  # nothing says that this was a step
+        step(net)
+        with self.assertRaises(PolicyError) as caught:
+            step(net)
+        self.check_refusal(caught.exception, net, "module Net.layers.0: aten.addmm.default ran 4 times in its forward, 5 "
+                           "times when the step was recorded")
+
+    def test_forwards_before_the_loop_may_run_other_ops(self):
+        for with_backward in False, True:
+            net = model()
+            apply(net, self.written(policy_of(net, ["layers.0", "layers.2"], saves_products)))
+            other = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+            optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = net(batch()).sum()
+            other.step()
+            if with_backward:
+                loss.backward()
+            for expected, got in zip(step(model())[0], step(net)[0]):
+                self.assertTrue(torch.equal(expected, got))
+            optimizer.step()
+            self.assertIn("forward", net.layers[0].__dict__)
+            optimizer.step(lambda: step(net)[0][0].sum())
+
+    def test_a_closure_runs_its_forwards_after_the_optimizers_step_began(self):
+        net = model()
+        apply(net, self.written(policy_of(net, ["layers.0"], saves_products)))
+        with torch.autocast("cpu", torch.bfloat16):
+            net(batch())
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        for _ in range(2):
+            optimizer.step(lambda: step(net)[0][0].sum())
+        self.assertIn("forward", net.layers[0].__dict__)
+
+    def test_ops_inside_of_tensor_subclasses(self):
+        class Layer(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.ones(32))
+
+            def forward(self, x):
+                return Unwrap.apply(Wrap.apply(x * self.weight).exp()).sin()
+
+        net = nn.Sequential(Layer(), Layer())
+        ran = [(f"aten.{op}", 0) for op in ("mul.Tensor", "add.Tensor", "exp.default", "sin.default")]  # also inside
+        document = policy_of(model(), [])
+        expected = step(net)[0]
+        for saved in False, True:
+            document["modules"] = [{"fqn": "Sequential.0", "ops": [
+                {"op": op, "index": index, "save": saved and op == "aten.mul.Tensor"} for op, index in ran]}]
+            apply(net, self.written(document))
+            if not saved:
+                for _ in range(2):
+                    self.assertTrue(torch.equal(step(net)[0][0], expected[0]))
+                remove(net)
+                continue
+            with self.assertRaisesRegex(PolicyError, "Sequential.0: its ops run inside of tensors of class Doubled, where "
+                                        "their results cannot be kept for backward; plan with --pin Sequential.0=recompute"):
+                step(net)
 
     def test_a_second_call_under_the_same_autocast(self):
         net = model()

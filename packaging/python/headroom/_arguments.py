@@ -308,8 +308,8 @@ class _Walk:
     def _count(self, more, path):
         self._left -= more
         if self._left < 0:
-            self._fail(path, f"holds more than {_MOST:,} values, too many to keep for each call; give it only what it reads, or "
-                       "leave the module out of the plan (--pin)")
+            self._fail(path, f"holds more than {_MOST:,} values, too many to keep for each call; give it only what it "
+                       "reads, or leave the module out of the plan (--pin)")
 
     def _fail(self, path, what):
         raise Unrepeatable(f"its argument {_name_of(self._forward, path)} {what}")

@@ -39,7 +39,18 @@ class OwnLinear:
     @staticmethod
     def linear(input, weight, bias=None):
         tensors = (input, weight, bias)
-        if (all(type(tensor) in (torch.Tensor, torch.nn.Parameter) for tensor in tensors) and input.dim() > 2
-                and not input.is_contiguous() and not torch.is_autocast_enabled(input.device.type)):
-            return torch.matmul(input, weight.t()).add_(bias)
-        return OwnLinear._torchs(input, weight, bias)
+        if not all(type(tensor) in (torch.Tensor, torch.nn.Parameter) for tensor in tensors) or input.dim() < 3:
+            return OwnLinear._torchs(input, weight, bias)
+        if torch.is_autocast_enabled(input.device.type):
+            if not input.is_cuda:  # where autocast knows no einsum(), and memory is not planned
+                return OwnLinear._torchs(input, weight, bias)
+            bias, weight, input = _cast(bias), _cast(weight), _cast(input)
+        if input.is_contiguous():
+            return OwnLinear._torchs(input, weight, bias)
+        return torch.matmul(input, weight.t()).add_(bias)
+
+
+def _cast(tensor):
+    """What autocast makes of linear()'s arguments, which it casts from the last to the first: einsum() is in the same list
+    of its, and makes only a view then."""
+    return torch.einsum("...->...", tensor)

@@ -24,6 +24,7 @@ class ModulePolicy:
     fqn: str
     calls: Counter
     saved: frozenset
+    types: tuple = ()  # class names from the model to the module; none in policies of older versions
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Policy:
     source: str  # where it was read, for messages
     model: str
     modules: tuple
+    budget: int = 0  # bytes; 0: not known
+    peak: int = 0  # that was predicted
 
 
 def read_policy(path) -> Policy:
@@ -68,12 +71,23 @@ class _Reader:
             for outer in fqns:
                 if inner.startswith(outer + "."):
                     self.fail("modules", f"{inner} is inside of {outer}; a checkpointed module contains no other")
-        return Policy(self.source, model, modules)
+        predicted = document.get("predicted")
+        peak = self.bytes(predicted, "predicted.peak_bytes", "peak_bytes") if isinstance(predicted, dict) else 0
+        return Policy(self.source, model, modules, self.bytes(document, "budget_bytes", "budget_bytes"), peak)
+
+    def bytes(self, entry, where, key):
+        value = entry.get(key, 0)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            self.fail(where, "expected a number of bytes")
+        return value
 
     def module(self, entry, where):
         if not isinstance(entry, dict):
             self.fail(where, "expected an object")
         fqn = self.get(entry, where, "fqn", str, "a string")
+        types = self.types(entry, where, fqn) if "types" in entry else ()
+        if not types:
+            fqn = fqn.removeprefix("models.")  # older versions wrote it where the step had several models
         calls, saved = Counter(), set()
         for i, op in enumerate(self.get(entry, where, "ops", list, "a list")):
             place = f"{where}.ops[{i}]"
@@ -86,7 +100,13 @@ class _Reader:
             if self.get(op, place, "save", bool, "true or false"):
                 saved.add((name, index))
             calls[name] += 1
-        return ModulePolicy(fqn, calls, frozenset(saved))
+        return ModulePolicy(fqn, calls, frozenset(saved), types)
+
+    def types(self, entry, where, fqn):
+        types = self.get(entry, where, "types", list, "a list")
+        if len(types) != fqn.count(".") + 1 or not all(isinstance(kind, str) for kind in types):
+            self.fail(f"{where}.types", f"expected {fqn.count('.') + 1} names of classes, as many as {fqn} has parts")
+        return tuple(types)
 
     def get(self, entry, where, key, kind, expected):
         value = entry.get(key)

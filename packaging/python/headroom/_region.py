@@ -25,13 +25,17 @@ class Region:
     fully_shard among them), names, state_dict and the class stay what they are.
 
     It is watched by a dispatch mode until a forward has run the ops that were recorded and a recomputation has followed.
+    Forwards before the training loop, with another batch, may run others.
     """
 
     def __init__(self, applied, module: torch.nn.Module, policy: ModulePolicy):
         self.applied = applied
         self.policy = policy
-        self.checked = False
-        self.settled = False
+        self.checked = False  # a forward ran what was recorded
+        self.settled = False  # and was watched for a whole step
+        self.difference = None  # of the last forward from what was recorded
+        self.recomputed = False  # since then
+        self.subclass = None  # of tensors that its ops take
         self.read = {}  # path of a tensor among the arguments of a call that was watched -> whether an op read it
         self.compiled_context_fn = lambda: self.contexts(None)  # has to be a function, no bound method
         self.replaced = module.__dict__.get("forward")  # somebody's own patch, which then runs inside
@@ -59,6 +63,8 @@ class Region:
             if self.checked and not self.policy.saved:
                 return checkpoint(forward, *args, use_reentrant=False)
             return checkpoint(forward, *args, use_reentrant=False, context_fn=self.compiled_context_fn)
+        watch = self.applied.watch
+        watch.at(f"at the begin of module {self.policy.fqn}")
         try:
             call = _Call(self, forward, args, kwargs)
             if self.settled and not self.policy.saved:
@@ -68,6 +74,7 @@ class Region:
             call.end_forward()
         except Unrepeatable as error:
             self.refuse(str(error))
+        watch.at(f"at the end of module {self.policy.fqn}")
         return result
 
     def forward_of(self, module):
@@ -84,14 +91,16 @@ class Region:
         watch = None if call is None or self.settled else call.watch
 
         def decide(context, op, *args, **kwargs):
+            if watch is not None:
+                watch(args, kwargs)
+            if not self.checked:
+                self.subclass = self.subclass or _subclass_in((args, kwargs))
             if is_cached_cast(op, args):
                 return CheckpointPolicy.MUST_RECOMPUTE
             name = str(op)
             seen = calls[context.is_recompute]
             index = seen[name]
             seen[name] += 1
-            if watch is not None:
-                watch(args, kwargs)
             saved = (name, index) in self.policy.saved
             return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
 
@@ -101,23 +110,44 @@ class Region:
         return _Checking(forward, self, calls[False]), Recomputing(recompute)
 
     def check(self, calls: Counter):
-        """Whether a forward ran what was recorded. Views and in-place ops are never kept and may be named differently
-        where the step was recorded, so only the others are compared."""
+        """Whether a forward ran what was recorded."""
         if self.checked:
             return
+        self.difference = self.difference_of(calls)
+        if self.difference and self.subclass and self.policy.saved:
+            self.refuse(f"its ops run inside of tensors of class {self.subclass}, where their results cannot be kept for "
+                        f"backward; plan with --pin {self.policy.fqn}=recompute, or =save")
+        if self.difference and not self.subclass:
+            if self.recomputed:
+                self.refuse(self.difference)
+            return
         self.checked = True
+        self.difference = None
+
+    def difference_of(self, calls):
+        """A sentence, or None. Views and in-place ops are never kept and may be named differently where the step was
+        recorded, so only the others are compared."""
         for name, count in self.policy.calls.items():
             kept = any(saved == name for saved, _ in self.policy.saved)
             if not _makes_new_tensors(name) or calls[name] == count or (calls[name] > 0 and not kept):
                 continue
             ran = f"ran {calls[name]} times" if calls[name] else "never ran"
-            self.refuse(f"{name} {ran} in its forward, {count} times when the step was recorded; "
-                        "record the step again as it runs now (same batch layout, dtype, autocast and device)")
+            return (f"{name} {ran} in its forward, {count} times when the step was recorded; "
+                    "record the step again as it runs now (same batch layout, dtype, autocast and device)")
+        return None
 
     def refuse(self, sentence):
         self.applied.refuse(f"module {self.policy.fqn}: {sentence}")
 
     def recomputes(self):
+        self.applied.watch.at(f"in backward, at the recomputation of module {self.policy.fqn}")
+        self.settled = self.checked
+        self.recomputed = True
+
+    def step_ends(self):
+        """The first step that the program makes with it."""
+        if self.difference:
+            self.refuse(self.difference)
         self.settled = self.checked
 
 
@@ -170,6 +200,16 @@ class _Call:
         else:  # a tensor at a place where there was none before may be read
             unread = {tensor for tensor in held if not read.get(tensor.path, True)}
         self._arguments.end_forward(unread)
+
+
+def _subclass_in(value):
+    """The class of a tensor that takes ops over, among an op's arguments."""
+    if isinstance(value, torch.Tensor):
+        return None if is_plain(type(value)) else type(value).__name__
+    if isinstance(value, (tuple, list, dict)):
+        items = value.values() if isinstance(value, dict) else value
+        return next(filter(None, map(_subclass_in, items)), None)
+    return None
 
 
 def _is_seen(held):
