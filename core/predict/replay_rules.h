@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/predict/autocast_casts.h"
 #include "core/predict/memory_event.h"
 #include "core/predict/regions.h"
 #include "core/predict/step_index.h"
-#include "core/trace/op_index.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,7 +20,7 @@ struct ReplayNotes
 {
     static constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
 
-    /// A pack whose tensor was recomputed, or, of one made in backward, whose tensor was.
+    /// A pack whose tensor was recomputed.
     struct Recomputed
     {
         std::uint32_t block = none; ///< none: nothing is held for it
@@ -50,7 +50,6 @@ struct ReplayNotes
 /// - While it runs again, the new graph holds everything that is packed, and the program what it has not freed. Both
 ///   end with it. Then a recomputed tensor is held for each pack that autograd has not released yet: until the end of
 ///   the node that unpacks it, or its release when no node of this pass does.
-/// - A node that saves what it has unpacked (a backward pass that builds a graph) saves the recomputed tensor.
 /// - It begins and ends with an empty cache of autocast's casts of weights, as PyTorch's engine leaves it on a GPU: it
 ///   makes those that its forward found there.
 ///
@@ -90,10 +89,6 @@ public:
 
     ~Replay()
     {
-        for (const std::uint32_t pack : instead_) {
-            regionOf_[pack] = none;
-            recomputed_[pack] = {};
-        }
         for (const Region& region : plan_.regions) {
             std::fill(regionOf_.begin() + region.firstPack, regionOf_.begin() + region.endPack, none);
             std::fill(recomputed_.begin() + region.firstPack, recomputed_.begin() + region.endPack, Recomputed{});
@@ -126,15 +121,10 @@ public:
 
     void autograd(EventKind kind, PackId pack)
     {
-        if (kind == EventKind::pack && !unpacked_.empty())
-            saveAgain(pack);
-        const std::uint32_t region = plan_.regions.empty() ? none : regionOf_[pack.value];
-        if (region == none)
-            holdForAutograd(memory_, trace_, kind, pack);
-        else if (region == ofAnotherBlock)
-            holdRecomputed(kind, pack);
-        else
+        if (const std::uint32_t region = plan_.regions.empty() ? none : regionOf_[pack.value]; region != none)
             autogradOf(region, kind, pack);
+        else
+            holdForAutograd(memory_, trace_, kind, pack);
     }
 
     void enter(CallId call)
@@ -154,7 +144,6 @@ private:
     using Recomputed = ReplayNotes::Recomputed;
     using Now = ReplayNotes::Now;
     static constexpr std::uint32_t none = ReplayNotes::none;
-    static constexpr std::uint32_t ofAnotherBlock = none - 1; ///< instead of a region, of a pack
 
     const Region* regionAt(CallId call)
     {
@@ -173,64 +162,20 @@ private:
             || !index_.casts[storage.value].valid())
             return false;
         if (kind == EventKind::alloc) {
-            casts_.push_back(storage);
+            castCache_.push_back(storage);
             return false;
         }
-        return std::erase(casts_, storage) == 0;
+        return std::erase(castCache_, storage) == 0;
     }
 
     void emptyCastCache()
     {
-        for (const StorageId cast : casts_)
+        for (const StorageId cast : castCache_)
             memory_.drop(cast.value);
-        casts_.clear();
+        castCache_.clear();
     }
 
-    /// The casts of weights that an op takes from autocast's cache.
-    template <class Visit>
-    void forEachCastOf(OpId op, Visit visit) const
-    {
-        const auto visitInputs = [&](OpId reader, bool asked) {
-            for (const StorageId input : trace_.ops.inputs[reader])
-                if (const OpId cast = index_.casts[input.value]; cast.valid() && (asked || comesBeforeInput(cast)))
-                    visit(input);
-        };
-        visitInputs(op, true);
-        if (!isInputCast(op))
-            return;
-        // Where autocast casts weights before the input, the op that needs them has not begun with the input's cast.
-        OpId reader(op.value + 1);
-        for (; reader.value < trace_.ops.size() && (isInputCast(reader) || isView(reader)); ++reader.value)
-            visitInputs(reader, false);
-        if (reader.value < trace_.ops.size())
-            visitInputs(reader, false);
-    }
-
-    bool isView(OpId op) const { return (trace_.ops.flags[op] & opView) != 0; }
-    bool isWeightCast(OpId op) const { return (trace_.ops.flags[op] & opAutocastCast) != 0; }
-    /// A copy to the device, which has no input there, is none.
-    bool isInputCast(OpId op) const
-    {
-        return trace_.ops.name[op] == index_.castName && !isWeightCast(op) && !trace_.ops.inputs[op].empty();
-    }
-
-    bool comesBeforeInput(OpId cast) const
-    {
-        OpId next = cast;
-        while (next.value < trace_.ops.size() && isWeightCast(next))
-            ++next.value;
-        return next.value < trace_.ops.size() && isInputCast(next);
-    }
-
-    /// An op's casts, of its weight and its bias, come one after the other.
-    template <class Visit>
-    void forEachCastBeside(OpId cast, Visit visit) const
-    {
-        while (cast.value > 0 && isWeightCast(OpId(cast.value - 1)))
-            --cast.value;
-        for (; cast.value < trace_.ops.size() && isWeightCast(cast); ++cast.value)
-            visit(cast);
-    }
+    AutocastCasts casts() const { return {trace_, index_}; }
 
     bool isSaved(OpId op) const { return !plan_.saved.empty() && plan_.saved[op.value]; }
 
@@ -247,59 +192,13 @@ private:
                 recompute(plan_.regions[region]);
             }
             tensor.unpacked = true;
-            beginUnpacked(pack, tensor.block);
             return;
         }
-        if (kind == EventKind::unpackEnd)
-            endUnpacked(pack);
         if (dropOfEarlierPasses(kind, pack) && kind == EventKind::unpackEnd)
             return; // it was the end of a node of that pass
         const bool over = kind == EventKind::unpackEnd || !tensor.unpacked;
         if (over && tensor.block != none)
             memory_.drop(std::exchange(tensor.block, none));
-    }
-
-    /// What a node has unpacked, and the node is about to save again.
-    void saveAgain(PackId pack)
-    {
-        const StorageId storage = trace_.packs.storage[pack];
-        const auto found = std::ranges::find(unpacked_, storage, &Unpacked::storage);
-        if (!storage.valid() || found == unpacked_.end())
-            return;
-        holdInstead(pack, found->block);
-    }
-
-    /// From its pack event on, autograd holds another block than the recorded storage.
-    void holdInstead(PackId pack, Block block)
-    {
-        regionOf_[pack.value] = ofAnotherBlock;
-        recomputed_[pack.value].block = block;
-        instead_.push_back(pack.value);
-    }
-
-    void holdRecomputed(EventKind kind, PackId pack)
-    {
-        const Block block = recomputed_[pack.value].block;
-        if (kind == EventKind::pack || kind == EventKind::unpack)
-            memory_.hold(block);
-        else
-            memory_.drop(block);
-        if (kind == EventKind::unpack)
-            beginUnpacked(pack, block);
-        else if (kind == EventKind::unpackEnd)
-            endUnpacked(pack);
-    }
-
-    void beginUnpacked(PackId pack, Block block)
-    {
-        if (const StorageId storage = trace_.packs.storage[pack]; storage.valid() && block != none)
-            unpacked_.push_back({pack, storage, block});
-    }
-
-    void endUnpacked(PackId pack)
-    {
-        if (const auto found = std::ranges::find(unpacked_, pack, &Unpacked::pack); found != unpacked_.end())
-            unpacked_.erase(found);
     }
 
     /// Tensors that an earlier pass recomputed: a node still has one, or none asked, and it lives until the release.
@@ -366,7 +265,7 @@ private:
             const std::uint32_t a = trace_.events.a[EventIndex(*next)];
             const bool isOp = kind(*next) == EventKind::opBegin;
             if (isOp && !isSaved(OpId(a)) && !index_.casts.empty())
-                forEachCastOf(OpId(a), [&](StorageId cast) { castAgain(cast, region); });
+                casts().forEachOf(OpId(a), [&](StorageId cast) { castAgain(cast, region); });
             if (!isOp || !isSaved(OpId(a))) {
                 recomputeEvent(EventIndex(*next), kind(*next), a, region);
                 continue;
@@ -425,7 +324,7 @@ private:
     {
         const OpId cast = index_.casts.empty() ? OpId() : index_.casts[storage.value];
         if (cast.valid() && cast.value < region.firstOp && recomputation_[storage.value].block == none)
-            forEachCastBeside(cast, [this](OpId beside) { makeCast(beside); });
+            casts().forEachBeside(cast, [this](OpId beside) { makeCast(beside); });
     }
 
     void makeCast(OpId cast)
@@ -497,18 +396,10 @@ private:
     std::uint32_t nextEnd_ = none; ///< event of the first of them that is to come
     std::vector<std::vector<std::uint32_t>> passes_; ///< by region: the backward passes in which it has run again
 
-    struct Unpacked
-    {
-        PackId pack;
-        StorageId storage;
-        Block block = none;
-    };
-    std::vector<Unpacked> unpacked_; ///< recomputed tensors that nodes have now
     std::vector<std::pair<PackId, Recomputed>> earlier_; ///< what earlier passes recomputed and still is there
-    std::vector<std::uint32_t> instead_; ///< packs of holdInstead()
     std::size_t nextRegion_ = 0;
 
-    std::vector<StorageId> casts_; ///< that autocast's cache holds now
+    std::vector<StorageId> castCache_; ///< what autocast's cache holds now
 
     // The recomputation that runs now.
     std::vector<StorageId> touched_;

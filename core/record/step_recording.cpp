@@ -303,16 +303,6 @@ void StepRecording::unpack(const Pack& pack)
         builder_.unpackEnd(pack.id); // the tensor itself: the program's hold on its storage is what is seen
 }
 
-std::uint32_t StepRecording::passOf(int graphTask)
-{
-    // Outside of backward each unpack counts as a pass of its own, as in torch/utils/checkpoint.py.
-    if (graphTask == -1)
-        return passCount_++;
-    const auto [entry, isNew] = passes_.try_emplace(graphTask, passCount_);
-    passCount_ += isNew ? 1 : 0;
-    return entry->second;
-}
-
 void StepRecording::unpackEnd(const Pack& pack)
 {
     const std::lock_guard lock(mutex_);

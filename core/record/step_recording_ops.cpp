@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// StepRecording's ops: which of them are the step's, and where in it they stand.
+// StepRecording's ops and backward passes: which of them are the step's, and where in it they stand.
 #include "core/record/step_recording.h"
 
 #include "core/trace/op_index.h"
@@ -42,6 +42,16 @@ StepRecording::Situation StepRecording::situation() const
     // A pass that builds a graph of itself enables gradients, too; modules are called by recomputations alone.
     where.recomputed = where.node && ((at::GradMode::is_enabled() && !buildsBackwardGraph_) || callsAgain_ > 0);
     return where;
+}
+
+std::uint32_t StepRecording::passOf(int graphTask)
+{
+    // Outside of backward each unpack counts as a pass of its own, as in torch/utils/checkpoint.py.
+    if (graphTask == -1)
+        return passCount_++;
+    const auto [entry, isNew] = passes_.try_emplace(graphTask, passCount_);
+    passCount_ += isNew ? 1 : 0;
+    return entry->second;
 }
 
 bool StepRecording::isOfStep(const Situation& where) const

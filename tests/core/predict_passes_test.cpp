@@ -97,29 +97,6 @@ TEST(PredictPasses, NothingCanBeKeptForSeveralPasses)
     EXPECT_THAT(savableOps(*once.step.finish(), blockId), ElementsAre(true, true));
 }
 
-// A backward pass with create_graph: the node's own graph saves the tensor that it has unpacked.
-TEST(PredictPasses, ANodeThatSavesWhatItUnpackedSavesTheRecomputedTensor)
-{
-    HandStep step;
-    step.enter(blockId, {step.batch});
-    const StorageId a = step.make("A", 16);
-    const PackId pa = step.pack(a);
-    step.free({a});
-    step.exit();
-    step.builder.unpack(pa, 0);
-    const PackId again = step.pack(a);
-    step.builder.unpackEnd(pa);
-    step.make("between", 1);
-    step.builder.unpack(again, 1);
-    step.builder.unpackEnd(again);
-    step.release({again});
-    step.make("after", 2);
-    step.release({pa});
-    const StepTracePtr trace = step.finish();
-    EXPECT_THAT(totals(predicted(trace)), ElementsAre(14, 30, 31, 33, 17));
-    EXPECT_THAT(totals(predicted(trace, {{blockId, {}}})), ElementsAre(14, 30, 14, 30, 31, 15, 17));
-}
-
 namespace {
 
 /// Two calls of a block under one autocast: the first casts the weight, the second finds the cast in autocast's cache.

@@ -55,15 +55,11 @@ class Wrong(Exception):
 
 
 def apply_to(program, policy):
-    """A model that the policy does not concern is left alone."""
-    roots = {fqn.split(".")[0] for fqn in policy_modules(policy)}
+    """To each model that the policy has modules of."""
+    objects = {entry["fqn"].split(".")[0].partition("_")[0] for entry in json.loads(policy.read_text())["modules"]}
     for model in program.models.values():
-        if type(model).__name__ in roots:
+        if type(model).__name__ in objects:
             headroom.apply(model, policy)
-
-
-def policy_modules(policy):
-    return [entry["fqn"] for entry in json.loads(policy.read_text())["modules"]]
 
 
 def record(seed, path, policy=None):

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/predict/step_index.h"
+#include "core/trace/op_index.h"
+
+namespace headroom {
+
+/// Which casts of weights an op takes from autocast's cache, as far as a step's ops tell (cached_cast() in
+/// aten/src/ATen/autocast_mode.cpp).
+struct AutocastCasts
+{
+    const StepTrace& trace;
+    const StepIndex& index;
+
+    /// Calls visit(StorageId) with each cast that has to be there when an op begins.
+    template <class Visit>
+    void forEachOf(OpId op, Visit visit) const
+    {
+        const auto visitInputs = [&](OpId reader, bool always) {
+            for (const StorageId input : trace.ops.inputs[reader])
+                if (const OpId cast = index.casts[input.value]; cast.valid() && (always || comesBeforeInput(cast)))
+                    visit(input);
+        };
+        visitInputs(op, true);
+        if (!isOfInput(op))
+            return;
+        // Where autocast casts weights before the input, the op that needs them begins with the input's cast.
+        OpId reader(op.value + 1);
+        for (; reader.value < trace.ops.size() && (isOfInput(reader) || isView(reader)); ++reader.value)
+            visitInputs(reader, false);
+        if (reader.value < trace.ops.size())
+            visitInputs(reader, false);
+    }
+
+    /// Calls visit(OpId) with each cast of the same op's weights: of its weight and its bias, one after the other.
+    template <class Visit>
+    void forEachBeside(OpId cast, Visit visit) const
+    {
+        while (cast.value > 0 && isOfWeight(OpId(cast.value - 1)))
+            --cast.value;
+        for (; cast.value < trace.ops.size() && isOfWeight(cast); ++cast.value)
+            visit(cast);
+    }
+
+private:
+    bool isView(OpId op) const { return (trace.ops.flags[op] & opView) != 0; }
+    bool isOfWeight(OpId op) const { return (trace.ops.flags[op] & opAutocastCast) != 0; }
+    /// A copy to the device, which has no input there, is none.
+    bool isOfInput(OpId op) const
+    {
+        return trace.ops.name[op] == index.castName && !isOfWeight(op) && !trace.ops.inputs[op].empty();
+    }
+    bool comesBeforeInput(OpId cast) const
+    {
+        OpId next = cast;
+        while (next.value < trace.ops.size() && isOfWeight(next))
+            ++next.value;
+        return next.value < trace.ops.size() && isOfInput(next);
+    }
+};
+
+} // namespace headroom
