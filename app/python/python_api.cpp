@@ -6,6 +6,7 @@
 #include "core/device/autograd_threads.h"
 #include "core/device/cuda_device.h"
 #include "core/device/deferred_fill.h"
+#include "core/device/invented_values.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 #include "core/record/interceptor.h"
@@ -233,6 +234,11 @@ void headroom_reset_peak()
 std::int64_t headroom_invented_values()
 {
     return sim::inventedValues();
+}
+
+void headroom_on_invented_value(void (*tell)())
+{
+    sim::onInventedValue(tell);
 }
 
 const char* headroom_fallbacks()

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <utility>
+#include <vector>
 
 namespace headroom {
 namespace {
@@ -142,6 +144,46 @@ double attentionBackward(const Arguments& arguments)
     return attention(arguments, 1).backward();
 }
 
+bool isInteger(DType type)
+{
+    return type == DType::uint8 || type == DType::int8 || type == DType::int16 || type == DType::int32
+        || type == DType::int64;
+}
+
+/// Whether a tensor can be a matrix [n, k] or [k, n]. Quantized, it is integers, each of which may hold several
+/// elements, in any layout.
+bool isWeight(const TensorShape& tensor, std::int64_t n, std::int64_t k)
+{
+    constexpr std::int64_t mostInOne = 16; // of two bits
+    const std::vector<std::int64_t>& sizes = tensor.sizes;
+    if (sizes.size() != 2)
+        return false;
+    if (!isInteger(tensor.dtype))
+        return (sizes[0] == n && sizes[1] == k) || (sizes[0] == k && sizes[1] == n);
+    const std::int64_t stored = sizes[0] * sizes[1];
+    if (stored == 0 || n * k % stored != 0)
+        return false;
+    const std::int64_t inOne = n * k / stored;
+    return inOne <= mostInOne && std::has_single_bit(static_cast<std::uint64_t>(inOne));
+}
+
+/// An op of another library than PyTorch, of which only shapes are known: [..., k] becomes [..., n] by a weight of n ×
+/// k elements. Where all three have the same shape it may as well be elementwise.
+double customProduct(const Arguments& arguments)
+{
+    if (arguments.inputs.empty() || arguments.outputs.empty())
+        return 0;
+    const std::vector<std::int64_t>& x = arguments.inputs[0].sizes;
+    const std::vector<std::int64_t>& out = arguments.outputs[0].sizes;
+    if (out.size() < 2 || x.size() != out.size() || !std::equal(out.begin(), out.end() - 1, x.begin()))
+        return 0;
+    const auto isFactor = [&](const TensorShape& tensor) {
+        return isWeight(tensor, out.back(), x.back()) && (tensor.sizes != x || x != out);
+    };
+    const bool found = std::ranges::any_of(arguments.inputs.subspan(1), isFactor);
+    return found ? product(out) * static_cast<double>(x.back()) * 2 : 0;
+}
+
 using Formula = double (*)(const Arguments&);
 
 /// flop_registry of torch/utils/flop_counter.py, sorted by name.
@@ -185,9 +227,10 @@ double flops(std::string_view name, std::span<const TensorShape> inputs, std::sp
 {
     const std::string_view packet = overloadPacket(name);
     const auto found = std::ranges::lower_bound(registry, packet, {}, &std::pair<std::string_view, Formula>::first);
-    if (found == registry.end() || found->first != packet)
-        return 0;
-    return found->second({inputs, outputs, convolution, nested});
+    const Arguments arguments{inputs, outputs, convolution, nested};
+    if (found != registry.end() && found->first == packet)
+        return found->second(arguments);
+    return packet.starts_with("aten.") ? 0 : customProduct(arguments);
 }
 
 } // namespace headroom

@@ -70,7 +70,7 @@ struct NestedAttention
 /// Flops by PyTorch's formulas (torch/utils/flop_counter.py), multiply and add as two; 0 for an op without one.
 /// `name` is the overload packet, "aten.addmm"; an overload's name ("aten.addmm.default") is the same op. `inputs` are
 /// the tensor arguments in the schema's order (optional ones that are not given left out), `outputs` the results, of
-/// which only the first of a convolution is read. Shapes that an op's formula does not fit give 0.
+/// which only the first of a convolution is read. Shapes that no formula fits give 0. Other libraries' products count.
 double flops(std::string_view name, std::span<const TensorShape> inputs, std::span<const TensorShape> outputs,
              const ConvolutionArguments& convolution = {}, const NestedAttention& nested = {});
 

@@ -7,6 +7,7 @@
 #include "core/device/deferred_fill.h"
 #include "core/device/kernels/attention_choice.h"
 #include "core/device/kernels/unsupported.h"
+#include "core/device/known_storage.h"
 #include "core/device/known_values.h"
 #include "core/device/meta_call.h"
 #include "core/device/op_traits.h"

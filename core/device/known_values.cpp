@@ -4,21 +4,20 @@
 
 #include "core/device/boxed_values.h"
 #include "core/device/even_choice.h"
+#include "core/device/invented_values.h"
 #include "core/device/kernels/allocate.h"
+#include "core/device/known_storage.h"
 #include "core/device/meta_call.h"
 #include "core/device/op_traits.h"
+#include "core/device/partly_known.h"
 #include "core/device/simulated_state.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <atomic>
 #include <cmath>
-#include <cstring>
 #include <exception>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -29,89 +28,6 @@ using at::Tensor;
 using c10::DispatchKey;
 using c10::DispatchKeySet;
 using torch::jit::Stack;
-
-Block* blockOf(const Tensor& tensor)
-{
-    return tensor.has_storage() ? SimulatedAllocator::blockOf(*tensor.storage().unsafeGetStorageImpl()) : nullptr;
-}
-
-Tensor onValues(const Tensor& tensor, const c10::Storage& values)
-{
-    Tensor result = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(values), DispatchKeySet(DispatchKey::CPU),
-                                                             tensor.dtype());
-    result.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
-    result._set_conj(tensor.is_conj());
-    result._set_neg(tensor.is_neg());
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number())
-        result.unsafeGetTensorImpl()->set_wrapped_number(true);
-    return result;
-}
-
-bool isSmall(const Tensor& tensor)
-{
-    const Block* block = blockOf(tensor);
-    return block ? block->requested <= knownValuesLimit(tensor.scalar_type()) : tensor.numel() == 0;
-}
-
-void forget(const Tensor& tensor)
-{
-    if (Block* block = isSimulated(tensor.device()) ? blockOf(tensor) : nullptr)
-        block->values = {};
-}
-
-/// What all known values may take of main memory together: a program may hold any number of small tensors.
-constexpr Bytes allKnownValuesLimit = 512 * MiB;
-
-/// Where known values are: counted while they are there.
-class KnownValuesAllocator final : public c10::Allocator
-{
-public:
-    c10::DataPtr allocate(std::size_t bytes) override
-    {
-        auto held = std::make_unique<Held>(*this, bytes);
-        void* address = held->memory.get();
-        return {address, held.release(), [](void* context) { delete static_cast<Held*>(context); }, c10::kCPU};
-    }
-    c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-    void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
-
-    bool hasRoomFor(Bytes bytes) const { return bytes_ + bytes <= allKnownValuesLimit; }
-
-    /// Whether values follow from an invented choice.
-    static bool areInvented(const c10::Storage& values) { return held(values)->invented; }
-    static void setInvented(const c10::Storage& values, bool invented) { held(values)->invented = invented; }
-
-private:
-    struct Held
-    {
-        Held(KnownValuesAllocator& owner, std::size_t bytes)
-            : counted(owner.bytes_)
-            , size(static_cast<Bytes>(bytes))
-            , memory(c10::GetDefaultCPUAllocator()->allocate(bytes))
-        {
-            counted += size;
-        }
-        ~Held() { counted -= size; }
-        Held(const Held&) = delete;
-        Held& operator=(const Held&) = delete;
-
-        std::atomic<Bytes>& counted;
-        Bytes size;
-        bool invented = false;
-        c10::DataPtr memory;
-    };
-
-    static Held* held(const c10::Storage& values) { return static_cast<Held*>(values.data_ptr().get_context()); }
-
-    std::atomic<Bytes> bytes_{0};
-};
-
-/// Never destroyed: tensors of static storage duration are freed after main().
-KnownValuesAllocator& knownValuesAllocator()
-{
-    static auto* const allocator = new KnownValuesAllocator;
-    return *allocator;
-}
 
 /// One call of an op whose inputs may be known.
 class KnownCall
@@ -131,12 +47,13 @@ public:
         if (traits_.filled != OpTraits::Filled::no)
             return runAndFill();
         const auto onStack = std::span<const c10::IValue>(*stack_).last(op_.schema().arguments().size());
-        const bool known = traits_.computable && inputsKnown(onStack);
-        if (!known)
-            forgetWritten(onStack);
-        if (known || traits_.asks != OpTraits::Asks::nothing || traits_.chosen >= 0)
+        known_ = traits_.computable ? inputsKnown(onStack) : Known::nothing;
+        if (known_ != Known::nothing || traits_.asks != OpTraits::Asks::nothing || traits_.chosen >= 0)
             arguments_.assign(onStack.begin(), onStack.end());
-        if (!known) {
+        if (known_ == Known::some && asksWhetherFinite())
+            known_ = Known::nothing;
+        if (known_ == Known::nothing) {
+            forgetWritten(onStack);
             runOnDevice();
             answerWhetherFinite();
             return chooseEvenly();
@@ -164,28 +81,52 @@ private:
         return position < 64 && (arguments >> position & 1) != 0;
     }
 
-    bool isKnown(const Tensor& tensor) const
+    static Known partOf(const Tensor& tensor)
     {
         // One number may be expanded to any size, as that by which a sum's backward begins: the CPU would read it as
         // often.
         if (tensor.layout() != at::kStrided
             || static_cast<Bytes>(tensor.nbytes()) > knownValuesLimit(tensor.scalar_type()))
-            return false;
+            return Known::nothing;
         if (isSimulated(tensor.device()))
-            return tensor.numel() == 0 || (blockOf(tensor) && blockOf(tensor)->values);
-        return tensor.device().is_cpu();
+            return knownPart(tensor);
+        return tensor.device().is_cpu() ? Known::all : Known::nothing;
     }
 
-    bool inputsKnown(std::span<const c10::IValue> arguments) const
+    /// Whether something may follow from the other arguments where nothing is known of this one.
+    bool mayBeUnknown(std::size_t position, const Tensor& tensor) const
     {
+        using Rule = Partly::Rule;
+        const Partly& partly = traits_.partly;
+        const bool byDecider = partly.rule == Rule::elementwise && partly.decider != Partly::Decider::none
+            && at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true);
+        const bool byPlace = partly.rule == Rule::where || partly.rule == Rule::fill || partly.rule == Rule::moves;
+        return (byDecider || byPlace) && !is(partly.places, position) && isSmall(tensor)
+            && static_cast<Bytes>(tensor.nbytes()) <= knownValuesLimit(tensor.scalar_type());
+    }
+
+    Known inputsKnown(std::span<const c10::IValue> arguments) const
+    {
+        const Partly& partly = traits_.partly;
+        bool all = true;
+        bool any = false;
         for (std::size_t i = 0; i < arguments.size(); ++i) {
             const bool old = is(traits_.overwritten, i);
-            if (!allTensors(arguments[i], [&](const Tensor& tensor) {
-                    return old ? !isSimulated(tensor.device()) || isSmall(tensor) : isKnown(tensor);
-                }))
-                return false;
+            const bool onlyChooses = is(partly.places, i) || (partly.rule == Partly::Rule::where && i == 0);
+            const auto isEnough = [&](const Tensor& tensor) {
+                if (old)
+                    return !isSimulated(tensor.device()) || isSmall(tensor);
+                const Known part = partOf(tensor);
+                all &= part == Known::all;
+                any |= part != Known::nothing && !onlyChooses;
+                if (part == Known::nothing)
+                    return mayBeUnknown(i, tensor);
+                return part == Known::all || (partly.rule != Partly::Rule::no && !is(partly.places, i));
+            };
+            if (!allTensors(arguments[i], isEnough))
+                return Known::nothing;
         }
-        return true;
+        return all ? Known::all : any ? Known::some : Known::nothing;
     }
 
     /// A copy to the CPU: what the program reads there.
@@ -214,21 +155,24 @@ private:
         }
     }
 
+    bool asksWhetherFinite() const
+    {
+        if (traits_.asks == OpTraits::Asks::nothing || traits_.written != 0)
+            return false;
+        return traits_.asks == OpTraits::Asks::whetherNan || comparesWithItself() || comparesWithInfinity();
+    }
+
     /// Unknown numbers count as finite: a script that gives up at a loss that is not goes on as when training goes
     /// well.
     void answerWhetherFinite() const
     {
-        if (traits_.asks == OpTraits::Asks::nothing || traits_.written != 0)
+        if (!asksWhetherFinite() || !isSmall(stack_->back().toTensor()))
             return;
-        const bool itself = comparesWithItself();
         const Tensor& answer = stack_->back().toTensor();
-        if ((traits_.asks != OpTraits::Asks::whetherNan && !itself && !comparesWithInfinity()) || !isSmall(answer))
-            return;
-        const bool yes
-            = itself ? traits_.asks == OpTraits::Asks::whetherEqual : traits_.asks == OpTraits::Asks::whetherDifferent;
-        ++simulatedState().inventedValues;
-        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
-        remember(answer, at::full(answer.sizes(), yes, at::TensorOptions().dtype(at::kBool).device(at::kCPU)));
+        const bool yes = comparesWithItself() ? traits_.asks == OpTraits::Asks::whetherEqual
+                                              : traits_.asks == OpTraits::Asks::whetherDifferent;
+        countInvented();
+        keepNumber(answer, yes);
     }
 
     /// What a network chooses from its own numbers, as a router of tokens does.
@@ -264,18 +208,41 @@ private:
 
     void runOnDevice() const { op_.redispatchBoxed(DispatchKeySet(DispatchKey::PrivateUse1), stack_); }
 
-    Stack runOnCpu()
+    Stack onCpu() const
     {
         Stack stack = arguments_;
-        for (std::size_t i = 0; i < stack.size(); ++i) {
-            mapTensors(stack[i], [&](const Tensor& tensor) {
-                invented_ |= !is(traits_.overwritten, i) && sim::areInvented(tensor);
-                return cpuTwin(tensor);
+        for (c10::IValue& value : stack) {
+            mapTensors(value, [&](const Tensor& tensor) { return cpuTwin(tensor); });
+            if (value.isDevice())
+                value = c10::Device(c10::kCPU);
+        }
+        return stack;
+    }
+
+    /// Which elements of the result are not known; undefined where all are.
+    Tensor unknownResult(const Stack& onCpu) const
+    {
+        if (known_ != Known::some)
+            return {};
+        Stack unknown = arguments_;
+        for (c10::IValue& value : unknown) {
+            mapTensors(value, [](const Tensor& tensor) {
+                const Tensor flags = isSimulated(tensor.device()) ? unknownOf(tensor) : Tensor();
+                return flags.defined() ? flags : at::zeros(tensor.sizes(), at::TensorOptions(at::kBool));
             });
-            if (stack[i].isDevice())
-                stack[i] = c10::Device(c10::kCPU);
+        }
+        return unknownElements(op_, traits_.partly, onCpu, unknown, traits_.overwritten);
+    }
+
+    Stack runOnCpu()
+    {
+        for (std::size_t i = 0; i < arguments_.size(); ++i) {
+            if (!is(traits_.overwritten, i))
+                forEachTensor(arguments_[i], [&](const Tensor& tensor) { invented_ |= areInvented(tensor); });
         }
         const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+        const Stack stack = onCpu();
+        unknown_ = unknownResult(stack);
         Stack results = stack;
         op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), &results);
         for (std::size_t i = 0; i < stack.size(); ++i) {
@@ -285,15 +252,13 @@ private:
         return results;
     }
 
-    Tensor cpuTwin(const Tensor& tensor) const
+    static Tensor cpuTwin(const Tensor& tensor)
     {
         if (!isSimulated(tensor.device()))
             return tensor;
-        const Block* block = blockOf(tensor);
-        if (block && block->values)
-            return onValues(tensor, block->values);
-        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
-        return at::zeros(tensor.sizes(), at::TensorOptions().dtype(tensor.dtype()).device(at::kCPU));
+        const Tensor values = valuesOf(tensor);
+        return values.defined() ? values
+                                : at::zeros(tensor.sizes(), at::TensorOptions().dtype(tensor.dtype()).device(at::kCPU));
     }
 
     /// The results of the op become the values of the same tensors on the device.
@@ -304,40 +269,9 @@ private:
         std::size_t position = 0;
         forEachTensor(onDevice, [&](const Tensor& tensor) {
             if (position < values.size())
-                remember(tensor, values[position]);
+                keep(tensor, values[position], unknown_, invented_);
             ++position;
         });
-    }
-
-    void remember(const Tensor& tensor, const Tensor& values) const
-    {
-        Block* block = isSimulated(tensor.device()) ? blockOf(tensor) : nullptr;
-        if (!block || !isSmall(tensor) || !values.device().is_cpu())
-            return;
-        if (tensor.sizes() != values.sizes() || tensor.dtype() != values.dtype())
-            return forget(tensor);
-        const Tensor kept = roomForValues(tensor, *block);
-        if (!kept.defined())
-            return;
-        const bool partly = static_cast<Bytes>(tensor.nbytes()) < static_cast<Bytes>(tensor.storage().nbytes());
-        KnownValuesAllocator::setInvented(block->values,
-                                          invented_ || (partly && KnownValuesAllocator::areInvented(block->values)));
-        if (!kept.is_alias_of(values))
-            kept.copy_(values);
-    }
-
-    /// Where the values of a small tensor are, or are going to be; undefined when they cannot be kept.
-    static Tensor roomForValues(const Tensor& tensor, Block& block)
-    {
-        if (!block.values) {
-            // The rest of the storage would be unknown.
-            if (static_cast<Bytes>(tensor.nbytes()) < static_cast<Bytes>(tensor.storage().nbytes())
-                || !knownValuesAllocator().hasRoomFor(block.requested))
-                return {};
-            block.values = c10::Storage(c10::Storage::use_byte_size_t(), static_cast<std::size_t>(block.requested),
-                                        &knownValuesAllocator(), /*resizable=*/true);
-        }
-        return onValues(tensor, block.values);
     }
 
     /// zeros_like, empty and their kin: the same number everywhere, whatever is in a tensor that the result is like.
@@ -351,20 +285,13 @@ private:
             runOnDevice();
         }
         const Tensor& result = stack_->back().toTensor();
-        Block* block = isSimulated(result.device()) ? blockOf(result) : nullptr;
-        if (!block || !isSmall(result))
-            return;
-        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
-        if (const Tensor kept = roomForValues(result, *block); kept.defined())
-            kept.fill_(number);
+        if (isSimulated(result.device()))
+            keepNumber(result, number);
     }
 
     bool resultsAreKnown() const
     {
-        return allResults([](const Tensor& tensor) {
-            const Block* block = blockOf(tensor);
-            return !block || block->values;
-        });
+        return allResults([](const Tensor& tensor) { return tensor.numel() == 0 || valuesOf(tensor).defined(); });
     }
 
     template <class Predicate>
@@ -386,8 +313,8 @@ private:
             forgetWritten(arguments_); // the CPU's kernel takes other types than CUDA's
             return runOnDevice();
         }
-        if (invented_)
-            ++simulatedState().inventedValues; // the program reads it, or a size follows from it
+        if (invented_ || known_ == Known::some)
+            countInvented(); // the program reads it, or a size follows from it
         for (c10::IValue& result : results)
             mapTensors(result, [&](const Tensor& tensor) { return toDevice(tensor); });
         stack_->resize(stack_->size() - arguments_.size());
@@ -432,24 +359,14 @@ private:
     const OpTraits& traits_;
     Stack* stack_;
     Stack arguments_; ///< where they are needed after the op ran on the device
+    Known known_ = Known::nothing; ///< of all that it reads
+    Tensor unknown_; ///< elements of its result
     bool invented_ = false; ///< the values that it reads, or its own choice
 };
 
 thread_local bool KnownCall::inside = false;
 
 } // namespace
-
-Tensor knownValues(const Tensor& tensor)
-{
-    const Block* block = isSimulated(tensor.device()) ? blockOf(tensor) : nullptr;
-    return block && block->values ? onValues(tensor, block->values) : Tensor();
-}
-
-bool areInvented(const Tensor& tensor)
-{
-    const Block* block = isSimulated(tensor.device()) ? blockOf(tensor) : nullptr;
-    return block && block->values && KnownValuesAllocator::areInvented(block->values);
-}
 
 void callWithKnownValues(const c10::OperatorHandle& op, Stack* stack)
 {

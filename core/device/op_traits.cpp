@@ -108,6 +108,8 @@ OpTraits read(const c10::OperatorHandle& op)
         if (arguments[i].is_out() || isOneOf(name, overwriting))
             traits.overwritten |= std::uint64_t{1} << i;
     }
+    if (traits.computable)
+        traits.partly = partlyOf(op);
     traits.sizedByValues = isOneOf(name, sizedByValues) && traits.written == 0;
     return traits;
 }

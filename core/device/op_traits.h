@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/device/partly_known.h"
+
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <cstdint>
@@ -33,6 +35,7 @@ struct OpTraits
     bool isView = false; ///< all results are views of arguments
     bool keepsValues = false; ///< changes sizes or strides of its argument only
     bool checksGradients = false; ///< GradScaler's look for infinities, into its second argument
+    Partly partly; ///< what is known of the result where the arguments are known in part
     std::uint64_t written = 0;
     std::uint64_t overwritten = 0; ///< of these, those whose old values are not read
 };

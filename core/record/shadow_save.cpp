@@ -3,6 +3,7 @@
 #include "core/record/shadow_save.h"
 
 #include "core/device/hosted_memory.h"
+#include "core/device/known_storage.h"
 #include "core/device/simulated_state.h"
 
 namespace headroom {
@@ -54,6 +55,7 @@ void ShadowSave::call_pack_hook(const at::Tensor& tensor)
         recording->remember(*this, pack_);
         storage_ = tensor.storage().getWeakStorageImpl();
         storageBytes_ = static_cast<Bytes>(tensor.storage().nbytes());
+        contents_ = sim::knownContents(*tensor.storage().unsafeGetStorageImpl());
         if (!sim::isSimulated(tensor.device()))
             address_ = tensor.storage().mutable_data();
         kept_ = shapeOf(tensor);
@@ -71,6 +73,9 @@ at::Tensor ShadowSave::call_unpack_hook()
         recording->unpack(pack_);
     if (!pack_.shadowed)
         return kept_;
+    // Changed since it was saved: this is what CUDA would find there.
+    if (const auto alive = storage_.lock())
+        contents_ = sim::knownContents(*alive);
     std::function<void()> onFree;
     sim::BlockTag tag;
     if (recording) {
@@ -82,9 +87,15 @@ at::Tensor ShadowSave::call_unpack_hook()
     }
     c10::DataPtr block
         = sim::simulatedState().allocator.allocateUncounted(storageBytes_, tag, pack_.memory, std::move(onFree));
-    if (address_)
-        block = sim::hosted(std::move(block), address_, kept_.device());
-    return onStorage(kept_, simulatedStorage(std::move(block), storageBytes_));
+    return onStorage(kept_, simulatedStorage(withContents(std::move(block)), storageBytes_));
+}
+
+/// The same memory with what is in it, as far as that is known.
+c10::DataPtr ShadowSave::withContents(c10::DataPtr block) const
+{
+    if (auto* simulated = static_cast<sim::Block*>(block.get_context()))
+        simulated->values = contents_;
+    return address_ ? sim::hosted(std::move(block), address_, kept_.device()) : std::move(block);
 }
 
 void ShadowSave::holdStorage(c10::Storage& again, sim::BlockTag tag)
@@ -95,9 +106,7 @@ void ShadowSave::holdStorage(c10::Storage& again, sim::BlockTag tag)
         if (!again) {
             c10::DataPtr block
                 = sim::simulatedState().allocator.allocateHeld(storageBytes_, pack_.address, tag, pack_.memory);
-            if (address_)
-                block = sim::hosted(std::move(block), address_, kept_.device());
-            again = simulatedStorage(std::move(block), storageBytes_);
+            again = simulatedStorage(withContents(std::move(block)), storageBytes_);
         }
         kept_ = onStorage(kept_, again);
     }

@@ -35,11 +35,14 @@ public:
     void holdStorage(c10::Storage& again, sim::BlockTag tag);
 
 private:
+    c10::DataPtr withContents(c10::DataPtr block) const;
+
     std::weak_ptr<StepRecording> recording_;
     StepRecording::Pack pack_;
     at::Tensor kept_; ///< the tensor, detached; of a shadowed one only the shape
     c10::weak_intrusive_ptr<c10::StorageImpl> storage_; ///< of a shadowed one
     Bytes storageBytes_ = 0;
+    c10::Storage contents_; ///< the storage's, where the step can tell (core/device/known_storage.h)
     void* address_ = nullptr; ///< of what is saved, where it is really there
 };
 

@@ -146,6 +146,29 @@ TEST(Flops, attention)
         EXPECT_EQ(flops(name, std::vector{gradOut, query, key, value}, {}), 25769803776) << name;
 }
 
+// bitsandbytes' gemm_4bit, int8_scaled_mm, and a dense product that a program registered.
+TEST(Flops, opsOfOtherLibrariesCountWhereTheirShapesAreThoseOfAProduct)
+{
+    const auto typed = [](std::vector<std::int64_t> sizes, DType dtype) {
+        TensorShape result = shape(std::move(sizes));
+        result.dtype = dtype;
+        return result;
+    };
+    const std::vector out{shape({4, 512, 11008})};
+    const double expected = 2.0 * 4 * 512 * 4096 * 11008;
+    const TensorShape x = shape({4, 512, 4096});
+    const TensorShape packed = typed({4096 * 11008 / 2, 1}, DType::uint8);
+    EXPECT_EQ(flops("bitsandbytes.gemm_4bit.default", std::vector{x, packed, shape({704512})}, out), expected);
+    EXPECT_EQ(flops("bitsandbytes.int8_scaled_mm", std::vector{x, typed({11008, 4096}, DType::int8)}, out), expected);
+    EXPECT_EQ(flops("mylib.linear", std::vector{x, shape({11008, 4096}), shape({11008})}, out), expected);
+    // Neither a table of positions, nor an elementwise op, nor one of PyTorch's without a formula.
+    EXPECT_EQ(flops("mylib.gather", std::vector{x, typed({4096 * 11008}, DType::int64)}, out), 0);
+    const TensorShape square = shape({64, 64});
+    EXPECT_EQ(flops("mylib.gate", std::vector{square, square}, std::vector{square}), 0);
+    EXPECT_EQ(flops("mylib.norm", std::vector{x, shape({4096})}, std::vector{x}), 0);
+    EXPECT_EQ(flops("aten.linear_like", std::vector{x, shape({11008, 4096})}, out), 0);
+}
+
 // Three sequences in one jagged tensor count as three of the longest.
 TEST(Flops, nestedAttention)
 {

@@ -94,6 +94,9 @@ _LOOP = """
 """
 
 
+_LOOP_ON_CPU = _LOOP.replace(".cuda()", "").replace(', device="cuda"', "")
+
+
 class Origins(Recorded):
     def test_a_script(self):
         script = self.written(_LOOP.format(steps=2, inside="pass"))
@@ -114,16 +117,24 @@ class Origins(Recorded):
         self.assertEqual(self.noted("arguments")[-2:], ["-m", "train"])
         self.assertEqual(dict(self.noted("settings"))["program"], "-m train")
 
-    def test_a_program_that_records_itself(self):
+    def recording_itself(self, loop):
         simulated = "import headroom\n    headroom.simulate('t4-16gb')"
-        lines = _LOOP.format(steps=1, inside="pass").replace("import torch", f"{simulated}\n    import torch")
-        head, loop = lines.split("    for step", 1)
+        head, loop = loop.replace("import torch", f"{simulated}\n    import torch").split("    for step", 1)
         body = textwrap.indent("    for step" + loop, "    ")
-        script = self.written(head + "    with headroom.record('step.hrs'):\n" + body)
+        return self.written(head + "    with headroom.record('step.hrs'):\n" + body)
+
+    def test_a_program_that_records_itself(self):
+        script = self.recording_itself(_LOOP.format(steps=1, inside="pass"))
         result = subprocess.run([sys.executable, script, "7"], capture_output=True, text=True, cwd=self.folder.name)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.noted("arguments"), [])
         self.assertEqual(dict(self.noted("settings"))["program"], f"{script} 7")
+
+    def test_a_program_that_records_itself_on_the_cpu(self):
+        script = self.recording_itself(_LOOP_ON_CPU.format(steps=1, inside="pass"))
+        result = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=self.folder.name)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("step 1 used no memory of cuda, as the model is on the CPU", result.stderr.splitlines()[-1])
 
     def test_a_name_that_is_no_text(self):
         script = os.path.join(os.fsencode(self.folder.name), b"tr\xe4in.py")
@@ -296,6 +307,41 @@ class Failures(Recorded):
         result = self.run_script(self.written("import torch\ntorch.ones(3, device='cuda')"))
         self.refused(result, 2, "trained nothing")
         self.assertFalse(self.step.exists())
+
+    def test_a_model_on_the_cpu(self):
+        for steps in (3, 1):  # 1: the script ends by itself
+            result = self.run_script(self.written(_LOOP_ON_CPU.format(steps=steps, inside="pass")))
+            self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+            self.assertRegex(
+                result.stderr,
+                r"\Aheadroom.record: \S*train.py: step [12] used no memory of cuda, as the model is on the CPU: .*"
+                r"model.cuda\(\) .*; nothing was written\n\Z",
+            )
+            self.assertFalse(self.step.exists())
+
+    def test_compiled_functions_that_are_never_called(self):
+        compiled = 'unused = torch.compile(lambda x: x + 1)\n        '
+        result = self.run_script(self.written(_LOOP.format(steps=2, inside=compiled + "pass")))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        result = self.run_script(self.written(_LOOP.format(steps=2, inside=compiled + "loss = unused(loss)")))
+        self.assertEqual((result.returncode, result.stderr.count("torch.compile is left out")), (0, 1))
+
+    def test_masks_that_the_step_makes_are_known_in_its_backward(self):
+        # TRL's log-probabilities: how many elements the mask selects says the sizes of the gradients.
+        inside = """labels = torch.arange(64 * 1000).view(64, 1000).remainder(3).cuda()
+        mask = labels != 0
+        scores = model(torch.randn(64, 1000, device="cuda"))
+        loss = scores.new_zeros(mask.shape).masked_scatter(mask, scores[mask].mul(2)).sum()
+        del mask, labels"""
+        result = self.run_script(self.written(_LOOP.format(steps=2, inside=inside)))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertNotIn("invented", result.stdout)
+
+    def test_masks_that_follow_from_the_model(self):
+        inside = """scores = model(torch.randn(64, 1000, device="cuda"))
+        loss = scores.masked_scatter(scores > 0, torch.nn.functional.relu(scores[0])).sum()"""
+        result = self.run_script(self.written(_LOOP.format(steps=2, inside=inside)))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
 
     def test_fewer_steps_than_wanted(self):
         result = self.run_script(self.loop(steps=1))

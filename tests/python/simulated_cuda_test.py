@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`cuda` on the simulated GPU behaves as PyTorch's documentation says of CUDA, without a GPU."""
 
+import contextlib
 import copy
 import functools
+import io
 import tempfile
 import threading
 import unittest
@@ -453,9 +455,47 @@ class Runtime(unittest.TestCase):
         self.assertGreaterEqual(start.elapsed_time(end), 0.0)
         self.assertTrue(end.query())
 
+    def test_device_objects(self):
+        with torch.cuda.device(0) as _:
+            device = torch.cuda.device(0)
+        self.assertEqual(torch.cuda.get_device_properties(device).name, torch.cuda.get_device_name())
+        self.assertEqual(torch.cuda.get_device_capability(device), (9, 0))
+        torch.cuda.synchronize(device)
+        self.assertEqual(torch.cuda.Stream(device=device).device, torch.device("cuda:0"))
+
+    def test_raw_streams(self):
+        from torch._C import _cuda_getCurrentRawStream as raw
+
+        self.assertEqual(raw(0), torch.cuda.current_stream().cuda_stream)
+        with torch.cuda.stream(torch.cuda.Stream()) as _:
+            self.assertEqual(raw(0), torch.cuda.current_stream().cuda_stream)
+
     def test_compile_runs_eagerly(self):
-        compiled = torch.compile(lambda tensor: tensor * 2)
-        self.assertEqual(compiled(torch.ones(2, device="cuda")).tolist(), [2, 2])
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            compiled = torch.compile(lambda tensor: tensor * 2)
+            self.assertEqual(told.getvalue(), "")  # libraries do so with what is never called
+            for _ in range(2):
+                self.assertEqual(compiled(torch.ones(2, device="cuda")).tolist(), [2, 2])
+        self.assertEqual(told.getvalue().count("torch.compile is left out"), 1)
+
+    def test_products_with_another_type_of_result(self):
+        half = functools.partial(torch.ones, device="cuda", dtype=torch.bfloat16)
+        wanted = {"out_dtype": torch.float32}
+        for product, tensors, sizes in (
+            (torch.mm, (half(4, 8), half(8, 3)), (4, 3)),
+            (torch.bmm, (half(2, 4, 8), half(2, 8, 3)), (2, 4, 3)),
+            (torch.addmm, (torch.ones(4, 3, device="cuda"), half(4, 8), half(8, 3)), (4, 3)),
+            (torch.baddbmm, (torch.ones(2, 4, 3, device="cuda"), half(2, 4, 8), half(2, 8, 3)), (2, 4, 3)),
+        ):
+            with self.subTest(product=product):
+                result = product(*tensors, **wanted)
+                self.assertEqual((tuple(result.shape), result.dtype), (sizes, torch.float32))
+                out = torch.empty(sizes, device="cuda")
+                before = torch.cuda.memory_allocated()
+                self.assertIs(product(*tensors, **wanted, out=out), out)
+                self.assertEqual(torch.cuda.memory_allocated(), before)
+                with self.assertRaisesRegex(RuntimeError, "out_dtype"):
+                    product(*tensors, **wanted, out=half(*sizes))
 
     def test_profiler(self):
         from torch.profiler import ProfilerActivity, profile
@@ -584,6 +624,12 @@ class Refusals(unittest.TestCase):
     def test_kernels_compiled_at_run_time(self):
         double = torch.cuda.jiterator._create_jit_fn("template <typename T> T twice(T x) { return x + x; }")
         self.refused(lambda: double(torch.ones(2, device="cuda")), "twice", "jiterator")
+
+    def test_paged_memory(self):
+        support.skip_without("bitsandbytes")
+        import bitsandbytes
+
+        self.refused(lambda: bitsandbytes.functional.get_paged(4, 4), "paged optimizers", "AdamW8bit")
 
     def test_triton(self):
         try:

@@ -3,7 +3,9 @@
 
 // Creating, copying and reading tensors. What a program reads here has no values (known_values.h): it is invented, and
 // counted.
+#include "core/device/invented_values.h"
 #include "core/device/kernels/allocate.h"
+#include "core/device/kernels/in_place.h"
 #include "core/device/kernels/known_sizes.h"
 #include "core/device/simulated_state.h"
 
@@ -12,6 +14,7 @@
 #include <c10/util/accumulate.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <tuple>
@@ -43,13 +46,14 @@ Tensor emptyStridedKernel(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides
 /// Reading from the device gives zeros.
 void fillInvented(const Tensor& tensor)
 {
-    ++simulatedState().inventedValues;
+    countInvented();
     if (tensor.device().is_cpu() && tensor.is_non_overlapping_and_dense() && tensor.numel() > 0)
         std::memset(tensor.mutable_data_ptr(), 0, tensor.nbytes());
 }
 
-Tensor& copy(Tensor& self, const Tensor&, bool)
+Tensor& copy(Tensor& self, const Tensor& source, bool)
 {
+    requireExpandable(source, self);
     if (!isSimulated(self.device()))
         fillInvented(self);
     return self;
@@ -64,7 +68,7 @@ Tensor copyFrom(const Tensor&, const Tensor& destination, bool)
 
 at::Scalar localScalar(const Tensor& tensor)
 {
-    ++simulatedState().inventedValues;
+    countInvented();
     if (tensor.scalar_type() == at::kBool)
         return false;
     if (at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false))
@@ -74,7 +78,7 @@ at::Scalar localScalar(const Tensor& tensor)
 
 bool equal(const Tensor&, const Tensor&)
 {
-    ++simulatedState().inventedValues;
+    countInvented();
     return true;
 }
 
@@ -118,10 +122,26 @@ Tensor& maskedSelectInto(const Tensor& self, const Tensor& mask, Tensor& out)
     return const_cast<Tensor&>(out.resize_({selectedBy(self, mask)}));
 }
 
+/// aten/src/ATen/native/TensorAdvancedIndexing.cpp. Where nobody knows how many the mask selects, it is no more than
+/// the source has.
+Tensor maskedScatterBackward(const Tensor& gradOutput, const Tensor& mask, c10::SymIntArrayRef sizes)
+{
+    const at::IntArrayRef shape = C10_AS_INTARRAYREF_SLOW(sizes);
+    const std::int64_t elements = c10::multiply_integers(shape);
+    const std::int64_t selected = std::min(selectedBy(gradOutput, mask), elements);
+    Tensor result = emptyTensor({selected}, gradOutput.scalar_type());
+    if (selected < elements) {
+        const Tensor zeros = emptyTensor({elements - selected}, gradOutput.scalar_type());
+        result = emptyTensor({elements}, gradOutput.scalar_type());
+    }
+    result.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
+    return result;
+}
+
 /// How many differ depends on values: all of them, the upper bound.
 std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool, bool returnInverse, bool returnCounts)
 {
-    ++simulatedState().inventedValues;
+    countInvented();
     return {emptyTensor({self.numel()}, self.scalar_type()),
             returnInverse ? emptyTensor(self.sizes(), at::kLong) : emptyTensor({0}, at::kLong),
             emptyTensor({returnCounts ? self.numel() : 0}, at::kLong)};
@@ -162,6 +182,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("nonzero.out", positionsInto);
     library.impl("masked_select", maskedSelect);
     library.impl("masked_select.out", maskedSelectInto);
+    library.impl("masked_scatter_backward", maskedScatterBackward);
     library.impl("_unique2", unique);
     library.impl("set_.source_Storage_storage_offset", setStorageOffset);
     library.impl("set_.source_Storage", setStorage);

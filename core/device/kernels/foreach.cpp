@@ -5,6 +5,7 @@
 // kernels here allocate what CUDA's multi-tensor kernels allocate: nothing in place, else one result for each tensor
 // (aten/src/ATen/native/cuda/Foreach*.cu).
 #include "core/device/kernels/allocate.h"
+#include "core/device/kernels/in_place.h"
 
 #include <ATen/AccumulateType.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -28,8 +29,20 @@ std::size_t firstArgument(const c10::OperatorHandle& op, const Stack& stack)
     return stack.size() - op.schema().arguments().size();
 }
 
+/// The other lists fit to the first, which is written to.
 void inPlace(const c10::OperatorHandle& op, Stack* stack)
 {
+    const std::size_t first = firstArgument(op, *stack);
+    const auto written = (*stack)[first].toListRef();
+    for (std::size_t i = first + 1; i < stack->size(); ++i) {
+        if (!(*stack)[i].isTensorList())
+            continue;
+        const auto read = (*stack)[i].toListRef();
+        TORCH_CHECK(read.size() == written.size(), "Tensor lists must have the same number of tensors, got ",
+                    written.size(), " and ", read.size());
+        for (std::size_t j = 0; j < read.size(); ++j)
+            requireExpandable(read[j].toTensor(), written[j].toTensor());
+    }
     torch::jit::drop(*stack, op.schema().arguments().size());
 }
 

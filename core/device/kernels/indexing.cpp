@@ -3,14 +3,19 @@
 
 // Indexing by masks and by boxes. How many elements are selected depends on values: where these are not known, it is
 // taken to be all of them, and counted as an invented value.
+#include "core/device/invented_values.h"
 #include "core/device/kernels/allocate.h"
 #include "core/device/kernels/known_sizes.h"
 #include "core/device/meta_call.h"
-#include "core/device/simulated_state.h"
 
+#include <ATen/ExpandUtils.h>
+#include <ATen/WrapDimUtils.h>
 #include <ATen/core/List_inl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
+
+#include <optional>
+#include <vector>
 
 namespace headroom::sim {
 namespace {
@@ -31,13 +36,76 @@ void appendPositions(c10::impl::GenericList& indices, const Tensor& mask)
         indices.push_back(c10::IValue(emptyTensor({selected}, at::kLong)));
 }
 
+/// Masks select in the dimensions from theirs on, which have to be as large. Returns whether there are any.
+bool checkMasks(const Tensor& self, const c10::IValue& indices)
+{
+    bool masked = false;
+    std::int64_t dim = 0;
+    for (const c10::IValue& element : indices.toListRef()) {
+        const Tensor mask = isMask(element) ? element.toTensor() : Tensor();
+        for (std::int64_t i = 0; mask.defined() && i < mask.dim(); ++i) {
+            TORCH_CHECK_INDEX(dim + i < self.dim() && mask.size(i) == self.size(dim + i), "The shape of the mask ",
+                              mask.sizes(), " at index ", i, " does not match the shape of the indexed tensor ",
+                              self.sizes(), " at index ", dim + i);
+        }
+        masked |= mask.defined();
+        dim += mask.defined() ? mask.dim() : 1;
+    }
+    return masked;
+}
+
+/// The sizes of self[indices], by the rules of NumPy: indexed dimensions that are not side by side come first.
+std::vector<std::int64_t> indexedSizes(const Tensor& self, const c10::IValue& indices)
+{
+    const auto elements = indices.toListRef();
+    std::vector<std::int64_t> common;
+    std::vector<std::int64_t> sizes;
+    std::optional<std::size_t> place;
+    bool apart = false;
+    for (std::size_t dim = 0; dim < static_cast<std::size_t>(self.dim()); ++dim) {
+        if (dim >= elements.size() || !elements[dim].isTensor() || !elements[dim].toTensor().defined()) {
+            sizes.push_back(self.size(static_cast<std::int64_t>(dim)));
+            continue;
+        }
+        common = at::infer_size(common, elements[dim].toTensor().sizes());
+        apart |= place && *place != sizes.size();
+        place = place.value_or(sizes.size());
+    }
+    const auto at = static_cast<std::ptrdiff_t>(apart ? 0 : place.value_or(0));
+    sizes.insert(sizes.begin() + at, common.begin(), common.end());
+    return sizes;
+}
+
+/// index_put_: how much a mask selects may be unknown, and with it whether the values fit.
+Tensor& indexPut(Tensor& self, const c10::List<std::optional<Tensor>>& indices, const Tensor& values, bool, bool)
+{
+    const c10::IValue list(indices);
+    if (checkMasks(self, list))
+        return self;
+    const std::vector<std::int64_t> sizes = indexedSizes(self, list);
+    TORCH_CHECK(at::is_expandable_to(values.sizes(), sizes), "shape mismatch: value tensor of shape ", values.sizes(),
+                " cannot be broadcast to indexing result of shape ", at::IntArrayRef(sizes));
+    return self;
+}
+
+Tensor& indexFill(Tensor& self, std::int64_t dim, const Tensor& index, const at::Scalar&)
+{
+    at::maybe_wrap_dim(dim, self.dim());
+    TORCH_CHECK_INDEX(index.dim() <= 1, "Index has to be a vector/scalar");
+    return self;
+}
+
+Tensor& indexFillByTensor(Tensor& self, std::int64_t dim, const Tensor& index, const Tensor& value)
+{
+    TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+                value.dim(), " dimension(s).");
+    return indexFill(self, dim, index, 0);
+}
+
 void index(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
     c10::IValue& argument = stack->back();
-    bool masked = false;
-    for (const c10::IValue& element : argument.toListRef())
-        masked = masked || isMask(element);
-    if (masked) {
+    if (checkMasks((*stack)[stack->size() - op.schema().arguments().size()].toTensor(), argument)) {
         c10::impl::GenericList indices(argument.toList().elementType());
         for (const c10::IValue& element : argument.toListRef()) {
             if (isMask(element))
@@ -53,7 +121,7 @@ void index(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 /// torchvision::nms(boxes, scores, threshold): which boxes are kept, here all of them.
 Tensor suppressNothing(const Tensor& boxes, const Tensor&, double)
 {
-    ++simulatedState().inventedValues;
+    countInvented();
     return emptyTensor({boxes.size(0)}, at::kLong);
 }
 
@@ -64,6 +132,9 @@ TORCH_LIBRARY_IMPL(torchvision, PrivateUse1, library)
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
+    library.impl("_index_put_impl_", indexPut);
+    library.impl("index_fill_.int_Scalar", indexFill);
+    library.impl("index_fill_.int_Tensor", indexFillByTensor);
     library.impl("index.Tensor", torch::CppFunction::makeFromBoxedFunction<&index>());
 }
 

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/kernels/known_sizes.h"
 
-#include "core/device/known_values.h"
+#include "core/device/invented_values.h"
+#include "core/device/known_storage.h"
 #include "core/device/meta_call.h"
 #include "core/device/simulated_state.h"
 
@@ -18,13 +19,13 @@ namespace {
 template <class Compute>
 std::optional<std::int64_t> fromValues(const at::Tensor& tensor, Compute&& compute)
 {
-    const at::Tensor values = knownValues(tensor);
-    if (!values.defined() || areInvented(tensor))
-        ++simulatedState().inventedValues;
-    if (!values.defined())
+    const bool known = isSimulated(tensor.device()) && knownPart(tensor) == Known::all;
+    if (!known || areInvented(tensor))
+        countInvented();
+    if (!known)
         return std::nullopt;
     const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
-    return compute(values).template item<std::int64_t>();
+    return compute(valuesOf(tensor)).template item<std::int64_t>();
 }
 
 } // namespace

@@ -70,6 +70,38 @@ Tensor addBatchProductAs(const Tensor&, const Tensor& left, const Tensor& right,
     return batchProductAs(left, right, type);
 }
 
+// The same into a tensor that is there.
+void prepareOut(const Tensor& out, const std::vector<std::int64_t>& sizes, at::ScalarType type)
+{
+    TORCH_CHECK(out.scalar_type() == type, "out_dtype must be the same as the dtype of the provided out tensor");
+    if (out.sizes() != at::IntArrayRef(sizes))
+        out.resize_(sizes);
+}
+
+Tensor& productInto(const Tensor& self, const Tensor& other, at::ScalarType type, Tensor& out)
+{
+    prepareOut(out, {self.size(0), other.size(1)}, type);
+    return out;
+}
+
+Tensor& batchProductInto(const Tensor& self, const Tensor& other, at::ScalarType type, Tensor& out)
+{
+    prepareOut(out, {self.size(0), self.size(1), other.size(2)}, type);
+    return out;
+}
+
+Tensor& addProductInto(const Tensor&, const Tensor& left, const Tensor& right, at::ScalarType type, const at::Scalar&,
+                       const at::Scalar&, Tensor& out)
+{
+    return productInto(left, right, type, out);
+}
+
+Tensor& addBatchProductInto(const Tensor&, const Tensor& left, const Tensor& right, at::ScalarType type,
+                            const at::Scalar&, const at::Scalar&, Tensor& out)
+{
+    return batchProductInto(left, right, type, out);
+}
+
 Tensor integerProduct(const Tensor& self, const Tensor& other)
 {
     return productAs(self, other, at::kInt);
@@ -244,6 +276,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("bmm.dtype", batchProductAs);
     library.impl("addmm.dtype", addProductAs);
     library.impl("baddbmm.dtype", addBatchProductAs);
+    library.impl("mm.dtype_out", productInto);
+    library.impl("bmm.dtype_out", batchProductInto);
+    library.impl("addmm.dtype_out", addProductInto);
+    library.impl("baddbmm.dtype_out", addBatchProductInto);
     library.impl("_int_mm", integerProduct);
     library.impl("_scaled_mm", scaledProduct);
     library.impl("_grouped_mm", groupedProduct);

@@ -32,8 +32,16 @@ at::ScalarType accumulateType(const Tensor& tensor)
 }
 
 std::tuple<Tensor, Tensor, Tensor> layerNorm(const Tensor& input, c10::SymIntArrayRef normalizedShape,
-                                             const OptionalTensor&, const OptionalTensor&, double)
+                                             const OptionalTensor& weight, const OptionalTensor& bias, double)
 {
+    const at::IntArrayRef normalized = C10_AS_INTARRAYREF_SLOW(normalizedShape);
+    for (const OptionalTensor* tensor : {&weight, &bias})
+        TORCH_CHECK(!given(*tensor) || (*tensor)->sizes() == normalized,
+                    "Expected weight and bias to be of same shape as normalized_shape, but got ", (*tensor)->sizes(),
+                    " and normalized_shape = ", normalized);
+    TORCH_CHECK(!normalized.empty() && input.dim() >= static_cast<std::int64_t>(normalized.size())
+                    && input.sizes().slice(static_cast<std::size_t>(input.dim()) - normalized.size()) == normalized,
+                "Given normalized_shape=", normalized, ", got input of size", input.sizes());
     std::vector<std::int64_t> statistics = input.sizes().vec();
     std::fill(statistics.end() - static_cast<std::ptrdiff_t>(normalizedShape.size()), statistics.end(), 1);
     const at::ScalarType type = accumulateType(input);

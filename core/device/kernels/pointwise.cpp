@@ -4,6 +4,7 @@
 // Elementwise ops that have no Meta kernel in C++.
 #include "core/device/boxed_values.h"
 #include "core/device/kernels/allocate.h"
+#include "core/device/kernels/in_place.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -146,6 +147,55 @@ Tensor logSigmoidBackward(const Tensor& gradOutput, const Tensor&, const Tensor&
     return emptyLike(gradOutput);
 }
 
+// What CUDA checks before it writes in place, which the Meta kernels of these ops do not.
+/// -1e9 is none of half precision.
+void requireRoom(const at::Scalar& number, at::ScalarType type)
+{
+    if (type == at::kHalf)
+        number.to<at::Half>();
+    else if (type == at::kBFloat16)
+        number.to<at::BFloat16>();
+    else if (type == at::kFloat)
+        number.to<float>();
+    else if (type == at::kInt)
+        number.to<std::int32_t>();
+    else if (type == at::kLong)
+        number.to<std::int64_t>();
+}
+
+Tensor& maskedFillNumber(Tensor& self, const Tensor& mask, const at::Scalar& number)
+{
+    requireRoom(number, self.scalar_type());
+    TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill only supports boolean masks, but got mask with dtype ",
+                mask.scalar_type());
+    requireExpandable(mask, self);
+    return self;
+}
+
+Tensor& maskedFill(Tensor& self, const Tensor& mask, const Tensor& value)
+{
+    TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+                value.dim(), " dimension(s).");
+    return maskedFillNumber(self, mask, 0);
+}
+
+Tensor& maskedScatter(Tensor& self, const Tensor& mask, const Tensor& source)
+{
+    TORCH_CHECK(self.scalar_type() == source.scalar_type(),
+                "masked_scatter_: expected self and source to have same dtypes but got ", self.scalar_type(), " and ",
+                source.scalar_type());
+    TORCH_CHECK(mask.scalar_type() == at::kBool,
+                "masked_scatter_ only supports boolean masks, but got mask with dtype ", mask.scalar_type());
+    requireExpandable(mask, self);
+    return self;
+}
+
+Tensor& bernoulli(Tensor& self, const Tensor& probabilities, std::optional<at::Generator>)
+{
+    requireExpandable(probabilities, self);
+    return self;
+}
+
 /// The result of an elementwise op on two tensors.
 Tensor broadcast(const Tensor& self, const Tensor& other)
 {
@@ -215,9 +265,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     implement<&likeSecond>(library,
                            {"hardswish_backward", "hardtanh_backward", "mish_backward", "_standard_gamma_grad"});
     implement<&boolLikeFirst>(library, {"isnan"});
-    implement<&inPlace>(
-        library,
-        {"relu_", "hardswish_", "hardtanh_", "logit_", "_index_put_impl_", "bernoulli_.float", "bernoulli_.Tensor"});
+    implement<&inPlace>(library, {"relu_", "hardswish_", "hardtanh_", "logit_", "bernoulli_.float"});
     implement<&intoLast>(library,
                          {"logical_not.out", "abs.out", "angle.out", "nan_to_num.out", "logical_and.out",
                           "logical_or.out", "logical_xor.out", "complex.out", "polar.out", "conj_physical.out",
@@ -228,6 +276,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_fused_dropout", byteDropout);
     library.impl("_aminmax", extremes);
     library.impl("where.self", whereSelf);
+    library.impl("masked_fill_.Scalar", maskedFillNumber);
+    library.impl("masked_fill_.Tensor", maskedFill);
+    library.impl("masked_scatter_", maskedScatter);
+    library.impl("bernoulli_.Tensor", bernoulli);
     library.impl("_prelu_kernel_backward", preluBackward);
     library.impl("glu_backward", gluBackward);
     library.impl("log_sigmoid_forward", logSigmoid);

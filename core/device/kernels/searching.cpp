@@ -4,9 +4,9 @@
 // Sorting, searching, counting and sampling that have no Meta kernel in C++. Where the size of a result depends on
 // values that are not known, it is the largest that it can be; where that is unbounded, the least that the arguments
 // say. Both are counted as invented.
+#include "core/device/invented_values.h"
 #include "core/device/kernels/allocate.h"
 #include "core/device/kernels/known_sizes.h"
-#include "core/device/simulated_state.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
@@ -22,11 +22,6 @@ namespace {
 
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
-
-void countInvented()
-{
-    ++simulatedState().inventedValues;
-}
 
 /// Sizes of `self` reduced over one dimension.
 std::vector<std::int64_t> reduced(const Tensor& self, std::int64_t dim, bool keepDim)

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/exported/weights.h"
 
-#include "core/device/known_values.h"
+#include "core/device/known_storage.h"
 #include "core/model/source.h"
 
 #include <ATen/core/Tensor.h>
@@ -52,7 +52,7 @@ private:
 };
 
 /// Whether to read a weight from the file: on the simulated device only what is positions, masks or counts, on which
-/// sizes may depend (core/device/known_values.h).
+/// sizes may depend (core/device/known_storage.h).
 bool isRead(const Weight& weight, at::Device device)
 {
     return computes(device)

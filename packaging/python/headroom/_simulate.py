@@ -20,7 +20,9 @@ def simulate(gpu="h100-80gb"):
     follow from values that the program made or copied to the GPU keep their true ones: a loss scale, masks, lengths,
     labels, boxes. Everything else that the program reads is invented: zero where a tensor is copied to the CPU, one for
     `.item()`, all elements where a mask or nonzero() selects some. topk(), argmax() and their kin choose all elements
-    in turn, so that each expert of a mixture is sent as many tokens as the others. Tensors on the CPU have the values
+    in turn, so that each expert of a mixture is sent as many tokens as the others. Where a part of what an operator
+    reads is known, so is what follows from it: unknown | True is True. A `while` that reads ten thousand invented values
+    is ended, as it may never end by itself. Tensors on the CPU have the values
     that they have without Headroom, though random ones of large tensors are made only when they are read. Memory is the
     card's: an allocation beyond it raises torch.OutOfMemoryError, after which the program may go on.
     """
@@ -40,11 +42,12 @@ def simulate(gpu="h100-80gb"):
 
     check(library.headroom_simulate(gpu.encode(), b"cuda"))
     atexit.register(library.headroom_await_autograd)
-    from . import _modules, _simulate_cuda, _simulate_refusals, _simulate_values
+    from . import _endless_loops, _modules, _simulate_cuda, _simulate_refusals, _simulate_values
 
     _simulate_cuda.patch(library, card)
     _simulate_refusals.patch()
     _simulate_values.patch(library)
+    _endless_loops.patch(library)
     _modules.watch()
     _card = card
 

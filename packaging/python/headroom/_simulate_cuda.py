@@ -6,6 +6,7 @@ The device itself is C++ (core/device/cuda_device.h). Here are the functions of 
 the few classes that are made of CUDA's own objects.
 """
 
+import functools
 import sys
 import threading
 import time
@@ -144,6 +145,8 @@ def at_first_use(action):
 def _index_of(device):
     if device is None or isinstance(device, int):
         return device
+    if isinstance(device, torch.cuda.device):
+        return device.idx
     return torch.device(device).index
 
 
@@ -192,6 +195,7 @@ def _driver_functions(properties):
         "_cuda_set_sync_debug_mode": nothing,
         "_cuda_isCurrentStreamCapturing": always(False),
         "_cuda_getCurrentStream": current_stream,
+        "_cuda_getCurrentRawStream": lambda _: torch._C._accelerator_getStream(0).stream_id,
         "_cuda_getDefaultStream": lambda _: (0, 0, _cuda_type()),
         "_cuda_setStream": set_stream,
         "_cuda_clearCublasWorkspaces": nothing,
@@ -270,9 +274,20 @@ def _patch_compile():
             print("headroom: torch.compile is left out on the simulated GPU, the model runs eagerly", file=sys.stderr)
             told.append(True)
 
+    def eager(function):
+        # Libraries compile functions that a program may never call.
+        @functools.wraps(function)
+        def call(*arguments, **named):
+            tell()
+            return function(*arguments, **named)
+
+        return call
+
     def compile(model=None, **options):
         if model is None:
             return lambda function: compile(function, **options)
+        if not isinstance(model, torch.nn.Module):
+            return eager(model)
         tell()
         return model
 

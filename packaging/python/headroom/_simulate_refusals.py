@@ -20,6 +20,7 @@ _EXTENSIONS = {
     "selective_scan_cuda": "mamba-ssm",
 }
 _TRITON = "triton.runtime.jit"
+_BITSANDBYTES = "bitsandbytes.functional"
 
 
 class NoCudaGraph:
@@ -39,7 +40,7 @@ class _Imports(importlib.abc.MetaPathFinder):
         self.looking = False
 
     def find_spec(self, name, path=None, target=None):
-        if self.looking or (name != _TRITON and name not in _EXTENSIONS):
+        if self.looking or (name not in _CHANGED and name not in _EXTENSIONS):
             return None
         self.looking = True
         try:
@@ -66,7 +67,7 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module):
         self.loader.exec_module(module)
-        _refuse_launches(module)
+        _CHANGED[module.__name__](module)
 
 
 def _refuse_launches(module):
@@ -77,6 +78,19 @@ def _refuse_launches(module):
         )
 
     module.JITFunction.run = run
+
+
+def _refuse_paged_memory(module):
+    def get_paged(*shape, **options):
+        raise HeadroomError(
+            "bitsandbytes' paged optimizers keep their state in the CUDA driver's managed memory, which the GPU that Headroom "
+            "simulates does not have: record with the same optimizer that is not paged (AdamW8bit for PagedAdamW8bit)"
+        )
+
+    module.get_paged = get_paged
+
+
+_CHANGED = {_TRITON: _refuse_launches, _BITSANDBYTES: _refuse_paged_memory}  # modules, after they are imported
 
 
 def _refuse_jiterator(code, name, *arguments):

@@ -66,6 +66,8 @@ class StepRecorder:
         self.notes = []  # what to know of that step, sentences
         self._names = None
         self._sizes = 0, 0  # of the batch and its sequences
+        self._summary = None  # of the step that was finished last
+        self._on_cpu = False  # all parameters, in the step that was finished last
         self._process = os.getpid()
         self._again = [_readable(word) for word in again]
         # Now: the program may go to another folder.
@@ -99,6 +101,7 @@ class StepRecorder:
     def finish(self, step):
         """The step has ended; it is the one that write() writes."""
         self.step = step
+        self._summary = None
         self.notes = []
         if self.calls_in_transforms:
             self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), where no "
@@ -119,10 +122,22 @@ class StepRecorder:
         check(self.library.headroom_recording_write(os.fsencode(path)))
 
     def summary(self):
-        text = self.library.headroom_recording_summary()
-        if text is None:
-            check(1)
-        return json.loads(text)
+        if self._summary is None:
+            text = self.library.headroom_recording_summary()
+            if text is None:
+                check(1)
+            self._summary = json.loads(text)
+        return self._summary
+
+    def cpu_problem(self):
+        """What is wrong with a step that used no memory of the GPU; empty: it used some."""
+        if self.summary()["peak_bytes"]:
+            return ""
+        reason = ", as the model is on the CPU" if self._on_cpu else ""
+        return (
+            f"step {self.step} used no memory of cuda{reason}: move the model and its input there before the training, by "
+            'model.cuda() or .to("cuda")'
+        )
 
     def _stop(self):
         self.recording = False
@@ -130,8 +145,10 @@ class StepRecorder:
 
     def _info(self, step):
         optimizers = sorted({type(o).__name__.lower() for o in self.inventory.optimizers()})
-        parameters = [p for _, _, _, m in self._names.modules if m is not None for p in m._parameters.values()]
-        dtype = next((p.dtype for p in parameters if p is not None), torch.float32)
+        of_modules = [m._parameters.values() for _, _, _, m in self._names.modules if m is not None]
+        parameters = [p for values in of_modules for p in values if p is not None]
+        dtype = next((p.dtype for p in parameters), torch.float32)
+        self._on_cpu = bool(parameters) and all(p.device.type == "cpu" for p in parameters)
         self._names = None
         batch, sequence = self._sizes
         return {

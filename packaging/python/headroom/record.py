@@ -72,6 +72,9 @@ class Recording:
         else:
             self._recorder.discard()
         self._recorder.end_tracing()
+        problem = self._recorder.cpu_problem()
+        if problem and error is None:
+            raise HeadroomError(problem)
         self._recorder.write(self._path)
         self.summary = self._recorder.summary()
 
@@ -205,6 +208,8 @@ def _own_traceback(error):
 def _outcome_of(options, error):
     import torch
 
+    from ._endless_loops import EndlessLoop
+
     script = options.script
 
     if isinstance(error, HeadroomError):
@@ -212,6 +217,8 @@ def _outcome_of(options, error):
     if isinstance(error, torch.OutOfMemoryError):
         advice = " (--unlimited records the step as on a larger card)" if options.device == "sim" else ""
         return _Outcome(f"{options.script}: {str(error).splitlines()[0]}{advice}", 2)
+    if isinstance(error, EndlessLoop):
+        return _Outcome(str(error), 2)
     if isinstance(error, SystemExit):
         if error.code in (None, 0):
             return _Outcome()
@@ -289,11 +296,22 @@ def _record_script(options, progress):
     if loop.by_hand:
         recorder.notes.append(_BY_HAND)
     if finished:
-        return recorder, True, _Outcome(ended_early=True)
+        return recorder, *_unless_on_cpu(options, recorder, _Outcome(ended_early=True))
     if outcome.exit_code == 1:
         recorder.discard()
         return recorder, False, outcome
-    return recorder, *_last_step(options, loop, outcome)
+    has_step, outcome = _last_step(options, loop, outcome)
+    if not has_step or outcome.exit_code:
+        return recorder, has_step, outcome
+    return recorder, *_unless_on_cpu(options, recorder, outcome)
+
+
+def _unless_on_cpu(options, recorder, outcome):
+    """Nobody wants the file of a step that used no memory of the GPU."""
+    problem = recorder.cpu_problem()
+    if not problem:
+        return True, outcome
+    return False, _Outcome(f"{options.script}: {problem}; nothing was written", 2, outcome.ended_early)
 
 
 def _last_step(options, loop, outcome):

@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/core/Tensor.h>
+
+namespace headroom::sim {
+
+/// What is written to a tensor in place may be expanded to its sizes: throws as at::Tensor::expand() does.
+inline void requireExpandable(const at::Tensor& source, const at::Tensor& self)
+{
+    if (source.sizes() != self.sizes())
+        at::inferExpandGeometry(source.sizes(), source.strides(), self.sizes());
+}
+
+} // namespace headroom::sim
