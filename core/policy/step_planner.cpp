@@ -158,6 +158,10 @@ Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, c
     }
     step.plan.reason
         = whyStepDoesNotFit(*maker.model().trace(), step.plan, options.leanest()->timeline, leastWithoutWishes);
+    const auto leftOut = std::ranges::find_if(
+        info->stats, [](const ModuleStats& stats) { return !stats.obstacle.empty() && stats.activationForward > 0; });
+    if (leftOut != info->stats.end())
+        step.plan.reason += "; " + leftOut->fqn + " cannot be checkpointed: " + leftOut->obstacle;
     return step;
 }
 

@@ -92,6 +92,11 @@ class Names(base.ApplyTest):
                                   base.saves_products)])
         self.assertEqual(self.applied(base.model(), wrapped), ["layers.1"])
 
+    def test_a_part_of_it_that_looks_like_another_model(self):
+        document = self.document([("Net.layers.0", LAYER, base.saves_products),
+                                  ("ModuleList.1", ("ModuleList", "Block"), base.saves_products)], ["Net", "ModuleList"])
+        self.assertEqual(self.applied(base.model(), document), ["layers.0"])
+
     def test_which_of_several_like_modules(self):
         document = self.document([("Net.layers.0", LAYER, base.saves_products)])
         twins = Twins(base.model(), base.model())

@@ -5,7 +5,8 @@
 // line that it reads, its fields separated by tabs.
 //
 //   plan STEP POLICY SHARE     writes the policy for a budget so far between the least peak and the step's own
-//                              answers BUDGET, PEAK, RECOMPUTE_MS, number of checkpointed modules
+//                              answers BUDGET, PEAK, RECOMPUTE_MS, the number of checkpointed modules, and what is in
+//                              the way of checkpointing one, if there is such a module
 //   verify STEP RUN POLICY     answers the executed peak and what verify says, empty when the steps are equal to the byte
 //
 // What fails is answered by "error" and a sentence.
@@ -23,6 +24,14 @@
 using namespace headroom;
 
 namespace {
+
+std::string firstObstacle(const ModuleInfo& info)
+{
+    for (const ModuleStats& stats : info.stats)
+        if (!stats.obstacle.empty() && !stats.isLeaf)
+            return stats.obstacle;
+    return "";
+}
 
 Result<std::string> plan(const std::string& stepFile, const std::string& policyFile, double share)
 {
@@ -47,7 +56,7 @@ Result<std::string> plan(const std::string& stepFile, const std::string& policyF
         return written.error();
     std::ostringstream answer;
     answer << request.budget << '\t' << planned->plan.peak << '\t' << planned->plan.recomputeMs << '\t'
-           << planned->policy.modules.size();
+           << planned->policy.modules.size() << '\t' << firstObstacle(*planner->moduleInfo());
     return answer.str();
 }
 

@@ -41,6 +41,9 @@ def find(model, policy, wanted=None, taken=()):
             fits.setdefault(id(fit.base), []).append(fit)
     if parts and not fits:
         raise PolicyError(f"{policy.source}: {_no_fit(model, policy, parts)}")
+    # Models of a step do not lie inside of one another: what fits there only looks like another one.
+    inner = {id(module) for same in fits.values() for module in same[0].base.modules() if module is not same[0].base}
+    fits = {base: same for base, same in fits.items() if base not in inner}
     for same in fits.values():
         if any(fit.plan() != same[0].plan() for fit in same):
             raise PolicyError(f"{policy.source}: {_several_names(model, same)}")
