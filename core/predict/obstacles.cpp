@@ -19,6 +19,7 @@ public:
         , index_(index)
         , changes_(trace.storages.size())
         , begin_(trace.storages.size(), 0)
+        , holdsCheckpoint_(trace.modules.size(), false)
     {
         for (std::uint32_t event = 0; event < trace.events.size(); ++event) {
             const std::uint32_t a = trace.events.a[EventIndex(event)];
@@ -30,6 +31,7 @@ public:
                     changes_[storage.value].push_back(event);
         }
         ofStep_ = findObstacleOfStep();
+        findOwnCheckpoints();
     }
 
     CheckpointObstacle of(CallId id) const
@@ -53,7 +55,7 @@ public:
             if (trace_.events.kind[EventIndex(event)] == EventKind::unpack
                 && trace_.events.a[EventIndex(event)] >= call.firstPack)
                 return CheckpointObstacle::ownBackward;
-        return ofStep_;
+        return holdsCheckpoint_[trace_.calls.module[id].value] ? CheckpointObstacle::ownCheckpoint : ofStep_;
     }
 
 private:
@@ -70,6 +72,19 @@ private:
         if (std::ranges::any_of(trace_.packs.op, isOfBackward)) // nodes of a backward pass save tensors themselves
             return CheckpointObstacle::secondOrder;
         return castsOutliveBackward() ? CheckpointObstacle::castsOutliveBackward : CheckpointObstacle::none;
+    }
+
+    /// Modules in whose forward runs what is recomputed in the recorded step.
+    void findOwnCheckpoints()
+    {
+        std::vector<bool> runsAgain(trace_.modules.size(), false);
+        for (std::uint32_t op = 0; op < trace_.ops.size(); ++op)
+            if ((trace_.ops.flags[OpId(op)] & opRecomputed) != 0 && trace_.ops.call[OpId(op)].valid())
+                runsAgain[trace_.calls.module[trace_.ops.call[OpId(op)]].value] = true;
+        for (std::uint32_t i = 0; i < trace_.calls.size(); ++i)
+            if (runsAgain[trace_.calls.module[CallId(i)].value])
+                for (CallId above = trace_.calls.parent[CallId(i)]; above.valid(); above = trace_.calls.parent[above])
+                    holdsCheckpoint_[trace_.calls.module[above].value] = true;
     }
 
     bool castsOutliveBackward() const
@@ -100,6 +115,7 @@ private:
     const StepIndex& index_;
     std::vector<std::vector<std::uint32_t>> changes_; ///< by storage: events at which an op has changed it, ascending
     std::vector<std::uint32_t> begin_; ///< by storage: event of its allocation
+    std::vector<bool> holdsCheckpoint_; ///< by module
     CheckpointObstacle ofStep_ = CheckpointObstacle::none; ///< of each of its modules
 };
 
@@ -121,6 +137,8 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
     case CheckpointObstacle::castsOutliveBackward:
         return "torch.autocast stays open over several backward passes, and a recomputation empties its cache of casts: "
                "leave it before each backward";
+    case CheckpointObstacle::ownCheckpoint:
+        return "the program checkpoints a part of it already";
     case CheckpointObstacle::ownBackward:
         return "a backward pass runs inside of its forward";
     }

@@ -23,6 +23,7 @@ enum class CheckpointObstacle : std::uint8_t {
                  ///< recomputations make some
     castsOutliveBackward, ///< weights that autocast cast before a backward pass are used again after it, but
                           ///< recomputations empty autocast's cache
+    ownCheckpoint, ///< the program checkpoints a part of it already
     ownBackward, ///< a backward pass inside of its forward goes through what it has saved
 };
 

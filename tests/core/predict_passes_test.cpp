@@ -289,3 +289,27 @@ TEST(PredictObstacles, ABackwardPassThatBuildsAGraph)
     step.release({saved});
     EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}), HasSubstr("create_graph"));
 }
+
+TEST(PredictObstacles, ACheckpointOfTheProgramsOwnInside)
+{
+    HandStep step;
+    const auto callOther = [&](bool again) {
+        step.enter(HandStep::other, {step.batch});
+        StepTraceBuilder::Op op;
+        op.name = step.builder.string("aten.mm.default");
+        op.call = CallId(again ? 2 : 1);
+        op.module = HandStep::other;
+        const OpId id = step.builder.beginOp(op);
+        step.builder.endOp(id, {.flags = static_cast<std::uint16_t>(again ? opRecomputed : 0), .ms = 1});
+        step.exit();
+    };
+    step.enter(blockId, {step.batch});
+    const PackId saved = step.pack(step.batch);
+    callOther(false);
+    step.exit();
+    step.unpack({saved});
+    callOther(true);
+    step.unpackEnd({saved});
+    step.release({saved});
+    EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}), HasSubstr("the program checkpoints a part of it already"));
+}

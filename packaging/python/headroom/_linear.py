@@ -39,13 +39,14 @@ class OwnLinear:
     @staticmethod
     def linear(input, weight, bias=None):
         tensors = (input, weight, bias)
-        if not all(type(tensor) in (torch.Tensor, torch.nn.Parameter) for tensor in tensors) or input.dim() < 3:
+        plain = all(type(tensor) in (torch.Tensor, torch.nn.Parameter) for tensor in tensors)
+        if not plain or input.dim() < 3 or input.is_contiguous():
             return OwnLinear._torchs(input, weight, bias)
         if torch.is_autocast_enabled(input.device.type):
             if not input.is_cuda:  # where autocast knows no einsum(), and memory is not planned
                 return OwnLinear._torchs(input, weight, bias)
             bias, weight, input = _cast(bias), _cast(weight), _cast(input)
-        if input.is_contiguous():
+        if input.is_contiguous():  # a cast fills the gaps of its input
             return OwnLinear._torchs(input, weight, bias)
         return torch.matmul(input, weight.t()).add_(bias)
 

@@ -31,23 +31,27 @@ def find(model, policy, wanted=None, taken=()):
     """The parts of `policy` that fit `model`. `wanted` names the only one of which it may be, `taken` are names of those
     that other models have. Raises PolicyError where there is none, or where it is not clear which."""
     parts = _parts(policy, wanted)
+    found = _outermost([_bases(model, name, entries) for name, entries in parts.items()])
+    for part in found:
+        if len(part) > 1:
+            several = _several_modules if part[0].name == part[1].name else _several_names
+            raise PolicyError(f"{policy.source}: {several(model, part)}")
     fits = {}
-    for name, entries in parts.items():
-        found = _bases(model, name, entries)
-        if len(found) > 1:
-            several = _several_modules if found[0].name == found[1].name else _several_names
-            raise PolicyError(f"{policy.source}: {several(model, found)}")
-        for fit in found:
-            fits.setdefault(id(fit.base), []).append(fit)
+    for fit in (fit for part in found for fit in part):
+        fits.setdefault(id(fit.base), []).append(fit)
     if parts and not fits:
         raise PolicyError(f"{policy.source}: {_no_fit(model, policy, parts)}")
-    # Models of a step do not lie inside of one another: what fits there only looks like another one.
-    inner = {id(module) for same in fits.values() for module in same[0].base.modules() if module is not same[0].base}
-    fits = {base: same for base, same in fits.items() if base not in inner}
     for same in fits.values():
         if any(fit.plan() != same[0].plan() for fit in same):
             raise PolicyError(f"{policy.source}: {_several_names(model, same)}")
     return [next((fit for fit in same if fit.name not in taken), same[0]) for same in fits.values()]
+
+
+def _outermost(found):
+    """Models of a step do not lie inside of one another: what fits inside of a fit of another part only looks like one."""
+    inner = [{id(module) for fit in part for module in fit.base.modules() if module is not fit.base} for part in found]
+    return [[fit for fit in part if not any(id(fit.base) in inner[j] for j in range(len(found)) if j != i)]
+            for i, part in enumerate(found)]
 
 
 def _parts(policy, wanted):
