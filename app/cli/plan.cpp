@@ -117,8 +117,7 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
     json["reason"] = plan.reason;
     if (source.trace) {
         json["predicted_peak_bytes"] = answer.predictedPeak;
-        json["not_checkpointable"] = Json::array();
-        for (const ModuleStats* stats : modulesWithObstacle(*source.info))
+        for (const ModuleStats* stats : modulesWithObstacle(*source.info)) // a key that is there when there are some
             json["not_checkpointable"].push_back({{"module", stats->fqn}, {"reason", stats->obstacle}});
     }
     if (exact) {

@@ -327,7 +327,9 @@ TEST(StepFormat, RandomChangesNeverReadOutOfBounds)
         ASSERT_TRUE(validate(**result));
         ASSERT_TRUE(predict(**result, {}));
         const auto region = predict(**result, {{ModuleId(static_cast<std::uint32_t>(random() % 13)), {}}});
-        ASSERT_TRUE(region) << region.error().message;
+        // A change may have made of it what cannot be checkpointed.
+        ASSERT_TRUE(region || region.error().message.find("cannot be checkpointed") != std::string::npos)
+            << region.error().message;
     }
     EXPECT_GT(opened, 1000); // changes of fillings, of text and of byte counts are harmless
 }
