@@ -118,7 +118,8 @@ Result<PiecewiseModules> PiecewiseModules::create(ModuleInfoPtr info)
                             + "` is not in mod_order.fw_post_order: expected every module there");
         module.position = position->second;
         module.parent = enclosing(names, stats.fqn);
-        module.candidate = !stats.isLeaf && stats.obstacle.empty() && stats.activationForward > 0 && !stats.slopes.empty();
+        module.candidate
+            = !stats.isLeaf && stats.obstacle.empty() && stats.activationForward > 0 && !stats.slopes.empty();
         if (module.candidate)
             module.curve = RecomputeCurve(stats);
         model.modules.push_back(std::move(module));

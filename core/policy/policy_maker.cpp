@@ -3,7 +3,6 @@
 #include "core/policy/policy_maker.h"
 
 #include "core/plan/op_policy.h"
-#include "core/trace/op_index.h"
 
 #include <algorithm>
 #include <iterator>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "core/predict/step_index.h"
-#include "core/trace/op_index.h"
 
 namespace headroom {
 

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/module_effect.h"
 
-#include "core/trace/op_index.h"
-
 #include <algorithm>
 #include <utility>
 

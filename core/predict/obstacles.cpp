@@ -66,9 +66,8 @@ private:
 
     CheckpointObstacle findObstacleOfStep() const
     {
-        const auto isOfBackward = [this](OpId op) {
-            return op.valid() && trace_.ops.phase[op] == Phase::backward && runsInBackward(op);
-        };
+        const auto isOfBackward
+            = [this](OpId op) { return op.valid() && trace_.ops.phase[op] == Phase::backward && runsInBackward(op); };
         if (std::ranges::any_of(trace_.packs.op, isOfBackward)) // nodes of a backward pass save tensors themselves
             return CheckpointObstacle::secondOrder;
         return castsOutliveBackward() ? CheckpointObstacle::castsOutliveBackward : CheckpointObstacle::none;
@@ -132,10 +131,12 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
         return "it reads a tensor that is changed in place before backward is over, so that it would not compute the "
                "same again";
     case CheckpointObstacle::secondOrder:
-        return "the step has a backward pass with create_graph, after which autograd's order, and so its memory, cannot "
+        return "the step has a backward pass with create_graph, after which autograd's order, and so its memory, "
+               "cannot "
                "be foretold";
     case CheckpointObstacle::castsOutliveBackward:
-        return "torch.autocast stays open over several backward passes, and a recomputation empties its cache of casts: "
+        return "torch.autocast stays open over several backward passes, and a recomputation empties its cache of "
+               "casts: "
                "leave it before each backward";
     case CheckpointObstacle::ownCheckpoint:
         return "the program checkpoints a part of it already";

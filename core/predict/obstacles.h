@@ -17,7 +17,8 @@ struct StepIndex;
 enum class CheckpointObstacle : std::uint8_t {
     none,
     argumentChanged, ///< one of its arguments is changed in place, by the module or by what runs after it
-    stateChanged, ///< it reads a tensor from outside, such as a buffer, that is changed in place before backward is over
+    stateChanged, ///< it reads a tensor from outside, such as a buffer, that is changed in place before backward is
+                  ///< over
     secondOrder, ///< the step has a backward pass that builds a graph of itself (create_graph). In which order autograd
                  ///< goes through that graph depends on how many nodes each of its threads has made before, and
                  ///< recomputations make some

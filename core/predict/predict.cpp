@@ -38,8 +38,8 @@ std::vector<bool> savableOpsWith(const StepTrace& trace, const StepIndex& index,
     for (const OpId op : regionOpsWith(trace, index, module)) {
         const auto outputs = trace.ops.outputs[op];
         savable.push_back(once && !outputs.empty() && std::ranges::all_of(outputs, [&](StorageId storage) {
-            return index.allocatedIn[storage.value] == op && !index.mutated[storage.value];
-        }));
+                              return index.allocatedIn[storage.value] == op && !index.mutated[storage.value];
+                          }));
     }
     return savable;
 }

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/regions.h"
 
-#include "core/trace/op_index.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -20,8 +18,8 @@ std::string nameOf(const StepTrace& trace, ModuleId module)
     return std::string(trace.moduleFqn(module));
 }
 
-/// Modules that cannot be checkpointed, twice, or inside of one another. Costs what the plan has, not what the step has:
-/// parts of a step are asked for thousands of small plans.
+/// Modules that cannot be checkpointed, twice, or inside of one another. Costs what the plan has, not what the step
+/// has: parts of a step are asked for thousands of small plans.
 Status refuse(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
 {
     std::vector<ModuleId> chosen;
@@ -32,8 +30,8 @@ Status refuse(const StepTrace& trace, const StepIndex& index, const CheckpointPl
                             + ", but the step has " + std::to_string(trace.modules.size()));
         if (const CheckpointObstacle obstacle = index.obstacles[region.module.value];
             obstacle != CheckpointObstacle::none)
-            return badInput(nameOf(trace, region.module) + " cannot be checkpointed: "
-                            + std::string(obstacleText(obstacle)));
+            return badInput(nameOf(trace, region.module)
+                            + " cannot be checkpointed: " + std::string(obstacleText(obstacle)));
         chosen.push_back(region.module);
     }
     std::ranges::sort(chosen);

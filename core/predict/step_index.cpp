@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/step_index.h"
 
-#include "core/trace/op_index.h"
-
 namespace headroom {
 
 StepIndex::StepIndex(const StepTrace& trace)

@@ -4,8 +4,6 @@
 // StepRecording's ops and backward passes: which of them are the step's, and where in it they stand.
 #include "core/record/step_recording.h"
 
-#include "core/trace/op_index.h"
-
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/graph_task.h>

@@ -147,9 +147,10 @@ Result<ModuleInfo> moduleInfo(const StepTrace& trace)
         info.stats.push_back(std::move(stats));
     }
     if (info.stats.empty())
-        return badInput("no module ran in the step '" + trace.info.model
-                        + "': a plan needs a model whose forward calls its modules, outside of torch.func's transforms (vmap, "
-                          "grad), which no checkpoint can enter");
+        return badInput(
+            "no module ran in the step '" + trace.info.model
+            + "': a plan needs a model whose forward calls its modules, outside of torch.func's transforms (vmap, "
+              "grad), which no checkpoint can enter");
     info.fwPreOrder = names(trace, records.fwPreOrder);
     info.bwPreOrder = names(trace, records.bwPreOrder);
     info.fwPostOrder = names(trace, records.fwPostOrder);

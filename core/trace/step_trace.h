@@ -68,7 +68,11 @@ enum OpFlag : std::uint16_t {
     opFallback = 64, ///< ran on zero CPU tensors only to learn its shapes: the last resort, shown by info and doctor
     opNoTensorInput = 128, ///< has no tensor argument
     opMeasured = 256, ///< its time is that of its kernels, not the roofline's
+    opAutocastCast = 512, ///< autocast's cast of a weight, kept until it is left: a later call finds it there
 };
+
+/// Ops that selective checkpointing gives no index, and so never keeps.
+inline constexpr std::uint16_t opWithoutIndex = opSacIgnored | opAutocastCast;
 
 /// One thing that happened, in order. `a` and `b` are read as the comment says. Which ids are alive follows from these
 /// events alone: there are two kinds of holders of a storage, the program (alloc .. free) and autograd (pack ..
@@ -83,7 +87,8 @@ enum class EventKind : std::uint8_t {
     backwardEnter, ///< a = CallId: the gradient of a result of the call is there (ModTracker's pre-backward hook)
     backwardExit, ///< a = CallId: the gradients of the call's arguments are there (post-backward hook)
     pack, ///< a = PackId: autograd saves a tensor
-    unpack, ///< a = PackId: a backward node asks for it; the unpacked tensor is a holder of its own until unpackEnd
+    unpack, ///< a = PackId, b = number of the backward pass (0 in older files): one of its nodes asks for the tensor,
+            ///< and what it gets is a holder of its own until unpackEnd
     unpackEnd, ///< a = PackId: the node's apply() dropped the unpacked tensor; recorded once for each unpack
     release, ///< a = PackId: autograd's saved variable is gone
     retype, ///< a = StorageId, b = Category: a temporary becomes a gradient, an activation an optimizer state, …

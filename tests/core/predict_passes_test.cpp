@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Checkpointed regions that more than one backward pass goes through, casts that autocast keeps, and modules that cannot
-// be checkpointed.
+// Checkpointed regions that more than one backward pass goes through, casts that autocast keeps, and modules that
+// cannot be checkpointed.
 
 #include "core/predict/step_model.h"
-#include "core/trace/op_index.h"
 #include "tests/core/hand_step.h"
 
 #include <gmock/gmock.h>

@@ -7,7 +7,8 @@
 //   plan STEP POLICY SHARE     writes the policy for a budget so far between the least peak and the step's own
 //                              answers BUDGET, PEAK, RECOMPUTE_MS, the number of checkpointed modules, and what is in
 //                              the way of checkpointing one, if there is such a module
-//   verify STEP RUN POLICY     answers the executed peak and what verify says, empty when the steps are equal to the byte
+//   verify STEP RUN POLICY     answers the executed peak and what verify says, empty when the steps are equal to the
+//   byte
 //
 // What fails is answered by "error" and a sentence.
 
