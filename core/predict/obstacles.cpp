@@ -132,12 +132,10 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
                "same again";
     case CheckpointObstacle::secondOrder:
         return "the step has a backward pass with create_graph, after which autograd's order, and so its memory, "
-               "cannot "
-               "be foretold";
+               "cannot be foretold";
     case CheckpointObstacle::castsOutliveBackward:
         return "torch.autocast stays open over several backward passes, and a recomputation empties its cache of "
-               "casts: "
-               "leave it before each backward";
+               "casts: leave it before each backward";
     case CheckpointObstacle::ownCheckpoint:
         return "the program checkpoints a part of it already";
     case CheckpointObstacle::ownBackward:
