@@ -69,6 +69,7 @@ enum OpFlag : std::uint16_t {
     opNoTensorInput = 128, ///< has no tensor argument
     opMeasured = 256, ///< its time is that of its kernels, not the roofline's
     opAutocastCast = 512, ///< autocast's cast of a weight, kept until it is left: a later call finds it there
+    opInSubclass = 1024, ///< ran inside __torch_dispatch__ of a tensor subclass, of whose own op it is a part
 };
 
 /// Ops that selective checkpointing gives no index, and so never keeps.
