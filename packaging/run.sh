@@ -4,7 +4,7 @@
 #
 # Builds Headroom and shows it: installs what is missing, builds, records one step of the demo model and opens the
 # window on it. Without a display it prints a plan for the demo and writes its pictures. With arguments it runs
-# `headroom` with them instead, as `packaging/run.sh plan step.hrs --budget 2GiB`.
+# `torch-headroom` with them instead, as `packaging/run.sh plan step.hrs --budget 2GiB`.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
@@ -15,10 +15,10 @@ build=$root/build
     options=()
     [ -e "$build/CMakeCache.txt" ] || options=(-DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF)
     cmake -S "$root" -B "$build" -G Ninja "${options[@]}"
-    cmake --build "$build" --target headroom headroom-record
+    cmake --build "$build" --target torch-headroom torch-headroom-record
 } >&2
 
-headroom=$build/bin/headroom
+headroom=$build/bin/torch-headroom
 if [ $# -gt 0 ]; then
     exec "$headroom" "$@"
 fi

@@ -92,7 +92,7 @@ Result<Answer> answer(const OpsPlanner& planner, const Arguments& arguments, con
         found.lower = &lower;
     } else {
         if (lower.fraction > request.fraction)
-            std::cerr << "headroom: note: with less than a fraction of " << formatNumber(lower.fraction, 2)
+            std::cerr << "torch-headroom: note: with less than a fraction of " << formatNumber(lower.fraction, 2)
                       << " the peak would rise: this is the plan of that fraction\n";
         found.plan = lower;
     }
@@ -216,9 +216,9 @@ Status writePolicyOf(const OpsPlanner& planner, const Arguments& arguments, cons
         return policy.error();
     const Status written = writePolicy(*policy, arguments.policyFile);
     if (written.ok())
-        std::cerr << "headroom: " << arguments.policyFile << ": as selective checkpoints of " << policy->modules.size()
-                  << " modules the step peaks at " << exactBytes(policy->predicted.peak) << " and recomputes "
-                  << formatMs(policy->predicted.recomputeMs) << '\n';
+        std::cerr << "torch-headroom: " << arguments.policyFile << ": as selective checkpoints of "
+                  << policy->modules.size() << " modules the step peaks at " << exactBytes(policy->predicted.peak)
+                  << " and recomputes " << formatMs(policy->predicted.recomputeMs) << '\n';
     return written;
 }
 

@@ -16,7 +16,7 @@ std::optional<std::filesystem::path> recorderProgram()
     const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", problem);
     if (problem)
         return {};
-    std::filesystem::path recorder = self.parent_path() / "headroom-record";
+    std::filesystem::path recorder = self.parent_path() / "torch-headroom-record";
     if (access(recorder.c_str(), X_OK) != 0)
         return {};
     return recorder;

@@ -8,17 +8,17 @@
 
 namespace headroom::cli {
 
-/// What is said where headroom-record is needed and is not there.
-inline constexpr const char* missingRecorder = "headroom-record is not beside this program: build it with "
+/// What is said where torch-headroom-record is needed and is not there.
+inline constexpr const char* missingRecorder = "torch-headroom-record is not beside this program: build it with "
                                                "HEADROOM_RECORDER=ON, or install it in the same folder";
 
-/// headroom-record beside this program: the part of Headroom that needs libtorch. Empty when it was not built or not
-/// installed.
+/// torch-headroom-record beside this program: the part of Headroom that needs libtorch. Empty when it was not built or
+/// not installed.
 std::optional<std::filesystem::path> recorderProgram();
 
-/// Becomes `headroom-record COMMAND …` with the arguments that follow COMMAND in argv. The process is replaced, so that
-/// output, exit code and signals are the recorder's own, with nothing in between. Returns only when that failed, with
-/// the reason.
+/// Becomes `torch-headroom-record COMMAND …` with the arguments that follow COMMAND in argv. The process is replaced,
+/// so that output, exit code and signals are the recorder's own, with nothing in between. Returns only when that
+/// failed, with the reason.
 std::string becomeRecorder(const std::filesystem::path& recorder, char** argv);
 
 } // namespace headroom::cli

@@ -63,8 +63,8 @@ HEADROOM_PYTHON_API void headroom_intercept_thread();
 HEADROOM_PYTHON_API void headroom_defer_fills();
 HEADROOM_PYTHON_API int headroom_make_values(void* tensor);
 
-/// Memory of the simulated device, in blocks of 512 bytes. packaging/python/headroom/_simulate_memory.py has these
-/// fields in this order.
+/// Memory of the simulated device, in blocks of 512 bytes. packaging/python/torch_headroom/_simulate_memory.py has
+/// these fields in this order.
 struct HeadroomMemory
 {
     std::int64_t live;

@@ -19,7 +19,7 @@ namespace {
 
 using headroom::ErrorKind;
 
-constexpr std::string_view program = "headroom-record";
+constexpr std::string_view program = "torch-headroom-record";
 
 int fail(ErrorKind kind, const std::string& message)
 {
@@ -32,7 +32,7 @@ int usageExit(const CLI::App& app, const CLI::ParseError& error)
 {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
         return app.exit(error, std::cout, std::cerr);
-    return fail(ErrorKind::badInput, std::string(error.what()) + " (see headroom-record --help)");
+    return fail(ErrorKind::badInput, std::string(error.what()) + " (see torch-headroom-record --help)");
 }
 
 /// What an exception that nobody expected ends as.
@@ -69,8 +69,8 @@ int runSupervised(Command* command, const headroom::RecordOptions& options)
 
 int run(int argc, char** argv)
 {
-    CLI::App app("Records one training step for Headroom.", "headroom-record");
-    app.set_version_flag("--version", "headroom-record " HEADROOM_VERSION);
+    CLI::App app("Records one training step for Headroom.", "torch-headroom-record");
+    app.set_version_flag("--version", "torch-headroom-record " HEADROOM_VERSION);
     // Not require_subcommand(): its message hides the unknown word that stands there instead.
     app.require_subcommand(0, 1);
 
@@ -82,7 +82,7 @@ int run(int argc, char** argv)
     headroom::RecordOptions verified;
     headroom::addVerifyCommand(app, verified);
     for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-        command->set_version_flag("--version", "headroom-record " HEADROOM_VERSION);
+        command->set_version_flag("--version", "torch-headroom-record " HEADROOM_VERSION);
 
     try {
         app.parse(argc, argv);
@@ -92,7 +92,8 @@ int run(int argc, char** argv)
     if (doctor->parsed())
         return headroom::runDoctor(doctorJson);
     if (app.get_subcommands().empty())
-        return fail(ErrorKind::badInput, "a command is missing: record, verify or doctor (see headroom-record --help)");
+        return fail(ErrorKind::badInput,
+                    "a command is missing: record, verify or doctor (see torch-headroom-record --help)");
     return record->parsed() ? runSupervised(headroom::runRecord, options)
                             : runSupervised(headroom::runVerify, verified);
 }

@@ -362,7 +362,7 @@ void printText(const RecordOptions& options, const Summary& summary)
         return printMeasured(*trace.info.measured);
     if (summary.timeline.peak > summary.gpu.memory)
         std::cout << "note: this is more than the card's " << formatBytes(summary.gpu.memory)
-                  << "; headroom plan says what to recompute\n";
+                  << "; torch-headroom plan says what to recompute\n";
     for (const sim::Fallback& fallback : sim::fallbacks())
         std::cout << "note: " << fallback.op << " has no kernel on the simulated GPU and ran " << fallback.count
                   << " times on zeros to learn its shapes\n";
@@ -426,12 +426,12 @@ CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options)
 {
     CLI::App* command = app.add_subcommand("record", "Run one training step and write it as a step file");
     command->footer(
-        "A training script: headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
-        "which runs python3 -m headroom.record.");
+        "A training script: torch-headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
+        "which runs python3 -m torch_headroom.record.");
     addStepOptions(*command, options);
     command->add_option("-o,--output", options.output, "The step file to write, for example step.hrs");
     command->add_option("--policy", options.policy,
-                        "Checkpoint the modules of this policy, as headroom plan -o writes it");
+                        "Checkpoint the modules of this policy, as torch-headroom plan -o writes it");
     return command;
 }
 

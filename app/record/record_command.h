@@ -16,7 +16,7 @@ class App;
 
 namespace headroom {
 
-/// The command line of `headroom-record record`, as given.
+/// The command line of `torch-headroom-record record`, as given.
 struct RecordOptions
 {
     std::string model;

@@ -276,7 +276,7 @@ void MainWindow::showAbout()
     QMessageBox::about(this, tr("About Headroom"),
                        tr("<h3>Headroom %1</h3><p>Plans the GPU memory of PyTorch training to the byte.</p>"
                           "<p>Free software under the GNU General Public License, version 3 or later.</p>"
-                          "<p>`headroom doctor` says what this machine has.</p>")
+                          "<p>`torch-headroom doctor` says what this machine has.</p>")
                            .arg(QStringLiteral(HEADROOM_VERSION)));
 }
 

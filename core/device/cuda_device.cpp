@@ -184,8 +184,9 @@ void claimCuda()
 Status simulateCuda(const DeviceSpec& spec)
 {
     if (!ownsCudaHooks())
-        return badInput("torch was imported before the GPU was simulated: import headroom and call headroom.simulate() "
-                        "in the first lines of the program, before anything that imports torch");
+        return badInput(
+            "torch was imported before the GPU was simulated: import torch_headroom and call torch_headroom.simulate() "
+            "in the first lines of the program, before anything that imports torch");
     SimulatedState& state = simulatedState();
     state.spec = spec;
     state.type = c10::DeviceType::CUDA;

@@ -36,7 +36,7 @@ auto guarded(Work&& work) -> decltype(work())
     } catch (const c10::OutOfMemoryError& error) {
         const std::string message = error.what_without_backtrace();
         return badInput("the step does not fit on the device: " + message.substr(0, message.find('\n'))
-                        + "; make the batch smaller, or checkpoint as headroom plan says");
+                        + "; make the batch smaller, or checkpoint as torch-headroom plan says");
     } catch (const c10::Error& error) {
         std::string message = error.what_without_backtrace();
         message.resize(std::min(message.find('\n'), message.size()));

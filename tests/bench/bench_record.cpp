@@ -8,7 +8,8 @@
 namespace headroom {
 namespace {
 
-/// Opening a demo model on the simulated GPU, its first step, and the recorded one: what `headroom record` waits for.
+/// Opening a demo model on the simulated GPU, its first step, and the recorded one: what `torch-headroom record` waits
+/// for.
 void recordDemo(benchmark::State& state, const char* model, const decltype(ModelRequest::settings)& settings,
                 at::ScalarType dtype)
 {

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""headroom.apply warns once when the step takes more than the policy's budget, on the simulated GPU."""
+"""torch_headroom.apply warns once when the step takes more than the policy's budget, on the simulated GPU."""
 
 import gc
 import json
@@ -13,7 +13,7 @@ import support
 
 torch = support.simulated("a100-80gb")
 
-import headroom  # noqa: E402
+import torch_headroom  # noqa: E402
 
 SIZE = 1 << 20
 
@@ -38,7 +38,7 @@ class Watch(unittest.TestCase):
         with open(path, "w") as file:
             json.dump({"headroom_policy": 1, "model": "net.py", "budget_bytes": budget, "modules": modules,
                        "predicted": {"peak_bytes": 7}}, file)
-        headroom.apply(net, path)
+        torch_headroom.apply(net, path)
         optimizer = torch.optim.Adam(net.parameters())
         others = torch.empty(beside, dtype=torch.uint8, device="cuda")
         with warnings.catch_warnings(record=True) as caught:
@@ -71,7 +71,7 @@ class Watch(unittest.TestCase):
 
     def test_no_budget(self):
         self.assertEqual(self.warned(0), [])
-        with self.assertRaisesRegex(headroom.PolicyError, "budget_bytes: expected a number of bytes"):
+        with self.assertRaisesRegex(torch_headroom.PolicyError, "budget_bytes: expected a number of bytes"):
             self.warned("1 GiB")
 
 

@@ -211,8 +211,8 @@ class Loops(unittest.TestCase):
             )
 
     HEAD = """
-        import headroom
-        headroom.simulate("a100-80gb")
+        import torch_headroom
+        torch_headroom.simulate("a100-80gb")
         import torch
     """
 
@@ -243,7 +243,7 @@ class Loops(unittest.TestCase):
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
-        """, "-m", "headroom.record", "-o", "step.hrs")
+        """, "-m", "torch_headroom.record", "-o", "step.hrs")
         self.assertEqual(result.returncode, 2)
         self.assertRegex(result.stderr, r"\Aheadroom.record: \S*train.py:7: this loop has read 10,000 values .*\n\Z")
 

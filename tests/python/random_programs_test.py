@@ -5,7 +5,7 @@ budget and run under the policy.
 
     random_programs_test.py PLAN_CHECKER [--count N] [--first SEED] [--share K/N]
 
-Memory under the policy is as predicted after every allocation, and never above the budget; or headroom.apply refuses
+Memory under the policy is as predicted after every allocation, and never above the budget; or torch_headroom.apply refuses
 the policy by name before the first optimizer step. On the CPU, where the values are real, gradients are equal to those
 without the policy, to the bit.
 """
@@ -25,8 +25,8 @@ import support
 
 torch = support.simulated("a100-80gb")
 
-import headroom  # noqa: E402
-from headroom import _modules  # noqa: E402
+import torch_headroom  # noqa: E402
+from torch-headroom import _modules  # noqa: E402
 from random_program import Program  # noqa: E402
 
 STEPS = 2
@@ -60,7 +60,7 @@ def apply_to(program, policy):
     objects = {entry["fqn"].split(".")[0].partition("_")[0] for entry in json.loads(policy.read_text())["modules"]}
     for model in program.models.values():
         if type(model).__name__ in objects:
-            headroom.apply(model, policy)
+            torch_headroom.apply(model, policy)
 
 
 def record(seed, path, policy=None):
@@ -68,7 +68,7 @@ def record(seed, path, policy=None):
     program = Program(seed).build("cuda")
     if policy:
         apply_to(program, policy)
-    with headroom.record(path) as recording:
+    with torch_headroom.record(path) as recording:
         for _ in range(STEPS):
             program.step()
             recording.step()
@@ -122,7 +122,7 @@ def check(seed, folder, checker, tally):
         return
     try:
         record(seed, run, policy)
-    except headroom.PolicyError as error:
+    except torch_headroom.PolicyError as error:
         raise Wrong(f"refused: {error}") from None
     executed, difference = (checker.ask("verify", plain, run, policy) + [""])[:2]
     if int(executed) > int(budget):
@@ -138,7 +138,7 @@ def check_gradients(seed, policy, folder, tally):
     try:
         found = gradients(seed, policy)
         tally.cpu += 1
-    except headroom.PolicyError:
+    except torch_headroom.PolicyError:
         found = gradients(seed, without_ops(policy, folder / "cpu.json"))
         tally.cpu_without_ops += 1
     if not same(expected, found):

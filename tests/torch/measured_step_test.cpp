@@ -308,7 +308,7 @@ TEST(FullCard, TheStepUpToThereIsKept)
         EXPECT_EQ(
             trace.error().message,
             "the step does not fit on the device: CUDA out of memory. Tried to allocate 3.00 MiB.; make the batch "
-            "smaller, or checkpoint as headroom plan says");
+            "smaller, or checkpoint as torch-headroom plan says");
         ASSERT_TRUE(runner.interrupted());
         const StepTrace& step = *runner.interrupted();
         EXPECT_EQ(step.info.steps, first ? 1 : 2);

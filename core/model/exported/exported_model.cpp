@@ -186,7 +186,7 @@ std::vector<std::string> ExportedModel::notes() const
 {
     if (program_.weightless() && !program_.tied)
         return {"the file holds no weights, so that tied ones cannot be told and count as often as they are named; "
-                "headroom.export notes them"};
+                "torch_headroom.export notes them"};
     return {};
 }
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""headroom.export(): torch.export, with what Headroom wants to know of the model noted in the file."""
+"""torch_headroom.export(): torch.export, with what Headroom wants to know of the model noted in the file."""
 
 import json
 import pathlib

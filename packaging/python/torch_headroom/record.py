@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Records a training step.
 
-    python -m headroom.record [--gpu NAME] [-o step.hrs] train.py [its arguments]
+    python -m torch_headroom.record [--gpu NAME] [-o step.hrs] train.py [its arguments]
 
 runs an unmodified script with `cuda` standing for a simulated GPU, until the step is recorded; with --device cuda it
-runs on the real one and is measured. In a program of one's own, after headroom.simulate(), or on the real GPU without:
+runs on the real one and is measured. In a program of one's own, after torch_headroom.simulate(), or on the real GPU without:
 
-    with headroom.record("step.hrs") as rec:
+    with torch_headroom.record("step.hrs") as rec:
         for batch in batches:
             train(batch)
             rec.step()
@@ -87,11 +87,11 @@ def measure(device):
 
         check(load().headroom_measure(ctypes.c_int(int(number or 0))))
     except HeadroomError as error:
-        raise HeadroomError(f"{error}; headroom.simulate(), before `import torch`, needs no GPU", error.exit_code) from None
+        raise HeadroomError(f"{error}; torch_headroom.simulate(), before `import torch`, needs no GPU", error.exit_code) from None
 
 
 class _CallableModule(types.ModuleType):
-    """headroom.record is called like a function, and run by `python -m headroom.record`."""
+    """torch_headroom.record is called like a function, and run by `python -m torch_headroom.record`."""
 
     def __call__(self, path, name=None):
         return Recording(path, name)
@@ -111,7 +111,7 @@ def _checked_output(path):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message):
-        raise HeadroomError(f"{message} (see python -m headroom.record --help)")
+        raise HeadroomError(f"{message} (see python -m torch_headroom.record --help)")
 
 
 def _at_least_one(text):
@@ -129,7 +129,7 @@ def _device(text):
 
 def _parser():
     parser = _Parser(
-        prog="python -m headroom.record",
+        prog="python -m torch_headroom.record",
         usage="%(prog)s [options] (script.py | -m module) [arguments of the script]",
         description="Runs a training script with `cuda` standing for a simulated GPU, until one step is recorded.",
         epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before or ran out "
@@ -177,7 +177,7 @@ def _run(options):
 
 _BY_HAND = (
     "there is no torch.optim optimizer, so the step was taken to end with the first call of a model after backward; where "
-    "several backward passes make one update, put the loop into `with headroom.record(\"step.hrs\") as rec:` and call "
+    "several backward passes make one update, put the loop into `with torch_headroom.record(\"step.hrs\") as rec:` and call "
     "rec.step() after each update"
 )
 
@@ -251,7 +251,7 @@ class _Interrupts:
 
 
 def _again(options):
-    """Arguments of `headroom record` that make the step again."""
+    """Arguments of `torch-headroom record` that make the step again."""
     device = ["--gpu", options.gpu] if options.device == "sim" else ["--device", options.device]
     arguments = [*device, "--steps", str(options.steps)]
     if options.unlimited:
@@ -388,7 +388,7 @@ def _prepare(options):
 
 def _record(options):
     if options.script is None:
-        raise HeadroomError("a script is missing: python -m headroom.record train.py")
+        raise HeadroomError("a script is missing: python -m torch_headroom.record train.py")
     if not options.module and not pathlib.Path(options.script).is_file():
         raise HeadroomError(f"{options.script}: there is no such script")
     _checked_output(options.output)
@@ -419,7 +419,7 @@ def _record(options):
             print_summary(summary, recorder.step)
         document.flush()
     if outcome.problem:
-        print(f"headroom.record: {outcome.problem}", file=sys.stderr)
+        print(f"torch_headroom.record: {outcome.problem}", file=sys.stderr)
     if outcome.ended_early:
         from ._early_end import end_process
 
@@ -432,17 +432,17 @@ def main(arguments=None):
     try:
         options = _parser().parse_args(arguments)
         if options.version:
-            print("headroom.record", load().headroom_version().decode())
+            print("torch_headroom.record", load().headroom_version().decode())
             return 0
         if options.gpu == "list":
             _print_gpus()
             return 0
         return _record(options)
     except HeadroomError as error:
-        print(f"headroom.record: {error}", file=sys.stderr)
+        print(f"torch_headroom.record: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("headroom.record: interrupted; nothing was written", file=sys.stderr)
+        print("torch_headroom.record: interrupted; nothing was written", file=sys.stderr)
         return 130
 
 

@@ -141,7 +141,7 @@ class ScriptLoop(Loop):
             if not self._functional:
                 return "trained nothing: no module was called with gradients on"
             return ("has no torch.optim optimizer and calls no module outside of torch.func: put its loop into "
-                    "`with headroom.record(\"step.hrs\") as rec:` and call rec.step() after each step")
+                    "`with torch_headroom.record(\"step.hrs\") as rec:` and call rec.step() after each step")
         names = {True: [], False: []}
         for optimizer in self._recorder.inventory.optimizers():
             names[optimizer in self._stepped].append(type(optimizer).__name__)

@@ -45,7 +45,7 @@ def _print_figures(summary, step):
         return
     if summary["peak_bytes"] > summary["gpu_memory_bytes"]:
         memory = f"{summary['gpu_memory_bytes'] / 2**30:.2f} GiB"
-        print(f"note: this is more than the card's {memory}; headroom plan says what to recompute")
+        print(f"note: this is more than the card's {memory}; torch-headroom plan says what to recompute")
     for fallback in summary["fallbacks"]:
         print(
             f"note: {fallback['op']} in {fallback['module'] or 'no module'} has no kernel on the simulated GPU and ran "

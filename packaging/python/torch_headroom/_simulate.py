@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""headroom.simulate(): `cuda` becomes a simulated GPU in this process."""
+"""torch_headroom.simulate(): `cuda` becomes a simulated GPU in this process."""
 
 import atexit
 import ctypes
@@ -78,9 +78,9 @@ def _refuse_late_call():
     if hasattr(torch, "cuda") and torch.cuda.is_initialized():
         raise HeadroomError(
             "CUDA is already in use in this process, and a real GPU and a simulated one cannot be: call "
-            "headroom.simulate() in the first lines of the program, before anything imports torch"
+            "torch_headroom.simulate() in the first lines of the program, before anything imports torch"
         )
     raise HeadroomError(
-        "torch was imported before headroom.simulate(): call it in the first lines of the program, before anything "
+        "torch was imported before torch_headroom.simulate(): call it in the first lines of the program, before anything "
         "imports torch (in a notebook: restart the kernel first)"
     )

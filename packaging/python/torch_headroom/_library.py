@@ -43,7 +43,7 @@ def _check_torch(path, folder):
     here = _version_of(folder)
     if here != built_for:
         raise HeadroomError(
-            f"headroom was built for torch {built_for}, but this Python has torch {here}: install it again with "
+            f"torch-headroom was built for torch {built_for}, but this Python has torch {here}: install it again with "
             "`pip install --no-build-isolation --force-reinstall packaging/python`"
         )
 

@@ -271,7 +271,7 @@ def _patch_compile():
 
     def tell():
         if not told:
-            print("headroom: torch.compile is left out on the simulated GPU, the model runs eagerly", file=sys.stderr)
+            print("torch-headroom: torch.compile is left out on the simulated GPU, the model runs eagerly", file=sys.stderr)
             told.append(True)
 
     def eager(function):

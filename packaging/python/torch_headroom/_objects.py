@@ -120,7 +120,7 @@ def _is_a(module, kind):
 def _several_names(model, fits):
     names = ", ".join(fit.name for fit in fits)
     return (f"it has plans for {names} (the one that was called first in front), each of which fits this "
-            f"{type(model).__name__}: say which it is, as in headroom.apply(model, policy, object=\"{fits[0].name}\")")
+            f"{type(model).__name__}: say which it is, as in torch_headroom.apply(model, policy, object=\"{fits[0].name}\")")
 
 
 def _several_modules(model, fits):

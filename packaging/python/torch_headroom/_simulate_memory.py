@@ -114,7 +114,7 @@ def functions(library):
 def _no_history(*_, **__):
     raise HeadroomError(
         "the caching allocator's history is not kept on the GPU that Headroom simulates; record the step instead: "
-        "python -m headroom.record"
+        "python -m torch_headroom.record"
     )
 
 

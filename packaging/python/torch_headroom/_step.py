@@ -48,7 +48,7 @@ def _readable(word):
 class StepRecorder:
     """Records what runs between begin() and finish() as a step. Who calls them when is up to others.
 
-    `program` are the words of the command line that is recorded, `again` the arguments of `headroom record` that make the
+    `program` are the words of the command line that is recorded, `again` the arguments of `torch-headroom record` that make the
     step again, if that command runs it.
     """
 
@@ -80,7 +80,7 @@ class StepRecorder:
 
     def begin(self, arguments=()):
         """`arguments` are those of the model's call with which the step begins, if it begins with one."""
-        ops = torch.ops.headroom
+        ops = torch.ops.torch_headroom
         check(self.library.headroom_recording_new())
         roots = self.inventory.roots()
         self._names = ModuleNames(roots)
@@ -223,7 +223,7 @@ class Hooks:
     def _module_call(self, original):
         recorder, loop = self._recorder, self._loop
         numbers = recorder.numbers
-        enter, leave = torch.ops.headroom.enter.default, torch.ops.headroom.leave.default
+        enter, leave = torch.ops.torch_headroom.enter.default, torch.ops.torch_headroom.leave.default
 
         def call(module, *args, **kwargs):
             if loop.awaits_forward:
@@ -321,5 +321,5 @@ class Hooks:
         self._loop.optimizer_done(optimizer)
 
     def _end_optimizer(self, optimizer):
-        torch.ops.headroom.optimizer_state.default(state_tensors(optimizer))
+        torch.ops.torch_headroom.optimizer_state.default(state_tensors(optimizer))
         self._recorder.at(OPTIMIZER_END)

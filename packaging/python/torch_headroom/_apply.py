@@ -144,7 +144,7 @@ def _refuse_other_checkpointing(root, fits):
     for name, module in root.named_modules():
         where = f"module {name}" if name else "the model"
         if region_of(module) is not None and id(module) in touched:
-            raise PolicyError(f"{where} has a policy already: call headroom.remove(model) first")
+            raise PolicyError(f"{where} has a policy already: call torch_headroom.remove(model) first")
         if type(module).__name__ == "CheckpointWrapper":
             raise PolicyError(f"{where} is checkpointed by checkpoint_wrapper already: leave that out first")
         if getattr(module, "gradient_checkpointing", False) is True:

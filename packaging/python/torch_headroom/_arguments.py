@@ -92,7 +92,7 @@ class _Unread(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
         raise RuntimeError(f"{op} reads a tensor in the recomputation of a module whose forward did not: take the policy "
-                           "off with headroom.remove(model), or leave the module out of the plan (--pin)")
+                           "off with torch_headroom.remove(model), or leave the module out of the plan (--pin)")
 
 
 @functools.lru_cache(maxsize=1024)

@@ -45,7 +45,7 @@ def read_policy(path) -> Policy:
     except OSError as error:
         raise PolicyError(f"{source}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise PolicyError(f"{source} is not a policy: not JSON ({error}); `headroom plan -o` writes one") from None
+        raise PolicyError(f"{source} is not a policy: not JSON ({error}); `torch-headroom plan -o` writes one") from None
     return _Reader(source).policy(document)
 
 
@@ -55,11 +55,11 @@ class _Reader:
 
     def policy(self, document):
         if not isinstance(document, dict) or "headroom_policy" not in document:
-            self.fail("$", "expected an object with \"headroom_policy\", as `headroom plan -o` writes it")
+            self.fail("$", "expected an object with \"headroom_policy\", as `torch-headroom plan -o` writes it")
         version = self.get(document, "$", "headroom_policy", int, "a whole number")
         if version != VERSION:
             self.fail("headroom_policy", f"version {version}; this package reads version {VERSION}: "
-                      + ("install a newer headroom" if version > VERSION else "make the policy anew"))
+                      + ("install a newer torch-headroom" if version > VERSION else "make the policy anew"))
         model = self.get(document, "$", "model", str, "a string")
         entries = self.get(document, "$", "modules", list, "a list")
         modules = tuple(self.module(entry, f"modules[{i}]") for i, entry in enumerate(entries))

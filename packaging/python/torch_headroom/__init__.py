@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Headroom plans the GPU memory of PyTorch training.
 
-    headroom.simulate("a100-80gb")    before `import torch`: `cuda` is a simulated GPU in this process
-    headroom.record("step.hrs")       with it: records the training steps inside of the block
-    headroom.export(model, args, "model.pt2")
-    headroom.apply(model, "policy.json")   checkpoints what a plan says; headroom.remove(model) takes it off
+    torch_headroom.simulate("a100-80gb")    before `import torch`: `cuda` is a simulated GPU in this process
+    torch_headroom.record("step.hrs")       with it: records the training steps inside of the block
+    torch_headroom.export(model, args, "model.pt2")
+    torch_headroom.apply(model, "policy.json")   checkpoints what a plan says; torch_headroom.remove(model) takes it off
 
-and, without a change to a script: `python -m headroom.record train.py`.
+and, without a change to a script: `python -m torch_headroom.record train.py`.
 
 Importing this package does not import torch, since simulate() has to come first.
 """
@@ -23,9 +23,9 @@ __all__ = sorted(_HOMES)
 def __getattr__(name):
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'headroom' has no attribute {name!r}")
+        raise AttributeError(f"module 'torch_headroom' has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{home}")
-    # The module `record` is what one calls, since `python -m headroom.record` needs a module of this name.
+    # The module `record` is what one calls, since `python -m torch_headroom.record` needs a module of this name.
     value = module if home == name else getattr(module, name)
     globals()[name] = value
     return value
