@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <atomic>
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -21,10 +22,32 @@ std::uint32_t nextEpoch()
     return ++epochs;
 }
 
-/// There is one for the process, as libtorch's interception is.
-std::shared_ptr<StepRecording>& activeSlot()
+/// There is one for the process, as libtorch's interception is. Any thread that is intercepted asks for it, also while
+/// the step's thread sets it.
+class ActiveRecording
 {
-    static auto* const recording = new std::shared_ptr<StepRecording>; // asked also after main() has returned
+public:
+    std::shared_ptr<StepRecording> get() const
+    {
+        const std::lock_guard lock(mutex_);
+        return recording_;
+    }
+
+    /// Returns the one before, so that its destructor does not run under the lock.
+    std::shared_ptr<StepRecording> set(std::shared_ptr<StepRecording> recording)
+    {
+        const std::lock_guard lock(mutex_);
+        return std::exchange(recording_, std::move(recording));
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::shared_ptr<StepRecording> recording_;
+};
+
+ActiveRecording& activeRecording()
+{
+    static auto* const recording = new ActiveRecording; // asked also after main() has returned
     return *recording;
 }
 
@@ -64,16 +87,16 @@ StepRecording::StepRecording(StepInfo info, DeviceSpec device, std::shared_ptr<R
 
 std::shared_ptr<StepRecording> StepRecording::active()
 {
-    return activeSlot();
+    return activeRecording().get();
 }
 
 void StepRecording::activate(std::shared_ptr<StepRecording> recording)
 {
-    if (activeSlot())
-        activeSlot()->memory_.setObserver(nullptr);
+    if (const auto before = active())
+        before->memory_.setObserver(nullptr);
     if (recording)
         recording->memory_.setObserver(recording.get());
-    activeSlot() = std::move(recording);
+    activeRecording().set(std::move(recording));
 }
 
 void StepRecording::addModule(std::string_view fqn, std::string_view type, ModuleId parent)
