@@ -31,11 +31,10 @@ struct Planned
         : trace(makeSyntheticStep(options))
         , model(trace)
         , events(*trace)
-        , modules(*PiecewiseModules::create(std::make_shared<const ModuleInfo>(*moduleInfo(*trace))))
+        , modules(*PlanModules::create(std::make_shared<const ModuleInfo>(*moduleInfo(*trace))))
         , worldSize(request.worldSize)
     {
-        request.budget = 1;
-        tree = PartTree::create(model, *PiecewiseProblem::create(modules, request));
+        tree = PartTree::create(model, modules, *planUnits(modules, request));
         table = std::make_unique<const OptionTable>(
             *OptionTable::create(model, events, tree, worldSize, StepLayout::SharedArguments::held));
     }
@@ -45,7 +44,7 @@ struct Planned
     StepTracePtr trace;
     StepModel model;
     StorageEvents events;
-    PiecewiseModules modules;
+    PlanModules modules;
     int worldSize;
     PartTree tree;
     std::unique_ptr<const OptionTable> table;
