@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/base/error.h"
-#include "core/record/step_runner.h"
+#include "core/model/step_runner.h"
 
 #include <cstdint>
 #include <iosfwd>

@@ -3,7 +3,7 @@
 
 // Convolution. Workspaces of cuDNN are not simulated: they depend on the algorithm that it picks on the
 // card.
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
 
 #include <torch/library.h>
 

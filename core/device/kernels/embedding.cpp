@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Embedding, embedding bags and dropout.
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <torch/library.h>

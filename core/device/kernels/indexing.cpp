@@ -3,8 +3,8 @@
 
 // Indexing by masks and by boxes. How many elements are selected depends on values: where these are not known, it is
 // taken to be all of them, and counted as an invented value.
+#include "core/device/allocate.h"
 #include "core/device/invented_values.h"
-#include "core/device/kernels/allocate.h"
 #include "core/device/kernels/known_sizes.h"
 #include "core/device/meta_call.h"
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Products of matrices and vectors, distances and weight normalization that have no Meta kernel in C++.
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/result_type.h>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Elementwise ops that have no Meta kernel in C++.
+#include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
-#include "core/device/kernels/allocate.h"
 #include "core/device/kernels/in_place.h"
 
 #include <ATen/ExpandUtils.h>

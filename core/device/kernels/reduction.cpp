@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Reductions and losses that have no Meta kernel in C++.
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <c10/core/ScalarType.h>

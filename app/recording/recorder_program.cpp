@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/cli/recorder_program.h"
+#include "app/recording/recorder_program.h"
 
 #include <cerrno>
 #include <string>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace headroom::cli {
+namespace headroom {
 
 std::optional<std::filesystem::path> recorderProgram()
 {
@@ -33,4 +33,4 @@ std::string becomeRecorder(const std::filesystem::path& recorder, char** argv)
     return recorder.string() + " cannot be started: " + std::system_category().message(errno);
 }
 
-} // namespace headroom::cli
+} // namespace headroom
