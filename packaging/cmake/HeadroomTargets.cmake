@@ -13,7 +13,9 @@ endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+    # What ccache asks for where headers are precompiled.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+        "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime;${CCACHE_PROGRAM}")
 endif()
 find_program(MOLD_PROGRAM mold)
 if(MOLD_PROGRAM)
@@ -47,6 +49,45 @@ function(headroom_target name)
     endif()
 endfunction()
 
+# Headers that most files of a kind include, and that take longer to read than the files themselves.
+set(headroom_torch_headers <ATen/Context.h> <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h>
+    <torch/csrc/autograd/function.h> <torch/csrc/autograd/variable.h> <torch/library.h>)
+set(headroom_precompile_options $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>) # for ccache
+set(headroom_qt_headers <QtWidgets/QtWidgets>)
+
+set(headroom_tests_headers <gmock/gmock.h> <gtest/gtest.h>)
+set(headroom_qt_tests_headers <QtTest/QtTest>)
+
+# headroom_precompile(NAME KIND...): reads the headers of the kinds (torch, qt, tests, qt_tests) once for all files of the target.
+function(headroom_precompile name)
+    set(headers <algorithm> <functional> <map> <memory> <optional> <string> <unordered_map> <vector>)
+    foreach(kind ${ARGN})
+        list(APPEND headers ${headroom_${kind}_headers})
+    endforeach()
+    target_precompile_headers(${name} PRIVATE ${headers})
+    target_compile_options(${name} PRIVATE ${headroom_precompile_options})
+endfunction()
+
+# headroom_test_headers(NAME LIBRARIES libs... KINDS kinds...): what tests precompile once for all of them, which
+# headroom_use_test_headers(TEST NAME) takes.
+function(headroom_test_headers name)
+    cmake_parse_arguments(arg "" "" "LIBRARIES;KINDS" ${ARGN})
+    file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp" "")
+    add_library(${name} OBJECT "${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp")
+    headroom_target(${name})
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
+    # Compiled as what takes them: programs.
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${name} PRIVATE -fPIE ${headroom_test_options})
+    headroom_precompile(${name} ${arg_KINDS})
+endfunction()
+function(headroom_use_test_headers test name)
+    if(TARGET ${name})
+        target_precompile_headers(${test} REUSE_FROM ${name})
+        target_compile_options(${test} PRIVATE ${headroom_precompile_options})
+    endif()
+endfunction()
+
 # headroom_qt_target(NAME): the same for a target that uses Qt.
 function(headroom_qt_target name)
     headroom_target(${name})
@@ -71,6 +112,11 @@ function(headroom_test name)
         HEADROOM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" HEADROOM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     target_compile_options(${name} PRIVATE ${headroom_test_options})
     target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
+    if("headroom_torch" IN_LIST arg_LIBRARIES)
+        headroom_use_test_headers(${name} torch_test_headers)
+    else()
+        headroom_use_test_headers(${name} core_test_headers)
+    endif()
     gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${arg_LABELS}")
 endfunction()
 
@@ -96,6 +142,7 @@ function(headroom_qt_test name)
         HEADROOM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" HEADROOM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     target_compile_options(${name} PRIVATE ${headroom_test_options})
     target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} Qt6::Test)
+    headroom_use_test_headers(${name} qt_test_headers)
     add_test(NAME ${name} COMMAND ${name})
     set(home "${CMAKE_BINARY_DIR}/tests/home/${name}")
     file(MAKE_DIRECTORY "${home}/run")
