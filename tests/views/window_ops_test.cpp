@@ -244,9 +244,7 @@ private Q_SLOTS:
     void aStepRecordedWithAPolicySaysSoInOneSentence()
     {
         StepTrace trace = *makeSyntheticStep({.blocks = 2});
-        std::vector<std::uint16_t> flags(trace.ops.flags.begin(), trace.ops.flags.end());
-        flags.back() |= opRecomputed;
-        trace.ops.flags.rows = flags;
+        trace.info.policy = "policy.json";
         const QString path = inFolder(QStringLiteral("checkpointed.hrs"));
         QVERIFY(writeStepTrace(trace, path.toStdString()).ok());
         window().openFile(path);
