@@ -3,6 +3,7 @@
 #include "core/joint/joint_graph.h"
 
 #include "core/joint/op_kinds.h"
+#include "core/policy/step_planner.h"
 
 #include <algorithm>
 #include <numeric>
@@ -105,8 +106,7 @@ private:
 Result<JointGraph> Builder::build()
 {
     if (!trace_.info.policy.empty())
-        return badInput("the step was recorded with a checkpointing policy (" + trace_.info.policy
-                        + "), under which ops run a second time: record it without one to plan its ops");
+        return plannable(trace_).error();
     std::size_t forward = 0;
     std::size_t backward = 0;
     for (std::uint32_t i = 0; i < trace_.ops.size(); ++i) {

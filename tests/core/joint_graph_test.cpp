@@ -252,7 +252,7 @@ TEST(JointGraph, stepsThatAreNoneToPlan)
     checkpointed.info.policy = "half.json";
     const Result<JointGraph> refused = buildJointGraph(std::make_shared<const StepTrace>(checkpointed));
     ASSERT_FALSE(refused.ok());
-    EXPECT_THAT(refused.error().message, HasSubstr("recorded with a checkpointing policy (half.json)"));
+    EXPECT_THAT(refused.error().message, HasSubstr("checkpointed by the policy half.json"));
 }
 
 // What the program checkpoints itself makes nothing for backward the first time, and is backward the second time.

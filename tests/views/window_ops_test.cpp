@@ -250,7 +250,8 @@ private Q_SLOTS:
         window().openFile(path);
         QTRY_VERIFY(session().isOpen());
         window().actions().planOps->trigger();
-        QTRY_VERIFY(inspectorText("opsProblem").contains(QStringLiteral("recorded with a checkpointing policy")));
+        QTRY_VERIFY(inspectorText("opsProblem")
+                        .contains(QStringLiteral("recorded with its modules checkpointed by the policy")));
         QVERIFY(!window().actions().copyFraction->isEnabled());
     }
 

@@ -24,19 +24,20 @@ class MemoryWatch:
 
     def __init__(self, policy, model):
         self._policy = policy
-        self._parameters = [p for p in model.parameters() if p.is_cuda]
+        self._model = model
+        self._device = next((p.device for p in model.parameters() if p.is_cuda), None)
         self._before = None  # the highest that was allocated before the first step
         self._steps = 0
         self._beside = None  # bytes beside the plan at the first module of this step
         self._as_planned = True  # so far
-        self.is_on = policy.budget > 0 and bool(self._parameters)
+        self.is_on = policy.budget > 0 and self._device is not None
 
     def at(self, where, planned=()):
         """The program is at a boundary of a module, as in "at the end of module Net.layers.0". `planned` are the bytes
         that the plan has there, by call; none where it is not known."""
         if not self.is_on:
             return
-        stats = torch.cuda.memory_stats(self._parameters[0].device)
+        stats = torch.cuda.memory_stats(self._device)
         self._compare_with_budget(where, stats["allocated_bytes.all.peak"], stats["allocated_bytes.all.current"])
         if self.is_on and self._as_planned and any(planned):
             # Requested: blocks of the real allocator may be larger than the plan's.
@@ -61,12 +62,14 @@ class MemoryWatch:
 
     def _compare_with_plan(self, where, planned, held):
         if self._beside is None:
-            without = [p for p in self._parameters if p.requires_grad and p.grad is None and self._steps == 0]
-            self._beside = max(0, held - planned[0] + sum(p.nbytes for p in without))
+            self._beside = max(0, held - planned[0] + (0 if self._steps else self._missing_gradients()))
         most = max(planned)
         if held - most > self._beside + max(self.TOLERANCE, most // self.SHARE):
             self._as_planned = False
             self._warn(f"{where} the step holds {held:,} bytes, {most:,} were planned")
+
+    def _missing_gradients(self):
+        return sum(p.nbytes for p in self._model.parameters() if p.is_cuda and p.requires_grad and p.grad is None)
 
     def _warn(self, sentence):
         warnings.warn(f"{self._policy.source}: {sentence}: it is another step than the one that was recorded, or "
