@@ -117,6 +117,9 @@ public:
 
     Memory& memory() { return memory_; }
 
+    /// The calls that have run again so far, in that order.
+    const std::vector<CallId>& ranAgain() const { return ranAgain_; }
+
     // What the plan makes of an event: for applyEvent().
 
     void autograd(EventKind kind, PackId pack)
@@ -258,6 +261,7 @@ private:
     void recompute(const Region& region)
     {
         const auto kind = [this](std::uint32_t event) { return trace_.events.kind[EventIndex(event)]; };
+        ranAgain_.push_back(region.call);
         emptyCastCache();
         const auto& events = index_.memoryEvents;
         const std::uint32_t end = std::min(region.stop + 1, event_);
@@ -400,6 +404,7 @@ private:
     std::size_t nextRegion_ = 0;
 
     std::vector<StorageId> castCache_; ///< what autocast's cache holds now
+    std::vector<CallId> ranAgain_;
 
     // The recomputation that runs now.
     std::vector<StorageId> touched_;
