@@ -233,7 +233,7 @@ void DocumentPage::showStep()
 {
     const OpenStepPtr& step = session_.step();
     const StepTracePtr trace = step ? step->engine->trace() : nullptr;
-    moduleModel_->setStep(trace, step ? step->recorded : std::vector<ModuleEffect>());
+    moduleModel_->setStep(trace, step ? step->recorded() : std::vector<ModuleEffect>());
     timeline_->setStep(trace, step ? step->engine->recorded() : nullptr);
     timeline_->setFailures(trace ? failureMarks(*trace) : std::vector<TimelineFailure>());
     tradeOff_->clearPlan();

@@ -179,10 +179,8 @@ void Jobs::makeStep(const QString& path, const StepTracePtr& trace, const std::s
     const Result<StepEnginePtr> engine = makeEngine_(timed->step);
     if (!engine)
         return fail(engine.error());
-    ModuleEffects effects(timed->step);
-    std::vector<ModuleEffect> recorded = effects.of({});
-    const auto step = std::make_shared<const OpenStep>(OpenStep{path, *engine, std::move(effects), std::move(recorded),
-                                                                moduleNames(*timed->step), trace, timed->times});
+    const auto step
+        = std::make_shared<const OpenStep>(OpenStep{path, *engine, moduleNames(*timed->step), trace, timed->times});
     report([this, step] { Q_EMIT opened(step); });
 }
 
@@ -204,7 +202,7 @@ void Jobs::solve(const OpenStepPtr& step, const PlanRequest& request)
         made.proving = made.step.plan.status == PlanStatus::feasible;
         if (made.step.plan.status == PlanStatus::infeasible)
             made.closest = closest->find(step, request, made.step.plan.leastBudget, stop);
-        made.effects = step->effects.of(made.shown().regions);
+        made.effects = made.shown().timeline ? made.shown().effects : step->recorded();
         const auto answer = std::make_shared<const PlanAnswer>(std::move(made));
         QMetaObject::invokeMethod(
             this, [this, step, answer] { acceptAnswer(step, answer); }, Qt::QueuedConnection);
@@ -229,7 +227,7 @@ void Jobs::prove(const OpenStepPtr& step, const PlanAnswer& first)
         if (!planned || planned->plan.status == PlanStatus::stopped)
             return;
         PlanAnswer made{generation, request, *std::move(planned), {}, {}, false};
-        made.effects = step->effects.of(made.shown().regions);
+        made.effects = made.shown().timeline ? made.shown().effects : step->recorded();
         const auto answer = std::make_shared<const PlanAnswer>(std::move(made));
         QMetaObject::invokeMethod(
             this,

@@ -115,8 +115,7 @@ void OpsDesk::askPlan()
         made.step = plannedStep(*made.ops, request.budget);
         if (!made.fits())
             made.closest = plannedStep(*made.ops, made.ops->plan().peak);
-        made.effects
-            = step->effects.of(heldUnder(frontier->planner.graph(), made.ops->plan()), made.ops->plan().recomputed);
+        made.effects = frontier->planner.effects(made.ops->plan());
         if (stop.stop_requested())
             return;
         const auto answer = std::make_shared<const PlanAnswer>(std::move(made));

@@ -139,7 +139,7 @@ QString reasonText(const Session& session, ModuleId module)
     if (session.pin(session.selectedFqn()) == Pin::save)
         return tr("Pinned by hand: the plan recomputes other modules instead.");
     if (effect.recorded == 0)
-        return tr("Keeps nothing for backward, so there is nothing to free here.");
+        return tr("Keeps nothing until backward, so there is nothing to free here.");
     return tr("Other modules give memory for less time, so this one keeps everything.") + rateText(session);
 }
 
@@ -279,7 +279,7 @@ ModuleFacts moduleFacts(const Session& session)
     if (!facts.whyNot.isEmpty())
         return facts;
 
-    const ModuleEffect& recorded = step.recorded[module.value];
+    const ModuleEffect& recorded = step.recorded()[module.value];
     const ModuleEffect& now = session.answer() ? session.answer()->effects[module.value] : recorded;
     facts.pin = session.pin(fqn);
     facts.decided = facts.pin ? ModuleFacts::Option{tr("takes the pin away"), {}}

@@ -38,8 +38,10 @@ struct OpsPlanner::Shared
         , aggressive(cuts.solve(allThatIsCheap))
         , none(scheduler.of(std::vector<bool>(graph.values.size(), false)))
         , standard(scheduler.of(asFlags(cheapest.saved)))
-        , recordedPeak(replayOps(graph, events, scheduler.of(std::vector<bool>(graph.values.size(), true))).peak)
     {
+        const OpsSchedule everything = scheduler.of(std::vector<bool>(graph.values.size(), true));
+        recordedPeak = replayOps(graph, events, everything).peak;
+        recorded = tallyOps(graph, events, everything);
     }
 
     std::vector<bool> asFlags(const std::vector<ValueId>& values) const
@@ -51,6 +53,15 @@ struct OpsPlanner::Shared
     }
 
     std::string whyTooLittle() const;
+    OpsSchedule scheduleOf(const OpsPlan& plan) const
+    {
+        std::vector<bool> saved(graph.values.size(), false);
+        for (const StorageId storage : plan.saved)
+            if (const ValueId value = graph.valueOf[storage.value]; value.valid())
+                saved[value.value] = true;
+        return scheduler.of(std::move(saved));
+    }
+
     OpsPlan finished(const OpsRequest& request, Bytes cap, const OpsCandidate& candidate) const;
     std::vector<OpsPlan> paretoOf(std::vector<OpsPlan> plans) const;
     /// A plan for a smaller fraction with a lower peak: `from` without what is cheapest to make again, as long as the
@@ -65,6 +76,7 @@ struct OpsPlanner::Shared
     OpsSchedule none; ///< of fraction 0
     OpsSchedule standard; ///< of fraction 1
     Bytes recordedPeak = 0;
+    ModuleTally recorded;
 };
 
 namespace {
@@ -187,11 +199,12 @@ OpsPlan OpsPlanner::Shared::finished(const OpsRequest& request, Bytes cap, const
 
 Timeline OpsPlanner::timeline(const OpsPlan& plan) const
 {
-    std::vector<bool> saved(shared_->graph.values.size(), false);
-    for (const StorageId storage : plan.saved)
-        if (const ValueId value = shared_->graph.valueOf[storage.value]; value.valid())
-            saved[value.value] = true;
-    return replayOps(shared_->graph, shared_->events, shared_->scheduler.of(std::move(saved)));
+    return replayOps(shared_->graph, shared_->events, shared_->scheduleOf(plan));
+}
+
+std::vector<ModuleEffect> OpsPlanner::effects(const OpsPlan& plan) const
+{
+    return moduleEffects(shared_->recorded, tallyOps(shared_->graph, shared_->events, shared_->scheduleOf(plan)));
 }
 
 std::optional<OpsPlan> OpsPlanner::Shared::lowered(const OpsPlan& from, const OpsRequest& request, int& trials) const

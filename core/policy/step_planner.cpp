@@ -53,19 +53,21 @@ struct StepPlanner::Model
 {
     Model(StepModel step, PlanModules planned)
         : maker(std::move(step))
+        , effects(maker.model())
         , events(*maker.model().trace())
         , modules(std::move(planned))
     {
     }
 
     PolicyMaker maker;
+    ModuleEffects effects;
     StorageEvents events;
     PlanModules modules;
 
     /// Options are kept for the latest request: dragging a budget asks for the same ones again and again. One thread
     /// at a time makes them; others that ask meanwhile wait for it. Who is asked to stop gets an error.
     Result<StepOptionsPtr> options(const PlanRequest& request, const std::stop_token& stop) const;
-    PlannedStep planned(const BestPlan& best, const PlanRequest& request) const;
+    Result<PlannedStep> planned(const BestPlan& best, const PlanRequest& request) const;
     Result<PlannedStep> infeasible(const StepOptions& options, const PlanRequest& request,
                                    const std::stop_token& stop) const;
 
@@ -120,9 +122,12 @@ Result<StepOptionsPtr> StepPlanner::Model::makeOptions(const PlanRequest& reques
     return StepOptions::create(maker.model(), events, *tree, request.worldSize, stop);
 }
 
-PlannedStep StepPlanner::Model::planned(const BestPlan& best, const PlanRequest& request) const
+Result<PlannedStep> StepPlanner::Model::planned(const BestPlan& best, const PlanRequest& request) const
 {
     const PredictedPlan& predicted = *best.predicted;
+    Result<std::vector<ModuleEffect>> effect = effects.of(predicted.regions);
+    if (!effect)
+        return effect.error();
     PlannedStep step;
     Plan& plan = step.plan;
     plan.status = best.proven ? PlanStatus::optimal : PlanStatus::feasible;
@@ -142,14 +147,18 @@ PlannedStep StepPlanner::Model::planned(const BestPlan& best, const PlanRequest&
     step.policy = std::move(choice.policy);
     step.regions = std::move(choice.regions);
     step.timeline = TimelinePtr(best.predicted, &predicted.timeline);
+    step.effects = *std::move(effect);
     return step;
 }
 
 Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, const PlanRequest& request,
                                                    const std::stop_token& stop) const
 {
+    const Result<PlannedStep> leanest = planned({options.leanest()}, request);
+    if (!leanest)
+        return leanest.error();
     PlannedStep step;
-    step.plan = planned({options.leanest()}, request).plan;
+    step.plan = leanest->plan;
     step.plan.status = PlanStatus::infeasible;
     step.plan.peak = -1;
     step.plan.recomputeMs = step.plan.boundMs = step.plan.gap = 0;
@@ -266,7 +275,7 @@ Result<std::vector<ModuleWay>> StepPlanner::ways(ModuleId module) const
     const Result<PartTree> tree = model_->parts({});
     if (!tree)
         return tree.error();
-    return waysOf(model_->maker.model(), model_->events, ModuleEffects(trace()), *tree, module);
+    return waysOf(model_->maker.model(), model_->events, effects(), *tree, module);
 }
 
 const StepTracePtr& StepPlanner::trace() const noexcept
@@ -282,6 +291,11 @@ const ModuleInfoPtr& StepPlanner::moduleInfo() const noexcept
 const TimelinePtr& StepPlanner::recorded() const noexcept
 {
     return model_->maker.model().recorded();
+}
+
+const ModuleEffects& StepPlanner::effects() const noexcept
+{
+    return model_->effects;
 }
 
 } // namespace headroom

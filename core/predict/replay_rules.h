@@ -53,7 +53,8 @@ struct ReplayNotes
 /// - It begins and ends with an empty cache of autocast's casts of weights, as PyTorch's engine leaves it on a GPU: it
 ///   makes those that its forward found there.
 ///
-/// `Memory` counts what is alive: LiveMemory all of it, LocalMemory what belongs to one part of the step.
+/// `Memory` counts what is alive: LiveMemory all of it, in time; LocalMemory what belongs to one part of the step;
+/// ModuleMemory what each module has made.
 template <class Memory>
 class Replay
 {

@@ -149,6 +149,7 @@ struct CastStep
         if (first) {
             StepTraceBuilder::Op op;
             op.name = step.builder.string("aten._to_copy.default");
+            op.module = blockId;
             const OpId id = step.builder.beginOp(op);
             cast = step.builder.alloc(5 * allocationGranularity, Category::activation, id);
             const StorageId outputs[] = {cast};
@@ -156,6 +157,7 @@ struct CastStep
         }
         StepTraceBuilder::Op op;
         op.name = step.builder.string("aten.mm.default");
+        op.module = blockId;
         const StorageId inputs[] = {step.batch, cast};
         packs.push_back(step.pack(cast));
         const OpId id = step.builder.beginOp(op);

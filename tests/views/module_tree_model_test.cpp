@@ -17,8 +17,8 @@ private Q_SLOTS:
     void init()
     {
         trace_ = makeSyntheticStep({.blocks = 12});
-        effects_ = std::make_unique<ModuleEffects>(trace_);
-        recorded_ = effects_->of({});
+        effects_ = std::make_unique<ModuleEffects>(StepModel(trace_));
+        recorded_ = effects_->recorded();
         model_ = std::make_unique<ModuleTreeModel>();
         tester_ = std::make_unique<QAbstractItemModelTester>(model_.get(),
                                                              QAbstractItemModelTester::FailureReportingMode::QtTest);
@@ -59,7 +59,7 @@ private Q_SLOTS:
         const CheckpointPlan plan{{block, {}}};
         QSignalSpy changes(model_.get(), &QAbstractItemModel::dataChanged);
         QSignalSpy resets(model_.get(), &QAbstractItemModel::modelReset);
-        model_->setPlan(plan, effects_->of(plan));
+        model_->setPlan(plan, effects_->of(plan).value());
         QCOMPARE(resets.count(), 0);
         for (const auto& change : changes) {
             const auto first = change.at(0).toModelIndex();
@@ -84,7 +84,7 @@ private Q_SLOTS:
         QVERIFY(row.data(ModuleTreeModel::RecomputeRole).toDouble() > 0);
 
         changes.clear();
-        model_->setPlan(plan, effects_->of(plan)); // the same again
+        model_->setPlan(plan, effects_->of(plan).value()); // the same again
         QCOMPARE(changes.count(), 0);
         model_->clearPlan();
         QCOMPARE(row.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::none);
@@ -98,7 +98,7 @@ private Q_SLOTS:
         const auto firstSaved = std::find(region.save.begin(), region.save.end(), true);
         *firstSaved = false;
         const CheckpointPlan plan{region};
-        model_->setPlan(plan, effects_->of(plan));
+        model_->setPlan(plan, effects_->of(plan).value());
         const QString pill = model_->indexOf(block).data(ModuleTreeModel::PillRole).toString();
         QVERIFY2(pill.endsWith(QStringLiteral(" %")), qPrintable(pill));
     }
@@ -106,12 +106,12 @@ private Q_SLOTS:
     void listWithACheckpointInsideIsMarkedSo()
     {
         const CheckpointPlan plan{{moduleNamed("Transformer.layers.3.attention"), {}}};
-        model_->setPlan(plan, effects_->of(plan));
+        model_->setPlan(plan, effects_->of(plan).value());
         const QModelIndex block = model_->indexOf(moduleNamed("Transformer.layers.3"));
         QCOMPARE(block.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::contains);
         QCOMPARE(block.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("attention"));
         const CheckpointPlan both{plan.front(), {moduleNamed("Transformer.layers.3.feed_forward"), {}}};
-        model_->setPlan(both, effects_->of(both));
+        model_->setPlan(both, effects_->of(both).value());
         QCOMPARE(block.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("attention + feed_forward"));
     }
 

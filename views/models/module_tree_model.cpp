@@ -409,8 +409,8 @@ QString ModuleTreeModel::toolTipOf(const Row& row) const
         ? tr("\nMeasured %1, predicted %2").arg(msText(times->measuredMs), msText(times->predictedMs))
         : QString();
     const QString memory = row.treatment.mark == PlanMark::none
-        ? tr("Keeps %1 for backward").arg(bytesText(row.effect.recorded))
-        : tr("Keeps %1 of %2 for backward, recomputes for %3")
+        ? tr("Keeps %1 until backward").arg(bytesText(row.effect.recorded))
+        : tr("Keeps %1 of %2 until backward, recomputes for %3")
               .arg(bytesText(row.effect.kept), bytesText(row.effect.recorded), msText(row.effect.recomputeMs));
     if (!row.pinned)
         return head + QLatin1Char('\n') + memory + measured;
