@@ -26,8 +26,8 @@ enum class Repeat : std::uint8_t {
 /// tensors: what is saved is a storage, whichever view of it autograd packed.
 ///
 /// A value is a storage that a forward op made, or one that was there before. A node is what makes values: one forward
-/// op, with the in-place ops that change its result before anyone else reads it. Views make nothing: who reads a view
-/// reads its storage. Immutable.
+/// op, with the in-place ops that change its result before another op reads it. Views make nothing: an op that reads
+/// a view reads its storage. Immutable.
 struct JointGraph
 {
     StepTracePtr trace;

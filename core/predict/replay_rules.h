@@ -13,9 +13,9 @@
 
 namespace headroom {
 
-/// What replays note by pack, storage and op of the step. Each replay leaves it as it was, so that who replays many
-/// small plans of a long step gives all of them the same one, and a replay costs what it replays. For one replay at a
-/// time.
+/// What replays note by pack, storage and op of the step. Each replay leaves them as they were, so that a
+/// caller that replays many small plans of a long step passes the same object, and the cost follows what is replayed.
+/// For one replay at a time.
 struct ReplayNotes
 {
     static constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
