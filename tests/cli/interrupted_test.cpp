@@ -97,7 +97,7 @@ TEST_F(InterruptedRecording, CtrlCEndsAHangWithOneSentence)
     start("headroom");
     kill(child_, SIGINT);
     EXPECT_EQ(end(), 130);
-    EXPECT_EQ(text_, "headroom-record: interrupted during forward; nothing was written\n");
+    EXPECT_EQ(text_, "headroom: interrupted during forward; nothing was written\n");
     EXPECT_THAT(filesIn(folder_.path()), IsEmpty());
 }
 
