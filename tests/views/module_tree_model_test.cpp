@@ -7,6 +7,8 @@
 #include <QSignalSpy>
 #include <QTest>
 
+#include <cmath>
+
 using namespace headroom;
 
 class ModuleTreeModelTest : public QObject
@@ -76,7 +78,9 @@ private Q_SLOTS:
 
         const QModelIndex row = model_->indexOf(block);
         QCOMPARE(row.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::checkpointed);
-        QCOMPARE(row.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("all"));
+        const double share = discardedShare(effects_->of(plan).value()[block.value]);
+        QCOMPARE(row.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("%1 %").arg(std::lround(100 * share)));
+        QVERIFY(share > 0.5 && share < 1); // its result is the next block's argument
         const QModelIndex inner = model_->indexOf(moduleNamed("Transformer.layers.3.attention"));
         QCOMPARE(inner.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::inside);
         QVERIFY(row.data(ModuleTreeModel::KeptRole).toLongLong()
