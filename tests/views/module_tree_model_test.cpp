@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/core/synthetic_step.h"
+#include "views/models/module_delegate.h"
 #include "views/models/module_tree_model.h"
 
 #include <QAbstractItemModelTester>
+#include <QImage>
+#include <QPainter>
 #include <QSignalSpy>
 #include <QTest>
 
@@ -119,6 +122,28 @@ private Q_SLOTS:
         QCOMPARE(block.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("attention + feed_forward"));
     }
 
+    void aShareIsNeverCut()
+    {
+        const ModuleId block = moduleNamed("Transformer.layers.3");
+        const CheckpointPlan plan{{block, {}}};
+        model_->setPlan(plan, effects_->of(plan).value());
+        const QModelIndex index = model_->indexOf(block);
+        const ModuleDelegate delegate;
+        const QFont font = Theme::light().bodyStrong;
+        const int name = QFontMetrics(font).horizontalAdvance(index.data().toString());
+        const auto pill = [&](int width) {
+            QImage cell(width, 25, QImage::Format_ARGB32_Premultiplied);
+            cell.fill(Qt::white);
+            QPainter painter(&cell);
+            QStyleOptionViewItem option;
+            option.rect = cell.rect();
+            delegate.paint(&painter, option, index);
+            painter.end();
+            return cell.copy(width - 50, 0, 50, cell.height());
+        };
+        QCOMPARE(pill(name + 40), pill(name + 200));
+    }
+
     void pinsAreShown()
     {
         model_->setPins({{"Transformer.layers.3", Pin::save}, {"Transformer.layers.4", Pin::recompute}});
@@ -154,5 +179,5 @@ private:
     std::unique_ptr<QAbstractItemModelTester> tester_;
 };
 
-QTEST_GUILESS_MAIN(ModuleTreeModelTest)
+QTEST_MAIN(ModuleTreeModelTest)
 #include "module_tree_model_test.moc"
