@@ -152,7 +152,7 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
     if (answer.scriptRecomputeMs > 0)
         out << "Starts from   " << ownCheckpoints(answer.scriptRecomputeMs, "\n              ") << '\n';
     if (plan.msPerGiB > 0)
-        out << "Price         " << formatNumber(plan.msPerGiB, 2) << " ms for each GiB less\n";
+        out << "Price         " << formatNumber(plan.msPerGiB, 2) << " ms per GiB\n";
     if (!plan.binding.module.empty())
         out << "Tightest      " << plan.binding.module << ", " << plan.binding.phase << '\n';
     if (answer.policy && !plansExactly(arguments))
@@ -165,7 +165,8 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
         return;
     }
     out << '\n';
-    Table table({{"Checkpointed module"}, {"Activations discarded", Table::Align::right}});
+    const char* share = plansExactly(arguments) ? "Activations discarded" : "SAC memory discarded";
+    Table table({{"Checkpointed module"}, {share, Table::Align::right}});
     for (const auto& [fqn, ratio] : plan.decisions)
         table.addRow({fqn, formatPercent(ratio)});
     table.print(out);

@@ -111,7 +111,10 @@ Result<Policy> opsPolicy(const StepTracePtr& trace, const OpsPlan& plan, std::sp
     asPlan.budget = timeline->peak;
     asPlan.peak = timeline->peak;
     asPlan.recomputeMs = timeline->recomputeMs;
-    return maker.describe(std::move(regions), asPlan).policy;
+    Result<PolicyMaker::Choice> choice = maker.describe(std::move(regions), asPlan);
+    if (!choice)
+        return choice.error();
+    return std::move(choice->policy);
 }
 
 } // namespace headroom

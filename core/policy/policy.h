@@ -26,7 +26,7 @@ struct Policy
     struct Module
     {
         std::string fqn; ///< as policyFqn() gives it
-        double discardRatio = 0;
+        double discardRatio = 0; ///< as Plan::decisions
         std::vector<Op> ops; ///< in the order in which they run
         std::vector<std::string> types = {}; ///< class names from the model to the module; empty: not known
         /// Predicted, by call of the step. In the file it is `held_bytes` of `predicted`, by the module's name: the

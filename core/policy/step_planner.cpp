@@ -53,14 +53,12 @@ struct StepPlanner::Model
 {
     Model(StepModel step, PlanModules planned)
         : maker(std::move(step))
-        , effects(maker.model())
         , events(*maker.model().trace())
         , modules(std::move(planned))
     {
     }
 
     PolicyMaker maker;
-    ModuleEffects effects;
     StorageEvents events;
     PlanModules modules;
 
@@ -125,9 +123,6 @@ Result<StepOptionsPtr> StepPlanner::Model::makeOptions(const PlanRequest& reques
 Result<PlannedStep> StepPlanner::Model::planned(const BestPlan& best, const PlanRequest& request) const
 {
     const PredictedPlan& predicted = *best.predicted;
-    Result<std::vector<ModuleEffect>> effect = effects.of(predicted.regions);
-    if (!effect)
-        return effect.error();
     PlannedStep step;
     Plan& plan = step.plan;
     plan.status = best.proven ? PlanStatus::optimal : PlanStatus::feasible;
@@ -141,13 +136,15 @@ Result<PlannedStep> StepPlanner::Model::planned(const BestPlan& best, const Plan
     plan.gap = best.proven || plan.recomputeMs <= 0 ? 0 : (plan.recomputeMs - plan.boundMs) / plan.recomputeMs;
     plan.nodes = best.nodes;
     plan.msPerGiB = best.msPerGiB;
-    plan.decisions = maker.discardRatios(predicted.regions);
     setBinding(*maker.model().trace(), predicted.timeline, plan);
-    PolicyMaker::Choice choice = maker.describe(predicted.regions, plan);
-    step.policy = std::move(choice.policy);
-    step.regions = std::move(choice.regions);
+    Result<PolicyMaker::Choice> choice = maker.describe(predicted.regions, plan);
+    if (!choice)
+        return choice.error();
+    plan.decisions = maker.decisionsOf(*choice);
+    step.policy = std::move(choice->policy);
+    step.regions = std::move(choice->regions);
+    step.effects = std::move(choice->effects);
     step.timeline = TimelinePtr(best.predicted, &predicted.timeline);
-    step.effects = *std::move(effect);
     return step;
 }
 
@@ -295,7 +292,7 @@ const TimelinePtr& StepPlanner::recorded() const noexcept
 
 const ModuleEffects& StepPlanner::effects() const noexcept
 {
-    return model_->effects;
+    return model_->maker.effects();
 }
 
 } // namespace headroom

@@ -5,6 +5,7 @@
 #include "core/predict/regions.h"
 #include "core/predict/replay_rules.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace headroom {
@@ -33,6 +34,13 @@ std::vector<std::uint32_t> eventsToTally(const StepTrace& trace, const StepIndex
 }
 
 } // namespace
+
+double discardedShare(const ModuleEffect& effect)
+{
+    if (effect.recorded <= 0)
+        return 0;
+    return std::clamp(1 - static_cast<double>(effect.kept) / static_cast<double>(effect.recorded), 0.0, 1.0);
+}
 
 std::vector<ModuleEffect> moduleEffects(const ModuleTally& recorded, const ModuleTally& planned)
 {

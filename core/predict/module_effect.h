@@ -24,6 +24,10 @@ struct ModuleEffect
     double recomputeMs = 0; ///< time of the module's ops that run a second time, in the whole step
 };
 
+/// Discarded: the share of what the module holds at the turn that the plan frees, 0..1. What it makes and others hold
+/// stays, as the result of a checkpointed layer that is the argument of the next one.
+double discardedShare(const ModuleEffect& effect);
+
 /// By ModuleId: a step under a plan beside the same step without one.
 std::vector<ModuleEffect> moduleEffects(const ModuleTally& recorded, const ModuleTally& planned);
 

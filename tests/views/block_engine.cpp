@@ -75,11 +75,12 @@ PlannedStep BlockEngine::planned(const PlanRequest& request, const std::vector<M
     PlannedStep step;
     for (const ModuleId module : chosen) {
         step.regions.push_back({module, {}});
-        step.plan.decisions.emplace(trace_->moduleFqn(module), 1.0);
         step.policy.modules.push_back(policyOf(*trace_, module));
     }
     step.timeline = std::make_shared<const Timeline>(predict(*trace_, step.regions).value());
     step.effects = effects_->of(step.regions).value();
+    for (const ModuleId module : chosen)
+        step.plan.decisions.emplace(trace_->moduleFqn(module), discardedShare(step.effects[module.value]));
     step.plan.status = PlanStatus::optimal;
     step.plan.budget = request.budget;
     step.plan.peak = step.timeline->peak;

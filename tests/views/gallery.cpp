@@ -124,8 +124,7 @@ void shoot(const QString& folder, const QString& name, bool dark, QSize size, co
         page.timeline->setBudget(plan.budget, true);
         page.bar->setBudget(plan.budget);
         page.bar->setResult(&plan, false);
-        page.tradeOff->setPlan(plan);
-        page.tradeOff->setExchangeRate(exchangeRate(frontier, plan.budget));
+        page.tradeOff->setPlan(madeUpPoints(madeUpModules(step), plan), plan.msPerGiB);
     } else {
         page.timeline->setBudget(most, true);
         page.bar->setBudget(most);

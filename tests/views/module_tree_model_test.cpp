@@ -1,11 +1,16 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/core/synthetic_step.h"
+#include "views/models/module_delegate.h"
 #include "views/models/module_tree_model.h"
 
 #include <QAbstractItemModelTester>
+#include <QImage>
+#include <QPainter>
 #include <QSignalSpy>
 #include <QTest>
+
+#include <cmath>
 
 using namespace headroom;
 
@@ -76,7 +81,9 @@ private Q_SLOTS:
 
         const QModelIndex row = model_->indexOf(block);
         QCOMPARE(row.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::checkpointed);
-        QCOMPARE(row.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("all"));
+        const double share = discardedShare(effects_->of(plan).value()[block.value]);
+        QCOMPARE(row.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("%1 %").arg(std::lround(100 * share)));
+        QVERIFY(share > 0.5 && share < 1); // its result is the next block's argument
         const QModelIndex inner = model_->indexOf(moduleNamed("Transformer.layers.3.attention"));
         QCOMPARE(inner.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::inside);
         QVERIFY(row.data(ModuleTreeModel::KeptRole).toLongLong()
@@ -115,6 +122,28 @@ private Q_SLOTS:
         QCOMPARE(block.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("attention + feed_forward"));
     }
 
+    void aShareIsNeverCut()
+    {
+        const ModuleId block = moduleNamed("Transformer.layers.3");
+        const CheckpointPlan plan{{block, {}}};
+        model_->setPlan(plan, effects_->of(plan).value());
+        const QModelIndex index = model_->indexOf(block);
+        const ModuleDelegate delegate;
+        const QFont font = Theme::light().bodyStrong;
+        const int name = QFontMetrics(font).horizontalAdvance(index.data().toString());
+        const auto pill = [&](int width) {
+            QImage cell(width, 25, QImage::Format_ARGB32_Premultiplied);
+            cell.fill(Qt::white);
+            QPainter painter(&cell);
+            QStyleOptionViewItem option;
+            option.rect = cell.rect();
+            delegate.paint(&painter, option, index);
+            painter.end();
+            return cell.copy(width - 50, 0, 50, cell.height());
+        };
+        QCOMPARE(pill(name + 40), pill(name + 200));
+    }
+
     void pinsAreShown()
     {
         model_->setPins({{"Transformer.layers.3", Pin::save}, {"Transformer.layers.4", Pin::recompute}});
@@ -150,5 +179,5 @@ private:
     std::unique_ptr<QAbstractItemModelTester> tester_;
 };
 
-QTEST_GUILESS_MAIN(ModuleTreeModelTest)
+QTEST_MAIN(ModuleTreeModelTest)
 #include "module_tree_model_test.moc"
