@@ -36,11 +36,6 @@ Tensor addOuterProduct(const Tensor& self, const Tensor& left, const Tensor& rig
                        at::promote_types(self.scalar_type(), at::result_type(left, right)));
 }
 
-Tensor conjugateDot(const Tensor& self, const Tensor&)
-{
-    return emptyTensor({}, self.scalar_type());
-}
-
 Tensor trace(const Tensor& self)
 {
     const bool integral = at::isIntegralType(self.scalar_type(), /*includeBool=*/true);
@@ -270,7 +265,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
     library.impl("addbmm", addBatchProduct);
     library.impl("addr", addOuterProduct);
-    library.impl("vdot", conjugateDot);
     library.impl("trace", trace);
     library.impl("mm.dtype", productAs);
     library.impl("bmm.dtype", batchProductAs);
