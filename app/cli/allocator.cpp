@@ -94,13 +94,6 @@ Result<AllocatorRules> rulesOf(const Arguments& arguments, const StepTrace& step
     return withAllocatorSettings(rules, settingsOf(arguments, step));
 }
 
-AllocatorSample atPeak(const AllocatorRun& run)
-{
-    return run.samples.empty() || run.samples[run.peakSample].reserved < run.start.reserved
-        ? run.start
-        : run.samples[run.peakSample];
-}
-
 Json recordedJson(const ImportedSnapshot& imported)
 {
     const SnapshotReplay replay = replaySnapshot(imported.history);
@@ -133,7 +126,7 @@ Json failureJson(const StepTrace& step, const AllocatorRun::Failure& failure)
 
 Json toJson(const Source& source, const AllocatorRules& rules, const AllocatorRun& run)
 {
-    const AllocatorSample peak = atPeak(run);
+    const AllocatorSample& peak = run.atPeak;
     Json json;
     json["settings"] = allocatorSettings(rules);
     json["capacity_bytes"] = rules.capacity;

@@ -5,9 +5,9 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/python_program.h"
-#include "app/cli/recorder_program.h"
 #include "app/cli/snapshot_arguments.h"
 #include "app/cli/verify.h"
+#include "app/recording/recorder_program.h"
 #include "app/window/run_window.h"
 
 #include <CLI/CLI.hpp>
@@ -183,8 +183,8 @@ int runCommandLine(int argc, char** argv, const OpenWindow& openWindow)
             return exitCode(ErrorKind::badInput);
         }
         if (command == "record" || (command == "verify" && !cli::comparesSteps(argv + 2))) {
-            if (const auto recorder = cli::recorderProgram()) {
-                cli::printError(cli::becomeRecorder(*recorder, argv));
+            if (const auto recorder = recorderProgram()) {
+                cli::printError(becomeRecorder(*recorder, argv));
                 return exitCode(ErrorKind::internal);
             }
         }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/command.h"
-#include "app/cli/recorder_program.h"
 #include "app/cli/table.h"
+#include "app/recording/recorder_program.h"
 
 #include <CLI/CLI.hpp>
 

@@ -4,6 +4,7 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/table.h"
+#include "core/plan/plan.h"
 #include "core/sac/step_statistics.h"
 
 #include <CLI/CLI.hpp>
@@ -60,6 +61,24 @@ void print(const SacStats& stats, const OpPolicy& policy, std::ostream& out)
     table.print(out);
 }
 
+/// That nothing fits is an answer, too, with the keys of all others.
+Json toJson(const Result<OpPolicy>& policy)
+{
+    Json json;
+    json["save"] = Json::array();
+    if (policy)
+        for (const bool save : policy->save)
+            json["save"].push_back(save ? 1 : 0);
+    json["memory_bytes"] = policy ? policy->memory : -1;
+    json["recompute_ms"] = policy ? policy->recomputeMs : 0.0;
+    const PlanStatus status = !policy ? PlanStatus::infeasible
+        : policy->gap > 0             ? PlanStatus::feasible
+                                      : PlanStatus::optimal;
+    json["status"] = planStatusName(status);
+    json["reason"] = policy ? "" : policy.error().message;
+    return json;
+}
+
 Result<int> run(const Arguments& arguments)
 {
     const Result<double> budget = parseFraction("--memory-budget", arguments.memoryBudget);
@@ -69,19 +88,14 @@ Result<int> run(const Arguments& arguments)
     if (!stats)
         return stats.error();
     const Result<OpPolicy> policy = opPolicy(*stats, *budget);
+    if (!policy && policy.error().kind != ErrorKind::infeasible)
+        return policy.error();
+    if (arguments.json)
+        printJson(toJson(policy));
+    else if (policy)
+        print(*stats, *policy, std::cout);
     if (!policy)
         return policy.error();
-    if (!arguments.json) {
-        print(*stats, *policy, std::cout);
-        return 0;
-    }
-    Json json;
-    json["save"] = Json::array();
-    for (const bool save : policy->save)
-        json["save"].push_back(save ? 1 : 0);
-    json["memory_bytes"] = policy->memory;
-    json["recompute_ms"] = policy->recomputeMs;
-    printJson(json);
     return 0;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/command.h"
-#include "app/cli/recorder_program.h"
+#include "app/recording/recorder_program.h"
 
 #include <CLI/CLI.hpp>
 

@@ -3,8 +3,8 @@
 #include "app/cli/verify.h"
 
 #include "app/cli/command.h"
-#include "app/cli/recorder_program.h"
 #include "app/cli/table.h"
+#include "app/recording/recorder_program.h"
 #include "core/policy/policy.h"
 #include "core/predict/memory_levels.h"
 #include "core/predict/predict.h"

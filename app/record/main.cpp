@@ -19,7 +19,16 @@ namespace {
 
 using headroom::ErrorKind;
 
-constexpr std::string_view program = "torch-headroom-record";
+constexpr std::string_view ownName = "torch-headroom-record";
+
+/// What the user typed: `torch-headroom record …` becomes this program under the name of torch-headroom.
+std::string_view program = ownName;
+
+void rememberName(const char* called)
+{
+    const std::string_view path = called == nullptr ? ownName : called;
+    program = path.substr(path.rfind('/') + 1) == "torch-headroom" ? "torch-headroom" : ownName;
+}
 
 int fail(ErrorKind kind, const std::string& message)
 {
@@ -27,12 +36,21 @@ int fail(ErrorKind kind, const std::string& message)
     return static_cast<int>(kind);
 }
 
+/// The command as far as it was understood.
+std::string commandOf(const CLI::App& app)
+{
+    std::string command(program);
+    for (const CLI::App* chosen : app.get_subcommands())
+        command += ' ' + chosen->get_name();
+    return command;
+}
+
 /// Exit code of CLI11 to that of the programs: help and version are 0, everything else is bad usage.
 int usageExit(const CLI::App& app, const CLI::ParseError& error)
 {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
         return app.exit(error, std::cout, std::cerr);
-    return fail(ErrorKind::badInput, std::string(error.what()) + " (see torch-headroom-record --help)");
+    return fail(ErrorKind::badInput, std::string(error.what()) + " (see " + commandOf(app) + " --help)");
 }
 
 /// What an exception that nobody expected ends as.
@@ -69,8 +87,10 @@ int runSupervised(Command* command, const headroom::RecordOptions& options)
 
 int run(int argc, char** argv)
 {
-    CLI::App app("Records one training step for Headroom.", "torch-headroom-record");
-    app.set_version_flag("--version", "torch-headroom-record " HEADROOM_VERSION);
+    const std::string name(program);
+    const std::string version = name + " " HEADROOM_VERSION;
+    CLI::App app("Records one training step for Headroom.", name);
+    app.set_version_flag("--version", version);
     // Not require_subcommand(): its message hides the unknown word that stands there instead.
     app.require_subcommand(0, 1);
 
@@ -82,7 +102,7 @@ int run(int argc, char** argv)
     headroom::RecordOptions verified;
     headroom::addVerifyCommand(app, verified, headroom::demoModels());
     for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-        command->set_version_flag("--version", "torch-headroom-record " HEADROOM_VERSION);
+        command->set_version_flag("--version", version);
 
     try {
         app.parse(argc, argv);
@@ -92,8 +112,7 @@ int run(int argc, char** argv)
     if (doctor->parsed())
         return headroom::runDoctor(doctorJson);
     if (app.get_subcommands().empty())
-        return fail(ErrorKind::badInput,
-                    "a command is missing: record, verify or doctor (see torch-headroom-record --help)");
+        return fail(ErrorKind::badInput, "a command is missing: record, verify or doctor (see " + name + " --help)");
     return record->parsed() ? runSupervised(headroom::runRecord, options)
                             : runSupervised(headroom::runVerify, verified);
 }
@@ -102,5 +121,6 @@ int run(int argc, char** argv)
 
 int main(int argc, char** argv)
 {
+    rememberName(argc > 0 ? argv[0] : nullptr);
     return guarded([&] { return run(argc, argv); });
 }

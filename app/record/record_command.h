@@ -4,7 +4,7 @@
 
 #include "app/record/record_options.h"
 #include "core/base/error.h"
-#include "core/record/step_runner.h"
+#include "core/model/step_runner.h"
 
 #include <iosfwd>
 

@@ -86,11 +86,10 @@ BytesOverTime recordedCurve(const StepTrace& trace, double durationMs, std::size
 
 QString words(const StepTrace& trace, const AllocatorRules& rules, const AllocatorRun& run)
 {
-    const bool atStart = run.samples.empty() || run.samples[run.peakSample].reserved < run.start.reserved;
-    const AllocatorSample peak = atStart ? run.start : run.samples[run.peakSample];
     QString text
         = AllocatorPage::tr("Reserved at most %1, of which %2 are in use then; %3 lie free in segments in use.")
-              .arg(bytesText(run.stats.reservedPeak, 2), bytesText(peak.active, 2), bytesText(peak.inactiveSplit, 2));
+              .arg(bytesText(run.stats.reservedPeak, 2), bytesText(run.atPeak.active, 2),
+                   bytesText(run.atPeak.inactiveSplit, 2));
     if (trace.reserved.size() > 0)
         text += AllocatorPage::tr(" Recorded: %1.").arg(bytesText(std::ranges::max(trace.reserved.bytes), 2));
     if (run.stats.retries > 0)

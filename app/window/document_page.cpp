@@ -146,7 +146,6 @@ void DocumentPage::wireSession()
     connect(&session_, &Session::frontierChanged, this, [this] {
         budgetBar_->setFrontier(session_.frontier() ? *session_.frontier() : std::vector<FrontierPoint>());
         showBudgetRange();
-        tradeOff_->setExchangeRate(session_.mode() == PlanMode::modules ? session_.exchangeRate() : 0);
         showInspector();
     });
 }
@@ -233,7 +232,7 @@ void DocumentPage::showStep()
 {
     const OpenStepPtr& step = session_.step();
     const StepTracePtr trace = step ? step->engine->trace() : nullptr;
-    moduleModel_->setStep(trace, step ? step->recorded : std::vector<ModuleEffect>());
+    moduleModel_->setStep(trace, step ? step->recorded() : std::vector<ModuleEffect>());
     timeline_->setStep(trace, step ? step->engine->recorded() : nullptr);
     timeline_->setFailures(trace ? failureMarks(*trace) : std::vector<TimelineFailure>());
     tradeOff_->clearPlan();
@@ -322,7 +321,7 @@ void DocumentPage::showAnswer()
             tradeOff_->clearPlan();
         } else {
             moduleModel_->setPlan(shown.regions, answer.effects);
-            tradeOff_->setPlan(shown.plan, plannedPoints(session_), session_.exchangeRate());
+            tradeOff_->setPlan(plannedPoints(session_), session_.msPerGiB());
         }
     } else {
         moduleModel_->clearPlan();

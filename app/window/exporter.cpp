@@ -129,13 +129,11 @@ bool Exporter::writeTradeOffTo(const QString& path)
     data.title = pictureTitle(session_.step()->trace()).toStdString();
     data.info = session_.step()->engine->moduleInfo();
     data.selected = session_.selectedFqn();
-    if (session_.feasible())
-        data.plan = &session_.answer()->step.plan;
     if (session_.ways())
         data.ways = session_.ways()->ways;
     if (session_.feasible() && session_.mode() == PlanMode::modules)
         data.planned = plannedPoints(session_);
-    data.exchangeRate = session_.mode() == PlanMode::modules ? session_.exchangeRate() : 0;
+    data.msPerGiB = session_.msPerGiB();
     return report(exportTradeOff(data, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
 }
 

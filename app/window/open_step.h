@@ -24,13 +24,13 @@ struct OpenStep
 {
     QString path;
     StepEnginePtr engine;
-    ModuleEffects effects;
-    std::vector<ModuleEffect> recorded; ///< by ModuleId: the step without a plan
     ModuleNames names;
     StepTracePtr file = nullptr; ///< with the times of the file
     StepTimes times = {}; ///< whose the times of the ops are
 
     const StepTrace& trace() const { return *engine->trace(); }
+    /// By ModuleId: the step without a plan.
+    const std::vector<ModuleEffect>& recorded() const { return engine->effects().recorded(); }
 };
 using OpenStepPtr = std::shared_ptr<const OpenStep>;
 

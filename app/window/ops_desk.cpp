@@ -115,8 +115,7 @@ void OpsDesk::askPlan()
         made.step = plannedStep(*made.ops, request.budget);
         if (!made.fits())
             made.closest = plannedStep(*made.ops, made.ops->plan().peak);
-        made.effects
-            = step->effects.of(heldUnder(frontier->planner.graph(), made.ops->plan()), made.ops->plan().recomputed);
+        made.effects = frontier->planner.effects(made.ops->plan());
         if (stop.stop_requested())
             return;
         const auto answer = std::make_shared<const PlanAnswer>(std::move(made));
@@ -131,8 +130,7 @@ void OpsDesk::askPolicy()
         return;
     policyLane_.post([this, of = answer->ops, generation = generation_](const std::stop_token& stop) {
         const StepTracePtr& trace = of->frontier->planner.graph().trace;
-        const std::vector<ModuleId> blocks = blocksOf(*trace);
-        Result<Policy> policy = opsPolicy(trace, of->plan(), blocks);
+        Result<Policy> policy = opsPolicy(trace, of->plan());
         if (stop.stop_requested())
             return;
         const auto made = std::make_shared<const OpsPolicy>(policy ? OpsPolicy{of, *std::move(policy), {}}

@@ -56,35 +56,14 @@ QString shortName(std::string_view fqn)
     return QString::fromUtf8(dot == std::string_view::npos ? fqn : fqn.substr(dot + 1));
 }
 
-double decidedShare(const Session& session, const std::string& fqn)
-{
-    if (!session.feasible())
-        return 0;
-    const auto& decisions = session.answer()->step.plan.decisions;
-    const auto found = decisions.find(fqn);
-    return found == decisions.end() ? 0 : found->second;
-}
-
 /// The corner of the curve that the plan chose; -1: none, or between two of them.
-int chosenPoint(const std::vector<TradeOffPoint>& curve, double share, double tolerance)
+int chosenPoint(const std::vector<TradeOffPoint>& curve, double share)
 {
     for (std::size_t i = 0; i < curve.size(); ++i) {
-        if (std::abs(curve[i].ratio - share) < tolerance)
+        if (std::abs(curve[i].ratio - share) < 1e-9)
             return static_cast<int>(i);
     }
     return -1;
-}
-
-bool checkpointedInside(const Session& session, ModuleId module)
-{
-    const StepTrace& trace = session.step()->trace();
-    const auto& regions = session.answer()->step.regions;
-    return std::any_of(regions.begin(), regions.end(), [&](const CheckpointRegion& region) {
-        ModuleId m = trace.modules.parent[region.module];
-        while (m.valid() && m != module)
-            m = trace.modules.parent[m];
-        return m.valid();
-    });
 }
 
 /// The module that the plan checkpoints and that holds `module` inside; invalid: none.
@@ -100,11 +79,12 @@ ModuleId regionAround(const Session& session, ModuleId module)
     return {};
 }
 
-QString rateText(const Session& session)
+QString priceText(const Session& session)
 {
-    const double rate = session.exchangeRate();
-    return rate > 0 ? tr(" At this budget one GiB more would save %1.").arg(bold(tr("%1 ms").arg(number(rate, 1))))
-                    : QString();
+    const double price = session.msPerGiB();
+    return price > 0
+        ? tr(" At this budget the price of memory is %1.").arg(bold(tr("%1 ms per GiB").arg(number(price, 2))))
+        : QString();
 }
 
 /// The solver's sentence begins with what the headline says.
@@ -130,7 +110,7 @@ QString reasonText(const Session& session, ModuleId module)
         const ModuleId around = regionAround(session, module);
         if (around.valid())
             text += tr(" It runs again with %1.").arg(bold(shortName(session.step()->trace().moduleFqn(around))));
-        return text + rateText(session);
+        return text + priceText(session);
     }
     if (freed > 0)
         return tr("Frees %1 at no cost.").arg(bold(bytesText(freed)));
@@ -139,8 +119,8 @@ QString reasonText(const Session& session, ModuleId module)
     if (session.pin(session.selectedFqn()) == Pin::save)
         return tr("Pinned by hand: the plan recomputes other modules instead.");
     if (effect.recorded == 0)
-        return tr("Keeps nothing for backward, so there is nothing to free here.");
-    return tr("Other modules give memory for less time, so this one keeps everything.") + rateText(session);
+        return tr("Keeps nothing until backward, so there is nothing to free here.");
+    return tr("Other modules give memory for less time, so this one keeps everything.") + priceText(session);
 }
 
 /// What a recording from Python notes of its program; empty when it does not.
@@ -279,7 +259,7 @@ ModuleFacts moduleFacts(const Session& session)
     if (!facts.whyNot.isEmpty())
         return facts;
 
-    const ModuleEffect& recorded = step.recorded[module.value];
+    const ModuleEffect& recorded = step.recorded()[module.value];
     const ModuleEffect& now = session.answer() ? session.answer()->effects[module.value] : recorded;
     facts.pin = session.pin(fqn);
     facts.decided = facts.pin ? ModuleFacts::Option{tr("takes the pin away"), {}}
@@ -292,13 +272,11 @@ ModuleFacts moduleFacts(const Session& session)
         facts.curveTitle = tr("Ways to checkpoint it");
         facts.curve = fewPoints(wayPoints(session.ways()->ways), session.feasible() ? &planned : nullptr);
         if (session.feasible())
-            facts.chosenPoint = chosenPoint(facts.curve, planned.ratio, 1e-9);
+            facts.chosenPoint = chosenPoint(facts.curve, planned.ratio);
         return facts;
     }
     facts.curveTitle = tr("Its trade-off, as PyTorch estimates it");
     facts.curve = tradeOffCurve(*stats);
-    if (session.feasible() && !checkpointedInside(session, module) && !regionAround(session, module).valid())
-        facts.chosenPoint = chosenPoint(facts.curve, decidedShare(session, fqn), 0.005);
     return facts;
 }
 

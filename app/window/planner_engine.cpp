@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/planner_engine.h"
 
-#include "core/predict/predict.h"
+#include "core/predict/step_model.h"
 #include "core/trace/phase_times.h"
 
 #include <utility>
@@ -21,6 +21,7 @@ public:
     const StepTracePtr& trace() const noexcept override { return planner_.trace(); }
     const ModuleInfoPtr& moduleInfo() const noexcept override { return planner_.moduleInfo(); }
     const TimelinePtr& recorded() const noexcept override { return planner_.recorded(); }
+    const ModuleEffects& effects() const noexcept override { return planner_.effects(); }
 
     Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const override
     {
@@ -41,45 +42,47 @@ private:
 class ViewEngine : public StepEngine
 {
 public:
-    ViewEngine(StepTracePtr trace, Timeline recorded)
-        : trace_(std::move(trace))
+    explicit ViewEngine(StepModel model)
+        : model_(std::move(model))
         , moduleInfo_(std::make_shared<const ModuleInfo>())
-        , recorded_(std::make_shared<const Timeline>(std::move(recorded)))
+        , effects_(model_)
     {
     }
 
-    const StepTracePtr& trace() const noexcept override { return trace_; }
+    const StepTracePtr& trace() const noexcept override { return model_.trace(); }
     const ModuleInfoPtr& moduleInfo() const noexcept override { return moduleInfo_; }
-    const TimelinePtr& recorded() const noexcept override { return recorded_; }
+    const TimelinePtr& recorded() const noexcept override { return model_.recorded(); }
+    const ModuleEffects& effects() const noexcept override { return effects_; }
 
     Result<PlannedStep> solve(const PlanRequest& request, std::stop_token, double) const override
     {
         PlannedStep step;
         step.plan.budget = request.budget;
         step.plan.worldSize = request.worldSize;
-        step.plan.baselinePeak = recorded_->peak;
-        step.plan.leastBudget = recorded_->peak;
-        step.plan.stepMs = forwardBackwardMs(*trace_);
-        if (request.budget < recorded_->peak) {
-            step.plan.reason = whyNoPlan(*trace_);
+        step.plan.baselinePeak = recorded()->peak;
+        step.plan.leastBudget = recorded()->peak;
+        step.plan.stepMs = forwardBackwardMs(*trace());
+        if (request.budget < recorded()->peak) {
+            step.plan.reason = whyNoPlan(*trace());
             return step;
         }
         step.plan.status = PlanStatus::optimal;
-        step.plan.peak = recorded_->peak;
-        step.timeline = recorded_;
+        step.plan.peak = recorded()->peak;
+        step.timeline = recorded();
+        step.effects = effects_.recorded();
         return step;
     }
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest&, int, std::stop_token,
                                                 const FrontierWatch&) const override
     {
-        return std::vector{FrontierPoint{recorded_->peak, 0, 0}};
+        return std::vector{FrontierPoint{recorded()->peak, 0, 0}};
     }
     Result<std::vector<ModuleWay>> ways(ModuleId) const override { return std::vector<ModuleWay>(); }
 
 private:
-    StepTracePtr trace_;
+    StepModel model_;
     ModuleInfoPtr moduleInfo_;
-    TimelinePtr recorded_;
+    ModuleEffects effects_;
 };
 
 } // namespace
@@ -97,12 +100,8 @@ std::string whyNoPlan(const StepTrace& trace)
 
 Result<StepEnginePtr> makePlannerEngine(StepTracePtr trace)
 {
-    if (!whyNoPlan(*trace).empty()) {
-        Result<Timeline> recorded = predict(*trace, {});
-        if (!recorded)
-            return recorded.error();
-        return StepEnginePtr(std::make_shared<const ViewEngine>(std::move(trace), *std::move(recorded)));
-    }
+    if (!whyNoPlan(*trace).empty())
+        return StepEnginePtr(std::make_shared<const ViewEngine>(StepModel(std::move(trace))));
     Result<StepPlanner> planner = StepPlanner::create(std::move(trace));
     if (!planner)
         return planner.error();

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/run_window.h"
 
-#include "app/cli/recorder_program.h"
+#include "app/recording/recorder_program.h"
 #include "app/window/mainwindow.h"
 #include "app/window/planner_engine.h"
 #include "app/window/screenshot.h"
@@ -32,7 +32,7 @@ void chooseOffscreen()
 
 QString recorderPath()
 {
-    const auto found = cli::recorderProgram();
+    const auto found = recorderProgram();
     return found ? QString::fromStdU16String(found->u16string())
                  : QDir(QCoreApplication::applicationDirPath()).filePath(QStringLiteral("torch-headroom-record"));
 }

@@ -3,7 +3,7 @@
 #include "app/window/session.h"
 
 #include "core/cost/roofline.h"
-#include "views/widgets/budget_steps.h"
+#include "views/plot/budget_steps.h"
 
 #include <QUndoCommand>
 
@@ -273,9 +273,9 @@ Bytes Session::recordedPeak() const noexcept
     return isOpen() ? step_->engine->recorded()->peak : 0;
 }
 
-double Session::exchangeRate() const
+double Session::msPerGiB() const
 {
-    return frontier() && feasible() ? headroom::exchangeRate(*frontier(), answer_->request.budget) : 0;
+    return feasible() ? answer_->step.plan.msPerGiB : 0;
 }
 
 void Session::setWays(const WaysOfModulePtr& ways)

@@ -82,8 +82,8 @@ public:
     Bytes leastBudget() const noexcept; ///< 0: not known yet
     Bytes recordedPeak() const noexcept;
     Bytes peakBefore() const noexcept { return peakBefore_; } ///< of the step that this one replaced; 0: none
-    /// What one more GiB would save at the answer's budget, in ms; 0: not known, or nothing to save.
-    double exchangeRate() const;
+    /// The price of memory at the answer's budget, Plan::msPerGiB; 0: there is none.
+    double msPerGiB() const;
 
     void setWays(const WaysOfModulePtr& ways); ///< of the selected module
     const WaysOfModulePtr& ways() const noexcept { return ways_; } ///< null: not known yet

@@ -21,6 +21,7 @@ public:
     virtual const StepTracePtr& trace() const noexcept = 0;
     virtual const ModuleInfoPtr& moduleInfo() const noexcept = 0;
     virtual const TimelinePtr& recorded() const noexcept = 0;
+    virtual const ModuleEffects& effects() const noexcept = 0;
 
     /// The best plan found in about `limitMs`, with what is not proven of it.
     virtual Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const = 0;

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -150,8 +151,7 @@ bool play(Replayer& replayer, const StepTrace& trace, const MemoryChange& change
 /// Plays the changes of one step, up to the first request that fails.
 void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, AllocatorRun& result)
 {
-    result.start = replayer.sample();
-    Bytes highest = result.start.reserved;
+    result.start = result.atPeak = replayer.sample();
     for (std::size_t row = 0; row < timeline.changes.size(); ++row) {
         const MemoryChange& change = timeline.changes[row];
         if (row + 1 < timeline.changes.size() && isRetype(change, timeline.changes[row + 1])) {
@@ -165,10 +165,9 @@ void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, A
             return;
         }
         result.samples.push_back(replayer.sample());
-        if (result.samples.back().reserved > highest) {
-            highest = result.samples.back().reserved;
-            result.peakSample = row;
-        }
+        const AllocatorSample& now = result.samples.back();
+        if (std::pair(now.reserved, now.active) > std::pair(result.atPeak.reserved, result.atPeak.active))
+            result.atPeak = now;
     }
 }
 

@@ -29,7 +29,7 @@ struct AllocatorRun
     CachingAllocator::Stats stats; ///< at its end, with the peaks of the step
     AllocatorSample start;
     std::vector<AllocatorSample> samples; ///< after each change of the timeline; up to the failure when there is one
-    std::size_t peakSample = 0; ///< that reached the highest reserved first
+    AllocatorSample atPeak; ///< where most is reserved; of all such instants the first of those with most in use
 
     /// A request that the device could not serve: PyTorch raises torch.OutOfMemoryError.
     struct Failure

@@ -58,14 +58,4 @@ OpsPlan planAsRecorded(const OpsPlanner& planner)
     return plan;
 }
 
-std::vector<bool> heldUnder(const JointGraph& graph, const OpsPlan& plan)
-{
-    std::vector<bool> held(graph.valueOf.size(), false);
-    for (const JointGraph::Value& value : graph.values)
-        held[value.storage.value] = value.needed && value.kept && value.node.valid();
-    for (const StorageId storage : plan.saved)
-        held[storage.value] = true;
-    return held;
-}
-
 } // namespace headroom

@@ -33,7 +33,4 @@ std::vector<OpFlip> opFlips(const StepTrace& trace, const OpsPlan& before, const
 /// The plan in which nothing runs again: the step as it was recorded. It may keep more than the default min-cut does.
 OpsPlan planAsRecorded(const OpsPlanner& planner);
 
-/// By StorageId: held from forward to backward, by the plan or by the program itself.
-std::vector<bool> heldUnder(const JointGraph& graph, const OpsPlan& plan);
-
 } // namespace headroom

@@ -38,8 +38,10 @@ struct OpsPlanner::Shared
         , aggressive(cuts.solve(allThatIsCheap))
         , none(scheduler.of(std::vector<bool>(graph.values.size(), false)))
         , standard(scheduler.of(asFlags(cheapest.saved)))
-        , recordedPeak(replayOps(graph, events, scheduler.of(std::vector<bool>(graph.values.size(), true))).peak)
     {
+        const OpsSchedule everything = scheduler.of(std::vector<bool>(graph.values.size(), true));
+        recordedPeak = replayOps(graph, events, everything).peak;
+        recorded = tallyOps(graph, events, everything);
     }
 
     std::vector<bool> asFlags(const std::vector<ValueId>& values) const
@@ -48,6 +50,16 @@ struct OpsPlanner::Shared
         for (const ValueId value : values)
             flags[value.value] = true;
         return flags;
+    }
+
+    std::string whyTooLittle() const;
+    OpsSchedule scheduleOf(const OpsPlan& plan) const
+    {
+        std::vector<bool> saved(graph.values.size(), false);
+        for (const StorageId storage : plan.saved)
+            if (const ValueId value = graph.valueOf[storage.value]; value.valid())
+                saved[value.value] = true;
+        return scheduler.of(std::move(saved));
     }
 
     OpsPlan finished(const OpsRequest& request, Bytes cap, const OpsCandidate& candidate) const;
@@ -64,6 +76,7 @@ struct OpsPlanner::Shared
     OpsSchedule none; ///< of fraction 0
     OpsSchedule standard; ///< of fraction 1
     Bytes recordedPeak = 0;
+    ModuleTally recorded;
 };
 
 namespace {
@@ -118,10 +131,7 @@ Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const
     const Bytes cap = capOf(request.fraction, defaultSavedBytes());
     const Bytes least = shared_->none.savedBytes;
     if (least > cap)
-        return Error{ErrorKind::infeasible,
-                     "ops that cannot run again (they change what others read) keep " + formatBytes(least)
-                         + ": expected a fraction of at least "
-                         + std::to_string(static_cast<double>(least) / static_cast<double>(defaultSavedBytes()))};
+        return Error{ErrorKind::infeasible, shared_->whyTooLittle()};
     if (request.fraction == 0)
         return shared_->finished(request, cap, planning.candidate(shared_->none));
     if (request.fraction == 1)
@@ -144,6 +154,17 @@ Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const
     if (!refined)
         return refined.error();
     return shared_->finished(request, cap, *std::move(refined));
+}
+
+std::string OpsPlanner::Shared::whyTooLittle() const
+{
+    std::string reason = "they change what others read";
+    if (!graph.keptModules.empty())
+        reason = std::string(graph.trace->moduleFqn(graph.keptModules.front().module))
+            + " cannot be checkpointed: " + std::string(graph.keptModules.front().reason);
+    return "ops that cannot run again (" + reason + ") keep " + formatBytes(none.savedBytes)
+        + ": expected a fraction of at least "
+        + std::to_string(static_cast<double>(none.savedBytes) / static_cast<double>(standard.savedBytes));
 }
 
 OpsPlan OpsPlanner::Shared::finished(const OpsRequest& request, Bytes cap, const OpsCandidate& candidate) const
@@ -178,11 +199,12 @@ OpsPlan OpsPlanner::Shared::finished(const OpsRequest& request, Bytes cap, const
 
 Timeline OpsPlanner::timeline(const OpsPlan& plan) const
 {
-    std::vector<bool> saved(shared_->graph.values.size(), false);
-    for (const StorageId storage : plan.saved)
-        if (const ValueId value = shared_->graph.valueOf[storage.value]; value.valid())
-            saved[value.value] = true;
-    return replayOps(shared_->graph, shared_->events, shared_->scheduler.of(std::move(saved)));
+    return replayOps(shared_->graph, shared_->events, shared_->scheduleOf(plan));
+}
+
+std::vector<ModuleEffect> OpsPlanner::effects(const OpsPlan& plan) const
+{
+    return moduleEffects(shared_->recorded, tallyOps(shared_->graph, shared_->events, shared_->scheduleOf(plan)));
 }
 
 std::optional<OpsPlan> OpsPlanner::Shared::lowered(const OpsPlan& from, const OpsRequest& request, int& trials) const

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/joint/ops_plan.h"
+#include "core/predict/module_effect.h"
 
 #include <memory>
 #include <stop_token>
@@ -40,6 +41,9 @@ public:
 
     /// The step's timeline under a plan of this planner.
     Timeline timeline(const OpsPlan& plan) const;
+
+    /// What a plan of this planner does to each module, by ModuleId.
+    std::vector<ModuleEffect> effects(const OpsPlan& plan) const;
 
     /// Plans to choose from, by fraction, ascending: a smaller fraction never has a higher peak (as it has in PyTorch:
     /// issue 197838), and a higher peak always costs less. They are the best of the plans of `points` fractions, spread

@@ -25,9 +25,8 @@ OpEvents::OpEvents(const StepTrace& trace)
 
 namespace {
 
-using Block = LiveMemory::Block;
-constexpr Block none = static_cast<Block>(-1);
-
+/// `Memory` counts what is alive, as that of Replay (core/predict/replay_rules.h).
+template <class Memory>
 class OpsReplay
 {
 public:
@@ -49,12 +48,11 @@ public:
                     ++uses_[value.value].unpacks;
     }
 
-    Timeline run()
+    Memory run() &&
     {
         for (event_ = 0; event_ < trace_.events.size(); ++event_)
             applyEvent(memory_, *this, trace_, event_);
-        const auto ops = static_cast<std::uint32_t>(trace_.ops.size());
-        return std::move(memory_).finish(ops == 0 ? Phase::forward : trace_.ops.phase[OpId(ops - 1)]);
+        return std::move(memory_);
     }
 
     // What the plan makes of an event: for applyEvent().
@@ -88,6 +86,9 @@ public:
     }
 
 private:
+    using Block = typename Memory::Block;
+    static constexpr Block none = static_cast<Block>(-1);
+
     /// Uses of a value that are still to come, beside those that the trace shows.
     struct Uses
     {
@@ -163,7 +164,7 @@ private:
     const StepTrace& trace_;
     const OpEvents& events_;
     const OpsSchedule& schedule_;
-    LiveMemory memory_;
+    Memory memory_;
     std::vector<Uses> uses_; ///< by value
     std::vector<std::pair<StorageId, Block>> inside_; ///< made by the op that runs again now
     std::size_t nextRun_ = 0;
@@ -174,7 +175,16 @@ private:
 
 Timeline replayOps(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule)
 {
-    return OpsReplay(graph, events, schedule).run();
+    const StepTrace& trace = *graph.trace;
+    const auto ops = static_cast<std::uint32_t>(trace.ops.size());
+    return OpsReplay<LiveMemory>(graph, events, schedule)
+        .run()
+        .finish(ops == 0 ? Phase::forward : trace.ops.phase[OpId(ops - 1)]);
+}
+
+ModuleTally tallyOps(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule)
+{
+    return OpsReplay<ModuleMemory>(graph, events, schedule).run().finish();
 }
 
 } // namespace headroom

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/joint/ops_schedule.h"
+#include "core/predict/module_memory.h"
 #include "core/timeline/timeline.h"
 
 #include <cstdint>
@@ -20,5 +21,8 @@ struct OpEvents
 /// The step's timeline under a schedule, by the rules of OpsPlan. Cost: one pass over the events and one over those of
 /// each op that runs again.
 Timeline replayOps(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule);
+
+/// The same replay, counted by module.
+ModuleTally tallyOps(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule);
 
 } // namespace headroom

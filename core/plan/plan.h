@@ -27,6 +27,9 @@ struct PlanRequest
     std::map<std::string, Pin> pins; ///< fqn → what must happen to it
 };
 
+/// badInput when there are less ranks than one.
+Status checkWorldSize(const PlanRequest& request);
+
 enum class PlanStatus {
     optimal, ///< proven: gap 0, to a solver's tolerance of 1e-6
     feasible, ///< within the budget, not proven best: see gap
@@ -49,8 +52,12 @@ struct Plan
     double gap = 0; ///< (recomputeMs - boundMs) / recomputeMs
     double solveMs = 0; ///< wall time
     std::int64_t nodes = 0; ///< of search trees, and labels of dynamic programmes, that were looked at
-    double msPerGiB = 0; ///< what one more GiB of budget would save, by the linear relaxation; 0 where it was not asked
-    std::map<std::string, double> decisions; ///< fqn → share of its activation memory discarded
+    /// The price of memory at the budget: what a little more of it saves, for each GiB, by the linear relaxation. 0
+    /// where nothing is recomputed, and in PyTorch's formulation, where it was not asked.
+    double msPerGiB = 0;
+    /// fqn → share discarded: of a plan of a step what discardedShare() says of it, of PyTorch's formulation its own
+    /// variable, the share of the module's SAC memory.
+    std::map<std::string, double> decisions;
     Bytes leastBudget = 0; ///< the smallest budget for which a plan exists
     struct
     {

@@ -28,7 +28,7 @@ Result<std::vector<ModuleWay>> waysOf(const StepModel& model, const StorageEvent
                                       const PartTree& tree, ModuleId module)
 {
     const auto unit = std::ranges::find(tree.units, module, &PartTree::Unit::module);
-    if (unit == tree.units.end() || effects.of({})[module.value].recorded == 0)
+    if (unit == tree.units.end() || effects.recorded()[module.value].recorded == 0)
         return std::vector<ModuleWay>();
     const auto number = static_cast<int>(unit - tree.units.begin());
     const auto around = std::ranges::find(tree.around, number, &PartTree::Around::unit);
@@ -56,9 +56,11 @@ Result<std::vector<ModuleWay>> waysOf(const StepModel& model, const StorageEvent
     }
     ways = worthIt(std::move(ways));
     for (ModuleWay& way : ways) {
-        const ModuleEffect effect = effects.of(way.regions)[module.value];
-        way.kept = effect.kept;
-        way.recomputeMs = effect.recomputeMs;
+        const Result<std::vector<ModuleEffect>> found = effects.of(way.regions);
+        if (!found)
+            return found.error();
+        way.kept = (*found)[module.value].kept;
+        way.recomputeMs = (*found)[module.value].recomputeMs;
     }
     return worthIt(std::move(ways));
 }

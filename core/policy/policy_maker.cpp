@@ -97,6 +97,7 @@ bool hasSeveralModels(const StepTrace& trace)
 
 PolicyMaker::PolicyMaker(StepModel model)
     : model_(std::move(model))
+    , effects_(model_)
     , names_(moduleNames(*model_.trace()))
     , records_(recordModules(*model_.trace()))
     , sac_(*model_.trace(), records_)
@@ -162,38 +163,29 @@ Result<PolicyMaker::Choice> PolicyMaker::make(const Plan& plan) const
         regions.push_back(std::move(*region));
         ratios.push_back(ratio);
     }
-    Choice choice = describe(std::move(regions), plan);
-    for (std::size_t i = 0; i < ratios.size(); ++i)
-        choice.policy.modules[i].discardRatio = ratios[i];
+    Result<Choice> choice = describe(std::move(regions), plan);
+    for (std::size_t i = 0; choice && i < ratios.size(); ++i)
+        choice->policy.modules[i].discardRatio = ratios[i];
     return choice;
 }
 
-double PolicyMaker::discardRatio(const CheckpointRegion& region) const
+std::map<std::string, double> PolicyMaker::decisionsOf(const Choice& choice) const
 {
-    const std::vector<OpId> ops = model_.regionOps(region.module);
-    const std::vector<bool> savable = model_.savableOps(region.module);
-    Bytes all = 0;
-    Bytes kept = 0;
-    for (std::size_t op = 0; op < ops.size(); ++op) {
-        const Bytes bytes = savable[op] ? records_.opMemory[ops[op].value] : 0;
-        all += bytes;
-        kept += !region.save.empty() && region.save[op] ? bytes : 0;
-    }
-    return all > 0 ? 1 - static_cast<double>(kept) / static_cast<double>(all) : 1;
+    std::map<std::string, double> decisions;
+    for (const CheckpointRegion& region : choice.regions)
+        decisions.emplace(model_.trace()->moduleFqn(region.module),
+                          discardedShare(choice.effects[region.module.value]));
+    return decisions;
 }
 
-std::map<std::string, double> PolicyMaker::discardRatios(const CheckpointPlan& regions) const
-{
-    std::map<std::string, double> ratios;
-    for (const CheckpointRegion& region : regions)
-        ratios.emplace(model_.trace()->moduleFqn(region.module), discardRatio(region));
-    return ratios;
-}
-
-PolicyMaker::Choice PolicyMaker::describe(CheckpointPlan regions, const Plan& plan) const
+Result<PolicyMaker::Choice> PolicyMaker::describe(CheckpointPlan regions, const Plan& plan) const
 {
     const StepTrace& trace = *model_.trace();
+    Result<std::vector<ModuleEffect>> effects = effects_.of(regions);
+    if (!effects)
+        return effects.error();
     Choice choice;
+    choice.effects = *std::move(effects);
     choice.policy.model = trace.info.model;
     choice.policy.torch = trace.info.torch;
     choice.policy.budget = plan.budget;
@@ -201,14 +193,18 @@ PolicyMaker::Choice PolicyMaker::describe(CheckpointPlan regions, const Plan& pl
     choice.policy.predicted = {plan.peak, plan.recomputeMs, plan.gap};
     choice.policy.objects = objectsOf(trace);
     for (const CheckpointRegion& region : regions) {
+        const double discarded = discardedShare(choice.effects[region.module.value]);
         Policy::Module entry{
-            std::string(policyFqn(trace, region.module)), discardRatio(region), {}, typesOf(trace, region.module)};
+            std::string(policyFqn(trace, region.module)), discarded, {}, typesOf(trace, region.module)};
         const std::vector<RegionOpName> names = regionOpNames(trace, model_.regionOps(region.module));
         for (std::size_t op = 0; op < names.size(); ++op)
             entry.ops.push_back(
                 {std::string(trace.strings[names[op].op]), names[op].index, !region.save.empty() && region.save[op]});
         choice.policy.modules.push_back(std::move(entry));
     }
+    if (const auto held = model_.heldBytes(regions); held && plan.worldSize == 1)
+        for (std::size_t region = 0; region < regions.size(); ++region)
+            choice.policy.modules[region].held = (*held)[region];
     choice.regions = std::move(regions);
     return choice;
 }

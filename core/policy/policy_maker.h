@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/policy/policy.h"
-#include "core/predict/step_model.h"
+#include "core/predict/module_effect.h"
 #include "core/sac/step_sac.h"
 
 #include <map>
@@ -42,20 +42,24 @@ public:
     {
         Policy policy;
         CheckpointPlan regions; ///< the same for predict()
+        std::vector<ModuleEffect> effects; ///< by ModuleId: what they do
     };
+    /// Errors: a plan that fits nothing, or of another step. The policy's ratios are the plan's decisions.
     Result<Choice> make(const Plan& plan) const;
-    /// The policy of regions that are known; decisions of the plan do not matter.
-    Choice describe(CheckpointPlan regions, const Plan& plan) const;
-    /// By module of the regions: the share of what its savable ops make that is not kept.
-    std::map<std::string, double> discardRatios(const CheckpointPlan& regions) const;
+    /// The policy of regions that are known; decisions of the plan do not matter: the policy's ratios say what is
+    /// discarded. Errors: as predict().
+    Result<Choice> describe(CheckpointPlan regions, const Plan& plan) const;
+    /// discardedShare() of each module that is checkpointed, as Plan::decisions.
+    std::map<std::string, double> decisionsOf(const Choice& choice) const;
 
     const StepModel& model() const noexcept { return model_; }
+    const ModuleEffects& effects() const noexcept { return effects_; }
 
 private:
     Result<CheckpointRegion> choose(ModuleId module, double discardRatio) const;
-    double discardRatio(const CheckpointRegion& region) const;
 
     StepModel model_;
+    ModuleEffects effects_;
     ModuleNames names_;
     ModuleRecords records_;
     StepSac sac_; ///< refers to records_

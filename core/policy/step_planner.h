@@ -24,6 +24,7 @@ struct PlannedStep
     Policy policy;
     CheckpointPlan regions;
     TimelinePtr timeline; ///< the step under the plan; null when infeasible
+    std::vector<ModuleEffect> effects; ///< by ModuleId: what the plan does to each module; empty when infeasible
 };
 
 /// One point of the memory/time frontier.
@@ -76,6 +77,7 @@ public:
     const StepTracePtr& trace() const noexcept;
     const ModuleInfoPtr& moduleInfo() const noexcept;
     const TimelinePtr& recorded() const noexcept; ///< the step without a plan
+    const ModuleEffects& effects() const noexcept; ///< what plans do to its modules
 
 private:
     struct Model;

@@ -51,7 +51,8 @@ public:
         if (trainer == Trainer::torchtitan)
             if (const Status tried = considerLists(*layers); !tried)
                 return tried.error();
-        finish(trainer);
+        if (const Status finished = finish(trainer); !finished)
+            return finished.error();
         step_.plan.solveMs
             = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
         return std::move(step_);
@@ -190,7 +191,7 @@ private:
         return {};
     }
 
-    void finish(Trainer trainer)
+    Status finish(Trainer trainer)
     {
         Plan& plan = step_.plan;
         if (step_.timeline == nullptr) {
@@ -200,15 +201,19 @@ private:
                 + formatBytes(plan.budget) + ": the step takes " + formatBytes(plan.leastBudget) + " ("
                 + groupedDigits(plan.leastBudget)
                 + " B) with the leanest; torch-headroom plan without --trainer may find more";
-            return;
+            return {};
         }
         plan.status = PlanStatus::optimal;
         plan.peak = step_.timeline->peak;
         plan.recomputeMs = plan.boundMs = step_.timeline->recomputeMs;
-        PolicyMaker::Choice choice = maker_.describe(std::move(step_.regions), plan);
-        step_.policy = std::move(choice.policy);
-        step_.regions = std::move(choice.regions);
-        plan.decisions = maker_.discardRatios(step_.regions);
+        Result<PolicyMaker::Choice> choice = maker_.describe(std::move(step_.regions), plan);
+        if (!choice)
+            return choice.error();
+        plan.decisions = maker_.decisionsOf(*choice);
+        step_.policy = std::move(choice->policy);
+        step_.regions = std::move(choice->regions);
+        step_.effects = std::move(choice->effects);
+        return {};
     }
 
     PolicyMaker maker_;

@@ -2,49 +2,56 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/predict/predict.h"
+#include "core/predict/module_memory.h"
+#include "core/predict/step_model.h"
 
-#include <memory>
-#include <span>
+#include <cstdint>
 #include <vector>
 
 namespace headroom {
 
-/// What a plan does to one module, its submodules included. Bytes are those of storages that the module's own ops made
-/// in forward, each counted once.
+struct Regions;
+
+/// What a plan does to one module, its submodules included. Bytes are those of what the module's ops made in forward
+/// and what is still alive when the step turns from forward to backward: saved for backward, held by a checkpoint (its
+/// arguments, the cached outputs of saved ops), or by the program. A step with several backward passes (gradient
+/// accumulation, several losses) has several such turns. Then both figures are of the same one: where the recorded step
+/// holds most of the module's, of equal ones the first.
 struct ModuleEffect
 {
-    Bytes recorded = 0; ///< saved for backward in the recorded step
-    Bytes kept = 0; ///< held from forward to backward under the plan: saved for backward, cached outputs of saved ops,
-                    ///< arguments of checkpointed modules
-    double recomputeMs = 0; ///< time of the module's ops that run a second time
+    Bytes recorded = 0; ///< in the recorded step
+    Bytes kept = 0; ///< under the plan
+    double recomputeMs = 0; ///< time of the module's ops that run a second time, in the whole step
 };
 
-/// Tells for each module of one step where a plan saves memory and where it takes time. Built once for a step: keeps
-/// only what the forward did, so that of() costs a fraction of predict(). Immutable; of() may run on any thread.
+/// Discarded: the share of what the module holds at the turn that the plan frees, 0..1. What it makes and others hold
+/// stays, as the result of a checkpointed layer that is the argument of the next one.
+double discardedShare(const ModuleEffect& effect);
+
+/// By ModuleId: a step under a plan beside the same step without one.
+std::vector<ModuleEffect> moduleEffects(const ModuleTally& recorded, const ModuleTally& planned);
+
+/// Tells for each module of one step where a plan saves memory and where it takes time, by the rules of predict(): the
+/// root has all of its recomputeMs, and what predict() has less at the turn. Built once for a step; an answer costs
+/// less than predict(). Immutable; of() may run on any thread.
 class ModuleEffects
 {
 public:
-    explicit ModuleEffects(StepTracePtr trace);
+    explicit ModuleEffects(StepModel model);
 
-    /// By ModuleId. The regions must be valid ones, as predict() accepts them.
-    std::vector<ModuleEffect> of(const CheckpointPlan& plan) const;
+    /// By ModuleId: the step without a plan.
+    const std::vector<ModuleEffect>& recorded() const noexcept { return recorded_; }
 
-    /// The same of a plan for single ops. `held` by StorageId: from forward to backward. `again`: ops that run a second
-    /// time.
-    std::vector<ModuleEffect> of(const std::vector<bool>& held, std::span<const OpId> again) const;
+    /// By ModuleId. Errors: as predict().
+    Result<std::vector<ModuleEffect>> of(const CheckpointPlan& plan) const;
 
 private:
-    struct ForwardEvent
-    {
-        EventKind kind; ///< enter, exit, opEnd, pack
-        std::uint32_t id; ///< CallId, OpId, StorageId
-    };
-    class Replay;
+    ModuleTally replayed(const Regions& plan) const;
 
-    StepTracePtr trace_;
-    std::vector<ForwardEvent> forward_;
-    std::vector<StorageId> packed_; ///< made in forward and saved for backward, each once
+    StepModel model_;
+    std::vector<std::uint32_t> events_; ///< what a tally has to go over
+    ModuleTally tally_; ///< of the recorded step
+    std::vector<ModuleEffect> recorded_;
 };
 
 } // namespace headroom

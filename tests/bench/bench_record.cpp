@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/simulated_device.h"
-#include "core/record/step_runner.h"
+#include "core/model/step_runner.h"
 
 #include <benchmark/benchmark.h>
 

@@ -101,7 +101,7 @@ public:
         for (std::uint32_t id = 0; id < trace_->modules.size(); ++id)
             if (trace_->strings[trace_->modules.type[ModuleId(id)]] == "TransformerBlock" && layers++ % n == 0)
                 regions.push_back({ModuleId(id), {}});
-        return execute(maker_.describe(regions, {}).policy, regions, worldSize);
+        return execute(valueOf(maker_.describe(regions, {})).policy, regions, worldSize);
     }
 
     /// Without a value: no plan fits the budget.

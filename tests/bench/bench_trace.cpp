@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/predict/module_effect.h"
 #include "core/predict/step_model.h"
 #include "core/timeline/pyramid.h"
 #include "core/trace/step_file.h"
@@ -82,6 +83,19 @@ void predictEveryBlock(benchmark::State& state, bool save)
         benchmark::DoNotOptimize(model.predict(plan));
 }
 
+/// What the window asks with each answer, and for each way to checkpoint one module.
+void moduleEffects(benchmark::State& state, bool every)
+{
+    const StepModel model(makeSyntheticStep(
+        {.blocks = static_cast<int>(state.range(0)), .microBatches = static_cast<int>(state.range(1))}));
+    CheckpointPlan plan = blocks(model, true);
+    plan.resize(every ? plan.size() : 1);
+    const ModuleEffects effects(model);
+    for (auto _ : state)
+        benchmark::DoNotOptimize(effects.of(plan));
+    state.counters["events"] = static_cast<double>(model.trace()->events.size());
+}
+
 void buildPyramid(benchmark::State& state)
 {
     const StepModel model(step(state.range(0)));
@@ -112,6 +126,16 @@ BENCHMARK(prepareModel)->Arg(100000)->Arg(1000000)->Unit(benchmark::kMillisecond
 BENCHMARK(predictNoPlan)->Arg(100000)->Arg(1000000)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(predictEveryBlock, recompute, false)->Arg(100000)->Arg(1000000)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(predictEveryBlock, selective, true)->Arg(100000)->Arg(1000000)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(moduleEffects, every_block, true)
+    ->Args({12, 1})
+    ->Args({96, 1})
+    ->Args({96, 8})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(moduleEffects, one_block, false)
+    ->Args({12, 1})
+    ->Args({96, 1})
+    ->Args({96, 8})
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(buildPyramid)->Arg(1000000)->Unit(benchmark::kMillisecond);
 BENCHMARK(query1400Columns)->Arg(1000000)->Unit(benchmark::kMillisecond);
 BENCHMARK(listLiveBlocks)->Arg(1000000)->Unit(benchmark::kMillisecond);

@@ -98,7 +98,7 @@ TEST_F(InterruptedRecording, CtrlCEndsAHangWithOneSentence)
     start("torch-headroom");
     kill(child_, SIGINT);
     EXPECT_EQ(end(), 130);
-    EXPECT_EQ(text_, "torch-headroom-record: interrupted during forward; nothing was written\n");
+    EXPECT_EQ(text_, "torch-headroom: interrupted during forward; nothing was written\n");
     EXPECT_THAT(filesIn(folder_.path()), IsEmpty());
 }
 

@@ -14,7 +14,9 @@ TEST_F(CliTest, OpPolicyOfAStatsFile)
         {"op-policy", "--sac-stats", data("seed001_foo_sacstats.json"), "--memory-budget", "0.5", "--json"});
     ASSERT_EQ(finished.exitCode, 0) << finished.err;
     const auto policy = finished.json();
-    EXPECT_THAT(keysOf(policy), ElementsAre("save", "memory_bytes", "recompute_ms"));
+    EXPECT_THAT(keysOf(policy), ElementsAre("save", "memory_bytes", "recompute_ms", "status", "reason"));
+    EXPECT_EQ(policy["status"], "optimal");
+    EXPECT_EQ(policy["reason"], "");
     const auto stats = nlohmann::ordered_json::parse(readFile(data("seed001_foo_sacstats.json")));
     const auto& fields = stats.contains("func_names") ? stats : stats.front();
     ASSERT_EQ(policy["save"].size(), fields["func_names"].size());
@@ -51,6 +53,28 @@ TEST_F(CliTest, OpPolicyOfAStep)
     std::vector<std::string> forPeople = arguments;
     forPeople.emplace_back("0.5");
     EXPECT_THAT(headroomProgram(forPeople).out, HasSubstr("recompute"));
+}
+
+TEST_F(CliTest, OpPolicyThatDoesNotFitIsADocumentWithAReason)
+{
+    writeFile(path("stats.json"), R"({"func_names": ["rand", "mm"], "runtimes": [1.0, 2.0], "memory": [512, 512],
+        "view_like_ops": [], "rand_ops": [0], "saved_autograd_ops": [], "inplace_ops": [], "force_store_random": true})");
+    const std::vector<std::string> arguments{"op-policy", "--sac-stats", path("stats.json"), "--memory-budget", "0.1"};
+    std::vector<std::string> asJson = arguments;
+    asJson.emplace_back("--json");
+    const Finished finished = headroomProgram(asJson);
+    EXPECT_EQ(finished.exitCode, 3);
+    EXPECT_TRUE(isErrorLine(finished.err)) << finished.err;
+    const auto policy = finished.json();
+    ASSERT_TRUE(policy.is_object()) << finished.out;
+    EXPECT_THAT(keysOf(policy), ElementsAre("save", "memory_bytes", "recompute_ms", "status", "reason"));
+    EXPECT_EQ(policy["status"], "infeasible");
+    EXPECT_TRUE(policy["save"].empty());
+    EXPECT_EQ(policy["memory_bytes"], -1);
+    EXPECT_THAT(policy["reason"].get<std::string>(), HasSubstr("No policy fits"));
+    const Finished forPeople = headroomProgram(arguments);
+    EXPECT_EQ(forPeople.exitCode, 3);
+    EXPECT_EQ(forPeople.err, finished.err);
 }
 
 TEST_F(CliTest, OpPolicyRefusesWhatItCannotAnswer)

@@ -44,6 +44,17 @@ TEST(AllocatorReplay, RepeatsTheStepOnTheCacheOfTheOneBefore)
     EXPECT_EQ(stats.allocated, 94 * MiB) << "what the next step starts from";
 }
 
+// All that the step reserves is reserved when it begins again: what is in use is told of where most of it is.
+TEST(AllocatorReplay, ThePeakIsWhereMostOfWhatIsReservedIsInUse)
+{
+    const StepTracePtr trace = stepThatHoldsItsOutput();
+    const AllocatorRun run = simulateAllocator(*trace, *predict(*trace, {}), {});
+    EXPECT_EQ(run.start.reserved, 126 * MiB);
+    EXPECT_EQ(run.start.active, 94 * MiB);
+    EXPECT_EQ(run.atPeak.reserved, 126 * MiB);
+    EXPECT_EQ(run.atPeak.active, 124 * MiB + 512) << "both outputs";
+}
+
 TEST(AllocatorReplay, ARetypeMovesNoBlock)
 {
     StepTraceBuilder builder;

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/core/hand_step.h"
 
-#include "core/predict/step_model.h"
+#include "core/predict/module_effect.h"
+
+#include <gtest/gtest.h>
 
 #include <stdexcept>
 
@@ -23,6 +25,7 @@ std::vector<StorageId> HandStep::op(const std::string& name, std::initializer_li
 {
     StepTraceBuilder::Op description;
     description.name = builder.string(name);
+    description.module = modules_.back();
     const OpId id = builder.beginOp(description);
     std::vector<StorageId> outputs;
     for (const Bytes size : units)
@@ -39,12 +42,14 @@ std::vector<StorageId> HandStep::op(const std::string& name, std::initializer_li
 void HandStep::enter(ModuleId module, std::initializer_list<StorageId> arguments)
 {
     calls_.push_back(builder.enter(module, std::vector(arguments)));
+    modules_.push_back(module);
 }
 
 void HandStep::exit()
 {
     builder.exit(calls_.back(), {});
     calls_.pop_back();
+    modules_.pop_back();
 }
 
 void HandStep::unpack(std::initializer_list<PackId> packs)
@@ -96,11 +101,28 @@ std::vector<Bytes> totals(const Timeline& timeline, std::ptrdiff_t begin, std::p
     return {all.begin() + begin, all.begin() + end};
 }
 
+namespace {
+
+/// What the modules are said to take is what the step takes.
+void expectModulesAddUp(const StepModel& model, const CheckpointPlan& plan, const Timeline& timeline)
+{
+    const std::vector<ModuleEffect> effects = ModuleEffects(model).of(plan).value();
+    EXPECT_NEAR(effects[0].recomputeMs, timeline.recomputeMs, 1e-9);
+    double outermost = 0;
+    for (const CheckpointRegion& region : plan)
+        outermost += effects[region.module.value].recomputeMs;
+    EXPECT_NEAR(outermost, timeline.recomputeMs, 1e-9);
+}
+
+} // namespace
+
 Timeline predicted(const StepTracePtr& trace, const CheckpointPlan& plan)
 {
-    auto result = StepModel(trace).predict(plan);
+    const StepModel model(trace);
+    auto result = model.predict(plan);
     if (!result)
         throw std::runtime_error(result.error().message);
+    expectModulesAddUp(model, plan, *result);
     return *std::move(result);
 }
 

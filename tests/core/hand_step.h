@@ -43,13 +43,14 @@ public:
 
 private:
     std::vector<CallId> calls_;
+    std::vector<ModuleId> modules_{net}; ///< whose calls they are; outside of all the model
 };
 
 /// Live units: at the start, then after each change; of these the numbers [begin, end).
 std::vector<Bytes> totals(const Timeline& timeline);
 std::vector<Bytes> totals(const Timeline& timeline, std::ptrdiff_t begin, std::ptrdiff_t end);
 
-/// The step's timeline under a plan that must be possible.
+/// The step's timeline under a plan that must be possible; what ModuleEffects says of its modules has to agree.
 Timeline predicted(const StepTracePtr& trace, const CheckpointPlan& plan = {});
 
 } // namespace headroom

@@ -18,7 +18,7 @@ class ModuleWays : public ::testing::Test
 protected:
     StepTracePtr trace = makeSyntheticStep();
     Result<StepPlanner> planner = StepPlanner::create(trace);
-    ModuleEffects effects{trace};
+    ModuleEffects effects{StepModel(trace)};
 
     ModuleId module(std::string_view fqn) const
     {
@@ -43,7 +43,7 @@ TEST_F(ModuleWays, beginWithEverythingKeptAndPayTimeForLess)
         const std::vector<ModuleWay> ways = waysOf(fqn);
         ASSERT_GE(ways.size(), 3U);
         EXPECT_THAT(ways.front().regions, IsEmpty());
-        EXPECT_EQ(ways.front().kept, effects.of({})[module(fqn).value].recorded);
+        EXPECT_EQ(ways.front().kept, effects.recorded()[module(fqn).value].recorded);
         EXPECT_EQ(ways.front().recomputeMs, 0);
         for (std::size_t i = 1; i < ways.size(); ++i) {
             EXPECT_LT(ways[i].kept, ways[i - 1].kept);
@@ -59,7 +59,7 @@ TEST_F(ModuleWays, takeWhatTheirPlansTake)
         const Result<Timeline> timeline = predict(*trace, way.regions);
         ASSERT_TRUE(timeline.ok()) << timeline.error().message;
         EXPECT_DOUBLE_EQ(timeline->recomputeMs, way.recomputeMs);
-        EXPECT_EQ(effects.of(way.regions)[layer.value].kept, way.kept);
+        EXPECT_EQ(effects.of(way.regions).value()[layer.value].kept, way.kept);
     }
 }
 
@@ -72,7 +72,7 @@ TEST_F(ModuleWays, areWhatThePlanChoosesFrom)
         request.budget = least + (most - least) / 20 * i;
         const Result<PlannedStep> step = planner->solve(request);
         ASSERT_TRUE(step.ok());
-        const std::vector<ModuleEffect> planned = effects.of(step->regions);
+        const std::vector<ModuleEffect> planned = effects.of(step->regions).value();
         for (const std::string_view fqn : {"Transformer.layers.0", "Transformer.layers.3"}) {
             const ModuleEffect& effect = planned[module(fqn).value];
             const std::vector<ModuleWay> ways = waysOf(fqn);

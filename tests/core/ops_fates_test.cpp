@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/joint/ops_fates.h"
-#include "core/predict/module_effect.h"
 #include "tests/core/synthetic_step.h"
 
 #include <gmock/gmock.h>
@@ -21,6 +20,12 @@ OpsPlan planOf(const OpsPlanner& planner, double fraction)
     request.fraction = fraction;
     request.runtime = OpsRuntime::measured;
     return planner.plan(request).value();
+}
+
+Bytes activationsAfterForward(const Timeline& timeline)
+{
+    const auto turn = std::ranges::find(timeline.snapshots, Mark::forwardEnd, &Timeline::Snapshot::mark);
+    return turn->bytes[static_cast<std::size_t>(Category::activation)];
 }
 
 class OpsFates : public ::testing::Test
@@ -72,12 +77,11 @@ TEST_F(OpsFates, PlanAsRecordedIsTheRecordedStep)
     EXPECT_EQ(planner_.timeline(plan).recomputeMs, 0);
 }
 
-TEST_F(OpsFates, ModulesKeepWhatIsHeld)
+TEST_F(OpsFates, ModulesKeepWhatIsAliveUnderThePlan)
 {
-    const ModuleEffects effects(trace_);
-    const OpsPlan none = planAsRecorded(planner_);
-    const std::vector<ModuleEffect> recorded = effects.of({});
-    const std::vector<ModuleEffect> same = effects.of(heldUnder(planner_.graph(), none), none.recomputed);
+    const ModuleEffects effects{StepModel(trace_)};
+    const std::vector<ModuleEffect>& recorded = effects.recorded();
+    const std::vector<ModuleEffect> same = planner_.effects(planAsRecorded(planner_));
     ASSERT_EQ(same.size(), recorded.size());
     for (std::size_t i = 0; i < same.size(); ++i) {
         EXPECT_EQ(same[i].recorded, recorded[i].recorded) << i;
@@ -85,9 +89,13 @@ TEST_F(OpsFates, ModulesKeepWhatIsHeld)
         EXPECT_EQ(same[i].recomputeMs, 0) << i;
     }
     const OpsPlan plan = planOf(planner_, 0.4);
-    const ModuleEffect whole = effects.of(heldUnder(planner_.graph(), plan), plan.recomputed).front();
+    const Timeline timeline = planner_.timeline(plan);
+    const ModuleEffect whole = planner_.effects(plan).front();
     EXPECT_LT(whole.kept, whole.recorded);
+    EXPECT_EQ(whole.recorded - whole.kept,
+              activationsAfterForward(predict(*trace_, {}).value()) - activationsAfterForward(timeline));
     EXPECT_NEAR(whole.recomputeMs, plan.recomputeMs, 1e-9);
+    EXPECT_NEAR(whole.recomputeMs, timeline.recomputeMs, 1e-9);
 }
 
 } // namespace

@@ -276,6 +276,7 @@ TEST(Predict, RecomputationRepeatsTransients)
     step.enter(HandStep::block, {step.batch});
     StepTraceBuilder::Op description;
     description.name = step.builder.string("A");
+    description.module = HandStep::block;
     const OpId op = step.builder.beginOp(description);
     const StorageId y = step.builder.alloc(4 * unit, Category::activation, op);
     const StorageId workspace = step.builder.alloc(100 * unit, Category::temporary, op);

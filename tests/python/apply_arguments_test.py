@@ -12,7 +12,7 @@ import apply_test as base
 import torch
 import torch.nn as nn
 
-from torch-headroom import PolicyError, apply
+from torch_headroom import PolicyError, apply
 
 
 class Cache:

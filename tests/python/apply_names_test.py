@@ -10,7 +10,7 @@ import apply_test as base
 import torch
 import torch.nn as nn
 
-from torch-headroom import PolicyError, apply, remove
+from torch_headroom import PolicyError, apply, remove
 
 
 class Loss(nn.Module):

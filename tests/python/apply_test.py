@@ -22,7 +22,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torch-headroom import PolicyError, apply, remove
+from torch_headroom import PolicyError, apply, remove
 from torch_headroom._autocast import is_cached_cast
 
 torch.set_num_threads(1)

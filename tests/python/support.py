@@ -51,3 +51,25 @@ def tensor_bytes():
 
     memory = read(load())
     return memory.live, memory.peak
+
+
+class Checker:
+    """plan_checker.cpp, asked line by line."""
+
+    def __init__(self, path):
+        self._process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, *fields):
+        self._process.stdin.write("\t".join(map(str, fields)) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline().rstrip("\n").split("\t")
+        if answer[0] == "error":
+            raise Wrong(answer[1])
+        return answer
+
+    def close(self):
+        self._process.communicate()
+
+
+class Wrong(Exception):
+    """What a program shows to be wrong, as one sentence."""

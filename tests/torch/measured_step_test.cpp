@@ -5,7 +5,7 @@
 #include "core/cuda/allocator_trace.h"
 #include "core/device/addressed_memory.h"
 #include "core/model/source.h"
-#include "core/record/step_runner.h"
+#include "core/model/step_runner.h"
 #include "core/trace/out_of_memory.h"
 
 #include <ATen/ops/add.h>

@@ -37,10 +37,9 @@ Result<StepEnginePtr> BlockEngine::create(StepTracePtr trace, std::shared_ptr<Co
     if (!info)
         return info.error();
     engine->info_ = std::make_shared<const ModuleInfo>(*std::move(info));
-    Result<Timeline> recorded = predict(*trace, {});
-    if (!recorded)
-        return recorded.error();
-    engine->recorded_ = std::make_shared<const Timeline>(*std::move(recorded));
+    const StepModel model(trace);
+    engine->recorded_ = model.recorded();
+    engine->effects_.emplace(model);
     for (std::uint32_t i = 0; i < trace->modules.size(); ++i) {
         if (trace->strings[trace->modules.type[ModuleId(i)]] == "TransformerBlock")
             engine->blocks_.push_back(ModuleId(i));
@@ -76,10 +75,12 @@ PlannedStep BlockEngine::planned(const PlanRequest& request, const std::vector<M
     PlannedStep step;
     for (const ModuleId module : chosen) {
         step.regions.push_back({module, {}});
-        step.plan.decisions.emplace(trace_->moduleFqn(module), 1.0);
         step.policy.modules.push_back(policyOf(*trace_, module));
     }
     step.timeline = std::make_shared<const Timeline>(predict(*trace_, step.regions).value());
+    step.effects = effects_->of(step.regions).value();
+    for (const ModuleId module : chosen)
+        step.plan.decisions.emplace(trace_->moduleFqn(module), discardedShare(step.effects[module.value]));
     step.plan.status = PlanStatus::optimal;
     step.plan.budget = request.budget;
     step.plan.peak = step.timeline->peak;
@@ -166,10 +167,9 @@ Result<std::vector<ModuleWay>> BlockEngine::ways(ModuleId module) const
 {
     if (std::ranges::find(blocks_, module) == blocks_.end())
         return std::vector<ModuleWay>();
-    const ModuleEffects effects(trace_);
     std::vector<ModuleWay> ways;
     for (const CheckpointPlan& regions : {CheckpointPlan(), CheckpointPlan{{module, {}}}}) {
-        const ModuleEffect effect = effects.of(regions)[module.value];
+        const ModuleEffect effect = effects_->of(regions).value()[module.value];
         ways.push_back({effect.kept, effect.recomputeMs, regions});
     }
     return ways;

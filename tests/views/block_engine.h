@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace headroom {
@@ -32,6 +33,7 @@ public:
     const StepTracePtr& trace() const noexcept override { return trace_; }
     const ModuleInfoPtr& moduleInfo() const noexcept override { return info_; }
     const TimelinePtr& recorded() const noexcept override { return recorded_; }
+    const ModuleEffects& effects() const noexcept override { return *effects_; }
     Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const override;
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,
                                                 const FrontierWatch& grown) const override;
@@ -46,6 +48,7 @@ private:
     StepTracePtr trace_;
     ModuleInfoPtr info_;
     TimelinePtr recorded_;
+    std::optional<ModuleEffects> effects_;
     std::vector<ModuleId> blocks_;
     std::shared_ptr<Control> control_;
 };

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "views/widgets/budget_steps.h"
+#include "views/plot/budget_steps.h"
 
 #include <gmock/gmock.h>
 
@@ -71,16 +71,6 @@ TEST(Frontier, CostIsThatOfTheLargestPlanThatFits)
     EXPECT_DOUBLE_EQ(recomputeAt(frontier(), 12 * GiB - 1), 100);
     EXPECT_DOUBLE_EQ(recomputeAt(frontier(), 12 * GiB), 50);
     EXPECT_DOUBLE_EQ(recomputeAt(frontier(), 30 * GiB), 0);
-}
-
-TEST(Frontier, ExchangeRateIsTheSlopeOfTheLowerHull)
-{
-    EXPECT_DOUBLE_EQ(exchangeRate(frontier(), 11 * GiB), 25); // 50 ms for 2 GiB
-    // The point at 16 GiB lies above the line from 12 to 20 GiB: 50 ms for 8 GiB.
-    EXPECT_DOUBLE_EQ(exchangeRate(frontier(), 13 * GiB), 6.25);
-    EXPECT_DOUBLE_EQ(exchangeRate(frontier(), 18 * GiB), 6.25);
-    EXPECT_DOUBLE_EQ(exchangeRate(frontier(), 20 * GiB), 0);
-    EXPECT_DOUBLE_EQ(exchangeRate({}, GiB), 0);
 }
 
 } // namespace

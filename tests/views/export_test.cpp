@@ -153,7 +153,8 @@ private Q_SLOTS:
         for (const auto* suffix : {"svg", "pdf", "png", "csv"}) {
             const QByteArray curve = QByteArray("c.") + suffix;
             const QByteArray front = QByteArray("f.") + suffix;
-            verify(exportTradeOff({"gpt", info, "GPT.layers.42", &plan_, 4.4}, path(curve)));
+            verify(
+                exportTradeOff({"gpt", info, "GPT.layers.42", madeUpPoints(info, plan_), plan_.msPerGiB}, path(curve)));
             verify(exportFrontier({"gpt", frontier, 714.6, plan_.budget}, path(front)));
             QVERIFY(content(curve).size() > 100);
             QVERIFY(content(front).size() > 100);
@@ -173,7 +174,7 @@ private Q_SLOTS:
 
     void wholeModelHasEveryCurve()
     {
-        verify(exportTradeOff({"gpt", madeUpModules({}), "", nullptr, 0}, path("all.csv")));
+        verify(exportTradeOff({"gpt", madeUpModules({}), ""}, path("all.csv")));
         const auto rows = content("all.csv").trimmed().split('\n');
         QCOMPARE(rows.size(), 96 * 5 + 1);
     }

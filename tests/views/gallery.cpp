@@ -9,11 +9,11 @@
 #include "tests/core/synthetic_step.h"
 #include "tests/views/made_up.h"
 #include "views/export/export.h"
+#include "views/plot/budget_steps.h"
 #include "views/plot/timeline_view.h"
 #include "views/plot/tradeoff_view.h"
 #include "views/theme/theme.h"
 #include "views/widgets/budget_bar.h"
-#include "views/widgets/budget_steps.h"
 
 #include <QAbstractScrollArea>
 #include <QApplication>
@@ -124,8 +124,7 @@ void shoot(const QString& folder, const QString& name, bool dark, QSize size, co
         page.timeline->setBudget(plan.budget, true);
         page.bar->setBudget(plan.budget);
         page.bar->setResult(&plan, false);
-        page.tradeOff->setPlan(plan);
-        page.tradeOff->setExchangeRate(exchangeRate(frontier, plan.budget));
+        page.tradeOff->setPlan(madeUpPoints(madeUpModules(step), plan), plan.msPerGiB);
     } else {
         page.timeline->setBudget(most, true);
         page.bar->setBudget(most);

@@ -191,6 +191,7 @@ Plan madeUpPlan(const MadeUpStep& step, double discarded)
     plan.boundMs = plan.recomputeMs;
     plan.stepMs = timeline->durationMs - timeline->recomputeMs;
     plan.solveMs = 1.1;
+    plan.msPerGiB = 4.4;
     plan.leastBudget = madeUpTimeline(step, 1)->peak;
     const std::vector<double> corners{0.25, 0.45, 0.75, 1};
     for (int i = 0; i < step.blocks && discarded > 0; ++i) {
@@ -201,6 +202,14 @@ Plan madeUpPlan(const MadeUpStep& step, double discarded)
         plan.decisions["GPT.layers." + std::to_string(i)] = ratio;
     }
     return plan;
+}
+
+PlannedPoint madeUpPoints(const ModuleInfoPtr& modules, const Plan& plan)
+{
+    return [modules, decisions = plan.decisions](const std::string& fqn) {
+        const auto found = decisions.find(fqn);
+        return tradeOffPoint(*findModule(*modules, fqn), found == decisions.end() ? 0 : found->second);
+    };
 }
 
 std::vector<FrontierPoint> madeUpFrontier(const MadeUpStep& step, int points)

@@ -6,6 +6,7 @@
 #include "core/policy/step_planner.h"
 #include "core/sac/module_info.h"
 #include "core/timeline/timeline.h"
+#include "views/plot/tradeoff_curve.h"
 
 #include <vector>
 
@@ -27,6 +28,9 @@ ModuleInfoPtr madeUpModules(const MadeUpStep& step);
 
 /// A plan in which the blocks discard about `discarded`.
 Plan madeUpPlan(const MadeUpStep& step, double discarded);
+
+/// What that plan does, as PyTorch estimates it.
+PlannedPoint madeUpPoints(const ModuleInfoPtr& modules, const Plan& plan);
 
 /// Least feasible budget to no checkpointing.
 std::vector<FrontierPoint> madeUpFrontier(const MadeUpStep& step, int points = 40);

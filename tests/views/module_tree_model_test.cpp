@@ -1,11 +1,16 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/core/synthetic_step.h"
+#include "views/models/module_delegate.h"
 #include "views/models/module_tree_model.h"
 
 #include <QAbstractItemModelTester>
+#include <QImage>
+#include <QPainter>
 #include <QSignalSpy>
 #include <QTest>
+
+#include <cmath>
 
 using namespace headroom;
 
@@ -17,8 +22,8 @@ private Q_SLOTS:
     void init()
     {
         trace_ = makeSyntheticStep({.blocks = 12});
-        effects_ = std::make_unique<ModuleEffects>(trace_);
-        recorded_ = effects_->of({});
+        effects_ = std::make_unique<ModuleEffects>(StepModel(trace_));
+        recorded_ = effects_->recorded();
         model_ = std::make_unique<ModuleTreeModel>();
         tester_ = std::make_unique<QAbstractItemModelTester>(model_.get(),
                                                              QAbstractItemModelTester::FailureReportingMode::QtTest);
@@ -59,7 +64,7 @@ private Q_SLOTS:
         const CheckpointPlan plan{{block, {}}};
         QSignalSpy changes(model_.get(), &QAbstractItemModel::dataChanged);
         QSignalSpy resets(model_.get(), &QAbstractItemModel::modelReset);
-        model_->setPlan(plan, effects_->of(plan));
+        model_->setPlan(plan, effects_->of(plan).value());
         QCOMPARE(resets.count(), 0);
         for (const auto& change : changes) {
             const auto first = change.at(0).toModelIndex();
@@ -76,7 +81,9 @@ private Q_SLOTS:
 
         const QModelIndex row = model_->indexOf(block);
         QCOMPARE(row.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::checkpointed);
-        QCOMPARE(row.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("all"));
+        const double share = discardedShare(effects_->of(plan).value()[block.value]);
+        QCOMPARE(row.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("%1 %").arg(std::lround(100 * share)));
+        QVERIFY(share > 0.5 && share < 1); // its result is the next block's argument
         const QModelIndex inner = model_->indexOf(moduleNamed("Transformer.layers.3.attention"));
         QCOMPARE(inner.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::inside);
         QVERIFY(row.data(ModuleTreeModel::KeptRole).toLongLong()
@@ -84,7 +91,7 @@ private Q_SLOTS:
         QVERIFY(row.data(ModuleTreeModel::RecomputeRole).toDouble() > 0);
 
         changes.clear();
-        model_->setPlan(plan, effects_->of(plan)); // the same again
+        model_->setPlan(plan, effects_->of(plan).value()); // the same again
         QCOMPARE(changes.count(), 0);
         model_->clearPlan();
         QCOMPARE(row.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::none);
@@ -98,7 +105,7 @@ private Q_SLOTS:
         const auto firstSaved = std::find(region.save.begin(), region.save.end(), true);
         *firstSaved = false;
         const CheckpointPlan plan{region};
-        model_->setPlan(plan, effects_->of(plan));
+        model_->setPlan(plan, effects_->of(plan).value());
         const QString pill = model_->indexOf(block).data(ModuleTreeModel::PillRole).toString();
         QVERIFY2(pill.endsWith(QStringLiteral(" %")), qPrintable(pill));
     }
@@ -106,13 +113,35 @@ private Q_SLOTS:
     void listWithACheckpointInsideIsMarkedSo()
     {
         const CheckpointPlan plan{{moduleNamed("Transformer.layers.3.attention"), {}}};
-        model_->setPlan(plan, effects_->of(plan));
+        model_->setPlan(plan, effects_->of(plan).value());
         const QModelIndex block = model_->indexOf(moduleNamed("Transformer.layers.3"));
         QCOMPARE(block.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::contains);
         QCOMPARE(block.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("attention"));
         const CheckpointPlan both{plan.front(), {moduleNamed("Transformer.layers.3.feed_forward"), {}}};
-        model_->setPlan(both, effects_->of(both));
+        model_->setPlan(both, effects_->of(both).value());
         QCOMPARE(block.data(ModuleTreeModel::PillRole).toString(), QStringLiteral("attention + feed_forward"));
+    }
+
+    void aShareIsNeverCut()
+    {
+        const ModuleId block = moduleNamed("Transformer.layers.3");
+        const CheckpointPlan plan{{block, {}}};
+        model_->setPlan(plan, effects_->of(plan).value());
+        const QModelIndex index = model_->indexOf(block);
+        const ModuleDelegate delegate;
+        const QFont font = Theme::light().bodyStrong;
+        const int name = QFontMetrics(font).horizontalAdvance(index.data().toString());
+        const auto pill = [&](int width) {
+            QImage cell(width, 25, QImage::Format_ARGB32_Premultiplied);
+            cell.fill(Qt::white);
+            QPainter painter(&cell);
+            QStyleOptionViewItem option;
+            option.rect = cell.rect();
+            delegate.paint(&painter, option, index);
+            painter.end();
+            return cell.copy(width - 50, 0, 50, cell.height());
+        };
+        QCOMPARE(pill(name + 40), pill(name + 200));
     }
 
     void pinsAreShown()
@@ -150,5 +179,5 @@ private:
     std::unique_ptr<QAbstractItemModelTester> tester_;
 };
 
-QTEST_GUILESS_MAIN(ModuleTreeModelTest)
+QTEST_MAIN(ModuleTreeModelTest)
 #include "module_tree_model_test.moc"

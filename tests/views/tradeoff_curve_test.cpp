@@ -75,13 +75,20 @@ TEST(TradeOff, NamesOfAClassDifferInNumbersOfThePathOnly)
     EXPECT_FALSE(sameClass("", "7"));
 }
 
+/// A plan by the share of its memory that each module discards, as PyTorch estimates it.
+PlannedPoint discards(const ModuleInfo& info, const std::map<std::string, double>& ratios)
+{
+    return [&info, ratios](const std::string& fqn) {
+        const auto found = ratios.find(fqn);
+        return tradeOffPoint(*findModule(info, fqn), found == ratios.end() ? 0 : found->second);
+    };
+}
+
 TEST(TradeOff, PictureHoldsTheClassAndWhatThePlanChose)
 {
     const auto info = blocks();
-    Plan plan;
-    plan.status = PlanStatus::optimal;
-    plan.decisions = {{"GPT.layers.0", 0.5}, {"GPT.layers.1", 1}};
-    const auto picture = tradeOffPicture(info, "GPT.layers.0", &plan);
+    const auto picture
+        = tradeOffPicture(info, "GPT.layers.0", discards(info, {{"GPT.layers.0", 0.5}, {"GPT.layers.1", 1}}));
     ASSERT_TRUE(picture.selected);
     EXPECT_EQ(picture.others.size(), 1u) << "layers.1 has the same curve as the selected one, head is of another class";
     EXPECT_TRUE(picture.hasPlan);
@@ -98,23 +105,20 @@ TEST(TradeOff, ModulesAtOnePointAreCounted)
     ModuleInfo info;
     for (int i = 0; i < 12; ++i)
         info.stats.push_back(block("GPT.layers." + std::to_string(i)));
-    Plan plan;
-    plan.status = PlanStatus::feasible;
+    std::map<std::string, double> ratios;
     for (int i = 0; i < 5; ++i)
-        plan.decisions["GPT.layers." + std::to_string(i)] = 1;
-    const auto picture = tradeOffPicture(info, "GPT.layers.0", &plan);
+        ratios["GPT.layers." + std::to_string(i)] = 1;
+    const auto picture = tradeOffPicture(info, "GPT.layers.0", discards(info, ratios));
     EXPECT_TRUE(picture.others.empty());
     ASSERT_EQ(picture.choices.size(), 2u);
     EXPECT_EQ(picture.choices[0].modules, 4);
     EXPECT_EQ(picture.choices[1].modules, 7);
 }
 
-TEST(TradeOff, AnInfeasiblePlanChoosesNothing)
+TEST(TradeOff, WithoutAPlanNothingIsChosen)
 {
-    Plan plan;
-    plan.status = PlanStatus::infeasible;
-    EXPECT_FALSE(tradeOffPicture(blocks(), "GPT.layers.0", &plan).hasPlan);
-    EXPECT_FALSE(tradeOffPicture(blocks(), "no.such", nullptr).selected);
+    EXPECT_FALSE(tradeOffPicture(blocks(), "GPT.layers.0", PlannedPoint()).hasPlan);
+    EXPECT_FALSE(tradeOffPicture(blocks(), "no.such", PlannedPoint()).selected);
 }
 
 TEST(TradeOff, WaysOfThePlannerStandBeforePyTorchsEstimate)
@@ -169,10 +173,8 @@ TEST(TradeOff, FewPointsAreCornersOfTheHullAndTheChosenOne)
 
 TEST(TradeOff, TangentHasTheExchangeRateAsSlopeAndStaysInThePicture)
 {
-    Plan plan;
-    plan.status = PlanStatus::optimal;
-    plan.decisions = {{"GPT.layers.0", 0.5}};
-    const auto picture = tradeOffPicture(blocks(), "GPT.layers.0", &plan);
+    const auto info = blocks();
+    const auto picture = tradeOffPicture(info, "GPT.layers.0", discards(info, {{"GPT.layers.0", 0.5}}));
     for (const double rate : {0.5, 4.0, 40.0}) {
         const auto piece = tangent(picture, rate);
         EXPECT_NEAR((piece.msBegin - piece.msEnd) / (piece.keptEnd - piece.keptBegin) * static_cast<double>(GiB), rate,

@@ -100,11 +100,11 @@ private Q_SLOTS:
         Plan plan;
         plan.status = PlanStatus::optimal;
         plan.decisions = {{"GPT.layers.42", 0.45}};
-        view_->setPlan(plan);
+        view_->setPlan(madeUpPoints(madeUpModules({}), plan), 0);
         QCOMPARE(table->rowCount(), 5);
         QCOMPARE(table->index(2, 3).data().toString(), QStringLiteral("chosen"));
         plan.decisions = {{"GPT.layers.42", 0.6}};
-        view_->setPlan(plan);
+        view_->setPlan(madeUpPoints(madeUpModules({}), plan), 0);
         QCOMPARE(table->rowCount(), 6);
         QCOMPARE(table->index(3, 0).data().toString(), QStringLiteral("60.0"));
         QCOMPARE(table->index(3, 3).data().toString(), QStringLiteral("chosen"));
@@ -121,20 +121,19 @@ private Q_SLOTS:
         QCOMPARE(view_->table()->rowCount(), 5);
         view_->setWays(fqn, ways);
         QCOMPARE(view_->table()->rowCount(), 3);
-        view_->setPlan(madeUpPlan({}, 0.5), [](const std::string&) { return TradeOffPoint{1.0 / 3, 64.0 * MiB, 1}; });
+        view_->setPlan([](const std::string&) { return TradeOffPoint{1.0 / 3, 64.0 * MiB, 1}; }, 0);
         QCOMPARE(view_->table()->index(1, 3).data().toString(), QStringLiteral("chosen"));
         QSignalSpy chosen(view_.get(), &TradeOffView::pointChosen);
         QTest::mouseClick(chart_->viewport(), Qt::LeftButton, {}, pixelOf(0, 4));
         QCOMPARE(chosen.count(), 1);
         QCOMPARE(chosen.first().at(1).toDouble(), 1.0);
         view_->select("GPT.layers.41");
-        QCOMPARE(view_->table()->rowCount(), 5); // PyTorch's corners
+        QCOMPARE(view_->table()->rowCount(), 6); // PyTorch's corners, and what the plan did
     }
 
     void seriesStaySmallAndInOrder()
     {
-        view_->setPlan(madeUpPlan({}, 0.5));
-        view_->setExchangeRate(4.4);
+        view_->setPlan(madeUpPoints(madeUpModules({}), madeUpPlan({}, 0.5)), 4.4);
         int points = 0;
         for (auto* series : chart_->chart()->series()) {
             const auto* line = qobject_cast<QXYSeries*>(series);

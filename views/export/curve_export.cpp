@@ -64,7 +64,7 @@ TradeOffPicture wholeModel(const ModuleInfo& info)
     return picture;
 }
 
-void paintCurves(QPainter& painter, const TradeOffPicture& picture, double exchangeRate, const Plane& plane,
+void paintCurves(QPainter& painter, const TradeOffPicture& picture, double msPerGiB, const Plane& plane,
                  const Theme& theme)
 {
     painter.setBrush(Qt::NoBrush);
@@ -74,8 +74,8 @@ void paintCurves(QPainter& painter, const TradeOffPicture& picture, double excha
     if (picture.curve.empty())
         return;
     painter.drawPolyline(lineOf(picture.estimate, plane));
-    if (picture.hasPlan && exchangeRate > 0) {
-        const auto piece = tangent(picture, exchangeRate);
+    if (picture.hasPlan && msPerGiB > 0) {
+        const auto piece = tangent(picture, msPerGiB);
         painter.setPen(QPen(theme.accent, 1.25, Qt::DashLine));
         painter.drawLine(plane.at(piece.keptBegin, piece.msBegin), plane.at(piece.keptEnd, piece.msEnd));
     }
@@ -97,7 +97,7 @@ void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOp
 {
     const auto& theme = Theme::make(options.dark);
     const auto picture = data.selected.empty() ? wholeModel(*data.info)
-        : data.ways.empty()                    ? tradeOffPicture(*data.info, data.selected, data.plan)
+        : data.ways.empty()                    ? tradeOffPicture(*data.info, data.selected, data.planned)
                                                : tradeOffPicture(*data.info, data.selected, data.ways, data.planned);
     std::vector<LegendEntry> entries;
     if (!picture.estimate.empty()) {
@@ -109,8 +109,8 @@ void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOp
                            theme.hatch, LegendEntry::Symbol::line});
     if (picture.hasPlan) {
         entries.push_back({QStringLiteral("chosen by the plan"), theme.accent, LegendEntry::Symbol::dot});
-        if (data.exchangeRate > 0)
-            entries.push_back({QStringLiteral("%1 ms per GiB").arg(data.exchangeRate, 0, 'f', 1), theme.accent,
+        if (data.msPerGiB > 0)
+            entries.push_back({QStringLiteral("%1 ms per GiB").arg(data.msPerGiB, 0, 'f', 1), theme.accent,
                                LegendEntry::Symbol::dash});
     }
     const auto head = data.selected.empty() ? QStringLiteral("Trade-off of every module")
@@ -123,7 +123,7 @@ void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOp
                       {fromZero(picture.mostMs), plot.bottom(), plot.top()}};
     paintAxes(painter, plot, {plane.x, mib, {}, QStringLiteral("Activation memory kept, MiB")},
               {plane.y, 1, {}, QStringLiteral("Recompute, ms")}, theme);
-    paintCurves(painter, picture, data.exchangeRate, plane, theme);
+    paintCurves(painter, picture, data.msPerGiB, plane, theme);
 }
 
 void paintFrontier(QPainter& painter, const FrontierExport& data, const ExportOptions& options)

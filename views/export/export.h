@@ -42,10 +42,9 @@ struct TradeOffExport
     std::string title;
     ModuleInfoPtr info;
     std::string selected; ///< fqn drawn in ink; empty: all alike
-    const Plan* plan = nullptr; ///< may be null
-    double exchangeRate = 0; ///< ms per GiB; 0: no tangent
+    PlannedPoint planned = {}; ///< what a plan does; empty: there is none
+    double msPerGiB = 0; ///< its price of memory; 0: no tangent
     std::vector<ModuleWay> ways = {}; ///< of the selected module, for pictures; empty: PyTorch's estimates are drawn
-    PlannedPoint planned = {}; ///< what the plan does, where there are ways
 };
 Status exportTradeOff(const TradeOffExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
 

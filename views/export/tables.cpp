@@ -108,16 +108,10 @@ std::string tradeOffCsv(const TradeOffExport& data)
         const auto curve = tradeOffCurve(module);
         if (curve.empty())
             continue;
-        double ratio = -1;
-        if (data.plan) {
-            const auto decision = data.plan->decisions.find(module.fqn);
-            ratio = decision == data.plan->decisions.end() ? 0 : decision->second;
-        }
-        const auto isChosen = [&](const TradeOffPoint& point) { return std::abs(point.ratio - ratio) < 1e-6; };
         for (const auto& point : curve)
-            row(module, point, isChosen(point));
-        if (ratio >= 0 && std::none_of(curve.begin(), curve.end(), isChosen))
-            row(module, tradeOffPoint(module, ratio), true);
+            row(module, point, false);
+        if (data.planned)
+            row(module, data.planned(module.fqn), true);
     }
     return text;
 }

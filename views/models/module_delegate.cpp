@@ -17,6 +17,7 @@ constexpr int rowHeight = 25;
 constexpr int pillPadding = 7;
 constexpr int pillHeight = 16;
 constexpr int smallestPill = 24;
+constexpr int shortPill = 56; // "100 %": a number is shown whole or not at all
 constexpr int nameMargin = 3;
 constexpr int longestBar = 54;
 constexpr int numberWidth = 36; // "2210", with a gap
@@ -81,7 +82,7 @@ void ModuleDelegate::paintModule(QPainter& painter, const QStyleOptionViewItem& 
     const QFont& font = strong ? theme_.bodyStrong : theme_.body;
     const QString name = index.data().toString();
 
-    // The name comes first: pills take what it leaves.
+    // The name comes first: long pills take what it leaves.
     QRect rest = option.rect.adjusted(nameMargin, 0, -gap, 0);
     int room = rest.width() - QFontMetrics(font).horizontalAdvance(name) - gap;
     const auto pill = [&](const QString& text, bool filled) {
@@ -98,12 +99,13 @@ void ModuleDelegate::paintModule(QPainter& painter, const QStyleOptionViewItem& 
                      painter.fontMetrics().elidedText(name, Qt::ElideMiddle, rest.width()));
 }
 
-/// At the right of the cell, not wider than `room`; returns its width, 0 when there is no room for it.
+/// At the right of the cell, a long one not wider than `room`; returns its width, 0 when there is no room for it.
 int ModuleDelegate::paintPill(QPainter& painter, const QRect& cell, const QString& text, bool filled, int room) const
 {
     const QFontMetrics metrics(theme_.caption);
     const int whole = metrics.horizontalAdvance(text) + 2 * pillPadding;
-    const int width = std::min(whole, room);
+    const bool isShort = whole <= shortPill && whole <= cell.width();
+    const int width = isShort ? whole : std::min(whole, room);
     if (width < smallestPill)
         return 0;
     painter.setFont(theme_.caption);

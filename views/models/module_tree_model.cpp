@@ -135,10 +135,8 @@ std::vector<ModuleTreeModel::Treatment> ModuleTreeModel::treatmentsOf(const Chec
                                                                       const std::vector<ModuleEffect>& effects) const
 {
     std::vector<Treatment> treatments(trace_->modules.size());
-    for (const CheckpointRegion& region : plan) {
-        const bool saves = std::find(region.save.begin(), region.save.end(), true) != region.save.end();
-        treatments[region.module.value] = {PlanMark::checkpointed, !saves, {}};
-    }
+    for (const CheckpointRegion& region : plan)
+        treatments[region.module.value].mark = PlanMark::checkpointed;
     markParents(plan, treatments);
     std::vector<bool> within(treatments.size(), false); // parents come before their children
     for (std::uint32_t i = 1; i < treatments.size(); ++i) {
@@ -183,15 +181,14 @@ void ModuleTreeModel::setTreatments(const std::vector<Treatment>& treatments, co
     reportChanges(changed);
 }
 
-/// The share of its memory that a checkpointed module discards: "62 %", "all"; what is checkpointed inside of another.
+/// The share of its memory that a checkpointed module discards, "62 %"; what is checkpointed inside of another.
 QString ModuleTreeModel::pillOf(const Row& row) const
 {
     if (row.treatment.mark != PlanMark::checkpointed && row.treatment.mark != PlanMark::ops)
         return row.treatment.inside;
-    if (row.treatment.whole || row.effect.recorded <= 0)
-        return tr("all");
-    const double kept = static_cast<double>(row.effect.kept) / static_cast<double>(row.effect.recorded);
-    return tr("%1 %").arg(std::clamp(std::lround(100 * (1 - kept)), 1L, 99L));
+    const double share = discardedShare(row.effect);
+    const bool part = share > 0 && share < 1;
+    return tr("%1 %").arg(part ? std::clamp(std::lround(100 * share), 1L, 99L) : std::lround(100 * share));
 }
 
 void ModuleTreeModel::setPins(const std::map<std::string, Pin>& pins)
@@ -409,8 +406,8 @@ QString ModuleTreeModel::toolTipOf(const Row& row) const
         ? tr("\nMeasured %1, predicted %2").arg(msText(times->measuredMs), msText(times->predictedMs))
         : QString();
     const QString memory = row.treatment.mark == PlanMark::none
-        ? tr("Keeps %1 for backward").arg(bytesText(row.effect.recorded))
-        : tr("Keeps %1 of %2 for backward, recomputes for %3")
+        ? tr("Keeps %1 until backward").arg(bytesText(row.effect.recorded))
+        : tr("Keeps %1 of %2 until backward, recomputes for %3")
               .arg(bytesText(row.effect.kept), bytesText(row.effect.recorded), msText(row.effect.recomputeMs));
     if (!row.pinned)
         return head + QLatin1Char('\n') + memory + measured;

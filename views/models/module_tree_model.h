@@ -69,7 +69,6 @@ private:
     struct Treatment
     {
         PlanMark mark = PlanMark::none;
-        bool whole = false; ///< checkpointed, and no op of it is saved
         QString inside; ///< what is checkpointed inside of it: "attention", "3 parts"
         bool operator==(const Treatment&) const = default;
     };

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/tradeoff_curve.h"
 
+#include "core/base/curves.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -12,9 +14,9 @@ constexpr std::size_t mostOthers = 40;
 constexpr std::size_t mostWays = 100;
 constexpr std::size_t fewCorners = 6;
 
-TradeOffPoint pointOf(Bytes kept, double ms, Bytes all)
+TradeOffPoint pointOf(const ModuleEffect& effect)
 {
-    return {all > 0 ? 1 - static_cast<double>(kept) / static_cast<double>(all) : 0, static_cast<double>(kept), ms};
+    return {discardedShare(effect), static_cast<double>(effect.kept), effect.recomputeMs};
 }
 
 bool samePoint(const TradeOffPoint& a, const TradeOffPoint& b)
@@ -36,14 +38,6 @@ bool isNumber(std::string_view part)
 bool hasCurve(const ModuleStats& module)
 {
     return !module.isLeaf && module.sacMemory > 0 && !module.slopes.empty();
-}
-
-double ratioOf(const Plan* plan, const std::string& fqn)
-{
-    if (!plan)
-        return 0;
-    const auto found = plan->decisions.find(fqn);
-    return found == plan->decisions.end() ? 0 : found->second;
 }
 
 } // namespace
@@ -128,39 +122,42 @@ void include(TradeOffPicture& picture, const std::vector<TradeOffPoint>& points)
     }
 }
 
+/// What the plan did with the selected module and with the others of its class.
+void chooseAll(TradeOffPicture& picture, const ModuleInfo& info, const PlannedPoint& planned)
+{
+    picture.hasPlan = static_cast<bool>(planned);
+    if (!picture.hasPlan)
+        return;
+    picture.chosen = planned(picture.selected->fqn);
+    forClass(info, picture, [&](const ModuleStats& module) { choose(picture, planned(module.fqn)); });
+    for (const auto& choice : picture.choices)
+        include(picture, {choice.point});
+    include(picture, {picture.chosen});
+}
+
 } // namespace
 
 std::vector<TradeOffPoint> wayPoints(const std::vector<ModuleWay>& ways)
 {
     std::vector<TradeOffPoint> points;
-    const std::size_t count = std::min(ways.size(), mostWays);
-    for (std::size_t i = 0; i < count; ++i) {
-        const ModuleWay& way = ways[count < 2 ? 0 : i * (ways.size() - 1) / (count - 1)];
-        points.push_back(pointOf(way.kept, way.recomputeMs, ways.front().kept));
-    }
-    return points;
+    for (const ModuleWay& way : ways)
+        points.push_back(pointOf({ways.front().kept, way.kept, way.recomputeMs}));
+    return spreadEvenly(points, mostWays);
 }
 
 TradeOffPoint plannedPoint(const ModuleEffect& effect)
 {
-    return pointOf(effect.kept, effect.recomputeMs, effect.recorded);
+    return pointOf(effect);
 }
 
 std::vector<TradeOffPoint> fewPoints(const std::vector<TradeOffPoint>& points, const TradeOffPoint* chosen)
 {
     std::vector<TradeOffPoint> corners;
-    for (const TradeOffPoint& point : points) {
-        const auto above = [&](const TradeOffPoint& a, const TradeOffPoint& b) {
-            return (b.ms - a.ms) * (a.kept - point.kept) >= (point.ms - a.ms) * (a.kept - b.kept);
-        };
-        while (corners.size() >= 2 && above(corners[corners.size() - 2], corners.back()))
-            corners.pop_back();
-        corners.push_back(point);
-    }
-    std::vector<TradeOffPoint> few;
-    const std::size_t count = std::min(corners.size(), fewCorners);
-    for (std::size_t i = 0; i < count; ++i)
-        few.push_back(corners[count < 2 ? 0 : i * (corners.size() - 1) / (count - 1)]);
+    for (const std::size_t corner : lowerHull(
+             points, [](const TradeOffPoint& point) { return point.kept; },
+             [](const TradeOffPoint& point) { return point.ms; }))
+        corners.push_back(points[corner]);
+    std::vector<TradeOffPoint> few = spreadEvenly(corners, fewCorners);
     const auto isChosen = [&](const TradeOffPoint& point) { return samePoint(point, *chosen); };
     if (chosen && std::ranges::none_of(few, isChosen))
         few.insert(std::ranges::lower_bound(few, -chosen->kept, {}, [](const TradeOffPoint& p) { return -p.kept; }),
@@ -168,19 +165,14 @@ std::vector<TradeOffPoint> fewPoints(const std::vector<TradeOffPoint>& points, c
     return few;
 }
 
-TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const Plan* plan)
+TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const PlannedPoint& planned)
 {
     TradeOffPicture picture;
     picture.selected = findModule(info, fqn);
     if (!picture.selected)
         return picture;
     picture.curve = tradeOffCurve(*picture.selected);
-    picture.hasPlan = plan && plan->status != PlanStatus::infeasible;
-    const auto planned = [plan](const ModuleStats& module) { return tradeOffPoint(module, ratioOf(plan, module.fqn)); };
-    picture.chosen = planned(*picture.selected);
     forClass(info, picture, [&](const ModuleStats& module) {
-        if (picture.hasPlan)
-            choose(picture, planned(module));
         std::vector<TradeOffPoint> curve = tradeOffCurve(module);
         const bool seen = sameCurve(curve, picture.curve)
             || std::any_of(picture.others.begin(), picture.others.end(),
@@ -191,6 +183,7 @@ TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, co
     include(picture, picture.curve);
     for (const auto& other : picture.others)
         include(picture, other);
+    chooseAll(picture, info, planned);
     return picture;
 }
 
@@ -203,16 +196,9 @@ TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, co
         return picture;
     picture.curve = wayPoints(ways);
     picture.estimate = tradeOffCurve(*picture.selected);
-    picture.hasPlan = static_cast<bool>(planned);
-    if (picture.hasPlan) {
-        picture.chosen = planned(picture.selected->fqn);
-        forClass(info, picture, [&](const ModuleStats& module) { choose(picture, planned(module.fqn)); });
-        for (const auto& choice : picture.choices)
-            include(picture, {choice.point});
-        include(picture, {picture.chosen});
-    }
     include(picture, picture.curve);
     include(picture, picture.estimate);
+    chooseAll(picture, info, planned);
     return picture;
 }
 

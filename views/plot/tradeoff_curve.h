@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/plan/plan.h"
 #include "core/policy/module_ways.h"
 #include "core/sac/module_info.h"
 
@@ -61,10 +60,10 @@ struct TradeOffPicture
     double mostKept = 0;
     double mostMs = 0;
 };
-TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const Plan* plan);
+/// PyTorch's estimate, and what the plan did; empty function: there is no plan.
+TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const PlannedPoint& planned);
 
-/// The same with what the planner may choose from, `ways` of the selected module, and what it did; empty function:
-/// there is no plan.
+/// The same with what the planner may choose from, `ways` of the selected module.
 TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const std::vector<ModuleWay>& ways,
                                 const PlannedPoint& planned);
 

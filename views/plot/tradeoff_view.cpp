@@ -22,7 +22,6 @@ public:
     explicit Private(TradeOffView* view);
 
     void update();
-    bool setRate(double msPerGiB); ///< false: it is that already
     TradeOffPicture picture() const;
     void updateHead(const TradeOffPicture& picture);
     QString whyEmpty(const TradeOffPicture& picture) const;
@@ -35,9 +34,8 @@ public:
     std::string fqn;
     std::string waysFqn;
     std::vector<ModuleWay> ways;
-    std::optional<Plan> plan;
     PlannedPoint planned;
-    double exchangeRate = 0;
+    double price = 0; ///< ms per GiB
 };
 
 TradeOffView::Private::Private(TradeOffView* view)
@@ -82,18 +80,12 @@ void TradeOffView::Private::updateHead(const TradeOffPicture& picture)
             entries.push_back({tr("others of its class"), theme.hatch, LegendEntry::Symbol::line});
         if (picture.hasPlan)
             entries.push_back({tr("chosen by the plan"), theme.accent, LegendEntry::Symbol::dot});
-        if (picture.hasPlan && exchangeRate > 0)
-            entries.push_back({tr("%1 ms per GiB").arg(exchangeRate, 0, 'f', exchangeRate < 10 ? 1 : 0), theme.accent,
-                               LegendEntry::Symbol::dash});
+        if (picture.hasPlan && price > 0)
+            entries.push_back(
+                {tr("%1 ms per GiB").arg(price, 0, 'f', price < 10 ? 1 : 0), theme.accent, LegendEntry::Symbol::dash});
     }
     head->setTitle(picture.selected ? tr("Trade-off of %1").arg(QString::fromStdString(fqn)) : tr("Trade-off"));
     head->setEntries(std::move(entries));
-}
-
-bool TradeOffView::Private::setRate(double msPerGiB)
-{
-    const double rate = std::isfinite(msPerGiB) ? msPerGiB : 0;
-    return std::exchange(exchangeRate, rate) != rate;
 }
 
 TradeOffPicture TradeOffView::Private::picture() const
@@ -102,14 +94,14 @@ TradeOffPicture TradeOffView::Private::picture() const
         return {};
     if (!ways.empty() && waysFqn == fqn)
         return tradeOffPicture(*info, fqn, ways, planned);
-    return tradeOffPicture(*info, fqn, plan ? &*plan : nullptr);
+    return tradeOffPicture(*info, fqn, planned);
 }
 
 void TradeOffView::Private::update()
 {
     const auto picture = this->picture();
     updateHead(picture);
-    chart->setPicture(picture, exchangeRate, picture.curve.empty() ? whyEmpty(picture) : QString());
+    chart->setPicture(picture, price, picture.curve.empty() ? whyEmpty(picture) : QString());
     table->setPicture(picture);
 }
 
@@ -125,9 +117,8 @@ void TradeOffView::setModules(ModuleInfoPtr info)
 {
     d_->info = std::move(info);
     d_->ways.clear();
-    d_->plan.reset();
     d_->planned = {};
-    d_->exchangeRate = 0;
+    d_->price = 0;
     d_->update();
 }
 
@@ -146,25 +137,17 @@ void TradeOffView::setWays(const std::string& fqn, std::vector<ModuleWay> ways)
     d_->update();
 }
 
-void TradeOffView::setPlan(const Plan& plan, PlannedPoint planned, double msPerGiB)
+void TradeOffView::setPlan(PlannedPoint planned, double msPerGiB)
 {
-    d_->setRate(msPerGiB);
-    d_->plan = plan;
-    d_->planned = plan.status == PlanStatus::infeasible ? PlannedPoint() : std::move(planned);
+    d_->price = std::isfinite(msPerGiB) ? msPerGiB : 0;
+    d_->planned = std::move(planned);
     d_->update();
 }
 
 void TradeOffView::clearPlan()
 {
-    d_->plan.reset();
     d_->planned = {};
     d_->update();
-}
-
-void TradeOffView::setExchangeRate(double msPerGiB)
-{
-    if (d_->setRate(msPerGiB))
-        d_->update();
 }
 
 std::string TradeOffView::selected() const

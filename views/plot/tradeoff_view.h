@@ -17,7 +17,7 @@ namespace headroom {
 
 /// What each module asks for its memory: activation memory kept against time to recompute the rest. The selected module
 /// in ink: the ways that the planner has for it, with PyTorch's estimate in grey; until these are known, PyTorch's
-/// estimate, with others of its class in grey. What the plan chose as dots, and the exchange rate at the budget as a
+/// estimate, with others of its class in grey. What the plan chose as dots, and the price of memory at the budget as a
 /// dashed tangent: a plan buys memory where it is cheaper than that.
 class TradeOffView : public QWidget
 {
@@ -29,10 +29,9 @@ public:
     void setModules(ModuleInfoPtr info); ///< null: empty
     void select(const std::string& fqn); ///< empty: none
     void setWays(const std::string& fqn, std::vector<ModuleWay> ways); ///< of the module of that name
-    /// `planned` says what it does where ways are shown; the rate is as setExchangeRate() takes it.
-    void setPlan(const Plan& plan, PlannedPoint planned = {}, double msPerGiB = 0);
+    /// What a plan does, and its price of memory, Plan::msPerGiB; NaN or 0: no tangent.
+    void setPlan(PlannedPoint planned, double msPerGiB);
     void clearPlan();
-    void setExchangeRate(double msPerGiB); ///< what one more GiB saves at the budget; NaN or 0: no tangent
 
     std::string selected() const;
 

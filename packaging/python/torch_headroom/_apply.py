@@ -15,7 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from ._objects import find
 from ._policy import PolicyError, read_policy
 from ._region import Region, region_of
-from ._watch import BudgetWatch
+from ._watch import MemoryWatch
 
 
 def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn.Module:
@@ -68,7 +68,7 @@ class _Applied:
         self.document = document
         self.root = root
         self.names = [fit.name for fit in fits]
-        self.watch = BudgetWatch(document, root)
+        self.watch = MemoryWatch(document, root)
         self.regions = [(module, Region(self, module, entry)) for fit in fits
                         for module, entry in zip(fit.modules, fit.entries)]
         for module, region in self.regions:

@@ -17,6 +17,16 @@ class PolicyError(ValueError):
 
 
 @dataclass(frozen=True)
+class HeldBytes:
+    """What the plan has on the device where a module's forward begins and ends and where it is about to run again, by
+    call of the recorded step."""
+
+    begin: tuple = ()
+    end: tuple = ()
+    recompute: tuple = ()
+
+
+@dataclass(frozen=True)
 class ModulePolicy:
     """What happens to one module. `calls` counts, by name, the ops of one forward of the module as they were recorded;
     `saved` holds those whose outputs are kept, as (name, index among the ops of that name)."""
@@ -25,6 +35,7 @@ class ModulePolicy:
     calls: Counter
     saved: frozenset
     types: tuple = ()  # class names from the model to the module; none in policies of older versions
+    held: HeldBytes = HeldBytes()  # the same
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,10 @@ def read_policy(path) -> Policy:
     return _Reader(source).policy(document)
 
 
+def _is_bytes(value):
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 class _Reader:
     def __init__(self, source):
         self.source = source
@@ -62,7 +77,12 @@ class _Reader:
                       + ("install a newer torch-headroom" if version > VERSION else "make the policy anew"))
         model = self.get(document, "$", "model", str, "a string")
         entries = self.get(document, "$", "modules", list, "a list")
-        modules = tuple(self.module(entry, f"modules[{i}]") for i, entry in enumerate(entries))
+        predicted = document.get("predicted")
+        predicted = predicted if isinstance(predicted, dict) else {}
+        held = predicted.get("held_bytes", {})
+        if not isinstance(held, dict):
+            self.fail("predicted.held_bytes", "expected an object")
+        modules = tuple(self.module(entry, f"modules[{i}]", held) for i, entry in enumerate(entries))
         fqns = sorted(module.fqn for module in modules)
         for outer, inner in zip(fqns, fqns[1:]):
             if outer == inner:
@@ -71,21 +91,33 @@ class _Reader:
             for outer in fqns:
                 if inner.startswith(outer + "."):
                     self.fail("modules", f"{inner} is inside of {outer}; a checkpointed module contains no other")
-        predicted = document.get("predicted")
-        peak = self.bytes(predicted, "predicted.peak_bytes", "peak_bytes") if isinstance(predicted, dict) else 0
+        peak = self.bytes(predicted, "predicted.peak_bytes", "peak_bytes")
         return Policy(self.source, model, modules, self.bytes(document, "budget_bytes", "budget_bytes"), peak)
 
     def bytes(self, entry, where, key):
         value = entry.get(key, 0)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        if not _is_bytes(value):
             self.fail(where, "expected a number of bytes")
         return value
 
-    def module(self, entry, where):
+    def held(self, predicted, fqn):
+        if fqn not in predicted:
+            return HeldBytes()
+        place, columns = f"predicted.held_bytes.{fqn}", predicted[fqn]
+        if not isinstance(columns, dict):
+            self.fail(place, "expected an object")
+        kinds = ("begin", "end", "recompute")
+        held = HeldBytes(*(tuple(self.get(columns, place, kind, list, "a list")) for kind in kinds))
+        if not all(map(_is_bytes, held.begin + held.end + held.recompute)):
+            self.fail(place, "expected numbers of bytes")
+        return held
+
+    def module(self, entry, where, predicted):
         if not isinstance(entry, dict):
             self.fail(where, "expected an object")
         fqn = self.get(entry, where, "fqn", str, "a string")
         types = self.types(entry, where, fqn) if "types" in entry else ()
+        held = self.held(predicted, fqn)
         if not types:
             fqn = fqn.removeprefix("models.")  # older versions wrote it where the step had several models
         calls, saved = Counter(), set()
@@ -100,7 +132,7 @@ class _Reader:
             if self.get(op, place, "save", bool, "true or false"):
                 saved.add((name, index))
             calls[name] += 1
-        return ModulePolicy(fqn, calls, frozenset(saved), types)
+        return ModulePolicy(fqn, calls, frozenset(saved), types, held)
 
     def types(self, entry, where, fqn):
         types = self.get(entry, where, "types", list, "a list")

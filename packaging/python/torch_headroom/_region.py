@@ -17,7 +17,7 @@ from ._arguments import Arguments, Unrepeatable
 from ._autocast import Recomputing, is_cached_cast
 from ._linear import with_own_linear
 from ._modules import is_plain, tensors_of
-from ._policy import ModulePolicy
+from ._policy import HeldBytes, ModulePolicy
 
 
 class Region:
@@ -63,8 +63,10 @@ class Region:
             if self.checked and not self.policy.saved:
                 return checkpoint(forward, *args, use_reentrant=False)
             return checkpoint(forward, *args, use_reentrant=False, context_fn=self.compiled_context_fn)
-        watch = self.applied.watch
-        watch.at(f"at the begin of module {self.policy.fqn}")
+        watch, held = self.applied.watch, self.policy.held
+        if module._forward_pre_hooks or module._forward_hooks:  # they run in what was recorded, but not in here
+            held = HeldBytes()
+        watch.at(f"at the begin of module {self.policy.fqn}", held.begin)
         try:
             call = _Call(self, forward, args, kwargs)
             if self.settled and not self.policy.saved:
@@ -74,7 +76,7 @@ class Region:
             call.end_forward()
         except Unrepeatable as error:
             self.refuse(str(error))
-        watch.at(f"at the end of module {self.policy.fqn}")
+        watch.at(f"at the end of module {self.policy.fqn}", held.end)
         return result
 
     def forward_of(self, module):
@@ -140,7 +142,8 @@ class Region:
         self.applied.refuse(f"module {self.policy.fqn}: {sentence}")
 
     def recomputes(self):
-        self.applied.watch.at(f"in backward, at the recomputation of module {self.policy.fqn}")
+        where = f"in backward, at the recomputation of module {self.policy.fqn}"
+        self.applied.watch.at(where, self.policy.held.recompute)
         self.settled = self.checked
         self.recomputed = True
 

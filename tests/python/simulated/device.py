@@ -9,7 +9,7 @@ import types
 
 import torch
 
-from torch-headroom import _simulate_memory
+from torch_headroom import _simulate_memory
 
 
 class SimulatedDevice:

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Tensors that the simulated device does not hold: refused by name, before libtorch lists its dispatch table.
-#include "core/device/kernels/unsupported.h"
+#include "core/device/unsupported.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>

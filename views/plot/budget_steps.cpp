@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "views/widgets/budget_steps.h"
+#include "views/plot/budget_steps.h"
 
 #include "core/cost/roofline.h"
 
@@ -85,26 +85,6 @@ double recomputeAt(std::span<const FrontierPoint> frontier, Bytes budget) noexce
     const auto after = std::upper_bound(frontier.begin(), frontier.end(), budget,
                                         [](Bytes value, const FrontierPoint& point) { return value < point.peak; });
     return after == frontier.begin() ? frontier.front().recomputeMs : (after - 1)->recomputeMs;
-}
-
-double exchangeRate(std::span<const FrontierPoint> frontier, Bytes budget)
-{
-    // Lower hull, left to right.
-    std::vector<FrontierPoint> hull;
-    const auto slope = [](const FrontierPoint& a, const FrontierPoint& b) {
-        return (a.recomputeMs - b.recomputeMs) / (static_cast<double>(b.peak - a.peak) / static_cast<double>(GiB));
-    };
-    for (const auto& point : frontier) {
-        while (hull.size() >= 2 && slope(hull[hull.size() - 2], hull.back()) <= slope(hull.back(), point))
-            hull.pop_back();
-        if (hull.empty() || point.peak > hull.back().peak)
-            hull.push_back(point);
-    }
-    for (std::size_t i = 1; i < hull.size(); ++i) {
-        if (budget < hull[i].peak)
-            return std::max(0.0, slope(hull[i - 1], hull[i]));
-    }
-    return 0;
 }
 
 } // namespace headroom

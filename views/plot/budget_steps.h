@@ -37,8 +37,4 @@ Bytes roundedForDrag(Bytes value, double resolution) noexcept;
 /// below it. `frontier` ascending by peak, not empty.
 double recomputeAt(std::span<const FrontierPoint> frontier, Bytes budget) noexcept;
 
-/// What the last GiB costs at a budget, ms per GiB: the slope of the frontier's lower convex hull there. 0 where
-/// nothing is recomputed.
-double exchangeRate(std::span<const FrontierPoint> frontier, Bytes budget);
-
 } // namespace headroom

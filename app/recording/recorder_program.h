@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace headroom::cli {
+namespace headroom {
 
 /// What is said where torch-headroom-record is needed and is not there.
 inline constexpr const char* missingRecorder = "torch-headroom-record is not beside this program: build it with "
@@ -21,4 +21,4 @@ std::optional<std::filesystem::path> recorderProgram();
 /// failed, with the reason.
 std::string becomeRecorder(const std::filesystem::path& recorder, char** argv);
 
-} // namespace headroom::cli
+} // namespace headroom

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/cli/recorder_program.h"
+#include "app/recording/recorder_program.h"
 
 #include <cerrno>
 #include <string>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace headroom::cli {
+namespace headroom {
 
 std::optional<std::filesystem::path> recorderProgram()
 {
@@ -24,7 +24,7 @@ std::optional<std::filesystem::path> recorderProgram()
 
 std::string becomeRecorder(const std::filesystem::path& recorder, char** argv)
 {
-    std::string name = recorder.string();
+    std::string name = "headroom"; // what was typed, and so what its help and its errors say
     std::vector<char*> arguments{name.data()};
     for (char** argument = argv + 1; *argument != nullptr; ++argument)
         arguments.push_back(*argument);
@@ -33,4 +33,4 @@ std::string becomeRecorder(const std::filesystem::path& recorder, char** argv)
     return recorder.string() + " cannot be started: " + std::system_category().message(errno);
 }
 
-} // namespace headroom::cli
+} // namespace headroom

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/record/step_runner.h"
+#include "core/model/step_runner.h"
 
 #include "core/device/cannot_simulate.h"
 #include "core/model/autocast_scope.h"

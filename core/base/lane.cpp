@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/window/lane.h"
+#include "core/base/lane.h"
 
 #include <utility>
 

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "views/widgets/bytes_control.h"
+#include "views/plot/bytes_control.h"
 
+#include "views/plot/budget_steps.h"
 #include "views/plot/number_text.h"
-#include "views/widgets/budget_steps.h"
 
 #include <QAccessible>
 #include <QAccessibleWidget>

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
 
 #include "core/device/simulated_state.h"
 

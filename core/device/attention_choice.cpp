@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/device/kernels/attention_choice.h"
+#include "core/device/attention_choice.h"
 
 #include <ATen/Context.h>
 
