@@ -34,7 +34,7 @@ private Q_SLOTS:
         const OpenStepPtr step = open();
         QVERIFY(step);
         QCOMPARE(step->path, file_);
-        QCOMPARE(step->recorded.size(), step->trace().modules.size());
+        QCOMPARE(step->recorded().size(), step->trace().modules.size());
     }
 
     void brokenFileNamesTheOffset()
