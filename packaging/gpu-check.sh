@@ -6,7 +6,7 @@
 # tests/reference/gpu/CARD.json:
 #   gpu-check.sh [--prepare | --only-build] [--build FOLDER] [options of packaging/gpu_check/check.py]
 # It needs a Python with torch 2.11 (a CUDA build), CMake, Ninja, a C++ compiler and the headers of nlohmann/json; no Qt.
-# Where GLPK, Boost's headers and CLI11 are there too, headroom-record is built, and plans of single ops are executed on
+# Where GLPK, Boost's headers and CLI11 are there too, torch-headroom-record is built, and plans of single ops are executed on
 # the card. HEADROOM_PYTHON names the Python, else it is python3. Nothing is downloaded.
 #
 # All of it takes less than ten minutes on 16 cores: what the build leaves of them is for the checks (--seconds).
@@ -107,8 +107,8 @@ PYTHON
     cmake --build "$build" --target headroom_cuda -j "$(nproc)" >> "$root/build/gpu-check.log" 2>&1 \
         || { grep -m 20 -E 'error|FAILED|unknown target' "$root/build/gpu-check.log" >&2; fail 2 "the part for CUDA was not built: are CUDA 13's and CUPTI's headers beside torch or in /usr/local/cuda? See build/gpu-check.log"; }
     if [ "$planner" = ON ]; then
-        LD_LIBRARY_PATH=$prefix/lib cmake --build "$build" --target headroom-record -j "$(nproc)" >> "$root/build/gpu-check.log" 2>&1 \
-            || { grep -m 20 -E 'error|FAILED' "$root/build/gpu-check.log" >&2; fail 2 "headroom-record was not built; see build/gpu-check.log"; }
+        LD_LIBRARY_PATH=$prefix/lib cmake --build "$build" --target torch-headroom-record -j "$(nproc)" >> "$root/build/gpu-check.log" 2>&1 \
+            || { grep -m 20 -E 'error|FAILED' "$root/build/gpu-check.log" >&2; fail 2 "torch-headroom-record was not built; see build/gpu-check.log"; }
     fi
 }
 
@@ -136,5 +136,5 @@ export HEADROOM_LIBRARY=$build/lib/libheadroom_python.so
 export PYTHONPATH=$root/packaging/python${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONDONTWRITEBYTECODE=1
 export LD_LIBRARY_PATH=$prefix/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-[ ! -x "$build/bin/headroom-record" ] || passed_on+=(--recorder "$build/bin/headroom-record")
+[ ! -x "$build/bin/torch-headroom-record" ] || passed_on+=(--recorder "$build/bin/torch-headroom-record")
 exec "$python" "$root/packaging/gpu_check/check.py" --seconds $((took < 400 ? 560 - took : 160)) "${passed_on[@]}"

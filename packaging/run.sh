@@ -2,23 +2,45 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Builds Headroom and shows it: installs what is missing, builds, records one step of the demo model and opens the
-# window on it. Without a display it prints a plan for the demo and writes its pictures. With arguments it runs
-# `headroom` with them instead, as `packaging/run.sh plan step.hrs --budget 2GiB`.
+# Builds Headroom and shows it: installs what is missing, builds, and opens the window on a recorded step of the demo
+# model; the recorder is built meanwhile. Without a display it records a step of the demo model, prints a plan for it and
+# writes its pictures. With arguments it runs `torch-headroom` with them instead, as
+# `packaging/run.sh plan step.hrs --budget 2GiB`.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
+headroom=$build/bin/torch-headroom
+mkdir -p "$build"
+# shellcheck source=build_functions.sh
+. "$root/packaging/build_functions.sh"
 
-{
+# A new build folder leaves the tests out, which need more packages.
+options=()
+[ -e "$build/CMakeCache.txt" ] || options=(-DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF)
+
+build_window() {
+    "$root/packaging/dependencies/install.sh" --packages
+    # The window needs no torch: where there is none yet, the recorder is configured later.
+    [ -e "$build/CMakeCache.txt" ] || configure_build "${options[@]}" -DHEADROOM_RECORDER=OFF
+    build_targets "Building the window" torch-headroom
+}
+
+build_recorder() {
     "$root/packaging/dependencies/install.sh"
-    # A build folder that is there keeps its settings; a new one leaves the tests out, which need more packages.
-    options=()
-    [ -e "$build/CMakeCache.txt" ] || options=(-DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF)
-    cmake -S "$root" -B "$build" -G Ninja "${options[@]}"
-    cmake --build "$build" --target headroom headroom-record
-} >&2
+    configure_build -DHEADROOM_RECORDER=ON
+    build_targets "Building the recorder" torch-headroom torch-headroom-record
+}
 
-headroom=$build/bin/headroom
+build_window >&2
+if [ $# -eq 0 ] && [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ]; then
+    "$headroom" "$root/resources/samples/transformer.hrs" &
+    window=$!
+    build_recorder >&2
+    echo "The recorder is built: models and scripts can be recorded." >&2
+    wait "$window"
+    exit
+fi
+build_recorder >&2
 if [ $# -gt 0 ]; then
     exec "$headroom" "$@"
 fi
@@ -26,10 +48,6 @@ fi
 demo=$build/demo
 mkdir -p "$demo"
 "$headroom" record demo:transformer --gpu h100-80gb -o "$demo/transformer.hrs" >&2
-if [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ]; then
-    exec "$headroom" "$demo/transformer.hrs"
-fi
-
 echo "No display: the answer for the demo model in text, and as pictures." >&2
 "$headroom" info "$demo/transformer.hrs"
 echo

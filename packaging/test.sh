@@ -2,16 +2,22 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Builds Headroom with warnings as errors and runs all tests, without a display. Installs what is missing. Arguments go
-# to ctest, as `packaging/test.sh -R plan`.
+# Builds Headroom and runs all tests, without a display. Installs what is missing. In a new build folder warnings are
+# errors; one that packaging/run.sh has made is used as it is, with its objects. Arguments go to ctest, as
+# `packaging/test.sh -R plan`.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
+mkdir -p "$build"
+# shellcheck source=build_functions.sh
+. "$root/packaging/build_functions.sh"
+
+options=(-DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON -DHEADROOM_WINDOW=ON -DHEADROOM_RECORDER=ON)
+[ -e "$build/CMakeCache.txt" ] || options+=(-DHEADROOM_WERROR=ON)
 
 "$root/packaging/dependencies/install.sh" --tests
-cmake -S "$root" -B "$build" -G Ninja \
-    -DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON -DHEADROOM_WINDOW=ON -DHEADROOM_RECORDER=ON -DHEADROOM_WERROR=ON
-cmake --build "$build"
+configure_build "${options[@]}"
+build_targets "Building Headroom and its tests"
 
 unset DISPLAY WAYLAND_DISPLAY
 exec xvfb-run -a ctest --test-dir "$build" --output-on-failure --no-tests=error -j "$(nproc)" "$@"

@@ -211,7 +211,7 @@ Result<int> run(const Arguments& arguments)
     else
         print(json, std::cout);
     if (rules->garbageCollection > 0 && rules->limit() == AllocatorRules::unlimited)
-        std::cerr << "headroom: note: garbage_collection_threshold changes nothing without "
+        std::cerr << "torch-headroom: note: garbage_collection_threshold changes nothing without "
                      "per_process_memory_fraction and a device: PyTorch collects only under a limit\n";
     return result.failure ? static_cast<int>(ErrorKind::infeasible) : 0;
 }
@@ -226,7 +226,7 @@ void addAllocator(CLI::App& program, Action& chosen)
     command->add_option("step", arguments->file, "Step file, or a memory snapshot")->required();
     CLI::Option* settings = command->add_option("--settings", arguments->settings,
                                                 "As in PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True,…");
-    command->add_option("--gpu", arguments->gpu, "Card that it has to fit on (`headroom record --gpu list`)");
+    command->add_option("--gpu", arguments->gpu, "Card that it has to fit on (`torch-headroom record --gpu list`)");
     command->add_option("--capacity", arguments->capacity, "Memory of the card instead, such as 24GiB");
     command->add_option("-o,--output", arguments->output, "CSV of all bytes over time");
     addSnapshotArguments(*command, arguments->snapshot);

@@ -70,7 +70,7 @@ Status checkModuleName(std::string_view fqn, const std::vector<std::string>& kno
         = std::ranges::min_element(known, {}, [&](const std::string& name) { return editDistance(fqn, name); });
     if (nearest != known.end())
         message += "; the nearest name is `" + *nearest + "`";
-    return badInput(message + "; `headroom modules` lists all names");
+    return badInput(message + "; `torch-headroom modules` lists all names");
 }
 
 Result<ModuleId> findModule(const StepTrace& trace, std::string_view fqn)
@@ -87,9 +87,10 @@ Result<ModuleId> findModule(const StepTrace& trace, std::string_view fqn)
 void addCalibrationArgument(CLI::App& command, std::string& choice)
 {
     command
-        .add_option("--calibration", choice,
-                    "Times of ops as they were measured: auto (default), what `headroom calibrate` learned of the "
-                    "step's GPU; none, the roofline; or a file")
+        .add_option(
+            "--calibration", choice,
+            "Times of ops as they were measured: auto (default), what `torch-headroom calibrate` learned of the "
+            "step's GPU; none, the roofline; or a file")
         ->type_name("auto|none|FILE");
 }
 
@@ -102,14 +103,14 @@ Result<StepTracePtr> readStep(const std::string& file, const std::string& calibr
     if (!timed)
         return badInput("--calibration " + calibration + ": " + timed.error().message);
     if (timed->times.calibrated)
-        std::cerr << "headroom: note: times are those measured on " << timed->times.gpu << ", of "
+        std::cerr << "torch-headroom: note: times are those measured on " << timed->times.gpu << ", of "
                   << timed->times.file.string() << '\n';
     return timed->step;
 }
 
 void addPlanArguments(CLI::App& command, PlanArguments& arguments)
 {
-    command.add_option("step", arguments.stepFile, "Step file, as `headroom record` writes it");
+    command.add_option("step", arguments.stepFile, "Step file, as `torch-headroom record` writes it");
     command.add_option("--module-info", arguments.moduleInfoFile,
                        "ModuleInfo document in place of a step file, PyTorch's own included");
     command.add_option("--formulation", arguments.formulation,
@@ -143,7 +144,7 @@ std::string ownCheckpoints(double ms, const std::string& lineEnd)
 {
     return "the script's own checkpoints, which recompute " + formatMs(ms) + " of the step and stay." + lineEnd
         + "To let the plan choose freely, leave them out of the script (gradient_checkpointing) and record" + lineEnd
-        + "again; headroom record --without-checkpointing train.py shows what would be possible.";
+        + "again; torch-headroom record --without-checkpointing train.py shows what would be possible.";
 }
 
 Result<PlanSource> readPlanSource(const PlanArguments& arguments)
@@ -169,7 +170,7 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
     if ((*trace)->info.measured && plansExactly(arguments))
         return badInput(arguments.stepFile
                         + " was measured, which does not tell what autograd alone holds: plan the same step recorded "
-                          "with --device sim; headroom calibrate gives it the measured times");
+                          "with --device sim; torch-headroom calibrate gives it the measured times");
     if (!(*trace)->info.policy.empty())
         return badInput(arguments.stepFile + ": " + plannable(**trace).error().message);
     Result<ModuleInfo> info = modulesToPlan(StepModel(*trace));

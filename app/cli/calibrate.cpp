@@ -53,7 +53,7 @@ Result<int> run(const Arguments& arguments)
     }
     std::cout << "GPU           " << learned.gpu << "\nKinds of ops  " << learned.curves.size() << "\nMeasured      "
               << formatNumber(learned.ratio, 2) << " times the roofline\nWritten to    " << target.string()
-              << "; headroom plan and headroom frontier use it for steps of this GPU\n";
+              << "; torch-headroom plan and torch-headroom frontier use it for steps of this GPU\n";
     return 0;
 }
 

@@ -48,7 +48,7 @@ CLI::App* addCommand(CLI::App& program, const std::string& name, const std::stri
 /// Prints one document on stdout. Text that is not UTF-8 (a file name) is shown with replacement characters.
 void printJson(const Json& document);
 
-/// Prints `headroom: MESSAGE` on stderr, line ends taken out.
+/// Prints `torch-headroom: MESSAGE` on stderr, line ends taken out.
 void printError(const std::string& message);
 
 } // namespace headroom::cli

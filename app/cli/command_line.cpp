@@ -5,9 +5,9 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/python_program.h"
-#include "app/cli/recorder_program.h"
 #include "app/cli/snapshot_arguments.h"
 #include "app/cli/verify.h"
+#include "app/recording/recorder_program.h"
 #include "app/window/run_window.h"
 
 #include <CLI/CLI.hpp>
@@ -24,7 +24,7 @@ namespace cli {
 CLI::App* addCommand(CLI::App& program, const std::string& name, const std::string& description)
 {
     CLI::App* command = program.add_subcommand(name, description);
-    command->set_version_flag("--version", "headroom " HEADROOM_VERSION);
+    command->set_version_flag("--version", "torch-headroom " HEADROOM_VERSION);
     return command;
 }
 
@@ -40,7 +40,7 @@ void printError(const std::string& message)
         if (character == '\n' || character == '\r')
             character = ' ';
     }
-    std::cerr << "headroom: " << line << '\n';
+    std::cerr << "torch-headroom: " << line << '\n';
 }
 
 } // namespace cli
@@ -63,7 +63,7 @@ bool exists(const std::string& file)
 /// What CLI11 says, and where help is.
 std::string usageMessage(const CLI::App& program, const CLI::ParseError& error)
 {
-    std::string command = "headroom";
+    std::string command = "torch-headroom";
     for (const CLI::App* chosen : program.get_subcommands())
         command += ' ' + chosen->get_name();
     return std::string(error.what()) + "; `" + command + " --help` says what is expected";
@@ -71,7 +71,7 @@ std::string usageMessage(const CLI::App& program, const CLI::ParseError& error)
 
 std::string unknownCommand(const std::string& word)
 {
-    return "`" + word + "` is neither a command nor a file; `headroom --help` lists the commands";
+    return "`" + word + "` is neither a command nor a file; `torch-headroom --help` lists the commands";
 }
 
 /// Runs what was asked for, and makes sure that the answer arrived.
@@ -93,8 +93,8 @@ int runAction(const Action& action)
 int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
 {
     CLI::App program("Plan the GPU memory of PyTorch training to the byte.\nWithout a command, the window opens.",
-                     "headroom");
-    program.set_version_flag("--version", "headroom " HEADROOM_VERSION);
+                     "torch-headroom");
+    program.set_version_flag("--version", "torch-headroom " HEADROOM_VERSION);
     program.require_subcommand(0, 1);
     std::string file;
     program.add_option(
@@ -130,7 +130,7 @@ int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
         return exitCode(ErrorKind::badInput);
     }
     if (!measured.empty() && file.empty()) {
-        cli::printError("--measured is compared with a step: expected `headroom step.hrs --measured run.hrs`");
+        cli::printError("--measured is compared with a step: expected `torch-headroom step.hrs --measured run.hrs`");
         return exitCode(ErrorKind::badInput);
     }
     options.file = QString::fromStdString(file);
@@ -159,8 +159,8 @@ int runCommandLine(int argc, char** argv, const OpenWindow& openWindow)
             return exitCode(ErrorKind::badInput);
         }
         if (command == "record" || (command == "verify" && !cli::comparesSteps(argv + 2))) {
-            if (const auto recorder = cli::recorderProgram()) {
-                cli::printError(cli::becomeRecorder(*recorder, argv));
+            if (const auto recorder = recorderProgram()) {
+                cli::printError(becomeRecorder(*recorder, argv));
                 return exitCode(ErrorKind::internal);
             }
         }

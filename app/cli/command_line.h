@@ -11,8 +11,8 @@ struct WindowOptions;
 /// Opens the window and runs until it is closed: runWindow().
 using OpenWindow = std::function<int(int& argc, char** argv, const WindowOptions&)>;
 
-/// The program headroom: `headroom [FILE]` opens the window, every subcommand runs without a display. Answers go to
-/// stdout, messages to stderr, each error as one line `headroom: …`. Returns the exit code (ErrorKind).
+/// The program: `torch-headroom [FILE]` opens the window, every subcommand runs without a display. Answers go
+/// to stdout, messages to stderr, each error as one line `torch-headroom: …`. Returns the exit code (ErrorKind).
 int runCommandLine(int argc, char** argv, const OpenWindow& openWindow);
 
 } // namespace headroom

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/command.h"
-#include "app/cli/recorder_program.h"
 #include "app/cli/table.h"
+#include "app/recording/recorder_program.h"
 
 #include <CLI/CLI.hpp>
 
@@ -28,7 +28,7 @@ std::string displayName()
     return given("DISPLAY") ? "x11" : "";
 }
 
-/// What `headroom-record doctor --json` says, or null and a sentence on why there is no answer.
+/// What `torch-headroom-record doctor --json` says, or null and a sentence on why there is no answer.
 Json askRecorder(const std::filesystem::path& recorder, Json& advice)
 {
     QProcess process;
@@ -40,7 +40,7 @@ Json askRecorder(const std::filesystem::path& recorder, Json& advice)
             return report;
     }
     const QByteArray complaint = process.readAllStandardError().trimmed().split('\n').last();
-    advice.push_back("headroom-record does not answer"
+    advice.push_back("torch-headroom-record does not answer"
                      + (complaint.isEmpty() ? std::string() : " (" + complaint.toStdString() + ")")
                      + ": steps cannot be recorded; run packaging/run.sh, which installs torch 2.11 and builds it.");
     return {};
@@ -64,7 +64,7 @@ Json report()
     if (recorder)
         machine = askRecorder(*recorder, advice);
     else
-        advice.push_back("No headroom-record beside this program: steps cannot be recorded; build it with "
+        advice.push_back("No torch-headroom-record beside this program: steps cannot be recorded; build it with "
                          "HEADROOM_RECORDER=ON, which needs torch 2.11.");
     for (const char* key : {"torch", "cuda_driver", "cupti"})
         json[key] = machine.is_object() ? machine.value(key, Json()) : Json();

@@ -32,8 +32,9 @@ Result<SacStats> statsOf(const Arguments& arguments)
     if (!arguments.statsFile.empty())
         return readSacStats(arguments.statsFile, arguments.module);
     if (arguments.module.empty())
-        return badInput("--module is missing: expected the name of a module with children, as `headroom modules` lists "
-                        "them");
+        return badInput(
+            "--module is missing: expected the name of a module with children, as `torch-headroom modules` lists "
+            "them");
     const Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.calibration);
     if (!trace)
         return trace.error();

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
+#include "app/cli/obstacles.h"
 #include "app/cli/ops_arguments.h"
 #include "app/cli/table.h"
 #include "core/joint/ops_policy.h"
@@ -92,11 +93,20 @@ Result<Answer> answer(const OpsPlanner& planner, const Arguments& arguments, con
         found.lower = &lower;
     } else {
         if (lower.fraction > request.fraction)
-            std::cerr << "headroom: note: with less than a fraction of " << formatNumber(lower.fraction, 2)
+            std::cerr << "torch-headroom: note: with less than a fraction of " << formatNumber(lower.fraction, 2)
                       << " the peak would rise: this is the plan of that fraction\n";
         found.plan = lower;
     }
     return found;
+}
+
+/// Modules whose ops no plan lets run again, although backward needs something of them.
+std::vector<NotCheckpointable> notCheckpointable(const OpsPlanner& planner)
+{
+    std::vector<NotCheckpointable> modules;
+    for (const auto& [module, reason] : planner.graph().keptModules)
+        modules.push_back({planner.graph().trace->moduleFqn(module), reason});
+    return modules;
 }
 
 Json toJson(const OpsPlanner& planner, const Arguments& arguments, const Answer& found)
@@ -140,6 +150,7 @@ Json toJson(const OpsPlanner& planner, const Arguments& arguments, const Answer&
         row["ms"] = trace.ops.ms[op];
         json["recomputed"].push_back(std::move(row));
     }
+    addTo(json, notCheckpointable(planner));
     return json;
 }
 
@@ -175,8 +186,9 @@ void printOps(const StepTrace& trace, const OpsPlan& plan, std::ostream& out)
     }
 }
 
-void print(const StepTrace& trace, const Arguments& arguments, const Answer& found, std::ostream& out)
+void print(const OpsPlanner& planner, const Arguments& arguments, const Answer& found, std::ostream& out)
 {
+    const StepTrace& trace = *planner.graph().trace;
     const OpsPlan& plan = found.plan;
     const double ms = forwardBackwardMs(trace);
     out << "Fraction      " << formatNumber(plan.fraction, 4) << " of what the default min-cut saves, "
@@ -191,6 +203,7 @@ void print(const StepTrace& trace, const Arguments& arguments, const Answer& fou
         out << "Note          another plan takes less at its peak: " << exactBytes(found.lower->peak) << ", for "
             << formatMs(found.lower->recomputeMs) << " at a fraction of " << formatNumber(found.lower->fraction, 2)
             << "; --monotone answers with it\n";
+    print(notCheckpointable(planner), out);
     printOps(trace, plan, out);
     out << "\nFor torch.compile:\n  torch._functorch.config.activation_memory_budget = "
         << formatNumber(plan.fraction, 4) << "\n  torch._functorch.config.activation_memory_budget_solver = \""
@@ -209,16 +222,14 @@ Status writePolicyOf(const OpsPlanner& planner, const Arguments& arguments, cons
             return badInput("--ac-unit: " + module.error().message);
         modules.push_back(*module);
     }
-    if (modules.empty())
-        modules = blocksOf(*trace);
     const Result<Policy> policy = opsPolicy(trace, plan, modules);
     if (!policy)
         return policy.error();
     const Status written = writePolicy(*policy, arguments.policyFile);
     if (written.ok())
-        std::cerr << "headroom: " << arguments.policyFile << ": as selective checkpoints of " << policy->modules.size()
-                  << " modules the step peaks at " << exactBytes(policy->predicted.peak) << " and recomputes "
-                  << formatMs(policy->predicted.recomputeMs) << '\n';
+        std::cerr << "torch-headroom: " << arguments.policyFile << ": as selective checkpoints of "
+                  << policy->modules.size() << " modules the step peaks at " << exactBytes(policy->predicted.peak)
+                  << " and recomputes " << formatMs(policy->predicted.recomputeMs) << '\n';
     return written;
 }
 
@@ -245,7 +256,7 @@ Result<int> runPlan(const Arguments& arguments)
     if (arguments.json)
         printJson(toJson(planner, arguments, *found));
     else
-        print(*planner.graph().trace, arguments, *found, std::cout);
+        print(planner, arguments, *found, std::cout);
     return 0;
 }
 

@@ -16,7 +16,7 @@ namespace {
 void onlyGrave(QtMsgType type, const QMessageLogContext& /*context*/, const QString& message)
 {
     if (type == QtCriticalMsg || type == QtFatalMsg)
-        std::fprintf(stderr, "headroom: %s\n", qUtf8Printable(message));
+        std::fprintf(stderr, "torch-headroom: %s\n", qUtf8Printable(message));
 }
 
 } // namespace
@@ -32,7 +32,7 @@ Status withoutDisplay(const std::function<Status()>& draw)
     qputenv("QT_QPA_PLATFORM", "offscreen");
     hideDesktopRemarks();
     int count = 1;
-    std::string name = "headroom";
+    std::string name = "torch-headroom";
     std::array<char*, 2> arguments{name.data(), nullptr};
     const QApplication application(count, arguments.data());
     return draw();

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
+#include "app/cli/obstacles.h"
 #include "app/cli/table.h"
 #include "core/plan/piecewise.h"
 #include "core/policy/policy.h"
@@ -83,13 +84,12 @@ Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request
     return answer;
 }
 
-/// Modules that no plan may checkpoint, although they have something to give.
-std::vector<const ModuleStats*> modulesWithObstacle(const ModuleInfo& info)
+std::vector<NotCheckpointable> notCheckpointable(const ModuleInfo& info)
 {
-    std::vector<const ModuleStats*> found;
+    std::vector<NotCheckpointable> found;
     for (const ModuleStats& stats : info.stats)
         if (!stats.obstacle.empty() && !stats.isLeaf && stats.activationForward > 0)
-            found.push_back(&stats);
+            found.push_back({stats.fqn, stats.obstacle});
     return found;
 }
 
@@ -117,24 +117,13 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
     json["reason"] = plan.reason;
     if (source.trace) {
         json["predicted_peak_bytes"] = answer.predictedPeak;
-        for (const ModuleStats* stats : modulesWithObstacle(*source.info)) // a key that is there when there are some
-            json["not_checkpointable"].push_back({{"module", stats->fqn}, {"reason", stats->obstacle}});
+        addTo(json, notCheckpointable(*source.info));
     }
     if (exact) {
         json["nodes"] = plan.nodes;
         json["ms_per_gib"] = plan.msPerGiB;
     }
     return json;
-}
-
-void printObstacles(const PlanSource& source, std::ostream& out)
-{
-    const std::vector<const ModuleStats*> found = modulesWithObstacle(*source.info);
-    if (found.empty())
-        return;
-    out << "Left out      " << found.front()->fqn << " cannot be checkpointed: " << found.front()->obstacle << '\n';
-    if (found.size() > 1)
-        out << "              " << found.size() - 1 << " more cannot either; --json names them.\n";
 }
 
 void print(const Answer& answer, const PlanSource& source, const Arguments& arguments, std::ostream& out)
@@ -149,7 +138,7 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
     out << "\n              It counts " << countedMemory(plansExactly(arguments)) << ".\n";
     if (plan.status == PlanStatus::infeasible) {
         out << "Least budget  " << exactBytes(plan.leastBudget) << '\n';
-        printObstacles(source, out);
+        print(notCheckpointable(*source.info), out);
         if (answer.scriptRecomputeMs > 0)
             out << "Starts from   " << ownCheckpoints(answer.scriptRecomputeMs, "\n              ") << '\n';
         return;
@@ -170,7 +159,7 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
         out << "On the device " << exactBytes(answer.predictedPeak)
             << "\n              The predicted peak of the step under this plan: everything counts, optimizer state "
                "included;\n              --formulation exact plans for that.\n";
-    printObstacles(source, out);
+    print(notCheckpointable(*source.info), out);
     if (plan.decisions.empty()) {
         out << "\nNothing has to be recomputed.\n";
         return;

@@ -17,9 +17,9 @@ namespace headroom::cli {
 
 namespace {
 
-// Looks for the package without importing it: torch takes seconds. A folder that is only named headroom is none.
+// Looks for the package without importing it: torch takes seconds. A folder that is only named torch_headroom is none.
 constexpr const char* hasPackage = "import importlib.util, os, sys\n"
-                                   "spec = importlib.util.find_spec('headroom')\n"
+                                   "spec = importlib.util.find_spec('torch_headroom')\n"
                                    "places = list(spec.submodule_search_locations or []) if spec else []\n"
                                    "sys.exit(not any(os.path.exists(os.path.join(p, 'record.py')) for p in places))\n";
 constexpr int notStarted = 127;
@@ -85,10 +85,10 @@ std::string becomePython(char** arguments)
         return "a training script is recorded by python3, which cannot be started; activate the environment that the "
                "script runs in";
     if (answer != 0)
-        return "a training script is recorded by the Python package headroom, which " + python
+        return "a training script is recorded by the Python package torch-headroom, which " + python
             + " does not have; install it into the environment that the script runs in: " + python
             + " -m pip install packaging/python";
-    std::vector<std::string> all{"-m", "headroom.record"};
+    std::vector<std::string> all{"-m", "torch_headroom.record"};
     for (; *arguments != nullptr; ++arguments)
         all.emplace_back(*arguments);
     become(python, std::move(all));

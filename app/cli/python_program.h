@@ -6,11 +6,11 @@
 
 namespace headroom::cli {
 
-/// The arguments of `headroom record` name a training script, or a module with -m: the first that is no option and no
-/// option's value ends in .py. What comes after it belongs to the script.
+/// The arguments of `torch-headroom record` name a training script, or a module with -m: the first that is no option
+/// and no option's value ends in .py. What comes after it belongs to the script.
 bool namesScript(char** arguments);
 
-/// Becomes `python3 -m headroom.record` with these arguments, in the Python of the active environment or of PATH.
+/// Becomes `python3 -m torch_headroom.record` with these arguments, in the Python of the active environment or of PATH.
 /// Returns only when it cannot, with one sentence that says what to install.
 std::string becomePython(char** arguments);
 

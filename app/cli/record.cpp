@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/command.h"
-#include "app/cli/recorder_program.h"
+#include "app/recording/recorder_program.h"
 
 #include <CLI/CLI.hpp>
 
 namespace headroom::cli {
 
-// Where headroom-record is there, runCommandLine() has become it before the command line is read; what is left for here
-// is the place in --help, and the error.
+// Where torch-headroom-record is there, runCommandLine() has become it before the command line is read; what is left
+// for here is the place in --help, and the error.
 void addRecord(CLI::App& program, Action& chosen)
 {
     CLI::App* command = addCommand(program, "record",
@@ -16,8 +16,8 @@ void addRecord(CLI::App& program, Action& chosen)
     command->prefix_command();
     command->callback([&chosen] { chosen = [] { return Error{ErrorKind::internal, missingRecorder}; }; });
     command->footer(
-        "A training script: headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
-        "which runs python3 -m headroom.record. A model needs headroom-record, which is not installed\n"
+        "A training script: torch-headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
+        "which runs python3 -m torch_headroom.record. A model needs torch-headroom-record, which is not installed\n"
         "beside this program.");
 }
 

@@ -61,7 +61,7 @@ Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
     options.file = QString::fromStdString(arguments.stepFile);
     if (sourceKind(options.file) != SourceKind::step)
         return badInput(arguments.stepFile
-                        + " is no recorded step; `headroom record` makes one of a model or a script");
+                        + " is no recorded step; `torch-headroom record` makes one of a model or a script");
     options.screenshot = QString::fromStdString(arguments.output);
     options.ops = arguments.ops;
     options.calibration = arguments.calibration;
@@ -73,7 +73,7 @@ Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
     options.select = QString::fromStdString(arguments.module);
     hideDesktopRemarks();
     int count = 1;
-    std::string name = "headroom";
+    std::string name = "torch-headroom";
     std::array<char*, 2> argv{name.data(), nullptr};
     return openWindow(count, argv.data(), options);
 }

@@ -3,8 +3,8 @@
 #include "app/cli/verify.h"
 
 #include "app/cli/command.h"
-#include "app/cli/recorder_program.h"
 #include "app/cli/table.h"
+#include "app/recording/recorder_program.h"
 #include "core/policy/policy.h"
 #include "core/predict/memory_levels.h"
 #include "core/predict/predict.h"
@@ -76,7 +76,7 @@ Status verdict(const Report& report)
     return {};
 }
 
-/// The keys of `headroom-record verify --json`.
+/// The keys of `torch-headroom-record verify --json`.
 Json toJson(const Report& report, const StepTrace& step, const Status& status)
 {
     Json json;
@@ -124,10 +124,10 @@ Status checkArguments(const Arguments& arguments, const std::vector<std::string>
     if (!others.empty())
         return badInput("`" + others.front()
                         + "` is no option for two recorded steps: expected "
-                          "headroom verify step.hrs --executed executed.hrs --policy policy.json");
+                          "torch-headroom verify step.hrs --executed executed.hrs --policy policy.json");
     if (arguments.stepFile.empty())
         return badInput("the step without the policy is missing: expected "
-                        "headroom verify step.hrs --executed executed.hrs --policy policy.json");
+                        "torch-headroom verify step.hrs --executed executed.hrs --policy policy.json");
     if (arguments.policyFile.empty())
         return badInput("--policy is missing: name the policy that the step ran under, for example "
                         "--policy policy.json");
@@ -179,14 +179,14 @@ void addVerify(CLI::App& program, Action& chosen)
     command->add_option("STEP", arguments->stepFile, "The step without the policy")->type_name("step.hrs");
     command->add_option("--executed", arguments->executedFile, "The same step, recorded with the policy applied")
         ->type_name("executed.hrs");
-    command->add_option("--policy", arguments->policyFile, "The policy, as headroom plan -o writes it")
+    command->add_option("--policy", arguments->policyFile, "The policy, as torch-headroom plan -o writes it")
         ->type_name("policy.json");
     command->add_flag("--json", arguments->json, "Print one JSON document");
-    command->footer(
-        "A model in place of the step is run by headroom-record with the policy and without:\n"
-        "headroom verify MODEL --policy policy.json [record's options], where headroom-record is installed\n"
-        "beside this program.");
-    command->allow_extras(); // those of headroom-record, should it be missing
+    command->footer("A model in place of the step is run by torch-headroom-record with the policy and without:\n"
+                    "torch-headroom verify MODEL --policy policy.json [record's options], where torch-headroom-record "
+                    "is installed\n"
+                    "beside this program.");
+    command->allow_extras(); // those of torch-headroom-record, should it be missing
     command->callback([=, &chosen] {
         const std::vector<std::string> others = command->remaining();
         chosen = [=] { return run(*arguments, others); };

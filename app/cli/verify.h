@@ -4,7 +4,7 @@
 
 namespace headroom::cli {
 
-/// Whether `verify` with these arguments compares two recorded steps, which needs no headroom-record.
+/// Whether `verify` with these arguments compares two recorded steps, which needs no torch-headroom-record.
 bool comparesSteps(char** arguments);
 
 } // namespace headroom::cli

@@ -59,12 +59,12 @@ HEADROOM_PYTHON_API int headroom_await_autograd();
 HEADROOM_PYTHON_API void headroom_intercept_thread();
 
 /// From now on the random values of large CPU tensors are made when they are first read (core/device/deferred_fill.h).
-/// Whoever reads the memory of a tensor without an op calls headroom_make_values() before; `tensor` is its _cdata.
+/// A caller that reads the memory of a tensor without an op calls headroom_make_values() first; `tensor` is its _cdata.
 HEADROOM_PYTHON_API void headroom_defer_fills();
 HEADROOM_PYTHON_API int headroom_make_values(void* tensor);
 
-/// Memory of the simulated device, in blocks of 512 bytes. packaging/python/headroom/_simulate_memory.py has these
-/// fields in this order.
+/// Memory of the simulated device, in blocks of 512 bytes. packaging/python/torch_headroom/_simulate_memory.py has
+/// these fields in this order.
 struct HeadroomMemory
 {
     std::int64_t live;

@@ -79,7 +79,7 @@ Status create()
     const DeviceSpec& spec = card();
     if (spec.name.empty())
         return Error{ErrorKind::noDevice,
-                     "no GPU is simulated in this process: call headroom.simulate() before "
+                     "no GPU is simulated in this process: call torch_headroom.simulate() before "
                      "`import torch`"};
     recording().stop();
     if (recording().real)
@@ -205,7 +205,7 @@ void registered(at::IntArrayRef modules, std::vector<std::string> names, at::Ten
                 const c10::List<bool>& buffers)
 {
     TORCH_CHECK(names.size() == modules.size() && tensors.size() == modules.size() && buffers.size() == modules.size(),
-                "headroom.registered needs four lists of one length");
+                "torch_headroom.registered needs four lists of one length");
     for (std::size_t i = 0; i < modules.size(); ++i)
         recording().tree.registered.push_back({ModuleId(static_cast<std::uint32_t>(modules[i])), std::move(names[i]),
                                                tensors[i], buffers.get(i) ? Category::buffer : Category::parameter});
@@ -239,7 +239,7 @@ void leave(std::int64_t call, at::TensorList results)
     Recorder::exit(call < 0 ? CallId() : CallId(static_cast<std::uint32_t>(call)), results);
 }
 
-TORCH_LIBRARY(headroom, library)
+TORCH_LIBRARY(torch_headroom, library)
 {
     library.def("registered(int[] modules, str[] names, Tensor[] tensors, bool[] buffers) -> ()");
     library.def("inputs(Tensor[] tensors) -> ()");
@@ -259,11 +259,11 @@ void implement(torch::Library& library)
 
 // Before autograd, so that arguments come with their history; and at the recorder's own key, which a call without
 // tensors reaches first.
-TORCH_LIBRARY_IMPL(headroom, CompositeImplicitAutograd, library)
+TORCH_LIBRARY_IMPL(torch_headroom, CompositeImplicitAutograd, library)
 {
     implement(library);
 }
-TORCH_LIBRARY_IMPL(headroom, Fake, library)
+TORCH_LIBRARY_IMPL(torch_headroom, Fake, library)
 {
     implement(library);
 }

@@ -6,8 +6,8 @@
 
 /// Recording of training steps from Python. There is one recording in a process, since there is one simulated device.
 ///
-/// What takes tensors are operators of torch.ops.headroom, since a C interface without Python's headers cannot see into
-/// a torch.Tensor; they are not recorded themselves:
+/// What takes tensors are operators of torch.ops.torch_headroom, since a C interface without Python's headers cannot
+/// see into a torch.Tensor; they are not recorded themselves:
 ///
 ///     registered(int[] modules, str[] names, Tensor[] tensors, bool[] buffers) -> ()
 ///                                                                          parameters and buffers of modules
@@ -57,6 +57,6 @@ HEADROOM_PYTHON_API void headroom_recording_end_tracing();
 /// Writes the finished step: a new file, then a rename.
 HEADROOM_PYTHON_API int headroom_recording_write(const char* path);
 
-/// What a report says of the finished step, as JSON, with the keys of `headroom-record record --json`; null after a
-/// failure.
+/// What a report says of the finished step, as JSON, with the keys of `torch-headroom-record record --json`; null after
+/// a failure.
 HEADROOM_PYTHON_API const char* headroom_recording_summary();

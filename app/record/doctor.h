@@ -18,8 +18,8 @@ struct GpuFound
     int computeCapability = 0; ///< 80, 90, …
 };
 
-/// What this machine has for recording a step. Everything is looked for at run time by dlopen: headroom-record starts,
-/// and simulates, on a machine that has none of it.
+/// What this machine has for recording a step. Everything is looked for at run time by dlopen: torch-headroom-record
+/// starts, and simulates, on a machine that has none of it.
 struct MachineReport
 {
     std::string torch; ///< version of the libtorch in use
@@ -31,7 +31,7 @@ struct MachineReport
 
 MachineReport inspectMachine();
 
-/// `headroom-record doctor`: prints the report, as one JSON document when asked for. Returns the exit code.
+/// `torch-headroom-record doctor`: prints the report, as one JSON document when asked for. Returns the exit code.
 int runDoctor(bool json);
 
 } // namespace headroom

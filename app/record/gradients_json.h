@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// `gradients` in the documents of `headroom-record verify`. Null: they were not compared, `whyNot` says why.
+/// `gradients` in the documents of `torch-headroom-record verify`. Null: they were not compared, `whyNot` says why.
 inline nlohmann::json gradientsJson(const GradientComparison* compared, const std::string& whyNot)
 {
     if (!compared)

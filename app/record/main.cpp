@@ -19,15 +19,15 @@ namespace {
 
 using headroom::ErrorKind;
 
-constexpr std::string_view ownName = "headroom-record";
+constexpr std::string_view ownName = "torch-headroom-record";
 
-/// What the user typed: `headroom record …` becomes this program under the name of headroom.
+/// What the user typed: `torch-headroom record …` becomes this program under the name of torch-headroom.
 std::string_view program = ownName;
 
 void rememberName(const char* called)
 {
     const std::string_view path = called == nullptr ? ownName : called;
-    program = path.substr(path.rfind('/') + 1) == "headroom" ? "headroom" : ownName;
+    program = path.substr(path.rfind('/') + 1) == "torch-headroom" ? "torch-headroom" : ownName;
 }
 
 int fail(ErrorKind kind, const std::string& message)

@@ -2,20 +2,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/record_command.h"
 
+#include "app/record/record_report.h"
 #include "core/base/bytes.h"
 #include "core/checkpoint/module_checkpoints.h"
 #include "core/device/real_device.h"
 #include "core/device/simulated_device.h"
 #include "core/model/settings.h"
+#include "core/model/step_runner.h"
 #include "core/predict/predict.h"
 #include "core/record/interceptor.h"
-#include "core/record/step_runner.h"
 #include "core/sac/step_statistics.h"
-#include "core/timeline/timeline_json.h"
 #include "core/trace/out_of_memory.h"
-#include "core/trace/phase_times.h"
 #include "core/trace/step_file.h"
-#include "core/trace/step_info_json.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -23,23 +21,11 @@
 
 #include <chrono>
 #include <filesystem>
-#include <iomanip>
 #include <iostream>
 #include <optional>
 
 namespace headroom {
 namespace {
-
-/// What is printed of a recorded step.
-struct Summary
-{
-    StepTracePtr trace;
-    DeviceSpec gpu;
-    Timeline timeline;
-    Baseline baseline;
-    double recordMs = 0;
-    std::vector<std::string> notes; ///< the model's own
-};
 
 Result<SettingsReader::Settings> splitSettings(const std::vector<std::string>& given)
 {
@@ -296,81 +282,6 @@ Error keepInterrupted(const StepTrace& step, const std::string& output, Error er
     return error;
 }
 
-void printJson(const RecordOptions& options, const Summary& summary)
-{
-    const StepTrace& trace = *summary.trace;
-    nlohmann::json fallbacks = nlohmann::json::array();
-    for (const sim::Fallback& fallback : sim::fallbacks())
-        fallbacks.push_back({{"op", fallback.op}, {"count", fallback.count}});
-    nlohmann::ordered_json document{{"step", options.output},
-                                    {"model", trace.info.model},
-                                    {"gpu", trace.info.gpu},
-                                    {"gpu_memory_bytes", summary.gpu.memory},
-                                    {"peak_bytes", summary.timeline.peak},
-                                    {"baseline_peak_bytes", summary.baseline.peak},
-                                    {"compute_ms", forwardBackwardMs(trace)},
-                                    {"ops", trace.ops.size()},
-                                    {"record_ms", summary.recordMs},
-                                    {"loss", trace.info.loss},
-                                    {"lifetimes", trace.info.lifetimes},
-                                    {"notes", summary.notes},
-                                    {"fallbacks", fallbacks},
-                                    {"invented_values", trace.info.inventedValues}};
-    if (trace.info.measured)
-        document["measured"] = nlohmann::json::parse(stepInfoToJson(trace.info))["measured"];
-    addAccount(document, trace.info, summary.timeline);
-    std::cout << document.dump(2) << '\n';
-}
-
-/// What a real device showed.
-void printMeasured(const MeasuredStep& measured)
-{
-    const auto bytes = [](Bytes value) { return formatBytes(value); };
-    std::cout << std::fixed << std::setprecision(2);
-    if (measured.kernels > 0)
-        std::cout << "measured             " << measured.busyMs << " ms of work in " << measured.kernels
-                  << " kernels and copies, in a step of " << measured.stepMs << " ms while it was recorded\n";
-    if (measured.overheadMs > 0)
-        std::cout << "cost of tracing      " << measured.overheadMs << " ms of the CPU's time\n";
-    std::cout << "allocator's peaks    allocated " << bytes(measured.allocatedPeak) << ", active "
-              << bytes(measured.activePeak) << ", reserved " << bytes(measured.reservedPeak) << '\n';
-    if (measured.nonPyTorch > 0)
-        std::cout << "not PyTorch's        " << bytes(measured.nonPyTorch)
-                  << ": CUDA's context, workspaces of libraries, other programs\n";
-    for (const std::string& note : measured.notes)
-        std::cout << "note: " << note << '\n';
-}
-
-void printText(const RecordOptions& options, const Summary& summary)
-{
-    const StepTrace& trace = *summary.trace;
-    const auto bytes = [](Bytes value) { return formatBytes(value) + " (" + groupedDigits(value) + " bytes)"; };
-    std::cout << trace.info.model << " on " << summary.gpu.title
-              << (trace.info.measured ? " (measured)\n" : " (simulated)\n") << "peak on the device   "
-              << bytes(summary.timeline.peak) << '\n'
-              << "PyTorch's estimate   " << bytes(summary.baseline.peak)
-              << ": parameters, gradients and activations, without optimizer state\n"
-              << "forward and backward " << std::fixed << std::setprecision(2) << forwardBackwardMs(trace) << " ms, "
-              << trace.ops.size() << " ops in the step\n"
-              << "recorded in          " << std::setprecision(0) << summary.recordMs << " ms, written to "
-              << options.output << '\n';
-    if (trace.info.loss != "output")
-        std::cout << "loss                 " << trace.info.loss << " of the model's output\n";
-    for (const std::string& note : summary.notes)
-        std::cout << "note: " << note << '\n';
-    if (trace.info.measured)
-        return printMeasured(*trace.info.measured);
-    if (summary.timeline.peak > summary.gpu.memory)
-        std::cout << "note: this is more than the card's " << formatBytes(summary.gpu.memory)
-                  << "; headroom plan says what to recompute\n";
-    for (const sim::Fallback& fallback : sim::fallbacks())
-        std::cout << "note: " << fallback.op << " has no kernel on the simulated GPU and ran " << fallback.count
-                  << " times on zeros to learn its shapes\n";
-    if (trace.info.inventedValues != 0)
-        std::cout << "note: " << trace.info.inventedValues
-                  << " values read back from the GPU were invented, as there is no data\n";
-}
-
 /// CLI::PositiveNumber, with a message for people.
 CLI::Validator atLeastOne()
 {
@@ -426,12 +337,12 @@ CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options)
 {
     CLI::App* command = app.add_subcommand("record", "Run one training step and write it as a step file");
     command->footer(
-        "A training script: headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
-        "which runs python3 -m headroom.record.");
+        "A training script: torch-headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
+        "which runs python3 -m torch_headroom.record.");
     addStepOptions(*command, options);
     command->add_option("-o,--output", options.output, "The step file to write, for example step.hrs");
     command->add_option("--policy", options.policy,
-                        "Checkpoint the modules of this policy, as headroom plan -o writes it");
+                        "Checkpoint the modules of this policy, as torch-headroom plan -o writes it");
     return command;
 }
 
@@ -448,7 +359,8 @@ Status runRecord(const RecordOptions& options, const ProgressReport& watch)
         return output.error();
     const auto begin = std::chrono::steady_clock::now();
     const ProgressReport progress = progressTo(std::cerr, options.progress, watch);
-    Summary summary;
+    RecordSummary summary;
+    summary.output = options.output;
     StepTracePtr interrupted;
     const auto trace = recordStep(*request, options.policy, progress, summary.notes, interrupted);
     if (!trace)
@@ -470,9 +382,9 @@ Status runRecord(const RecordOptions& options, const ProgressReport& watch)
     summary.recordMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     progress("done", 1);
     if (options.json)
-        printJson(options, summary);
+        printRecordJson(summary);
     else
-        printText(options, summary);
+        printRecordText(summary);
     return {};
 }
 

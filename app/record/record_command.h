@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/base/error.h"
-#include "core/record/step_runner.h"
+#include "core/model/step_runner.h"
 
 #include <cstdint>
 #include <iosfwd>
@@ -16,7 +16,7 @@ class App;
 
 namespace headroom {
 
-/// The command line of `headroom-record record`, as given.
+/// The command line of `torch-headroom-record record`, as given.
 struct RecordOptions
 {
     std::string model;

@@ -51,7 +51,7 @@ Status verdict(const Report& report)
         return Error{ErrorKind::infeasible,
                      "this step takes " + formatBytes(memory.executedPeak) + " (" + groupedDigits(memory.executedPeak)
                          + " bytes) with the policy, more than its budget of " + formatBytes(memory.budget)
-                         + "; make the policy of this very step with headroom plan --whole-device"};
+                         + "; make the policy of this very step with torch-headroom plan --whole-device"};
     return {};
 }
 
@@ -213,14 +213,14 @@ CLI::App* addVerifyCommand(CLI::App& app, RecordOptions& options)
         ->description(
             "sim: the simulated GPU, and for gradients the CPU; cpu: the CPU, too, however large the model is; "
             "cuda or cuda:N: a GPU for all of it");
-    command->add_option("--policy", options.policy, "The policy to apply, as headroom plan -o writes it");
+    command->add_option("--policy", options.policy, "The policy to apply, as torch-headroom plan -o writes it");
     command
         ->add_option("--memory-budget", options.memoryBudget,
-                     "Instead of a policy: plan the ops of the step for this fraction, as headroom ops-plan does")
+                     "Instead of a policy: plan the ops of the step for this fraction, as torch-headroom ops-plan does")
         ->type_name("FRACTION");
     command
         ->add_option("--ops-plan", options.opsPlan,
-                     "Instead of a policy: a plan for the ops of the step, as headroom ops-plan --json prints it")
+                     "Instead of a policy: a plan for the ops of the step, as torch-headroom ops-plan --json prints it")
         ->type_name("plan.json");
     command->add_option("--solver", options.solver, "How that plan chooses the ops to save (default dp)")
         ->type_name("dp|greedy|ilp");
@@ -228,7 +228,7 @@ CLI::App* addVerifyCommand(CLI::App& app, RecordOptions& options)
         ->type_name("flops|measured");
     command
         ->add_option("--op-times", options.opTimes,
-                     "Measured times of the ops, as headroom ops-plan takes them: with --runtime measured")
+                     "Measured times of the ops, as torch-headroom ops-plan takes them: with --runtime measured")
         ->type_name("FILE");
     command->add_flag(
         "--monotone", options.monotone,

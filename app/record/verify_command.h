@@ -7,7 +7,7 @@
 
 namespace headroom {
 
-/// Declares `headroom-record verify`; parsing fills `options`.
+/// Declares `torch-headroom-record verify`; parsing fills `options`.
 CLI::App* addVerifyCommand(CLI::App& app, RecordOptions& options);
 
 /// Runs the step with and without the policy, or by a plan for its ops, and prints how what happened compares with what

@@ -6,11 +6,11 @@
 
 namespace headroom {
 
-/// `headroom-record verify MODEL --memory-budget FRACTION`: plans the ops of the step as `headroom ops-plan` does, runs
-/// it by the plan, and prints how what happened compares with what was predicted. On a GPU gradients are compared with
-/// those of the plain step there. Beside a simulated one that is done on the CPU: its step, whose ops are others, is
-/// planned for the same fraction. An error when anything parts: its sentence says where. `onCpu`: however large the
-/// step is, and its memory on the CPU is compared, too.
+/// `torch-headroom-record verify MODEL --memory-budget FRACTION`: plans the ops of the step as `torch-headroom
+/// ops-plan` does, runs it by the plan, and prints how what happened compares with what was predicted. On a GPU
+/// gradients are compared with those of the plain step there. Beside a simulated one that is done on the CPU: its step,
+/// whose ops are others, is planned for the same fraction. An error when anything parts: its sentence says where.
+/// `onCpu`: however large the step is, and its memory on the CPU is compared, too.
 Status runVerifyOps(const StepRequest& request, const RecordOptions& options, bool onCpu,
                     const ProgressReport& progress);
 

@@ -9,7 +9,7 @@
 
 namespace headroom {
 
-/// What `headroom-record verify MODEL --memory-budget` found.
+/// What `torch-headroom-record verify MODEL --memory-budget` found.
 struct OpsReport
 {
     std::string model;

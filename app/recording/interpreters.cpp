@@ -27,7 +27,7 @@ def version(name):
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return ""
-spec = importlib.util.find_spec("headroom")
+spec = importlib.util.find_spec("torch_headroom")
 places = list(spec.submodule_search_locations or []) if spec else []
 found = any(os.path.exists(os.path.join(place, name)) for place in places for name in ("record.py", "record"))
 print(json.dumps({"python": platform.python_version(), "torch": version("torch"), "headroom": found}))
@@ -51,7 +51,7 @@ QString pythonIn(const QString& environment)
 QString packageSource()
 {
     const QDir program(QCoreApplication::applicationDirPath());
-    for (const char* place : {"../share/headroom/python", "../../packaging/python"}) {
+    for (const char* place : {"../share/torch-headroom/python", "../../packaging/python"}) {
         const QFileInfo folder(program.filePath(QString::fromLatin1(place)));
         if (folder.isDir())
             return QDir::cleanPath(folder.absoluteFilePath());
@@ -103,7 +103,7 @@ QString InterpreterFacts::problem() const
         return {};
     if (torch.isEmpty())
         return tr("This Python has no torch: choose the one that runs the training.");
-    return tr("This Python has no package headroom yet: install it with the command below.");
+    return tr("This Python has no package torch-headroom yet: install it with the command below.");
 }
 
 InterpreterProbe::InterpreterProbe(QObject* parent)

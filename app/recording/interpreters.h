@@ -29,7 +29,7 @@ struct InterpreterFacts
     QString path;
     QString version; ///< of Python; empty: it does not answer
     QString torch; ///< empty: not installed
-    bool hasPackage = false; ///< headroom.record can be imported
+    bool hasPackage = false; ///< torch_headroom.record can be imported
 
     QString text() const; ///< "Python 3.11.7 with torch 2.11.0"
     /// Why it cannot record, and what to do; empty: it can, or nobody knows.
@@ -60,7 +60,7 @@ private:
     bool again_ = false;
 };
 
-/// The line that installs the package headroom into a Python: from beside this program, or from its source tree.
+/// The line that installs the package torch-headroom into a Python: from beside this program, or from its source tree.
 QString installCommand(const QString& interpreter);
 
 } // namespace headroom

@@ -201,7 +201,7 @@ RecordCommand recordCommand(const RecordRequest& request, const QString& recorde
     command.title = title;
     command.isScript = true;
     command.workingFolder = request.workingFolder;
-    command.options = QStringList{QStringLiteral("-m"), QStringLiteral("headroom.record")};
+    command.options = QStringList{QStringLiteral("-m"), QStringLiteral("torch_headroom.record")};
     if (!request.gpu.isEmpty())
         command.options << QStringLiteral("--gpu") << request.gpu;
     if (!request.steps.isEmpty())
@@ -236,8 +236,8 @@ QStringList commandWords(const RecordCommand& command, const QString& output)
     QStringList words;
     if (!command.workingFolder.isEmpty())
         words << QStringLiteral("cd") << quoted(command.workingFolder) << QStringLiteral("&&");
-    // Not the path of headroom-record, which `headroom record` finds by itself.
-    words << (command.isScript ? quoted(command.program) : QStringLiteral("headroom"));
+    // Not the path of torch-headroom-record, which `torch-headroom record` finds by itself.
+    words << (command.isScript ? quoted(command.program) : QStringLiteral("torch-headroom"));
     for (const QString& word : command.options + QStringList{QStringLiteral("-o"), output} + command.target)
         words << quoted(word);
     return words;

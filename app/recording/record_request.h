@@ -69,13 +69,13 @@ struct RecordCommand
     QStringList arguments(const QString& output) const;
 };
 
-/// `recorder` is the path of headroom-record. The request must have no problems.
+/// `recorder` is the path of torch-headroom-record. The request must have no problems.
 RecordCommand recordCommand(const RecordRequest& request, const QString& recorder);
 
-/// Arguments of `headroom record` as a command: of a demo, or of a step that is made again.
+/// Arguments of `torch-headroom record` as a command: of a demo, or of a step that is made again.
 RecordCommand recorderCommand(const QString& recorder, const QStringList& arguments, const QString& title);
 
-/// `headroom verify` with the arguments that made a step, of a plan that is in a file.
+/// `torch-headroom verify` with the arguments that made a step, of a plan that is in a file.
 enum class PlanFile { policy, ops };
 RecordCommand verifyCommand(const QString& recorder, const QStringList& arguments, PlanFile kind, const QString& file);
 

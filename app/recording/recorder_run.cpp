@@ -19,8 +19,8 @@ constexpr int shellSignalBase = 128; // a shell reports a signal as 128 + its nu
 /// The recorder says who it is; the window does not.
 QString withoutProgram(const QString& message)
 {
-    for (const QString& prefix :
-         {QStringLiteral("headroom-record: "), QStringLiteral("headroom.record: "), QStringLiteral("headroom: ")}) {
+    for (const QString& prefix : {QStringLiteral("torch-headroom-record: "), QStringLiteral("torch_headroom.record: "),
+                                  QStringLiteral("torch-headroom: ")}) {
         if (message.startsWith(prefix))
             return message.mid(prefix.size());
     }
@@ -41,7 +41,7 @@ std::optional<QJsonObject> progressIn(const QByteArray& line)
 
 bool lacksPackage(const QString& message)
 {
-    return message.contains(QLatin1String("No module named")) && message.contains(QLatin1String("headroom"));
+    return message.contains(QLatin1String("No module named")) && message.contains(QLatin1String("torch_headroom"));
 }
 
 } // namespace
@@ -151,7 +151,7 @@ void RecorderRun::ended(int exitCode, QProcess::ExitStatus status)
 QString RecorderRun::reasonOfExit(int exitCode) const
 {
     if (command_.isScript && lacksPackage(lastMessage_))
-        return tr("%1 has no package headroom: install it with `%2`.")
+        return tr("%1 has no package torch-headroom: install it with `%2`.")
             .arg(command_.program, installCommand(command_.program));
     if (exitCode > shellSignalBase && exitCode < shellSignalBase + SIGSYS)
         return reasonOfSignal(exitCode - shellSignalBase);

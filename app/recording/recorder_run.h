@@ -12,10 +12,10 @@
 
 namespace headroom {
 
-/// One run of headroom-record, or of a training script under headroom.record, in processes of its own, so that a crash
-/// in a kernel cannot take the window down and cancel is ending them. What it says on stderr becomes progress, lines to
-/// show, or the one sentence of a failure. Either it exits, which a subclass takes, or one of failed and cancelled
-/// comes.
+/// One run of torch-headroom-record, or of a training script under torch_headroom.record, in processes of its own, so
+/// that a crash in a kernel cannot take the window down and cancel is ending them. What it says on stderr becomes
+/// progress, lines to show, or the one sentence of a failure. Either it exits, which a subclass takes, or one of failed
+/// and cancelled comes.
 class RecorderRun : public QObject
 {
     Q_OBJECT

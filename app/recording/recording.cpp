@@ -68,7 +68,7 @@ void Recording::start(const RecordCommand& command, const QString& destination)
 void Recording::takeOutput(const QByteArray& bytes)
 {
     if (!command().isScript)
-        return; // headroom-record prints its answer for a terminal; the window has its own
+        return; // torch-headroom-record prints its answer for a terminal; the window has its own
     QStringList shown;
     for (const QByteArray& line : prints_.take(bytes))
         shown << shownLine(line);

@@ -73,9 +73,9 @@ void ScriptForm::layOut()
     installCommand_->setProperty("code", true);
     installCommand_->setWordWrap(true);
     installCommand_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-    installCommand_->setAccessibleName(tr("Command that installs the package headroom"));
+    installCommand_->setAccessibleName(tr("Command that installs the package torch-headroom"));
     auto* copy = new QPushButton(tr("Copy"), install_);
-    copy->setAccessibleName(tr("Copy the command that installs the package headroom"));
+    copy->setAccessibleName(tr("Copy the command that installs the package torch-headroom"));
     connect(copy, &QPushButton::clicked, this,
             [this] { QGuiApplication::clipboard()->setText(installCommand_->text()); });
     auto* again = new QPushButton(tr("Look again"), install_);

@@ -9,7 +9,7 @@
 
 namespace headroom {
 
-/// What `headroom verify` found: a plan that was run, beside what was promised of it.
+/// What `torch-headroom verify` found: a plan that was run, beside what was promised of it.
 struct VerifyResult
 {
     bool agrees = false;
@@ -25,10 +25,10 @@ struct VerifyResult
     QString whyNotCompared;
 };
 
-/// The document that `headroom verify --json` prints; nullopt: it is something else.
+/// The document that `torch-headroom verify --json` prints; nullopt: it is something else.
 std::optional<VerifyResult> readVerifyResult(const QByteArray& document);
 
-/// A run of `headroom verify`. Exactly one of finished, failed and cancelled comes at the end.
+/// A run of `torch-headroom verify`. Exactly one of finished, failed and cancelled comes at the end.
 class Verifying : public RecorderRun
 {
     Q_OBJECT

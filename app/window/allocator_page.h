@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "app/window/lane.h"
 #include "core/allocator/allocator_rules.h"
+#include "core/base/lane.h"
 #include "core/timeline/timeline.h"
 #include "views/widgets/reserved_plot.h"
 

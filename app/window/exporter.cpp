@@ -104,7 +104,7 @@ bool Exporter::writePolicyTo(const QString& path)
     if (!report(writePolicy(*policy, nativePath(path)), path))
         return false;
     session_.markExported();
-    const QString line = QStringLiteral("headroom.apply(model, \"%1\")").arg(QFileInfo(path).fileName());
+    const QString line = QStringLiteral("torch_headroom.apply(model, \"%1\")").arg(QFileInfo(path).fileName());
     messages_.showDone(tr("%1 was written. In the training script: %2").arg(QFileInfo(path).fileName(), line),
                        {tr("Copy this line"), [line] { QGuiApplication::clipboard()->setText(line); }});
     return true;

@@ -5,7 +5,6 @@
 #include "core/snapshot/import.h"
 #include "core/trace/step_file.h"
 
-#include <map>
 #include <string>
 #include <utility>
 
@@ -26,46 +25,10 @@ double instantOf(const Timeline& timeline, std::size_t changeCount)
 
 } // namespace
 
-/// Remembers the plan at the least budget, so that dragging where nothing fits asks for it once.
-class Jobs::ClosestPlan
-{
-public:
-    std::optional<PlannedStep> find(const OpenStepPtr& step, const PlanRequest& request, Bytes leastBudget,
-                                    const std::stop_token& stop)
-    {
-        if (leastBudget <= 0)
-            return std::nullopt;
-        if (step_.lock() == step && pins_ == request.pins && worldSize_ == request.worldSize && least_ == leastBudget)
-            return planned_;
-        PlanRequest least = request;
-        least.budget = leastBudget;
-        const Result<PlannedStep> planned = step->engine->solve(least, stop, firstAnswerMs);
-        if (!planned || !planned->timeline)
-            return std::nullopt;
-        step_ = step;
-        pins_ = request.pins;
-        worldSize_ = request.worldSize;
-        least_ = leastBudget;
-        planned_ = *planned;
-        return planned_;
-    }
-
-private:
-    std::weak_ptr<const OpenStep> step_;
-    std::map<std::string, Pin> pins_;
-    int worldSize_ = 1;
-    Bytes least_ = 0;
-    std::optional<PlannedStep> planned_;
-};
-
 Jobs::Jobs(StepEngineFactory makeEngine, QObject* parent)
     : QObject(parent)
     , makeEngine_(std::move(makeEngine))
-    , closest_(std::make_shared<ClosestPlan>())
 {
-    staleTimer_.setSingleShot(true);
-    staleTimer_.setInterval(patience);
-    connect(&staleTimer_, &QTimer::timeout, this, &Jobs::stopStaleSolve);
 }
 
 Jobs::~Jobs() = default;
@@ -184,109 +147,6 @@ void Jobs::makeStep(const QString& path, const StepTracePtr& trace, const std::s
     report([this, step] { Q_EMIT opened(step); });
 }
 
-void Jobs::solve(const OpenStepPtr& step, const PlanRequest& request)
-{
-    const quint64 generation = ++askedGeneration_;
-    proofLane_.cancel();
-    planLane_.post([this, step, request, generation, closest = closest_](std::stop_token stop) {
-        Result<PlannedStep> planned = step->engine->solve(request, stop, firstAnswerMs);
-        if (!planned) {
-            QMetaObject::invokeMethod(
-                this, [this, generation, error = planned.error()] { acceptFailure(generation, error); },
-                Qt::QueuedConnection);
-            return;
-        }
-        if (planned->plan.status == PlanStatus::stopped)
-            return; // a newer question waits, and will be answered
-        PlanAnswer made{generation, request, *std::move(planned), {}, {}, false};
-        made.proving = made.step.plan.status == PlanStatus::feasible;
-        if (made.step.plan.status == PlanStatus::infeasible)
-            made.closest = closest->find(step, request, made.step.plan.leastBudget, stop);
-        made.effects = made.shown().timeline ? made.shown().effects : step->recorded();
-        const auto answer = std::make_shared<const PlanAnswer>(std::move(made));
-        QMetaObject::invokeMethod(
-            this, [this, step, answer] { acceptAnswer(step, answer); }, Qt::QueuedConnection);
-    });
-    stopStaleSolve();
-}
-
-void Jobs::acceptAnswer(const OpenStepPtr& step, const PlanAnswerPtr& answer)
-{
-    if (answer->generation <= answeredGeneration_)
-        return;
-    answeredGeneration_ = answer->generation;
-    if (answer->proving && !solving())
-        prove(step, *answer);
-    Q_EMIT planned(answer);
-}
-
-void Jobs::prove(const OpenStepPtr& step, const PlanAnswer& first)
-{
-    proofLane_.post([this, step, request = first.request, generation = first.generation](std::stop_token stop) {
-        Result<PlannedStep> planned = step->engine->solve(request, stop, proofMs);
-        if (!planned || planned->plan.status == PlanStatus::stopped)
-            return;
-        PlanAnswer made{generation, request, *std::move(planned), {}, {}, false};
-        made.effects = made.shown().timeline ? made.shown().effects : step->recorded();
-        const auto answer = std::make_shared<const PlanAnswer>(std::move(made));
-        QMetaObject::invokeMethod(
-            this,
-            [this, answer] {
-                if (answer->generation == answeredGeneration_ && !solving())
-                    Q_EMIT this->planned(answer);
-            },
-            Qt::QueuedConnection);
-    });
-}
-
-void Jobs::acceptFailure(quint64 generation, const Error& error)
-{
-    if (generation <= answeredGeneration_)
-        return;
-    answeredGeneration_ = generation;
-    Q_EMIT planFailed(text(error));
-}
-
-void Jobs::stopStaleSolve()
-{
-    if (planLane_.stopStale(patience))
-        staleTimer_.start();
-}
-
-void Jobs::computeFrontier(const OpenStepPtr& step, const PlanRequest& request, int points)
-{
-    const quint64 generation = ++frontierGeneration_;
-    frontierLane_.cancel();
-    frontierLane_.post([this, step, request, points, generation](std::stop_token stop) {
-        const auto report = [this, generation](std::function<void()> send) {
-            QMetaObject::invokeMethod(
-                this,
-                [this, generation, send = std::move(send)] {
-                    if (generation == frontierGeneration_)
-                        send();
-                },
-                Qt::QueuedConnection);
-        };
-        const auto grown = [this, report, next = Lane::Clock::now()](std::vector<FrontierPoint> some) mutable {
-            if (Lane::Clock::now() < next)
-                return;
-            next = Lane::Clock::now() + growthInterval;
-            report([this, frontier = std::make_shared<const std::vector<FrontierPoint>>(std::move(some))] {
-                Q_EMIT frontierGrew(frontier);
-            });
-        };
-        const Result<std::vector<FrontierPoint>> found = step->engine->frontier(request, points, stop, grown);
-        if (stop.stop_requested())
-            return;
-        if (!found)
-            report([this, reason = text(found.error())] { Q_EMIT frontierFailed(reason); });
-        else
-            report([this, frontier = std::make_shared<const std::vector<FrontierPoint>>(*found)] {
-                Q_EMIT frontierComputed(frontier);
-            });
-    });
-}
-
 void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount)
 {
     const quint64 generation = ++memoryGeneration_;
@@ -304,35 +164,10 @@ void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, 
     });
 }
 
-void Jobs::findWays(const OpenStepPtr& step, ModuleId module)
+void Jobs::forgetLiveMemory()
 {
-    const quint64 generation = ++waysGeneration_;
-    waysLane_.post([this, step, module, generation](std::stop_token) {
-        Result<std::vector<ModuleWay>> ways = step->engine->ways(module);
-        if (!ways)
-            return; // that the step cannot be planned is said by who asked for a plan
-        const auto found = std::make_shared<const WaysOfModule>(WaysOfModule{module, *std::move(ways)});
-        QMetaObject::invokeMethod(
-            this,
-            [this, generation, found] {
-                if (generation == waysGeneration_)
-                    Q_EMIT waysFound(found);
-            },
-            Qt::QueuedConnection);
-    });
-}
-
-void Jobs::forgetPlans()
-{
-    planLane_.cancel();
-    proofLane_.cancel();
-    frontierLane_.cancel();
     memoryLane_.cancel();
-    waysLane_.cancel();
-    answeredGeneration_ = ++askedGeneration_;
-    ++frontierGeneration_;
     ++memoryGeneration_;
-    ++waysGeneration_;
 }
 
 void Jobs::forgetOpening()

@@ -38,9 +38,6 @@ LowerPages::LowerPages(Session& session, Jobs& jobs, Actions& actions, TimelineV
 void LowerPages::wire(Jobs& jobs, TimelineView& timeline)
 {
     connect(&session_, &Session::stepChanged, this, &LowerPages::showStep);
-    connect(&session_, &Session::stepChanged, this, &LowerPages::askForWays);
-    connect(&session_, &Session::selectionChanged, this, &LowerPages::askForWays);
-    connect(&jobs, &Jobs::waysFound, &session_, &Session::setWays);
     connect(&session_, &Session::answerChanged, this, &LowerPages::askForLiveMemory);
     connect(&session_, &Session::answerChanged, this, &LowerPages::showOps);
     connect(&session_, &Session::modeChanged, this, &LowerPages::showOps);
@@ -92,12 +89,6 @@ void LowerPages::showStep()
     // Where no plan can be made there is no trade-off to show.
     if (session_.isOpen() && !whyNoPlan(session_.step()->trace()).empty())
         panel_->show(LowerPanel::Page::reserved);
-}
-
-void LowerPages::askForWays()
-{
-    if (session_.isOpen() && session_.selected().valid())
-        jobs_.findWays(session_.step(), session_.selected());
 }
 
 void LowerPages::askForLiveMemory()

@@ -43,7 +43,6 @@ private:
     void wire(Jobs& jobs, TimelineView& timeline);
     void wireActions(const Actions& actions);
     void showStep();
-    void askForWays();
     void askForLiveMemory();
     void showLiveMemory(const LiveMemory& memory);
     void showOps();

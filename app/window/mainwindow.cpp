@@ -10,6 +10,7 @@
 #include "app/window/exporter.h"
 #include "app/window/frame_pacer.h"
 #include "app/window/measured_desk.h"
+#include "app/window/modules_desk.h"
 #include "app/window/opener.h"
 #include "app/window/ops_choice_desk.h"
 #include "app/window/ops_desk.h"
@@ -39,7 +40,6 @@
 namespace headroom {
 namespace {
 
-constexpr int frontierPoints = 60;
 const auto windowName = QStringLiteral("window");
 
 /// The first local file of what is dragged.
@@ -70,6 +70,7 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     , whatIf_(new WhatIf(session_, *page_->header()->sizes(), parts.recorder, parts.recordingsFolder, this))
     , verifyDesk_(
           new VerifyDesk(session_, *page_->inspector()->verifyRow(), *actions_->verifyPlan, parts.recorder, this))
+    , modulesDesk_(new ModulesDesk(session_, this))
     , opsDesk_(new OpsDesk(session_, this))
     , measuredDesk_(new MeasuredDesk(session_, this))
     , opsChoiceDesk_(new OpsChoiceDesk(session_, *page_->inspector()->solverChoice(), this))
@@ -80,7 +81,7 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     setObjectName(windowName);
     setAcceptDrops(true);
     layOut();
-    wireJobs();
+    wireSession();
     wireActions();
     wireDesks();
     start_->setDemos(demoModels());
@@ -97,6 +98,7 @@ MainWindow::~MainWindow()
     delete recordDesk_; // these end what they record, before what shows it
     delete whatIf_;
     delete verifyDesk_;
+    delete modulesDesk_;
     delete opsDesk_;
     delete opsChoiceDesk_;
     delete measuredDesk_;
@@ -123,25 +125,16 @@ void MainWindow::layOut()
     resize(1440, 900);
 }
 
-void MainWindow::wireJobs()
+void MainWindow::wireSession()
 {
-    connect(&jobs_, &Jobs::planned, this, &MainWindow::takeAnswer);
-    connect(&jobs_, &Jobs::planFailed, this, &MainWindow::refusePlan);
-    connect(&jobs_, &Jobs::frontierGrew, &session_, &Session::growFrontier);
-    connect(&jobs_, &Jobs::frontierComputed, &session_, &Session::setFrontier);
-    connect(&jobs_, &Jobs::frontierFailed, this, [this](const QString& reason) {
+    connect(modulesDesk_, &ModulesDesk::failed, this, &MainWindow::refusePlan);
+    connect(modulesDesk_, &ModulesDesk::frontierFailed, this, [this](const QString& reason) {
         if (messages_->kind() != MessageBar::Kind::error) // the solve failed for the same reason, and says what to do
             messages_->showError(sentence(reason));
     });
-
-    connect(&session_, &Session::stepAboutToChange, &jobs_, &Jobs::forgetPlans);
+    connect(&session_, &Session::stepAboutToChange, &jobs_, &Jobs::forgetLiveMemory);
     connect(&session_, &Session::stepChanged, this, &MainWindow::showPage);
-    connect(&session_, &Session::stepChanged, this, &MainWindow::askFrontier);
-    connect(&session_, &Session::questionChanged, this, &MainWindow::ask);
-    connect(&session_, &Session::pinsChanged, this, &MainWindow::askFrontier);
-    connect(&session_, &Session::worldSizeChanged, this, &MainWindow::askFrontier);
     connect(&session_, &Session::dirtyChanged, this, &MainWindow::showTitle);
-    connect(&session_.undoStack(), &QUndoStack::indexChanged, this, [this] { budgetIsOurs_ = false; });
 }
 
 void MainWindow::wireActions()
@@ -166,7 +159,7 @@ void MainWindow::wireDesks()
 {
     Actions& a = *actions_;
     connect(opener_, &Opener::opened, this, [this](bool budgetWasGiven) {
-        budgetIsOurs_ = !budgetWasGiven;
+        modulesDesk_->setBudgetIsGuess(!budgetWasGiven);
         page_->modules()->setFocus();
         if (!measuredFile_.isEmpty())
             measuredDesk_->compare(std::exchange(measuredFile_, {}));
@@ -200,29 +193,6 @@ void MainWindow::openFile(const QString& path, std::optional<Bytes> budget, cons
 bool MainWindow::closeStep()
 {
     return opener_->closeStep();
-}
-
-void MainWindow::ask()
-{
-    if (session_.mode() == PlanMode::modules)
-        jobs_.solve(session_.step(), session_.request());
-}
-
-void MainWindow::askFrontier()
-{
-    if (session_.isOpen())
-        jobs_.computeFrontier(session_.step(), session_.request(), frontierPoints);
-}
-
-void MainWindow::takeAnswer(const PlanAnswerPtr& answer)
-{
-    if (session_.mode() != PlanMode::modules)
-        return; // ops are planned by now
-    session_.setAnswer(answer);
-    // The first budget is a guess: when nothing fits it, the least that does is the better one.
-    const Plan& plan = answer->step.plan;
-    if (std::exchange(budgetIsOurs_, false) && plan.status == PlanStatus::infeasible && plan.leastBudget > 0)
-        session_.suggestBudget(plan.leastBudget);
 }
 
 void MainWindow::refusePlan(const QString& reason)
@@ -276,7 +246,7 @@ void MainWindow::showAbout()
     QMessageBox::about(this, tr("About Headroom"),
                        tr("<h3>Headroom %1</h3><p>Plans the GPU memory of PyTorch training to the byte.</p>"
                           "<p>Free software under the GNU General Public License, version 3 or later.</p>"
-                          "<p>`headroom doctor` says what this machine has.</p>")
+                          "<p>`torch-headroom doctor` says what this machine has.</p>")
                            .arg(QStringLiteral(HEADROOM_VERSION)));
 }
 

@@ -22,6 +22,7 @@ class DocumentPage;
 class Exporter;
 class FramePacer;
 class MeasuredDesk;
+class ModulesDesk;
 class MessageBar;
 class OpsChoiceDesk;
 class OpsDesk;
@@ -30,8 +31,7 @@ class RecordingBar;
 class VerifyDesk;
 class WhatIf;
 
-/// The window: the start page or the open step, and above them the message bar. Makes the parts and wires them, and
-/// asks the planner whenever the question of the session changes.
+/// The window: the start page or the open step, and above them the message bar. Makes the parts and wires them.
 class MainWindow : public QMainWindow
 {
     Q_OBJECT
@@ -61,6 +61,7 @@ public:
 
     Session& session() noexcept { return session_; }
     Jobs& jobs() noexcept { return jobs_; }
+    ModulesDesk& modulesDesk() noexcept { return *modulesDesk_; }
     ThemeSwitch& theme() noexcept { return theme_; }
     Actions& actions() noexcept { return *actions_; }
     DocumentPage& page() noexcept { return *page_; }
@@ -85,14 +86,11 @@ protected:
 
 private:
     void layOut();
-    void wireJobs();
+    void wireSession();
     void wireActions();
     void wireDesks();
 
-    void takeAnswer(const PlanAnswerPtr& answer);
     void refusePlan(const QString& reason);
-    void ask();
-    void askFrontier();
     void askForMeasured();
     void showPage();
     void showTitle();
@@ -113,13 +111,13 @@ private:
     DocumentPage* page_;
     WhatIf* whatIf_;
     VerifyDesk* verifyDesk_;
+    ModulesDesk* modulesDesk_;
     OpsDesk* opsDesk_;
     MeasuredDesk* measuredDesk_;
     OpsChoiceDesk* opsChoiceDesk_;
     Exporter* exporter_;
     Opener* opener_;
     QString measuredFile_; ///< to be compared once the step is open
-    bool budgetIsOurs_ = false; ///< chosen by the window, not yet touched by the user
     bool askBeforeClosing_ = true;
 };
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "app/window/lane.h"
+#include "core/base/lane.h"
 #include "core/compare/step_comparison.h"
 #include "views/widgets/comparison_bar.h"
 

@@ -130,8 +130,7 @@ void OpsDesk::askPolicy()
         return;
     policyLane_.post([this, of = answer->ops, generation = generation_](const std::stop_token& stop) {
         const StepTracePtr& trace = of->frontier->planner.graph().trace;
-        const std::vector<ModuleId> blocks = blocksOf(*trace);
-        Result<Policy> policy = opsPolicy(trace, of->plan(), blocks);
+        Result<Policy> policy = opsPolicy(trace, of->plan());
         if (stop.stop_requested())
             return;
         const auto made = std::make_shared<const OpsPolicy>(policy ? OpsPolicy{of, *std::move(policy), {}}

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "app/window/lane.h"
 #include "app/window/open_step.h"
+#include "core/base/lane.h"
 
 #include <QObject>
 #include <QTimer>

@@ -20,8 +20,8 @@ QString stepFacts(const StepTrace& trace);
 /// The step was made by a command that can make it again at other sizes.
 bool canRecordAgain(const StepTrace& trace);
 
-/// The command line of the training program that a step was recorded from in Python; empty: `headroom record` ran a
-/// model. And what is known of its origin, and why its sizes are fixed, one sentence each; empty for a model.
+/// The command line of the training program that a step was recorded from in Python; empty: `torch-headroom record` ran
+/// a model. And what is known of its origin, and why its sizes are fixed, one sentence each; empty for a model.
 QString trainingProgram(const StepTrace& trace);
 QString originText(const StepTrace& trace);
 QString whyFixedSizes(const StepTrace& trace);

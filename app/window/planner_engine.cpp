@@ -91,7 +91,7 @@ std::string whyNoPlan(const StepTrace& trace)
 {
     if (trace.info.source == "snapshot")
         return "a memory snapshot does not say what autograd saves for backward, so that no plan can be made of it: "
-               "record the step with headroom record";
+               "record the step with torch-headroom record";
     if (trace.info.measured)
         return "this step was measured, which does not tell what autograd alone holds, so that no plan can be made of "
                "it: plan the same step recorded with --device sim, and compare the two";

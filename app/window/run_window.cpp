@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/run_window.h"
 
-#include "app/cli/recorder_program.h"
+#include "app/recording/recorder_program.h"
 #include "app/window/mainwindow.h"
 #include "app/window/planner_engine.h"
 #include "app/window/screenshot.h"
@@ -32,9 +32,9 @@ void chooseOffscreen()
 
 QString recorderPath()
 {
-    const auto found = cli::recorderProgram();
+    const auto found = recorderProgram();
     return found ? QString::fromStdU16String(found->u16string())
-                 : QDir(QCoreApplication::applicationDirPath()).filePath(QStringLiteral("headroom-record"));
+                 : QDir(QCoreApplication::applicationDirPath()).filePath(QStringLiteral("torch-headroom-record"));
 }
 
 void applyOptions(MainWindow& window, const WindowOptions& options)
@@ -59,7 +59,7 @@ int takeScreenshot(MainWindow& window, const WindowOptions& options)
     Screenshot screenshot(window, options.screenshot);
     QObject::connect(&screenshot, &Screenshot::saved, qApp, &QCoreApplication::quit);
     QObject::connect(&screenshot, &Screenshot::failed, qApp, [](const QString& reason) {
-        std::fprintf(stderr, "headroom: %s\n", qPrintable(reason));
+        std::fprintf(stderr, "torch-headroom: %s\n", qPrintable(reason));
         QCoreApplication::exit(badInputCode);
     });
     return QApplication::exec();
@@ -73,7 +73,7 @@ int runWindow(int& argc, char** argv, const WindowOptions& options)
     if (picture)
         chooseOffscreen();
     QApplication application(argc, argv);
-    QApplication::setApplicationName(QStringLiteral("headroom"));
+    QApplication::setApplicationName(QStringLiteral("torch-headroom"));
     QApplication::setApplicationDisplayName(QStringLiteral("Headroom"));
     QApplication::setApplicationVersion(QStringLiteral(HEADROOM_VERSION));
     QApplication::setOrganizationName(QStringLiteral("Headroom"));

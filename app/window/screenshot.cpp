@@ -5,6 +5,7 @@
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
 #include "app/window/measured_desk.h"
+#include "app/window/modules_desk.h"
 #include "views/plot/timeline_view.h"
 
 #include <QDir>
@@ -34,8 +35,8 @@ Screenshot::Screenshot(MainWindow& window, QString path, QObject* parent)
     , window_(window)
     , path_(std::move(path))
 {
-    connect(&window.jobs(), &Jobs::planFailed, this, &Screenshot::failed);
-    connect(&window.jobs(), &Jobs::frontierFailed, this, &Screenshot::failed);
+    connect(&window.modulesDesk(), &ModulesDesk::failed, this, &Screenshot::failed);
+    connect(&window.modulesDesk(), &ModulesDesk::frontierFailed, this, &Screenshot::failed);
     connect(&window, &MainWindow::openFailed, this, &Screenshot::failed);
     connect(&looking_, &QTimer::timeout, this, &Screenshot::look);
     looking_.start(lookMs);

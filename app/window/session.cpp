@@ -3,7 +3,7 @@
 #include "app/window/session.h"
 
 #include "core/cost/roofline.h"
-#include "views/widgets/budget_steps.h"
+#include "views/plot/budget_steps.h"
 
 #include <QUndoCommand>
 

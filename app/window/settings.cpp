@@ -36,7 +36,7 @@ QString recordKey(const QString& file)
 } // namespace
 
 Settings::Settings()
-    : store_(std::make_unique<QSettings>(QStringLiteral("Headroom"), QStringLiteral("headroom")))
+    : store_(std::make_unique<QSettings>(QStringLiteral("torch-headroom"), QStringLiteral("torch-headroom")))
 {
 }
 

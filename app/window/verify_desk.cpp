@@ -74,11 +74,12 @@ QString VerifyDesk::whyNot() const
     if (const std::string why = whyNoPlan(session_.step()->trace()); !why.empty())
         return sentence(QString::fromStdString(why));
     if (!trainingProgram(session_.step()->trace()).isEmpty())
-        return tr("A training script cannot be run with the plan from here: headroom.apply(model, \"policy.json\") in "
-                  "the script runs it.");
+        return tr(
+            "A training script cannot be run with the plan from here: torch_headroom.apply(model, \"policy.json\") in "
+            "the script runs it.");
     if (session_.step()->trace().info.arguments.empty())
-        return tr("Only a step that headroom record made of a model can be run again; in a training script, "
-                  "headroom.apply runs the plan.");
+        return tr("Only a step that torch-headroom record made of a model can be run again; in a training script, "
+                  "torch_headroom.apply runs the plan.");
     if (!session_.answerIsCurrent())
         return tr("The plan is still being solved.");
     if (!session_.feasible())

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int typingMs = 400;
 
-/// The option of `headroom record` for a dimension's name.
+/// The option of `torch-headroom record` for a dimension's name.
 QString optionOf(const QString& dimension)
 {
     return dimension == QLatin1String("sequence") ? QStringLiteral("--seq") : QStringLiteral("--") + dimension;

@@ -51,7 +51,7 @@ private:
     bool again_ = false; ///< the wish changed while the last one was being ended
 };
 
-/// Arguments of `headroom record` with one option set to another value.
+/// Arguments of `torch-headroom record` with one option set to another value.
 QStringList withOption(QStringList arguments, const QString& option, const QString& value);
 
 } // namespace headroom

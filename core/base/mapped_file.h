@@ -11,7 +11,8 @@
 
 namespace headroom {
 
-/// A file's bytes, read by the kernel when they are touched. Shared: whoever holds views into it holds it too.
+/// A file's bytes, read by the kernel when they are touched. Shared: the owner of a view into it also
+/// holds the file.
 class MappedFile
 {
 public:

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/checkpoint/gradient_comparison.h"
 
-#include "core/record/step_runner.h"
+#include "core/model/step_runner.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/abs.h>

@@ -44,7 +44,7 @@ public:
 private:
     class Save;
 
-    /// A value that forward made, and who needs it beyond the program and autograd.
+    /// A value that forward made, and its users besides the program and autograd.
     struct Made
     {
         c10::weak_intrusive_ptr<c10::StorageImpl> original{c10::intrusive_ptr<c10::StorageImpl>()};

@@ -7,7 +7,7 @@
 #include "core/checkpoint/ops_execution.h"
 #include "core/device/real_device.h"
 #include "core/joint/ops_planner.h"
-#include "core/record/step_runner.h"
+#include "core/model/step_runner.h"
 
 namespace headroom {
 

@@ -4,8 +4,8 @@
 
 #include "core/checkpoint/executed_memory.h"
 #include "core/checkpoint/gradient_comparison.h"
+#include "core/model/step_runner.h"
 #include "core/policy/policy.h"
-#include "core/record/step_runner.h"
 
 #include <optional>
 #include <string>

@@ -59,8 +59,8 @@ std::string calibrationToJson(const Calibration& calibration);
 /// Errors (badInput) name `file` and what was expected.
 Result<Calibration> calibrationFromJson(std::string_view text, const std::string& file);
 
-/// Where this user's calibrations lie, one file a GPU: HEADROOM_CALIBRATION_DIR, or headroom/calibration in the user's
-/// configuration.
+/// Where this user's calibrations lie, one file a GPU: HEADROOM_CALIBRATION_DIR, or torch-headroom/calibration in the
+/// user's configuration.
 std::filesystem::path calibrationFolder();
 std::filesystem::path calibrationFile(const std::string& gpu);
 

@@ -57,7 +57,7 @@ std::vector<Calibration::Point> pointsIn(const Json& list)
 Calibration fromDocument(const Json& document)
 {
     if (!document.is_object() || !document.contains("headroom_calibration"))
-        throw Unexpected{"a calibration, as headroom calibrate writes it"};
+        throw Unexpected{"a calibration, as torch-headroom calibrate writes it"};
     if (document["headroom_calibration"] != fileVersion)
         throw Unexpected{"version " + std::to_string(fileVersion) + "; a newer Headroom wrote this"};
     Calibration calibration;
@@ -105,7 +105,7 @@ Result<Calibration> calibrationFromJson(std::string_view text, const std::string
     try {
         return fromDocument(Json::parse(text));
     } catch (const Json::exception&) {
-        return badInput(file + ": expected a JSON document, as headroom calibrate writes it");
+        return badInput(file + ": expected a JSON document, as torch-headroom calibrate writes it");
     } catch (const Unexpected& unexpected) {
         return badInput(file + ": expected " + unexpected.what);
     }
@@ -120,9 +120,9 @@ std::filesystem::path calibrationFolder()
     if (const auto folder = variable("HEADROOM_CALIBRATION_DIR"); !folder.empty())
         return folder;
     if (const auto folder = variable("XDG_CONFIG_HOME"); folder.is_absolute())
-        return folder / "headroom" / "calibration";
+        return folder / "torch-headroom" / "calibration";
     const auto home = variable("HOME");
-    return home.empty() ? home : home / ".config" / "headroom" / "calibration";
+    return home.empty() ? home : home / ".config" / "torch-headroom" / "calibration";
 }
 
 std::filesystem::path calibrationFile(const std::string& gpu)
@@ -165,7 +165,7 @@ Result<TimedStep> withTimes(StepTracePtr step, const std::string& choice)
         return calibration.error();
     if (!calibration || !*calibration) {
         if (named)
-            return badInput(choice + ": there is no such file; headroom calibrate writes one");
+            return badInput(choice + ": there is no such file; torch-headroom calibrate writes one");
         return TimedStep{std::move(step), {}};
     }
     if ((*calibration)->gpu != step->info.gpu)

@@ -8,8 +8,8 @@
 
 namespace headroom::sim {
 
-/// An op that the simulated device cannot run: in one sentence which, why, and what to do. Python sees it as
-/// NotImplementedError. The device does not know modules: whoever does says it again with the module's name.
+/// An op that the simulated device cannot run: one sentence names the op, the cause and what to do. Python sees it as
+/// NotImplementedError. The device does not know modules: the recorder catches it and adds the module's name.
 class CannotSimulate : public c10::NotImplementedError
 {
 public:

@@ -2,17 +2,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/cuda_device.h"
 
+#include "core/device/attention_choice.h"
 #include "core/device/boxed_values.h"
 #include "core/device/cuda_hooks.h"
 #include "core/device/deferred_fill.h"
-#include "core/device/kernels/attention_choice.h"
-#include "core/device/kernels/unsupported.h"
 #include "core/device/known_storage.h"
 #include "core/device/known_values.h"
 #include "core/device/meta_call.h"
 #include "core/device/op_traits.h"
 #include "core/device/simulated_guard.h"
 #include "core/device/simulated_state.h"
+#include "core/device/unsupported.h"
 
 #include <ATen/native/transformers/attention.h>
 #include <c10/util/Exception.h>
@@ -184,8 +184,9 @@ void claimCuda()
 Status simulateCuda(const DeviceSpec& spec)
 {
     if (!ownsCudaHooks())
-        return badInput("torch was imported before the GPU was simulated: import headroom and call headroom.simulate() "
-                        "in the first lines of the program, before anything that imports torch");
+        return badInput(
+            "torch was imported before the GPU was simulated: import torch_headroom and call torch_headroom.simulate() "
+            "in the first lines of the program, before anything that imports torch");
     SimulatedState& state = simulatedState();
     state.spec = spec;
     state.type = c10::DeviceType::CUDA;

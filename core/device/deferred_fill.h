@@ -22,7 +22,7 @@ void makeArguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack
 /// The same for one tensor, of which a program reads the memory without an op.
 void makeValues(const at::Tensor& tensor);
 
-/// Nothing is put off before this: those who read memory without an op have to know makeValues() first.
+/// Nothing is put off before this call. The caller promises to use makeValues() where it reads memory without an op.
 void enableDeferredFills();
 
 } // namespace headroom::sim

@@ -27,7 +27,7 @@ public:
     HostedMemory(const HostedMemory&) = delete;
     HostedMemory& operator=(const HostedMemory&) = delete;
 
-    /// What this thread allocates while it lives does not count: the bookkeeping of who measures.
+    /// While it lives, allocations of this thread do not count: they are the measurement's own.
     class Uncounted
     {
     public:

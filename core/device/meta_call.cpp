@@ -3,8 +3,8 @@
 #include "core/device/meta_call.h"
 
 #include "core/device/boxed_values.h"
-#include "core/device/kernels/unsupported.h"
 #include "core/device/simulated_state.h"
+#include "core/device/unsupported.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>

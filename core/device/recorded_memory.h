@@ -10,7 +10,8 @@
 
 namespace headroom {
 
-/// The memory of the device on which a step is recorded: which block is behind a storage, and who is told of changes.
+/// The memory of the device on which a step is recorded: which block is behind a storage, and which
+/// observer hears of changes.
 class RecordedMemory
 {
 public:

@@ -26,8 +26,8 @@ struct BlockTag
     std::uint32_t id = 0;
 };
 
-/// What a storage takes of the device's memory. It is given back when the last who holds it lets go: the storage
-/// itself, and while a step is recorded what autograd saved of it, which is no longer the storage
+/// What a storage takes of the device's memory. Its last holder gives it back. Holders are the storage itself and,
+/// while a step is recorded, autograd's saved tensors, which then no longer hold the storage
 /// (core/record/shadow_save.h).
 class DeviceMemory
 {
@@ -42,7 +42,7 @@ public:
 
 private:
     friend class SimulatedAllocator;
-    /// Each is what the other was; who holds it stays.
+    /// Swaps the contents; the holders stay.
     void exchange(DeviceMemory& other) noexcept;
 
     Bytes requested_;
@@ -96,8 +96,8 @@ public:
     /// Memory whose storage died stands in a storage again, as the same block: what autograd held of a recorded step.
     c10::DataPtr allocateHeld(Bytes bytes, void* address, BlockTag tag, std::shared_ptr<DeviceMemory> memory);
 
-    /// Gives a storage another size, as resize_ on CUDA does: allocate, copy, free the old one. Whoever holds its
-    /// memory holds the new one from then on.
+    /// Gives a storage another size, as resize_ on CUDA does: allocate, copy, free the old one. Its
+    /// holders hold the new one from then on.
     void resize(c10::StorageImpl& storage, Bytes bytes);
 
     /// The block behind a storage; null for an empty one and for other devices.

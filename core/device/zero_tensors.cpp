@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
 #include "core/device/cannot_simulate.h"
-#include "core/device/kernels/allocate.h"
-#include "core/device/kernels/unsupported.h"
 #include "core/device/meta_call.h"
 #include "core/device/simulated_state.h"
+#include "core/device/unsupported.h"
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>

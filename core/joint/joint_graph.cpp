@@ -3,6 +3,7 @@
 #include "core/joint/joint_graph.h"
 
 #include "core/joint/op_kinds.h"
+#include "core/policy/step_planner.h"
 
 #include <algorithm>
 #include <numeric>
@@ -72,6 +73,7 @@ public:
     explicit Builder(StepTracePtr trace)
         : trace_(*trace)
         , facts_(trace_)
+        , obstacles_(trace_)
         , read_(trace_.storages.size(), false)
     {
         graph_.trace = std::move(trace);
@@ -91,28 +93,29 @@ private:
     bool readsWhatChanges(OpId op, const OpKind& kind) const;
     bool readsWhatGoes(const std::vector<ValueId>& reads) const;
     void include(JointGraph::Node& node, OpId op);
+    void nameKeptModules();
     void order();
 
     const StepTrace& trace_;
     StorageFacts facts_;
+    OpObstacles obstacles_;
     std::vector<bool> read_; ///< by storage: a node has read it, so that it cannot be changed unseen
     JointGraph graph_;
 };
 
 Result<JointGraph> Builder::build()
 {
+    if (!trace_.info.policy.empty())
+        return plannable(trace_).error();
     std::size_t forward = 0;
     std::size_t backward = 0;
     for (std::uint32_t i = 0; i < trace_.ops.size(); ++i) {
         const OpId op(i);
-        if (trace_.ops.flags[op] & opRecomputed)
-            return badInput("the step was recorded with a checkpointing policy (op " + std::to_string(i) + ", "
-                            + std::string(trace_.opName(op))
-                            + ", runs a second time): record it without one to plan its ops");
-        if (trace_.ops.phase[op] == Phase::forward) {
+        const bool again = (trace_.ops.flags[op] & opRecomputed) != 0;
+        if (trace_.ops.phase[op] == Phase::forward && !again) {
             forwardOp(op);
             ++forward;
-        } else if (trace_.ops.phase[op] == Phase::backward) {
+        } else if (trace_.ops.phase[op] == Phase::backward || again) {
             readByBackward(op);
             ++backward;
         }
@@ -123,6 +126,7 @@ Result<JointGraph> Builder::build()
     if (trace_.packs.size() == 0)
         return badInput("the step says nothing of the tensors that autograd saves: expected one that was recorded on "
                         "the simulated GPU");
+    nameKeptModules();
     order();
     return std::move(graph_);
 }
@@ -176,6 +180,8 @@ bool Builder::readsWhatGoes(const std::vector<ValueId>& reads) const
 void Builder::include(JointGraph::Node& node, OpId op)
 {
     node.ops.push_back(op);
+    if (obstacles_.keep(op))
+        node.repeat = Repeat::once;
     node.random = node.random || (trace_.ops.flags[op] & opRandom);
     node.flops += trace_.ops.flops[op];
     node.ms += trace_.ops.ms[op];
@@ -256,6 +262,20 @@ void Builder::readByBackward(OpId op)
     for (const StorageId storage : trace_.ops.mutated[op])
         if (const ValueId value = graph_.valueOf[storage.value]; value.valid() && graph_[value].node.valid())
             graph_.nodes[graph_[value].node.value].repeat = Repeat::once;
+}
+
+void Builder::nameKeptModules()
+{
+    std::vector<ModuleId> modules;
+    for (const JointGraph::Node& node : graph_.nodes) {
+        const auto isNeeded = [this](ValueId value) { return graph_[value].needed && !graph_[value].kept; };
+        if (std::ranges::none_of(node.makes, isNeeded))
+            continue;
+        for (const OpId op : node.ops)
+            if (obstacles_.keep(op))
+                obstacles_.addModules(op, modules);
+    }
+    graph_.keptModules = obstacles_.named(std::move(modules));
 }
 
 /// Nodes in the order of their last ops, so that each comes after all that it reads; values in that of their storages.

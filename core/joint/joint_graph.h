@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/joint/op_obstacles.h"
 #include "core/trace/step_trace.h"
 
 #include <cstdint>
@@ -16,7 +17,8 @@ using NodeId = Index<struct NodeTag>; ///< a node of a JointGraph
 
 /// What a node may do in backward.
 enum class Repeat : std::uint8_t {
-    once, ///< never runs again: it would give other values, or change something that is not its own
+    once, ///< never runs again: it would give other values, or change something that is not its own, or no module
+          ///< around it can be checkpointed
     again, ///< may run again
 };
 
@@ -24,8 +26,8 @@ enum class Repeat : std::uint8_t {
 /// tensors: what is saved is a storage, whichever view of it autograd packed.
 ///
 /// A value is a storage that a forward op made, or one that was there before. A node is what makes values: one forward
-/// op, with the in-place ops that change its result before anyone else reads it. Views make nothing: who reads a view
-/// reads its storage. Immutable.
+/// op, with the in-place ops that change its result before another op reads it. Views make nothing: an op that reads
+/// a view reads its storage. Immutable.
 struct JointGraph
 {
     StepTracePtr trace;
@@ -56,12 +58,14 @@ struct JointGraph
     std::vector<std::vector<OpId>> backwardReaders; ///< by value: backward ops, ascending
     std::vector<ValueId> valueOf; ///< by storage; invalid when it is none
     std::vector<NodeId> nodeOf; ///< by op; invalid when it makes nothing
+    std::vector<KeptModule> keptModules; ///< in the way of ops of which backward needs something; in the model's order
 
     const Node& operator[](NodeId id) const { return nodes[id.value]; }
     const Value& operator[](ValueId id) const { return values[id.value]; }
 };
 
-/// Errors (badInput): the step has no forward, backward or saved tensors, or was recorded with a policy.
+/// What the program checkpoints itself counts as backward where it runs again. Errors (badInput): the step has no
+/// forward, backward or saved tensors, or was recorded with a policy.
 Result<JointGraph> buildJointGraph(StepTracePtr trace);
 
 } // namespace headroom

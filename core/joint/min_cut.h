@@ -20,7 +20,8 @@ struct MinCutRules
 
 struct MinCut
 {
-    std::vector<ValueId> saved; ///< cut: held from forward to backward; ascending, without what is there anyway
+    std::vector<ValueId>
+        saved; ///< cut: held from forward to backward; ascending; values that live on anyway are left out
     std::vector<bool> banned; ///< by node: must not run again
 };
 

@@ -40,13 +40,13 @@ Result<SavedOps> readOpsPlan(const std::filesystem::path& file, const StepTrace&
     const std::string path = file.string();
     std::ifstream in(file);
     if (!in)
-        return badInput(path + ": cannot be read: expected a plan of ops, as headroom ops-plan --json prints it");
+        return badInput(path + ": cannot be read: expected a plan of ops, as torch-headroom ops-plan --json prints it");
     const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
     const auto fraction = json.is_object() ? json.find("memory_budget") : json.end();
     const auto saved = json.is_object() ? json.find("saved") : json.end();
     if (fraction == json.end() || !fraction->is_number() || saved == json.end() || !saved->is_array())
         return badInput(path
-                        + ": is no plan of ops: an object with memory_budget and saved was expected, as headroom "
+                        + ": is no plan of ops: an object with memory_budget and saved was expected, as torch-headroom "
                           "ops-plan --json prints it");
     SavedOps plan{fraction->get<double>(), {}};
     for (const nlohmann::json& row : *saved) {

@@ -11,7 +11,7 @@
 namespace headroom {
 
 /// A plan for ops as a document, so that another program can follow it: what is saved, by the storages of the step that
-/// was planned. `headroom ops-plan --json` prints one, with more beside it.
+/// was planned. `torch-headroom ops-plan --json` prints one, with more beside it.
 struct SavedOps
 {
     double fraction = 1;

@@ -52,6 +52,7 @@ struct OpsPlanner::Shared
         return flags;
     }
 
+    std::string whyTooLittle() const;
     OpsSchedule scheduleOf(const OpsPlan& plan) const
     {
         std::vector<bool> saved(graph.values.size(), false);
@@ -130,10 +131,7 @@ Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const
     const Bytes cap = capOf(request.fraction, defaultSavedBytes());
     const Bytes least = shared_->none.savedBytes;
     if (least > cap)
-        return Error{ErrorKind::infeasible,
-                     "ops that cannot run again (they change what others read) keep " + formatBytes(least)
-                         + ": expected a fraction of at least "
-                         + std::to_string(static_cast<double>(least) / static_cast<double>(defaultSavedBytes()))};
+        return Error{ErrorKind::infeasible, shared_->whyTooLittle()};
     if (request.fraction == 0)
         return shared_->finished(request, cap, planning.candidate(shared_->none));
     if (request.fraction == 1)
@@ -156,6 +154,17 @@ Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const
     if (!refined)
         return refined.error();
     return shared_->finished(request, cap, *std::move(refined));
+}
+
+std::string OpsPlanner::Shared::whyTooLittle() const
+{
+    std::string reason = "they change what others read";
+    if (!graph.keptModules.empty())
+        reason = std::string(graph.trace->moduleFqn(graph.keptModules.front().module))
+            + " cannot be checkpointed: " + std::string(graph.keptModules.front().reason);
+    return "ops that cannot run again (" + reason + ") keep " + formatBytes(none.savedBytes)
+        + ": expected a fraction of at least "
+        + std::to_string(static_cast<double>(none.savedBytes) / static_cast<double>(standard.savedBytes));
 }
 
 OpsPlan OpsPlanner::Shared::finished(const OpsRequest& request, Bytes cap, const OpsCandidate& candidate) const

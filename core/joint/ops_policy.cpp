@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/joint/ops_policy.h"
 
+#include "core/joint/op_obstacles.h"
 #include "core/policy/policy_maker.h"
 
 #include <algorithm>
@@ -35,6 +36,27 @@ CheckpointRegion regionOf(const StepModel& model, const OpsPlan& plan, ModuleId 
     return region;
 }
 
+/// The outermost of these modules, and of those inside of them, that can be checkpointed, in the model's order.
+std::vector<ModuleId> withoutObstacles(const StepTrace& trace, const std::vector<ModuleId>& modules,
+                                       const std::vector<std::string_view>& obstacles)
+{
+    enum class Place : std::uint8_t { outside, open, taken };
+    std::vector<Place> places(trace.modules.size(), Place::outside);
+    std::vector<ModuleId> found;
+    for (std::uint32_t i = 0; i < trace.modules.size(); ++i) { // parents come first
+        const ModuleId parent = trace.modules.parent[ModuleId(i)];
+        if (parent.valid())
+            places[i] = places[parent.value];
+        if (std::ranges::find(modules, ModuleId(i)) != modules.end())
+            places[i] = Place::open;
+        if (places[i] != Place::open || !obstacles[i].empty())
+            continue;
+        places[i] = Place::taken;
+        found.emplace_back(i);
+    }
+    return found;
+}
+
 } // namespace
 
 std::vector<ModuleId> blocksOf(const StepTrace& trace)
@@ -66,8 +88,16 @@ std::vector<ModuleId> blocksOf(const StepTrace& trace)
 Result<Policy> opsPolicy(const StepTracePtr& trace, const OpsPlan& plan, std::span<const ModuleId> modules)
 {
     const PolicyMaker maker{StepModel(trace)};
+    const std::vector<std::string_view> obstacles = opsObstacles(*trace, maker.model().index());
+    for (const ModuleId module : modules)
+        if (!obstacles[module.value].empty())
+            return badInput(std::string(trace->moduleFqn(module))
+                            + " cannot be checkpointed: " + std::string(obstacles[module.value]));
+    std::vector<ModuleId> chosen(modules.begin(), modules.end());
+    if (chosen.empty())
+        chosen = withoutObstacles(*trace, blocksOf(*trace), obstacles);
     CheckpointPlan regions;
-    for (const ModuleId module : modules) {
+    for (const ModuleId module : chosen) {
         bool repeats = false;
         CheckpointRegion region = regionOf(maker.model(), plan, module, repeats);
         if (repeats)

@@ -17,7 +17,8 @@ std::vector<ModuleId> blocksOf(const StepTrace& trace);
 /// An op-level plan as what eager PyTorch can apply: each of `modules` in which the plan repeats something becomes a
 /// selective checkpoint that saves the outputs that the plan saves, as far as PyTorch lets them be saved. A module runs
 /// again as a whole, ops that the plan would leave out included, and what is outside the modules stays as it is: what
-/// that takes is in `predicted`. Errors: modules that contain one another.
-Result<Policy> opsPolicy(const StepTracePtr& trace, const OpsPlan& plan, std::span<const ModuleId> modules);
+/// that takes is in `predicted`. Without `modules` they are the blocks; in place of one that cannot be checkpointed
+/// (op_obstacles.h) those inside of it that can. Errors: modules that contain one another, or cannot be checkpointed.
+Result<Policy> opsPolicy(const StepTracePtr& trace, const OpsPlan& plan, std::span<const ModuleId> modules = {});
 
 } // namespace headroom

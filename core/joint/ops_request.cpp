@@ -52,7 +52,8 @@ Times timesOfStep(const std::string& path, const StepTrace& trace)
         return read.error();
     const StepTrace& measured = **read;
     if (!measured.info.measured)
-        return badInput(path + ": this step was simulated: expected one that headroom record --device cuda measured");
+        return badInput(path
+                        + ": this step was simulated: expected one that torch-headroom record --device cuda measured");
     const std::vector<OpId> wanted = forwardOps(trace);
     const std::vector<OpId> given = forwardOps(measured);
     std::vector<double> times(trace.ops.ms.begin(), trace.ops.ms.end());

@@ -3,7 +3,7 @@
 #include "core/model/source.h"
 
 #include "core/model/demo.h"
-#include "core/model/exported/exported_model.h"
+#include "core/model/exported_source.h"
 #include "core/model/torchscript_source.h"
 #include "core/model/zip_archive.h"
 

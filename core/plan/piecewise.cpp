@@ -31,7 +31,7 @@ double msSince(Clock::time_point begin)
 const std::string& moduleOfRow(const PiecewiseProblem& problem, int row)
 {
     const int module = problem.rows()[static_cast<std::size_t>(row)].module;
-    return problem.modules().info->stats[static_cast<std::size_t>(module)].fqn;
+    return problem.modules().tree.info->stats[static_cast<std::size_t>(module)].fqn;
 }
 
 /// Where memory is highest when everything that fits `budget` was discarded.
@@ -91,13 +91,13 @@ Result<PiecewisePlanner> PiecewisePlanner::create(ModuleInfoPtr info)
     Result<PiecewiseModules> modules = PiecewiseModules::create(std::move(info));
     if (!modules)
         return modules.error();
-    const Baseline baseline = headroom::baseline(*modules->info);
+    const Baseline baseline = headroom::baseline(*modules->tree.info);
     return PiecewisePlanner(std::make_shared<const Model>(Model{std::move(*modules), baseline}));
 }
 
 const ModuleInfo& PiecewisePlanner::moduleInfo() const noexcept
 {
-    return *model_->modules.info;
+    return *model_->modules.tree.info;
 }
 
 Result<Plan> PiecewisePlanner::solve(const PlanRequest& request, std::stop_token stop) const
@@ -135,7 +135,7 @@ Result<Plan> PiecewisePlanner::solve(const PlanRequest& request, std::stop_token
     for (std::size_t unit = 0; unit < solution->chosen.size(); ++unit) {
         if (!solution->chosen[unit])
             continue;
-        const ModuleStats& stats = modules.info->stats[static_cast<std::size_t>(problem->units()[unit].module)];
+        const ModuleStats& stats = modules.tree.info->stats[static_cast<std::size_t>(problem->units()[unit].module)];
         // d = ACM * r - (ACM - IA), where sac_milp takes ACM for no less than IA
         const Bytes all = std::max(stats.sacMemory, stats.activationForward);
         plan.decisions[stats.fqn] = static_cast<double>(solution->discards.bytes[unit] + all - stats.activationForward)

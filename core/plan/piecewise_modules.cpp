@@ -5,28 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <string_view>
 #include <tuple>
-#include <unordered_map>
 
 namespace headroom {
 
 namespace {
-
-using Names = std::unordered_map<std::string_view, int>;
-
-/// The nearest module whose name is a proper prefix: "A.layers.0.mlp" → "A.layers.0"; -1 for the root.
-int enclosing(const Names& names, std::string_view fqn)
-{
-    for (std::size_t dot = fqn.rfind('.'); dot != std::string_view::npos; dot = fqn.rfind('.', dot - 1)) {
-        const auto found = names.find(fqn.substr(0, dot));
-        if (found != names.end())
-            return found->second;
-        if (dot == 0)
-            break;
-    }
-    return -1;
-}
 
 /// Equal but for the noise of a fit: PyTorch's curves of identical layers differ by 1e-7 to 2e-5 of themselves.
 bool nearlyEqual(const RecomputeCurve& a, const RecomputeCurve& b)
@@ -57,9 +40,9 @@ Members classify(PiecewiseModules& model, std::size_t coarseness)
     Members members;
     for (std::size_t module = 0; module < model.modules.size(); ++module) {
         PiecewiseModules::Module& entry = model.modules[module];
-        if (!entry.candidate)
+        if (!model.tree.modules[module].candidate)
             continue;
-        const ModuleStats& stats = model.info->stats[module];
+        const ModuleStats& stats = model.tree.info->stats[module];
         auto& known = classesOf[{stats.activationForward, stats.sacMemory, stats.sacRuntimeMs}];
         const auto same = std::ranges::find_if(known, [&](std::size_t candidate) {
             return coarseness == PiecewiseModules::byMemoryAndTime
@@ -97,32 +80,15 @@ void findEnvelopes(PiecewiseModules& model)
 
 Result<PiecewiseModules> PiecewiseModules::create(ModuleInfoPtr info)
 {
-    if (info == nullptr || info->stats.empty())
-        return badInput("the ModuleInfo has no modules: expected at least the root in mod_stats");
+    Result<PlanModules> tree = PlanModules::create(std::move(info));
+    if (!tree)
+        return tree.error();
     PiecewiseModules model;
-    model.info = std::move(info);
-
-    Names names;
-    for (const ModuleStats& stats : model.info->stats)
-        if (!names.emplace(stats.fqn, static_cast<int>(names.size())).second)
-            return badInput("mod_stats names module `" + stats.fqn + "` twice: expected each name once");
-    Names positions;
-    for (std::size_t i = 0; i < model.info->fwPostOrder.size(); ++i)
-        positions.emplace(model.info->fwPostOrder[i], static_cast<int>(i));
-
-    for (const ModuleStats& stats : model.info->stats) {
-        Module module;
-        const auto position = positions.find(stats.fqn);
-        if (position == positions.end())
-            return badInput("module `" + stats.fqn
-                            + "` is not in mod_order.fw_post_order: expected every module there");
-        module.position = position->second;
-        module.parent = enclosing(names, stats.fqn);
-        module.candidate
-            = !stats.isLeaf && stats.obstacle.empty() && stats.activationForward > 0 && !stats.slopes.empty();
-        if (module.candidate)
-            module.curve = RecomputeCurve(stats);
-        model.modules.push_back(std::move(module));
+    model.tree = *std::move(tree);
+    for (std::size_t module = 0; module < model.tree.modules.size(); ++module) {
+        model.modules.emplace_back();
+        if (model.tree.modules[module].candidate)
+            model.modules.back().curve = RecomputeCurve(model.tree.info->stats[module]);
     }
     removeNoise(model);
     findEnvelopes(model);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/plan/plan.h"
+#include "core/plan/plan_units.h"
 #include "core/plan/recompute_curve.h"
 
 #include <array>
@@ -12,40 +12,25 @@
 
 namespace headroom {
 
-/// What of a ModuleInfo every request shares: the tree of modules by name, their place in the order in which forwards
-/// end, and what checkpointing each costs.
+/// What of a ModuleInfo every request shares: its tree of modules, and what checkpointing each of them costs.
 struct PiecewiseModules
 {
     struct Module
     {
-        int position = 0; ///< of the first call in fw_post_order
-        int parent = -1; ///< nearest enclosing module, by name
-        bool candidate = false; ///< has children, keeps activations, and has a trade-off curve
-        RecomputeCurve curve;
+        RecomputeCurve curve; ///< of a candidate
         std::array<int, 2> classes{}; ///< by coarseness: index of classCurves
     };
     /// How modules are taken for equal. First by memory and time, whatever their curves: PyTorch's fits of identical
     /// modules can differ much where the curve is not used. Then by their curves.
     enum Coarseness : std::size_t { byMemoryAndTime, byCurve, coarsenessCount };
 
-    ModuleInfoPtr info;
-    std::vector<Module> modules; ///< as info->stats
+    PlanModules tree;
+    std::vector<Module> modules; ///< as tree.modules
     std::array<std::vector<RecomputeCurve>, coarsenessCount> classCurves; ///< lower envelope of each class
 
     /// Curves that differ by noise only (less than 1e-4 of their time at every corner) become that of the first module:
     /// what identical modules cost must not depend on the run of a fit.
     static Result<PiecewiseModules> create(ModuleInfoPtr info);
-};
-
-/// A module that may be checkpointed under a request. Units are in the order in which their forwards end, so that those
-/// inside a unit come right before it.
-struct PlanUnit
-{
-    int module = 0; ///< index in PiecewiseModules::modules
-    int parent = -1; ///< nearest enclosing unit
-    int firstInside = 0; ///< units firstInside .. own index - 1 are inside it
-    bool forced = false; ///< pinned to recompute
-    std::vector<int> children;
 };
 
 /// Memory while one module's backward begins: `required` without any checkpointing, less what the first `units` units
@@ -95,13 +80,11 @@ public:
     std::vector<int> allRows() const;
 
 private:
-    explicit PiecewiseProblem(const PiecewiseModules& modules)
+    PiecewiseProblem(const PiecewiseModules& modules, std::vector<PlanUnit> units)
         : modules_(&modules)
+        , units_(std::move(units))
     {
     }
-    Status findUnits(const PlanRequest& request);
-    void findTree();
-    Status dropMisplaced();
     void findRows(int worldSize);
     Bytes mostDiscarded(int unit, Bytes before, Bytes budget, std::vector<bool>& whole) const;
     bool rowHolds(int units, Bytes discarded, Bytes budget) const;

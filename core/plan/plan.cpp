@@ -4,6 +4,13 @@
 
 namespace headroom {
 
+Status checkWorldSize(const PlanRequest& request)
+{
+    if (request.worldSize < 1)
+        return badInput("world size " + std::to_string(request.worldSize) + ": expected 1 or more");
+    return {};
+}
+
 std::string_view planStatusName(PlanStatus status)
 {
     switch (status) {

@@ -27,6 +27,9 @@ struct PlanRequest
     std::map<std::string, Pin> pins; ///< fqn → what must happen to it
 };
 
+/// badInput when there are less ranks than one.
+Status checkWorldSize(const PlanRequest& request);
+
 enum class PlanStatus {
     optimal, ///< proven: gap 0, to a solver's tolerance of 1e-6
     feasible, ///< within the budget, not proven best: see gap

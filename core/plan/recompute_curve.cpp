@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/plan/recompute_curve.h"
 
+#include "core/base/curves.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -118,23 +120,24 @@ RecomputeCurve RecomputeCurve::lowerEnvelope(const std::vector<const RecomputeCu
     const auto [duplicates, end] = std::ranges::unique(grid);
     grid.erase(duplicates, end);
 
-    std::vector<Corner> hull;
+    std::vector<Corner> least;
     for (const Bytes bytes : grid) {
-        Corner corner{bytes, first.msAt(bytes)};
+        Corner& corner = least.emplace_back(bytes, first.msAt(bytes));
         for (const RecomputeCurve* curve : curves)
             corner.ms = std::min(corner.ms, curve->msAt(bytes));
-        while (hull.size() > 1 && slope(hull[hull.size() - 2], hull.back()) >= slope(hull.back(), corner))
-            hull.pop_back();
-        hull.push_back(corner);
     }
+    const std::vector<std::size_t> hull = lowerHull(
+        least, [](const Corner& corner) { return corner.bytes; }, [](const Corner& c) { return c.ms; });
     // Slightly different curves leave many short edges. Without them the neighbours' lines meet a little lower.
     const Bytes shortest = first.maxBytes_ / 1000;
     std::vector<Line> lines{Line{}};
-    for (std::size_t corner = 1; corner < hull.size(); ++corner) {
-        if (hull[corner].bytes - hull[corner - 1].bytes < shortest)
+    for (std::size_t i = 1; i < hull.size(); ++i) {
+        const Corner& corner = least[hull[i]];
+        const Corner& before = least[hull[i - 1]];
+        if (corner.bytes - before.bytes < shortest)
             continue;
-        const double msPerByte = slope(hull[corner - 1], hull[corner]);
-        lines.push_back({hull[corner].ms - msPerByte * static_cast<double>(hull[corner].bytes), msPerByte});
+        const double msPerByte = slope(before, corner);
+        lines.push_back({corner.ms - msPerByte * static_cast<double>(corner.bytes), msPerByte});
     }
     return {std::move(lines), first.maxBytes_};
 }

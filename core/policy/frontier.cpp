@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/frontier.h"
 
+#include "core/base/curves.h"
+
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -84,12 +86,7 @@ public:
                 front.push_back(known.point);
             front.back().upTo = std::max(front.back().upTo, known.upTo); // of a plan that saves nothing, too
         }
-        if (front.size() <= most)
-            return front;
-        std::vector<FrontierPoint> thinned;
-        for (std::size_t i = 0; i < most; ++i)
-            thinned.push_back(front[most == 1 ? 0 : i * (front.size() - 1) / (most - 1)]);
-        return thinned;
+        return spreadEvenly(front, most);
     }
 
 private:

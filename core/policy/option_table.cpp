@@ -248,18 +248,70 @@ private:
         if (std::ranges::any_of(more_, any))
             measureAgain(layout_.raised(sum(more_)), table_.problem_);
         const bool oftenLess = sharedArguments_ == StepLayout::SharedArguments::held && table_.sharesArguments_;
-        if (oftenLess || std::ranges::any_of(less_, any)) {
+        const std::vector<PartDeviations::Stretch> casts = castsThatMayBeGone();
+        if (oftenLess || !casts.empty() || std::ranges::any_of(less_, any)) {
             const StepLayout least = oftenLess
                 ? StepLayout(model_, events_, modulesOf(tree_), worldSize_, StepLayout::SharedArguments::heldAtLeast)
                 : layout_;
             std::vector<Bytes> less = sum(less_);
             for (Bytes& bytes : less)
                 bytes = -bytes;
+            for (const auto& [begin, end, bytes] : casts)
+                for (std::uint32_t event = begin; event < end; ++event)
+                    less[event] -= bytes;
             table_.relaxed_.atLoss = least.atTurn();
             table_.relaxed_.constant = std::max<Bytes>(least.before(), 0);
             measureAgain(least.raised(less), table_.relaxed_);
         }
         table_.exact_ = sameMemory(table_.problem_, table_.relaxed_);
+    }
+
+    /// The first recomputation in backward lets go of all casts of weights that autocast has, those of other parts,
+    /// too. What a part does with its own begins when backward asks for one of them; autograd has it until it is
+    /// released.
+    std::vector<PartDeviations::Stretch> castsThatMayBeGone() const
+    {
+        const StepTrace& trace = *model_.trace();
+        const std::vector<OpId>& casts = model_.index().casts;
+        std::vector<PartDeviations::Stretch> gone;
+        std::uint32_t firstUnpack = StepIndex::never; // since the oldest of them
+        std::vector<std::uint32_t> open; // casts
+        for (std::uint32_t event = 0; !casts.empty() && event < trace.events.size(); ++event) {
+            const std::uint32_t a = trace.events.a[EventIndex(event)];
+            const EventKind kind = trace.events.kind[EventIndex(event)];
+            if (kind == EventKind::unpack && !open.empty())
+                firstUnpack = std::min(firstUnpack, event);
+            else if (kind == EventKind::alloc && casts[a].valid())
+                open.push_back(a);
+            else if (kind == EventKind::free && std::erase(open, a) > 0) {
+                if (firstUnpack != StepIndex::never)
+                    addWithoutAutograd(StorageId(a), firstUnpack, event, gone);
+                if (open.empty())
+                    firstUnpack = StepIndex::never;
+            }
+        }
+        return gone;
+    }
+
+    /// The stretches from `begin` to `end` before autograd asks for the storage and after it has released it.
+    void addWithoutAutograd(StorageId storage, std::uint32_t begin, std::uint32_t end,
+                            std::vector<PartDeviations::Stretch>& stretches) const
+    {
+        const StepTrace& trace = *model_.trace();
+        std::uint32_t asked = end;
+        std::uint32_t released = end;
+        for (const std::uint32_t event : events_.of(storage)) {
+            const EventKind kind = trace.events.kind[EventIndex(event)];
+            if (kind == EventKind::unpack)
+                asked = std::min(asked, event);
+            else if (kind == EventKind::release)
+                released = event;
+        }
+        const Bytes bytes = trace.storages.bytes[storage];
+        if (begin < asked)
+            stretches.push_back({begin, asked, bytes});
+        if (std::max(released, asked) < end)
+            stretches.push_back({std::max(released, asked), end, bytes});
     }
 
     static bool sameMemory(const ChainProblem& a, const ChainProblem& b)

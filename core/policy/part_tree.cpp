@@ -122,13 +122,13 @@ private:
 
 } // namespace
 
-PartTree PartTree::create(const StepModel& model, const PiecewiseProblem& problem)
+PartTree PartTree::create(const StepModel& model, const PlanModules& modules, std::span<const PlanUnit> units)
 {
     PartTree tree;
     const ModuleNames names = moduleNames(*model.trace());
     std::vector<int> outermost;
-    for (const PlanUnit& unit : problem.units()) {
-        const ModuleStats& stats = problem.modules().info->stats[static_cast<std::size_t>(unit.module)];
+    for (const PlanUnit& unit : units) {
+        const ModuleStats& stats = modules.info->stats[static_cast<std::size_t>(unit.module)];
         if (unit.parent < 0)
             outermost.push_back(static_cast<int>(tree.units.size()));
         tree.units.push_back({names.at(stats.fqn), unit.forced, unit.children});

@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/plan/piecewise_problem.h"
+#include "core/plan/plan_units.h"
 #include "core/predict/step_model.h"
 
+#include <span>
 #include <vector>
 
 namespace headroom {
@@ -34,7 +35,7 @@ struct PartTree
 
     /// A module is around parts when modules of one type repeat in it and it saves a good share of the step's
     /// activations: the stack of layers, not the experts of one layer.
-    static PartTree create(const StepModel& model, const PiecewiseProblem& problem);
+    static PartTree create(const StepModel& model, const PlanModules& modules, std::span<const PlanUnit> units);
 };
 
 } // namespace headroom

@@ -29,6 +29,10 @@ struct Policy
         double discardRatio = 0; ///< as Plan::decisions
         std::vector<Op> ops; ///< in the order in which they run
         std::vector<std::string> types = {}; ///< class names from the model to the module; empty: not known
+        /// Predicted, by call of the step. In the file it is `held_bytes` of `predicted`, by the module's name: the
+        /// lists `begin`, `end` and `recompute`, each with a number for each call. Empty: not known, as with several
+        /// ranks, of whose communication nothing is predicted.
+        std::vector<HeldBytes> held = {};
     };
     std::string model;
     std::string torch;

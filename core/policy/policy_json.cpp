@@ -44,6 +44,34 @@ std::string toJson(const Policy::Module& module)
     return json + "\n    }";
 }
 
+/// By call, of what HeldBytes has in one of its members.
+std::string column(const Policy::Module& module, Bytes HeldBytes::*bytes)
+{
+    std::string json;
+    for (const HeldBytes& held : module.held)
+        json += (json.empty() ? "" : ", ") + std::to_string(held.*bytes);
+    return "[" + json + "]";
+}
+
+std::string heldJson(const Policy::Module& module)
+{
+    return text(module.fqn) + ": {\"begin\": " + column(module, &HeldBytes::begin) + ", \"end\": "
+        + column(module, &HeldBytes::end) + ", \"recompute\": " + column(module, &HeldBytes::again) + "}";
+}
+
+/// One module a line, in the order of their names; empty when nothing is known of any.
+std::string heldJson(const std::vector<Policy::Module>& modules)
+{
+    std::set<std::string> lines;
+    for (const Policy::Module& module : modules)
+        if (!module.held.empty())
+            lines.insert(heldJson(module));
+    std::string json;
+    for (const std::string& line : lines)
+        json += (json.empty() ? "\"held_bytes\": {\n      " : ",\n      ") + line;
+    return json.empty() ? json : json + "\n    }, ";
+}
+
 /// A field that must be there, of the wanted kind.
 const Json* child(const Json& object, const char* key, bool (Json::*kind)() const noexcept)
 {
@@ -62,6 +90,26 @@ Status readOp(const Json& json, const std::string& where, Policy::Op& op)
         fields.fail("index", "is larger than any op count");
     op.index = static_cast<int>(index);
     return fields.status();
+}
+
+/// What is predicted of one module's calls; policies of older versions do not say.
+Status readHeld(const Json& predicted, const std::string& source, Policy::Module& module)
+{
+    const Json* modules = child(predicted, "held_bytes", &Json::is_object);
+    if (modules == nullptr || !modules->contains(module.fqn))
+        return {};
+    JsonObjectReader fields((*modules)[module.fqn], source + ": held_bytes of module '" + module.fqn + "'");
+    std::vector<Bytes> begin, end, again;
+    fields.readBytesList("begin", begin);
+    fields.readBytesList("end", end);
+    fields.readBytesList("recompute", again);
+    if (end.size() != begin.size() || again.size() != begin.size())
+        fields.fail("begin", "has another length than end or recompute, a number for each call was expected");
+    if (!fields.ok())
+        return fields.status();
+    for (std::size_t call = 0; call < begin.size(); ++call)
+        module.held.push_back({begin[call], end[call], again[call]});
+    return {};
 }
 
 Status readModule(const Json& json, const std::string& source, std::size_t index, Policy::Module& module)
@@ -133,8 +181,9 @@ std::string toJson(const Policy& policy)
     json += policy.modules.empty() ? "],\n" : "\n  ],\n";
     if (!policy.objects.empty())
         json += "  \"objects\": " + list(policy.objects) + ",\n";
-    json += "  \"predicted\": {\"gap\": " + text(policy.predicted.gap) + ", \"peak_bytes\": "
-        + std::to_string(policy.predicted.peak) + ", \"recompute_ms\": " + text(policy.predicted.recomputeMs) + "},\n";
+    json += "  \"predicted\": {\"gap\": " + text(policy.predicted.gap) + ", " + heldJson(policy.modules)
+        + "\"peak_bytes\": " + std::to_string(policy.predicted.peak)
+        + ", \"recompute_ms\": " + text(policy.predicted.recomputeMs) + "},\n";
     json += "  \"torch\": " + text(policy.torch) + ",\n  \"world_size\": " + std::to_string(policy.worldSize) + "\n}\n";
     return json;
 }
@@ -163,6 +212,8 @@ Result<Policy> readPolicy(const std::filesystem::path& path)
             return status.error();
         if (!names.insert(entry.fqn).second)
             return badInput(source + ": module '" + entry.fqn + "' is there twice, once was expected");
+        if (const Status status = readHeld((*json)["predicted"], source, entry); !status)
+            return status.error();
         policy.modules.push_back(std::move(entry));
     }
     return policy;

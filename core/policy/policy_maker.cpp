@@ -202,6 +202,9 @@ Result<PolicyMaker::Choice> PolicyMaker::describe(CheckpointPlan regions, const 
                 {std::string(trace.strings[names[op].op]), names[op].index, !region.save.empty() && region.save[op]});
         choice.policy.modules.push_back(std::move(entry));
     }
+    if (const auto held = model_.heldBytes(regions); held && plan.worldSize == 1)
+        for (std::size_t region = 0; region < regions.size(); ++region)
+            choice.policy.modules[region].held = (*held)[region];
     choice.regions = std::move(regions);
     return choice;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/save_sets.h"
 
+#include "core/base/curves.h"
 #include "core/predict/regions.h"
 
 #include <algorithm>
@@ -79,18 +80,9 @@ private:
 /// Marks the corners of the lower hull (time not saved over bytes), and up to `more` of the rest, spread evenly.
 std::vector<bool> chosen(const std::vector<Set>& front, std::size_t more)
 {
-    std::vector<std::size_t> hull;
-    for (std::size_t i = 0; i < front.size(); ++i) {
-        const auto below = [&](std::size_t a, std::size_t b) {
-            return (front[b].ms - front[a].ms) * static_cast<double>(front[i].bytes - front[a].bytes)
-                <= (front[i].ms - front[a].ms) * static_cast<double>(front[b].bytes - front[a].bytes);
-        };
-        while (hull.size() >= 2 && below(hull[hull.size() - 2], hull.back()))
-            hull.pop_back();
-        hull.push_back(i);
-    }
     std::vector<bool> keep(front.size(), false);
-    for (const std::size_t corner : hull)
+    for (const std::size_t corner : lowerHull(
+             front, [](const Set& set) { return set.bytes; }, [](const Set& set) { return -set.ms; }))
         keep[corner] = true;
     std::vector<std::size_t> others;
     for (std::size_t i = 0; i < front.size(); ++i)

@@ -37,11 +37,10 @@ Result<PredictedPlanPtr> StepOptions::predicted(CheckpointPlan regions) const
         PredictedPlan{std::move(regions), perRank(*std::move(timeline), worldSize_)}));
 }
 
-Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const StorageEvents& events,
-                                           const PiecewiseProblem& problem, int worldSize, const std::stop_token& stop)
+Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
+                                           int worldSize, const std::stop_token& stop)
 {
     using enum StepLayout::SharedArguments;
-    const PartTree tree = PartTree::create(model, problem);
     const std::shared_ptr<StepOptions> options(new StepOptions(model, worldSize));
     for (const auto shared : {held, asRecorded}) {
         Result<OptionTable> table = OptionTable::create(model, events, tree, worldSize, shared, stop);

@@ -37,7 +37,7 @@ class StepOptions
 public:
     /// Errors are those of predict(), and stoppedMeasuring().
     static Result<std::shared_ptr<const StepOptions>> create(const StepModel& model, const StorageEvents& events,
-                                                             const PiecewiseProblem& problem, int worldSize,
+                                                             const PartTree& tree, int worldSize,
                                                              const std::stop_token& stop = {});
 
     const PredictedPlanPtr& leanest() const { return leanest_; } ///< of least peak

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/step_planner.h"
 
-#include "core/plan/piecewise.h"
+#include "core/plan/plan_units.h"
 #include "core/policy/frontier.h"
 #include "core/policy/infeasible_step.h"
 #include "core/policy/step_options.h"
@@ -51,18 +51,16 @@ void setBinding(const StepTrace& trace, const Timeline& timeline, Plan& plan)
 
 struct StepPlanner::Model
 {
-    Model(StepModel step, ModuleInfoPtr moduleInfo, PiecewiseModules pieces)
+    Model(StepModel step, PlanModules planned)
         : maker(std::move(step))
         , events(*maker.model().trace())
-        , info(std::move(moduleInfo))
-        , modules(std::move(pieces))
+        , modules(std::move(planned))
     {
     }
 
     PolicyMaker maker;
     StorageEvents events;
-    ModuleInfoPtr info;
-    PiecewiseModules modules;
+    PlanModules modules;
 
     /// Options are kept for the latest request: dragging a budget asks for the same ones again and again. One thread
     /// at a time makes them; others that ask meanwhile wait for it. Who is asked to stop gets an error.
@@ -70,6 +68,9 @@ struct StepPlanner::Model
     Result<PlannedStep> planned(const BestPlan& best, const PlanRequest& request) const;
     Result<PlannedStep> infeasible(const StepOptions& options, const PlanRequest& request,
                                    const std::stop_token& stop) const;
+
+    /// What the request lets checkpoint.
+    Result<PartTree> parts(const PlanRequest& request) const;
 
 private:
     Result<StepOptionsPtr> makeOptions(const PlanRequest& request, const std::stop_token& stop) const;
@@ -101,12 +102,22 @@ Result<StepOptionsPtr> StepPlanner::Model::options(const PlanRequest& request, c
     return found;
 }
 
+Result<PartTree> StepPlanner::Model::parts(const PlanRequest& request) const
+{
+    const Result<std::vector<PlanUnit>> units = planUnits(modules, request);
+    if (!units)
+        return units.error();
+    return PartTree::create(maker.model(), modules, *units);
+}
+
 Result<StepOptionsPtr> StepPlanner::Model::makeOptions(const PlanRequest& request, const std::stop_token& stop) const
 {
-    const Result<PiecewiseProblem> problem = PiecewiseProblem::create(modules, request);
-    if (!problem)
-        return problem.error();
-    return StepOptions::create(maker.model(), events, *problem, request.worldSize, stop);
+    if (const Status sized = checkWorldSize(request); !sized)
+        return sized.error();
+    const Result<PartTree> tree = parts(request);
+    if (!tree)
+        return tree.error();
+    return StepOptions::create(maker.model(), events, *tree, request.worldSize, stop);
 }
 
 Result<PlannedStep> StepPlanner::Model::planned(const BestPlan& best, const PlanRequest& request) const
@@ -154,19 +165,17 @@ Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, c
         PlanRequest free = request;
         free.pins.clear();
         free.acUnits.clear();
-        const Result<PiecewiseProblem> problem = PiecewiseProblem::create(modules, free);
-        if (!problem)
-            return problem.error();
-        const Result<StepOptionsPtr> wider = StepOptions::create(maker.model(), events, *problem, free.worldSize, stop);
+        const Result<StepOptionsPtr> wider = makeOptions(free, stop);
         if (!wider && !stop.stop_requested())
             return wider.error();
         leastWithoutWishes = wider ? (*wider)->leanest()->timeline.peak : 0;
     }
     step.plan.reason
         = whyStepDoesNotFit(*maker.model().trace(), step.plan, options.leanest()->timeline, leastWithoutWishes);
-    const auto leftOut = std::ranges::find_if(
-        info->stats, [](const ModuleStats& stats) { return !stats.obstacle.empty() && stats.activationForward > 0; });
-    if (leftOut != info->stats.end())
+    const auto leftOut = std::ranges::find_if(modules.info->stats, [](const ModuleStats& stats) {
+        return !stats.obstacle.empty() && stats.activationForward > 0;
+    });
+    if (leftOut != modules.info->stats.end())
         step.plan.reason += "; " + leftOut->fqn + " cannot be checkpointed: " + leftOut->obstacle;
     return step;
 }
@@ -205,11 +214,10 @@ Result<StepPlanner> StepPlanner::create(StepTracePtr trace)
     Result<ModuleInfo> info = modulesToPlan(model);
     if (!info)
         return info.error();
-    const auto shared = std::make_shared<const ModuleInfo>(std::move(*info));
-    Result<PiecewiseModules> modules = PiecewiseModules::create(shared);
+    Result<PlanModules> modules = PlanModules::create(std::make_shared<const ModuleInfo>(*std::move(info)));
     if (!modules)
         return modules.error();
-    return StepPlanner(std::make_shared<const Model>(std::move(model), shared, std::move(*modules)));
+    return StepPlanner(std::make_shared<const Model>(std::move(model), *std::move(modules)));
 }
 
 Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_token stop, double limitMs) const
@@ -251,9 +259,7 @@ Result<std::vector<FrontierPoint>> StepPlanner::frontier(const PlanRequest& requ
 {
     if (const Status can = plannable(*trace()); !can)
         return can.error();
-    PlanRequest wishes = request;
-    wishes.budget = std::max<Bytes>(1, recorded()->peak);
-    const Result<StepOptionsPtr> options = model_->options(wishes, stop);
+    const Result<StepOptionsPtr> options = model_->options(request, stop);
     if (!options)
         return options.error();
     return breakPoints(**options, points, stop, grown);
@@ -263,13 +269,10 @@ Result<std::vector<ModuleWay>> StepPlanner::ways(ModuleId module) const
 {
     if (const Status can = plannable(*trace()); !can)
         return can.error();
-    PlanRequest free;
-    free.budget = std::max<Bytes>(1, recorded()->peak);
-    const Result<PiecewiseProblem> problem = PiecewiseProblem::create(model_->modules, free);
-    if (!problem)
-        return problem.error();
-    const StepModel& model = model_->maker.model();
-    return waysOf(model, model_->events, effects(), PartTree::create(model, *problem), module);
+    const Result<PartTree> tree = model_->parts({});
+    if (!tree)
+        return tree.error();
+    return waysOf(model_->maker.model(), model_->events, effects(), *tree, module);
 }
 
 const StepTracePtr& StepPlanner::trace() const noexcept
@@ -279,7 +282,7 @@ const StepTracePtr& StepPlanner::trace() const noexcept
 
 const ModuleInfoPtr& StepPlanner::moduleInfo() const noexcept
 {
-    return model_->info;
+    return model_->modules.info;
 }
 
 const TimelinePtr& StepPlanner::recorded() const noexcept

@@ -48,9 +48,9 @@ Result<ModuleInfo> modulesToPlan(const StepModel& model);
 /// Whether plans of a step can be predicted; the error says why not, and what to record in its place.
 Status plannable(const StepTrace& trace);
 
-/// Plans one recorded step: what the window drags and `headroom plan step.hrs` answers. The budget is all memory that
-/// the step may take on the device, optimizer state included. Each part of the step (layer, block) offers the ways to
-/// checkpoint it that are worth it, nested modules and ops to save included, each predicted on the step; memory is
+/// Plans one recorded step: what the window drags and `torch-headroom plan step.hrs` answers. The budget is all memory
+/// that the step may take on the device, optimizer state included. Each part of the step (layer, block) offers the ways
+/// to checkpoint it that are worth it, nested modules and ops to save included, each predicted on the step; memory is
 /// constrained wherever the peak can be; and the plan of least recomputation is searched until it is proven, or time is
 /// up. Every answer was predicted on the step before it is returned: it fits to the byte. Built once for a step;
 /// solve() is const and thread-safe. A step that is not plannable() can be looked at: questions about plans are

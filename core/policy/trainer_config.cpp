@@ -22,7 +22,7 @@ struct Blocks
 Error cannot(std::string_view trainer, std::string why)
 {
     return badInput(std::string(trainer) + " cannot express this plan: " + std::move(why)
-                    + "; headroom.apply() applies any policy");
+                    + "; torch_headroom.apply() applies any policy");
 }
 
 std::string parentOf(std::string_view fqn)

@@ -17,7 +17,7 @@ enum class Trainer {
 Result<Trainer> parseTrainer(std::string_view name); ///< "torchtitan", "huggingface"
 
 /// The policy as configuration of a trainer, to be pasted. Says exactly what the policy says: a policy that a trainer's
-/// options cannot express is refused (badInput) with the sentence why; headroom.apply() can always apply it.
+/// options cannot express is refused (badInput) with the sentence why; torch_headroom.apply() can always apply it.
 Result<std::string> trainerConfig(const StepTrace& trace, const Policy& policy, Trainer trainer);
 
 } // namespace headroom

@@ -69,7 +69,7 @@ private:
                 found.emplace_back(i);
         if (found.empty())
             return badInput("torchtitan checkpoints the blocks of " + list
-                            + ", which this step does not have; headroom.apply() applies any policy");
+                            + ", which this step does not have; torch_headroom.apply() applies any policy");
         return found;
     }
 
@@ -92,12 +92,12 @@ private:
         if (found.empty())
             return badInput(
                 "Hugging Face's Trainer checkpoints the layers in a model's lists, which this step does not "
-                "have; headroom.apply() applies any policy");
+                "have; torch_headroom.apply() applies any policy");
         if (types.size() > 1)
             return badInput("the step has lists of " + std::string(*types.begin()) + " and of "
                             + std::string(*types.rbegin())
                             + ", and which of them Hugging Face's Trainer checkpoints is "
-                              "not in it; headroom.apply() applies any policy");
+                              "not in it; torch_headroom.apply() applies any policy");
         return found;
     }
 
@@ -200,7 +200,7 @@ private:
                 + std::string(trainer == Trainer::torchtitan ? "torchtitan" : "Hugging Face's Trainer") + " fits "
                 + formatBytes(plan.budget) + ": the step takes " + formatBytes(plan.leastBudget) + " ("
                 + groupedDigits(plan.leastBudget)
-                + " B) with the leanest; headroom plan without --trainer may find more";
+                + " B) with the leanest; torch-headroom plan without --trainer may find more";
             return {};
         }
         plan.status = PlanStatus::optimal;

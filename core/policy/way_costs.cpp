@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/way_costs.h"
 
+#include "core/base/curves.h"
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -12,18 +14,6 @@
 namespace headroom {
 
 namespace {
-
-/// At most so many of them, evenly, the ends among them.
-template <class T>
-std::vector<T> spread(const std::vector<T>& from, std::size_t most)
-{
-    if (from.size() <= most)
-        return from;
-    std::vector<T> chosen;
-    for (std::size_t i = 0; i < most; ++i)
-        chosen.push_back(from[most == 1 ? from.size() - 1 : i * (from.size() - 1) / (most - 1)]);
-    return chosen;
-}
 
 /// What holds least comes first, so that whatever beats a way comes before it.
 std::vector<std::size_t> unbeaten(std::span<const WayCost> ways)
@@ -50,16 +40,9 @@ std::vector<std::size_t> unbeaten(std::span<const WayCost> ways)
 /// Of ways by held, then time.
 std::vector<std::size_t> hull(std::span<const WayCost> ways, const std::vector<std::size_t>& sorted)
 {
-    std::vector<std::size_t> corners;
-    for (const std::size_t i : sorted) {
-        const auto above = [&](const WayCost& a, const WayCost& b) {
-            return static_cast<double>(b.time - a.time) * static_cast<double>(ways[i].held - a.held)
-                >= static_cast<double>(ways[i].time - a.time) * static_cast<double>(b.held - a.held);
-        };
-        while (corners.size() >= 2 && above(ways[corners[corners.size() - 2]], ways[corners.back()]))
-            corners.pop_back();
-        corners.push_back(i);
-    }
+    std::vector<std::size_t> corners = lowerHull(
+        sorted, [&](std::size_t i) { return ways[i].held; }, [&](std::size_t i) { return ways[i].time; });
+    std::ranges::transform(corners, corners.begin(), [&](std::size_t corner) { return sorted[corner]; });
     return corners;
 }
 
@@ -75,8 +58,8 @@ std::vector<std::size_t> worthIt(std::span<const WayCost> ways, std::size_t most
     const std::vector<std::size_t> corners = hull(ways, kept);
     std::vector<std::size_t> others;
     std::ranges::set_difference(kept, corners, std::back_inserter(others), {}, order, order);
-    kept = spread(corners, most);
-    const std::vector<std::size_t> more = spread(others, most - kept.size());
+    kept = spreadEvenly(corners, most);
+    const std::vector<std::size_t> more = spreadEvenly(others, most - kept.size());
     kept.insert(kept.end(), more.begin(), more.end());
     std::ranges::sort(kept, {}, order);
     return kept;
@@ -104,7 +87,7 @@ std::vector<Combination> bestSums(std::span<const std::vector<WayCost>> units, s
         for (const Sum& sum : all)
             if (kept.empty() || sum.time < kept.back().time)
                 kept.push_back(sum);
-        fronts.push_back(spread(kept, most));
+        fronts.push_back(spreadEvenly(kept, most));
     }
     std::vector<Combination> combinations;
     for (Sum sum : fronts.back()) {

@@ -58,6 +58,7 @@ public:
     void mark(Mark mark); ///< changes count from Mark::stepBegin on
 
     std::size_t changeCount() const { return timeline_.changes.size(); }
+    Bytes live() const { return total_; }
 
     /// `trailing` is the phase of what came after the last mark.
     Timeline finish(Phase trailing) &&;

@@ -25,8 +25,8 @@ struct LocalEffect
     double recomputeMs = 0;
 };
 
-/// What replays of the parts of one step note while they run. Who asks many parts for many plans keeps one, so that
-/// each answer costs what the part has and not what the step has. For one thread at a time.
+/// Notes of replays of the parts of one step. A caller that asks many parts for many plans keeps one object, so that
+/// the cost of an answer follows the size of the part, not of the step. For one thread at a time.
 class LocalNotes
 {
 public:
@@ -46,8 +46,8 @@ private:
 /// of one, and the memory of a step under a plan is that of the recorded step and the effects of its parts, as long as
 /// no two parts concern the same storage.
 ///
-/// `shared` storages (by StorageId) are left out: what several parts hold as arguments is to be counted once, by who
-/// puts the parts together. Immutable; any thread may ask.
+/// `shared` storages (by StorageId) are left out: several parts hold them as arguments, and the caller, which puts the
+/// parts together, counts them once. Immutable; any thread may ask.
 class LocalReplay
 {
 public:

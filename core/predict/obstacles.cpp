@@ -34,6 +34,8 @@ public:
         findOwnCheckpoints();
     }
 
+    CheckpointObstacle ofStep() const { return ofStep_; }
+
     CheckpointObstacle of(CallId id) const
     {
         const StepIndex::Call& call = index_.calls[id.value];
@@ -144,14 +146,15 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
     return "";
 }
 
-std::vector<CheckpointObstacle> checkpointObstacles(const StepTrace& trace, const StepIndex& index)
+CheckpointObstacles checkpointObstacles(const StepTrace& trace, const StepIndex& index)
 {
     const ObstacleFinder finder(trace, index);
-    std::vector<CheckpointObstacle> obstacles(trace.modules.size(), CheckpointObstacle::none);
-    for (std::size_t module = 0; module < obstacles.size(); ++module)
+    CheckpointObstacles obstacles{finder.ofStep(), {}};
+    obstacles.ofModules.resize(trace.modules.size(), CheckpointObstacle::none);
+    for (std::size_t module = 0; module < obstacles.ofModules.size(); ++module)
         for (const CallId call : index.callsOf[module])
-            if (obstacles[module] == CheckpointObstacle::none)
-                obstacles[module] = finder.of(call);
+            if (obstacles.ofModules[module] == CheckpointObstacle::none)
+                obstacles.ofModules[module] = finder.of(call);
     return obstacles;
 }
 

@@ -31,7 +31,13 @@ enum class CheckpointObstacle : std::uint8_t {
 /// What is said of such a module: "one of its arguments is changed in place".
 std::string_view obstacleText(CheckpointObstacle obstacle);
 
-/// By module. One pass over the ops of each module's calls.
-std::vector<CheckpointObstacle> checkpointObstacles(const StepTrace& trace, const StepIndex& index);
+struct CheckpointObstacles
+{
+    CheckpointObstacle ofStep = CheckpointObstacle::none; ///< of all that runs in it, in a module or not
+    std::vector<CheckpointObstacle> ofModules; ///< the step's included
+};
+
+/// One pass over the ops of each module's calls.
+CheckpointObstacles checkpointObstacles(const StepTrace& trace, const StepIndex& index);
 
 } // namespace headroom

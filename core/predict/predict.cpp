@@ -8,6 +8,7 @@
 #include "core/predict/step_model.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace headroom {
@@ -73,6 +74,21 @@ StepModel::StepModel(StepTracePtr trace)
 Result<Timeline> StepModel::predict(const CheckpointPlan& plan) const
 {
     return predictWith(*trace_, *index_, plan);
+}
+
+Result<std::vector<std::vector<HeldBytes>>> StepModel::heldBytes(const CheckpointPlan& plan) const
+{
+    const Result<Regions> laidOut = layOut(*trace_, *index_, plan);
+    if (!laidOut)
+        return laidOut.error();
+    const std::vector<HeldBytes> held = replayBoundaries(*trace_, *index_, *laidOut);
+    std::map<ModuleId, std::size_t> places;
+    for (std::size_t place = 0; place < plan.size(); ++place)
+        places.emplace(plan[place].module, place);
+    std::vector<std::vector<HeldBytes>> byModule(plan.size());
+    for (std::size_t region = 0; region < held.size(); ++region)
+        byModule[places.at(trace_->calls.module[laidOut->regions[region].call])].push_back(held[region]);
+    return byModule;
 }
 
 std::vector<OpId> StepModel::regionOps(ModuleId module) const

@@ -29,6 +29,15 @@ using CheckpointPlan = std::vector<CheckpointRegion>;
 /// checkpointed (obstacles.h).
 Result<Timeline> predict(const StepTrace& trace, const CheckpointPlan& plan);
 
+/// What the device holds, everything counted, at the boundaries of one checkpointed call.
+struct HeldBytes
+{
+    Bytes begin = 0; ///< of its forward
+    Bytes end = 0; ///< of its forward; 0: an interrupted step never left it
+    Bytes again = 0; ///< when it is about to run again, the most of its backward passes; 0: it never does
+    bool operator==(const HeldBytes&) const = default;
+};
+
 /// The ops that CheckpointRegion::save numbers: those of the module's first call that saves something for backward.
 std::vector<OpId> regionOps(const StepTrace& trace, ModuleId module);
 

@@ -29,8 +29,8 @@ struct Regions
 };
 
 /// Errors: unknown module, one with an obstacle (obstacles.h), a module twice, regions that contain one another, a
-/// `save` of another length than the ops of its decidingCall(). `end`: only calls that begin before this event, which
-/// who replays no more need not pay for.
+/// `save` of another length than the ops of its decidingCall(). `end`: only calls that begin before this event: a
+/// caller that replays no further does not pay for the others.
 Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan,
                        std::uint32_t end = StepIndex::never);
 

@@ -22,4 +22,7 @@ struct RecordedStep
 };
 RecordedStep replayRecorded(const StepTrace& trace, const StepIndex& index);
 
+/// What the device holds at the boundaries of each region, in the plan's order. The same cost.
+std::vector<HeldBytes> replayBoundaries(const StepTrace& trace, const StepIndex& index, const Regions& plan);
+
 } // namespace headroom

@@ -13,9 +13,9 @@
 
 namespace headroom {
 
-/// What replays note by pack, storage and op of the step. Each replay leaves it as it was, so that who replays many
-/// small plans of a long step gives all of them the same one, and a replay costs what it replays. For one replay at a
-/// time.
+/// What replays note by pack, storage and op of the step. Each replay leaves them as they were, so that a
+/// caller that replays many small plans of a long step passes the same object, and the cost follows what is replayed.
+/// For one replay at a time.
 struct ReplayNotes
 {
     static constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
@@ -117,6 +117,9 @@ public:
     void finish() { endRegionsBefore(static_cast<std::uint32_t>(trace_.events.size())); }
 
     Memory& memory() { return memory_; }
+
+    /// The calls that have run again so far, in that order.
+    const std::vector<CallId>& ranAgain() const { return ranAgain_; }
 
     // What the plan makes of an event: for applyEvent().
 
@@ -259,6 +262,7 @@ private:
     void recompute(const Region& region)
     {
         const auto kind = [this](std::uint32_t event) { return trace_.events.kind[EventIndex(event)]; };
+        ranAgain_.push_back(region.call);
         emptyCastCache();
         const auto& events = index_.memoryEvents;
         const std::uint32_t end = std::min(region.stop + 1, event_);
@@ -401,6 +405,7 @@ private:
     std::size_t nextRegion_ = 0;
 
     std::vector<StorageId> castCache_; ///< what autocast's cache holds now
+    std::vector<CallId> ranAgain_;
 
     // The recomputation that runs now.
     std::vector<StorageId> touched_;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/step_index.h"
 
+#include <utility>
+
 namespace headroom {
 
 StepIndex::StepIndex(const StepTrace& trace)
@@ -11,7 +13,10 @@ StepIndex::StepIndex(const StepTrace& trace)
     , releaseEvent(trace.packs.size(), never)
     , allocatedIn(trace.storages.size())
     , mutated(trace.storages.size(), false)
+    , pass(trace.packs.size(), never)
 {
+    std::vector<bool> permanent(trace.storages.size(), false); // there before the step, and still at its end
+    bool began = false;
     std::uint32_t packs = 0;
     std::uint32_t ops = 0;
     OpId current;
@@ -36,12 +41,21 @@ StepIndex::StepIndex(const StepTrace& trace)
             ops = a + 1;
             break;
         case EventKind::opEnd:
-            for (const StorageId storage : trace.ops.mutated[current])
-                mutated[storage.value] = mutated[storage.value] || allocatedIn[storage.value] != current;
+            noteOp(trace, current);
             current = {};
             break;
         case EventKind::alloc:
             allocatedIn[a] = current;
+            permanent[a] = !began;
+            break;
+        case EventKind::free:
+            permanent[a] = false;
+            break;
+        case EventKind::unpack:
+            notePass(PackId(a), trace.events.b[EventIndex(event)]);
+            break;
+        case EventKind::mark:
+            began = true;
             break;
         case EventKind::pack:
             packEvent[a] = event;
@@ -57,34 +71,28 @@ StepIndex::StepIndex(const StepTrace& trace)
     for (Call& call : calls)
         if (call.exit == end)
             leave(call, end);
-    findMemoryEvents(trace);
-    findCasts(trace);
-    findPasses(trace);
-    obstacles = checkpointObstacles(trace, *this);
+    findMemoryEvents(trace, permanent);
+    CheckpointObstacles found = checkpointObstacles(trace, *this);
+    obstacles = std::move(found.ofModules);
+    obstacleOfStep = found.ofStep;
 }
 
-void StepIndex::findCasts(const StepTrace& trace)
+void StepIndex::noteOp(const StepTrace& trace, OpId op)
 {
-    for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
-        if ((trace.ops.flags[OpId(op)] & opAutocastCast) == 0)
-            continue;
-        casts.resize(trace.storages.size());
-        castName = trace.ops.name[OpId(op)];
-        for (const StorageId storage : trace.ops.outputs[OpId(op)])
-            casts[storage.value] = OpId(op);
-    }
+    for (const StorageId storage : trace.ops.mutated[op])
+        mutated[storage.value] = mutated[storage.value] || allocatedIn[storage.value] != op;
+    if ((trace.ops.flags[op] & opAutocastCast) == 0)
+        return;
+    casts.resize(trace.storages.size());
+    castName = trace.ops.name[op];
+    for (const StorageId storage : trace.ops.outputs[op])
+        casts[storage.value] = op;
 }
 
-void StepIndex::findPasses(const StepTrace& trace)
+void StepIndex::notePass(PackId pack, std::uint32_t asks)
 {
-    pass.resize(trace.packs.size(), never);
-    for (std::uint32_t event = 0; event < trace.events.size(); ++event) {
-        if (trace.events.kind[EventIndex(event)] != EventKind::unpack)
-            continue;
-        std::uint32_t& known = pass[trace.events.a[EventIndex(event)]];
-        const std::uint32_t asks = trace.events.b[EventIndex(event)];
-        known = known == never || known == asks ? asks : several;
-    }
+    std::uint32_t& known = pass[pack.value];
+    known = known == never || known == asks ? asks : several;
 }
 
 bool StepIndex::isInSeveralPasses(const Call& call) const
@@ -100,20 +108,9 @@ bool StepIndex::isInSeveralPasses(const Call& call) const
     return false;
 }
 
-void StepIndex::findMemoryEvents(const StepTrace& trace)
+void StepIndex::findMemoryEvents(const StepTrace& trace, const std::vector<bool>& permanent)
 {
     const auto end = static_cast<std::uint32_t>(trace.events.size());
-    std::vector<bool> permanent(trace.storages.size(), false);
-    bool began = false;
-    for (std::uint32_t event = 0; event < end; ++event) {
-        const std::uint32_t a = trace.events.a[EventIndex(event)];
-        const EventKind kind = trace.events.kind[EventIndex(event)];
-        began = began || kind == EventKind::mark;
-        if (kind == EventKind::alloc)
-            permanent[a] = !began;
-        else if (kind == EventKind::free)
-            permanent[a] = false;
-    }
     const auto concerns = [&](EventKind kind, std::uint32_t a) {
         switch (kind) {
         case EventKind::pack:

@@ -41,15 +41,16 @@ struct StepIndex
     bool isInSeveralPasses(const Call& call) const;
 
     std::vector<CheckpointObstacle> obstacles; ///< by module
+    CheckpointObstacle obstacleOfStep = CheckpointObstacle::none; ///< of what runs in no module, too
 
     /// Events that memory depends on under some plan, ascending: left out are those of modules' ends and marks in
     /// backward, and what autograd saves that is not on the device or that the program holds for the whole step.
     std::vector<std::uint32_t> memoryEvents;
 
 private:
-    void findMemoryEvents(const StepTrace& trace);
-    void findCasts(const StepTrace& trace);
-    void findPasses(const StepTrace& trace);
+    void noteOp(const StepTrace& trace, OpId op);
+    void notePass(PackId pack, std::uint32_t asks);
+    void findMemoryEvents(const StepTrace& trace, const std::vector<bool>& permanent);
 };
 
 } // namespace headroom

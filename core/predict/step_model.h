@@ -27,6 +27,8 @@ public:
 
     /// As the functions of the same name in predict.h.
     Result<Timeline> predict(const CheckpointPlan& plan) const;
+    /// By region of the plan: one of each of its module's calls, in their order. As predict().
+    Result<std::vector<std::vector<HeldBytes>>> heldBytes(const CheckpointPlan& plan) const;
     std::vector<OpId> regionOps(ModuleId module) const;
     std::vector<bool> savableOps(ModuleId module) const;
 

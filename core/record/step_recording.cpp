@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <atomic>
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -21,10 +22,32 @@ std::uint32_t nextEpoch()
     return ++epochs;
 }
 
-/// There is one for the process, as libtorch's interception is.
-std::shared_ptr<StepRecording>& activeSlot()
+/// There is one for the process, as libtorch's interception is. Any thread that is intercepted asks for it, also while
+/// the step's thread sets it.
+class ActiveRecording
 {
-    static auto* const recording = new std::shared_ptr<StepRecording>; // asked also after main() has returned
+public:
+    std::shared_ptr<StepRecording> get() const
+    {
+        const std::lock_guard lock(mutex_);
+        return recording_;
+    }
+
+    /// Returns the one before, so that its destructor does not run under the lock.
+    std::shared_ptr<StepRecording> set(std::shared_ptr<StepRecording> recording)
+    {
+        const std::lock_guard lock(mutex_);
+        return std::exchange(recording_, std::move(recording));
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::shared_ptr<StepRecording> recording_;
+};
+
+ActiveRecording& activeRecording()
+{
+    static auto* const recording = new ActiveRecording; // asked also after main() has returned
     return *recording;
 }
 
@@ -37,10 +60,10 @@ public:
     void setObserver(sim::BlockObserver* observer) override { sim::simulatedState().allocator.setObserver(observer); }
 };
 
-RecordedMemory& memoryOf(RealDevice* real)
+RecordedMemory& memoryOf(std::optional<DeviceMeasurement>& measurement)
 {
     static SimulatedMemory simulated;
-    return real ? real->memory() : simulated;
+    return measurement ? measurement->memory() : simulated;
 }
 
 /// Only the memory of a real device has streams; the simulated one runs one op after the other.
@@ -54,8 +77,8 @@ std::uint32_t streamOf(RecordedMemory& memory, const sim::Block& block)
 
 StepRecording::StepRecording(StepInfo info, DeviceSpec device, std::shared_ptr<RealDevice> real)
     : device_(std::move(device))
-    , real_(std::move(real))
-    , memory_(memoryOf(real_.get()))
+    , measurement_(real ? std::optional<DeviceMeasurement>(std::move(real)) : std::nullopt)
+    , memory_(memoryOf(measurement_))
     , epoch_(nextEpoch())
     , inventedBefore_(sim::simulatedState().inventedValues)
 {
@@ -64,23 +87,24 @@ StepRecording::StepRecording(StepInfo info, DeviceSpec device, std::shared_ptr<R
 
 std::shared_ptr<StepRecording> StepRecording::active()
 {
-    return activeSlot();
+    return activeRecording().get();
 }
 
 void StepRecording::activate(std::shared_ptr<StepRecording> recording)
 {
-    if (activeSlot())
-        activeSlot()->memory_.setObserver(nullptr);
+    if (const auto before = active())
+        before->memory_.setObserver(nullptr);
     if (recording)
         recording->memory_.setObserver(recording.get());
-    activeSlot() = std::move(recording);
+    activeRecording().set(std::move(recording));
 }
 
 void StepRecording::addModule(std::string_view fqn, std::string_view type, ModuleId parent)
 {
     builder_.addModule(fqn, type, parent);
     moduleNames_.emplace_back(fqn);
-    traced_.parentOf.push_back(parent);
+    if (measurement_)
+        measurement_->addModule(parent);
     hasModules_ = true;
 }
 
@@ -101,8 +125,8 @@ void StepRecording::start(const EndState* before)
         return known == before->end() ? Category::input : known->second;
     };
     stepThread_ = std::this_thread::get_id();
-    if (real_)
-        startMeasuring();
+    if (measurement_)
+        measurement_->start(builder_);
     if (auto* const addressed = dynamic_cast<AddressedMemory*>(&memory_)) {
         if (const std::optional<Bytes> reserved = addressed->reserved())
             builder_.setReserved(*reserved);
@@ -181,47 +205,6 @@ StepRecording::EndState StepRecording::endState() const
     for (const auto& [save, pack] : saved_)
         state.emplace(pack.address, builder_.categoryOf(pack.storage));
     return state;
-}
-
-void StepRecording::startMeasuring()
-{
-    real_->synchronize();
-    real_->takeTrace(); // of what came before
-    real_->resetPeaks();
-    countNonPyTorch(real_->nonPyTorch());
-    traced_.opOf.assign(1, OpId()); // 0 is no op
-    begin_ = std::chrono::steady_clock::now();
-}
-
-void StepRecording::countNonPyTorch(Bytes bytes)
-{
-    if (bytes == nonPyTorchBytes_)
-        return;
-    nonPyTorchBytes_ = bytes;
-    if (nonPyTorch_.valid())
-        builder_.resize(nonPyTorch_, bytes);
-    else
-        nonPyTorch_ = builder_.alloc(bytes, Category::nonPyTorch, OpId());
-}
-
-MeasuredStep StepRecording::measure()
-{
-    MeasuredStep measured;
-    real_->synchronize();
-    measured.stepMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin_).count();
-    const AllocatorPeaks peaks = real_->peaks();
-    measured.requestedPeak = peaks.requested;
-    measured.allocatedPeak = peaks.allocated;
-    measured.activePeak = peaks.active;
-    measured.reservedPeak = peaks.reserved;
-    measured.nonPyTorch = real_->nonPyTorch();
-    const cupti::ActivityLog log = real_->takeTrace();
-    measured.notes = real_->notes();
-    const std::lock_guard lock(mutex_);
-    traced_.moves.resize(builder_.opCount());
-    traced_.moduleOf = opModules_;
-    cupti::addTimes(log, traced_, builder_, measured);
-    return measured;
 }
 
 void StepRecording::allocated(sim::Block& block)
@@ -345,18 +328,18 @@ CallId StepRecording::enter(ModuleId module, at::ArrayRef<at::Tensor> arguments)
         call = builder_.enter(module, storagesOf(arguments));
         calls_.push_back({call, module, again});
         callsAgain_ += again ? 1 : 0;
-        if (real_)
-            traced_.callModule.push_back(module);
+        if (measurement_)
+            measurement_->addCall(module);
     }
-    if (real_)
-        real_->enterCall(call.value);
+    if (measurement_)
+        measurement_->enterCall(call);
     return call;
 }
 
 void StepRecording::exit(CallId call, at::ArrayRef<at::Tensor> results)
 {
-    if (real_)
-        real_->leaveCall();
+    if (measurement_)
+        measurement_->leaveCall();
     const std::lock_guard lock(mutex_);
     builder_.exit(call, storagesOf(results));
     if (!calls_.empty() && calls_.back().call == call) {
@@ -422,9 +405,10 @@ void StepRecording::setBuildsBackwardGraph(bool builds)
 void StepRecording::mark(Mark mark)
 {
     // Before the lock, which the device's allocator waits for while it holds its own.
-    const Bytes nonPyTorch = real_ ? real_->nonPyTorch() : 0;
+    const Bytes nonPyTorch = measurement_ ? measurement_->nonPyTorch() : 0;
     const std::lock_guard lock(mutex_);
-    countNonPyTorch(nonPyTorch);
+    if (measurement_)
+        measurement_->countNonPyTorch(builder_, nonPyTorch);
     builder_.mark(mark);
     if (mark == Mark::forwardEnd)
         phase_ = Phase::backward;
@@ -434,9 +418,11 @@ void StepRecording::mark(Mark mark)
 
 Result<StepTracePtr> StepRecording::finish()
 {
-    if (real_)
-        builder_.info.measured = measure();
+    if (measurement_)
+        measurement_->stop();
     const std::lock_guard lock(mutex_);
+    if (measurement_)
+        builder_.info.measured = measurement_->addTimes(builder_, opModules_);
     builder_.info.inventedValues += sim::simulatedState().inventedValues - inventedBefore_;
     return builder_.finish();
 }

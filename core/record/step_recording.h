@@ -3,9 +3,8 @@
 #pragma once
 
 #include "core/cost/roofline.h"
-#include "core/cupti/step_times.h"
-#include "core/device/real_device.h"
 #include "core/device/simulated_allocator.h"
+#include "core/record/device_measurement.h"
 #include "core/record/node_table.h"
 #include "core/record/op_cost.h"
 #include "core/record/op_facts.h"
@@ -15,9 +14,9 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <typeindex>
@@ -167,20 +166,13 @@ private:
     std::uint32_t passOf(int graphTask);
     void beginInTrace(RunningOp& running);
     void interrupt(RunningOp& running);
-    void startMeasuring();
-    MeasuredStep measure();
-    void countNonPyTorch(Bytes bytes);
     void place(const Situation& where, StepTraceBuilder::Op& op);
 
     mutable std::mutex mutex_;
     StepTraceBuilder builder_;
     const DeviceSpec device_;
-    const std::shared_ptr<RealDevice> real_;
+    std::optional<DeviceMeasurement> measurement_; ///< on a real device
     RecordedMemory& memory_;
-    cupti::TracedStep traced_; ///< on a real device
-    StorageId nonPyTorch_;
-    Bytes nonPyTorchBytes_ = 0;
-    std::chrono::steady_clock::time_point begin_;
     const std::uint32_t epoch_;
     bool hasModules_ = false; ///< the first is the root, to which belongs what belongs to none
     std::vector<std::string> moduleNames_; ///< by ModuleId

@@ -153,10 +153,8 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     running.id = OpId(static_cast<std::uint32_t>(builder_.opCount()));
     running.waits = running.inputs.empty();
     running_ = &running;
-    if (real_) {
-        traced_.opOf.emplace_back(); // known when the op has ended
-        running.traced = traced_.opOf.size() - 1;
-    }
+    if (measurement_)
+        running.traced = measurement_->beginOp();
     nodes_.opBegins(running.id);
     if (!running.waits)
         beginInTrace(running);
@@ -187,8 +185,8 @@ void StepRecording::interrupt(RunningOp& running)
     result.inputs = running.inputs;
     result.mutated = running.mutated;
     builder_.endOp(running.id, result);
-    if (real_)
-        traced_.opOf[running.traced] = running.id;
+    if (measurement_)
+        measurement_->endOp(running.traced, running.id, false);
     openOp_ = {};
     running.waits = true;
 }
@@ -223,23 +221,20 @@ void StepRecording::endOp(RunningOp& running, const torch::jit::Stack* stack)
     result.mutated = running.mutated;
     builder_.endOp(running.id, result);
     openOp_ = {};
-    if (real_) {
-        traced_.opOf[running.traced] = running.id;
-        traced_.moves.resize(running.id.value + std::size_t{1});
-        traced_.moves[running.id.value] = result.ms > 0;
-    }
+    if (measurement_)
+        measurement_->endOp(running.traced, running.id, result.ms > 0);
 }
 
 void StepRecording::enterTrace(const RunningOp& running) const noexcept
 {
     if (running.traced != 0)
-        real_->enterOp(running.traced);
+        measurement_->enterOp(running.traced);
 }
 
 void StepRecording::leaveTrace(const RunningOp& running) const noexcept
 {
     if (running.traced != 0)
-        real_->leaveOp();
+        measurement_->leaveOp();
 }
 
 } // namespace headroom

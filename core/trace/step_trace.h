@@ -187,7 +187,7 @@ struct StepInfo
     std::int64_t inventedValues = 0; ///< `.item()` calls answered with a made-up number
     std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE
     std::vector<Dimension> dimensions; ///< empty: the model runs at its own sizes only
-    /// Arguments of `headroom record` that make this step again, without -o; empty: that command did not make it.
+    /// Arguments of `torch-headroom record` that make this step again, without -o; empty: that command did not make it.
     std::vector<std::string> arguments;
     std::optional<MeasuredStep> measured; ///< none: the step was simulated
 };

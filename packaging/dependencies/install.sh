@@ -3,20 +3,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Installs what is missing to build Headroom, and nothing that is there:
-#   install.sh [--tests] [--full-torch]
+#   install.sh [--tests] [--full-torch] [--packages]
 # Debian packages by apt (with sudo when not root), torch by pip into build/torch-env unless HEADROOM_TORCH_DIR or the
-# active Python environment has it. The lists are the files beside this script.
+# active Python environment has it; with --packages only the former. The lists are the files beside this script.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 
 tests=no
 full=no
+torch=yes
 for argument in "$@"; do
     case $argument in
         --tests) tests=yes ;;
         --full-torch) full=yes ;;
-        *) echo "install.sh: $argument: expected --tests or --full-torch" >&2; exit 2 ;;
+        --packages) torch=no ;;
+        *) echo "install.sh: $argument: expected --tests, --full-torch or --packages" >&2; exit 2 ;;
     esac
 done
 
@@ -103,4 +105,4 @@ install_torch() {
 }
 
 install_packages
-install_torch
+if [ "$torch" = yes ]; then install_torch; fi

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What Headroom says of a GPU against what the GPU does; packaging/gpu-check.sh runs it after the build.
 
-    check.py [--output FILE.json] [--seconds N] [--models NAME,…] [--recorder headroom-record]
+    check.py [--output FILE.json] [--seconds N] [--models NAME,…] [--recorder torch-headroom-record]
 
 Each model runs in processes of its own, on the GPU and on the simulated card, so that a failure of one is a line in the
 document and not the end. Exit code: 0 all checks passed, 1 some failed (the document is written), 4 no GPU can be used
@@ -36,7 +36,7 @@ MODELS = (
 )
 PROCESS_SECONDS = 150
 
-# Steps whose single ops are planned and executed on the card, as headroom-record's arguments: dropout, running
+# Steps whose single ops are planned and executed on the card, as torch-headroom-record's arguments: dropout, running
 # statistics, a file of torch.export, autocast.
 OPS_STEPS = {
     "transformer": ("demo:transformer", "--batch", "8", "--set", "n_layers=6", "--set", "dropout_p=0.1"),
@@ -132,7 +132,7 @@ SHOWN = ("off_percent", "found", "limit", "value", "reason")
 
 
 def library():
-    from headroom._library import load
+    from torch_headroom._library import load
 
     return load()
 
@@ -272,7 +272,7 @@ def check_policy(checks, folder, model, results, budget):
 
 
 def execute_ops(clock, recorder, step, fraction):
-    """The document of `headroom-record verify --device cuda`; its exit code is 0 only when all agrees."""
+    """The document of `torch-headroom-record verify --device cuda`; its exit code is 0 only when all agrees."""
     if clock.left() < 10:
         raise Failed("no time left")
     command = [recorder, "verify", *OPS_STEPS[step], "--device", "cuda", "--memory-budget", str(fraction), "--json"]
@@ -291,7 +291,7 @@ def check_ops(checks, clock, recorder):
     planned, gradients and running statistics those of the plain step to the bit."""
     if not recorder:
         checks.add("ops planned and executed", "all", lambda: {
-            "status": "skipped", "reason": "headroom-record was not built: GLPK, Boost's headers or CLI11 are missing"})
+            "status": "skipped", "reason": "torch-headroom-record was not built: GLPK, Boost's headers or CLI11 are missing"})
         return
     for step in OPS_STEPS:
         for fraction in OPS_FRACTIONS:
@@ -393,7 +393,7 @@ def parse(arguments):
     parser.add_argument("--output", type=pathlib.Path, help="default: tests/reference/gpu/CARD.json")
     parser.add_argument("--seconds", type=float, default=420, help="for all of it (default: %(default)s)")
     parser.add_argument("--models", help=f"some of {', '.join(MODELS)}")
-    parser.add_argument("--recorder", help="headroom-record with the planner; without it no ops are planned")
+    parser.add_argument("--recorder", help="torch-headroom-record with the planner; without it no ops are planned")
     return parser.parse_args(arguments)
 
 

@@ -102,10 +102,10 @@ def timed(torch, parts, ahead=False):
 def recorded(torch, parts, file, events, ahead=False):
     """The summary of the second of two recorded steps, and, on a GPU, the time of that step by CUDA's events. With `ahead`
     as for timed(); the time of that is `ahead_ms`, which is in the summary's kernels."""
-    import headroom
+    import torch_headroom
 
     times, waits = [], []
-    with headroom.record(file, name=pathlib.Path(file).stem) as recording:
+    with torch_headroom.record(file, name=pathlib.Path(file).stem) as recording:
         for _ in range(2):
             begin = torch.cuda.Event(enable_timing=True)
             end = torch.cuda.Event(enable_timing=True)
@@ -131,17 +131,17 @@ def recorded(torch, parts, file, events, ahead=False):
 
 def applied(parts, policy):
     if policy:
-        import headroom
+        import torch_headroom
 
-        headroom.apply(parts[0], policy)
+        torch_headroom.apply(parts[0], policy)
 
 
 def probe():
-    import headroom
-    from headroom._library import HeadroomError
+    import torch_headroom
+    from torch_headroom._library import HeadroomError
 
     try:
-        headroom.record.measure("cuda")
+        torch_headroom.record.measure("cuda")
     except HeadroomError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
@@ -150,7 +150,7 @@ def probe():
     properties = torch.cuda.get_device_properties(0)
     # The name that --gpu takes is what a recorded step says.
     model = torch.nn.Linear(8, 8, device="cuda")
-    with headroom.record("probe.hrs") as recording:
+    with torch_headroom.record("probe.hrs") as recording:
         model(torch.ones(8, 8, device="cuda")).sum().backward()
     emit(
         {
@@ -184,9 +184,9 @@ def measure(name, file, policy=None):
 
 
 def simulate(name, file, gpu, policy=None):
-    import headroom
+    import torch_headroom
 
-    headroom.simulate(gpu)
+    torch_headroom.simulate(gpu)
     import torch
 
     parts = build(torch, name)

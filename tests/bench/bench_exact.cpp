@@ -163,10 +163,8 @@ ChainProblem differentLayers(const StepTracePtr& trace)
 {
     const StepModel model(trace);
     const StorageEvents events(*trace);
-    const PiecewiseModules modules = *PiecewiseModules::create(std::make_shared<const ModuleInfo>(*moduleInfo(*trace)));
-    PlanRequest request;
-    request.budget = 1;
-    const PartTree tree = PartTree::create(model, *PiecewiseProblem::create(modules, request));
+    const PlanModules modules = *PlanModules::create(std::make_shared<const ModuleInfo>(*moduleInfo(*trace)));
+    const PartTree tree = PartTree::create(model, modules, *planUnits(modules, {}));
     ChainProblem problem = OptionTable::create(model, events, tree, 1, StepLayout::SharedArguments::held)->problem();
     std::mt19937 random(1);
     std::uniform_real_distribution<double> factor(0.98, 1.02);
@@ -278,10 +276,8 @@ std::vector<Other> piecewisePlans(const StepTracePtr& trace)
 Other everyLayer(const StepTracePtr& trace, std::size_t step)
 {
     const StepModel model(trace);
-    const PiecewiseModules modules = *PiecewiseModules::create(std::make_shared<const ModuleInfo>(*moduleInfo(*trace)));
-    PlanRequest request;
-    request.budget = 1;
-    const PartTree tree = PartTree::create(model, *PiecewiseProblem::create(modules, request));
+    const PlanModules modules = *PlanModules::create(std::make_shared<const ModuleInfo>(*moduleInfo(*trace)));
+    const PartTree tree = PartTree::create(model, modules, *planUnits(modules, {}));
     CheckpointPlan plan;
     for (std::size_t part = 0; part < tree.parts.size(); part += step)
         plan.push_back({tree.units[static_cast<std::size_t>(tree.parts[part])].module, {}});

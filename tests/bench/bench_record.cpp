@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/simulated_device.h"
-#include "core/record/step_runner.h"
+#include "core/model/step_runner.h"
 
 #include <benchmark/benchmark.h>
 
 namespace headroom {
 namespace {
 
-/// Opening a demo model on the simulated GPU, its first step, and the recorded one: what `headroom record` waits for.
+/// Opening a demo model on the simulated GPU, its first step, and the recorded one: what `torch-headroom record` waits
+/// for.
 void recordDemo(benchmark::State& state, const char* model, const decltype(ModelRequest::settings)& settings,
                 at::ScalarType dtype)
 {

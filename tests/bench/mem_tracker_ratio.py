@@ -23,7 +23,7 @@ import numpy  # noqa: E402
 
 torch = support.simulated("a100-80gb")
 
-import headroom  # noqa: E402
+import torch_headroom  # noqa: E402
 import recorded_models  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.distributed._tools.mem_tracker import MemTracker  # noqa: E402
@@ -59,7 +59,7 @@ def with_headroom(name):
     _, _, _, step = prepared(name)
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         begin = now()
-        recording = stack.enter_context(headroom.record(pathlib.Path(folder) / "step.hrs"))
+        recording = stack.enter_context(torch_headroom.record(pathlib.Path(folder) / "step.hrs"))
         for _ in range(2):
             step()
             recording.step()

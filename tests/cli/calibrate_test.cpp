@@ -40,7 +40,8 @@ protected:
 
     Finished run(const std::vector<std::string>& arguments) const
     {
-        return runProgram(HEADROOM_BIN_DIR "/headroom", arguments, {{"HEADROOM_CALIBRATION_DIR", path("calibration")}});
+        return runProgram(HEADROOM_BIN_DIR "/torch-headroom", arguments,
+                          {{"HEADROOM_CALIBRATION_DIR", path("calibration")}});
     }
 
 private:
@@ -64,7 +65,8 @@ TEST_F(CalibrateTest, ThePlansOfTheGpuUseWhatWasMeasuredOnIt)
 
     const Finished calibrated = plan("auto");
     EXPECT_EQ(calibrated.err,
-              "headroom: note: times are those measured on a100-80gb, of " + path("calibration/a100-80gb.json") + "\n");
+              "torch-headroom: note: times are those measured on a100-80gb, of " + path("calibration/a100-80gb.json")
+                  + "\n");
     const double roofline = plan("none").json()["step_ms"].get<double>();
     EXPECT_NE(calibrated.json()["step_ms"].get<double>(), roofline);
     EXPECT_EQ(plan(path("calibration/a100-80gb.json")).json()["step_ms"], calibrated.json()["step_ms"]);
@@ -119,7 +121,7 @@ TEST_F(CalibrateTest, WhatCannotBeLearnedFromIsRefused)
 {
     expectBadInput(run({"calibrate", stepPath()}), {"was not measured: record a step on the GPU with --device cuda"});
     expectBadInput(run({"plan", stepPath(), "--budget", "1GiB", "--calibration", path("none.json")}),
-                   {"none.json: there is no such file; headroom calibrate writes one"});
+                   {"none.json: there is no such file; torch-headroom calibrate writes one"});
     ASSERT_EQ(run({"calibrate", measuredPath()}).exitCode, 0);
     StepTrace other = *trace;
     other.info.gpu = "h100-80gb";

@@ -20,7 +20,8 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// A recording of a model that never comes back, and the signals that end it: `headroom record` as a shell runs it.
+/// A recording of a model that never comes back, and the signals that end it: `torch-headroom record` as a shell runs
+/// it.
 class InterruptedRecording : public testing::Test
 {
 protected:
@@ -94,29 +95,29 @@ protected:
 
 TEST_F(InterruptedRecording, CtrlCEndsAHangWithOneSentence)
 {
-    start("headroom");
+    start("torch-headroom");
     kill(child_, SIGINT);
     EXPECT_EQ(end(), 130);
-    EXPECT_EQ(text_, "headroom: interrupted during forward; nothing was written\n");
+    EXPECT_EQ(text_, "torch-headroom: interrupted during forward; nothing was written\n");
     EXPECT_THAT(filesIn(folder_.path()), IsEmpty());
 }
 
 TEST_F(InterruptedRecording, SoDoesCtrlCToAllProcessesOfTheTerminal)
 {
-    start("headroom-record");
+    start("torch-headroom-record");
     kill(worker(), SIGINT);
     kill(child_, SIGINT);
     EXPECT_EQ(end(), 130);
-    EXPECT_EQ(text_, "headroom-record: interrupted during forward; nothing was written\n");
+    EXPECT_EQ(text_, "torch-headroom-record: interrupted during forward; nothing was written\n");
     EXPECT_THAT(filesIn(folder_.path()), IsEmpty());
 }
 
 TEST_F(InterruptedRecording, TerminationToo)
 {
-    start("headroom-record");
+    start("torch-headroom-record");
     kill(child_, SIGTERM);
     EXPECT_EQ(end(), 143);
-    EXPECT_EQ(text_, "headroom-record: interrupted during forward; nothing was written\n");
+    EXPECT_EQ(text_, "torch-headroom-record: interrupted during forward; nothing was written\n");
     EXPECT_THAT(filesIn(folder_.path()), IsEmpty());
 }
 
@@ -124,11 +125,11 @@ TEST_F(InterruptedRecording, ACrashIsOneSentence)
 {
     for (const int signal : {SIGSEGV, SIGABRT, SIGBUS}) {
         SCOPED_TRACE(signal);
-        start("headroom");
+        start("torch-headroom");
         kill(worker(), signal);
         EXPECT_EQ(end(), 1);
         EXPECT_EQ(text_,
-                  "headroom: crashed during forward (" + std::string(strsignal(signal))
+                  "torch-headroom: crashed during forward (" + std::string(strsignal(signal))
                       + "); nothing was written; this is a defect of Headroom or of libtorch\n");
         EXPECT_THAT(filesIn(folder_.path()), IsEmpty());
         close(errors_);
@@ -139,18 +140,18 @@ TEST_F(InterruptedRecording, ACrashIsOneSentence)
 
 TEST_F(InterruptedRecording, AKillForLackOfMemoryIsOneSentence)
 {
-    start("headroom");
+    start("torch-headroom");
     kill(worker(), SIGKILL);
     EXPECT_EQ(end(), 1);
     EXPECT_EQ(text_,
-              "headroom: killed during forward; nothing was written; the system does this when memory runs "
+              "torch-headroom: killed during forward; nothing was written; the system does this when memory runs "
               "out, so try a smaller model or batch\n");
     EXPECT_THAT(filesIn(folder_.path()), IsEmpty());
 }
 
 TEST_F(InterruptedRecording, NothingGoesOnWhenTheProgramIsKilled)
 {
-    start("headroom-record");
+    start("torch-headroom-record");
     const pid_t running = worker();
     ASSERT_GT(running, 0);
     kill(child_, SIGKILL);
@@ -164,7 +165,8 @@ TEST(RecordingWithoutMemory, IsRefusedInOneSentence)
     const Finished finished = headroomProgram({"record", HEADROOM_TEST_DATA "/models/torchscript/greedy.pt", "--input",
                                                "x=8", "-o", (folder.path() / "step.hrs").string()});
     EXPECT_EQ(finished.exitCode, 1);
-    EXPECT_EQ(finished.err, "headroom: this machine has not enough memory for it; try a smaller model or batch\n");
+    EXPECT_EQ(finished.err,
+              "torch-headroom: this machine has not enough memory for it; try a smaller model or batch\n");
     EXPECT_THAT(filesIn(folder.path()), IsEmpty());
 }
 

@@ -25,7 +25,7 @@ std::string dynamicSection(const std::string& program)
 
 TEST(Linkage, HeadroomDoesNotLinkLibtorch)
 {
-    const std::string section = dynamicSection("headroom");
+    const std::string section = dynamicSection("torch-headroom");
     EXPECT_THAT(section, HasSubstr("libQt6Core"));
     EXPECT_THAT(section, Not(HasSubstr("torch")));
     EXPECT_THAT(section, Not(HasSubstr("libc10")));
@@ -34,7 +34,7 @@ TEST(Linkage, HeadroomDoesNotLinkLibtorch)
 #ifdef HEADROOM_HAS_RECORDER
 TEST(Linkage, RecorderDoesNotLinkQt)
 {
-    const std::string section = dynamicSection("headroom-record");
+    const std::string section = dynamicSection("torch-headroom-record");
     EXPECT_THAT(section, HasSubstr("libtorch_cpu"));
     EXPECT_THAT(section, Not(HasSubstr("libQt")));
 }

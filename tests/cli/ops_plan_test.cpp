@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/trace/step_file.h"
 #include "tests/cli/cli_test.h"
+#include "tests/core/own_checkpoint.h"
 
 namespace headroom {
 namespace {
@@ -101,6 +102,41 @@ TEST_F(CliTest, OpsPlanWritesListsOfOpsToSave)
                                           "--ac-unit", "Transformer.layers.1.feed_forward"});
     ASSERT_EQ(one.exitCode, 0) << one.err;
     EXPECT_EQ(nlohmann::ordered_json::parse(readFile(path("one.json")))["modules"].size(), 1U);
+}
+
+TEST_F(CliTest, OpsPlanSaysWhatCannotBeCheckpointed)
+{
+    const StepTracePtr own = withOwnCheckpoint(trace, "Transformer.layers.1.attention.wq");
+    ASSERT_TRUE(writeStepTrace(*own, path("own.hrs")).ok());
+    const auto run = [&](const std::string& fraction, const std::vector<std::string>& more) {
+        std::vector<std::string> words{"ops-plan", path("own.hrs"), "--memory-budget", fraction};
+        words.insert(words.end(), more.begin(), more.end());
+        return headroomProgram(words);
+    };
+    const Finished finished = run("0.5", {"--json", "-o", path("policy.json")});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto plan = finished.json();
+    ASSERT_EQ(plan["not_checkpointable"].size(), 3U);
+    EXPECT_EQ(plan["not_checkpointable"][1]["module"], "Transformer.layers.1");
+    EXPECT_EQ(plan["not_checkpointable"][1]["reason"], "the program checkpoints a part of it already");
+    for (const auto& op : plan["recomputed"])
+        EXPECT_NE(op["module"], "Transformer.layers.1");
+    const auto policy = nlohmann::ordered_json::parse(readFile(path("policy.json")));
+    for (const auto& module : policy["modules"])
+        EXPECT_NE(module["fqn"], "Transformer.layers.1");
+    EXPECT_GT(policy["modules"].size(), 3U);
+
+    EXPECT_THAT(run("0.5", {}).out,
+                HasSubstr("Left out      Transformer cannot be checkpointed: the program checkpoints a part of it "
+                          "already\n              2 more cannot either; --json names them.\n"));
+    const Finished nothing = run("0", {});
+    EXPECT_EQ(nothing.exitCode, 3);
+    EXPECT_THAT(nothing.err, HasSubstr("Transformer cannot be checkpointed: the program checkpoints a part of it"));
+    expectBadInput(run("0.5", {"-o", path("policy.json"), "--ac-unit", "Transformer.layers.1"}),
+                   {"Transformer.layers.1 cannot be checkpointed", "already"});
+    EXPECT_FALSE(headroomProgram({"ops-plan", stepPath(), "--memory-budget", "0.5", "--json"})
+                     .json()
+                     .contains("not_checkpointable"));
 }
 
 TEST_F(CliTest, OpsPlanByMeasuredTimes)

@@ -120,7 +120,7 @@ Finished headroomProgram(const std::vector<std::string>& arguments)
     // settings of whoever runs the tests.
     const std::filesystem::path home = std::filesystem::path(HEADROOM_BIN_DIR).parent_path() / "tests/home/cli";
     std::filesystem::create_directories(home);
-    return runProgram(std::filesystem::path(HEADROOM_BIN_DIR) / "headroom", arguments,
+    return runProgram(std::filesystem::path(HEADROOM_BIN_DIR) / "torch-headroom", arguments,
                       {{"DISPLAY", ""},
                        {"WAYLAND_DISPLAY", ""},
                        {"QT_QPA_PLATFORM", ""},
@@ -142,7 +142,7 @@ std::vector<std::string> keysOf(const nlohmann::ordered_json& object)
 
 bool isErrorLine(const std::string& err)
 {
-    return err.starts_with("headroom: ") && std::ranges::count(err, '\n') == 1 && err.ends_with('\n');
+    return err.starts_with("torch-headroom: ") && std::ranges::count(err, '\n') == 1 && err.ends_with('\n');
 }
 
 std::string readFile(const std::filesystem::path& path)

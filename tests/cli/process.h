@@ -27,13 +27,13 @@ struct Finished
 Finished runProgram(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                     const std::vector<std::pair<std::string, std::string>>& environment = {});
 
-/// The built program headroom.
+/// The built program torch-headroom.
 Finished headroomProgram(const std::vector<std::string>& arguments);
 
 /// Keys of an object in their order.
 std::vector<std::string> keysOf(const nlohmann::ordered_json& object);
 
-/// One line, and it begins with `headroom: `: what every error looks like.
+/// One line, and it begins with `torch-headroom: `: what every error looks like.
 bool isErrorLine(const std::string& err);
 
 std::string readFile(const std::filesystem::path& path);

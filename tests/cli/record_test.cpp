@@ -22,10 +22,10 @@ TEST(Doctor, SaysWhatIsThereAndWhatToDo)
     EXPECT_THAT(finished.out, HasSubstr("No display"));
 #ifdef HEADROOM_HAS_RECORDER
     EXPECT_TRUE(report["torch"].is_string());
-    EXPECT_THAT(report["recorder"].get<std::string>(), testing::EndsWith("/headroom-record"));
+    EXPECT_THAT(report["recorder"].get<std::string>(), testing::EndsWith("/torch-headroom-record"));
 #else
     EXPECT_TRUE(report["recorder"].is_null());
-    EXPECT_THAT(finished.out, HasSubstr("No headroom-record"));
+    EXPECT_THAT(finished.out, HasSubstr("No torch-headroom-record"));
 #endif
     EXPECT_THAT(headroomProgram({"doctor"}).out, HasSubstr("GLPK"));
 }
@@ -44,7 +44,7 @@ std::string environmentWithPython(const TemporaryFolder& folder, bool hasPackage
 
 Finished recordWith(const std::string& environment, const std::vector<std::string>& arguments)
 {
-    return runProgram(HEADROOM_BIN_DIR "/headroom", arguments, {{"VIRTUAL_ENV", environment}});
+    return runProgram(HEADROOM_BIN_DIR "/torch-headroom", arguments, {{"VIRTUAL_ENV", environment}});
 }
 
 TEST(Record, AScriptIsRunByThePythonOfTheEnvironment)
@@ -54,8 +54,9 @@ TEST(Record, AScriptIsRunByThePythonOfTheEnvironment)
     const Finished finished = recordWith(
         environment, {"record", "--gpu", "t4-16gb", "-o", "a b.hrs", "train.py", "--epochs", "3", "-o", "x"});
     EXPECT_EQ(finished.exitCode, 3) << "that of the Python";
-    EXPECT_EQ(finished.out,
-              "<-m>\n<headroom.record>\n<--gpu>\n<t4-16gb>\n<-o>\n<a b.hrs>\n<train.py>\n<--epochs>\n<3>\n<-o>\n<x>\n");
+    EXPECT_EQ(
+        finished.out,
+        "<-m>\n<torch_headroom.record>\n<--gpu>\n<t4-16gb>\n<-o>\n<a b.hrs>\n<train.py>\n<--epochs>\n<3>\n<-o>\n<x>\n");
     EXPECT_THAT(recordWith(environment, {"record", "-m", "package.train"}).out, HasSubstr("<package.train>"));
 }
 
@@ -94,15 +95,15 @@ TEST(Record, SaysTheCommandThatWasTyped)
 {
     for (const char* command : {"record", "verify"}) {
         const std::string help = headroomProgram({command, "--help"}).out;
-        EXPECT_THAT(help, HasSubstr(std::string("Usage: headroom ") + command + ' '));
-        EXPECT_THAT(help, testing::Not(HasSubstr("headroom-record")));
+        EXPECT_THAT(help, HasSubstr(std::string("Usage: torch-headroom ") + command + ' '));
+        EXPECT_THAT(help, testing::Not(HasSubstr("torch-headroom-record")));
         const Finished refused = headroomProgram({command, "demo:mlp", "--no-such-option"});
         EXPECT_TRUE(isErrorLine(refused.err)) << refused.err;
-        EXPECT_THAT(refused.err, HasSubstr(std::string("(see headroom ") + command + " --help)"));
-        EXPECT_THAT(headroomProgram({command, "--version"}).out, testing::StartsWith("headroom "));
+        EXPECT_THAT(refused.err, HasSubstr(std::string("(see torch-headroom ") + command + " --help)"));
+        EXPECT_THAT(headroomProgram({command, "--version"}).out, testing::StartsWith("torch-headroom "));
     }
-    const std::string own = runProgram(HEADROOM_BIN_DIR "/headroom-record", {"record", "--help"}).out;
-    EXPECT_THAT(own, HasSubstr("Usage: headroom-record record "));
+    const std::string own = runProgram(HEADROOM_BIN_DIR "/torch-headroom-record", {"record", "--help"}).out;
+    EXPECT_THAT(own, HasSubstr("Usage: torch-headroom-record record "));
 }
 
 TEST(Record, AStepOfTheDemoCanBePlanned)

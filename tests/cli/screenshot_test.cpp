@@ -50,7 +50,7 @@ TEST_F(CliTest, AMeasuredStepIsComparedOnTheCommandLine)
     EXPECT_NE(readFile(path("window.png")), plain);
     expectBadInput(screenshot(stepPath()), {"step.hrs is simulated"});
     expectBadInput(screenshot(path("none.hrs")), {"none.hrs"});
-    expectBadInput(headroomProgram({"--measured", path("run.hrs")}), {"headroom step.hrs --measured run.hrs"});
+    expectBadInput(headroomProgram({"--measured", path("run.hrs")}), {"torch-headroom step.hrs --measured run.hrs"});
     expectBadInput(headroomProgram({stepPath(), "--device", "1"}), {"choose a part of a memory snapshot"});
     expectBadInput(headroomProgram({stepPath(), "--from", "soon"}), {"--from `soon`"});
     // A measured step can be looked at, too.

@@ -20,13 +20,13 @@ TEST(Usage, HelpAndVersionEverywhereOnStdout)
         arguments.emplace_back("--help");
         const Finished help = headroomProgram(arguments);
         EXPECT_EQ(help.exitCode, 0) << arguments.front();
-        EXPECT_THAT(help.out, HasSubstr("Usage: headroom")) << arguments.front();
+        EXPECT_THAT(help.out, HasSubstr("Usage: torch-headroom")) << arguments.front();
         EXPECT_EQ(help.err, "") << arguments.front();
 
         arguments.back() = "--version";
         const Finished version = headroomProgram(arguments);
         EXPECT_EQ(version.exitCode, 0) << arguments.front();
-        EXPECT_THAT(version.out, StartsWith("headroom 0.")) << arguments.front();
+        EXPECT_THAT(version.out, StartsWith("torch-headroom 0.")) << arguments.front();
         EXPECT_EQ(version.err, "") << arguments.front();
     }
 }
@@ -47,14 +47,14 @@ TEST(Usage, AMistypedCommandIsNamed)
 
 TEST(Usage, AnUnknownOptionIsNamed)
 {
-    expectBadInput(headroomProgram({"info", "step.hrs", "--jsn"}), {"--jsn", "headroom info --help"});
+    expectBadInput(headroomProgram({"info", "step.hrs", "--jsn"}), {"--jsn", "torch-headroom info --help"});
 }
 
 TEST(Usage, AMissingArgumentIsNamed)
 {
     for (const char* command : {"info", "modules", "ops", "export", "screenshot"})
         expectBadInput(headroomProgram({command}), {"step", "--help"});
-    expectBadInput(headroomProgram({"plan", "step.hrs"}), {"--budget", "headroom plan --help"});
+    expectBadInput(headroomProgram({"plan", "step.hrs"}), {"--budget", "torch-headroom plan --help"});
 }
 
 TEST_F(CliTest, AFullDiskIsReported)
@@ -62,7 +62,7 @@ TEST_F(CliTest, AFullDiskIsReported)
     if (!std::filesystem::exists("/dev/full"))
         GTEST_SKIP() << "this system has no /dev/full";
     const Finished finished
-        = runProgram("/bin/sh", {"-c", HEADROOM_BIN_DIR "/headroom info " + stepPath() + " > /dev/full"});
+        = runProgram("/bin/sh", {"-c", HEADROOM_BIN_DIR "/torch-headroom info " + stepPath() + " > /dev/full"});
     EXPECT_EQ(finished.exitCode, 2);
     EXPECT_TRUE(isErrorLine(finished.err)) << finished.err;
 }

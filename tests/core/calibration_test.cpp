@@ -181,7 +181,7 @@ TEST_F(CalibrationFile, WhatIsNoCalibrationIsRefusedByName)
     for (
         const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
             {"{", "expected a JSON document"},
-            {"[]", "expected a calibration, as headroom calibrate writes it"},
+            {"[]", "expected a calibration, as torch-headroom calibrate writes it"},
             {R"({"headroom_calibration": 2})", "expected version 1"},
             {R"({"headroom_calibration": 1, "gpu": 3})", "expected a text `gpu`"},
             {R"({"headroom_calibration": 1, "gpu": "x", "shortest_ms": -1})", "a time in `points` of 0 or more"},

@@ -144,6 +144,92 @@ TEST(JointGraph, whatReadsAnInputThatGoesIsNotRepeated)
     EXPECT_EQ(makerOf(graph, b).repeat, Repeat::again);
 }
 
+/// a = exp(batch) in a block whose other argument is changed in place after it; backward asks for a.
+struct ChangedArgument
+{
+    JointStep step;
+    ModuleId block = step.builder.addModule("Net.block", "Block", ModuleId(0));
+    StorageId a;
+
+    /// Around the block is a call of the model, or there is none.
+    JointGraph graph(bool inModel)
+    {
+        if (inModel)
+            step.enter(ModuleId(0), {step.batch});
+        const StorageId h = step.op("aten.cos.default", {step.batch}, 4);
+        step.enter(block, {step.batch, h});
+        a = step.op("aten.exp.default", {step.batch}, 8);
+        const PackId pack = step.pack(a);
+        step.exit();
+        step.op("aten.add_.Tensor", {h}, 0, {.mutated = {h}, .flags = opInPlace});
+        const StorageId loss = step.op("aten.sum.default", {a}, 1);
+        if (inModel)
+            step.exit();
+        step.builder.free(a);
+        step.builder.free(h);
+        step.backwardBegins(loss);
+        step.node("aten.mul.Tensor", {pack}, {a}, 8);
+        return graphOf(step.finish());
+    }
+};
+
+TEST(JointGraph, opsRunAgainOnlyWhereAModuleAroundThemCan)
+{
+    ChangedArgument alone;
+    const JointGraph kept = alone.graph(false);
+    EXPECT_EQ(makerOf(kept, alone.a).repeat, Repeat::once);
+    ASSERT_EQ(kept.keptModules.size(), 1U);
+    EXPECT_EQ(kept.keptModules[0].module, alone.block);
+    EXPECT_THAT(std::string(kept.keptModules[0].reason), HasSubstr("arguments is changed in place"));
+
+    ChangedArgument inside; // the model runs again from its own arguments
+    const JointGraph again = inside.graph(true);
+    EXPECT_EQ(makerOf(again, inside.a).repeat, Repeat::again);
+    EXPECT_THAT(again.keptModules, IsEmpty());
+}
+
+TEST(JointGraph, whatSeveralBackwardPassesAskForIsKept)
+{
+    for (const std::uint32_t second : {0U, 1U}) {
+        JointStep step;
+        step.enter(ModuleId(0), {step.batch});
+        const StorageId a = step.op("aten.exp.default", {step.batch}, 8);
+        const PackId pack = step.pack(a);
+        const StorageId loss = step.op("aten.sum.default", {a}, 1);
+        step.exit();
+        step.builder.free(a);
+        step.backwardBegins(loss);
+        for (const std::uint32_t pass : {0U, second}) {
+            step.builder.unpack(pack, pass);
+            step.builder.unpackEnd(pack);
+        }
+        step.node("aten.exp.default", {}, {a}, 8);
+        step.builder.release(pack);
+        const JointGraph graph = graphOf(step.finish());
+        EXPECT_EQ(makerOf(graph, a).repeat, second == 0 ? Repeat::again : Repeat::once);
+        EXPECT_EQ(graph.keptModules.size(), second);
+    }
+}
+
+TEST(JointGraph, aBackwardPassThatBuildsAGraphKeepsAllOps)
+{
+    for (const bool builds : {false, true}) {
+        TwoOps step;
+        StepTrace trace = *step.trace;
+        std::vector<OpId> packs(trace.packs.op.begin(), trace.packs.op.end());
+        std::vector<StringId> nodes(trace.ops.node.begin(), trace.ops.node.end());
+        for (std::uint32_t op = 0; builds && op < trace.ops.size(); ++op)
+            if (trace.ops.phase[OpId(op)] == Phase::backward) {
+                packs.back() = OpId(op);
+                nodes[op] = trace.ops.name[OpId(op)];
+            }
+        trace.packs.op.rows = packs;
+        trace.ops.node.rows = nodes;
+        const JointGraph graph = graphOf(std::make_shared<const StepTrace>(trace));
+        EXPECT_EQ(makerOf(graph, step.b).repeat, builds ? Repeat::once : Repeat::again);
+    }
+}
+
 TEST(JointGraph, stepsThatAreNoneToPlan)
 {
     JointStep forwardOnly;
@@ -162,11 +248,24 @@ TEST(JointGraph, stepsThatAreNoneToPlan)
     ASSERT_FALSE(withoutPacks.ok());
     EXPECT_THAT(withoutPacks.error().message, HasSubstr("autograd"));
 
-    const TwoOps checkpointed(
-        [](JointStep& step, StorageId a) { step.op("aten.exp.default", {a}, 2, {.flags = opRecomputed}); });
-    const Result<JointGraph> refused = buildJointGraph(checkpointed.trace);
+    StepTrace checkpointed = *TwoOps().trace;
+    checkpointed.info.policy = "half.json";
+    const Result<JointGraph> refused = buildJointGraph(std::make_shared<const StepTrace>(checkpointed));
     ASSERT_FALSE(refused.ok());
-    EXPECT_THAT(refused.error().message, HasSubstr("policy"));
+    EXPECT_THAT(refused.error().message, HasSubstr("checkpointed by the policy half.json"));
+}
+
+// What the program checkpoints itself makes nothing for backward the first time, and is backward the second time.
+TEST(JointGraph, aCheckpointOfTheProgramsOwnIsLeftAsItIs)
+{
+    StorageId again;
+    const auto [a, b, trace] = TwoOps([&](JointStep& step, StorageId) {
+        again = step.op("aten.exp.default", {step.batch}, 2, {.flags = opRecomputed});
+        step.builder.free(again);
+    });
+    const JointGraph graph = graphOf(trace);
+    EXPECT_FALSE(graph.valueOf[again.value].valid());
+    EXPECT_EQ(makerOf(graph, b).repeat, Repeat::again);
 }
 
 TEST(OpKinds, areThoseOfThePartitioner)

@@ -42,6 +42,8 @@ public:
         description.name = builder.string(name);
         description.module = ModuleId(0);
         description.phase = facts.phase;
+        if (facts.phase == Phase::forward && !calls_.empty())
+            description.call = calls_.back();
         last = builder.beginOp(description);
         std::vector<StorageId> outputs;
         for (const Bytes size : units)
@@ -72,6 +74,16 @@ public:
     StorageId matmul(const std::vector<StorageId>& inputs, Bytes units, double flops = 1e9)
     {
         return op("aten.mm.default", inputs, units, {.flops = flops});
+    }
+
+    void enter(ModuleId module, const std::vector<StorageId>& arguments)
+    {
+        calls_.push_back(builder.enter(module, arguments));
+    }
+    void exit()
+    {
+        builder.exit(calls_.back(), {});
+        calls_.pop_back();
     }
 
     PackId pack(StorageId storage) { return builder.pack(storage, last); }
@@ -110,6 +122,9 @@ public:
 
     OpId last; ///< the last op
     StorageId gradient;
+
+private:
+    std::vector<CallId> calls_;
 };
 
 /// a = mm(batch, weight), 8 units; b = gelu(a), 8 units; backward asks for b, then for a.

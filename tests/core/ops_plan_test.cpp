@@ -6,6 +6,7 @@
 #include "core/trace/step_file.h"
 #include "tests/core/hand_step.h"
 #include "tests/core/joint_step.h"
+#include "tests/core/own_checkpoint.h"
 #include "tests/core/synthetic_step.h"
 
 #include <gmock/gmock.h>
@@ -17,8 +18,11 @@
 namespace headroom {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 OpsPlanner plannerOf(const StepTracePtr& trace)
 {
@@ -197,7 +201,7 @@ TEST(OpsPolicy, savesWhatThePlanSavesAndSaysWhatThatTakes)
     const StepTracePtr trace = makeSyntheticStep();
     const OpsPlanner planner = plannerOf(trace);
     const OpsPlan plan = planOf(planner, 0.4);
-    const Result<Policy> policy = opsPolicy(trace, plan, blocksOf(*trace));
+    const Result<Policy> policy = opsPolicy(trace, plan);
     ASSERT_TRUE(policy.ok()) << policy.error().message;
     ASSERT_FALSE(policy->modules.empty());
     const Result<CheckpointPlan> regions = checkpointPlan(*trace, *policy);
@@ -217,10 +221,48 @@ TEST(OpsPolicy, savesWhatThePlanSavesAndSaysWhatThatTakes)
         }
     }
     // A module in which nothing runs again is not checkpointed.
-    const Result<Policy> none = opsPolicy(trace, planOf(planner, 1), blocksOf(*trace));
+    const Result<Policy> none = opsPolicy(trace, planOf(planner, 1));
     ASSERT_TRUE(none.ok());
     for (const Policy::Module& module : none->modules)
         EXPECT_FALSE(planOf(planner, 1).recomputed.empty()) << module.fqn;
+}
+
+TEST(OpsPolicy, leavesOutModulesThatCannotBeCheckpointed)
+{
+    const StepTracePtr trace = withOwnCheckpoint(makeSyntheticStep(), "Transformer.layers.1.attention.wq");
+    const OpsPlanner planner = plannerOf(trace);
+    std::vector<std::string> kept;
+    for (const KeptModule& module : planner.graph().keptModules)
+        kept.emplace_back(trace->moduleFqn(module.module));
+    EXPECT_THAT(kept, ElementsAre("Transformer", "Transformer.layers.1", "Transformer.layers.1.attention"));
+    OpsRequest nothing;
+    nothing.fraction = 0;
+    const Result<OpsPlan> refused = planner.plan(nothing);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().kind, ErrorKind::infeasible);
+    EXPECT_THAT(refused.error().message,
+                HasSubstr("Transformer cannot be checkpointed: the program checkpoints a part of it already"));
+
+    const OpsPlan plan = planOf(planner, 0.5);
+    std::vector<std::string> modules;
+    for (const OpId op : plan.recomputed)
+        EXPECT_NE(trace->moduleFqn(trace->ops.module[op]), "Transformer.layers.1") << trace->opName(op);
+    const Result<Policy> policy = opsPolicy(trace, plan);
+    ASSERT_TRUE(policy.ok()) << policy.error().message;
+    for (const Policy::Module& module : policy->modules)
+        modules.push_back(module.fqn);
+    EXPECT_THAT(modules, Contains("Transformer.layers.0"));
+    EXPECT_THAT(modules, Contains("Transformer.layers.1.feed_forward"));
+    EXPECT_THAT(modules, Not(Contains("Transformer.layers.1")));
+    EXPECT_THAT(modules, Not(Contains("Transformer.layers.1.attention")));
+    const Result<CheckpointPlan> regions = checkpointPlan(*trace, *policy);
+    ASSERT_TRUE(regions.ok()) << regions.error().message;
+    EXPECT_TRUE(predict(*trace, *regions).ok());
+
+    const ModuleId block = moduleNames(*trace).at("Transformer.layers.1");
+    const Result<Policy> asked = opsPolicy(trace, plan, std::vector{block});
+    ASSERT_FALSE(asked.ok());
+    EXPECT_THAT(asked.error().message, HasSubstr("Transformer.layers.1 cannot be checkpointed"));
 }
 
 } // namespace

@@ -42,9 +42,8 @@ protected:
         planner_.emplace(*StepPlanner::create(trace_));
         info_ = planner_->moduleInfo();
         maker_.emplace(StepModel(trace_));
-        PlanRequest request;
-        request.budget = 1;
-        tree_ = PartTree::create(maker_->model(), *PiecewiseProblem::create(*PiecewiseModules::create(info_), request));
+        const PlanModules modules = *PlanModules::create(info_);
+        tree_ = PartTree::create(maker_->model(), modules, *planUnits(modules, {}));
     }
 
     Other predicted(const CheckpointPlan& plan) const

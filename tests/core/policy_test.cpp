@@ -122,6 +122,28 @@ TEST(PolicyJson, saysWhichObjectsAndClasses)
     EXPECT_EQ(toJson(*read), json);
 }
 
+constexpr auto heldJson = R"(  "predicted": {"gap": 0.0, "held_bytes": {
+      "Net.a": {"begin": [1, 4], "end": [2, 5], "recompute": [3, 0]},
+      "Net.b": {"begin": [7], "end": [8], "recompute": [9]}
+    }, "peak_bytes": 1717000000, "recompute_ms": 6.9241227},
+)";
+
+TEST(PolicyJson, saysWhatIsHeldInOneLineForAModule)
+{
+    Policy policy = smallPolicy();
+    policy.modules[0].held = {{1, 2, 3}, {4, 5, 0}};
+    policy.modules[1].held = {{7, 8, 9}};
+    const std::string json = toJson(policy);
+    EXPECT_THAT(json, HasSubstr(heldJson));
+    const TemporaryFolder folder;
+    const std::filesystem::path path = folder.path() / "policy.json";
+    ASSERT_TRUE(writePolicy(policy, path).ok());
+    const Result<Policy> read = readPolicy(path);
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(toJson(*read), json);
+    EXPECT_EQ(read->modules[0].held, policy.modules[0].held);
+}
+
 /// What readPolicy says of the small document with `from` replaced.
 std::string errorWith(const std::string& from, const std::string& to)
 {
@@ -153,6 +175,11 @@ TEST(PolicyJson, refusesWhatItCannotKeep)
     EXPECT_THAT(errorWith("\"discard_ratio\": 1.0", "\"discard_ratio\": 1.5"), HasSubstr("discard_ratio"));
     EXPECT_THAT(errorWith("\"world_size\": 4", "\"world_size\": 0"), HasSubstr("world_size"));
     EXPECT_THAT(errorWith("\"peak_bytes\": 1717000000", "\"peak_bytes\": \"much\""), HasSubstr("peak_bytes"));
+    EXPECT_THAT(errorWith("\"gap\": 0.0", R"("gap": 0.0, "held_bytes": {"Net.b": {"begin": [1], "end": [2]}})"),
+                AllOf(HasSubstr("held_bytes of module 'Net.b'"), HasSubstr("recompute")));
+    EXPECT_THAT(errorWith("\"gap\": 0.0",
+                          R"("gap": 0.0, "held_bytes": {"Net.b": {"begin": [1], "end": [2], "recompute": []}})"),
+                AllOf(HasSubstr("Net.b"), HasSubstr("'begin' has another length")));
     EXPECT_THAT(errorWith("\"world_size\": 4", "\"world_size\": 4,"), HasSubstr("line"));
     EXPECT_FALSE(readPolicy("/nowhere/policy.json").ok());
 }
@@ -180,6 +207,23 @@ TEST(MakePolicy, decidesOnEveryOpOfTheForward)
     }
     for (const Policy::Op& op : policy.modules[0].ops)
         EXPECT_FALSE(op.save) << "everything of a module that discards all is recomputed: " << op.op;
+}
+
+TEST(MakePolicy, saysWhatIsHeldOnOneRank)
+{
+    const StepTracePtr trace = makeSyntheticStep();
+    Plan plan = planWith({{"Transformer.layers.1", 1}});
+    const Result<Policy> several = makePolicy(*trace, plan);
+    ASSERT_TRUE(several.ok()) << several.error().message;
+    EXPECT_TRUE(several->modules.front().held.empty()) << "nothing is known of what ranks exchange";
+    plan.worldSize = 1;
+    const Result<Policy> one = makePolicy(*trace, plan);
+    ASSERT_TRUE(one.ok()) << one.error().message;
+    const std::vector<HeldBytes>& held = one->modules.front().held;
+    ASSERT_EQ(held.size(), 1U);
+    EXPECT_GT(held[0].begin, 0);
+    EXPECT_GT(held[0].end, held[0].begin);
+    EXPECT_GT(held[0].again, held[0].end);
 }
 
 TEST(MakePolicy, keepsAsMuchAsThePlanAllowsAndOnlyWhatCanBeKept)

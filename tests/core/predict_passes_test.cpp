@@ -16,6 +16,7 @@ using ::testing::HasSubstr;
 
 namespace {
 
+constexpr Bytes unit = allocationGranularity;
 constexpr ModuleId blockId = HandStep::block;
 
 /// A region that saves its results a and b; the program lets go of both.
@@ -80,6 +81,37 @@ TEST(PredictPasses, WhatAPassDoesNotAskForLivesUntilItsRelease)
                             30, 62, 30, // the a of the first pass stays
                             46, 78, 46, 30, // a and b of the second come and go
                             14)); // released
+}
+
+// What there is just before a call and just after it, and at the unpack that makes it run again: of several the most.
+TEST(HeldBytes, AreThoseAtTheBoundariesOfEachCall)
+{
+    const auto heldOf = [](TwoSaved& region, const std::vector<bool>& save) {
+        region.step.release({region.pb, region.pa});
+        const auto held = StepModel(region.step.finish()).heldBytes({{blockId, save}});
+        EXPECT_TRUE(held.ok()) << held.error().message;
+        return held->at(0);
+    };
+    TwoSaved twice;
+    twice.pass(0, {twice.pb});
+    twice.pass(1, {twice.pb, twice.pa});
+    EXPECT_THAT(heldOf(twice, {}), ElementsAre(HeldBytes{14 * unit, 14 * unit, 30 * unit}));
+
+    TwoSaved once;
+    once.pass(7, {once.pb, once.pa});
+    EXPECT_THAT(heldOf(once, {false, true}), ElementsAre(HeldBytes{14 * unit, 46 * unit, 46 * unit}));
+}
+
+TEST(HeldBytes, OfAStepThatEndsInsideOfACall)
+{
+    TwoSaved twoCalls;
+    twoCalls.step.enter(blockId, {twoCalls.step.batch});
+    twoCalls.step.make("A", 16);
+    const StepModel model(twoCalls.step.finish());
+    const auto held = model.heldBytes({{blockId, {}}});
+    ASSERT_TRUE(held.ok()) << held.error().message;
+    EXPECT_THAT(held->at(0), ElementsAre(HeldBytes{14 * unit, 14 * unit, 0}, HeldBytes{14 * unit, 0, 0}));
+    EXPECT_FALSE(model.heldBytes({{ModuleId(7), {}}}).ok());
 }
 
 TEST(PredictPasses, NothingCanBeKeptForSeveralPasses)

@@ -31,9 +31,11 @@ public:
         tape_.builder.mark(Mark::stepBegin);
         for (int i = 0; i < options_.microBatches; ++i) {
             const StorageId loss = forward(batch);
-            leaveAutocast();
+            if (!options_.backwardInAutocast)
+                leaveAutocast();
             tape_.builder.mark(Mark::forwardEnd);
             tape_.backward(loss);
+            leaveAutocast();
             tape_.builder.mark(Mark::backwardEnd);
         }
         tape_.optimizerStep();
@@ -164,11 +166,13 @@ private:
 
     StorageId cast(const SyntheticTape::Parameter& parameter)
     {
+        constexpr std::uint16_t none = 0;
         casts_.push_back(tape_.op({.name = "aten._to_copy.default",
                                    .node = "",
                                    .inputs = {parameter.storage},
                                    .outputs = {parameter.bytes / 2},
-                                   .saved = {}}));
+                                   .saved = {},
+                                   .flags = options_.backwardInAutocast ? std::uint16_t{opAutocastCast} : none}));
         return casts_.back();
     }
 

@@ -17,6 +17,7 @@ struct SyntheticOptions
     Bytes weight = 1 * MiB; ///< of one weight matrix
     int kinds = 1; ///< of blocks, in turn: those of a later kind have a wider feed_forward
     Bytes adapter = 0; ///< of the hidden state of a low-rank adapter beside each linear of a block; 0: none
+    bool backwardInAutocast = false; ///< with adapters: autocast has its casts of weights until backward is over
     int microBatches = 1; ///< whose gradients one step adds up
     bool oneOfTwo = false; ///< the program has another model, Critic, and the step a root that holds both
 };

@@ -129,7 +129,7 @@ TEST(TrainerConfig, HuggingFaceRecomputesAllLayersEveryNthOrNone)
     EXPECT_THAT(refusal(Trainer::huggingFace, layers({1, 3, 5})), HasSubstr("3 of 6 layers"));
     EXPECT_THAT(refusal(Trainer::huggingFace, layers({0, 1, 2, 3, 4, 5}, 4)),
                 HasSubstr("keeps ops inside of Transformer.layers.0"));
-    EXPECT_THAT(refusal(Trainer::huggingFace, {module("Transformer")}), HasSubstr("headroom.apply()"));
+    EXPECT_THAT(refusal(Trainer::huggingFace, {module("Transformer")}), HasSubstr("torch_headroom.apply()"));
     std::vector<Policy::Module> attentions;
     for (int i = 0; i < 6; ++i)
         attentions.push_back(module(layer(i) + ".attention"));

@@ -5,7 +5,7 @@
     applied_plan_test.py HEADROOM [--full] [MODEL...]
 
 HEADROOM is the program of that name. Under each policy the peak is at most the budget and memory is as predicted after
-every allocation, to the byte (`headroom verify --executed`); on the CPU, where the values are real, gradients are equal
+every allocation, to the byte (`torch-headroom verify --executed`); on the CPU, where the values are real, gradients are equal
 to those without the policy, with the same dropout. --full takes models of their true size and prints a table.
 """
 
@@ -23,10 +23,10 @@ import support
 
 torch = support.simulated("a100-80gb")
 
-import headroom  # noqa: E402
+import torch_headroom  # noqa: E402
 from applied_models import CASES  # noqa: E402
-from headroom._autocast import is_cached_cast  # noqa: E402
-from headroom._linear import OwnLinear  # noqa: E402
+from torch_headroom._autocast import is_cached_cast  # noqa: E402
+from torch_headroom._linear import OwnLinear  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 BUDGETS = 10
@@ -65,9 +65,9 @@ def record(case, path, full, policy=None):
     with torch.device("cuda"):
         model, batch, loss_of = case.make(full)
     if policy:
-        headroom.apply(model, policy)
+        torch_headroom.apply(model, policy)
     optimizer = case.optimizer(model.parameters(), lr=1e-3)
-    with headroom.record(path) as recording:
+    with torch_headroom.record(path) as recording:
         recording.inputs(*batch)
         for _ in range(2):
             step(case, model, batch, loss_of, optimizer, "cuda")
@@ -133,7 +133,7 @@ def on_cpu(case, model, batch, loss_of, policy, path):
 
 
 class _Watched:
-    """The ops of a module's first call, as headroom.apply sees them."""
+    """The ops of a module's first call, as torch_headroom.apply sees them."""
 
     def __init__(self, module, ran):
         self.handles = [module.register_forward_pre_hook(self.begin), module.register_forward_hook(self.end)]
@@ -227,7 +227,7 @@ class AppliedPlans(unittest.TestCase):
         model, batch, loss_of = case.make(False)
         batch = [tensor[:2] for tensor in batch]
         expected = gradients(case, model, batch, loss_of)
-        headroom.apply(model, on_cpu(case, model, batch, loss_of, policy, policy.with_suffix(".cpu.json")))
+        torch_headroom.apply(model, on_cpu(case, model, batch, loss_of, policy, policy.with_suffix(".cpu.json")))
         for _ in range(2):  # the first step checks the ops, the second is the steady one
             got = gradients(case, model, batch, loss_of)
             self.assertEqual(got.keys(), expected.keys())

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""headroom.apply on modules that are given caches, lists and other objects which somebody changes."""
+"""torch_headroom.apply on modules that are given caches, lists and other objects which somebody changes."""
 
 import collections
 import dataclasses
@@ -12,7 +12,7 @@ import apply_test as base
 import torch
 import torch.nn as nn
 
-from headroom import PolicyError, apply
+from torch_headroom import PolicyError, apply
 
 
 class Cache:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""headroom.apply on programs with several models, and on models inside of others."""
+"""torch_headroom.apply on programs with several models, and on models inside of others."""
 
 import copy
 import unittest
@@ -10,7 +10,7 @@ import apply_test as base
 import torch
 import torch.nn as nn
 
-from headroom import PolicyError, apply, remove
+from torch_headroom import PolicyError, apply, remove
 
 
 class Loss(nn.Module):
@@ -109,7 +109,7 @@ class Names(base.ApplyTest):
                                   ("Net_2.layers.1", LAYER, base.saves_products)], ["Net", "Net_2"])
         one, other = base.model(), base.model()
         self.check_refused(one, document, "it has plans for Net, Net_2 (the one that was called first in front), each of "
-                           "which fits this Net: say which it is, as in headroom.apply(model, policy, object=\"Net\")")
+                           "which fits this Net: say which it is, as in torch_headroom.apply(model, policy, object=\"Net\")")
         self.assertEqual(self.applied(other, document, object="Net_2"), ["layers.1"])
         self.assertEqual(self.applied(one, document, object="Net"), ["layers.0"])
         self.check_refused(base.model(), document, "it checkpoints nothing of Net_3; it has plans for Net, Net_2",
@@ -117,7 +117,7 @@ class Names(base.ApplyTest):
         inside = self.document([(f"Twins.{name}.layers.{i}", ("Twins", *LAYER), base.saves_products)
                                 for i, name in enumerate(("one", "other"))])
         self.check_refused(base.model(), inside, "it has plans for Twins.one, Twins.other (the one that was called first in "
-                           "front), each of which fits this Net: say which it is, as in headroom.apply(model, policy, "
+                           "front), each of which fits this Net: say which it is, as in torch_headroom.apply(model, policy, "
                            "object=\"Twins.one\")")
         self.assertEqual(self.applied(base.model(), inside, object="Twins.other"), ["layers.1"])
         self.assertEqual(self.applied(Twins(base.model(), base.model()), inside), ["one.layers.0", "other.layers.1"])

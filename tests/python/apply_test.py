@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""headroom.apply: what it checkpoints, what it refuses, and that it changes no gradient."""
+"""torch_headroom.apply: what it checkpoints, what it refuses, and that it changes no gradient."""
 
 import copy
 import gc
@@ -22,8 +22,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from headroom import PolicyError, apply, remove
-from headroom._autocast import is_cached_cast
+from torch_headroom import PolicyError, apply, remove
+from torch_headroom._autocast import is_cached_cast
 
 torch.set_num_threads(1)
 
@@ -415,7 +415,7 @@ class Refusals(ApplyTest):
         document = policy_of(model(), ["layers.0"])
         document["headroom_policy"] = 2
         message = self.refused(model(), document)
-        self.assertSentence(message, "headroom_policy: version 2; this package reads version 1: install a newer headroom")
+        self.assertSentence(message, "headroom_policy: version 2; this package reads version 1: install a newer torch-headroom")
 
     def test_files_that_are_no_policies(self):
         net = model()

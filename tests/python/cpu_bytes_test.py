@@ -18,7 +18,7 @@ import support
 
 torch = support.simulated("a100-80gb")
 
-import headroom  # noqa: E402
+import torch_headroom  # noqa: E402
 import recorded_models  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
@@ -115,7 +115,7 @@ class Step:
 def recorded(name, causes):
     with as_on_the_cpu(causes), tempfile.TemporaryDirectory() as folder:
         step = Step(name)
-        with headroom.record(pathlib.Path(folder) / "step.hrs") as recording:
+        with torch_headroom.record(pathlib.Path(folder) / "step.hrs") as recording:
             recording.inputs(*step.batch)
             for _ in range(2):
                 step.run()

@@ -11,7 +11,7 @@ import support
 
 support.need("torch", "numpy")
 
-SIMULATE = "import headroom; headroom.simulate()\n"
+SIMULATE = "import torch_headroom; torch_headroom.simulate()\n"
 
 BUILD = """
 import ctypes, hashlib, io, torch

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""headroom.export: the file opens with headroom-record and records; bad input is refused in one sentence; and the step
-that headroom-record makes of the file is that of PyTorch running the same exported program, to the byte.
+"""torch_headroom.export: the file opens with torch-headroom-record and records; bad input is refused in one sentence; and the step
+that torch-headroom-record makes of the file is that of PyTorch running the same exported program, to the byte.
 
-The argument is headroom-record.
+The argument is torch-headroom-record.
 """
 
 import gc
@@ -18,9 +18,9 @@ import support
 
 torch = support.simulated("a100-80gb")
 
-import headroom  # noqa: E402
-from headroom._export import tied_weights  # noqa: E402
-from headroom._library import HeadroomError  # noqa: E402
+import torch_headroom  # noqa: E402
+from torch_headroom._export import tied_weights  # noqa: E402
+from torch_headroom._library import HeadroomError  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.export.passes import move_to_device_pass  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
@@ -100,7 +100,7 @@ class Exported(unittest.TestCase):
 class Files(Exported):
     def test_a_tied_weight_is_one(self):
         model, batch = language()
-        self.assertEqual(headroom.export(model, batch, self.path), self.path)
+        self.assertEqual(torch_headroom.export(model, batch, self.path), self.path)
         phases = self.record("--loss", "output")["phases"]
         parameters = sum(blocks(p.numel()) for p in model.parameters())
         self.assertEqual(phases["start"]["parameter"], parameters)
@@ -110,7 +110,7 @@ class Files(Exported):
 
     def test_modules_have_their_names(self):
         model, batch = language()
-        headroom.export(model, batch, self.path)
+        torch_headroom.export(model, batch, self.path)
         self.record("--loss", "output")
         contents = (pathlib.Path(self.folder.name) / "step.hrs").read_bytes()
         for name in (b"Language.attention.qkv", b"Language.mlp.3", b"LayerNorm", b"GELU"):
@@ -118,7 +118,7 @@ class Files(Exported):
 
     def test_other_batches(self):
         model, batch = language()
-        headroom.export(model, batch, self.path, dynamic_batch=True)
+        torch_headroom.export(model, batch, self.path, dynamic_batch=True)
         self.assertEqual(self.record("--loss", "output", "--batch", "24")["phases"]["start"]["input"], 6 * blocks(8 * 128, 8))
 
     def test_arguments_by_name_and_weights(self):
@@ -130,13 +130,13 @@ class Files(Exported):
             def forward(self, x, *, scale):
                 return self.layer(x) * scale
 
-        headroom.export(Scaled(), (torch.ones(4, 16),), str(self.path), kwargs={"scale": torch.ones(4, 16)}, dynamic_batch=True)
+        torch_headroom.export(Scaled(), (torch.ones(4, 16),), str(self.path), kwargs={"scale": torch.ones(4, 16)}, dynamic_batch=True)
         phases = self.record("--batch", "16", "--optimizer", "sgd")["phases"]
         self.assertEqual(phases["start"]["input"], 2 * blocks(16 * 16))
         self.assertEqual(phases["start"]["parameter"], blocks(16 * 16) + blocks(16))
 
     def test_without_a_simulated_card(self):
-        program = "import headroom, torch; headroom.export(torch.nn.Linear(4, 4), (torch.ones(2, 4),), 'model.pt2')"
+        program = "import torch_headroom, torch; torch_headroom.export(torch.nn.Linear(4, 4), (torch.ones(2, 4),), 'model.pt2')"
         result = subprocess.run([sys.executable, "-c", program], cwd=self.folder.name, capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.record()["phases"]["start"]["parameter"], 2 * 512)
@@ -145,7 +145,7 @@ class Files(Exported):
 class Refused(Exported):
     def refused(self, sentence, *arguments, **named):
         with self.assertRaises(HeadroomError) as caught:
-            headroom.export(*arguments, **named)
+            torch_headroom.export(*arguments, **named)
         message = str(caught.exception)
         self.assertIn(sentence, message)
         self.assertNotIn("\n", message)
@@ -202,7 +202,7 @@ class OwnValues(Exported):
         self.assertEqual(saved[32] - saved[16], blocks(1024 * 16))  # of what exp() made
 
     def test_of_an_exported_program(self):
-        self.check(lambda model: headroom.export(model, (torch.zeros(1024, 64),), self.path))
+        self.check(lambda model: torch_headroom.export(model, (torch.zeros(1024, 64),), self.path))
 
     def test_of_torchscript(self):
         self.path = self.path.with_suffix(".pt")
@@ -210,7 +210,7 @@ class OwnValues(Exported):
 
 
 class Programs(Exported):
-    """PyTorch runs the exported program on the simulated card, headroom-record runs it from the file."""
+    """PyTorch runs the exported program on the simulated card, torch-headroom-record runs it from the file."""
 
     def by_python(self, model, batch):
         module = move_to_device_pass(torch.export.load(self.path), "cuda").module()
@@ -221,7 +221,7 @@ class Programs(Exported):
         gc.collect()  # the program, which holds copies of its arguments
         batch = [torch.empty_like(tensor, device="cuda") for tensor in batch]
         optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, foreach=True)
-        with headroom.record(pathlib.Path(self.folder.name) / "python.hrs") as recording:
+        with torch_headroom.record(pathlib.Path(self.folder.name) / "python.hrs") as recording:
             recording.inputs(*batch)
             for _ in range(2):
                 loss = module(*batch)
@@ -233,7 +233,7 @@ class Programs(Exported):
         return recording.summary
 
     def compare(self, model, batch):
-        headroom.export(model, batch, self.path)
+        torch_headroom.export(model, batch, self.path)
         recorded = self.record("--loss", "output", "--optimizer", "adam", "--lifetimes", "graph")
         summary = self.by_python(model, batch)
         self.assertEqual(recorded["peak_bytes"], summary["peak_bytes"])

@@ -59,23 +59,23 @@ class WithoutAGpu(unittest.TestCase):
 
     def test_recording_a_script_on_the_gpu(self):
         (self.folder / "train.py").write_text(SCRIPT)
-        done = self.run_here(sys.executable, "-m", "headroom.record", "--device", "cuda", "-o", "step.hrs", "train.py")
+        done = self.run_here(sys.executable, "-m", "torch_headroom.record", "--device", "cuda", "-o", "step.hrs", "train.py")
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-        self.assertTrue(done.stderr.startswith("headroom.record: no GPU can be used: "), done.stderr)
-        self.assertIn("headroom.simulate(), before `import torch`, needs no GPU", done.stderr)
+        self.assertTrue(done.stderr.startswith("torch_headroom.record: no GPU can be used: "), done.stderr)
+        self.assertIn("torch_headroom.simulate(), before `import torch`, needs no GPU", done.stderr)
         self.assertFalse((self.folder / "step.hrs").exists())
 
     def test_an_unknown_device(self):
-        done = self.run_here(sys.executable, "-m", "headroom.record", "--device", "tpu", "train.py")
+        done = self.run_here(sys.executable, "-m", "torch_headroom.record", "--device", "tpu", "train.py")
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("unknown device 'tpu'; known are sim, the simulated GPU, and cuda or cuda:N", done.stderr)
 
     def test_recording_in_a_program(self):
         program = """
-import headroom, torch
+import torch_headroom, torch
 try:
-    with headroom.record("step.hrs"):
+    with torch_headroom.record("step.hrs"):
         pass
 except Exception as error:
     print(type(error).__name__, error.exit_code, str(error).startswith("no GPU can be used: "))
@@ -115,7 +115,7 @@ class Document(unittest.TestCase):
     def test_plans_of_ops_are_rows(self):
         def rows_of(script):
             with tempfile.TemporaryDirectory() as folder:
-                recorder = pathlib.Path(folder) / "headroom-record"
+                recorder = pathlib.Path(folder) / "torch-headroom-record"
                 recorder.write_text(f"#!/bin/sh\n{script}\n")
                 recorder.chmod(0o755)
                 checks = check.Checks()
@@ -130,17 +130,17 @@ class Document(unittest.TestCase):
         self.assertIn("not repeatable", rows_of("echo '" + document % ("true", "head.weight") + "'")[0]["reason"])
         broken = rows_of("echo '" + document % ("false", "") + "'; exit 1")
         self.assertEqual((broken[0]["status"], broken[0]["reason"]), ("failed", "saves more"))
-        crashed = rows_of("echo 'headroom-record: ended' >&2; exit 1")
-        self.assertEqual((crashed[0]["status"], crashed[0]["reason"]), ("error", "Failed: exit 1: headroom-record: ended"))
+        crashed = rows_of("echo 'torch-headroom-record: ended' >&2; exit 1")
+        self.assertEqual((crashed[0]["status"], crashed[0]["reason"]), ("error", "Failed: exit 1: torch-headroom-record: ended"))
         checks = check.Checks()
         check.check_ops(checks, check.Clock(60), None)
         self.assertEqual([row["status"] for row in checks.rows], ["skipped"])
 
-    @unittest.skipUnless((BUILD / "bin" / "headroom-record").exists(), "headroom-record was not built")
+    @unittest.skipUnless((BUILD / "bin" / "torch-headroom-record").exists(), "torch-headroom-record was not built")
     def test_ops_are_asked_for_in_words_that_the_recorder_knows(self):
         for step in check.OPS_STEPS:
-            with self.assertRaisesRegex(check.Failed, "exit 4: headroom-record: no GPU can be used"):
-                check.execute_ops(check.Clock(60), str(BUILD / "bin" / "headroom-record"), step, 0.5)
+            with self.assertRaisesRegex(check.Failed, "exit 4: torch-headroom-record: no GPU can be used"):
+                check.execute_ops(check.Clock(60), str(BUILD / "bin" / "torch-headroom-record"), step, 0.5)
 
     def test_a_process_that_fails_says_why(self):
         with tempfile.TemporaryDirectory() as folder:

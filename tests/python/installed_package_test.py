@@ -21,7 +21,7 @@ import support
 support.need("torch")
 
 _CMAKE, _BUILD = sys.argv.pop(1), sys.argv.pop(1)
-_SOURCES = pathlib.Path(__file__).parents[2] / "packaging" / "python" / "headroom"
+_SOURCES = pathlib.Path(__file__).parents[2] / "packaging" / "python" / "torch_headroom"
 
 _SCRIPT = """
     import torch
@@ -34,15 +34,15 @@ _SCRIPT = """
 """
 
 _PROGRAM = """
-    import headroom
-    headroom.simulate("t4-16gb")
+    import torch_headroom
+    torch_headroom.simulate("t4-16gb")
     import torch
     model = torch.nn.Linear(1000, 1000, device="cuda")
-    with headroom.record("mine.hrs") as recording:
+    with torch_headroom.record("mine.hrs") as recording:
         model(torch.randn(64, 1000, device="cuda")).sum().backward()
-    print(headroom.__file__)
+    print(torch_headroom.__file__)
     print(recording.summary["peak_bytes"])
-    headroom.export(torch.nn.Linear(8, 8), (torch.zeros(2, 8),), path="model.pt2")
+    torch_headroom.export(torch.nn.Linear(8, 8), (torch.zeros(2, 8),), path="model.pt2")
 """
 
 
@@ -61,9 +61,9 @@ class Installed(unittest.TestCase):
         cls.home.mkdir()
         command = [_CMAKE, "--install", _BUILD, "--component", "python", "--prefix", cls.packages]
         subprocess.run(command, check=True, capture_output=True)
-        cls.library = sorted(path.name for path in (cls.packages / "headroom").iterdir())
+        cls.library = sorted(path.name for path in (cls.packages / "torch_headroom").iterdir())
         for source in _SOURCES.glob("*.py"):
-            shutil.copy(source, cls.packages / "headroom")
+            shutil.copy(source, cls.packages / "torch_headroom")
 
     def run_python(self, *arguments):
         environment = {"PATH": os.defpath, "HOME": str(self.home), "PYTHONPATH": str(self.packages),
@@ -83,7 +83,7 @@ class Installed(unittest.TestCase):
 
     def test_a_script_is_recorded(self):
         script = self.written(_SCRIPT)
-        output = self.run_python("-m", "headroom.record", "--gpu", "t4-16gb", "-o", "step.hrs", script)
+        output = self.run_python("-m", "torch_headroom.record", "--gpu", "t4-16gb", "-o", "step.hrs", script)
         parameters = _block(4 * 1000 * 1000) + _block(4 * 1000)
         peak = 2 * parameters + _block(4 * 64 * 1000) + 2 * _block(4)  # gradients, the batch, the loss and its gradient
         self.assertIn("program.py on Tesla T4 (simulated), step 2", output)
@@ -92,12 +92,12 @@ class Installed(unittest.TestCase):
 
     def test_a_program_records_itself_and_exports(self):
         package, peak = self.run_python(self.written(_PROGRAM)).split()
-        self.assertEqual(pathlib.Path(package).parent, self.packages / "headroom")
+        self.assertEqual(pathlib.Path(package).parent, self.packages / "torch_headroom")
         self.assertGreater(int(peak), 2 * 4 * 1000 * 1000)
         self.assertTrue((self.home / "model.pt2").is_file())
 
     def test_the_metadata_names_the_version_of_the_library(self):
-        version = self.run_python("-m", "headroom.record", "--version").split()[-1]
+        version = self.run_python("-m", "torch_headroom.record", "--version").split()[-1]
         settings = (_SOURCES.parent / "pyproject.toml").read_text().splitlines()
         (line,) = [line for line in settings if line.startswith("version = ")]
         self.assertEqual(ast.literal_eval(line.removeprefix("version = ")), version)

@@ -13,7 +13,7 @@ import support
 support.need("torch")
 
 import torch  # noqa: E402
-from headroom import _modules  # noqa: E402
+from torch_headroom import _modules  # noqa: E402
 from torch import nn  # noqa: E402
 
 

@@ -198,6 +198,57 @@ class Shapes(unittest.TestCase):
                 with self.assertRaises((RuntimeError, IndexError)):
                     call(torch.randn(4, 4, device="cuda"), lambda tensor: tensor.cuda())
 
+    def test_the_error_is_the_cpus(self):
+        functional, picture = torch.nn.functional, torch.zeros(1, 6, 8, 8)
+        beyond, table = torch.tensor([0, 7]), torch.zeros(3, 4)
+        calls = {
+            "weight of a convolution in groups": lambda to: functional.conv2d(
+                to(picture), to(torch.zeros(4, 2, 3, 3)), groups=3),
+            "fewer channels than groups": lambda to: functional.conv2d(to(picture), to(torch.zeros(1, 3, 3, 3)), groups=2),
+            "channels of a convolution": lambda to: functional.conv2d(to(picture), to(torch.zeros(4, 2, 3, 3)), groups=2),
+            "no groups": lambda to: functional.conv2d(to(picture), to(torch.zeros(4, 6, 3, 3)), groups=0),
+            "channels of a transposed one": lambda to: functional.conv_transpose2d(to(picture), to(torch.zeros(4, 3, 3, 3))),
+            "bias": lambda to: functional.conv2d(to(picture), to(torch.zeros(4, 6, 3, 3)), to(torch.zeros(3))),
+            "bias of a transposed one": lambda to: functional.conv_transpose2d(
+                to(picture), to(torch.zeros(6, 2, 3, 3)), to(torch.zeros(2)), groups=2),
+            "roll": lambda to: torch.roll(to(table), (1, 2), (0,)),
+            "roll without dims": lambda to: torch.roll(to(table), (1, 2)),
+            "roll beyond": lambda to: torch.roll(to(table), 1, 5),
+            "vdot": lambda to: torch.vdot(to(torch.zeros(3)), to(torch.zeros(2))),
+            "vdot of two types": lambda to: torch.vdot(to(torch.zeros(3)), to(torch.zeros(3).double())),
+            "embedding": lambda to: functional.embedding(to(beyond), to(table)),
+            "embedding of one too many": lambda to: functional.embedding(to(torch.tensor([[3]])), to(table)),
+            "index_select": lambda to: to(table).index_select(0, to(beyond)),
+            "gather": lambda to: to(table).gather(0, to(beyond[:, None])),
+            "gather below": lambda to: to(table).gather(1, to(torch.tensor([[-1]]))),
+            "index": lambda to: to(table)[to(beyond)],
+            "index below": lambda to: to(table)[to(torch.tensor([-4]))],
+            "setitem": lambda to: to(table).__setitem__(to(beyond), 0),
+            "label": lambda to: functional.cross_entropy(to(table), to(torch.tensor([0, 1, 4]))),
+            "label of a picture": lambda to: functional.cross_entropy(to(picture), to(torch.full((1, 8, 8), 6))),
+        }
+        for name, call in calls.items():
+            with self.subTest(name):
+                with self.assertRaises((RuntimeError, IndexError)) as on_cpu:
+                    call(lambda tensor: tensor)
+                with self.assertRaises(type(on_cpu.exception)) as on_gpu:
+                    call(lambda tensor: tensor.cuda())
+                self.assertEqual(*(str(caught.exception).splitlines()[0] for caught in (on_cpu, on_gpu)))
+
+    def test_what_is_in_range_is_taken(self):
+        table, functional = torch.randn(3, 4, device="cuda"), torch.nn.functional
+        indices = torch.tensor([0, 2], device="cuda")
+        self.assertEqual(functional.embedding(indices, table).shape, (2, 4))
+        self.assertEqual(table[indices - 3].shape, (2, 4))
+        self.assertEqual(table.gather(1, indices[None] + 1).shape, (1, 2))
+        self.assertEqual(functional.cross_entropy(table, torch.tensor([0, -100, 3], device="cuda")).dim(), 0)
+        self.assertEqual(functional.embedding(torch.randint(0, 9, (2,), device="cuda"), table).shape, (2, 4))  # unknown
+        self.assertEqual(table.index_select(0, table.argmax(0)).shape, (4, 4))
+        self.assertEqual(torch.roll(table, 5).shape, (3, 4))
+        self.assertEqual(torch.roll(table, (1, 2), (0, 0)).shape, (3, 4))
+        depthwise = functional.conv2d(torch.zeros(1, 6, 8, 8, device="cuda"), torch.zeros(12, 1, 3, 3, device="cuda"), groups=6)
+        self.assertEqual(depthwise.shape, (1, 12, 6, 6))
+
 
 class Loops(unittest.TestCase):
     """A loop that waits for an invented value is ended; others are left alone."""
@@ -211,8 +262,8 @@ class Loops(unittest.TestCase):
             )
 
     HEAD = """
-        import headroom
-        headroom.simulate("a100-80gb")
+        import torch_headroom
+        torch_headroom.simulate("a100-80gb")
         import torch
     """
 
@@ -243,7 +294,7 @@ class Loops(unittest.TestCase):
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
-        """, "-m", "headroom.record", "-o", "step.hrs")
+        """, "-m", "torch_headroom.record", "-o", "step.hrs")
         self.assertEqual(result.returncode, 2)
         self.assertRegex(result.stderr, r"\Aheadroom.record: \S*train.py:7: this loop has read 10,000 values .*\n\Z")
 

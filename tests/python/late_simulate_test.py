@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What headroom.simulate() says when it comes too late or is asked for what is not there; each program is a process."""
+"""What torch_headroom.simulate() says when it comes too late or is asked for what is not there; each program is a process."""
 
 import subprocess
 import sys
@@ -17,24 +17,24 @@ def run(program):
 
 class Simulate(unittest.TestCase):
     def test_after_torch(self):
-        result = run("import torch, headroom; headroom.simulate()")
+        result = run("import torch, headroom; torch_headroom.simulate()")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("torch was imported before headroom.simulate(): call it in the first lines", result.stderr)
+        self.assertIn("torch was imported before torch_headroom.simulate(): call it in the first lines", result.stderr)
 
     def test_unknown_card(self):
-        result = run("import headroom; headroom.simulate('voodoo2')")
+        result = run("import torch_headroom; torch_headroom.simulate('voodoo2')")
         self.assertEqual(result.returncode, 1)
         self.assertIn("unknown GPU 'voodoo2': expected one of h100-80gb, ", result.stderr)
 
     def test_twice(self):
-        result = run("import headroom; headroom.simulate('t4-16gb'); headroom.simulate('t4-16gb'); import torch;"
+        result = run("import torch_headroom; torch_headroom.simulate('t4-16gb'); torch_headroom.simulate('t4-16gb'); import torch;"
                      "print(torch.cuda.get_device_name())")
         self.assertEqual((result.returncode, result.stdout), (0, "Tesla T4\n"), result.stderr)
-        result = run("import headroom; headroom.simulate('t4-16gb'); headroom.simulate('l4-24gb')")
+        result = run("import torch_headroom; torch_headroom.simulate('t4-16gb'); torch_headroom.simulate('l4-24gb')")
         self.assertIn("this process simulates t4-16gb already", result.stderr)
 
     def test_nothing_is_written_to_the_terminal(self):
-        result = run("import headroom; headroom.simulate(); import torch; torch.ones(2, device='cuda').sum().item()")
+        result = run("import torch_headroom; torch_headroom.simulate(); import torch; torch.ones(2, device='cuda').sum().item()")
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
 
 

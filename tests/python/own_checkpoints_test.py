@@ -18,7 +18,7 @@ support.need("torch")
 from recorded_script import Recorded  # noqa: E402
 
 _SCRIPT = """
-    import os, headroom, torch
+    import os, torch_headroom, torch
     from torch import nn
     from torch.utils.checkpoint import checkpoint
     class Net(nn.Module):
@@ -31,7 +31,7 @@ _SCRIPT = """
             return x
     net = Net().cuda()
     if "POLICY" in os.environ:
-        headroom.apply(net, os.environ["POLICY"])
+        torch_headroom.apply(net, os.environ["POLICY"])
     optimizer = torch.optim.AdamW(net.parameters())
     while True:
         net(torch.randn(4096, 256, device="cuda")).pow(2).mean().backward()

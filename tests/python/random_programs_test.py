@@ -5,9 +5,9 @@ budget and run under the policy.
 
     random_programs_test.py PLAN_CHECKER [--count N] [--first SEED] [--share K/N]
 
-Memory under the policy is as predicted after every allocation, and never above the budget; or headroom.apply refuses
-the policy by name before the first optimizer step. On the CPU, where the values are real, gradients are equal to those
-without the policy, to the bit.
+Memory under the policy is as predicted after every allocation, and never above the budget, and torch_headroom.apply sees
+no byte more than planned; or it refuses the policy by name before the first optimizer step. On the CPU, where the
+values are real, gradients are equal to those without the policy, to the bit.
 """
 
 import argparse
@@ -16,7 +16,6 @@ import gc
 import json
 import pathlib
 import random
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -25,34 +24,13 @@ import support
 
 torch = support.simulated("a100-80gb")
 
-import headroom  # noqa: E402
-from headroom import _modules  # noqa: E402
+import torch_headroom  # noqa: E402
+from torch_headroom import _modules  # noqa: E402
+from torch_headroom._watch import MemoryWatch  # noqa: E402
 from random_program import Program  # noqa: E402
+from support import Checker, Wrong  # noqa: E402
 
 STEPS = 2
-
-
-class Checker:
-    """plan_checker.cpp, asked line by line."""
-
-    def __init__(self, path):
-        self._process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def ask(self, *fields):
-        self._process.stdin.write("\t".join(map(str, fields)) + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline().rstrip("\n").split("\t")
-        if answer[0] == "error":
-            raise Wrong(answer[1])
-        return answer
-
-    def close(self):
-        self._process.stdin.close()
-        self._process.wait()
-
-
-class Wrong(Exception):
-    """What a program shows to be wrong, as one sentence."""
 
 
 def apply_to(program, policy):
@@ -60,7 +38,7 @@ def apply_to(program, policy):
     objects = {entry["fqn"].split(".")[0].partition("_")[0] for entry in json.loads(policy.read_text())["modules"]}
     for model in program.models.values():
         if type(model).__name__ in objects:
-            headroom.apply(model, policy)
+            torch_headroom.apply(model, policy)
 
 
 def record(seed, path, policy=None):
@@ -68,7 +46,7 @@ def record(seed, path, policy=None):
     program = Program(seed).build("cuda")
     if policy:
         apply_to(program, policy)
-    with headroom.record(path) as recording:
+    with torch_headroom.record(path) as recording:
         for _ in range(STEPS):
             program.step()
             recording.step()
@@ -121,9 +99,14 @@ def check(seed, folder, checker, tally):
         tally.without_plan[obstacle] += 1
         return
     try:
-        record(seed, run, policy)
-    except headroom.PolicyError as error:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            record(seed, run, policy)
+    except torch_headroom.PolicyError as error:
         raise Wrong(f"refused: {error}") from None
+    for warning in caught:
+        if "another step than the one that was recorded" in str(warning.message):
+            raise Wrong(f"warned: {warning.message}")
     executed, difference = (checker.ask("verify", plain, run, policy) + [""])[:2]
     if int(executed) > int(budget):
         raise Wrong(f"took {executed}, its budget is {budget}: {difference}")
@@ -138,7 +121,7 @@ def check_gradients(seed, policy, folder, tally):
     try:
         found = gradients(seed, policy)
         tally.cpu += 1
-    except headroom.PolicyError:
+    except torch_headroom.PolicyError:
         found = gradients(seed, without_ops(policy, folder / "cpu.json"))
         tally.cpu_without_ops += 1
     if not same(expected, found):
@@ -155,6 +138,7 @@ def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     _modules.watch()
+    MemoryWatch.TOLERANCE, MemoryWatch.SHARE = 0, sys.maxsize
     gc.freeze()
     checker, tally = Checker(arguments.checker), Tally()
     with tempfile.TemporaryDirectory() as name:

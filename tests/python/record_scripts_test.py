@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""python -m headroom.record on scripts that know nothing of it, and on scripts that fail."""
+"""python -m torch_headroom.record on scripts that know nothing of it, and on scripts that fail."""
 
 import gzip
 import json
@@ -118,10 +118,10 @@ class Origins(Recorded):
         self.assertEqual(dict(self.noted("settings"))["program"], "-m train")
 
     def recording_itself(self, loop):
-        simulated = "import headroom\n    headroom.simulate('t4-16gb')"
+        simulated = "import torch_headroom\n    torch_headroom.simulate('t4-16gb')"
         head, loop = loop.replace("import torch", f"{simulated}\n    import torch").split("    for step", 1)
         body = textwrap.indent("    for step" + loop, "    ")
-        return self.written(head + "    with headroom.record('step.hrs'):\n" + body)
+        return self.written(head + "    with torch_headroom.record('step.hrs'):\n" + body)
 
     def test_a_program_that_records_itself(self):
         script = self.recording_itself(_LOOP.format(steps=1, inside="pass"))
@@ -282,7 +282,7 @@ class Failures(Recorded):
         self.refused(result, 2, "train.py raised AssertionError: too far; ")
         self.assertIn("holds step 2 up to there", result.stderr)
         self.assertIn('train.py", line 7', result.stderr)
-        self.assertNotIn("headroom/record.py", result.stderr)
+        self.assertNotIn("torch_headroom/record.py", result.stderr)
         self.assertTrue(self.step.exists())
 
     def test_invented_values_before_an_exception_are_told_of(self):
@@ -382,7 +382,7 @@ class Failures(Recorded):
         os.kill(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, errors)
-        self.assertEqual(errors.splitlines()[-1], "headroom.record: interrupted; nothing was written")
+        self.assertEqual(errors.splitlines()[-1], "torch_headroom.record: interrupted; nothing was written")
         self.assertEqual(list(pathlib.Path(self.folder.name).glob("step*")), [])
 
 
@@ -393,12 +393,12 @@ class Failures(Recorded):
                 loop = textwrap.indent(textwrap.dedent(_LOOP.format(steps=3, inside="os.kill(os.getpid(), signal.SIGINT)")), "    ")
                 script = self.written(f"import os, signal, sys\ntry:\n{loop}\nexcept KeyboardInterrupt:\n    pass\n{end}\n")
                 result = self.run_script(script)
-                self.refused(result, 130, "headroom.record: interrupted; nothing was written")
+                self.refused(result, 130, "torch_headroom.record: interrupted; nothing was written")
                 self.assertFalse(self.step.exists())
 
     def test_usage_costs_one_line(self):
         for result in (
-            subprocess.run([sys.executable, "-m", "headroom.record"], capture_output=True, text=True, cwd=self.folder.name),
+            subprocess.run([sys.executable, "-m", "torch_headroom.record"], capture_output=True, text=True, cwd=self.folder.name),
             self.run_script("missing.py"),
             self.run_script(self.loop(), "--gpu", "voodoo-2"),
         ):
@@ -408,7 +408,7 @@ class Failures(Recorded):
 
     def test_help_and_version(self):
         for option in ("--help", "--version", "--gpu=list"):
-            result = subprocess.run([sys.executable, "-m", "headroom.record", option], capture_output=True, text=True)
+            result = subprocess.run([sys.executable, "-m", "torch_headroom.record", option], capture_output=True, text=True)
             self.assertEqual((result.returncode, result.stderr), (0, ""), option)
             self.assertNotEqual(result.stdout, "")
 

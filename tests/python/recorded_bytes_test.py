@@ -19,7 +19,7 @@ import support
 
 torch = support.simulated("a100-80gb")
 
-import headroom  # noqa: E402
+import torch_headroom  # noqa: E402
 import recorded_models  # noqa: E402
 
 _DATA = pathlib.Path(__file__).parents[1] / "data" / "pytorch" / "memtracker_python.json"
@@ -48,7 +48,7 @@ def recorded_step(make):
         model, batch, loss_of = make()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, foreach=True)
     with tempfile.TemporaryDirectory() as folder:
-        with headroom.record(pathlib.Path(folder) / "step.hrs") as recording:
+        with torch_headroom.record(pathlib.Path(folder) / "step.hrs") as recording:
             recording.inputs(*batch)
             for _ in range(2):
                 loss = loss_of(model, batch)

@@ -16,7 +16,7 @@ import support
 
 torch = support.simulated("a100-80gb")
 
-import headroom  # noqa: E402
+import torch_headroom  # noqa: E402
 import recorded_models  # noqa: E402
 
 _GIB = 2**30
@@ -51,7 +51,7 @@ def recorded_peaks(name):
     arguments = prepared(name)
     before = support.tensor_bytes()[0]
     with tempfile.TemporaryDirectory() as folder:
-        with headroom.record(pathlib.Path(folder) / "step.hrs") as recording:
+        with torch_headroom.record(pathlib.Path(folder) / "step.hrs") as recording:
             step(*arguments)
             recording.step()
             torch.cuda.reset_peak_memory_stats()
@@ -89,7 +89,7 @@ class Holds(unittest.TestCase):
         self.assertEqual(torch.cuda.memory_allocated(), 0)
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        self.recording = headroom.record(pathlib.Path(self.folder.name) / "step.hrs")
+        self.recording = torch_headroom.record(pathlib.Path(self.folder.name) / "step.hrs")
 
     def tearDown(self):
         gc.collect()  # the first torch.autograd.grad() of a process imports modules, whose garbage holds its tensors
@@ -154,7 +154,7 @@ class KeptGraphs(unittest.TestCase):
 
     def recorded(self, run, steps=3):
         """What the step file says of the last step, and the peak that a program sees in it."""
-        with headroom.record(pathlib.Path(self.folder.name) / "step.hrs") as recording:
+        with torch_headroom.record(pathlib.Path(self.folder.name) / "step.hrs") as recording:
             for number in range(steps):
                 torch.cuda.reset_peak_memory_stats()
                 run(number)
@@ -217,7 +217,7 @@ class KeptGraphs(unittest.TestCase):
     def test_of_a_step_that_is_discarded(self):
         weight = torch.zeros(512, 512, device="cuda", requires_grad=True)
         kept = []
-        with headroom.record(pathlib.Path(self.folder.name) / "step.hrs") as recording:
+        with torch_headroom.record(pathlib.Path(self.folder.name) / "step.hrs") as recording:
             kept.append(weight.exp().exp().sum())
             recording.step()
             kept.append(weight.exp().exp().sum())
@@ -284,10 +284,10 @@ class OutOfMemory(unittest.TestCase):
             return result, numbers
 
     def test_it_is_raised_at_the_same_op(self):
-        simulated, plain = self.run_script(first="import headroom; headroom.simulate('a100-80gb')")
+        simulated, plain = self.run_script(first="import torch_headroom; torch_headroom.simulate('a100-80gb')")
         self.assertEqual(simulated.returncode, 1)
         self.assertIn("OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB", simulated.stderr)
-        recorded, seen = self.run_script("-m", "headroom.record", "--gpu", "a100-80gb")
+        recorded, seen = self.run_script("-m", "torch_headroom.record", "--gpu", "a100-80gb")
         self.assertNotEqual(recorded.returncode, 0)
         self.assertIn("CUDA out of memory. Tried to allocate 1.00 GiB", recorded.stderr.splitlines()[-1])
         self.assertEqual(seen, plain)
@@ -301,12 +301,12 @@ class OutOfMemory(unittest.TestCase):
         self.assertEqual(seen["peak"] // _GIB, room)
 
     def test_a_step_that_just_fits_is_recorded(self):
-        result, numbers = self.run_script("-m", "headroom.record", "--gpu", "a100-80gb", "-o", "s.hrs", layers=60)
+        result, numbers = self.run_script("-m", "torch_headroom.record", "--gpu", "a100-80gb", "-o", "s.hrs", layers=60)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("error", numbers)
 
     def test_unlimited_records_all(self):
-        result, numbers = self.run_script("-m", "headroom.record", "--gpu", "a100-80gb", "--unlimited")
+        result, numbers = self.run_script("-m", "torch_headroom.record", "--gpu", "a100-80gb", "--unlimited")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("note: this is more than the card's", result.stdout)
 

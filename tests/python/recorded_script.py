@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests that run `python -m headroom.record` on a script."""
+"""Tests that run `python -m torch_headroom.record` on a script."""
 
 import json
 import pathlib
@@ -18,7 +18,7 @@ class Recorded(unittest.TestCase):
         self.step = pathlib.Path(self.folder.name) / "step.hrs"
 
     def command(self, script, *options, arguments=()):
-        return [sys.executable, "-m", "headroom.record", "-o", self.step, *options, script, *arguments]
+        return [sys.executable, "-m", "torch_headroom.record", "-o", self.step, *options, script, *arguments]
 
     def run_script(self, script, *options, arguments=()):
         command = self.command(script, *options, arguments=arguments)

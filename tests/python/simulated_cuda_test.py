@@ -619,7 +619,7 @@ class Refusals(unittest.TestCase):
 
     def test_sensors_and_history(self):
         self.refused(torch.cuda.utilization, "sensor")
-        self.refused(torch.cuda.memory._record_memory_history, "headroom.record")
+        self.refused(torch.cuda.memory._record_memory_history, "torch_headroom.record")
 
     def test_kernels_compiled_at_run_time(self):
         double = torch.cuda.jiterator._create_jit_fn("template <typename T> T twice(T x) { return x + x; }")

@@ -122,7 +122,7 @@ class StandIn(unittest.TestCase):
         return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=300)
 
     def record(self, **more):
-        command = ("-m", "headroom.record", "--device", "cuda", "-o", "step.hrs", "--json", "train.py")
+        command = ("-m", "torch_headroom.record", "--device", "cuda", "-o", "step.hrs", "--json", "train.py")
         done = self.run_here(sys.executable, *command, **more)
         return done, json.loads(done.stdout) if done.stdout else None
 
@@ -180,7 +180,7 @@ class StandIn(unittest.TestCase):
         done, summary = self.record(HEADROOM_STAND_IN_MEMORY=str(900 * MIB))
         self.assertEqual(done.returncode, 2, done.stderr)
         line = done.stderr.splitlines()[-1]
-        self.assertIn("headroom.record: train.py: CUDA out of memory. Tried to allocate ", line)
+        self.assertIn("torch_headroom.record: train.py: CUDA out of memory. Tried to allocate ", line)
         self.assertIn("; step.hrs holds step 1 up to there", line)
         self.assertNotIn("--unlimited", line)
         self.assertTrue((self.folder / "step.hrs").exists())
@@ -200,7 +200,7 @@ class StandIn(unittest.TestCase):
 
     def test_statistics_of_the_simulated_card_are_pytorchs(self):
         """torch.cuda.memory_stats(), all of its numbers, by PyTorch's own allocator and by the simulated card."""
-        simulate = "import headroom; headroom.simulate('h200-141gb')"
+        simulate = "import torch_headroom; torch_headroom.simulate('h200-141gb')"
         real = self.run_here(sys.executable, "-c", textwrap.dedent(STATISTICS).replace("{first}", ""))
         simulated = self.run_here(
             sys.executable, "-c", textwrap.dedent(STATISTICS).replace("{first}", simulate), there=False
@@ -225,7 +225,7 @@ class StandIn(unittest.TestCase):
             with self.subTest(model=model):
                 no_workspaces = {"CUBLAS_WORKSPACE_CONFIG": ":0:0", "CUBLASLT_WORKSPACE_SIZE": "0"}
                 real = third_step(model, "", True, **no_workspaces)
-                own = third_step(model, "import headroom; headroom.simulate('h200-141gb')", False)
+                own = third_step(model, "import torch_headroom; torch_headroom.simulate('h200-141gb')", False)
                 self.assertAlmostEqual(own["requested"], real["requested"], delta=tensors)
                 self.assertAlmostEqual(own["active"], real["active"], delta=blocks)
                 self.assertAlmostEqual(own["start"], real["start"], delta=blocks)

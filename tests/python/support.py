@@ -12,9 +12,9 @@ SKIPPED = 77  # what CTest takes for a skipped test
 def simulated(gpu):
     """torch, after `cuda` became the card `gpu`."""
     need("torch")
-    import headroom
+    import torch_headroom
 
-    headroom.simulate(gpu)
+    torch_headroom.simulate(gpu)
     import torch
 
     return torch
@@ -38,7 +38,7 @@ def skip_without(package):
 
 
 def invented_values():
-    from headroom._library import load
+    from torch_headroom._library import load
 
     return load().headroom_invented_values()
 
@@ -46,8 +46,30 @@ def invented_values():
 def tensor_bytes():
     """What tensors take of the simulated GPU now, and at most: as torch.cuda.memory_allocated(), but without what a block
     of the caching allocator has beyond a multiple of 512 bytes, which MemTracker and a recorded step leave out, too."""
-    from headroom._library import load
-    from headroom._simulate_memory import read
+    from torch_headroom._library import load
+    from torch_headroom._simulate_memory import read
 
     memory = read(load())
     return memory.live, memory.peak
+
+
+class Checker:
+    """plan_checker.cpp, asked line by line."""
+
+    def __init__(self, path):
+        self._process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, *fields):
+        self._process.stdin.write("\t".join(map(str, fields)) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline().rstrip("\n").split("\t")
+        if answer[0] == "error":
+            raise Wrong(answer[1])
+        return answer
+
+    def close(self):
+        self._process.communicate()
+
+
+class Wrong(Exception):
+    """What a program shows to be wrong, as one sentence."""

@@ -3,7 +3,7 @@
 
 // Which kernel scaled_dot_product_attention takes, by compute capability: what
 // aten/src/ATen/native/transformers/cuda/sdp_utils.cpp decides, with the cuDNN of PyTorch 2.11's CUDA 13 wheel.
-#include "core/device/kernels/attention_choice.h"
+#include "core/device/attention_choice.h"
 #include "tests/torch/device_fixture.h"
 
 #include <ATen/Context.h>

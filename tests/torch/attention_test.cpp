@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Attention takes the kernel that CUDA takes on the card, and saves what that kernel saves.
-#include "core/device/kernels/attention_choice.h"
+#include "core/device/attention_choice.h"
 #include "tests/torch/device_fixture.h"
 
 #include <torch/csrc/autograd/function.h>

@@ -6,10 +6,10 @@
 #include "core/device/simulated_device.h"
 #include "core/model/autocast_scope.h"
 #include "core/model/exported/exported_model.h"
+#include "core/model/step_runner.h"
 #include "core/policy/policy_maker.h"
 #include "core/predict/predict.h"
 #include "core/predict/step_model.h"
-#include "core/record/step_runner.h"
 #include "core/trace/step_file.h"
 
 #include <ATen/core/Tensor.h>

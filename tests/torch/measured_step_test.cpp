@@ -5,7 +5,7 @@
 #include "core/cuda/allocator_trace.h"
 #include "core/device/addressed_memory.h"
 #include "core/model/source.h"
-#include "core/record/step_runner.h"
+#include "core/model/step_runner.h"
 #include "core/trace/out_of_memory.h"
 
 #include <ATen/ops/add.h>
@@ -308,7 +308,7 @@ TEST(FullCard, TheStepUpToThereIsKept)
         EXPECT_EQ(
             trace.error().message,
             "the step does not fit on the device: CUDA out of memory. Tried to allocate 3.00 MiB.; make the batch "
-            "smaller, or checkpoint as headroom plan says");
+            "smaller, or checkpoint as torch-headroom plan says");
         ASSERT_TRUE(runner.interrupted());
         const StepTrace& step = *runner.interrupted();
         EXPECT_EQ(step.info.steps, first ? 1 : 2);

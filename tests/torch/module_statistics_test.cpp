@@ -3,7 +3,7 @@
 
 // The statistics of recorded demo models against those that PyTorch's own tools computed of the same models.
 #include "core/device/simulated_device.h"
-#include "core/record/step_runner.h"
+#include "core/model/step_runner.h"
 #include "core/sac/step_statistics.h"
 #include "tests/core/module_info_differences.h"
 

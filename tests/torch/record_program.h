@@ -23,7 +23,7 @@ struct Outcome
     std::string errors;
 };
 
-/// A folder of its own for each test, in which headroom-record runs.
+/// A folder of its own for each test, in which torch-headroom-record runs.
 class RecordProgram : public testing::Test
 {
 protected:
@@ -38,8 +38,8 @@ protected:
 
     Outcome run(const std::string& arguments) const
     {
-        const std::string command
-            = "cd '" + folder_.string() + "' && '" HEADROOM_BIN_DIR "/headroom-record' " + arguments + " 2>.errors";
+        const std::string command = "cd '" + folder_.string() + "' && '" HEADROOM_BIN_DIR "/torch-headroom-record' "
+            + arguments + " 2>.errors";
         Outcome result;
         FILE* pipe = popen(command.c_str(), "r");
         if (!pipe)
@@ -62,7 +62,7 @@ protected:
         SCOPED_TRACE(arguments);
         const Outcome result = run(arguments);
         EXPECT_EQ(result.exitCode, 2);
-        EXPECT_EQ(result.errors, "headroom-record: " + message + "\n");
+        EXPECT_EQ(result.errors, "torch-headroom-record: " + message + "\n");
         EXPECT_EQ(result.output, "");
         EXPECT_TRUE(fs::is_empty(folder_));
     }

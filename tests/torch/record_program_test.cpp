@@ -94,7 +94,7 @@ TEST_F(RecordProgram, RefusesWithOneSentence)
     expectRefused("record demo:mlp -o none/step.hrs",
                   "-o none/step.hrs: the folder none is not there; create it first");
     expectRefused("record demo:mlp -o step.hrs --batch 0",
-                  "--batch: expected a whole number of at least 1, not 0 (see headroom-record --help)");
+                  "--batch: expected a whole number of at least 1, not 0 (see torch-headroom-record --help)");
     expectRefused("record demo:mlp -o step.hrs --set dim",
                   "--set dim: expected KEY=VALUE, for example --set n_layers=12");
     expectRefused("record demo:mlp -o step.hrs --set width=3", "demo:mlp has no setting 'width'; it has n_layers, dim");
@@ -115,7 +115,7 @@ TEST_F(RecordProgram, RefusesWithOneSentence)
     expectRefused("record demo:mlp -o step.hrs --loss output",
                   "--loss output needs a model that returns one number; this one returns 8 x 1024 x 1024; use "
                   "--loss sum or mean");
-    expectRefused("", "a command is missing: record, verify or doctor (see headroom-record --help)");
+    expectRefused("", "a command is missing: record, verify or doctor (see torch-headroom-record --help)");
 }
 
 TEST_F(RecordProgram, MeasuresAStepOnTheCpu)
@@ -140,7 +140,7 @@ TEST_F(RecordProgram, WithoutADriverItSaysSoAndEnds)
     for (const char* device : {"cuda", "cuda:3"}) {
         const Outcome refused = run(std::string("record demo:mlp -o step.hrs --device ") + device);
         EXPECT_EQ(refused.exitCode, 4);
-        EXPECT_TRUE(refused.errors.starts_with("headroom-record: no GPU can be used: ")) << refused.errors;
+        EXPECT_TRUE(refused.errors.starts_with("torch-headroom-record: no GPU can be used: ")) << refused.errors;
         EXPECT_EQ(std::ranges::count(refused.errors, '\n'), 1) << refused.errors;
         EXPECT_EQ(refused.output, "");
         EXPECT_TRUE(fs::is_empty(folder_));
@@ -164,7 +164,7 @@ TEST_F(RecordProgram, RefusesAnOutputThatCannotBeWritten)
     const Outcome result = run("record demo:mlp -o /proc/step.hrs");
     EXPECT_EQ(result.exitCode, 2);
     EXPECT_EQ(result.output, "");
-    EXPECT_EQ(result.errors.find("headroom-record: cannot write /proc/step.hrs: "), 0U) << result.errors;
+    EXPECT_EQ(result.errors.find("torch-headroom-record: cannot write /proc/step.hrs: "), 0U) << result.errors;
     EXPECT_EQ(std::ranges::count(result.errors, '\n'), 1);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/simulated_device.h"
+#include "core/model/step_runner.h"
 #include "core/predict/predict.h"
-#include "core/record/step_runner.h"
 #include "core/sac/step_statistics.h"
 #include "core/trace/step_file.h"
 #include "tests/torch/opened_model.h"

@@ -3,6 +3,7 @@
 
 // The recorder: a small step event by event, where ops belong, categories, saved tensors.
 #include "core/record/saved_tensor_hooks.h"
+#include "core/record/step_recording.h"
 #include "tests/torch/recorded_model.h"
 #include "tests/torch/replay.h"
 
@@ -10,9 +11,11 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace headroom {
@@ -85,6 +88,25 @@ struct SmallStep
             .sum();
     }
 };
+
+// ThreadSanitizer sees it (HEADROOM_SANITIZE_THREADS): other threads of the program ask with each of their ops.
+TEST_F(RecorderTest, ThreadsAskForTheActiveRecordingWhileItChanges)
+{
+    std::atomic<bool> ends{false};
+    std::atomic<int> seen{0};
+    std::thread other([&] {
+        while (!ends)
+            seen += StepRecording::active() ? 1 : 0;
+    });
+    const auto recording = std::make_shared<StepRecording>(StepInfo{}, card(), nullptr);
+    while (seen < 100) {
+        StepRecording::activate(recording);
+        StepRecording::activate(nullptr);
+    }
+    ends = true;
+    other.join();
+    EXPECT_EQ(recording.use_count(), 1);
+}
 
 TEST_F(RecorderTest, EveryEventOfASmallStep)
 {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/simulated_device.h"
 #include "core/model/source.h"
-#include "core/record/step_runner.h"
+#include "core/model/step_runner.h"
 #include "tests/torch/opened_model.h"
 
 #include <ATen/Parallel.h>

@@ -155,7 +155,7 @@ TEST_F(VerifyProgram, WithoutAGpuTheDeviceIsNotThere)
     for (const char* plan : {"--memory-budget 0.5", "--policy policy.json"}) {
         const Outcome result = run("verify demo:mlp --device cuda " + std::string(plan));
         EXPECT_EQ(result.exitCode, 4) << result.errors;
-        EXPECT_TRUE(result.errors.starts_with("headroom-record: no GPU can be used: ")) << result.errors;
+        EXPECT_TRUE(result.errors.starts_with("torch-headroom-record: no GPU can be used: ")) << result.errors;
         EXPECT_EQ(std::ranges::count(result.errors, '\n'), 1) << result.errors;
         EXPECT_EQ(result.output, "");
     }
@@ -204,7 +204,7 @@ TEST_F(VerifyProgram, RefusesAPolicyThatDoesNotFitTheModel)
         for (const char* command : {"verify ", "record -o other.hrs "}) {
             const Outcome result = run(command + step + "--policy policy.json");
             EXPECT_EQ(result.exitCode, 2);
-            EXPECT_EQ(result.errors, "headroom-record: " + message + "\n") << command;
+            EXPECT_EQ(result.errors, "torch-headroom-record: " + message + "\n") << command;
             EXPECT_EQ(result.output, "");
             EXPECT_FALSE(fs::exists(folder_ / "other.hrs"));
         }
@@ -213,7 +213,7 @@ TEST_F(VerifyProgram, RefusesAPolicyThatDoesNotFitTheModel)
     renamed.modules.front().fqn = "Transformer.blocks.0";
     ASSERT_TRUE(writePolicy(renamed, folder_ / "policy.json"));
     EXPECT_EQ(run("record -o other.hrs " + step + "--policy policy.json").errors,
-              "headroom-record: the policy names module `Transformer.blocks.0`, which the model does not have\n");
+              "torch-headroom-record: the policy names module `Transformer.blocks.0`, which the model does not have\n");
     Policy fewer = policy;
     auto& ops = fewer.modules.front().ops;
     const std::string op = ops.back().op;
@@ -223,8 +223,9 @@ TEST_F(VerifyProgram, RefusesAPolicyThatDoesNotFitTheModel)
             "policy of module `" + fqn + "`: op `" + op + "`: the policy has " + std::to_string(calls - 1)
                 + (calls == 2 ? " call" : " calls") + ", the step " + std::to_string(calls)
                 + "; make the policy of this model and these shapes again");
-    EXPECT_EQ(run("verify " + step).errors,
-              "headroom-record: --policy is missing: name the policy to verify, for example --policy policy.json\n");
+    EXPECT_EQ(
+        run("verify " + step).errors,
+        "torch-headroom-record: --policy is missing: name the policy to verify, for example --policy policy.json\n");
 }
 
 } // namespace

@@ -33,7 +33,8 @@ private Q_SLOTS:
         QSignalSpy finished(&recording, &Recording::finished);
         QSignalSpy failed(&recording, &Recording::failed);
         QSignalSpy progressed(&recording, &Recording::progressed);
-        recording.start(recorderCommand(QStringLiteral(HEADROOM_BIN_DIR "/headroom-record"), arguments, {}), path);
+        recording.start(recorderCommand(QStringLiteral(HEADROOM_BIN_DIR "/torch-headroom-record"), arguments, {}),
+                        path);
         QTRY_VERIFY_WITH_TIMEOUT(finished.count() + failed.count() > 0, 60'000);
         QVERIFY2(failed.isEmpty(), failed.isEmpty() ? "" : qPrintable(failed.first().first().toString()));
         QCOMPARE(progressed.last().first().toDouble(), 1.0);

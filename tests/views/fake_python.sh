@@ -1,6 +1,6 @@
 #!/bin/sh
-# Stands for a Python with the package headroom in tests of the window, or without it when a file `no-package` lies
-# beside the script. `-c …` answers what it has; `-m headroom.record … SCRIPT` does what the script's name says:
+# Stands for a Python with the package torch-headroom in tests of the window, or without it when a file `no-package` lies
+# beside the script. `-c …` answers what it has; `-m torch_headroom.record … SCRIPT` does what the script's name says:
 #   copies.py   prints its arguments and folder, reports progress and writes a copy of step.hrs beside the script
 #   raises.py   the same, then ends with an exception
 #   fails.py    an exception before any step
@@ -12,7 +12,7 @@ if [ "$1" = -c ]; then
     echo "{\"python\": \"3.11.7\", \"torch\": \"2.11.0\", \"headroom\": $found}"
     exit 0
 fi
-[ "$1 $2" = "-m headroom.record" ] || { echo "fake: expected -m headroom.record" >&2; exit 2; }
+[ "$1 $2" = "-m torch_headroom.record" ] || { echo "fake: expected -m torch_headroom.record" >&2; exit 2; }
 shift 2
 output=""
 gpu=""

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Stands for headroom-record in tests of the window. The model's name says what it does:
+# Stands for torch-headroom-record in tests of the window. The model's name says what it does:
 #   copy:FILE   reports progress, then writes a copy of FILE as the recording
 #   sizes:FOLDER  writes a copy of FOLDER/batch-N.hrs for --batch N; 13 is refused, 64 waits to be ended
 #   *.pt2       the same with the model itself
@@ -38,10 +38,10 @@ halfDone() {
 
 if [ "$command" = verify ]; then
     if [ -n "$opsPlan" ]; then
-        grep -q '"memory_budget"' "$opsPlan" || { echo "headroom-record: no plan of ops" >&2; exit 2; }
+        grep -q '"memory_budget"' "$opsPlan" || { echo "torch-headroom-record: no plan of ops" >&2; exit 2; }
         saved='"executed_saved_bytes": 536870912, "repeated_ops": 17,'
     else
-        grep -q '"headroom_policy": 1' "$policy" || { echo "headroom-record: no policy" >&2; exit 2; }
+        grep -q '"headroom_policy": 1' "$policy" || { echo "torch-headroom-record: no policy" >&2; exit 2; }
         saved=""
     fi
     echo '{"done":0.5,"stage":"policy"}' >&2
@@ -68,7 +68,7 @@ case "$model" in
         cp "${model#copy:}" "$output"
         ;;
     sizes:*)
-        [ "$batch" = 13 ] && { echo "headroom-record: --batch 13: expected an even number" >&2; exit 2; }
+        [ "$batch" = 13 ] && { echo "torch-headroom-record: --batch 13: expected an even number" >&2; exit 2; }
         [ "$batch" = 64 ] && { halfDone; exec sleep 60; }
         cp "${model#sizes:}/batch-$batch.hrs" "$output"
         ;;
@@ -87,7 +87,7 @@ case "$model" in
         while :; do sleep 1; done
         ;;
     refuse)
-        echo "headroom-record: demo:refuse: unknown model; known are demo:mlp, demo:transformer" >&2
+        echo "torch-headroom-record: demo:refuse: unknown model; known are demo:mlp, demo:transformer" >&2
         exit 2
         ;;
     crash)

@@ -9,11 +9,11 @@
 #include "tests/core/synthetic_step.h"
 #include "tests/views/made_up.h"
 #include "views/export/export.h"
+#include "views/plot/budget_steps.h"
 #include "views/plot/timeline_view.h"
 #include "views/plot/tradeoff_view.h"
 #include "views/theme/theme.h"
 #include "views/widgets/budget_bar.h"
-#include "views/widgets/budget_steps.h"
 
 #include <QAbstractScrollArea>
 #include <QApplication>

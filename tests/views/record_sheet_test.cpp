@@ -75,7 +75,7 @@ private Q_SLOTS:
     {
         openModel();
         QCOMPARE(command(),
-                 QStringLiteral("headroom record %1 --gpu h100-80gb --optimizer adam --loss sum -o out.hrs")
+                 QStringLiteral("torch-headroom record %1 --gpu h100-80gb --optimizer adam --loss sum -o out.hrs")
                      .arg(request_.model));
         choose("gpu", "t4-16gb");
         type("batch", "32");
@@ -87,12 +87,13 @@ private Q_SLOTS:
         choose("lifetimes", "graph");
         sheet_->findChild<QCheckBox*>()->setChecked(true);
         type("settings", "n_layers=2 name='a b'");
-        QCOMPARE(command(),
-                 QStringLiteral(
-                     "headroom record %1 --gpu t4-16gb --batch 32 --seq 128 --autocast --optimizer sgd --momentum "
-                     "0.9 --loss mean --lifetimes graph --hold-output --set n_layers=2 --set 'name=a b' -o "
-                     "out.hrs")
-                     .arg(request_.model));
+        QCOMPARE(
+            command(),
+            QStringLiteral(
+                "torch-headroom record %1 --gpu t4-16gb --batch 32 --seq 128 --autocast --optimizer sgd --momentum "
+                "0.9 --loss mean --lifetimes graph --hold-output --set n_layers=2 --set 'name=a b' -o "
+                "out.hrs")
+                .arg(request_.model));
         QVERIFY(recordButton()->isEnabled());
         QTest::mouseClick(sheet_->findChild<QPushButton*>(QStringLiteral("copyCommand")), Qt::LeftButton);
         QCOMPARE(QGuiApplication::clipboard()->text(), command());
@@ -201,11 +202,11 @@ private Q_SLOTS:
         type("arguments", "--epochs 3 --data 'my data'");
         type("steps", "4");
         choose("gpu", "a100-40gb");
-        QCOMPARE(
-            command(),
-            QStringLiteral("cd %1 && %2 -m headroom.record --gpu a100-40gb --steps 4 -o out.hrs %3 --epochs 3 --data "
-                           "'my data'")
-                .arg(folder_->path(), python(), request_.model));
+        QCOMPARE(command(),
+                 QStringLiteral(
+                     "cd %1 && %2 -m torch_headroom.record --gpu a100-40gb --steps 4 -o out.hrs %3 --epochs 3 --data "
+                     "'my data'")
+                     .arg(folder_->path(), python(), request_.model));
         type("arguments", "--data 'open");
         QVERIFY(!recordButton()->isEnabled());
         type("arguments", "");
@@ -310,7 +311,7 @@ private:
     }
     void openSheet()
     {
-        sheet_ = std::make_unique<RecordSheet>(request_, QStringLiteral("/bin/headroom-record"),
+        sheet_ = std::make_unique<RecordSheet>(request_, QStringLiteral("/bin/torch-headroom-record"),
                                                QStringLiteral("out.hrs"));
         sheet_->show();
         QVERIFY(QTest::qWaitForWindowExposed(sheet_.get()));

@@ -12,7 +12,7 @@
 
 using namespace headroom;
 
-/// The window's side of a recording, with scripts in place of headroom-record and of a Python.
+/// The window's side of a recording, with scripts in place of torch-headroom-record and of a Python.
 class RecordingTest : public QObject
 {
     Q_OBJECT
@@ -143,9 +143,9 @@ private Q_SLOTS:
 
     void missingRecorderIsSaid()
     {
-        recording_->start(recorderCommand(QStringLiteral("/nowhere/headroom-record"), {}, {}), destination_);
+        recording_->start(recorderCommand(QStringLiteral("/nowhere/torch-headroom-record"), {}, {}), destination_);
         QTRY_COMPARE(failed_->count(), 1);
-        QVERIFY(failed_->first().first().toString().contains(QStringLiteral("/nowhere/headroom-record")));
+        QVERIFY(failed_->first().first().toString().contains(QStringLiteral("/nowhere/torch-headroom-record")));
         expectNothingBut({});
     }
 

@@ -15,7 +15,7 @@
 
 using namespace headroom;
 
-/// The plan run from the window, with a script in place of headroom-record.
+/// The plan run from the window, with a script in place of torch-headroom-record.
 class VerifyTest : public WindowFixture
 {
     Q_OBJECT
@@ -106,7 +106,7 @@ private Q_SLOTS:
     {
         openStep(); // nobody knows which command made it
         QVERIFY(!row().button()->isEnabled());
-        QVERIFY(row().button()->toolTip().contains(QStringLiteral("headroom.apply")));
+        QVERIFY(row().button()->toolTip().contains(QStringLiteral("torch_headroom.apply")));
         openStepFor("kept");
         window().session().setWorldSize(8);
         QTRY_VERIFY(window().session().answerIsCurrent());
@@ -129,7 +129,7 @@ private Q_SLOTS:
         QVERIFY(!row().button()->isEnabled());
         QVERIFY(!window().actions().verifyPlan->isEnabled());
         QVERIFY(row().button()->toolTip().startsWith(QStringLiteral("A training script cannot be run")));
-        QVERIFY(row().button()->toolTip().contains(QStringLiteral("headroom.apply")));
+        QVERIFY(row().button()->toolTip().contains(QStringLiteral("torch_headroom.apply")));
         QStringList tips;
         for (const QWidget* part : window().page().header()->findChildren<QWidget*>())
             tips << part->toolTip();

@@ -244,15 +244,14 @@ private Q_SLOTS:
     void aStepRecordedWithAPolicySaysSoInOneSentence()
     {
         StepTrace trace = *makeSyntheticStep({.blocks = 2});
-        std::vector<std::uint16_t> flags(trace.ops.flags.begin(), trace.ops.flags.end());
-        flags.back() |= opRecomputed;
-        trace.ops.flags.rows = flags;
+        trace.info.policy = "policy.json";
         const QString path = inFolder(QStringLiteral("checkpointed.hrs"));
         QVERIFY(writeStepTrace(trace, path.toStdString()).ok());
         window().openFile(path);
         QTRY_VERIFY(session().isOpen());
         window().actions().planOps->trigger();
-        QTRY_VERIFY(inspectorText("opsProblem").contains(QStringLiteral("recorded with a checkpointing policy")));
+        QTRY_VERIFY(inspectorText("opsProblem")
+                        .contains(QStringLiteral("recorded with its modules checkpointed by the policy")));
         QVERIFY(!window().actions().copyFraction->isEnabled());
     }
 

@@ -30,10 +30,10 @@ private Q_SLOTS:
     {
         folder_ = std::make_unique<QTemporaryDir>();
         settings_ = std::make_unique<Settings>(folder_->filePath(QStringLiteral("settings.ini")));
-        window_ = std::make_unique<MainWindow>(MainWindow::Parts{makePlannerEngine,
-                                                                 QStringLiteral(HEADROOM_BIN_DIR "/headroom-record"),
-                                                                 folder_->filePath(QStringLiteral("recordings"))},
-                                               *settings_);
+        window_ = std::make_unique<MainWindow>(
+            MainWindow::Parts{makePlannerEngine, QStringLiteral(HEADROOM_BIN_DIR "/torch-headroom-record"),
+                              folder_->filePath(QStringLiteral("recordings"))},
+            *settings_);
         window_->askBeforeClosing(false);
         window_->show();
         const QStringList arguments

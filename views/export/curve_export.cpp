@@ -179,7 +179,7 @@ Status exportTradeOff(const TradeOffExport& data, const std::filesystem::path& p
     if (!format)
         return format.error();
     if (!data.selected.empty() && !findModule(*data.info, data.selected))
-        return badInput(data.selected + ": the model has no such module; `headroom modules` lists them");
+        return badInput(data.selected + ": the model has no such module; `torch-headroom modules` lists them");
     if (*format == FileFormat::csv)
         return writeText(tradeOffCsv(data), path);
     loadFonts();

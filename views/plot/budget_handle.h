@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "views/plot/bytes_control.h"
 #include "views/plot/timeline_paint.h"
-#include "views/widgets/bytes_control.h"
 
 namespace headroom {
 

@@ -38,45 +38,21 @@ void group(PreparedTimeline& made, const PreparedTimeline* last)
 
 TimelinePreparer::TimelinePreparer(QObject* parent)
     : QObject(parent)
-    , worker_([this](std::stop_token stop) { run(std::move(stop)); })
 {
-}
-
-TimelinePreparer::~TimelinePreparer()
-{
-    worker_.request_stop();
-    worker_.join();
 }
 
 void TimelinePreparer::request(TimelineRequest wanted)
 {
-    {
-        const std::lock_guard lock(mutex_);
-        waiting_ = Job{std::move(wanted), ++asked_};
-    }
-    wake_.notify_one();
-}
-
-void TimelinePreparer::run(std::stop_token stop)
-{
-    PreparedTimelinePtr last;
-    while (true) {
-        Job job;
-        {
-            std::unique_lock lock(mutex_);
-            if (!wake_.wait(lock, stop, [this] { return waiting_.has_value(); }))
-                return;
-            job = *std::exchange(waiting_, std::nullopt);
-        }
-        last = prepareTimeline(job.request, last.get());
+    lane_.post([this, wanted = std::move(wanted), number = ++asked_](const std::stop_token&) {
+        last_ = prepareTimeline(wanted, last_.get());
         QMetaObject::invokeMethod(
             this,
-            [this, prepared = last, number = job.number] {
+            [this, prepared = last_, number] {
                 answered_ = number;
                 Q_EMIT ready(prepared);
             },
             Qt::QueuedConnection);
-    }
+    });
 }
 
 PreparedTimelinePtr prepareTimeline(const TimelineRequest& request, const PreparedTimeline* last)

@@ -2,16 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/base/lane.h"
 #include "views/plot/timeline_draw_list.h"
 
 #include <QObject>
 #include <QSize>
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
-#include <optional>
-#include <thread>
 
 namespace headroom {
 
@@ -52,7 +49,6 @@ class TimelinePreparer : public QObject
     Q_OBJECT
 public:
     explicit TimelinePreparer(QObject* parent = nullptr);
-    ~TimelinePreparer() override;
 
     void request(TimelineRequest wanted);
     bool busy() const noexcept { return asked_ != answered_; } ///< is an answer still to come? (GUI thread)
@@ -61,20 +57,10 @@ Q_SIGNALS:
     void ready(headroom::PreparedTimelinePtr prepared);
 
 private:
-    struct Job
-    {
-        TimelineRequest request;
-        std::uint64_t number = 0;
-    };
-
-    void run(std::stop_token stop);
-
     std::uint64_t asked_ = 0;
     std::uint64_t answered_ = 0;
-    std::mutex mutex_;
-    std::condition_variable_any wake_;
-    std::optional<Job> waiting_;
-    std::jthread worker_; // last: it ends before what it uses
+    PreparedTimelinePtr last_; ///< used on the lane only
+    Lane lane_; ///< last: its thread ends before what it uses
 };
 
 } // namespace headroom

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/tradeoff_curve.h"
 
+#include "core/base/curves.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -138,12 +140,9 @@ void chooseAll(TradeOffPicture& picture, const ModuleInfo& info, const PlannedPo
 std::vector<TradeOffPoint> wayPoints(const std::vector<ModuleWay>& ways)
 {
     std::vector<TradeOffPoint> points;
-    const std::size_t count = std::min(ways.size(), mostWays);
-    for (std::size_t i = 0; i < count; ++i) {
-        const ModuleWay& way = ways[count < 2 ? 0 : i * (ways.size() - 1) / (count - 1)];
+    for (const ModuleWay& way : ways)
         points.push_back(pointOf({ways.front().kept, way.kept, way.recomputeMs}));
-    }
-    return points;
+    return spreadEvenly(points, mostWays);
 }
 
 TradeOffPoint plannedPoint(const ModuleEffect& effect)
@@ -154,18 +153,11 @@ TradeOffPoint plannedPoint(const ModuleEffect& effect)
 std::vector<TradeOffPoint> fewPoints(const std::vector<TradeOffPoint>& points, const TradeOffPoint* chosen)
 {
     std::vector<TradeOffPoint> corners;
-    for (const TradeOffPoint& point : points) {
-        const auto above = [&](const TradeOffPoint& a, const TradeOffPoint& b) {
-            return (b.ms - a.ms) * (a.kept - point.kept) >= (point.ms - a.ms) * (a.kept - b.kept);
-        };
-        while (corners.size() >= 2 && above(corners[corners.size() - 2], corners.back()))
-            corners.pop_back();
-        corners.push_back(point);
-    }
-    std::vector<TradeOffPoint> few;
-    const std::size_t count = std::min(corners.size(), fewCorners);
-    for (std::size_t i = 0; i < count; ++i)
-        few.push_back(corners[count < 2 ? 0 : i * (corners.size() - 1) / (count - 1)]);
+    for (const std::size_t corner : lowerHull(
+             points, [](const TradeOffPoint& point) { return point.kept; },
+             [](const TradeOffPoint& point) { return point.ms; }))
+        corners.push_back(points[corner]);
+    std::vector<TradeOffPoint> few = spreadEvenly(corners, fewCorners);
     const auto isChosen = [&](const TradeOffPoint& point) { return samePoint(point, *chosen); };
     if (chosen && std::ranges::none_of(few, isChosen))
         few.insert(std::ranges::lower_bound(few, -chosen->kept, {}, [](const TradeOffPoint& p) { return -p.kept; }),

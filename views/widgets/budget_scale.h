@@ -3,9 +3,9 @@
 #pragma once
 
 #include "views/plot/axis_map.h"
+#include "views/plot/budget_steps.h"
+#include "views/plot/bytes_control.h"
 #include "views/theme/theme.h"
-#include "views/widgets/budget_steps.h"
-#include "views/widgets/bytes_control.h"
 
 namespace headroom {
 

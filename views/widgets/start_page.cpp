@@ -22,7 +22,7 @@ namespace headroom {
 namespace {
 
 constexpr int columnWidth = 680;
-const auto ownCommand = QStringLiteral("python -m headroom.record train.py");
+const auto ownCommand = QStringLiteral("python -m torch_headroom.record train.py");
 
 /// Where a file can be dropped: a dashed frame, though the whole window takes it.
 class DropZone : public QWidget

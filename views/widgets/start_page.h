@@ -17,7 +17,7 @@ struct DemoModel
 {
     QString title; ///< "Transformer, 12 layers"
     QString detail; ///< "batch 8 of 1024 tokens, Adam, on an A100 40 GB"
-    QStringList arguments; ///< of `headroom record`: the model and its options
+    QStringList arguments; ///< of `torch-headroom record`: the model and its options
     QString name; ///< file name without suffix
 };
 

@@ -4,8 +4,8 @@
 // scaled_dot_product_attention and its kernels. The tensors are those of torch/_meta_registrations.py, so that they are
 // PyTorch's own account; scratch memory inside the kernels (flash's dq accumulator, cuDNN's workspace) is not
 // simulated.
-#include "core/device/kernels/allocate.h"
-#include "core/device/kernels/attention_choice.h"
+#include "core/device/allocate.h"
+#include "core/device/attention_choice.h"
 #include "core/device/simulated_state.h"
 
 #include <ATen/core/grad_mode.h>

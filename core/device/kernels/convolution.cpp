@@ -3,7 +3,7 @@
 
 // Convolution. Workspaces of cuDNN are not simulated: they depend on the algorithm that it picks on the
 // card.
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
 
 #include <torch/library.h>
 
@@ -23,10 +23,35 @@ std::int64_t valueAt(c10::SymIntArrayRef values, std::size_t dimension)
     return number(values[values.size() == 1 ? 0 : dimension]);
 }
 
-Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>&, c10::SymIntArrayRef stride,
-                   c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
-                   c10::SymIntArrayRef outputPadding, c10::SymInt groups)
+/// check_shape_forward() in aten/src/ATen/native/Convolution.cpp, as far as sizes that do not fit give others here.
+void checkChannels(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, bool transposed,
+                   std::int64_t groups)
 {
+    TORCH_CHECK(groups > 0, "non-positive groups is not supported");
+    TORCH_CHECK(weight.dim() == input.dim(), "Expected ", weight.dim(), "-dimensional input for ", weight.dim(),
+                "-dimensional weight ", weight.sizes(), ", but got ", input.dim(), "-dimensional input of size ",
+                input.sizes(), " instead");
+    TORCH_CHECK(weight.size(0) >= groups, "Given groups=", groups, ", expected weight to be at least ", groups,
+                " at dimension 0, but got weight of size ", weight.sizes(), " instead");
+    TORCH_CHECK(weight.size(0) % groups == 0, "Given groups=", groups, ", expected weight to be divisible by ", groups,
+                " at dimension 0, but got weight of size [", weight.sizes(), "] instead");
+    const std::int64_t expected = transposed ? weight.size(0) : weight.size(1) * groups;
+    TORCH_CHECK(input.size(1) == expected, "Given ", transposed ? "transposed=" : "groups=", transposed ? 1 : groups,
+                ", weight of size ", weight.sizes(), ", expected input", input.sizes(), " to have ", expected,
+                " channels, but got ", input.size(1), " channels instead");
+    if (!bias || !bias->defined())
+        return;
+    const std::int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
+    TORCH_CHECK(bias->dim() == 1 && bias->size(0) == channels, "Given ", transposed ? "transposed=1, " : "",
+                "weight of size ", weight.sizes(), ", expected bias to be 1-dimensional with ", channels,
+                " elements, but got bias of size ", bias->sizes(), " instead");
+}
+
+Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                   c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                   bool transposed, c10::SymIntArrayRef outputPadding, c10::SymInt groups)
+{
+    checkChannels(input, weight, bias, transposed, number(groups));
     std::vector<std::int64_t> sizes{input.size(0), transposed ? weight.size(1) * number(groups) : weight.size(0)};
     for (std::int64_t dim = 2; dim < input.dim(); ++dim) {
         const auto i = static_cast<std::size_t>(dim - 2);

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Embedding, embedding bags and dropout.
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
+#include "core/device/kernels/known_sizes.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <torch/library.h>
@@ -16,12 +17,20 @@ namespace {
 
 using at::Tensor;
 
-Tensor indexSelect(const Tensor& self, std::int64_t dim, const Tensor& index)
+std::vector<std::int64_t> selectedSizes(const Tensor& self, std::int64_t dim, const Tensor& index)
 {
     std::vector<std::int64_t> sizes = self.sizes().vec();
-    if (!sizes.empty())
-        sizes[static_cast<std::size_t>(at::maybe_wrap_dim(dim, self.dim()))] = index.numel();
-    return emptyTensor(sizes, self.scalar_type());
+    if (sizes.empty())
+        return sizes;
+    std::int64_t& size = sizes[static_cast<std::size_t>(at::maybe_wrap_dim(dim, self.dim()))];
+    TORCH_CHECK_INDEX(!indexOutside(index, 0, size), "index out of range in self");
+    size = index.numel();
+    return sizes;
+}
+
+Tensor indexSelect(const Tensor& self, std::int64_t dim, const Tensor& index)
+{
+    return emptyTensor(selectedSizes(self, dim, index), self.scalar_type());
 }
 
 Tensor embeddingBackward(const Tensor& gradOutput, const Tensor&, c10::SymInt rows, c10::SymInt, bool)
@@ -66,9 +75,7 @@ Tensor embeddingBagWeightsBackward(const Tensor& gradOutput, const Tensor&, cons
 
 Tensor& indexSelectOut(const Tensor& self, std::int64_t dim, const Tensor& index, Tensor& out)
 {
-    std::vector<std::int64_t> sizes = self.sizes().vec();
-    if (!sizes.empty())
-        sizes[static_cast<std::size_t>(at::maybe_wrap_dim(dim, self.dim()))] = index.numel();
+    const std::vector<std::int64_t> sizes = selectedSizes(self, dim, index);
     if (out.sizes() != at::IntArrayRef(sizes))
         out.resize_(sizes);
     return out;

@@ -3,8 +3,8 @@
 
 // Creating, copying and reading tensors. What a program reads here has no values (known_values.h): it is invented, and
 // counted.
+#include "core/device/allocate.h"
 #include "core/device/invented_values.h"
-#include "core/device/kernels/allocate.h"
 #include "core/device/kernels/in_place.h"
 #include "core/device/kernels/known_sizes.h"
 #include "core/device/simulated_state.h"

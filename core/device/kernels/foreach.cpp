@@ -4,7 +4,7 @@
 // Ops over lists of tensors. PyTorch's composite versions loop over the list, and call one op for each tensor; the
 // kernels here allocate what CUDA's multi-tensor kernels allocate: nothing in place, else one result for each tensor
 // (aten/src/ATen/native/cuda/Foreach*.cu).
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
 #include "core/device/kernels/in_place.h"
 
 #include <ATen/AccumulateType.h>

@@ -3,7 +3,7 @@
 
 // Fourier transforms (aten/src/ATen/native/cuda/SpectralOps.cpp): the result keeps the order of dimensions in which
 // cuFFT, which transforms the innermost ones, left it. Plans and their workspaces are not simulated.
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
 
 #include <c10/core/ScalarType.h>
 #include <torch/library.h>

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Indexing by masks and by boxes. How many elements are selected depends on values: where these are not known, it is
-// taken to be all of them, and counted as an invented value.
+// Indexing by positions, by masks and by boxes. How many elements are selected depends on values: where these are not
+// known, it is taken to be all of them, and counted as an invented value.
+#include "core/device/allocate.h"
 #include "core/device/invented_values.h"
-#include "core/device/kernels/allocate.h"
 #include "core/device/kernels/known_sizes.h"
 #include "core/device/meta_call.h"
 
@@ -15,6 +15,7 @@
 #include <torch/library.h>
 
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace headroom::sim {
@@ -54,6 +55,22 @@ bool checkMasks(const Tensor& self, const c10::IValue& indices)
     return masked;
 }
 
+/// Positions count from the begin or, negative ones, from the end.
+void checkPositions(const Tensor& self, const c10::IValue& indices)
+{
+    std::int64_t dim = 0;
+    for (const c10::IValue& element : indices.toListRef()) {
+        const bool masks = isMask(element);
+        if (!masks && element.isTensor() && element.toTensor().defined() && dim < self.dim()) {
+            const std::int64_t size = self.size(dim);
+            const auto outside = indexOutside(element.toTensor(), -size, size);
+            TORCH_CHECK_INDEX(!outside, "index ", outside.value_or(0), " is out of bounds for dimension ", dim,
+                              " with size ", size);
+        }
+        dim += masks ? element.toTensor().dim() : 1;
+    }
+}
+
 /// The sizes of self[indices], by the rules of NumPy: indexed dimensions that are not side by side come first.
 std::vector<std::int64_t> indexedSizes(const Tensor& self, const c10::IValue& indices)
 {
@@ -80,6 +97,7 @@ std::vector<std::int64_t> indexedSizes(const Tensor& self, const c10::IValue& in
 Tensor& indexPut(Tensor& self, const c10::List<std::optional<Tensor>>& indices, const Tensor& values, bool, bool)
 {
     const c10::IValue list(indices);
+    checkPositions(self, list);
     if (checkMasks(self, list))
         return self;
     const std::vector<std::int64_t> sizes = indexedSizes(self, list);
@@ -105,7 +123,9 @@ Tensor& indexFillByTensor(Tensor& self, std::int64_t dim, const Tensor& index, c
 void index(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
     c10::IValue& argument = stack->back();
-    if (checkMasks((*stack)[stack->size() - op.schema().arguments().size()].toTensor(), argument)) {
+    const Tensor self = (*stack)[stack->size() - op.schema().arguments().size()].toTensor();
+    checkPositions(self, argument);
+    if (checkMasks(self, argument)) {
         c10::impl::GenericList indices(argument.toList().elementType());
         for (const c10::IValue& element : argument.toListRef()) {
             if (isMask(element))
@@ -115,6 +135,28 @@ void index(const c10::OperatorHandle& op, torch::jit::Stack* stack)
         }
         argument = c10::IValue(indices);
     }
+    callMeta(op, stack);
+}
+
+/// gather(self, dim, index, sparse_grad)
+void gather(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+{
+    const auto arguments = std::span<const c10::IValue>(*stack).last(op.schema().arguments().size());
+    const Tensor& self = arguments[0].toTensor();
+    const std::int64_t dim = at::maybe_wrap_dim(arguments[1].toInt(), self.dim());
+    const std::int64_t size = self.dim() == 0 ? 1 : self.size(dim);
+    const auto outside = indexOutside(arguments[2].toTensor(), 0, size);
+    TORCH_CHECK(!outside, "index ", outside.value_or(0), " is out of bounds for dimension ", dim, " with size ", size);
+    callMeta(op, stack);
+}
+
+/// nll_loss_forward(self, target, weight, reduction, ignore_index)
+void negativeLogLikelihood(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+{
+    const auto arguments = std::span<const c10::IValue>(*stack).last(op.schema().arguments().size());
+    const Tensor& self = arguments[0].toTensor();
+    if (self.dim() > 0)
+        checkTargets(arguments[1].toTensor(), self.size(-1), arguments[4].toInt());
     callMeta(op, stack);
 }
 
@@ -136,6 +178,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("index_fill_.int_Scalar", indexFill);
     library.impl("index_fill_.int_Tensor", indexFillByTensor);
     library.impl("index.Tensor", torch::CppFunction::makeFromBoxedFunction<&index>());
+    library.impl("gather", torch::CppFunction::makeFromBoxedFunction<&gather>());
+    library.impl("nll_loss_forward", torch::CppFunction::makeFromBoxedFunction<&negativeLogLikelihood>());
 }
 
 } // namespace

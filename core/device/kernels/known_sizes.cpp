@@ -7,6 +7,7 @@
 #include "core/device/meta_call.h"
 #include "core/device/simulated_state.h"
 
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/count_nonzero.h>
 #include <ATen/ops/max.h>
 #include <ATen/ops/sum.h>
@@ -48,6 +49,32 @@ std::optional<std::int64_t> sumOfElements(const at::Tensor& tensor)
     if (tensor.numel() == 0)
         return 0;
     return fromValues(tensor, [](const at::Tensor& values) { return at::sum(values); });
+}
+
+std::optional<std::int64_t> indexOutside(const at::Tensor& index, std::int64_t least, std::int64_t size,
+                                         std::optional<std::int64_t> ignored)
+{
+    const bool onDevice = isSimulated(index.device());
+    if (index.numel() == 0 || (onDevice ? areInvented(index) : !index.is_cpu()))
+        return std::nullopt;
+    at::Tensor values = onDevice ? valuesOf(index) : index; // zeros where they are not known
+    if (!values.defined())
+        return std::nullopt;
+    const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+    if (ignored)
+        values = values.masked_fill(values.eq(*ignored), 0);
+    const auto [smallest, largest] = at::aminmax(values);
+    const auto last = largest.item<std::int64_t>();
+    const auto first = smallest.item<std::int64_t>();
+    if (last >= size)
+        return last;
+    return first < least ? std::optional(first) : std::nullopt;
+}
+
+void checkTargets(const at::Tensor& target, std::int64_t classes, std::int64_t ignored)
+{
+    const auto outside = indexOutside(target, 0, classes, ignored);
+    TORCH_CHECK_INDEX(!outside, "Target ", outside.value_or(0), " is out of bounds.");
 }
 
 } // namespace headroom::sim

@@ -3,7 +3,7 @@
 
 // Tensors like another one. libtorch makes them of other ops, each of which would be dispatched; optimizers and
 // backward ask for many.
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
 #include "core/device/simulated_state.h"
 
 #include <ATen/ops/empty_like_native.h>

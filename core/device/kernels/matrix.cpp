@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Products of matrices and vectors, distances and weight normalization that have no Meta kernel in C++.
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/result_type.h>
@@ -34,11 +34,6 @@ Tensor addOuterProduct(const Tensor& self, const Tensor& left, const Tensor& rig
 {
     return emptyTensor({left.size(0), right.size(0)},
                        at::promote_types(self.scalar_type(), at::result_type(left, right)));
-}
-
-Tensor conjugateDot(const Tensor& self, const Tensor&)
-{
-    return emptyTensor({}, self.scalar_type());
 }
 
 Tensor trace(const Tensor& self)
@@ -270,7 +265,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
     library.impl("addbmm", addBatchProduct);
     library.impl("addr", addOuterProduct);
-    library.impl("vdot", conjugateDot);
     library.impl("trace", trace);
     library.impl("mm.dtype", productAs);
     library.impl("bmm.dtype", batchProductAs);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Normalizations: results and saved statistics as the CUDA kernels allocate them.
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
 
 #include <ATen/AccumulateType.h>
 #include <ATen/ops/_batch_norm_impl_index.h>

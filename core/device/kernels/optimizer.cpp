@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Fused optimizers and what GradScaler needs: all of them write into their arguments and allocate nothing.
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>

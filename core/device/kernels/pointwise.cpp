@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Elementwise ops that have no Meta kernel in C++.
+#include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
-#include "core/device/kernels/allocate.h"
 #include "core/device/kernels/in_place.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/WrapDimUtils.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/result_type.h>
 #include <ATen/ops/sub.h>
@@ -240,6 +241,17 @@ Tensor gluBackward(const Tensor&, const Tensor& self, std::int64_t)
     return emptyContiguous(self);
 }
 
+/// aten/src/ATen/native/TensorTransformations.h.
+Tensor roll(const Tensor& self, c10::SymIntArrayRef shifts, at::IntArrayRef dims)
+{
+    TORCH_CHECK(!shifts.empty(), "`shifts` required");
+    TORCH_CHECK(shifts.size() == dims.size() || (dims.empty() && shifts.size() == 1),
+                "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
+    for (const std::int64_t dim : dims)
+        at::maybe_wrap_dim(dim, self.dim());
+    return emptyContiguous(self);
+}
+
 template <void kernel(const c10::OperatorHandle&, Stack*)>
 void implement(torch::Library& library, std::initializer_list<const char*> names)
 {
@@ -253,8 +265,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
                           {"relu", "hardswish", "hardtanh", "flip", "_prelu_kernel", "rrelu_with_noise", "poisson",
                            "_standard_gamma", "_sample_dirichlet", "__lshift__.Scalar", "__lshift__.Tensor",
                            "__rshift__.Scalar", "__rshift__.Tensor", "_masked_scale", "binomial"});
-    implement<&contiguousLikeFirst>(library,
-                                    {"roll", "channel_shuffle", "_masked_softmax", "_masked_softmax_backward"});
+    implement<&contiguousLikeFirst>(library, {"channel_shuffle", "_masked_softmax", "_masked_softmax_backward"});
     implement<&contiguousLikeSecond>(library, {"fractional_max_pool3d_backward"});
     implement<&floatLikeFirst>(library, {"logit"});
     implement<&likeFirstWithMask>(library,
@@ -282,6 +293,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("bernoulli_.Tensor", bernoulli);
     library.impl("_prelu_kernel_backward", preluBackward);
     library.impl("glu_backward", gluBackward);
+    library.impl("roll", roll);
     library.impl("log_sigmoid_forward", logSigmoid);
     library.impl("log_sigmoid_backward", logSigmoidBackward);
     library.impl("floor_divide", broadcast);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Pooling, padding, sampling and folding of images that have no Meta kernel in C++.
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
 
 #include <ATen/native/Pool.h>
 #include <torch/library.h>

@@ -3,7 +3,7 @@
 
 // Recurrent networks as CUDA runs them: whole sequences by cuDNN (aten/src/ATen/native/cudnn/RNN.cpp), cells by the
 // fused kernels of aten/src/ATen/native/cuda/RNN.cu.
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/_cudnn_rnn.h>

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Reductions and losses that have no Meta kernel in C++.
-#include "core/device/kernels/allocate.h"
+#include "core/device/allocate.h"
+#include "core/device/kernels/known_sizes.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <c10/core/ScalarType.h>
@@ -108,8 +109,9 @@ Tensor binaryCrossEntropyBackward(const Tensor&, const Tensor& self, const Tenso
 }
 
 std::tuple<Tensor, Tensor> nllLoss2d(const Tensor& self, const Tensor& target, const std::optional<Tensor>&,
-                                     std::int64_t reduction, c10::SymInt)
+                                     std::int64_t reduction, c10::SymInt ignored)
 {
+    checkTargets(target, self.size(1), number(ignored));
     return {reduction == noReduction ? emptyTensor(target.sizes(), self.scalar_type()) : scalarLike(self),
             scalarLike(self)};
 }
@@ -126,6 +128,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("max", scalarLike);
     library.impl("prod", product);
     library.impl("dot", dot);
+    library.impl("vdot", dot);
     library.impl("var.correction", variance);
     library.impl("std.correction", variance);
     library.impl("var_mean.correction", varianceAndMean);

@@ -4,8 +4,8 @@
 // Sorting, searching, counting and sampling that have no Meta kernel in C++. Where the size of a result depends on
 // values that are not known, it is the largest that it can be; where that is unbounded, the least that the arguments
 // say. Both are counted as invented.
+#include "core/device/allocate.h"
 #include "core/device/invented_values.h"
-#include "core/device/kernels/allocate.h"
 #include "core/device/kernels/known_sizes.h"
 
 #include <ATen/WrapDimUtils.h>

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/exported/exported_model.h"
 
+#include "core/model/exported_source.h"
+
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -186,7 +188,7 @@ std::vector<std::string> ExportedModel::notes() const
 {
     if (program_.weightless() && !program_.tied)
         return {"the file holds no weights, so that tied ones cannot be told and count as often as they are named; "
-                "headroom.export notes them"};
+                "torch_headroom.export notes them"};
     return {};
 }
 

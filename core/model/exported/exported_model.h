@@ -50,10 +50,3 @@ private:
 };
 
 } // namespace headroom::exported
-
-namespace headroom {
-
-/// A torch.export archive (.pt2).
-Result<std::unique_ptr<ModelSource>> openExportedProgram(const ModelRequest& request);
-
-} // namespace headroom

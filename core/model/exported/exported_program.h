@@ -133,9 +133,9 @@ struct ExportedProgram
     std::vector<std::string> modules; ///< FQN of all modules, in the order of model.named_modules(); "" is the root
     std::map<std::string, Range> ranges; ///< by symbol
     std::map<std::string, Weight> weights; ///< by FQN
-    /// FQN of parameters that are one tensor, as headroom.export notes them; none: the file does not say.
+    /// FQN of parameters that are one tensor, as torch_headroom.export notes them; none: the file does not say.
     std::optional<std::vector<std::vector<std::string>>> tied;
-    std::map<std::string, std::string> types; ///< class names of modules by FQN, as headroom.export notes them
+    std::map<std::string, std::string> types; ///< class names of modules by FQN, as torch_headroom.export notes them
     ZipArchive archive;
 
     /// The model was exported on the meta device: shapes, and no values.

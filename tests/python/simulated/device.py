@@ -9,7 +9,7 @@ import types
 
 import torch
 
-from headroom import _simulate_memory
+from torch_headroom import _simulate_memory
 
 
 class SimulatedDevice:
@@ -54,7 +54,7 @@ def _device_module():
 
 
 def remove_python_meta_kernels():
-    """`import torch` registers Meta kernels written in Python, which a C++ program such as headroom-record lacks."""
+    """`import torch` registers Meta kernels written in Python, which a C++ program such as torch-headroom-record lacks."""
     import torch._meta_registrations as registrations
 
     registrations._meta_lib_dont_use_me_use_register_meta._destroy()

@@ -140,11 +140,11 @@ def simulate(options):
 
         device.remove_python_meta_kernels()
         return device.SimulatedDevice(options.library, GPU).fallbacks
-    import headroom
+    import torch_headroom
 
-    headroom.simulate(GPU)
+    torch_headroom.simulate(GPU)
     import device
-    from headroom._library import load
+    from torch_headroom._library import load
 
     return functools.partial(device.fallbacks, load())
 

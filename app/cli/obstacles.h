@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "app/cli/command.h"
+
+#include <iosfwd>
+#include <span>
+#include <string_view>
+
+namespace headroom::cli {
+
+/// A module that no plan may checkpoint, although it has something to give.
+struct NotCheckpointable
+{
+    std::string_view module;
+    std::string_view reason;
+};
+
+/// The first of them, and how many more there are.
+void print(std::span<const NotCheckpointable> modules, std::ostream& out);
+/// A key of the answer that is there when there are some.
+void addTo(Json& json, std::span<const NotCheckpointable> modules);
+
+} // namespace headroom::cli

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/recording/recorder_program.h"
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
+
+namespace headroom {
+
+std::optional<std::filesystem::path> recorderProgram()
+{
+    std::error_code problem;
+    const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", problem);
+    if (problem)
+        return {};
+    std::filesystem::path recorder = self.parent_path() / "torch-headroom-record";
+    if (access(recorder.c_str(), X_OK) != 0)
+        return {};
+    return recorder;
+}
+
+std::string becomeRecorder(const std::filesystem::path& recorder, char** argv)
+{
+    std::string name = "torch-headroom"; // what was typed, and so what its help and its errors say
+    std::vector<char*> arguments{name.data()};
+    for (char** argument = argv + 1; *argument != nullptr; ++argument)
+        arguments.push_back(*argument);
+    arguments.push_back(nullptr);
+    execv(recorder.c_str(), arguments.data());
+    return recorder.string() + " cannot be started: " + std::system_category().message(errno);
+}
+
+} // namespace headroom

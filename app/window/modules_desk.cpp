@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/modules_desk.h"
+
+#include "app/window/session.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace headroom {
+namespace {
+
+/// An answer without what comes closest to it.
+PlanAnswer answerOf(const OpenStep& step, quint64 generation, const PlanRequest& request, PlannedStep planned)
+{
+    PlanAnswer made{generation, request, std::move(planned), {}, {}, false};
+    made.effects = made.step.timeline ? made.step.effects : step.recorded();
+    return made;
+}
+
+} // namespace
+
+/// Remembers the plan at the least budget, so that dragging where nothing fits asks for it once.
+class ModulesDesk::ClosestPlan
+{
+public:
+    std::optional<PlannedStep> find(const OpenStepPtr& step, const PlanRequest& request, Bytes leastBudget,
+                                    const std::stop_token& stop)
+    {
+        if (leastBudget <= 0)
+            return std::nullopt;
+        if (step_.lock() == step && pins_ == request.pins && worldSize_ == request.worldSize && least_ == leastBudget)
+            return planned_;
+        PlanRequest least = request;
+        least.budget = leastBudget;
+        const Result<PlannedStep> planned = step->engine->solve(least, stop, firstAnswerMs);
+        if (!planned || !planned->timeline)
+            return std::nullopt;
+        step_ = step;
+        pins_ = request.pins;
+        worldSize_ = request.worldSize;
+        least_ = leastBudget;
+        planned_ = *planned;
+        return planned_;
+    }
+
+private:
+    std::weak_ptr<const OpenStep> step_;
+    std::map<std::string, Pin> pins_;
+    int worldSize_ = 1;
+    Bytes least_ = 0;
+    std::optional<PlannedStep> planned_;
+};
+
+ModulesDesk::ModulesDesk(Session& session, QObject* parent)
+    : QObject(parent)
+    , session_(session)
+    , closest_(std::make_shared<ClosestPlan>())
+{
+    staleTimer_.setSingleShot(true);
+    staleTimer_.setInterval(patience);
+    connect(&staleTimer_, &QTimer::timeout, this, &ModulesDesk::stopStaleSolve);
+    connect(&session_, &Session::stepAboutToChange, this, &ModulesDesk::forget);
+    connect(&session_, &Session::stepChanged, this, &ModulesDesk::askFrontier);
+    connect(&session_, &Session::pinsChanged, this, &ModulesDesk::askFrontier);
+    connect(&session_, &Session::worldSizeChanged, this, &ModulesDesk::askFrontier);
+    connect(&session_, &Session::questionChanged, this, &ModulesDesk::ask);
+    connect(&session_, &Session::stepChanged, this, &ModulesDesk::askWays);
+    connect(&session_, &Session::selectionChanged, this, &ModulesDesk::askWays);
+    connect(&session_.undoStack(), &QUndoStack::indexChanged, this, [this] { budgetIsGuess_ = false; });
+}
+
+ModulesDesk::~ModulesDesk() = default;
+
+template <typename Function>
+void ModulesDesk::report(Function function)
+{
+    QMetaObject::invokeMethod(this, std::move(function), Qt::QueuedConnection);
+}
+
+void ModulesDesk::ask()
+{
+    if (session_.mode() != PlanMode::modules)
+        return;
+    const quint64 generation = ++askedGeneration_;
+    proofLane_.cancel();
+    planLane_.post([this, step = session_.step(), request = session_.request(), generation,
+                    closest = closest_](const std::stop_token& stop) {
+        Result<PlannedStep> planned = step->engine->solve(request, stop, firstAnswerMs);
+        if (!planned) {
+            report([this, generation, error = planned.error()] { acceptFailure(generation, error); });
+            return;
+        }
+        if (planned->plan.status == PlanStatus::stopped)
+            return; // a newer question waits, and will be answered
+        PlanAnswer made = answerOf(*step, generation, request, *std::move(planned));
+        made.proving = made.step.plan.status == PlanStatus::feasible;
+        if (made.step.plan.status == PlanStatus::infeasible)
+            made.closest = closest->find(step, request, made.step.plan.leastBudget, stop);
+        if (made.closest)
+            made.effects = made.closest->effects;
+        report(
+            [this, step, answer = std::make_shared<const PlanAnswer>(std::move(made))] { acceptAnswer(step, answer); });
+    });
+    stopStaleSolve();
+}
+
+void ModulesDesk::acceptAnswer(const OpenStepPtr& step, const PlanAnswerPtr& answer)
+{
+    if (answer->generation <= answeredGeneration_)
+        return;
+    answeredGeneration_ = answer->generation;
+    if (answer->proving && !solving())
+        prove(step, *answer);
+    show(answer);
+}
+
+void ModulesDesk::prove(const OpenStepPtr& step, const PlanAnswer& first)
+{
+    proofLane_.post([this, step, request = first.request, generation = first.generation](const std::stop_token& stop) {
+        Result<PlannedStep> planned = step->engine->solve(request, stop, proofMs);
+        if (!planned || planned->plan.status == PlanStatus::stopped)
+            return;
+        report(
+            [this,
+             answer = std::make_shared<const PlanAnswer>(answerOf(*step, generation, request, *std::move(planned)))] {
+                if (answer->generation == answeredGeneration_ && !solving())
+                    show(answer);
+            });
+    });
+}
+
+void ModulesDesk::show(const PlanAnswerPtr& answer)
+{
+    if (session_.mode() != PlanMode::modules)
+        return; // ops are planned by now
+    session_.setAnswer(answer);
+    const Plan& plan = answer->step.plan;
+    if (std::exchange(budgetIsGuess_, false) && plan.status == PlanStatus::infeasible && plan.leastBudget > 0)
+        session_.suggestBudget(plan.leastBudget);
+}
+
+void ModulesDesk::acceptFailure(quint64 generation, const Error& error)
+{
+    if (generation <= answeredGeneration_)
+        return;
+    answeredGeneration_ = generation;
+    Q_EMIT failed(QString::fromStdString(error.message));
+}
+
+void ModulesDesk::stopStaleSolve()
+{
+    if (planLane_.stopStale(patience))
+        staleTimer_.start();
+}
+
+void ModulesDesk::askFrontier()
+{
+    if (!session_.isOpen())
+        return;
+    const quint64 generation = ++frontierGeneration_;
+    frontierLane_.cancel();
+    frontierLane_.post(
+        [this, step = session_.step(), request = session_.request(), generation](const std::stop_token& stop) {
+            const auto tell = [this, generation](auto function) {
+                report([this, generation, function = std::move(function)] {
+                    if (generation == frontierGeneration_)
+                        function();
+                });
+            };
+            const auto grown = [this, tell, next = Lane::Clock::now()](std::vector<FrontierPoint> some) mutable {
+                if (Lane::Clock::now() < next)
+                    return;
+                next = Lane::Clock::now() + growthInterval;
+                tell([this, frontier = std::make_shared<const std::vector<FrontierPoint>>(std::move(some))] {
+                    session_.growFrontier(frontier);
+                });
+            };
+            Result<std::vector<FrontierPoint>> found = step->engine->frontier(request, frontierPoints, stop, grown);
+            if (stop.stop_requested())
+                return;
+            if (!found)
+                tell([this, reason = QString::fromStdString(found.error().message)] { Q_EMIT frontierFailed(reason); });
+            else
+                tell([this, frontier = std::make_shared<const std::vector<FrontierPoint>>(*std::move(found))] {
+                    session_.setFrontier(frontier);
+                });
+        });
+}
+
+void ModulesDesk::askWays()
+{
+    const quint64 generation = ++waysGeneration_;
+    if (!session_.isOpen() || !session_.selected().valid())
+        return;
+    waysLane_.post([this, step = session_.step(), module = session_.selected(), generation](const std::stop_token&) {
+        Result<std::vector<ModuleWay>> ways = step->engine->ways(module);
+        if (!ways)
+            return; // that the step cannot be planned is said where a plan was asked for
+        report(
+            [this, generation, found = std::make_shared<const WaysOfModule>(WaysOfModule{module, *std::move(ways)})] {
+                if (generation == waysGeneration_)
+                    session_.setWays(found);
+            });
+    });
+}
+
+void ModulesDesk::forget()
+{
+    planLane_.cancel();
+    proofLane_.cancel();
+    frontierLane_.cancel();
+    waysLane_.cancel();
+    answeredGeneration_ = ++askedGeneration_;
+    ++frontierGeneration_;
+    ++waysGeneration_;
+}
+
+} // namespace headroom

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace headroom {
+
+/// Indices of the corners of the lower convex hull of `points`, which come by ascending (or all by descending) x.
+/// Points on the line between two corners are none. `x` and `y` give the coordinates of a point, as numbers.
+template <class Points, class X, class Y>
+std::vector<std::size_t> lowerHull(const Points& points, X x, Y y)
+{
+    std::vector<std::size_t> corners;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+        // The last corner is none when it lies on or above the line from the one before to the new point.
+        const auto isAbove = [&](std::size_t before, std::size_t last) {
+            const auto riseToLast = static_cast<double>(y(points[last]) - y(points[before]));
+            const auto riseToNew = static_cast<double>(y(points[i]) - y(points[before]));
+            const auto runToNew = static_cast<double>(x(points[i]) - x(points[before]));
+            const auto runToLast = static_cast<double>(x(points[last]) - x(points[before]));
+            return runToNew < 0 ? riseToLast * runToNew <= riseToNew * runToLast
+                                : riseToLast * runToNew >= riseToNew * runToLast;
+        };
+        while (corners.size() >= 2 && isAbove(corners[corners.size() - 2], corners.back()))
+            corners.pop_back();
+        corners.push_back(i);
+    }
+    return corners;
+}
+
+/// At most `most` of the values, spread evenly, the first and the last among them. Of one, the last.
+template <class T>
+std::vector<T> spreadEvenly(const std::vector<T>& from, std::size_t most)
+{
+    if (from.size() <= most)
+        return from;
+    std::vector<T> chosen;
+    for (std::size_t i = 0; i < most; ++i)
+        chosen.push_back(from[most == 1 ? from.size() - 1 : i * (from.size() - 1) / (most - 1)]);
+    return chosen;
+}
+
+} // namespace headroom

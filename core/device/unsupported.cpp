@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Tensors that the simulated device does not hold: refused by name, before libtorch lists its dispatch table.
+#include "core/device/unsupported.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/Exception.h>
+#include <torch/library.h>
+
+namespace headroom::sim {
+
+void refuseSparse(const c10::OperatorHandle& op, torch::jit::Stack*)
+{
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "The simulated device holds dense tensors only, and ", op.operator_name(),
+                                " got a sparse one. Use dense gradients (Embedding(sparse=False)), or measure this "
+                                "model on a GPU.");
+}
+
+void refuseQuantized(const c10::OperatorHandle& op, torch::jit::Stack*)
+{
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "The simulated device has no quantized tensors, and ", op.operator_name(),
+                                " got one. Measure this model on a GPU.");
+}
+
+void refuseNested(const c10::OperatorHandle& op, torch::jit::Stack*)
+{
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "The simulated device has no nested tensors of the strided layout, and ",
+                                op.operator_name(),
+                                " got one. Make them with layout=torch.jagged, or measure this model on a GPU.");
+}
+
+void refuseOthersThanDense(const c10::OperatorHandle& op, const at::Tensor& tensor)
+{
+    const c10::DispatchKeySet keys = tensor.key_set();
+    if (keys.has(c10::DispatchKey::Sparse) || keys.has(c10::DispatchKey::SparseCsr))
+        refuseSparse(op, nullptr);
+    if (keys.has(c10::DispatchKey::Quantized))
+        refuseQuantized(op, nullptr);
+    if (keys.has(c10::DispatchKey::NestedTensor))
+        refuseNested(op, nullptr);
+}
+
+namespace {
+
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, library)
+{
+    library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuseSparse>());
+}
+
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, library)
+{
+    library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuseSparse>());
+}
+
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, library)
+{
+    library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuseNested>());
+}
+
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, library)
+{
+    library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuseQuantized>());
+}
+
+} // namespace
+} // namespace headroom::sim

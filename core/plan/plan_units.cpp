@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/plan/plan_units.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+
+namespace headroom {
+
+namespace {
+
+using Names = std::unordered_map<std::string_view, int>;
+
+/// The nearest module whose name is a proper prefix: "A.layers.0.mlp" → "A.layers.0"; -1 for the root.
+int enclosing(const Names& names, std::string_view fqn)
+{
+    for (std::size_t dot = fqn.rfind('.'); dot != std::string_view::npos; dot = fqn.rfind('.', dot - 1)) {
+        const auto found = names.find(fqn.substr(0, dot));
+        if (found != names.end())
+            return found->second;
+        if (dot == 0)
+            break;
+    }
+    return -1;
+}
+
+bool isInside(std::string_view inner, std::string_view outer)
+{
+    return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '.';
+}
+
+/// What a request says of each module.
+struct Wishes
+{
+    std::vector<bool> allowed;
+    std::vector<bool> forced;
+};
+
+Status applyPins(const PlanModules& modules, const PlanRequest& request, Wishes& wishes)
+{
+    const std::vector<ModuleStats>& stats = modules.info->stats;
+    const std::vector<bool> allowedByUnits = wishes.allowed;
+    for (const auto& [fqn, pin] : request.pins) {
+        const auto found = std::ranges::find(stats, fqn, &ModuleStats::fqn);
+        if (found == stats.end())
+            return badInput("cannot pin `" + fqn + "`: no module of that name ran in the step");
+        if (found->isLeaf)
+            return badInput("cannot pin `" + fqn
+                            + "`: it has no submodules, and only modules with submodules can be "
+                              "checkpointed");
+        if (pin == Pin::recompute && !found->obstacle.empty())
+            return badInput("cannot pin `" + fqn + "` to recompute: " + found->obstacle);
+        const auto module = static_cast<std::size_t>(found - stats.begin());
+        if (pin == Pin::recompute && !allowedByUnits[module])
+            return badInput("cannot pin `" + fqn
+                            + "` to recompute: it may not be checkpointed, since it keeps no "
+                              "activations, is no AC unit, or contains an FSDP unit");
+        wishes.forced[module] = pin == Pin::recompute;
+        for (std::size_t other = 0; other < stats.size(); ++other) {
+            const bool around = isInside(fqn, stats[other].fqn);
+            const bool inside = isInside(stats[other].fqn, fqn);
+            if (around || inside || (pin == Pin::save && other == module))
+                wishes.allowed[other] = false;
+        }
+    }
+    for (std::size_t module = 0; module < stats.size(); ++module)
+        if (wishes.forced[module] && !wishes.allowed[module])
+            return badInput("cannot pin `" + stats[module].fqn
+                            + "` to recompute: a module around or inside it is "
+                              "pinned too");
+    return {};
+}
+
+Result<Wishes> readWishes(const PlanModules& modules, const PlanRequest& request)
+{
+    const std::vector<ModuleStats>& stats = modules.info->stats;
+    std::set<std::string_view> names;
+    for (const ModuleStats& module : stats)
+        names.insert(module.fqn);
+    for (const auto* list : {&request.acUnits, &request.fsdpUnits})
+        for (const std::string& fqn : *list)
+            if (!names.contains(fqn))
+                return badInput(std::string(list == &request.acUnits ? "AC" : "FSDP") + " unit `" + fqn
+                                + "`: the model has no module of that name");
+
+    Wishes wishes{std::vector<bool>(stats.size()), std::vector<bool>(stats.size())};
+    const std::set<std::string_view> acUnits(request.acUnits.begin(), request.acUnits.end());
+    for (std::size_t module = 0; module < stats.size(); ++module)
+        wishes.allowed[module]
+            = modules.modules[module].candidate && (acUnits.empty() || acUnits.contains(stats[module].fqn));
+    // AC units cannot be supermodules of FSDP units.
+    for (const std::string& unit : request.fsdpUnits)
+        for (std::size_t module = 0; module < stats.size(); ++module)
+            if (isInside(unit, stats[module].fqn))
+                wishes.allowed[module] = false;
+    if (const Status pinned = applyPins(modules, request, wishes); !pinned)
+        return pinned.error();
+    return wishes;
+}
+
+/// Makes the tree of units of one request.
+class UnitFinder
+{
+public:
+    explicit UnitFinder(const PlanModules& modules)
+        : modules_(modules)
+    {
+    }
+    Status find(const PlanRequest& request);
+    std::vector<PlanUnit> take() { return std::move(units_); }
+
+private:
+    int position(const PlanUnit& unit) const
+    {
+        return modules_.modules[static_cast<std::size_t>(unit.module)].position;
+    }
+    void findTree();
+    Status dropMisplaced();
+
+    const PlanModules& modules_;
+    std::vector<PlanUnit> units_;
+};
+
+Status UnitFinder::find(const PlanRequest& request)
+{
+    const Result<Wishes> wishes = readWishes(modules_, request);
+    if (!wishes)
+        return wishes.error();
+    for (std::size_t module = 0; module < modules_.modules.size(); ++module)
+        if (wishes->allowed[module])
+            units_.push_back({static_cast<int>(module), -1, 0, wishes->forced[module], {}});
+    std::ranges::sort(units_, {}, [this](const PlanUnit& unit) { return position(unit); });
+    findTree();
+    return dropMisplaced();
+}
+
+/// A module that runs outside its parent's forward (its name says one place, its call another) is no unit: what is
+/// inside a unit must end right before it.
+Status UnitFinder::dropMisplaced()
+{
+    std::vector<int> inside(units_.size(), 0);
+    std::vector<int> first(units_.size());
+    bool orderly = true;
+    for (std::size_t i = 0; i < units_.size(); ++i)
+        first[i] = static_cast<int>(i);
+    for (std::size_t i = 0; i < units_.size(); ++i)
+        for (int outer = units_[i].parent; outer >= 0; outer = units_[static_cast<std::size_t>(outer)].parent) {
+            ++inside[static_cast<std::size_t>(outer)];
+            first[static_cast<std::size_t>(outer)]
+                = std::min(first[static_cast<std::size_t>(outer)], static_cast<int>(i));
+        }
+    for (std::size_t i = 0; i < units_.size(); ++i)
+        orderly = orderly && static_cast<int>(i) - first[i] == inside[i];
+    if (orderly)
+        return {};
+
+    const auto isInsideOf = [&](std::size_t unit, std::size_t outer) {
+        int above = units_[unit].parent;
+        while (above >= 0 && above != static_cast<int>(outer))
+            above = units_[static_cast<std::size_t>(above)].parent;
+        return above >= 0;
+    };
+    std::vector<bool> misplaced(units_.size(), false);
+    for (std::size_t outer = 0; outer < units_.size(); ++outer) {
+        bool contiguous = true;
+        for (std::size_t i = units_.size(); i-- > 0;) {
+            const bool within = isInsideOf(i, outer);
+            contiguous = contiguous && (i >= outer || within);
+            if (within && (i > outer || !contiguous))
+                misplaced[i] = true;
+        }
+    }
+    std::vector<PlanUnit> kept;
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+        if (!misplaced[i])
+            kept.push_back(units_[i]);
+        else if (units_[i].forced)
+            return badInput("cannot pin `" + modules_.info->stats[static_cast<std::size_t>(units_[i].module)].fqn
+                            + "` to recompute: it runs outside the forward of the module that contains it");
+    }
+    units_ = std::move(kept);
+    findTree();
+    return {};
+}
+
+void UnitFinder::findTree()
+{
+    std::vector<int> unitOf(modules_.modules.size(), -1);
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+        unitOf[static_cast<std::size_t>(units_[i].module)] = static_cast<int>(i);
+        units_[i].children.clear();
+        units_[i].parent = -1;
+    }
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+        PlanUnit& unit = units_[i];
+        unit.firstInside = unit.children.empty() ? static_cast<int>(i)
+                                                 : units_[static_cast<std::size_t>(unit.children.front())].firstInside;
+        int module = modules_.modules[static_cast<std::size_t>(unit.module)].parent;
+        while (module >= 0 && unitOf[static_cast<std::size_t>(module)] < 0)
+            module = modules_.modules[static_cast<std::size_t>(module)].parent;
+        if (module < 0)
+            continue;
+        unit.parent = unitOf[static_cast<std::size_t>(module)];
+        units_[static_cast<std::size_t>(unit.parent)].children.push_back(static_cast<int>(i));
+    }
+}
+
+} // namespace
+
+Result<PlanModules> PlanModules::create(ModuleInfoPtr info)
+{
+    if (info == nullptr || info->stats.empty())
+        return badInput("the ModuleInfo has no modules: expected at least the root in mod_stats");
+    PlanModules model;
+    model.info = std::move(info);
+
+    Names names;
+    for (const ModuleStats& stats : model.info->stats)
+        if (!names.emplace(stats.fqn, static_cast<int>(names.size())).second)
+            return badInput("mod_stats names module `" + stats.fqn + "` twice: expected each name once");
+    Names positions;
+    for (std::size_t i = 0; i < model.info->fwPostOrder.size(); ++i)
+        positions.emplace(model.info->fwPostOrder[i], static_cast<int>(i));
+
+    for (const ModuleStats& stats : model.info->stats) {
+        const auto position = positions.find(stats.fqn);
+        if (position == positions.end())
+            return badInput("module `" + stats.fqn
+                            + "` is not in mod_order.fw_post_order: expected every module there");
+        const bool candidate
+            = !stats.isLeaf && stats.obstacle.empty() && stats.activationForward > 0 && !stats.slopes.empty();
+        model.modules.push_back({position->second, enclosing(names, stats.fqn), candidate});
+    }
+    return model;
+}
+
+Result<std::vector<PlanUnit>> planUnits(const PlanModules& modules, const PlanRequest& request)
+{
+    UnitFinder finder(modules);
+    if (const Status found = finder.find(request); !found)
+        return found.error();
+    return finder.take();
+}
+
+} // namespace headroom

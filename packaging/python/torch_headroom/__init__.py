@@ -1,0 +1,35 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Headroom plans the GPU memory of PyTorch training.
+
+    torch_headroom.simulate("a100-80gb")    before `import torch`: `cuda` is a simulated GPU in this process
+    torch_headroom.record("step.hrs")       with it: records the training steps inside of the block
+    torch_headroom.export(model, args, "model.pt2")
+    torch_headroom.apply(model, "policy.json")   checkpoints what a plan says; torch_headroom.remove(model) takes it off
+
+and, without a change to a script: `python -m torch_headroom.record train.py`.
+
+Importing this package does not import torch, since simulate() has to come first.
+"""
+
+import importlib
+
+_HOMES = {"simulate": "_simulate", "record": "record", "export": "_export", "apply": "_apply",
+          "remove": "_apply", "PolicyError": "_policy"}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name):
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'torch_headroom' has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{home}")
+    # The module `record` is what one calls, since `python -m torch_headroom.record` needs a module of this name.
+    value = module if home == name else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted(set(globals()) | set(_HOMES))

@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Applies a policy to a model: the named modules are checkpointed with torch.utils.checkpoint (non-reentrant), the
+outputs of the ops that the policy keeps are saved by selective contexts, everything else is recomputed in backward."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import weakref
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from ._objects import find
+from ._policy import PolicyError, read_policy
+from ._region import Region, region_of
+from ._watch import MemoryWatch
+
+
+def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn.Module:
+    """Checkpoints the modules that `policy` (the path of a policy.json) names, in place, and returns `model`.
+
+    `model` is what was recorded, or holds it, or is a part of it. Where the step had several models, the policy's part for
+    this one is applied; `object` names it ("QNet_2") where that is not clear. It may be wrapped by
+    DistributedDataParallel, fully_shard or torch.compile; FSDP1, DataParallel and scripted models are refused.
+
+    Names are checked here. That each module runs the ops that were recorded is checked in its forwards with gradients,
+    until one does. When the optimizer's step comes before, or another recomputation, the policy does not fit: it is
+    removed from the whole model, and PolicyError is raised. Copies of the model (copy.deepcopy) keep the policy, pickles
+    do not.
+    """
+    document = read_policy(policy)
+    root = _unwrapped(model)
+    others = [applied for applied in _all if applied.is_of(document) and applied.is_on()]
+    fits = find(root, document, object, {name for applied in others for name in applied.names})
+    _refuse_other_checkpointing(root, fits)
+    applied = _Applied(document, root, fits)
+    if not _hooks:
+        _hooks.append(register_optimizer_step_pre_hook(_before_step))
+    _all.add(applied)
+    return model
+
+
+def remove(model: torch.nn.Module) -> torch.nn.Module:
+    """Takes a policy off again; without one it does nothing. Returns `model`."""
+    for module in _unwrapped(model).modules():
+        region = region_of(module)
+        if region is not None:
+            region.remove_from(module)
+    return model
+
+
+_all = weakref.WeakSet()  # what was applied in this process
+_hooks = []  # stays: torch goes through its hooks while one of them runs
+
+
+def _before_step(optimizer, args, kwargs):
+    for applied in list(_all):
+        applied.before_step(optimizer, args, kwargs)
+
+
+class _Applied:
+    """One policy on one model: its regions come and go together. Until they are checked it waits for the end of the first
+    step, which is where an optimizer of the model makes its own."""
+
+    def __init__(self, document, root, fits):
+        self.document = document
+        self.root = root
+        self.names = [fit.name for fit in fits]
+        self.watch = MemoryWatch(document, root)
+        self.regions = [(module, Region(self, module, entry)) for fit in fits
+                        for module, entry in zip(fit.modules, fit.entries)]
+        for module, region in self.regions:
+            region.put_on(module)
+        self._closure_may_come = True
+        self._waits = True
+
+    def is_of(self, document):
+        return os.path.abspath(self.document.source) == os.path.abspath(document.source)
+
+    def is_on(self):
+        return any(region_of(module) is region for module, region in self.regions)
+
+    def refuse(self, sentence):
+        self._waits = False
+        for module, region in self.regions:
+            if region_of(module) is region:
+                region.remove_from(module)
+        raise PolicyError(f"{self.document.source}: {sentence}; the policy was removed from the model")
+
+    def before_step(self, optimizer, args, kwargs):
+        if not (self._waits or self.watch.is_on) or not self._is_stepped_by(optimizer) or not self.is_on():
+            return
+        self.watch.step_ends()
+        if not self._waits:
+            return
+        if self._closure_may_come and (kwargs.get("closure") or any(map(callable, args[1:]))):
+            self._closure_may_come = False  # the forwards of this step are still to come: the next one shows what they were
+            return
+        self._waits = False
+        for _, region in self.regions:
+            region.step_ends()
+        self._warn_of_others()
+
+    def _is_stepped_by(self, optimizer):
+        own = {id(parameter) for parameter in self.root.parameters()}
+        return any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"])
+
+    def _warn_of_others(self):
+        """The plan counts on all modules that it has."""
+        found = {region.policy.fqn for applied in _all if applied.is_of(self.document) and applied.is_on()
+                 for _, region in applied.regions}
+        missing = [entry.fqn for entry in self.document.modules if entry.fqn not in found]
+        if missing:
+            names = ", ".join(dict.fromkeys(name.partition(".")[0] for name in missing))
+            count = f"{len(missing)} modules" if len(missing) > 1 else "a module"
+            warnings.warn(
+                f"{self.document.source} has plans for {count} of {names}, to which it was not applied, and the step may "
+                "take more memory than was planned; apply it there too, or plan with --pin", stacklevel=5)  # the program's
+
+
+def _unwrapped(model):
+    """The model that was recorded, without what training puts around it."""
+    if not isinstance(model, torch.nn.Module):
+        raise PolicyError(f"expected a torch.nn.Module, not {type(model).__name__}")
+    while True:
+        kind = type(model).__name__
+        if kind == "OptimizedModule":
+            model = model._orig_mod
+        elif isinstance(model, torch.nn.parallel.DistributedDataParallel):
+            model = model.module
+        elif isinstance(model, torch.jit.ScriptModule):
+            raise PolicyError("a scripted model cannot be checkpointed: apply the policy to the model in Python")
+        elif kind in ("FullyShardedDataParallel", "DataParallel"):
+            raise PolicyError(f"{kind} is not supported: use fully_shard (FSDP2) or DistributedDataParallel, or none")
+        else:
+            return model
+
+
+def _refuse_other_checkpointing(root, fits):
+    """Two checkpoints, one inside the other, would recompute twice and break the plan's promise."""
+    touched = {id(module) for fit in fits for module in fit.base.modules()}
+    for name, module in root.named_modules():
+        where = f"module {name}" if name else "the model"
+        if region_of(module) is not None and id(module) in touched:
+            raise PolicyError(f"{where} has a policy already: call torch_headroom.remove(model) first")
+        if type(module).__name__ == "CheckpointWrapper":
+            raise PolicyError(f"{where} is checkpointed by checkpoint_wrapper already: leave that out first")
+        if getattr(module, "gradient_checkpointing", False) is True:
+            raise PolicyError(f"{where} checkpoints itself already: call model.gradient_checkpointing_disable() first")

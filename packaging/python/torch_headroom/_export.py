@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""torch_headroom.export(): torch.export, with what Headroom wants to know of the model noted in the file."""
+
+import json
+import pathlib
+
+import torch
+
+from ._library import HeadroomError
+
+
+def tied_weights(model):
+    """The names of parameters and buffers that are one tensor: [[name, name, …], …]."""
+    names = {}
+    for owner, module in model.named_modules(remove_duplicate=False):
+        for tensors in (module._parameters, module._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None:
+                    names.setdefault(id(tensor), []).append(f"{owner}.{name}" if owner else name)
+    return [sorted(set(group)) for group in names.values() if len(set(group)) > 1]
+
+
+def _batch_dimension(args, kwargs):
+    """One dynamic dimension: the first of every tensor that has the size of the first tensor's."""
+    tensors = [t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.dim()]
+    if not tensors:
+        raise HeadroomError("dynamic_batch needs an argument that is a tensor with a batch dimension")
+    size = tensors[0].shape[0]
+    if size < 2:
+        raise HeadroomError("dynamic_batch needs example arguments with a batch of at least 2: torch.export takes 1 as fixed")
+    batch = torch.export.Dim("batch")
+
+    def dimensions(value):
+        dynamic = isinstance(value, torch.Tensor) and value.dim() and value.shape[0] == size
+        return {0: batch} if dynamic else None
+
+    return torch.utils._pytree.tree_map(dimensions, tuple(args)), torch.utils._pytree.tree_map(dimensions, kwargs)
+
+
+def _shapes(model, args, kwargs):
+    positional, named = _batch_dimension(args, kwargs)
+    # torch.export takes dynamic shapes by parameter name once some are passed by name.
+    if not kwargs:
+        return positional
+    import inspect
+
+    names = list(inspect.signature(model.forward).parameters)
+    return dict(zip(names, positional)) | named
+
+
+def _program(model, args, kwargs, shapes):
+    try:
+        # strict=False traces the Python code as it runs, which also works where Dynamo has a graph break.
+        return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
+    except Exception as error:  # the model's own code raises whatever it likes
+        lines = str(error).strip().splitlines()
+        reason = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+        raise HeadroomError(f"torch.export cannot export {type(model).__name__}: {reason}") from error
+
+
+def export(model, args, path, kwargs=None, dynamic_batch=False):
+    """Writes `model` as a .pt2 file that headroom opens, without Python.
+
+    `args` is the tuple of example arguments, `kwargs` those by name. A model on the meta device gives a file without
+    weights. `dynamic_batch`: the step can be recorded at other batch sizes than that of the arguments.
+    """
+    path = pathlib.Path(path)
+    if path.suffix != ".pt2":
+        raise HeadroomError(f"{path}: the name of an exported model ends in .pt2, as torch.export wants it")
+    if not path.parent.is_dir():
+        raise HeadroomError(f"{path}: the folder {path.parent} is not there; create it first")
+    if not isinstance(model, torch.nn.Module):
+        raise HeadroomError(f"the model is a {type(model).__name__}, which is no torch.nn.Module")
+    if not isinstance(args, (tuple, list)):
+        raise HeadroomError("args is the tuple of the model's arguments: write (x,) for one")
+    if not isinstance(kwargs or {}, dict):
+        raise HeadroomError("kwargs is a dict of the model's arguments by name")
+    args, kwargs = tuple(args), dict(kwargs or {})
+    shapes = _shapes(model, args, kwargs) if dynamic_batch else None
+    program = _program(model, args, kwargs, shapes)
+    types = {name: f"{type(m).__module__}.{type(m).__qualname__}" for name, m in model.named_modules()}
+    notes = {
+        "headroom_tied_weights.json": json.dumps(tied_weights(model)),
+        "headroom_module_types.json": json.dumps(types),
+    }
+    torch.export.save(program, str(path), extra_files=notes)
+    return path

@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The C++ library of Headroom, through ctypes: app/python/python_api.h and recording_api.h."""
+
+import ctypes
+import functools
+import importlib.util
+import os
+import pathlib
+import re
+
+
+class HeadroomError(Exception):
+    """What Headroom refuses or cannot do, in one sentence. `exit_code` is that of the command line."""
+
+    def __init__(self, message, exit_code=2):
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def library_path():
+    """libheadroom_python.so: beside this file once installed; HEADROOM_LIBRARY names that of a build folder."""
+    given = os.environ.get("HEADROOM_LIBRARY")
+    return pathlib.Path(given) if given else pathlib.Path(__file__).with_name("libheadroom_python.so")
+
+
+def torch_folder():
+    """The folder of torch, without importing it."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        raise HeadroomError("torch is not installed for this Python: install torch into the same environment first")
+    return pathlib.Path(spec.submodule_search_locations[0])
+
+
+def _version_of(folder):
+    found = re.search(r"__version__ = '([^'+]*)", (folder / "version.py").read_text())
+    return found.group(1) if found else "unknown"
+
+
+def _check_torch(path, folder):
+    # The libraries of two versions of torch do not fit together: loading would fail with a missing symbol, or not fail.
+    built_for = path.with_suffix(".torch-version").read_text().strip()
+    here = _version_of(folder)
+    if here != built_for:
+        raise HeadroomError(
+            f"torch-headroom was built for torch {built_for}, but this Python has torch {here}: install it again with "
+            "`pip install --no-build-isolation --force-reinstall packaging/python`"
+        )
+
+
+def _declare(library):
+    text, number = ctypes.c_char_p, ctypes.c_int64
+    for name in ("last_error", "version", "torch_version", "devices", "fallbacks"):
+        getattr(library, f"headroom_{name}").restype = text
+    library.headroom_invented_values.restype = number
+
+
+@functools.cache
+def load():
+    """The library, loaded once. Works before `import torch` and after."""
+    path = library_path()
+    if not path.exists():
+        raise HeadroomError(f"{path} is not there: install the package with pip, or set HEADROOM_LIBRARY", 1)
+    folder = torch_folder()
+    _check_torch(path, folder)
+    # As torch/__init__.py does: the libraries of CUDA have to be found by torch's, which ours needs.
+    dependencies = folder / "lib" / "libtorch_global_deps.so"
+    try:
+        if dependencies.exists():
+            ctypes.CDLL(str(dependencies), mode=ctypes.RTLD_GLOBAL)
+        ctypes.CDLL(str(folder / "lib" / "libtorch_cpu.so"))
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise HeadroomError(f"the library of Headroom cannot be loaded: {error}", 1) from error
+    _declare(library)
+    return library
+
+
+def check(code):
+    """Raises HeadroomError when a call of the library says that it could not."""
+    if code:
+        raise HeadroomError(load().headroom_last_error().decode(), code)

@@ -1,0 +1,181 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a step of a training loop begins and ends, found without the script's help."""
+
+import torch
+
+
+def in_backward():
+    return torch._C._current_graph_task_id() != -1
+
+
+def in_transform():
+    """Inside of vmap or torch.func.grad tensors are wrappers, whose operators are other ones."""
+    return torch._C._functorch.maybe_current_level() is not None
+
+
+class Finished(BaseException):
+    """Ends a script when the step that was asked for is recorded. Not an Exception: scripts catch those."""
+
+
+class Loop:
+    """What the hooks report to; this one, where the program marks its steps itself, leaves all to it."""
+
+    awaits_forward = False  # the next call of a module is reported
+
+    def module_called(self, module, args, kwargs):
+        pass
+
+    def backward_begins(self):
+        pass
+
+    def optimizer_done(self, optimizer):
+        pass
+
+    def zero_grad_done(self, owner):
+        pass
+
+
+class ScriptLoop(Loop):
+    """The steps of a script that nobody changed.
+
+    A step begins with the first call of a model under gradients and lasts until every optimizer has made its step, so
+    that gradient accumulation and adversarial training count as one. What clears the gradients afterwards belongs to
+    it; it ends when all are cleared, or with the next call of a module, at which a loop that clears them before
+    backward has come round. Every step is recorded and only the last one kept, since the script may fail in any.
+
+    A call before there is any optimizer may be a look at the model's output, and it begins no step if there is another
+    call once there is one, before backward. Where there is none at all, as the script changes the parameters itself, a
+    step ends with the first call after backward. Where modules run inside of torch.func only, or there are none, it
+    lasts from one step of the optimizers to the next.
+    """
+
+    # An optimizer that another one overtakes this often is not in use (a critic makes five steps for one).
+    _OVERTAKEN = 8
+
+    def __init__(self, recorder, wanted, progress):
+        self._recorder = recorder
+        self._wanted = wanted
+        self._progress = progress
+        self.steps = 0  # completed
+        self.awaits_forward = True
+        self._complete = False  # the optimizers have made their steps; only the end is missing
+        self._functional = False  # no module was called: there is no forward to begin with
+        self._early = False  # the step began before there was an optimizer, and has not come to backward
+        self.by_hand = False  # there is no optimizer: the script changes the parameters itself
+        self._stepped = {}  # optimizer -> how often in this step
+        self._cleared = set()
+        self._unused = set()  # optimizers
+
+    def module_called(self, module, args, kwargs):
+        if self._recorder.forked():
+            self.awaits_forward = False
+            return
+        if in_backward():  # a recomputation
+            return
+        if in_transform():  # its parameters are not its own there
+            self._functional |= not self._recorder.recording
+            return
+        if (self._early or self.by_hand) and self._recorder.depth:  # a part of a model
+            return
+        if self._early and not self._recorder.inventory.optimizers():
+            return
+        if self._complete:
+            self._end()
+        if torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters()):
+            if self._early:
+                self._recorder.discard()
+            self._recorder.inventory.add_root(module)
+            self._functional = False
+            self._begin((*args, kwargs))
+
+    def backward_begins(self):
+        self._report("backward", 0.3)
+        if not self._recorder.recording:
+            self._functional = True
+        elif self._early:
+            self.by_hand = not self._recorder.inventory.optimizers()
+            self._early = False
+            self._complete = self.awaits_forward = self.by_hand
+
+    def optimizer_done(self, optimizer):
+        if not self._recorder.recording:
+            if self._functional:
+                self._begin()
+            return
+        self.by_hand = False
+        self._stepped[optimizer] = self._stepped.get(optimizer, 0) + 1
+        self._report("optimizer", 0.8)
+        missing = [o for o in self._recorder.inventory.optimizers() if o not in self._stepped and o not in self._unused]
+        if missing and self._stepped[optimizer] >= self._OVERTAKEN:
+            self._unused.update(missing)
+            missing = []
+        if missing:
+            return
+        self._complete = True
+        self.awaits_forward = True
+        if self._functional:
+            self._end()
+            self._begin()
+
+    def zero_grad_done(self, owner):
+        if not self._complete or self.by_hand:
+            return
+        if isinstance(owner, torch.optim.Optimizer):
+            self._cleared.add(owner)
+        else:
+            self._cleared.update(self._stepped)
+        if self._cleared >= set(self._stepped):
+            self._end()
+
+    def script_ended(self):
+        """The script has come to its end. Whether a whole step is there to be written."""
+        if self._recorder.recording and self._complete:
+            self.steps += 1
+            self._recorder.finish(self.steps)
+        return self.steps > 0
+
+    def why_unfinished(self):
+        """The script has come to its end, and no step: what it did not do, after its name."""
+        if not self._recorder.recording:
+            if not self._functional:
+                return "trained nothing: no module was called with gradients on"
+            return ("has no torch.optim optimizer and calls no module outside of torch.func: put its loop into "
+                    "`with torch_headroom.record(\"step.hrs\") as rec:` and call rec.step() after each step")
+        names = {True: [], False: []}
+        for optimizer in self._recorder.inventory.optimizers():
+            names[optimizer in self._stepped].append(type(optimizer).__name__)
+        if not any(names.values()):
+            return "made no backward pass"
+        if not names[True]:
+            return f"never called step() of its {' and '.join(names[False])}"
+        return f"called step() of its {' and '.join(names[True])}, but never of its {' and '.join(names[False])}"
+
+    def keep_interrupted(self):
+        """The step so far becomes the one to be written. Whether there is any."""
+        recorder = self._recorder
+        if not recorder.recording:
+            return False
+        recorder.finish(self.steps + 1)
+        return True
+
+    def _begin(self, arguments=()):
+        self._early = not self._recorder.inventory.optimizers()
+        self.awaits_forward = self._early
+        self._stepped.clear()
+        self._cleared.clear()
+        self._complete = False
+        self._report("forward", 0)
+        self._recorder.begin(arguments)
+
+    def _end(self):
+        self.steps += 1
+        self._complete = False
+        self._recorder.finish(self.steps)
+        self.awaits_forward = True
+        if self.steps >= self._wanted:
+            raise Finished
+
+    def _report(self, stage, done):
+        share = 0.85 / self._wanted
+        self._progress(stage, min(0.05 + share * (self.steps + done), 0.9))

@@ -1,0 +1,149 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which modules of a program's model a policy means. It names modules from the model that was recorded, which may hold the
+one that is given (a loss around it) or lie inside of it (an average of its weights). A step may have had several models,
+each of which has its own part of the policy, by the names of their classes: QNet and QNet_2, the one called first."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from ._policy import PolicyError
+
+
+class Fit:
+    """A part of a policy, found in a model."""
+
+    def __init__(self, name, base, entries, modules):
+        self.name = name  # in the policy, of what `base` is
+        self.base = base
+        self.entries = entries
+        self.modules = modules  # of the entries, in their order
+
+    def plan(self):
+        """What is decided, without the name of what it is decided for."""
+        start = len(self.name)
+        return {entry.fqn[start:]: (entry.calls, entry.saved) for entry in self.entries}
+
+
+def find(model, policy, wanted=None, taken=()):
+    """The parts of `policy` that fit `model`. `wanted` names the only one of which it may be, `taken` are names of those
+    that other models have. Raises PolicyError where there is none, or where it is not clear which."""
+    parts = _parts(policy, wanted)
+    found = _outermost([_bases(model, name, entries) for name, entries in parts.items()])
+    for part in found:
+        if len(part) > 1:
+            several = _several_modules if part[0].name == part[1].name else _several_names
+            raise PolicyError(f"{policy.source}: {several(model, part)}")
+    fits = {}
+    for fit in (fit for part in found for fit in part):
+        fits.setdefault(id(fit.base), []).append(fit)
+    if parts and not fits:
+        raise PolicyError(f"{policy.source}: {_no_fit(model, policy, parts)}")
+    for same in fits.values():
+        if any(fit.plan() != same[0].plan() for fit in same):
+            raise PolicyError(f"{policy.source}: {_several_names(model, same)}")
+    return [next((fit for fit in same if fit.name not in taken), same[0]) for same in fits.values()]
+
+
+def _outermost(found):
+    """Models of a step do not lie inside of one another: what fits inside of a fit of another part only looks like one."""
+    inner = [{id(module) for fit in part for module in fit.base.modules() if module is not fit.base} for part in found]
+    return [[fit for fit in part if not any(id(fit.base) in inner[j] for j in range(len(found)) if j != i)]
+            for i, part in enumerate(found)]
+
+
+def _parts(policy, wanted):
+    """Entries by the name of the model that was recorded, or those of the module that is wanted."""
+    parts = {}
+    for entry in policy.modules:
+        parts.setdefault(entry.fqn.partition(".")[0], []).append(entry)
+    if wanted is None:
+        return parts
+    entries = [entry for entry in policy.modules if f"{entry.fqn}.".startswith(f"{wanted}.")]
+    if not entries:
+        raise PolicyError(f"{policy.source}: it checkpoints nothing of {wanted}; it has plans for {', '.join(parts)}")
+    return {wanted: entries}
+
+
+def _bases(model, name, entries):
+    """Where in `model` the module `name` of the recorded step is, or of which part of it `model` is."""
+    fit = _fit(model, name, entries, is_root=True)
+    if fit:
+        return [fit]
+    inside = [_fit(module, name, entries) for module in model.modules() if module is not model]
+    inside = [fit for fit in inside if fit]
+    if inside:
+        return inside
+    depth = name.count(".") + 1
+    while any(entry.types[depth:] for entry in entries):
+        below = {}
+        for entry in entries:
+            if entry.types[depth:]:
+                below.setdefault(".".join(entry.fqn.split(".")[: depth + 1]), []).append(entry)
+        outside = [fit for fit in (_fit(model, prefix, part) for prefix, part in below.items()) if fit]
+        if outside:
+            return outside
+        depth += 1
+    return []
+
+
+def _fit(base, name, entries, is_root=False):
+    """`entries`, whose names begin with that of `base`, found in it; None where one is not there."""
+    depth = name.count(".")
+    if not any(_is_a(base, kind) for kind in _classes(name, entries[0])):
+        return None
+    modules = []
+    for entry in entries:
+        module = base
+        for place, key in enumerate(entry.fqn[len(name) + 1 :].split(".") if entry.fqn != name else (), depth + 1):
+            module = module._modules.get(key)
+            if module is None or not (is_root or not entry.types or _is_a(module, entry.types[place])):
+                return None
+        modules.append(module)
+    return Fit(name, base, entries, modules)
+
+
+def _classes(name, entry):
+    """Of which class a module of the recorded step was; policies of older versions have only its name."""
+    if entry.types:
+        return [entry.types[name.count(".")]]
+    return [name, re.sub(r"_\d+$", "", name)]
+
+
+def _is_a(module, kind):
+    """By name, also of a base: fully_shard makes a subclass."""
+    return any(cls.__name__ == kind for cls in type(module).__mro__)
+
+
+def _several_names(model, fits):
+    names = ", ".join(fit.name for fit in fits)
+    return (f"it has plans for {names} (the one that was called first in front), each of which fits this "
+            f"{type(model).__name__}: say which it is, as in torch_headroom.apply(model, policy, object=\"{fits[0].name}\")")
+
+
+def _several_modules(model, fits):
+    names = {id(module): name for name, module in model.named_modules()}
+    found = ", ".join(names[id(fit.base)] for fit in fits)
+    return f"its plan for {fits[0].name} fits {found} of this model: apply it to the one of them that was recorded"
+
+
+def _no_fit(model, policy, parts):
+    """Why no part fits, by the one that comes nearest."""
+    for name, entries in parts.items():
+        if any(_is_a(model, kind) for kind in _classes(name, entries[0])):
+            return _missing(model, name, entries)
+    first = next(iter(parts.values()))[0]
+    kind = (first.types or _classes(next(iter(parts)), first))[0]
+    return (f"module {first.fqn} belongs to a {kind}, and this model is a {type(model).__name__}: the policy was made for "
+            f"another model ({policy.model})")
+
+
+def _missing(model, name, entries):
+    known = dict(model.named_modules())
+    missing = [entry.fqn for entry in entries if entry.fqn[len(name) + 1 :] not in known]
+    close = difflib.get_close_matches(missing[0][len(name) + 1 :], known, n=1)
+    return (f"the model has no module {missing[0]}"
+            + (f" nor {len(missing) - 1} more of the policy's {len(entries)}" if len(missing) > 1 else "")
+            + (f"; did you rename it to {name}.{close[0]}?" if close else "; was the policy made for another model?"))

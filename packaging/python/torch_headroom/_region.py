@@ -1,0 +1,260 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A checkpointed module: torch.utils.checkpoint (non-reentrant) around its forward, with selective contexts for the ops
+that the policy keeps."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+from collections import Counter
+
+import torch
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+from ._arguments import Arguments, Unrepeatable
+from ._autocast import Recomputing, is_cached_cast
+from ._linear import with_own_linear
+from ._modules import is_plain, tensors_of
+from ._policy import HeldBytes, ModulePolicy
+
+
+class Region:
+    """A checkpointed module. The module's `forward` becomes an attribute of the instance, so that hooks (those of
+    fully_shard among them), names, state_dict and the class stay what they are.
+
+    It is watched by a dispatch mode until a forward has run the ops that were recorded and a recomputation has followed.
+    Forwards before the training loop, with another batch, may run others.
+    """
+
+    def __init__(self, applied, module: torch.nn.Module, policy: ModulePolicy):
+        self.applied = applied
+        self.policy = policy
+        self.checked = False  # a forward ran what was recorded
+        self.settled = False  # and was watched for a whole step
+        self.difference = None  # of the last forward from what was recorded
+        self.recomputed = False  # since then
+        self.subclass = None  # of tensors that its ops take
+        self.read = {}  # path of a tensor among the arguments of a call that was watched -> whether an op read it
+        self.compiled_context_fn = lambda: self.contexts(None)  # has to be a function, no bound method
+        self.replaced = module.__dict__.get("forward")  # somebody's own patch, which then runs inside
+
+    def put_on(self, module):
+        region = self
+
+        def forward(module, *args, **kwargs):
+            return region.run(module, args, kwargs)
+
+        forward.headroom_region = self
+        module.forward = types.MethodType(forward, module)
+
+    def remove_from(self, module):
+        del module.forward
+        if self.replaced is not None:
+            module.forward = self.replaced
+
+    def run(self, module, args, kwargs):
+        forward = self.forward_of(module)
+        if not torch.is_grad_enabled():
+            return forward(*args, **kwargs)
+        if torch.compiler.is_compiling():  # which asks once for each argument
+            forward = functools.partial(forward, **kwargs) if kwargs else forward
+            if self.checked and not self.policy.saved:
+                return checkpoint(forward, *args, use_reentrant=False)
+            return checkpoint(forward, *args, use_reentrant=False, context_fn=self.compiled_context_fn)
+        watch, held = self.applied.watch, self.policy.held
+        if module._forward_pre_hooks or module._forward_hooks:  # they run in what was recorded, but not in here
+            held = HeldBytes()
+        watch.at(f"at the begin of module {self.policy.fqn}", held.begin)
+        try:
+            call = _Call(self, forward, args, kwargs)
+            if self.settled and not self.policy.saved:
+                result = checkpoint(call, *call.given(), use_reentrant=False, context_fn=_plain_contexts)
+            else:
+                result = checkpoint(with_own_linear(call), *call.given(), use_reentrant=False, context_fn=call.contexts)
+            call.end_forward()
+        except Unrepeatable as error:
+            self.refuse(str(error))
+        watch.at(f"at the end of module {self.policy.fqn}", held.end)
+        return result
+
+    def forward_of(self, module):
+        """What ran before the policy came, bound to `module`, which may be a copy of the one it was put on."""
+        if self.replaced is None:
+            return functools.partial(type(module).forward, module)
+        if isinstance(self.replaced, types.MethodType):
+            return types.MethodType(self.replaced.__func__, module)
+        return self.replaced
+
+    def contexts(self, call):
+        """The two contexts of one call, for its forward and for its recomputation; `call` is None in a graph."""
+        calls = {False: Counter(), True: Counter()}
+        watch = None if call is None or self.settled else call.watch
+
+        def decide(context, op, *args, **kwargs):
+            if watch is not None:
+                watch(args, kwargs)
+            if not self.checked:
+                self.subclass = self.subclass or _subclass_in((args, kwargs))
+            if is_cached_cast(op, args):
+                return CheckpointPolicy.MUST_RECOMPUTE
+            name = str(op)
+            seen = calls[context.is_recompute]
+            index = seen[name]
+            seen[name] += 1
+            saved = (name, index) in self.policy.saved
+            return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
+
+        forward, recompute = create_selective_checkpoint_contexts(decide)
+        if call is None:  # compiling wants the dispatch modes themselves; a graph has no autocast
+            return (forward if self.checked else _Checking(forward, self, calls[False])), recompute
+        return _Checking(forward, self, calls[False]), Recomputing(recompute)
+
+    def check(self, calls: Counter):
+        """Whether a forward ran what was recorded."""
+        if self.checked:
+            return
+        self.difference = self.difference_of(calls)
+        if self.difference and self.subclass and self.policy.saved:
+            self.refuse(f"its ops run inside of tensors of class {self.subclass}, where their results cannot be kept for "
+                        f"backward; plan with --pin {self.policy.fqn}=recompute, or =save")
+        if self.difference and not self.subclass:
+            if self.recomputed:
+                self.refuse(self.difference)
+            return
+        self.checked = True
+        self.difference = None
+
+    def difference_of(self, calls):
+        """A sentence, or None. Views and in-place ops are never kept and may be named differently where the step was
+        recorded, so only the others are compared."""
+        for name, count in self.policy.calls.items():
+            kept = any(saved == name for saved, _ in self.policy.saved)
+            if not _makes_new_tensors(name) or calls[name] == count or (calls[name] > 0 and not kept):
+                continue
+            ran = f"ran {calls[name]} times" if calls[name] else "never ran"
+            return (f"{name} {ran} in its forward, {count} times when the step was recorded; "
+                    "record the step again as it runs now (same batch layout, dtype, autocast and device)")
+        return None
+
+    def refuse(self, sentence):
+        self.applied.refuse(f"module {self.policy.fqn}: {sentence}")
+
+    def recomputes(self):
+        where = f"in backward, at the recomputation of module {self.policy.fqn}"
+        self.applied.watch.at(where, self.policy.held.recompute)
+        self.settled = self.checked
+        self.recomputed = True
+
+    def step_ends(self):
+        """The first step that the program makes with it."""
+        if self.difference:
+            self.refuse(self.difference)
+        self.settled = self.checked
+
+
+class _Call:
+    """One call of a region: what checkpoint() runs, first with what the program gave, then with that as it was."""
+
+    def __init__(self, region, forward, args, kwargs):
+        self._region = region
+        self._forward = forward
+        self._first = args, kwargs
+        self._arguments = Arguments(forward, args, kwargs)
+        self._watched = not region.settled
+        self._unread = {}  # storage -> tensors
+        if self._watched:
+            for held in filter(_is_seen, self._arguments.held()):
+                self._unread.setdefault(_storage(held.tensor), []).append(held)
+
+    def given(self):
+        return self._arguments.given
+
+    def contexts(self):
+        return self._region.contexts(self)
+
+    def __call__(self, *given):
+        if self._first is not None:
+            (args, kwargs), self._first = self._first, None
+            return self._forward(*args, **kwargs)
+        self._region.recomputes()
+        try:
+            self._arguments.check("between its forward and its recomputation")
+        except Unrepeatable as error:
+            self._region.refuse(str(error))
+        args, kwargs = self._arguments.again(given)
+        return self._forward(*args, **kwargs)
+
+    def watch(self, args, kwargs):
+        """An op of the forward takes these."""
+        if self._unread:
+            for tensor in tensors_of((args, kwargs)):
+                self._unread.pop(_storage(tensor), None)
+
+    def end_forward(self):
+        self._arguments.check("by its forward")
+        read, held = self._region.read, self._arguments.held()
+        if self._watched:
+            unread = {tensor for tensors in self._unread.values() for tensor in tensors}
+            self._unread = {}
+            for tensor in held:
+                read[tensor.path] = read.get(tensor.path, False) or tensor not in unread
+        else:  # a tensor at a place where there was none before may be read
+            unread = {tensor for tensor in held if not read.get(tensor.path, True)}
+        self._arguments.end_forward(unread)
+
+
+def _subclass_in(value):
+    """The class of a tensor that takes ops over, among an op's arguments."""
+    if isinstance(value, torch.Tensor):
+        return None if is_plain(type(value)) else type(value).__name__
+    if isinstance(value, (tuple, list, dict)):
+        items = value.values() if isinstance(value, dict) else value
+        return next(filter(None, map(_subclass_in, items)), None)
+    return None
+
+
+def _is_seen(held):
+    """Whether tensors_of() finds it where an op takes it."""
+    return is_plain(type(held.tensor))
+
+
+def _storage(tensor):
+    return tensor.untyped_storage()._cdata
+
+
+def _plain_contexts():
+    return contextlib.nullcontext(), Recomputing(contextlib.nullcontext())
+
+
+class _Checking:
+    """The forward's context, with the check at its end."""
+
+    def __init__(self, context, region, calls):
+        self.context, self.region, self.calls = context, region, calls
+
+    def __enter__(self):
+        return self.context.__enter__()
+
+    def __exit__(self, kind, value, traceback):
+        result = self.context.__exit__(kind, value, traceback)
+        if kind is None:
+            self.region.check(self.calls)
+        return result
+
+
+def region_of(module):
+    forward = module.__dict__.get("forward")
+    return getattr(getattr(forward, "__func__", None), "headroom_region", None)
+
+
+def _makes_new_tensors(name):
+    """Whether an op, named as in a policy, neither changes an argument nor returns a view of one. An op that torch does
+    not know (yet) counts as one that does make new tensors."""
+    try:
+        namespace, packet, overload = name.split(".")
+        schema = getattr(getattr(getattr(torch.ops, namespace), packet), overload)._schema
+    except (ValueError, AttributeError):
+        return True
+    return not any(value.alias_info is not None for value in (*schema.arguments, *schema.returns))

@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""torch_headroom.simulate(): `cuda` becomes a simulated GPU in this process."""
+
+import atexit
+import ctypes
+import json
+import sys
+
+from ._library import HeadroomError, check, load, torch_folder
+
+_card = None  # of this process, once it is simulated
+
+
+def simulate(gpu="h100-80gb"):
+    """From now on `cuda` is the card `gpu` in this process, simulated: tensors have sizes and lifetimes but no memory, and
+    nothing is computed. Call it before anything imports torch; twice with the same card does nothing.
+
+    Values follow these rules. Tensors of at most 64 KiB, and of integers and booleans of at most 4 MiB, whose values
+    follow from values that the program made or copied to the GPU keep their true ones: a loss scale, masks, lengths,
+    labels, boxes. Everything else that the program reads is invented: zero where a tensor is copied to the CPU, one for
+    `.item()`, all elements where a mask or nonzero() selects some. topk(), argmax() and their kin choose all elements
+    in turn, so that each expert of a mixture is sent as many tokens as the others. Where a part of what an operator
+    reads is known, so is what follows from it: unknown | True is True. A `while` that reads ten thousand invented values
+    is ended, as it may never end by itself. Tensors on the CPU have the values
+    that they have without Headroom, though random ones of large tensors are made only when they are read. Memory is the
+    card's: an allocation beyond it raises torch.OutOfMemoryError, after which the program may go on.
+    """
+    global _card
+    card = _known_card(gpu)
+    if _card is not None:
+        if _card["name"] != card["name"]:
+            raise HeadroomError(
+                f"this process simulates {_card['name']} already: start another one to simulate {card['name']}"
+            )
+        return
+    _refuse_late_call()
+    library = load()
+    _load_cuda()
+    library.headroom_claim_cuda()
+    import torch  # noqa: F401  (its libraries have to be there before the device)
+
+    check(library.headroom_simulate(gpu.encode(), b"cuda"))
+    atexit.register(library.headroom_await_autograd)
+    from . import _endless_loops, _modules, _simulate_cuda, _simulate_refusals, _simulate_values
+
+    _simulate_cuda.patch(library, card)
+    _simulate_refusals.patch()
+    _simulate_values.patch(library)
+    _endless_loops.patch(library)
+    _modules.watch()
+    _card = card
+
+
+def simulated_card():
+    """The card that this process simulates, as headroom_devices() describes it; None without simulate()."""
+    return _card
+
+
+def _known_card(gpu):
+    cards = {card["name"]: card for card in json.loads(load().headroom_devices())}
+    if gpu not in cards:
+        raise HeadroomError(f"unknown GPU '{gpu}': expected one of {', '.join(cards)}")
+    return cards[gpu]
+
+
+def _load_cuda():
+    # Before its hooks are replaced: registering them after that, it would complain on stderr. Absent in CPU wheels.
+    path = torch_folder() / "lib" / "libtorch_cuda.so"
+    if path.exists():
+        ctypes.CDLL(str(path))
+
+
+def _refuse_late_call():
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    if hasattr(torch, "cuda") and torch.cuda.is_initialized():
+        raise HeadroomError(
+            "CUDA is already in use in this process, and a real GPU and a simulated one cannot be: call "
+            "torch_headroom.simulate() in the first lines of the program, before anything imports torch"
+        )
+    raise HeadroomError(
+        "torch was imported before torch_headroom.simulate(): call it in the first lines of the program, before anything "
+        "imports torch (in a notebook: restart the kernel first)"
+    )

@@ -1,0 +1,189 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Memory of the simulated GPU as torch.cuda.memory reports it, and storages that Python makes without an op.
+
+All of it follows the rules of CUDA's caching allocator.
+"""
+
+import ctypes
+import json
+
+import torch
+
+from ._library import HeadroomError, check
+
+
+class _Memory(ctypes.Structure):
+    """HeadroomMemory of app/python/python_api.h."""
+
+    _fields_ = [
+        (name, ctypes.c_int64)
+        for name in (
+            *("live", "peak", "blocks", "allocations", "allocated", "out_of_memories", "requested", "requested_peak"),
+            *("reserved", "reserved_peak", "segments", "capacity"),
+        )
+    ]
+
+
+def read(library):
+    memory = _Memory()
+    library.headroom_memory(ctypes.byref(memory))
+    return memory
+
+
+_COUNTERS = (
+    *("allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes", "active_bytes"),
+    *("inactive_split_bytes", "requested_bytes"),
+)
+_POOLS = ("all", "small_pool", "large_pool")
+_NUMBERS = ("current", "peak", "allocated", "freed")
+
+
+def _statistics(library):
+    """What torch._C._cuda_memoryStats returns."""
+    numbers = (ctypes.c_int64 * (len(_POOLS) * len(_COUNTERS) * len(_NUMBERS) + 3))()
+    library.headroom_memory_stats(numbers)
+    next_number = iter(numbers)
+    result = {counter: {} for counter in _COUNTERS}
+    for pool in _POOLS:
+        for counter in _COUNTERS:
+            result[counter][pool] = {name: next(next_number) for name in _NUMBERS}
+    for name in ("num_alloc_retries", "num_sync_all_streams", "num_ooms"):
+        result[name] = next(next_number)
+    segments = result["segment"]["all"]
+    result |= {"num_device_alloc": segments["allocated"], "num_device_free": segments["freed"], "max_split_size": -1}
+    # Blocks count as oversize from max_split_size on, which is not set.
+    result |= {name: dict.fromkeys(_NUMBERS, 0) for name in ("oversize_allocations", "oversize_segments")}
+    return result
+
+
+def _segments(library):
+    """What torch.cuda.memory_snapshot() returns. Addresses are the allocator's own: tensors have others."""
+    segments = json.loads(library.headroom_memory_segments())
+    for segment in segments:
+        segment |= {"device": 0, "segment_pool_id": (0, 0), "is_expandable": False, "frames": []}
+        for block in segment["blocks"]:
+            block["frames"] = []
+    return segments
+
+
+def functions(library):
+    """Of torch._C, by name."""
+    library.headroom_limit_memory.argtypes = [ctypes.c_double]
+    library.headroom_memory_segments.restype = ctypes.c_char_p
+    fraction = [1.0]
+
+    def stats(device=None):
+        return _statistics(library)
+
+    def set_fraction(value, device=None):
+        fraction[0] = value
+        library.headroom_limit_memory(value)
+
+    def reset_peak(device=None):
+        library.headroom_reset_peak()
+
+    def empty_cache():
+        library.headroom_empty_cache()
+
+    def reset_accumulated(device=None):
+        library.headroom_reset_accumulated()
+
+    return {
+        "_cuda_memoryStats": stats,
+        "_cuda_resetPeakMemoryStats": reset_peak,
+        "_cuda_resetAccumulatedMemoryStats": reset_accumulated,
+        "_cuda_emptyCache": empty_cache,
+        "_cuda_setMemoryFraction": set_fraction,
+        "_cuda_getMemoryFraction": lambda device=None: fraction[0],
+        "_cuda_memorySnapshot": lambda *_: {
+            "segments": _segments(library), "device_traces": [], "allocator_settings": {}
+        },
+        "_cuda_getAllocatorBackend": lambda: "native",
+        "_cuda_record_memory_history": _no_history,
+        "_cuda_record_memory_history_legacy": _no_history,
+        "_accelerator_getDeviceStats": stats,
+        "_accelerator_resetPeakStats": reset_peak,
+        "_accelerator_resetAccumulatedStats": reset_accumulated,
+        "_accelerator_emptyCache": empty_cache,
+        "_accelerator_isAllocatorInitialized": lambda: True,
+        "_accelerator_getMemoryInfo": lambda device=None: _free_and_total(library),
+    }
+
+
+def _no_history(*_, **__):
+    raise HeadroomError(
+        "the caching allocator's history is not kept on the GPU that Headroom simulates; record the step instead: "
+        "python -m torch_headroom.record"
+    )
+
+
+def _free_and_total(library):
+    memory = read(library)
+    return max(memory.capacity - memory.reserved, 0), memory.capacity
+
+
+class _CudaRuntime:
+    """torch.cuda.cudart(): the few calls that training scripts make."""
+
+    def __init__(self, library):
+        self._library = library
+
+    def cudaMemGetInfo(self, device=0):
+        return _free_and_total(self._library)
+
+    def cudaProfilerStart(self):
+        return 0
+
+    def cudaProfilerStop(self):
+        return 0
+
+    def cudaHostRegister(self, *_):
+        return 0
+
+    def cudaHostUnregister(self, *_):
+        return 0
+
+    def __getattr__(self, name):
+        raise HeadroomError(f"{name} of the CUDA runtime cannot be called on the GPU that Headroom simulates")
+
+
+def patch(library):
+    runtime = _CudaRuntime(library)
+    torch.cuda.cudart = lambda: runtime
+    _patch_storages(library)
+
+
+def _patch_storages(library):
+    """Storages come from CUDA's allocator by name, unless a tensor makes them."""
+    storage_class = torch.UntypedStorage
+    make, resize, to = storage_class.__new__, storage_class.resize_, storage_class.to
+    library.headroom_resize_storage.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+
+    def on_device(size):
+        return torch.empty(size, dtype=torch.uint8, device="cuda").untyped_storage()
+
+    def new(cls, *arguments, device=None, **named):
+        if device is None or torch.device(device).type != "cuda":
+            return make(cls, *arguments, **named) if device is None else make(cls, *arguments, device=device, **named)
+        contents = arguments[0] if arguments else 0
+        if isinstance(contents, int):
+            return on_device(contents)
+        return on_device(len(contents))
+
+    def resize_on_device(self, size):
+        if self.device.type != "cuda":
+            return resize(self, size)
+        check(library.headroom_resize_storage(self._cdata, size))
+        return self
+
+    def move(self, *, device, non_blocking=False):
+        if torch.device(device).type != "cuda" or self.device.type == "cuda":
+            return to(self, device=device, non_blocking=non_blocking)
+        # Through tensors, so that small contents keep their values.
+        return torch.empty(0, dtype=torch.uint8).set_(self).cuda().untyped_storage()
+
+    storage_class.__new__ = staticmethod(new)
+    storage_class.resize_ = resize_on_device
+    storage_class.to = move
+    storage_class.cuda = lambda self, device=None, non_blocking=False: move(self, device="cuda")

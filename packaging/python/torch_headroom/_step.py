@@ -1,0 +1,325 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One recorded step after the other: the hooks that tell the C++ recorder what Python does."""
+
+import ctypes
+import functools
+import json
+import os
+import shlex
+import sys
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from ._batch import sizes_of
+from ._library import check, load
+from ._loop import in_backward, in_transform
+from ._modules import Inventory, ModuleNames, state_tensors, tensors_of
+
+# Instants of a step (HeadroomInstant in app/python/recording_api.h).
+(
+    FORWARD_END,
+    BACKWARD_END,
+    OPTIMIZER_BEGIN,
+    OPTIMIZER_END,
+    ZERO_GRAD_BEGIN,
+    ZERO_GRAD_END,
+    BACKWARD_GRAPH_BEGIN,
+    BACKWARD_GRAPH_END,
+) = range(8)
+
+
+def _declared(library):
+    library.headroom_recording_module.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64]
+    library.headroom_recording_module.restype = None
+    library.headroom_recording_at.argtypes = [ctypes.c_int]
+    library.headroom_recording_at.restype = None
+    library.headroom_recording_end_tracing.restype = None
+    library.headroom_recording_summary.restype = ctypes.c_char_p
+    return library
+
+
+def _readable(word):
+    """A word of the command line; a path may have bytes that are no text."""
+    return os.fsencode(word).decode(errors="replace")
+
+
+class StepRecorder:
+    """Records what runs between begin() and finish() as a step. Who calls them when is up to others.
+
+    `program` are the words of the command line that is recorded, `again` the arguments of `torch-headroom record` that make the
+    step again, if that command runs it.
+    """
+
+    def __init__(self, model, program, again=()):
+        self.model = _readable(model)  # what the step file calls it
+        self.library = _declared(load())
+        self.inventory = Inventory()
+        self.numbers = {}  # id(module) -> number, of the step that is recorded; the hook looks here
+        self.recording = False
+        self.autocast = False
+        self.calls = 0  # of modules in this step
+        self.calls_in_transforms = 0  # besides, inside of torch.func
+        self.depth = 0  # of modules that run now
+        self.step = 0  # number of the step that was finished last
+        self.notes = []  # what to know of that step, sentences
+        self._names = None
+        self._sizes = 0, 0  # of the batch and its sequences
+        self._summary = None  # of the step that was finished last
+        self._on_cpu = False  # all parameters, in the step that was finished last
+        self._process = os.getpid()
+        self._again = [_readable(word) for word in again]
+        # Now: the program may go to another folder.
+        origin = [("program", shlex.join(program)), ("interpreter", sys.executable), ("folder", os.getcwd())]
+        self._origin = [(key, _readable(value)) for key, value in origin]
+
+    def note(self, key, value):
+        """Something to know of how the steps were recorded."""
+        self._origin.append((key, value))
+
+    def begin(self, arguments=()):
+        """`arguments` are those of the model's call with which the step begins, if it begins with one."""
+        ops = torch.ops.torch_headroom
+        check(self.library.headroom_recording_new())
+        roots = self.inventory.roots()
+        self._names = ModuleNames(roots)
+        self._names.declare(self.library, ops.registered.default)
+        ops.inputs.default(tensors_of(arguments))
+        self._sizes = sizes_of(arguments)
+        ops.optimizer_state.default([t for o in self.inventory.optimizers() for t in state_tensors(o)])
+        check(self.library.headroom_recording_begin())
+        self.numbers.update(self._names.numbers)
+        self.recording = True
+        self.autocast = torch.is_autocast_enabled("cuda")
+        self.calls = self.calls_in_transforms = 0
+
+    def at(self, instant):
+        if self.recording:
+            self.library.headroom_recording_at(instant)
+
+    def finish(self, step):
+        """The step has ended; it is the one that write() writes."""
+        self.step = step
+        self._summary = None
+        self.notes = []
+        if self.calls_in_transforms:
+            self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), where no "
+                              "checkpoint can be: their memory counts, but no plan recomputes them")
+        info = json.dumps(self._info(step)).encode()
+        self._stop()
+        check(self.library.headroom_recording_finish(info))
+
+    def discard(self):
+        self._stop()
+        self.library.headroom_recording_discard()
+
+    def end_tracing(self):
+        """The program goes on without the cost of being traced."""
+        self.library.headroom_recording_end_tracing()
+
+    def write(self, path):
+        check(self.library.headroom_recording_write(os.fsencode(path)))
+
+    def summary(self):
+        if self._summary is None:
+            text = self.library.headroom_recording_summary()
+            if text is None:
+                check(1)
+            self._summary = json.loads(text)
+        return self._summary
+
+    def cpu_problem(self):
+        """What is wrong with a step that used no memory of the GPU; empty: it used some."""
+        if self.summary()["peak_bytes"]:
+            return ""
+        reason = ", as the model is on the CPU" if self._on_cpu else ""
+        return (
+            f"step {self.step} used no memory of cuda{reason}: move the model and its input there before the training, by "
+            'model.cuda() or .to("cuda")'
+        )
+
+    def _stop(self):
+        self.recording = False
+        self.numbers.clear()
+
+    def _info(self, step):
+        optimizers = sorted({type(o).__name__.lower() for o in self.inventory.optimizers()})
+        of_modules = [m._parameters.values() for _, _, _, m in self._names.modules if m is not None]
+        parameters = [p for values in of_modules for p in values if p is not None]
+        dtype = next((p.dtype for p in parameters), torch.float32)
+        self._on_cpu = bool(parameters) and all(p.device.type == "cpu" for p in parameters)
+        self._names = None
+        batch, sequence = self._sizes
+        return {
+            "model": self.model,
+            "device": "sim",
+            "dtype": str(dtype).removeprefix("torch."),
+            "optimizer": "+".join(optimizers),
+            "autocast": self.autocast,
+            "lifetimes": "frame",
+            "batch": batch,
+            "sequence": sequence,
+            "steps": step,
+            "settings": self._origin,
+            "arguments": self._again,
+        }
+
+    def forked(self):
+        """Whether this is a child, such as a worker that loads data: nothing is recorded there."""
+        return os.getpid() != self._process
+
+
+_placed = {}  # (id of a class or module of torch, name) -> what a call of it calls, the last one
+
+
+def _calls_of(owner, name):
+    """What a function of torch calls, as a list whose last item counts. A class is changed once and stays it: Python then
+    looks at all classes that inherit from it, which for modules takes as long as to record a small step's backward."""
+    calls = _placed.get((id(owner), name))
+    if calls is None:
+        original = getattr(owner, name)
+        calls = _placed[id(owner), name] = [original]
+
+        @functools.wraps(original)
+        def call(*args, **kwargs):
+            return calls[-1](*args, **kwargs)
+
+        setattr(owner, name, call)
+    return calls
+
+
+class Hooks:
+    """What the recorder changes in torch while it is there: calls of modules, optimizers and backward report to
+    `loop` (see Loop), which says where a step begins and ends."""
+
+    def __init__(self, recorder, loop):
+        self._recorder = recorder
+        self._loop = loop
+        self._undo = []
+
+    def install(self):
+        module, optimizer = torch.nn.Module, torch.optim.Optimizer
+        self._replace(module, "__call__", self._module_call)
+        self._replace(module, "zero_grad", self._zero_grad)
+        self._replace(optimizer, "zero_grad", self._zero_grad)
+        self._replace(torch.autograd, "backward", self._backward)
+        self._replace(torch.autograd, "grad", self._backward)
+        for register, hook in (
+            (register_optimizer_step_pre_hook, self._before_step),
+            (register_optimizer_step_post_hook, self._after_step),
+        ):
+            self._undo.append(register(hook).remove)
+
+    def remove(self):
+        while self._undo:
+            self._undo.pop()()
+
+    def _replace(self, owner, name, make):
+        calls = _calls_of(owner, name)
+        calls.append(functools.wraps(calls[-1])(make(calls[-1])))
+        self._undo.append(calls.pop)
+
+    def _module_call(self, original):
+        recorder, loop = self._recorder, self._loop
+        numbers = recorder.numbers
+        enter, leave = torch.ops.torch_headroom.enter.default, torch.ops.torch_headroom.leave.default
+
+        def call(module, *args, **kwargs):
+            if loop.awaits_forward:
+                loop.module_called(module, args, kwargs)
+            number = numbers.get(id(module))
+            if number is None:
+                return original(module, *args, **kwargs)
+            if in_transform():
+                recorder.calls_in_transforms += 1
+                return original(module, *args, **kwargs)
+            number = enter(number, tensors_of((args, kwargs)))
+            recorder.depth += 1
+            recorder.calls += 1
+            if recorder.calls == 2:  # a trainer may switch it on inside of the model's own call
+                recorder.autocast |= torch.is_autocast_enabled("cuda")
+            try:
+                result = original(module, *args, **kwargs)
+            except BaseException:
+                recorder.depth -= 1
+                leave(number, [])
+                raise
+            recorder.depth -= 1
+            leave(number, tensors_of(result))
+            return result
+
+        return call
+
+    def _zero_grad(self, original):
+        recorder, loop = self._recorder, self._loop
+
+        def zero_grad(owner, *args, **kwargs):
+            if not recorder.recording:
+                return original(owner, *args, **kwargs)
+            recorder.at(ZERO_GRAD_BEGIN)
+            result = original(owner, *args, **kwargs)
+            recorder.at(ZERO_GRAD_END)
+            loop.zero_grad_done(owner)
+            return result
+
+        return zero_grad
+
+    def _backward(self, original):
+        recorder, loop = self._recorder, self._loop
+        of_parameters = original.__name__ == "backward"
+        position = 3 if of_parameters else 4  # of create_graph
+
+        def backward(*args, **kwargs):
+            # Inside of another backward pass it belongs to a checkpoint that runs its region again.
+            if in_backward():
+                return original(*args, **kwargs)
+            if of_parameters:
+                loop.backward_begins()
+            builds_graph = bool(kwargs.get("create_graph", len(args) > position and args[position]))
+            # A gradient that the loss is made of is part of the forward, as a gradient penalty or forces.
+            marks = of_parameters or not (builds_graph or recorder.depth)
+            if marks:
+                recorder.at(FORWARD_END)
+            if builds_graph:
+                recorder.at(BACKWARD_GRAPH_BEGIN)
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                if builds_graph:
+                    recorder.at(BACKWARD_GRAPH_END)
+            if marks:
+                recorder.at(BACKWARD_END)
+            return result
+
+        return backward
+
+    def _before_step(self, optimizer, args, kwargs):
+        recorder = self._recorder
+        recorder.inventory.add_optimizer(optimizer)
+        recorder.at(OPTIMIZER_BEGIN)
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        if not recorder.recording or not callable(closure):
+            return None
+
+        # LBFGS runs forward and backward inside of its step.
+        @functools.wraps(closure)
+        def closure_outside():
+            self._end_optimizer(optimizer)
+            try:
+                return closure()
+            finally:
+                recorder.at(OPTIMIZER_BEGIN)
+
+        if "closure" in kwargs:
+            return args, {**kwargs, "closure": closure_outside}
+        return (args[0], closure_outside, *args[2:]), kwargs
+
+    def _after_step(self, optimizer, args, kwargs):
+        if self._recorder.recording:
+            self._end_optimizer(optimizer)
+        self._loop.optimizer_done(optimizer)
+
+    def _end_optimizer(self, optimizer):
+        torch.ops.torch_headroom.optimizer_state.default(state_tensors(optimizer))
+        self._recorder.at(OPTIMIZER_END)

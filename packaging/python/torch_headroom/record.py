@@ -1,0 +1,450 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Records a training step.
+
+    python -m torch_headroom.record [--gpu NAME] [-o step.hrs] train.py [its arguments]
+
+runs an unmodified script with `cuda` standing for a simulated GPU, until the step is recorded; with --device cuda it
+runs on the real one and is measured. In a program of one's own, after torch_headroom.simulate(), or on the real GPU without:
+
+    with torch_headroom.record("step.hrs") as rec:
+        for batch in batches:
+            train(batch)
+            rec.step()
+"""
+
+import argparse
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import pathlib
+import runpy
+import signal
+import sys
+import time
+import traceback
+import types
+
+from ._library import HeadroomError, check, load
+from ._summary import print_summary
+
+
+class Recording:
+    """The steps inside of a `with` block. The last one that ended with step() is written; without step(), the block."""
+
+    def __init__(self, path, name=None):
+        self._path = _checked_output(path)
+        self._name = name or pathlib.Path(sys.argv[0] or "python").name
+        self._steps = 0
+        self._batch = ()
+        self.summary = None  # after the block: the peak, bytes by category and more, as --json prints them
+
+    def inputs(self, *tensors):
+        """Tensors that count as input from the next step on. What is made between two steps does without this."""
+        self._batch = tensors
+
+    def __enter__(self):
+        from ._loop import Loop
+        from ._simulate import simulated_card
+        from ._step import Hooks, StepRecorder
+
+        if simulated_card() is None:
+            measure("cuda")
+        self._recorder = StepRecorder(self._name, sys.argv)
+        self._hooks = Hooks(self._recorder, Loop())
+        self._recorder.begin()
+        self._hooks.install()
+        return self
+
+    def step(self):
+        """One training step has ended."""
+        self._steps += 1
+        self._recorder.finish(self._steps)
+        self._recorder.begin(self._batch)
+
+    def __exit__(self, kind, error, trace):
+        self._hooks.remove()
+        # What comes after the last step() is the loop's end; after an exception it is what one wants to see.
+        if self._steps == 0 or (error is not None and self._recorder.calls > 0):
+            self._recorder.finish(self._steps + 1)
+        else:
+            self._recorder.discard()
+        self._recorder.end_tracing()
+        problem = self._recorder.cpu_problem()
+        if problem and error is None:
+            raise HeadroomError(problem)
+        self._recorder.write(self._path)
+        self.summary = self._recorder.summary()
+
+
+def measure(device):
+    """From now on steps are recorded on a real GPU."""
+    _, _, number = device.partition(":")
+    try:
+        import torch  # noqa: F401  (its libraries have to be there before ours looks for CUDA)
+
+        check(load().headroom_measure(ctypes.c_int(int(number or 0))))
+    except HeadroomError as error:
+        raise HeadroomError(f"{error}; torch_headroom.simulate(), before `import torch`, needs no GPU", error.exit_code) from None
+
+
+class _CallableModule(types.ModuleType):
+    """torch_headroom.record is called like a function, and run by `python -m torch_headroom.record`."""
+
+    def __call__(self, path, name=None):
+        return Recording(path, name)
+
+
+sys.modules[__name__].__class__ = _CallableModule
+
+
+def _checked_output(path):
+    path = pathlib.Path(path)
+    if path.is_dir():
+        raise HeadroomError(f"{path} is a folder; name the step file in it, for example {path / 'step.hrs'}")
+    if not path.parent.is_dir():
+        raise HeadroomError(f"{path}: the folder {path.parent} is not there; create it first")
+    return path
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise HeadroomError(f"{message} (see python -m torch_headroom.record --help)")
+
+
+def _at_least_one(text):
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, not {text}")
+    return int(text)
+
+
+def _device(text):
+    kind, colon, number = text.partition(":")
+    if text == "sim" or (kind == "cuda" and (not colon or (number.isdigit() and len(number) < 4))):
+        return text
+    raise argparse.ArgumentTypeError(f"unknown device '{text}'; known are sim, the simulated GPU, and cuda or cuda:N")
+
+
+def _parser():
+    parser = _Parser(
+        prog="python -m torch_headroom.record",
+        usage="%(prog)s [options] (script.py | -m module) [arguments of the script]",
+        description="Runs a training script with `cuda` standing for a simulated GPU, until one step is recorded.",
+        epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before or ran out "
+        "of the card's memory: the step so far is written where there is one; 130 interrupted, nothing is written.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--gpu", default="h100-80gb", help="the GPU that the simulation stands for; list: print all")
+    parser.add_argument(
+        "--device", type=_device, default="sim", help="sim: the simulated GPU; cuda, cuda:N: the real one, measured"
+    )
+    parser.add_argument("-o", "--output", default="step.hrs", help="the step file to write (default: %(default)s)")
+    parser.add_argument(
+        "--steps", type=_at_least_one, default=2, help="the step to record: 2, the default, has its optimizer state"
+    )
+    parser.add_argument(
+        "--unlimited", action="store_true", help="let the step take more memory than the card has, to see all of it"
+    )
+    parser.add_argument(
+        "--without-checkpointing", action="store_true", help="let what the script checkpoints itself save everything"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout; the script prints on stderr")
+    parser.add_argument("--progress", action="store_true", help="progress as JSON lines on stderr")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("-m", dest="module", action="store_true", help="the script is a module, as in `python -m`")
+    parser.add_argument("script", nargs="?", help="the training script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    return parser
+
+
+def _print_gpus():
+    for card in json.loads(load().headroom_devices()):
+        print(f"{card['name']:<20}{card['title']}, {card['memory_bytes'] / 2**30:.0f} GiB")
+
+
+def _run(options):
+    """Runs the script as `python script.py` would."""
+    sys.argv = [options.script, *options.arguments]
+    if options.module:
+        sys.path[0] = os.getcwd()
+        runpy.run_module(options.script, run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(pathlib.Path(options.script).resolve().parent)
+        runpy.run_path(options.script, run_name="__main__")
+
+
+_BY_HAND = (
+    "there is no torch.optim optimizer, so the step was taken to end with the first call of a model after backward; where "
+    "several backward passes make one update, put the loop into `with torch_headroom.record(\"step.hrs\") as rec:` and call "
+    "rec.step() after each update"
+)
+
+
+class _Outcome:
+    """How a script ended: a sentence where it was not as it should, and the exit code."""
+
+    def __init__(self, problem="", exit_code=0, ended_early=False):
+        self.problem = problem
+        self.exit_code = exit_code
+        self.ended_early = ended_early  # by us
+
+
+def _first_line(error):
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _own_traceback(error):
+    """The script's: without the frames of Headroom and runpy."""
+    here = str(pathlib.Path(__file__).parent)
+    report = traceback.TracebackException.from_exception(error)
+    frames = [f for f in report.stack if not f.filename.startswith(here) and "runpy" not in f.filename]
+    report.stack = traceback.StackSummary.from_list(frames)
+    return report
+
+
+def _outcome_of(options, error):
+    import torch
+
+    from ._endless_loops import EndlessLoop
+
+    script = options.script
+
+    if isinstance(error, HeadroomError):
+        return _Outcome(str(error), error.exit_code)
+    if isinstance(error, torch.OutOfMemoryError):
+        advice = " (--unlimited records the step as on a larger card)" if options.device == "sim" else ""
+        return _Outcome(f"{options.script}: {str(error).splitlines()[0]}{advice}", 2)
+    if isinstance(error, EndlessLoop):
+        return _Outcome(str(error), 2)
+    if isinstance(error, SystemExit):
+        if error.code in (None, 0):
+            return _Outcome()
+        return _Outcome(f"{script} ended with exit code {error.code}", 2)
+    print("".join(_own_traceback(error).format()), end="", file=sys.stderr)
+    problem = f"{script} raised {_first_line(error)}"
+    invented = load().headroom_invented_values()
+    if invented:
+        problem += f" (values that it had read from the simulated GPU, {invented} of them, were invented: they may be why)"
+    return _Outcome(problem, 2)
+
+
+class _Interrupts:
+    """Ctrl+C while the script runs, also where it catches KeyboardInterrupt, as trainers do to save what they have."""
+
+    def __enter__(self):
+        self.seen = False
+        self._before = signal.getsignal(signal.SIGINT)
+        if self._before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def _interrupt(self, number, frame):
+        self.seen = True
+        signal.default_int_handler(number, frame)
+
+    def __exit__(self, kind, error, trace):
+        if signal.getsignal(signal.SIGINT) == self._interrupt:  # not where the script has one of its own
+            signal.signal(signal.SIGINT, self._before)
+
+
+def _again(options):
+    """Arguments of `torch-headroom record` that make the step again."""
+    device = ["--gpu", options.gpu] if options.device == "sim" else ["--device", options.device]
+    arguments = [*device, "--steps", str(options.steps)]
+    if options.unlimited:
+        arguments.append("--unlimited")
+    if options.without_checkpointing:
+        arguments.append("--without-checkpointing")
+    script = ["-m", options.script] if options.module else [str(pathlib.Path(options.script).resolve())]
+    return arguments + script + options.arguments
+
+
+def _record_script(options, progress):
+    """Runs the script and records. Returns the recorder, whether it has a step, and how the script ended."""
+    from ._early_end import end_children, end_data_workers
+    from ._loop import Finished, ScriptLoop
+    from ._step import Hooks, StepRecorder
+
+    program = (["-m"] if options.module else []) + [options.script, *options.arguments]
+    recorder = StepRecorder(pathlib.Path(options.script).name, program, _again(options))
+    if options.without_checkpointing:
+        recorder.note("checkpointing", "left out")
+    loop = ScriptLoop(recorder, options.steps, progress)
+    hooks = Hooks(recorder, loop)
+    hooks.install()
+    outcome, finished = _Outcome(), False
+    with _Interrupts() as interrupts:
+        try:
+            _run(options)
+        except Finished:
+            finished = True
+        except KeyboardInterrupt:
+            interrupts.seen = True
+        except (Exception, SystemExit) as error:
+            outcome = _outcome_of(options, error)
+        finally:
+            hooks.remove()
+            end_data_workers()
+    if finished:
+        end_children()
+    if interrupts.seen:
+        recorder.discard()
+        raise KeyboardInterrupt
+    if loop.by_hand:
+        recorder.notes.append(_BY_HAND)
+    if finished:
+        return recorder, *_unless_on_cpu(options, recorder, _Outcome(ended_early=True))
+    if outcome.exit_code == 1:
+        recorder.discard()
+        return recorder, False, outcome
+    has_step, outcome = _last_step(options, loop, outcome)
+    if not has_step or outcome.exit_code:
+        return recorder, has_step, outcome
+    return recorder, *_unless_on_cpu(options, recorder, outcome)
+
+
+def _unless_on_cpu(options, recorder, outcome):
+    """Nobody wants the file of a step that used no memory of the GPU."""
+    problem = recorder.cpu_problem()
+    if not problem:
+        return True, outcome
+    return False, _Outcome(f"{options.script}: {problem}; nothing was written", 2, outcome.ended_early)
+
+
+def _last_step(options, loop, outcome):
+    """The script ended before the step that was wanted: what there is of it."""
+    if outcome.problem:
+        if loop.keep_interrupted():
+            outcome.problem += f"; {options.output} holds step {loop.steps + 1} up to there"
+            return True, outcome
+        if loop.steps:
+            outcome.problem += f"; {options.output} holds step {loop.steps}, the last one that it completed"
+            return True, outcome
+        outcome.problem += ", before a training step began"
+        return False, outcome
+    if loop.script_ended():
+        return True, _Outcome(f"note: {options.script} made {loop.steps} of {options.steps} steps; the last is recorded")
+    problem = f"{options.script} {loop.why_unfinished()}"
+    if loop.keep_interrupted():
+        return True, _Outcome(f"{problem}; {options.output} holds what it did", 2)
+    return False, _Outcome(problem, 2)
+
+
+def _script_prints_on_stderr():
+    """Stdout is for the JSON document: what the script and its children print goes elsewhere. Returns the real one."""
+    sys.stdout.flush()
+    document = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return document
+
+
+@contextlib.contextmanager
+def _lasting_objects():
+    """What is made inside lives as long as the process, as torch does: the search for garbage leaves it out, which takes
+    a fifth of the time of a script that imports transformers."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+    gc.freeze()
+
+
+def _search_garbage_seldom():
+    """Until the program uses the GPU: before, no garbage can hold memory of it. Imports make many objects that last, and
+    looking through them again and again takes a tenth of their time."""
+    from ._simulate_cuda import at_first_use
+
+    usual = gc.get_threshold()
+    seldom = (1_000_000, *usual[1:])
+
+    def search_as_usual():
+        if gc.get_threshold() == seldom:  # not where the program chose for itself
+            gc.set_threshold(*usual)
+
+    gc.set_threshold(*seldom)
+    at_first_use(search_as_usual)
+
+
+def _prepare(options):
+    if options.device == "sim":
+        from ._simulate import simulate
+
+        simulate(options.gpu)
+        _search_garbage_seldom()
+    else:
+        measure(options.device)
+        from ._modules import watch
+
+        watch()
+    if options.without_checkpointing:
+        from ._checkpointing import leave_out
+
+        leave_out()
+
+
+def _record(options):
+    if options.script is None:
+        raise HeadroomError("a script is missing: python -m torch_headroom.record train.py")
+    if not options.module and not pathlib.Path(options.script).is_file():
+        raise HeadroomError(f"{options.script}: there is no such script")
+    _checked_output(options.output)
+    begin = time.perf_counter()
+    document = _script_prints_on_stderr() if options.json else sys.stdout
+
+    def progress(stage, done):
+        if options.progress:
+            print(json.dumps({"done": round(done, 4), "stage": stage}), file=sys.stderr, flush=True)
+
+    progress("load", 0)
+    with _lasting_objects():
+        _prepare(options)
+    if options.unlimited and options.device == "sim":
+        limit = load().headroom_limit_memory
+        limit.argtypes, limit.restype = [ctypes.c_double], None
+        limit(1e6)
+    recorder, has_step, outcome = _record_script(options, progress)
+    if has_step:
+        progress("write", 0.95)
+        summary = recorder.summary()
+        recorder.write(options.output)
+        summary |= {"notes": recorder.notes, "step": options.output, "record_ms": (time.perf_counter() - begin) * 1e3}
+        progress("done", 1)
+        if options.json:
+            print(json.dumps(summary, indent=2), file=document)
+        else:
+            print_summary(summary, recorder.step)
+        document.flush()
+    if outcome.problem:
+        print(f"torch_headroom.record: {outcome.problem}", file=sys.stderr)
+    if outcome.ended_early:
+        from ._early_end import end_process
+
+        end_process(outcome.exit_code)
+    return outcome.exit_code
+
+
+def main(arguments=None):
+    """The command line. Returns the exit code."""
+    try:
+        options = _parser().parse_args(arguments)
+        if options.version:
+            print("torch_headroom.record", load().headroom_version().decode())
+            return 0
+        if options.gpu == "list":
+            _print_gpus()
+            return 0
+        return _record(options)
+    except HeadroomError as error:
+        print(f"torch_headroom.record: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("torch_headroom.record: interrupted; nothing was written", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

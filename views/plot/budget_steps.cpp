@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/plot/budget_steps.h"
+
+#include "core/cost/roofline.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+
+namespace headroom {
+namespace {
+
+constexpr Bytes longestStep = 64 * MiB;
+
+Bytes powerOfTwoBelow(double bytes) noexcept
+{
+    const double inside = std::clamp(bytes, static_cast<double>(allocationGranularity), static_cast<double>(GiB));
+    return static_cast<Bytes>(std::bit_floor(static_cast<std::uint64_t>(inside)));
+}
+
+} // namespace
+
+Bytes budgetStep(Bytes range) noexcept
+{
+    return std::min(longestStep, powerOfTwoBelow(static_cast<double>(range) / 200));
+}
+
+Bytes budgetPage(Bytes range) noexcept
+{
+    return 16 * budgetStep(range);
+}
+
+std::vector<CardSize> cardSizes(Bytes least, Bytes most)
+{
+    // 8 and 12 GB cards are not among the devices to simulate; the figures are those of a GeForce RTX 4060 and 3060.
+    std::vector<CardSize> sizes{{8, 7805 * MiB}, {12, 11910 * MiB}};
+    for (const int gigabytes : {16, 24, 32, 40, 48, 80, 141, 180}) {
+        const std::string ending = "-" + std::to_string(gigabytes) + "gb";
+        CardSize size{gigabytes, 0};
+        for (const auto& device : deviceSpecs()) {
+            if (device.name.ends_with(ending) && (size.bytes == 0 || device.memory < size.bytes))
+                size.bytes = device.memory;
+        }
+        if (size.bytes > 0)
+            sizes.push_back(size);
+    }
+    std::erase_if(sizes, [&](const CardSize& size) { return size.bytes < least || size.bytes > most; });
+    return sizes;
+}
+
+Bytes nextStop(std::span<const Bytes> stops, Bytes from, int direction) noexcept
+{
+    if (direction > 0) {
+        const auto after = std::upper_bound(stops.begin(), stops.end(), from);
+        return after == stops.end() ? from : *after;
+    }
+    const auto notBefore = std::lower_bound(stops.begin(), stops.end(), from);
+    return notBefore == stops.begin() ? from : *(notBefore - 1);
+}
+
+Bytes snapped(std::span<const Bytes> stops, Bytes value, Bytes reach) noexcept
+{
+    Bytes best = value;
+    Bytes nearest = reach + 1;
+    for (const Bytes stop : stops) {
+        if (std::abs(stop - value) < nearest) {
+            nearest = std::abs(stop - value);
+            best = stop;
+        }
+    }
+    return best;
+}
+
+Bytes roundedForDrag(Bytes value, double resolution) noexcept
+{
+    const Bytes unit = powerOfTwoBelow(resolution);
+    return (value + unit / 2) / unit * unit;
+}
+
+double recomputeAt(std::span<const FrontierPoint> frontier, Bytes budget) noexcept
+{
+    const auto after = std::upper_bound(frontier.begin(), frontier.end(), budget,
+                                        [](Bytes value, const FrontierPoint& point) { return value < point.peak; });
+    return after == frontier.begin() ? frontier.front().recomputeMs : (after - 1)->recomputeMs;
+}
+
+} // namespace headroom
