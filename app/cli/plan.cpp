@@ -83,14 +83,31 @@ Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request
     return answer;
 }
 
-/// Modules that no plan may checkpoint, although they have something to give.
-std::vector<const ModuleStats*> modulesWithObstacle(const ModuleInfo& info)
+constexpr const char* wholeReason
+    = "ops run inside of tensor subclasses there, where PyTorch's selective checkpointing "
+      "keeps no single ones";
+
+/// Of the modules that have something to give, those of which something holds.
+template <class Holds>
+std::vector<const ModuleStats*> modulesWhere(const ModuleInfo& info, Holds holds)
 {
     std::vector<const ModuleStats*> found;
     for (const ModuleStats& stats : info.stats)
-        if (!stats.obstacle.empty() && !stats.isLeaf && stats.activationForward > 0)
+        if (!stats.isLeaf && stats.activationForward > 0 && holds(stats))
             found.push_back(&stats);
     return found;
+}
+
+/// Modules that no plan may checkpoint.
+std::vector<const ModuleStats*> modulesWithObstacle(const ModuleInfo& info)
+{
+    return modulesWhere(info, [](const ModuleStats& stats) { return !stats.obstacle.empty(); });
+}
+
+/// Modules of which no plan may keep single ops.
+std::vector<const ModuleStats*> wholeModules(const ModuleInfo& info)
+{
+    return modulesWhere(info, [](const ModuleStats& stats) { return stats.obstacle.empty() && stats.isWholeOnly; });
 }
 
 Json toJson(const Answer& answer, const PlanSource& source, bool exact)
@@ -119,6 +136,8 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
         json["predicted_peak_bytes"] = answer.predictedPeak;
         for (const ModuleStats* stats : modulesWithObstacle(*source.info)) // a key that is there when there are some
             json["not_checkpointable"].push_back({{"module", stats->fqn}, {"reason", stats->obstacle}});
+        for (const ModuleStats* stats : wholeModules(*source.info)) // as above
+            json["whole_only"].push_back({{"module", stats->fqn}, {"reason", wholeReason}});
     }
     if (exact) {
         json["nodes"] = plan.nodes;
@@ -130,11 +149,16 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
 void printObstacles(const PlanSource& source, std::ostream& out)
 {
     const std::vector<const ModuleStats*> found = modulesWithObstacle(*source.info);
-    if (found.empty())
-        return;
-    out << "Left out      " << found.front()->fqn << " cannot be checkpointed: " << found.front()->obstacle << '\n';
+    const std::vector<const ModuleStats*> whole = wholeModules(*source.info);
+    if (!found.empty())
+        out << "Left out      " << found.front()->fqn << " cannot be checkpointed: " << found.front()->obstacle << '\n';
     if (found.size() > 1)
         out << "              " << found.size() - 1 << " more cannot either; --json names them.\n";
+    if (!whole.empty())
+        out << "Whole only    " << whole.front()->fqn << " is recomputed as a whole or not at all: " << wholeReason
+            << '\n';
+    if (whole.size() > 1)
+        out << "              " << whole.size() - 1 << " more are, too; --json names them.\n";
 }
 
 void print(const Answer& answer, const PlanSource& source, const Arguments& arguments, std::ostream& out)
