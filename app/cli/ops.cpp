@@ -68,6 +68,7 @@ Json toJson(const StepTrace& trace, const std::vector<OpId>& ops)
                                {"view", (flags & opView) != 0},
                                {"in_place", (flags & opInPlace) != 0},
                                {"random", (flags & opRandom) != 0},
+                               {"in_subclass", (flags & opInSubclass) != 0},
                                {"saved_for_backward", static_cast<bool>(saved[op.value])}});
     }
     return json;
@@ -89,6 +90,7 @@ void print(const StepTrace& trace, const std::vector<OpId>& ops, std::ostream& o
         add((flags & opInPlace) != 0, "in-place");
         add((flags & opRandom) != 0, "random");
         add((flags & opRecomputed) != 0, "recomputed");
+        add((flags & opInSubclass) != 0, "in a subclass");
         add(saved[op.value], "saved");
         table.addRow({std::string(phaseName(trace.ops.phase[op])), std::string(trace.opName(op)),
                       groupedDigits(trace.ops.bytes[op]), formatNumber(trace.ops.flops[op], 0),

@@ -84,12 +84,26 @@ Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request
     return answer;
 }
 
+bool hasSomethingToGive(const ModuleStats& stats)
+{
+    return !stats.isLeaf && stats.activationForward > 0;
+}
+
 std::vector<NotCheckpointable> notCheckpointable(const ModuleInfo& info)
 {
     std::vector<NotCheckpointable> found;
     for (const ModuleStats& stats : info.stats)
-        if (!stats.obstacle.empty() && !stats.isLeaf && stats.activationForward > 0)
+        if (hasSomethingToGive(stats) && !stats.obstacle.empty())
             found.push_back({stats.fqn, stats.obstacle});
+    return found;
+}
+
+std::vector<WholeOnly> wholeOnly(const ModuleInfo& info)
+{
+    std::vector<WholeOnly> found;
+    for (const ModuleStats& stats : info.stats)
+        if (hasSomethingToGive(stats) && stats.obstacle.empty() && stats.isWholeOnly)
+            found.push_back({stats.fqn});
     return found;
 }
 
@@ -118,6 +132,7 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
     if (source.trace) {
         json["predicted_peak_bytes"] = answer.predictedPeak;
         addTo(json, notCheckpointable(*source.info));
+        addTo(json, wholeOnly(*source.info));
     }
     if (exact) {
         json["nodes"] = plan.nodes;
@@ -160,6 +175,7 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
             << "\n              The predicted peak of the step under this plan: everything counts, optimizer state "
                "included;\n              --formulation exact plans for that.\n";
     print(notCheckpointable(*source.info), out);
+    print(wholeOnly(*source.info), out);
     if (plan.decisions.empty()) {
         out << "\nNothing has to be recomputed.\n";
         return;

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/version.h>
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -236,9 +237,14 @@ std::int64_t headroom_invented_values()
     return sim::inventedValues();
 }
 
-void headroom_on_invented_value(void (*tell)())
+void headroom_on_invented_value(void (*tell)(int))
 {
-    sim::onInventedValue(tell);
+    static std::atomic<void (*)(int)> told;
+    told = tell;
+    sim::onInventedValue(tell ? [](sim::Invented what) {
+        if (auto* const callback = told.load())
+            callback(what == sim::Invented::truth ? 1 : 0);
+    } : static_cast<void (*)(sim::Invented)>(nullptr));
 }
 
 const char* headroom_fallbacks()

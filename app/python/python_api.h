@@ -100,8 +100,9 @@ HEADROOM_PYTHON_API int headroom_resize_storage(void* storage, std::int64_t byte
 /// How often a value that the program read was invented.
 HEADROOM_PYTHON_API std::int64_t headroom_invented_values();
 
-/// Calls `tell` after each of them, in the thread that reads it; null: nobody.
-HEADROOM_PYTHON_API void headroom_on_invented_value(void (*tell)());
+/// Calls `tell` after each of them, in the thread that reads it; null: nobody. It gets 1 where the value is true or
+/// false, by which the program decides, else 0.
+HEADROOM_PYTHON_API void headroom_on_invented_value(void (*tell)(int));
 
 /// Ops that ran on zeros for want of a kernel, as JSON: [{"op", "count"}].
 HEADROOM_PYTHON_API const char* headroom_fallbacks();

@@ -9,18 +9,18 @@
 namespace headroom::sim {
 namespace {
 
-std::atomic<void (*)()> told{nullptr};
+std::atomic<void (*)(Invented)> told{nullptr};
 
 } // namespace
 
-void countInvented()
+void countInvented(Invented what)
 {
     ++simulatedState().inventedValues;
     if (auto* const tell = told.load())
-        tell();
+        tell(what);
 }
 
-void onInventedValue(void (*tell)())
+void onInventedValue(void (*tell)(Invented))
 {
     told = tell;
 }

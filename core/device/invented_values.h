@@ -4,10 +4,13 @@
 
 namespace headroom::sim {
 
+/// What is invented. By a truth value, true or false, the program decides what it does next.
+enum class Invented { number, truth };
+
 /// The program reads a value, or is given a size, that no data says.
-void countInvented();
+void countInvented(Invented what = Invented::number);
 
 /// Calls `tell` after each of these, in the thread that reads it; null: nobody.
-void onInventedValue(void (*tell)());
+void onInventedValue(void (*tell)(Invented));
 
 } // namespace headroom::sim

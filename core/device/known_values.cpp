@@ -304,6 +304,15 @@ private:
         return true;
     }
 
+    /// Whether what the program gets is true or false.
+    bool saysTruth(const Stack& results) const
+    {
+        return results.size() == 1
+            && (results.front().isBool()
+                || (results.front().isTensor() && writesOnlyCpu()
+                    && results.front().toTensor().scalar_type() == at::kBool));
+    }
+
     void runOnCpuInstead()
     {
         Stack results;
@@ -314,7 +323,7 @@ private:
             return runOnDevice();
         }
         if (invented_ || known_ == Known::some)
-            countInvented(); // the program reads it, or a size follows from it
+            countInvented(saysTruth(results) ? Invented::truth : Invented::number); // it is read, or a size follows
         for (c10::IValue& result : results)
             mapTensors(result, [&](const Tensor& tensor) { return toDevice(tensor); });
         stack_->resize(stack_->size() - arguments_.size());

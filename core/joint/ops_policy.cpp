@@ -36,6 +36,14 @@ CheckpointRegion regionOf(const StepModel& model, const OpsPlan& plan, ModuleId 
     return region;
 }
 
+/// Does a call of it save anything for backward? Else checkpoint() steps aside, as in a teacher without gradients.
+bool isDifferentiated(const StepIndex& index, ModuleId module)
+{
+    return std::ranges::any_of(index.callsOf[module.value], [&](CallId call) {
+        return index.calls[call.value].firstPack < index.calls[call.value].endPack;
+    });
+}
+
 /// The outermost of these modules, and of those inside of them, that can be checkpointed, in the model's order.
 std::vector<ModuleId> withoutObstacles(const StepTrace& trace, const std::vector<ModuleId>& modules,
                                        const std::vector<std::string_view>& obstacles)
@@ -62,11 +70,16 @@ std::vector<ModuleId> withoutObstacles(const StepTrace& trace, const std::vector
 std::vector<ModuleId> blocksOf(const StepTrace& trace)
 {
     const auto count = static_cast<std::uint32_t>(trace.modules.size());
-    std::vector<bool> parent(count, false);
+    std::vector<bool> parent(count, false); // that can be a block
+    std::vector<bool> called(count, false); // a ModuleList is not
     std::map<std::pair<ModuleId, StringId>, int> alike;
     for (std::uint32_t i = 0; i < count; ++i)
         if (const ModuleId above = trace.modules.parent[ModuleId(i)]; above.valid())
             parent[above.value] = true;
+    for (const ModuleId module : trace.calls.module)
+        called[module.value] = true;
+    for (std::uint32_t i = 0; i < count; ++i)
+        parent[i] = parent[i] && called[i];
     for (std::uint32_t i = 0; i < count; ++i)
         if (parent[i])
             ++alike[{trace.modules.parent[ModuleId(i)], trace.modules.type[ModuleId(i)]}];
@@ -100,7 +113,7 @@ Result<Policy> opsPolicy(const StepTracePtr& trace, const OpsPlan& plan, std::sp
     for (const ModuleId module : chosen) {
         bool repeats = false;
         CheckpointRegion region = regionOf(maker.model(), plan, module, repeats);
-        if (repeats)
+        if (repeats && isDifferentiated(maker.model().index(), module))
             regions.push_back(std::move(region));
     }
     const Result<Timeline> timeline = maker.model().predict(regions);

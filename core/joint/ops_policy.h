@@ -10,8 +10,8 @@
 
 namespace headroom {
 
-/// The blocks of a model: the outermost modules with children that stand beside others of their type (layers.0,
-/// layers.1, …); the model itself when it has none. In the model's order.
+/// The blocks of a model: of the modules that run, the outermost with children that stand beside others of their type
+/// (layers.0, layers.1, …); the model itself when it has none. In the model's order.
 std::vector<ModuleId> blocksOf(const StepTrace& trace);
 
 /// An op-level plan as what eager PyTorch can apply: each of `modules` in which the plan repeats something becomes a

@@ -51,8 +51,11 @@ Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const
         if (seen[place->second])
             return badInput(where + op.op + "` with index " + std::to_string(op.index) + " is there twice");
         if (op.save && !savable[place->second])
-            return badInput(where + op.op + "` with index " + std::to_string(op.index)
-                            + " cannot be saved: it makes nothing of its own, or its result is changed later");
+            return badInput(where + op.op + "` with index " + std::to_string(op.index) + " cannot be saved: "
+                            + (model.isWholeOnly(module)
+                                   ? "ops of the module run inside of tensor subclasses, where PyTorch keeps no single "
+                                     "ones; make the policy of this step again"
+                                   : "it makes nothing of its own, or its result is changed later"));
         seen[place->second] = true;
         region.save[place->second] = op.save;
         ++named[op.op];

@@ -203,8 +203,11 @@ Result<ModuleInfo> modulesToPlan(const StepModel& model)
     if (!info)
         return info;
     const ModuleNames names = moduleNames(*model.trace());
-    for (ModuleStats& stats : info->stats)
-        stats.obstacle = obstacleText(model.index().obstacles[names.at(stats.fqn).value]);
+    for (ModuleStats& stats : info->stats) {
+        const ModuleId module = names.at(stats.fqn);
+        stats.obstacle = obstacleText(model.index().obstacles[module.value]);
+        stats.isWholeOnly = model.isWholeOnly(module);
+    }
     return info;
 }
 

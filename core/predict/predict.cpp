@@ -29,6 +29,23 @@ std::vector<OpId> regionOpsWith(const StepTrace& trace, const StepIndex& index, 
     return call.valid() ? countedOps(trace, index.calls[call.value]) : std::vector<OpId>();
 }
 
+/// Selective checkpointing sees a tensor subclass's own op, not those that it is made of: its indices are not those of
+/// the recorded ops.
+bool runsInSubclass(const StepTrace& trace, const StepIndex::Call& call)
+{
+    for (std::uint32_t op = call.firstOp; op < call.endOp; ++op)
+        if ((trace.ops.flags[OpId(op)] & opInSubclass) != 0)
+            return true;
+    return false;
+}
+
+bool isWholeOnlyWith(const StepTrace& trace, const StepIndex& index, ModuleId module)
+{
+    return module.value < index.callsOf.size() && std::ranges::any_of(index.callsOf[module.value], [&](CallId call) {
+               return runsInSubclass(trace, index.calls[call.value]);
+           });
+}
+
 std::vector<bool> savableOpsWith(const StepTrace& trace, const StepIndex& index, ModuleId module)
 {
     std::vector<bool> savable;
@@ -36,9 +53,10 @@ std::vector<bool> savableOpsWith(const StepTrace& trace, const StepIndex& index,
     const bool once = module.value >= index.callsOf.size()
         || std::ranges::none_of(index.callsOf[module.value],
                                 [&](CallId call) { return index.isInSeveralPasses(index.calls[call.value]); });
+    const bool may = once && !isWholeOnlyWith(trace, index, module);
     for (const OpId op : regionOpsWith(trace, index, module)) {
         const auto outputs = trace.ops.outputs[op];
-        savable.push_back(once && !outputs.empty() && std::ranges::all_of(outputs, [&](StorageId storage) {
+        savable.push_back(may && !outputs.empty() && std::ranges::all_of(outputs, [&](StorageId storage) {
                               return index.allocatedIn[storage.value] == op && !index.mutated[storage.value];
                           }));
     }
@@ -99,6 +117,11 @@ std::vector<OpId> StepModel::regionOps(ModuleId module) const
 std::vector<bool> StepModel::savableOps(ModuleId module) const
 {
     return savableOpsWith(*trace_, *index_, module);
+}
+
+bool StepModel::isWholeOnly(ModuleId module) const
+{
+    return isWholeOnlyWith(*trace_, *index_, module);
 }
 
 } // namespace headroom

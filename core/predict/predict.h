@@ -43,7 +43,8 @@ std::vector<OpId> regionOps(const StepTrace& trace, ModuleId module);
 
 /// Which of regionOps() may be kept: ops that allocate their outputs and whose outputs nothing changes later (views,
 /// aliases and in-place ops may not: PyTorch raises, or the values would be wrong). None of a module that several
-/// backward passes go through: PyTorch gives up what it keeps in the first.
+/// backward passes go through: PyTorch gives up what it keeps in the first. None of one in which ops of tensor
+/// subclasses run.
 std::vector<bool> savableOps(const StepTrace& trace, ModuleId module);
 
 } // namespace headroom

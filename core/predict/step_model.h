@@ -32,6 +32,9 @@ public:
     std::vector<OpId> regionOps(ModuleId module) const;
     std::vector<bool> savableOps(ModuleId module) const;
 
+    /// Whether all of it runs again where it is checkpointed, since ops run inside of tensor subclasses (opInSubclass).
+    bool isWholeOnly(ModuleId module) const;
+
 private:
     StepTracePtr trace_;
     std::shared_ptr<const StepIndex> index_;

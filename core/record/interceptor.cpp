@@ -14,6 +14,7 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/library.h>
 
+#include <optional>
 #include <utility>
 
 namespace headroom {
@@ -28,15 +29,24 @@ constexpr DispatchKey interceptionKey = DispatchKey::Fake;
 
 /// How many ops run in this thread, each inside the one before: what a composite kernel calls belongs to its op.
 thread_local int depth = 0;
+/// How many ops tensor subclasses make into others now, each inside the one before.
+thread_local int subclassDepth = 0;
 thread_local const InterpositionScope* innermost = nullptr;
 
 class DepthScope
 {
 public:
-    DepthScope() { ++depth; }
-    ~DepthScope() { --depth; }
+    explicit DepthScope(int& counter)
+        : counter_(counter)
+    {
+        ++counter_;
+    }
+    ~DepthScope() { --counter_; }
     DepthScope(const DepthScope&) = delete;
     DepthScope& operator=(const DepthScope&) = delete;
+
+private:
+    int& counter_;
 };
 
 /// Ends the op in the recording also when its kernel throws.
@@ -47,6 +57,7 @@ public:
         : recording_(recording)
         , fallbacks_(sim::simulatedState().fallbackCount)
     {
+        running_.flags |= subclassDepth > 0 ? opInSubclass : 0;
         recording_.beginOp(op, stack, running_);
         recording_.enterTrace(running_);
     }
@@ -78,7 +89,7 @@ private:
 
 void run(const c10::OperatorHandle& op, DispatchKeySet below, torch::jit::Stack& stack)
 {
-    const DepthScope inside;
+    const DepthScope inside(depth);
     const std::shared_ptr<StepRecording> recording = StepRecording::active();
     if (!recording) {
         sim::call(op, below, &stack);
@@ -118,6 +129,12 @@ void callPython(const c10::OperatorHandle& op, DispatchKeySet below, torch::jit:
     static const DispatchKeySet abovePython = DispatchKeySet(DispatchKeySet::FULL)
         - (DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::Python) | DispatchKeySet(DispatchKey::Python));
     const c10::impl::ExcludeDispatchKeyGuard guard(abovePython.remove(interceptionKey));
+    // Modes come first, each without the ones that were asked before it. A mode that leaves an op to the subclass
+    // (NotImplemented) stays on and sees what becomes of it.
+    const bool asksMode = Modes::stack_len() > 0;
+    std::optional<DepthScope> inSubclass;
+    if (!asksMode)
+        inSubclass.emplace(subclassDepth);
     (*c10::impl::getGlobalPyInterpreter())->dispatch(op, stack);
 }
 

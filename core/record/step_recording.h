@@ -69,7 +69,7 @@ public:
         StepTraceBuilder::Op columns;
         std::uint64_t traced = 0; ///< the number under which a real device traces its work; 0: it does not
         bool waits = false; ///< has not begun in the trace, as it has touched nothing of the device yet
-        std::uint16_t flags = 0;
+        std::uint16_t flags = 0; ///< before beginOp() those that the interceptor knows
         std::vector<StorageId> inputs;
         std::vector<StorageId> mutated;
         std::vector<StorageId> outputs;

@@ -141,7 +141,7 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     }
     running.facts = &facts;
     running.cost.addInputs(facts, stack);
-    running.flags = facts.flags;
+    running.flags |= facts.flags;
     if (facts.dropout && stack[first + *facts.dropout].isDouble() && stack[first + *facts.dropout].toDouble() == 0)
         running.flags &= static_cast<std::uint16_t>(~opRandom);
     running.flags |= where.recomputed ? opRecomputed : 0;

@@ -32,6 +32,7 @@ struct ModuleStats
     bool isLeaf = true; ///< is_leaf: no statistics of selective checkpointing, cannot be checkpointed
     std::string obstacle; ///< why it cannot be checkpointed although it is no leaf; empty: nothing is in the way. No
                           ///< part of PyTorch's document
+    bool isWholeOnly = false; ///< where it is checkpointed, all of it runs again: ops run inside of tensor subclasses
     double sacRuntimeMs = 0; ///< sac_runtime
     Bytes sacMemory = 0; ///< sac_memory
     /// Convex piecewise-linear trade-off: with r the share of sacMemory discarded, recomputation takes at least

@@ -129,7 +129,7 @@ TEST_F(InterruptedRecording, ACrashIsOneSentence)
         kill(worker(), signal);
         EXPECT_EQ(end(), 1);
         EXPECT_EQ(text_,
-                  "torch-headroom-record: crashed during forward (" + std::string(strsignal(signal))
+                  "torch-headroom: crashed during forward (" + std::string(strsignal(signal))
                       + "); nothing was written; this is a defect of Headroom or of libtorch\n");
         EXPECT_THAT(filesIn(folder_.path()), IsEmpty());
         close(errors_);
@@ -143,10 +143,9 @@ TEST_F(InterruptedRecording, AKillForLackOfMemoryIsOneSentence)
     start("torch-headroom");
     kill(worker(), SIGKILL);
     EXPECT_EQ(end(), 1);
-    EXPECT_EQ(
-        text_,
-        "torch-headroom-record: killed during forward; nothing was written; the system does this when memory runs "
-        "out, so try a smaller model or batch\n");
+    EXPECT_EQ(text_,
+              "torch-headroom: killed during forward; nothing was written; the system does this when memory runs "
+              "out, so try a smaller model or batch\n");
     EXPECT_THAT(filesIn(folder_.path()), IsEmpty());
 }
 
@@ -166,8 +165,7 @@ TEST(RecordingWithoutMemory, IsRefusedInOneSentence)
     const Finished finished = headroomProgram({"record", HEADROOM_TEST_DATA "/models/torchscript/greedy.pt", "--input",
                                                "x=8", "-o", (folder.path() / "step.hrs").string()});
     EXPECT_EQ(finished.exitCode, 1);
-    EXPECT_EQ(finished.err,
-              "torch-headroom-record: this machine has not enough memory for it; try a smaller model or batch\n");
+    EXPECT_EQ(finished.err, "torch-headroom: this machine has not enough memory for it; try a smaller model or batch\n");
     EXPECT_THAT(filesIn(folder.path()), IsEmpty());
 }
 

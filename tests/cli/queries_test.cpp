@@ -93,7 +93,7 @@ TEST_F(CliTest, OpsInOrderWithTheirFacts)
     ASSERT_EQ(ops.size(), trace->ops.size());
     EXPECT_THAT(keysOf(ops[0]),
                 ElementsAre("name", "phase", "module", "dtype", "bytes", "flops", "ms", "view", "in_place", "random",
-                            "saved_for_backward"));
+                            "in_subclass", "saved_for_backward"));
     bool anySaved = false;
     for (std::uint32_t row = 0; row < trace->ops.size(); ++row) {
         EXPECT_EQ(ops[row]["name"], trace->opName(OpId(row)));

@@ -95,12 +95,12 @@ TEST(Record, SaysTheCommandThatWasTyped)
 {
     for (const char* command : {"record", "verify"}) {
         const std::string help = headroomProgram({command, "--help"}).out;
-        EXPECT_THAT(help, HasSubstr(std::string("Usage: headroom ") + command + ' '));
+        EXPECT_THAT(help, HasSubstr(std::string("Usage: torch-headroom ") + command + ' '));
         EXPECT_THAT(help, testing::Not(HasSubstr("torch-headroom-record")));
         const Finished refused = headroomProgram({command, "demo:mlp", "--no-such-option"});
         EXPECT_TRUE(isErrorLine(refused.err)) << refused.err;
-        EXPECT_THAT(refused.err, HasSubstr(std::string("(see headroom ") + command + " --help)"));
-        EXPECT_THAT(headroomProgram({command, "--version"}).out, testing::StartsWith("headroom "));
+        EXPECT_THAT(refused.err, HasSubstr(std::string("(see torch-headroom ") + command + " --help)"));
+        EXPECT_THAT(headroomProgram({command, "--version"}).out, testing::StartsWith("torch-headroom "));
     }
     const std::string own = runProgram(HEADROOM_BIN_DIR "/torch-headroom-record", {"record", "--help"}).out;
     EXPECT_THAT(own, HasSubstr("Usage: torch-headroom-record record "));

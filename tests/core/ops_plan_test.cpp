@@ -196,6 +196,49 @@ TEST(OpsPolicy, blocksAreTheRepeatedModules)
         ElementsAre("Transformer.layers.0", "Transformer.layers.1", "Transformer.layers.2", "Transformer.layers.3"));
 }
 
+TEST(OpsPolicy, listsOfModulesAreNoBlocks)
+{
+    JointStep step;
+    std::vector<ModuleId> blocks;
+    for (const char* list : {"Net.blocks", "Net.heads"}) {
+        const ModuleId container = step.builder.addModule(list, "ModuleList", ModuleId(0));
+        for (const char* number : {".0", ".1"}) {
+            blocks.push_back(step.builder.addModule(std::string(list) + number, "Block", container));
+            step.builder.addModule(std::string(list) + number + ".linear", "Linear", blocks.back());
+        }
+    }
+    for (const ModuleId block : blocks) {
+        step.enter(block, {step.batch});
+        step.exit();
+    }
+    const StorageId loss = step.op("aten.sum.default", {step.batch}, 1);
+    step.backwardBegins(loss);
+    EXPECT_EQ(blocksOf(*step.finish()), blocks);
+}
+
+/// checkpoint() steps aside in a teacher without gradients, although the plan would make its result again.
+TEST(OpsPolicy, modulesThatSaveNothingAreLeftOut)
+{
+    JointStep step;
+    const ModuleId teacher = step.builder.addModule("Net.teacher", "Teacher", ModuleId(0));
+    step.enter(teacher, {step.batch});
+    const StorageId a = step.op("aten.exp.default", {step.batch}, 8);
+    step.exit();
+    step.enter(ModuleId(0), {step.batch});
+    const PackId pack = step.pack(a);
+    const StorageId loss = step.op("aten.sum.default", {a}, 1);
+    step.exit();
+    step.builder.free(a);
+    step.backwardBegins(loss);
+    step.node("aten.mul.Tensor", {pack}, {a}, 8);
+    const StepTracePtr trace = step.finish();
+    const OpsPlan plan = planOf(plannerOf(trace), 0);
+    EXPECT_EQ(plan.recomputed.size(), 1U);
+    const Result<Policy> policy = opsPolicy(trace, plan, std::vector{teacher});
+    ASSERT_TRUE(policy.ok()) << policy.error().message;
+    EXPECT_THAT(policy->modules, IsEmpty());
+}
+
 TEST(OpsPolicy, savesWhatThePlanSavesAndSaysWhatThatTakes)
 {
     const StepTracePtr trace = makeSyntheticStep();

@@ -128,6 +128,29 @@ TEST(PredictPasses, NothingCanBeKeptForSeveralPasses)
     EXPECT_THAT(savableOps(*once.step.finish(), blockId), ElementsAre(true, true));
 }
 
+TEST(PredictPasses, NothingCanBeKeptWhereOpsRunInSubclasses)
+{
+    HandStep step;
+    for (const ModuleId module : {HandStep::other, HandStep::block, HandStep::block}) {
+        step.enter(module, {step.batch});
+        const StorageId made = step.make("aten.mm.default", 4);
+        step.exit();
+        step.free({made});
+    }
+    // In the last call of the block something runs inside of a subclass.
+    step.enter(HandStep::block, {step.batch});
+    StepTraceBuilder::Op product;
+    product.name = step.builder.string("aten.mm.default");
+    const OpId id = step.builder.beginOp(product);
+    step.builder.endOp(id, {.flags = opInSubclass, .ms = 1});
+    step.exit();
+    const StepModel model(step.finish());
+    EXPECT_THAT(model.savableOps(HandStep::other), ElementsAre(true));
+    EXPECT_THAT(model.savableOps(blockId), ElementsAre(false));
+    EXPECT_FALSE(model.isWholeOnly(HandStep::other));
+    EXPECT_TRUE(model.isWholeOnly(blockId));
+}
+
 namespace {
 
 /// Two calls of a block under one autocast: the first casts the weight, the second finds the cast in autocast's cache.

@@ -69,6 +69,25 @@ class OwnCheckpoints(Recorded):
         self.assertEqual(answer["reason"], "")
         self.assertAlmostEqual(answer["executed_recompute_ms"], plan["recompute_ms"], 9)
 
+    def test_a_plan_of_ops_leaves_them_alone(self):
+        self.recorded(_SCRIPT)
+        plain = self.step.rename(self.step.with_name("plain.hrs"))
+        policy = self.step.with_name("policy.json")
+        plan = self.headroom("ops-plan", plain, "--memory-budget", 0.6, "-o", policy, "--json")
+        self.assertEqual({module["reason"] for module in plan["not_checkpointable"]},
+                         {"the program checkpoints a part of it already"})
+        again = {op["module"] for op in plan["recomputed"]}
+        self.assertTrue(again)
+        self.assertFalse({module for module in again if module.startswith(("Net.blocks.0", "Net.blocks.2", "Net.blocks.4"))})
+        modules = [module["fqn"] for module in json.loads(policy.read_text())["modules"]]
+        self.assertTrue(modules)
+        self.assertLessEqual(set(modules), {"Net.blocks.1", "Net.blocks.3", "Net.blocks.5"})
+        os.environ["POLICY"] = str(policy)
+        self.addCleanup(os.environ.pop, "POLICY")
+        self.recorded(_SCRIPT)
+        answer = self.headroom("verify", plain, "--executed", self.step, "--policy", policy, "--json")
+        self.assertEqual(answer["reason"], "")
+
     def test_they_are_left_out_where_that_is_asked_for(self):
         own = self.recorded(_SCRIPT)["peak_bytes"]
         without = self.recorded(_SCRIPT, "--without-checkpointing")

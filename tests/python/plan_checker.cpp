@@ -7,16 +7,22 @@
 //   plan STEP POLICY SHARE     writes the policy for a budget so far between the least peak and the step's own
 //                              answers BUDGET, PEAK, RECOMPUTE_MS, the number of checkpointed modules, and what is in
 //                              the way of checkpointing one, if there is such a module
+//   ops STEP POLICY FRACTION   writes the save lists of the plan of ops for the fraction, or the least one that there
+//   is
+//                              answers the peak under them, and the number of checkpointed modules
 //   verify STEP RUN POLICY     answers the executed peak and what verify says, empty when the steps are equal to the
 //   byte
 //
 // What fails is answered by "error" and a sentence.
 
+#include "core/joint/ops_planner.h"
+#include "core/joint/ops_policy.h"
 #include "core/policy/policy.h"
 #include "core/policy/step_planner.h"
 #include "core/predict/memory_levels.h"
 #include "core/trace/step_file.h"
 
+#include <algorithm>
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -61,6 +67,31 @@ Result<std::string> plan(const std::string& stepFile, const std::string& policyF
     return answer.str();
 }
 
+Result<std::string> planOps(const std::string& stepFile, const std::string& policyFile, double fraction)
+{
+    const Result<StepTracePtr> step = readStepTrace(stepFile);
+    if (!step)
+        return step.error();
+    const Result<OpsPlanner> planner = OpsPlanner::create(*step);
+    if (!planner)
+        return planner.error();
+    OpsRequest request;
+    request.fraction = fraction;
+    Result<OpsPlan> plan = planner->plan(request);
+    while (!plan && plan.error().kind == ErrorKind::infeasible && request.fraction < 1) {
+        request.fraction = std::min(1.0, request.fraction + 0.1);
+        plan = planner->plan(request);
+    }
+    if (!plan)
+        return plan.error();
+    const Result<Policy> policy = opsPolicy(*step, *plan);
+    if (!policy)
+        return policy.error();
+    if (const Status written = writePolicy(*policy, policyFile); !written)
+        return written.error();
+    return std::to_string(policy->predicted.peak) + '\t' + std::to_string(policy->modules.size());
+}
+
 Result<std::string> verify(const std::string& stepFile, const std::string& runFile, const std::string& policyFile)
 {
     const Result<StepTracePtr> step = readStepTrace(stepFile);
@@ -89,9 +120,11 @@ Result<std::string> answer(const std::vector<std::string>& fields)
 {
     if (fields.size() == 4 && fields[0] == "plan")
         return plan(fields[1], fields[2], std::stod(fields[3]));
+    if (fields.size() == 4 && fields[0] == "ops")
+        return planOps(fields[1], fields[2], std::stod(fields[3]));
     if (fields.size() == 4 && fields[0] == "verify")
         return verify(fields[1], fields[2], fields[3]);
-    return badInput("expected plan or verify with three fields");
+    return badInput("expected plan, ops or verify with three fields");
 }
 
 } // namespace

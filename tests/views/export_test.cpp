@@ -188,7 +188,7 @@ private Q_SLOTS:
         const auto place = exportTimeline(timeline(), "/no/such/folder/t.svg");
         QVERIFY(!place.ok());
         QCOMPARE(place.error().kind, ErrorKind::badInput);
-        const auto module = exportTradeOff({"gpt", madeUpModules({}), "GPT.no", nullptr, 0}, path("m.svg"));
+        const auto module = exportTradeOff({"gpt", madeUpModules({}), "GPT.no"}, path("m.svg"));
         QVERIFY(!module.ok());
         QVERIFY(!QFile::exists(folder_.filePath(QStringLiteral("m.svg"))));
     }

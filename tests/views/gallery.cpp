@@ -188,9 +188,10 @@ void exportAll(const QString& folder, const MadeUpStep& step)
             const Status drawn[]
                 = {exportTimeline({"gpt-96L, batch 4, A100 80 GB", nullptr, recorded, planned, plan.budget},
                                   path("timeline"), options),
-                   exportTradeOff({"gpt-96L", madeUpModules(step), "GPT.layers.42", &plan, 4.4}, path("tradeoff"),
-                                  options),
-                   exportTradeOff({"gpt-96L", madeUpModules(step), "", nullptr, 0}, path("tradeoff_all"), options),
+                   exportTradeOff({"gpt-96L", madeUpModules(step), "GPT.layers.42",
+                                   madeUpPoints(madeUpModules(step), plan), plan.msPerGiB},
+                                  path("tradeoff"), options),
+                   exportTradeOff({"gpt-96L", madeUpModules(step), ""}, path("tradeoff_all"), options),
                    exportFrontier({"gpt-96L", frontier, plan.stepMs, plan.budget}, path("frontier"), options)};
             for (const auto& status : drawn) {
                 if (!status)

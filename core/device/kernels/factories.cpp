@@ -43,10 +43,15 @@ Tensor emptyStridedKernel(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides
     return emptyStrided(C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides), typeOrDefault(type));
 }
 
+Invented kindOf(const Tensor& tensor)
+{
+    return tensor.scalar_type() == at::kBool ? Invented::truth : Invented::number;
+}
+
 /// Reading from the device gives zeros.
 void fillInvented(const Tensor& tensor)
 {
-    countInvented();
+    countInvented(kindOf(tensor));
     if (tensor.device().is_cpu() && tensor.is_non_overlapping_and_dense() && tensor.numel() > 0)
         std::memset(tensor.mutable_data_ptr(), 0, tensor.nbytes());
 }
@@ -68,7 +73,7 @@ Tensor copyFrom(const Tensor&, const Tensor& destination, bool)
 
 at::Scalar localScalar(const Tensor& tensor)
 {
-    countInvented();
+    countInvented(kindOf(tensor));
     if (tensor.scalar_type() == at::kBool)
         return false;
     if (at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false))
@@ -78,7 +83,7 @@ at::Scalar localScalar(const Tensor& tensor)
 
 bool equal(const Tensor&, const Tensor&)
 {
-    countInvented();
+    countInvented(Invented::truth);
     return true;
 }
 

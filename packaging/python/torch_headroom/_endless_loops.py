@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A loop that waits for a result of the simulated GPU may never end, as results are invented there: it is told so and
-ended."""
+"""Reads of values that the simulated GPU invents: where a program decides by one, and loops that wait for one and so may
+never end, which are told so and ended."""
 
 import atexit
 import ctypes
@@ -24,14 +24,41 @@ class EndlessLoop(SystemExit):
     """Ends the program with a sentence, also where it catches every Exception."""
 
 
+class Decisions:
+    """Truth values that were invented, by which a program decides what it does next."""
+
+    def __init__(self):
+        self.clear()
+
+    def clear(self):
+        self.count = 0
+        self.first = None  # place in the program; a thread of autograd has none
+
+    def add(self, frame):
+        self.count += 1
+        if self.first is None and frame is not None:
+            self.first = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+    def __str__(self):
+        place = f" at {self.first}" if self.first else ""
+        if self.count == 1:
+            return f"once{place}"
+        return f"{self.count} times" + (f", first{place}" if place else "")
+
+
+decisions = Decisions()
+
+
 class _Reads:
     """How often each place of the program has read an invented value."""
 
     def __init__(self):
         self._counts = {}
 
-    def add(self):
+    def add(self, decides):
         frame = _of_the_program(sys._getframe().f_back)  # none in a thread of autograd
+        if decides:
+            decisions.add(frame)
         if frame is None:
             return
         place = frame.f_code, frame.f_lineno
@@ -98,7 +125,7 @@ def _end(frame, sentence):
 
 
 def patch(library):
-    tell = ctypes.CFUNCTYPE(None)(_Reads().add)
+    tell = ctypes.CFUNCTYPE(None, ctypes.c_int)(_Reads().add)
     library.headroom_on_invented_value.restype = None
     library.headroom_on_invented_value.argtypes = [ctypes.c_void_p]
     library.headroom_on_invented_value(ctypes.cast(tell, ctypes.c_void_p))
