@@ -90,65 +90,89 @@ int runAction(const Action& action)
     return *result;
 }
 
-int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
+/// The program's command line: every command with its options, and what was given.
+struct CommandLine
 {
-    CLI::App program("Plan the GPU memory of PyTorch training to the byte.\nWithout a command, the window opens.",
-                     "torch-headroom");
+    explicit CommandLine(const OpenWindow& openWindow);
+
+    CLI::App program{"Plan the GPU memory of PyTorch training to the byte.\nWithout a command, the window opens.",
+                     "torch-headroom"};
+    std::string file;
+    std::string measured;
+    cli::SnapshotArguments part;
+    WindowOptions options;
+    Action chosen;
+};
+
+CommandLine::CommandLine(const OpenWindow& openWindow)
+{
     program.set_version_flag("--version", "torch-headroom " HEADROOM_VERSION);
     program.require_subcommand(0, 1);
-    std::string file;
     program.add_option(
         "FILE", file,
         "What to open in the window: a step (.hrs), a model (.pt2, .pt), a script (.py), a memory snapshot");
-    WindowOptions options;
-    std::string measured;
-    cli::SnapshotArguments part;
     cli::addSnapshotArguments(program, part);
     cli::addCalibrationArgument(program, options.calibration);
     program.add_option("--measured", measured, "With a step: a measured step or memory snapshot to lay over it")
         ->type_name("FILE");
-    Action chosen;
     for (const auto add : {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan,
                            cli::addFrontier, cli::addCalibrate, cli::addOpPolicy, cli::addOpsPlan, cli::addOpsFrontier,
                            cli::addExport, cli::addImport, cli::addAllocator, cli::addDoctor})
         add(program, chosen);
     cli::addScreenshot(program, chosen, openWindow);
+}
 
+/// What the window opens with. An error where the options do not go together.
+Status completeOptions(CommandLine& line)
+{
+    const std::string& file = line.file;
+    if (!file.empty() && !exists(file))
+        return badInput(unknownCommand(file));
+    if (!line.measured.empty() && file.empty())
+        return badInput("--measured is compared with a step: expected `torch-headroom step.hrs --measured run.hrs`");
+    line.options.file = QString::fromStdString(file);
+    line.options.measured = QString::fromStdString(line.measured);
+    if (!line.part.any())
+        return {};
+    const Result<ImportRequest> request = cli::importRequest(line.part);
+    if (!request)
+        return request.error();
+    if (!isSnapshotFile(file))
+        return badInput("--device, --from and --to choose a part of a memory snapshot, which `" + file + "` is not");
+    line.options.part = *request;
+    return {};
+}
+
+int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
+{
+    CommandLine line(openWindow);
+    const CLI::App& program = line.program;
     try {
-        program.parse(argc, argv);
+        line.program.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
             return program.exit(error, std::cout, std::cerr);
-        const bool mistyped = program.get_subcommands().empty() && !file.empty() && !exists(file);
-        cli::printError(mistyped ? unknownCommand(file) : usageMessage(program, error));
+        const bool mistyped = program.get_subcommands().empty() && !line.file.empty() && !exists(line.file);
+        cli::printError(mistyped ? unknownCommand(line.file) : usageMessage(program, error));
         return exitCode(ErrorKind::badInput);
     }
-    if (chosen)
-        return runAction(chosen);
-    if (!file.empty() && !exists(file)) {
-        cli::printError(unknownCommand(file));
-        return exitCode(ErrorKind::badInput);
+    if (line.chosen)
+        return runAction(line.chosen);
+    if (const Status complete = completeOptions(line); !complete) {
+        cli::printError(complete.error().message);
+        return exitCode(complete.error().kind);
     }
-    if (!measured.empty() && file.empty()) {
-        cli::printError("--measured is compared with a step: expected `torch-headroom step.hrs --measured run.hrs`");
-        return exitCode(ErrorKind::badInput);
-    }
-    options.file = QString::fromStdString(file);
-    options.measured = QString::fromStdString(measured);
-    if (part.any()) {
-        const Result<ImportRequest> request = cli::importRequest(part);
-        if (!request || !isSnapshotFile(file)) {
-            cli::printError(request ? "--device, --from and --to choose a part of a memory snapshot, which `" + file
-                                    + "` is not"
-                                    : request.error().message);
-            return exitCode(ErrorKind::badInput);
-        }
-        options.part = *request;
-    }
-    return openWindow(argc, argv, options);
+    return openWindow(argc, argv, line.options);
 }
 
 } // namespace
+
+void withCommandLine(const std::function<void(CLI::App&)>& use)
+{
+    const OpenWindow nothing = [](int&, char**, const WindowOptions&) { return 0; };
+    CommandLine line(nothing);
+    use(line.program);
+}
 
 int runCommandLine(int argc, char** argv, const OpenWindow& openWindow)
 {

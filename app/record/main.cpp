@@ -98,9 +98,9 @@ int run(int argc, char** argv)
     CLI::App* doctor = app.add_subcommand("doctor", "What this machine has for recording: torch, CUDA, CUPTI, GPUs");
     doctor->add_flag("--json", doctorJson, "One JSON document on stdout");
     headroom::RecordOptions options;
-    const CLI::App* record = headroom::addRecordCommand(app, options);
+    const CLI::App* record = headroom::addRecordCommand(app, options, headroom::demoModels());
     headroom::RecordOptions verified;
-    headroom::addVerifyCommand(app, verified);
+    headroom::addVerifyCommand(app, verified, headroom::demoModels());
     for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
         command->set_version_flag("--version", version);
 

@@ -282,69 +282,7 @@ Error keepInterrupted(const StepTrace& step, const std::string& output, Error er
     return error;
 }
 
-/// CLI::PositiveNumber, with a message for people.
-CLI::Validator atLeastOne()
-{
-    return {[](std::string& text) {
-                return text.starts_with('-') || text.find_first_not_of('0') == std::string::npos
-                    ? "expected a whole number of at least 1, not " + text
-                    : std::string();
-            },
-            "N >= 1"};
-}
-
 } // namespace
-
-void addStepOptions(CLI::App& app, RecordOptions& options)
-{
-    CLI::App* const command = &app;
-    std::string models;
-    for (const std::string& name : demoModels())
-        models += (models.empty() ? "" : ", ") + name;
-    command->add_option("MODEL", options.model, models);
-    command->add_option("--device", options.device, "sim: the simulated GPU; cuda, cuda:N or cpu: a real one, measured")
-        ->capture_default_str();
-    command->add_option("--gpu", options.gpu, "The GPU that the simulation stands for; list: print all")
-        ->capture_default_str();
-    command->add_option("--batch", options.batch, "Samples a step (default: the model's)")->check(atLeastOne());
-    command->add_option("--seq", options.sequence, "Sequence length (default: the model's)")->check(atLeastOne());
-    command->add_option("--dtype", options.dtype,
-                        "float32, bfloat16 or float16: parameters and activations of a demo model "
-                        "(default: float32); the file fixes those of an exported one");
-    command->add_flag("--autocast", options.autocast,
-                      "Forward and loss under torch.autocast(dtype=torch.bfloat16), parameters in float32");
-    command->add_option("--optimizer", options.optimizer, "sgd, adam or adamw, as torch.optim runs them on CUDA")
-        ->capture_default_str();
-    command->add_option("--momentum", options.momentum, "Momentum of sgd")->check(CLI::Range(0.0, 1.0));
-    command->add_option("--loss", options.loss,
-                        "sum or mean of the model's first output, or output: it is the loss (default: output where it "
-                        "is one number, else sum)");
-    command->add_option("--lifetimes", options.lifetimes,
-                        "Values of an exported graph live until their last use (graph) or until the forward returns "
-                        "whose code holds them, as Python's locals do (frame)");
-    command->add_option("--set", options.settings, "KEY=VALUE: an argument of the model")->allow_extra_args(false);
-    command
-        ->add_option("--input", options.inputs,
-                     "NAME=SHAPE[:DTYPE], as x=8x128:int64: an input of a model that does not state its shape")
-        ->allow_extra_args(false);
-    command->add_flag("--hold-output", options.holdOutput,
-                      "The loop keeps `output = model(x)` alive until the next forward has returned");
-    command->add_flag("--json", options.json, "One JSON document on stdout");
-    command->add_flag("--progress", options.progress, "Progress as JSON lines on stderr");
-}
-
-CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options)
-{
-    CLI::App* command = app.add_subcommand("record", "Run one training step and write it as a step file");
-    command->footer(
-        "A training script: torch-headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
-        "which runs python3 -m torch_headroom.record.");
-    addStepOptions(*command, options);
-    command->add_option("-o,--output", options.output, "The step file to write, for example step.hrs");
-    command->add_option("--policy", options.policy,
-                        "Checkpoint the modules of this policy, as torch-headroom plan -o writes it");
-    return command;
-}
 
 Status runRecord(const RecordOptions& options, const ProgressReport& watch)
 {

@@ -204,38 +204,6 @@ bool isMuchForCpu(Bytes peak, double flops)
     return peak > mostBytesOnCpu || flops > mostFlopsOnCpu;
 }
 
-CLI::App* addVerifyCommand(CLI::App& app, RecordOptions& options)
-{
-    CLI::App* command = app.add_subcommand(
-        "verify", "Run one training step with a policy and without, and compare it with what was predicted");
-    addStepOptions(*command, options);
-    command->get_option("--device")
-        ->description(
-            "sim: the simulated GPU, and for gradients the CPU; cpu: the CPU, too, however large the model is; "
-            "cuda or cuda:N: a GPU for all of it");
-    command->add_option("--policy", options.policy, "The policy to apply, as torch-headroom plan -o writes it");
-    command
-        ->add_option("--memory-budget", options.memoryBudget,
-                     "Instead of a policy: plan the ops of the step for this fraction, as torch-headroom ops-plan does")
-        ->type_name("FRACTION");
-    command
-        ->add_option("--ops-plan", options.opsPlan,
-                     "Instead of a policy: a plan for the ops of the step, as torch-headroom ops-plan --json prints it")
-        ->type_name("plan.json");
-    command->add_option("--solver", options.solver, "How that plan chooses the ops to save (default dp)")
-        ->type_name("dp|greedy|ilp");
-    command->add_option("--runtime", options.runtime, "What running an op again costs that plan (default flops)")
-        ->type_name("flops|measured");
-    command
-        ->add_option("--op-times", options.opTimes,
-                     "Measured times of the ops, as torch-headroom ops-plan takes them: with --runtime measured")
-        ->type_name("FILE");
-    command->add_flag(
-        "--monotone", options.monotone,
-        "Of the plans for that fraction the one that takes no more at its peak than that of any larger one");
-    return command;
-}
-
 Status runVerify(const RecordOptions& given, const ProgressReport& watch)
 {
     if (given.gpu == "list") {

@@ -7,9 +7,6 @@
 
 namespace headroom {
 
-/// Declares `torch-headroom-record verify`; parsing fills `options`.
-CLI::App* addVerifyCommand(CLI::App& app, RecordOptions& options);
-
 /// Runs the step with and without the policy, or by a plan for its ops, and prints how what happened compares with what
 /// was predicted. An error when they part: its sentence says where. `watch` is told how far it is.
 Status runVerify(const RecordOptions& options, const ProgressReport& watch);

@@ -70,7 +70,8 @@ Actions::Actions(QWidget* window)
     themeDesktop = make(tr("As the &desktop"), tr("Light or dark as the desktop is"), "Ctrl+Alt+0");
     themeLight = make(tr("&Light"), tr("Dark text on light ground"), "Ctrl+Alt+1");
     themeDark = make(tr("&Dark"), tr("Light text on dark ground"), "Ctrl+Alt+2");
-    about = make(tr("&About Headroom"), tr("Version, licence and where to get help"), "F1");
+    manual = make(tr("&Manual"), tr("Open the page of the manual for what has the focus"), "F1");
+    about = make(tr("&About Headroom"), tr("Version, licence and where to get help"), "Ctrl+F1");
     about->setMenuRole(QAction::AboutRole);
     aboutQt = make(tr("About &Qt"), tr("Version and licence of Qt"), "Shift+F1");
     aboutQt->setMenuRole(QAction::AboutQtRole);
@@ -152,6 +153,8 @@ void Actions::fillMenuBar(QMenuBar* bar)
     theme->addActions({themeDesktop, themeLight, themeDark});
 
     QMenu* help = bar->addMenu(tr("&Help"));
+    help->addAction(manual);
+    help->addSeparator();
     help->addActions({about, aboutQt});
     for (QMenu* menu : {file, edit, plan, view, theme, help, recentMenu, pictureMenu})
         menu->setToolTipsVisible(true);

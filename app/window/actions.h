@@ -60,6 +60,7 @@ public:
     QAction* themeDesktop;
     QAction* themeLight;
     QAction* themeDark;
+    QAction* manual;
     QAction* about;
     QAction* aboutQt;
 

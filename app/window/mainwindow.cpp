@@ -9,6 +9,7 @@
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
 #include "app/window/frame_pacer.h"
+#include "app/window/manual_desk.h"
 #include "app/window/measured_desk.h"
 #include "app/window/modules_desk.h"
 #include "app/window/opener.h"
@@ -77,6 +78,7 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     , exporter_(new Exporter(session_, settings_, *messages_, this))
     , opener_(new Opener({session_, jobs_, settings_, *actions_, *messages_, *start_, *recordDesk_, *whatIf_,
                           [this] { return maySayGoodbye(); }, this}))
+    , manualDesk_(new ManualDesk(*this, settings_, *actions_->manual))
 {
     setObjectName(windowName);
     setAcceptDrops(true);
@@ -278,6 +280,7 @@ void MainWindow::closeEvent(QCloseEvent* event)
     recordDesk_->recording().cancel();
     settings_.setLayout(windowName, saveGeometry());
     page_->saveLayout(settings_);
+    manualDesk_->close();
     QMainWindow::closeEvent(event);
 }
 

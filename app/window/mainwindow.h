@@ -21,6 +21,7 @@ class Actions;
 class DocumentPage;
 class Exporter;
 class FramePacer;
+class ManualDesk;
 class MeasuredDesk;
 class ModulesDesk;
 class MessageBar;
@@ -74,6 +75,7 @@ public:
     const FramePacer& frames() const noexcept { return *frames_; }
     OpsChoiceDesk& opsChoiceDesk() noexcept { return *opsChoiceDesk_; }
     RecordingBar& recordingBar() noexcept { return *recordingBar_; }
+    ManualDesk& manualDesk() noexcept { return *manualDesk_; }
     void askBeforeClosing(bool ask) noexcept { askBeforeClosing_ = ask; }
 
 Q_SIGNALS:
@@ -117,6 +119,7 @@ private:
     OpsChoiceDesk* opsChoiceDesk_;
     Exporter* exporter_;
     Opener* opener_;
+    ManualDesk* manualDesk_;
     QString measuredFile_; ///< to be compared once the step is open
     bool askBeforeClosing_ = true;
 };

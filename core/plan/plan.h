@@ -38,7 +38,7 @@ enum class PlanStatus {
 };
 std::string_view planStatusName(PlanStatus status);
 
-/// What a planner answers. Plain values; JSON keys are CLI.md's.
+/// What a planner answers. Plain values; JSON keys are a contract.
 struct Plan
 {
     PlanStatus status = PlanStatus::infeasible;

@@ -14,7 +14,7 @@
 
 namespace headroom {
 
-/// What PyTorch training applies: policy.json, version 1 (CLI.md).
+/// What PyTorch training applies: policy.json, version 1 (resources/manual/formats.md).
 struct Policy
 {
     struct Op

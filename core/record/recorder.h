@@ -45,7 +45,7 @@ struct ModelTree
 ///
 /// At most one is active in a process. The thread that calls begin() runs the step; autograd's device thread inherits
 /// what it needs. While it is active, saved tensors are replaced by shadows whose storages are not counted, so that a
-/// storage's free event shows the program's own lifetime (DESIGN in README: program and autograd holds).
+/// storage's free event shows the program's own lifetime (program and autograd hold apart).
 class Recorder
 {
 public:

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/manual_desk.h"
+
+#include "app/recording/record_sheet.h"
+#include "app/recording/recording_bar.h"
+#include "app/window/document_page.h"
+#include "app/window/mainwindow.h"
+#include "app/window/settings.h"
+#include "app/window/snapshot_sheet.h"
+#include "app/window/step_header.h"
+#include "views/manual/manual_view.h"
+#include "views/manual/manual_window.h"
+#include "views/plot/timeline_view.h"
+#include "views/widgets/allocator_panel.h"
+#include "views/widgets/budget_bar.h"
+#include "views/widgets/comparison_bar.h"
+#include "views/widgets/inspector.h"
+#include "views/widgets/lower_panel.h"
+#include "views/widgets/module_panel.h"
+#include "views/widgets/ops_panel.h"
+#include "views/widgets/size_fields.h"
+#include "views/widgets/solver_choice.h"
+#include "views/widgets/verify_row.h"
+
+#include <QAction>
+#include <QApplication>
+#include <QChildEvent>
+#include <QTreeView>
+
+namespace headroom {
+namespace {
+
+constexpr auto linkProperty = "manualLink";
+const auto settingsName = QStringLiteral("manual");
+
+void setLink(QWidget* widget, const char* link)
+{
+    widget->setProperty(linkProperty, QString::fromLatin1(link));
+}
+
+} // namespace
+
+ManualDesk::ManualDesk(MainWindow& window, Settings& settings, QAction& wanted)
+    : QObject(&window)
+    , settings_(settings)
+    , wanted_(wanted)
+{
+    nameLinks(window);
+    window.installEventFilter(this);
+    connect(&wanted, &QAction::triggered, this, &ManualDesk::open);
+}
+
+ManualDesk::~ManualDesk() = default;
+
+/// What is inside of one of these has its page, too.
+void ManualDesk::nameLinks(MainWindow& window)
+{
+    DocumentPage& page = window.page();
+    Inspector* inspector = page.inspector();
+    setLink(&window.startPage(), "tour.md");
+    setLink(&window.recordingBar(), "record-script.md#when-the-script-ends-early");
+    setLink(page.header(), "window.md#header");
+    setLink(page.header()->sizes(), "record-model.md#in-the-window");
+    setLink(page.comparisonBar(), "gpu.md#compare-with-the-prediction");
+    setLink(page.modules(), "window.md#modules");
+    setLink(page.timeline(), "window.md#timeline");
+    setLink(page.lowerPanel(), "window.md#below-the-timeline");
+    setLink(page.lowerPanel()->findChild<AllocatorPanel*>(), "allocator.md#in-the-window");
+    setLink(inspector, "window.md#inspector");
+    setLink(inspector->opsPanel(), "ops.md#in-the-window");
+    setLink(inspector->solverChoice(), "ops.md#in-the-window");
+    setLink(inspector->verifyRow(), "plan.md#verify");
+    setLink(page.budgetBar(), "window.md#budget-bar");
+}
+
+QString ManualDesk::linkOf(const QWidget* widget)
+{
+    for (; widget; widget = widget->parentWidget()) {
+        if (const QVariant link = widget->property(linkProperty); link.isValid())
+            return link.toString();
+    }
+    return {};
+}
+
+void ManualDesk::open()
+{
+    const QString link = linkOf(QApplication::focusWidget());
+    if (!manual_) {
+        manual_ = std::make_unique<ManualWindow>();
+        manual_->resize(manual_->sizeHint());
+        manual_->restoreGeometry(settings_.layout(settingsName));
+    }
+    manual_->showLink(link);
+    manual_->show();
+    manual_->raise();
+    manual_->activateWindow();
+    manual_->view()->setFocus();
+}
+
+void ManualDesk::close()
+{
+    if (!manual_)
+        return;
+    settings_.setLayout(settingsName, manual_->saveGeometry());
+    manual_->close();
+}
+
+/// A sheet is in front of the window, whose actions it does not have.
+bool ManualDesk::eventFilter(QObject* watched, QEvent* event)
+{
+    if (event->type() == QEvent::ChildPolished) {
+        QObject* child = static_cast<QChildEvent*>(event)->child();
+        if (auto* record = qobject_cast<RecordSheet*>(child)) {
+            setLink(record, record->request().isScript() ? "record-script.md" : "record-model.md");
+            record->addAction(&wanted_);
+        } else if (auto* part = qobject_cast<SnapshotSheet*>(child)) {
+            setLink(part, "snapshots.md#a-part-of-a-large-one");
+            part->addAction(&wanted_);
+        }
+    }
+    return QObject::eventFilter(watched, event);
+}
+
+} // namespace headroom

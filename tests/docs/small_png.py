@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes PNG files of a program's window small: small_png.py FILE.png …
+
+A window has few colours, and between them those of smooth edges. The 256 that are there most often are kept exactly, each
+other one becomes the nearest of them. Reads what Qt writes: 8 bits a channel, not interlaced.
+"""
+
+import collections
+import pathlib
+import struct
+import sys
+import zlib
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+CHANNELS = {2: 3, 6: 4}  # by colour type: RGB, RGBA
+
+
+def chunks(data):
+    place = len(SIGNATURE)
+    while place < len(data):
+        length, kind = struct.unpack_from(">I4s", data, place)
+        yield kind, data[place + 8 : place + 8 + length]
+        place += 12 + length
+
+
+def unfiltered(raw, width, height, channels):
+    """Rows of bytes."""
+    rows, before = [], bytearray(width * channels)
+    for y in range(height):
+        start = y * (width * channels + 1)
+        kind, row = raw[start], bytearray(raw[start + 1 : start + 1 + width * channels])
+        for i in range(len(row) if kind else 0):
+            left = row[i - channels] if i >= channels else 0
+            up, corner = before[i], before[i - channels] if i >= channels else 0
+            if kind == 1:
+                guess = left
+            elif kind == 2:
+                guess = up
+            elif kind == 3:
+                guess = (left + up) // 2
+            else:
+                sides = abs(up - corner), abs(left - corner), abs(left + up - 2 * corner)
+                guess = (left, up, corner)[sides.index(min(sides))]
+            row[i] = (row[i] + guess) & 255
+        rows.append(row)
+        before = row
+    return rows
+
+
+def read(data):
+    """Width, height and the colour of each pixel."""
+    header, packed = None, b""
+    for kind, content in chunks(data):
+        if kind == b"IHDR":
+            header = struct.unpack(">IIBBBBB", content)
+        elif kind == b"IDAT":
+            packed += content
+    width, height, bits, colour_type, _, _, interlaced = header
+    if bits != 8 or colour_type not in CHANNELS or interlaced:
+        raise ValueError("expected 8 bits a channel, RGB or RGBA, not interlaced")
+    channels = CHANNELS[colour_type]
+    pixels = []
+    for row in unfiltered(zlib.decompress(packed), width, height, channels):
+        pixels.append([bytes(row[i : i + 3]) for i in range(0, len(row), channels)])
+    return width, height, pixels
+
+
+def nearest(colour, palette):
+    return min(range(len(palette)), key=lambda i: sum((a - b) ** 2 for a, b in zip(colour, palette[i])))
+
+
+def chunk(kind, content):
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def small(data):
+    width, height, pixels = read(data)
+    counts = collections.Counter(colour for row in pixels for colour in row)
+    palette = [colour for colour, _ in counts.most_common(256)]
+    index = {colour: i for i, colour in enumerate(palette)}
+    for colour in counts:
+        if colour not in index:
+            index[colour] = nearest(colour, palette)
+    raw = b"".join(b"\0" + bytes(index[colour] for colour in row) for row in pixels)
+    header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
+    parts = chunk(b"IHDR", header), chunk(b"PLTE", b"".join(palette)), chunk(b"IDAT", zlib.compress(raw, 9))
+    return SIGNATURE + b"".join(parts) + chunk(b"IEND", b"")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        file = pathlib.Path(name)
+        before = file.read_bytes()
+        after = small(before)
+        if len(after) < len(before):
+            file.write_bytes(after)

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QStringList>
+#include <QTextBrowser>
+
+namespace headroom {
+
+struct ManualPage;
+
+/// One page of the manual to read: links are wishes, words that were looked for are highlighted.
+class ManualView : public QTextBrowser
+{
+    Q_OBJECT
+public:
+    explicit ManualView(QWidget* parent = nullptr);
+
+    void showPage(const ManualPage& page);
+    const ManualPage* page() const noexcept { return page_; }
+    void scrollToSection(const QString& anchor); ///< empty, or none of the page: its beginning
+
+    /// Highlights every place of the words; the first one behind the anchor becomes the current one.
+    void highlight(const QStringList& words, const QString& anchor);
+    int places() const noexcept { return static_cast<int>(places_.size()); }
+    int currentPlace() const noexcept { return current_; } ///< -1: none
+    void goToPlace(int step); ///< to the next (1) or the one before (-1), around the end
+
+    QVariant loadResource(int type, const QUrl& name) override;
+
+Q_SIGNALS:
+    void linkWanted(const QString& link); ///< "plan.md#apply"
+
+protected:
+    void changeEvent(QEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
+
+private:
+    void fill();
+    void setMargins();
+    int positionOf(const QString& anchor) const; ///< of a heading
+    void findPlaces(const QStringList& words);
+    void showPlaces();
+
+    const ManualPage* page_ = nullptr;
+    QStringList words_;
+    QList<QTextCursor> places_; ///< in their order
+    int current_ = -1;
+};
+
+} // namespace headroom

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QWidget>
+
+#include <vector>
+
+class QLabel;
+class QLineEdit;
+class QListWidget;
+class QStackedWidget;
+class QToolButton;
+class QTreeWidget;
+class QTreeWidgetItem;
+
+namespace headroom {
+
+class HitDelegate;
+class ManualView;
+
+/// The manual in a window of its own: contents or the hits of a search at the left, the page at the right.
+class ManualWindow : public QWidget
+{
+    Q_OBJECT
+public:
+    explicit ManualWindow(QWidget* parent = nullptr);
+
+    /// "plan.md" or "plan.md#apply"; what is not there is the first page.
+    void showLink(const QString& link);
+    QString link() const; ///< of what is shown
+
+    void goBack() { goTo(now_ - 1); }
+    void goForward() { goTo(now_ + 1); }
+
+    ManualView* view() const noexcept { return view_; }
+    QTreeWidget* contents() const noexcept { return contents_; }
+    QListWidget* hits() const noexcept { return hits_; }
+    QLineEdit* search() const noexcept { return search_; }
+
+    QSize sizeHint() const override { return {1120, 780}; }
+
+protected:
+    bool eventFilter(QObject* watched, QEvent* event) override;
+
+private:
+    /// A page that was read, and how far.
+    struct Place
+    {
+        QString link;
+        int scrolled = 0;
+    };
+
+    QWidget* makeSide();
+    QWidget* makeBar();
+    void fillContents();
+    void addKeys();
+
+    void goTo(int place); ///< of the history
+    void showPlace(const Place& place);
+    void selectInContents(const QString& link);
+    void showHits(const QString& text);
+    void openHit(int row);
+    void goToPlace(int step);
+    void showCount();
+    void leave(); ///< the search, else the window
+
+    QLineEdit* search_;
+    QStackedWidget* side_;
+    QTreeWidget* contents_;
+    QListWidget* hits_;
+    QLabel* nothing_; ///< in place of the hits
+    HitDelegate* hitLook_;
+    QToolButton* back_;
+    QToolButton* forward_;
+    QLabel* count_;
+    ManualView* view_;
+    std::vector<Place> history_;
+    int now_ = -1; ///< of the history
+};
+
+} // namespace headroom
