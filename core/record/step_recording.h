@@ -6,6 +6,7 @@
 #include "core/cupti/step_times.h"
 #include "core/device/real_device.h"
 #include "core/device/simulated_allocator.h"
+#include "core/record/held_arguments.h"
 #include "core/record/node_table.h"
 #include "core/record/op_cost.h"
 #include "core/record/op_facts.h"
@@ -114,6 +115,8 @@ public:
 
     // --- modules
     CallId enter(ModuleId module, at::ArrayRef<at::Tensor> arguments);
+    /// Tensors that a checkpoint of the innermost call holds, besides its arguments (see HeldArguments).
+    void addHeld(CallId call, at::ArrayRef<at::Tensor> tensors, at::IntArrayRef places);
     void exit(CallId call, at::ArrayRef<at::Tensor> results);
     void backwardEnter(CallId call);
     void backwardExit(CallId call);
@@ -127,6 +130,8 @@ public:
     void retype(const at::Tensor& tensor, Category category);
     void setPhase(Phase phase);
     void mark(Mark mark);
+    /// Whether the program may change the parameters itself now.
+    void setOwnUpdate(bool updates);
     /// While a backward pass builds a graph of itself, GradMode does not tell a recomputed forward.
     void setBuildsBackwardGraph(bool builds);
 
@@ -161,6 +166,7 @@ private:
     std::vector<StorageId> storagesOf(at::ArrayRef<at::Tensor> tensors) const;
     Category categoryOfAllocation() const;
     Phase phaseOf(const Situation& where) const;
+    bool isOwnUpdate(const Situation& where, const std::vector<StorageId>& inputs) const;
     OpFacts& factsOf(const c10::OperatorHandle& op);
     StringId nameOf(const Situation& where);
     bool isOfStep(const Situation& where) const;
@@ -193,6 +199,7 @@ private:
     std::unordered_map<ShadowSave*, Pack> saved_;
     std::vector<ModuleId> opModules_; ///< by OpId
     std::vector<OpenCall> calls_;
+    HeldArguments heldArguments_;
     std::atomic<int> callsAgain_{0}; ///< of them, those that run again
     std::unordered_map<int, std::uint32_t> passes_; ///< autograd's graph task -> number of the backward pass
     std::uint32_t passCount_ = 0;
@@ -203,6 +210,7 @@ private:
     std::thread::id stepThread_;
     std::atomic<bool> buildsBackwardGraph_{false};
     Phase phase_ = Phase::forward;
+    bool ownUpdate_ = false;
     std::int64_t inventedBefore_ = 0;
 };
 
