@@ -129,6 +129,10 @@ void at(int instant)
         return running.recorder->beginOwnUpdate();
     case headroomOwnUpdateEnd:
         return running.recorder->endOwnUpdate();
+    case headroomRecomputationBegin:
+        return running.recorder->setRecomputes(true);
+    case headroomRecomputationEnd:
+        return running.recorder->setRecomputes(false);
     default:
         return;
     }

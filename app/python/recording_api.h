@@ -45,6 +45,8 @@ enum HeadroomInstant : int {
     headroomBackwardGraphEnd,
     headroomOwnUpdateBegin, ///< the program has no optimizer: it changes the parameters itself
     headroomOwnUpdateEnd,
+    headroomRecomputationBegin, ///< a checkpoint runs its region again
+    headroomRecomputationEnd,
 };
 HEADROOM_PYTHON_API void headroom_recording_at(int instant);
 

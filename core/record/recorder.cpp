@@ -189,6 +189,12 @@ void Recorder::setBuildsBackwardGraph(bool builds)
         state_->recording->setBuildsBackwardGraph(builds);
 }
 
+void Recorder::setRecomputes(bool recomputes)
+{
+    if (state_->recording)
+        state_->recording->setRecomputes(recomputes);
+}
+
 StepInfo& Recorder::info()
 {
     return state_->recording ? state_->recording->info() : state_->info;

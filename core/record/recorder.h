@@ -85,6 +85,9 @@ public:
     void mark(Mark mark);
     /// A backward pass begins or has ended that builds a graph of itself (create_graph=True).
     void setBuildsBackwardGraph(bool builds);
+    /// A checkpoint begins to run its region again or has done so. Inside of a torch.autograd.Function neither
+    /// gradients nor modules tell that.
+    void setRecomputes(bool recomputes);
     /// What is known of the step; to be completed between begin() and finish().
     StepInfo& info();
     /// What the device holds now, for the recorder of the next step. Between begin() and finish().

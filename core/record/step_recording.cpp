@@ -358,6 +358,11 @@ void StepRecording::setOwnUpdate(bool updates)
     ownUpdate_ = updates;
 }
 
+void StepRecording::setRecomputes(bool recomputes)
+{
+    recomputations_ += recomputes ? 1 : -1;
+}
+
 void StepRecording::setBuildsBackwardGraph(bool builds)
 {
     buildsBackwardGraph_ = builds;

@@ -134,6 +134,7 @@ public:
     void setOwnUpdate(bool updates);
     /// While a backward pass builds a graph of itself, GradMode does not tell a recomputed forward.
     void setBuildsBackwardGraph(bool builds);
+    void setRecomputes(bool recomputes);
 
     /// The step's, to be completed until finish().
     StepInfo& info() noexcept { return builder_.info; }
@@ -201,6 +202,7 @@ private:
     std::vector<OpenCall> calls_;
     HeldArguments heldArguments_;
     std::atomic<int> callsAgain_{0}; ///< of them, those that run again
+    std::atomic<int> recomputations_{0}; ///< that run now
     std::unordered_map<int, std::uint32_t> passes_; ///< autograd's graph task -> number of the backward pass
     std::uint32_t passCount_ = 0;
     std::vector<CallId> exitAfterBackward_;

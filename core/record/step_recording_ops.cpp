@@ -39,7 +39,8 @@ StepRecording::Situation StepRecording::situation() const
     where.backward = torch::autograd::get_current_graph_task_id() != -1;
     where.node = torch::autograd::get_current_node();
     // A pass that builds a graph of itself enables gradients, too; modules are called by recomputations alone.
-    where.recomputed = where.node && ((at::GradMode::is_enabled() && !buildsBackwardGraph_) || callsAgain_ > 0);
+    where.recomputed = where.node
+        && ((at::GradMode::is_enabled() && !buildsBackwardGraph_) || callsAgain_ > 0 || recomputations_ > 0);
     return where;
 }
 

@@ -210,20 +210,22 @@ class _LowProduct(torch.autograd.Function):
         return torch.mm(gradient, _Low(weight.bfloat16())), torch.mm(gradient.t(), _Low(x.bfloat16()))
 
 
-class _LowLinear(torch.nn.Linear):
+class _LowLayer(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.dropout = torch.nn.LayerNorm(width), torch.nn.Dropout(0.1)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
     def forward(self, x):
-        return _LowProduct.apply(x, self.weight) + self.bias
+        wide = F.gelu(_LowProduct.apply(self.norm(x), self.up.weight) + self.up.bias)
+        return x + self.dropout(_LowProduct.apply(wide, self.down.weight))
 
 
 def _subclass(full):
     """Its products run inside of a tensor subclass."""
-    width = 1024 if full else 64
-    layer = lambda: torch.nn.Sequential(  # noqa: E731
-        torch.nn.LayerNorm(width), _LowLinear(width, 4 * width), torch.nn.GELU(), _LowLinear(4 * width, width),
-        torch.nn.Dropout(0.1))
-    model = torch.nn.Sequential(*(layer() for _ in range(3)), torch.nn.Linear(width, 10))
-    batch = torch.randn(8192 if full else 64, width), torch.randint(0, 10, (8192 if full else 64,))
-    return model, batch, _cross_entropy
+    width, rows = (1024, 8192) if full else (64, 2048)
+    model = torch.nn.Sequential(*map(_LowLayer, [width] * 3), torch.nn.Linear(width, 10))
+    return model, (torch.randn(rows, width), torch.randint(0, 10, (rows,))), _cross_entropy
 
 
 CASES = {

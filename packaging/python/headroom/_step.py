@@ -11,6 +11,7 @@ import sys
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils.checkpoint import _recomputation_hook
 
 from ._arguments import HeldInCalls
 from ._batch import sizes_of, sizes_with
@@ -31,7 +32,9 @@ from ._modules import Inventory, ModuleNames, state_tensors, tensors_of
     BACKWARD_GRAPH_END,
     OWN_UPDATE_BEGIN,
     OWN_UPDATE_END,
-) = range(10)
+    RECOMPUTATION_BEGIN,
+    RECOMPUTATION_END,
+) = range(12)
 
 
 def _declared(library):
@@ -231,6 +234,8 @@ class Hooks:
         self._replace(optimizer, "zero_grad", self._zero_grad)
         self._replace(torch.autograd, "backward", self._backward)
         self._replace(torch.autograd, "grad", self._backward)
+        self._replace(_recomputation_hook, "__enter__", self._tells(RECOMPUTATION_BEGIN))
+        self._replace(_recomputation_hook, "__exit__", self._tells(RECOMPUTATION_END))
         for register, hook in (
             (register_optimizer_step_pre_hook, self._before_step),
             (register_optimizer_step_post_hook, self._after_step),
@@ -245,6 +250,16 @@ class Hooks:
         calls = _calls_of(owner, name)
         calls.append(functools.wraps(calls[-1])(make(calls[-1])))
         self._undo.append(calls.pop)
+
+    def _tells(self, instant):
+        def make(original):
+            def call(*args):
+                self._recorder.at(instant)
+                return original(*args)
+
+            return call
+
+        return make
 
     def _module_call(self, original):
         recorder, loop = self._recorder, self._loop
