@@ -72,11 +72,23 @@ std::vector<Fallback> fallbacks(const StepTrace& trace)
     return found;
 }
 
+/// What the recorder noted of the step; empty: nothing of that.
+std::string noteOf(const StepInfo& info, std::string_view key)
+{
+    const auto found = std::ranges::find(info.settings, key, [](const auto& setting) { return setting.first; });
+    return found == info.settings.end() ? std::string() : found->second;
+}
+
 /// Whether the script's own checkpoints ran as plain calls while it was recorded.
 bool leavesOutCheckpoints(const StepInfo& info)
 {
-    return std::ranges::find(info.settings, std::pair<std::string, std::string>("checkpointing", "left out"))
-        != info.settings.end();
+    return noteOf(info, "checkpointing") == "left out";
+}
+
+/// How often, and first where, the program decided by a value that was invented.
+std::string inventedDecisions(const StepInfo& info)
+{
+    return noteOf(info, "invented decisions");
 }
 
 Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAllocator::Stats& allocator)
@@ -104,6 +116,8 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAlloc
         json["without_checkpointing"] = true;
     addOutOfMemory(json, trace);
     json["invented_values"] = trace.info.inventedValues;
+    if (const std::string decisions = inventedDecisions(trace.info); !decisions.empty())
+        json["invented_decisions"] = decisions;
     return json;
 }
 
@@ -185,6 +199,9 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
     if (trace.info.inventedValues > 0)
         out << "\nThe model read " << groupedDigits(trace.info.inventedValues)
             << " values that a simulated device does not have; it was given made-up ones.\n";
+    if (const std::string decisions = inventedDecisions(trace.info); !decisions.empty())
+        out << "It asked " << decisions
+            << " whether something is true; on the card the step may go another way there.\n";
 }
 
 Result<int> run(const std::string& file, const std::string& calibration, bool json)

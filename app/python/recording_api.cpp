@@ -125,6 +125,14 @@ void at(int instant)
         return running.recorder->setBuildsBackwardGraph(true);
     case headroomBackwardGraphEnd:
         return running.recorder->setBuildsBackwardGraph(false);
+    case headroomOwnUpdateBegin:
+        return running.recorder->beginOwnUpdate();
+    case headroomOwnUpdateEnd:
+        return running.recorder->endOwnUpdate();
+    case headroomRecomputationBegin:
+        return running.recorder->setRecomputes(true);
+    case headroomRecomputationEnd:
+        return running.recorder->setRecomputes(false);
     default:
         return;
     }
@@ -234,6 +242,12 @@ std::int64_t enter(std::int64_t module, at::TensorList arguments)
     return call.valid() ? static_cast<std::int64_t>(call.value) : -1;
 }
 
+void held(std::int64_t call, at::TensorList tensors, at::IntArrayRef places)
+{
+    TORCH_CHECK(tensors.size() == places.size(), "headroom.held needs two lists of one length");
+    Recorder::addHeld(call < 0 ? CallId() : CallId(static_cast<std::uint32_t>(call)), tensors, places);
+}
+
 void leave(std::int64_t call, at::TensorList results)
 {
     Recorder::exit(call < 0 ? CallId() : CallId(static_cast<std::uint32_t>(call)), results);
@@ -245,6 +259,7 @@ TORCH_LIBRARY(torch_headroom, library)
     library.def("inputs(Tensor[] tensors) -> ()");
     library.def("optimizer_state(Tensor[] tensors) -> ()");
     library.def("enter(int module, Tensor[] arguments) -> int");
+    library.def("held(int call, Tensor[] tensors, int[] places) -> ()");
     library.def("leave(int call, Tensor[] results) -> ()");
 }
 
@@ -254,6 +269,7 @@ void implement(torch::Library& library)
     library.impl("inputs", &inputs);
     library.impl("optimizer_state", &optimizerState);
     library.impl("enter", &enter);
+    library.impl("held", &held);
     library.impl("leave", &leave);
 }
 

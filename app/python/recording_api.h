@@ -14,6 +14,8 @@
 ///     inputs(Tensor[] tensors) -> ()                                       the batch
 ///     optimizer_state(Tensor[] tensors) -> ()                              what optimizers keep
 ///     enter(int module, Tensor[] arguments) -> int                         a module's forward begins; returns its call
+///     held(int call, Tensor[] tensors, int[] places) -> ()                 what a checkpoint of it holds besides its
+///                                                                          arguments (Recorder::addHeld())
 ///     leave(int call, Tensor[] results) -> ()                              and has ended
 ///
 /// The first three are called between headroom_recording_new() and headroom_recording_begin(), optimizer_state() also
@@ -41,6 +43,10 @@ enum HeadroomInstant : int {
     headroomZeroGradEnd,
     headroomBackwardGraphBegin, ///< a backward pass with create_graph=True
     headroomBackwardGraphEnd,
+    headroomOwnUpdateBegin, ///< the program has no optimizer: it changes the parameters itself
+    headroomOwnUpdateEnd,
+    headroomRecomputationBegin, ///< a checkpoint runs its region again
+    headroomRecomputationEnd,
 };
 HEADROOM_PYTHON_API void headroom_recording_at(int instant);
 

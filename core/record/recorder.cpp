@@ -8,6 +8,7 @@
 #include "core/record/shadow_save.h"
 #include "core/record/step_recording.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/version.h>
 
@@ -151,6 +152,20 @@ void Recorder::endOptimizer(at::ArrayRef<at::Tensor> state)
     state_->recording->mark(Mark::stepEnd);
 }
 
+void Recorder::beginOwnUpdate()
+{
+    if (state_->recording)
+        state_->recording->setOwnUpdate(true);
+}
+
+void Recorder::endOwnUpdate()
+{
+    if (!state_->recording)
+        return;
+    state_->recording->setOwnUpdate(false);
+    state_->recording->mark(Mark::stepEnd);
+}
+
 void Recorder::beginZeroGrad()
 {
     if (!state_->recording)
@@ -172,6 +187,12 @@ void Recorder::setBuildsBackwardGraph(bool builds)
 {
     if (state_->recording)
         state_->recording->setBuildsBackwardGraph(builds);
+}
+
+void Recorder::setRecomputes(bool recomputes)
+{
+    if (state_->recording)
+        state_->recording->setRecomputes(recomputes);
 }
 
 StepInfo& Recorder::info()
@@ -215,6 +236,13 @@ CallId Recorder::enter(ModuleId module, at::ArrayRef<at::Tensor> arguments)
     if (torch::autograd::get_current_graph_task_id() == -1)
         hookArguments(recording, call, arguments);
     return call;
+}
+
+void Recorder::addHeld(CallId call, at::ArrayRef<at::Tensor> tensors, at::IntArrayRef places)
+{
+    // Without gradients checkpoint() steps aside.
+    if (const auto recording = StepRecording::active(); recording && call.valid() && at::GradMode::is_enabled())
+        recording->addHeld(call, tensors, places);
 }
 
 void Recorder::exit(CallId call, at::ArrayRef<at::Tensor> results)

@@ -72,6 +72,11 @@ public:
     /// The optimizer's step begins / has ended: ops are of phase optimizer; `state` are the tensors it keeps.
     void beginOptimizer();
     void endOptimizer(at::ArrayRef<at::Tensor> state);
+    /// The program, which has no optimizer, may change the parameters itself from here on / has done so: ops that take
+    /// parameters or gradients, and that autograd does not see, are of phase optimizer, and so is what follows from
+    /// them.
+    void beginOwnUpdate();
+    void endOwnUpdate();
     void beginZeroGrad();
     /// Gradients are cleared, and the step goes on, as where a loop clears them before backward. Marks the instant.
     void endZeroGrad();
@@ -80,6 +85,9 @@ public:
     void mark(Mark mark);
     /// A backward pass begins or has ended that builds a graph of itself (create_graph=True).
     void setBuildsBackwardGraph(bool builds);
+    /// A checkpoint begins to run its region again or has done so. Inside of a torch.autograd.Function neither
+    /// gradients nor modules tell that.
+    void setRecomputes(bool recomputes);
     /// What is known of the step; to be completed between begin() and finish().
     StepInfo& info();
     /// What the device holds now, for the recorder of the next step. Between begin() and finish().
@@ -93,6 +101,10 @@ public:
     /// exception passes through it (a checkpoint stops its recomputation with one), then without results.
     static CallId enter(ModuleId module, at::ArrayRef<at::Tensor> arguments);
     static void exit(CallId call, at::ArrayRef<at::Tensor> results);
+    /// Tensors inside of objects among the arguments of a call that has begun, and where they are: numbers that mean
+    /// the same for all calls of the module, negative ones where a checkpoint holds the tensor whether it is read or
+    /// not.
+    static void addHeld(CallId call, at::ArrayRef<at::Tensor> tensors, at::IntArrayRef places);
 
 private:
     struct State;

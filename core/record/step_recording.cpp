@@ -209,8 +209,10 @@ StepRecording::EndState StepRecording::endState() const
 
 void StepRecording::allocated(sim::Block& block)
 {
-    const Category category = categoryOfAllocation();
+    Category category = categoryOfAllocation();
     const std::lock_guard lock(mutex_);
+    if (running_ && running_->columns.phase == Phase::optimizer)
+        category = Category::optimizer;
     if (running_ && running_->waits)
         beginInTrace(*running_);
     const StorageId storage = builder_.alloc(block.requested, category, openOp_);
@@ -319,70 +321,6 @@ void StepRecording::giveBackSaved()
     saved_.clear();
 }
 
-CallId StepRecording::enter(ModuleId module, at::ArrayRef<at::Tensor> arguments)
-{
-    CallId call;
-    const bool again = torch::autograd::get_current_node() != nullptr;
-    {
-        const std::lock_guard lock(mutex_);
-        call = builder_.enter(module, storagesOf(arguments));
-        calls_.push_back({call, module, again});
-        callsAgain_ += again ? 1 : 0;
-        if (measurement_)
-            measurement_->addCall(module);
-    }
-    if (measurement_)
-        measurement_->enterCall(call);
-    return call;
-}
-
-void StepRecording::exit(CallId call, at::ArrayRef<at::Tensor> results)
-{
-    if (measurement_)
-        measurement_->leaveCall();
-    const std::lock_guard lock(mutex_);
-    builder_.exit(call, storagesOf(results));
-    if (!calls_.empty() && calls_.back().call == call) {
-        callsAgain_ -= calls_.back().again ? 1 : 0;
-        calls_.pop_back();
-    }
-}
-
-void StepRecording::backwardEnter(CallId call)
-{
-    const std::lock_guard lock(mutex_);
-    builder_.backwardEnter(call);
-}
-
-void StepRecording::backwardExit(CallId call)
-{
-    const std::lock_guard lock(mutex_);
-    builder_.backwardExit(call);
-}
-
-void StepRecording::exitAfterBackward(CallId call)
-{
-    const std::lock_guard lock(mutex_);
-    exitAfterBackward_.push_back(call);
-}
-
-bool StepRecording::takeCallsToExit(std::vector<CallId>& calls)
-{
-    const std::lock_guard lock(mutex_);
-    if (exitsQueued_)
-        return false;
-    exitsQueued_ = true;
-    calls.assign(exitAfterBackward_.rbegin(), exitAfterBackward_.rend());
-    exitAfterBackward_.clear();
-    return true;
-}
-
-void StepRecording::backwardPassEnded()
-{
-    const std::lock_guard lock(mutex_);
-    exitsQueued_ = false;
-}
-
 void StepRecording::retype(const at::Tensor& tensor, Category category)
 {
     const std::lock_guard lock(mutex_);
@@ -395,6 +333,17 @@ void StepRecording::setPhase(Phase phase)
 {
     const std::lock_guard lock(mutex_);
     phase_ = phase;
+}
+
+void StepRecording::setOwnUpdate(bool updates)
+{
+    const std::lock_guard lock(mutex_);
+    ownUpdate_ = updates;
+}
+
+void StepRecording::setRecomputes(bool recomputes)
+{
+    recomputations_ += recomputes ? 1 : -1;
 }
 
 void StepRecording::setBuildsBackwardGraph(bool builds)
@@ -424,6 +373,8 @@ Result<StepTracePtr> StepRecording::finish()
     if (measurement_)
         builder_.info.measured = measurement_->addTimes(builder_, opModules_);
     builder_.info.inventedValues += sim::simulatedState().inventedValues - inventedBefore_;
+    for (const auto& [call, storage] : heldArguments_.held())
+        builder_.addArgument(call, storage);
     return builder_.finish();
 }
 

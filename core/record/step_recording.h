@@ -5,6 +5,7 @@
 #include "core/cost/roofline.h"
 #include "core/device/simulated_allocator.h"
 #include "core/record/device_measurement.h"
+#include "core/record/held_arguments.h"
 #include "core/record/node_table.h"
 #include "core/record/op_cost.h"
 #include "core/record/op_facts.h"
@@ -113,6 +114,8 @@ public:
 
     // --- modules
     CallId enter(ModuleId module, at::ArrayRef<at::Tensor> arguments);
+    /// Tensors that a checkpoint of the innermost call holds, besides its arguments (see HeldArguments).
+    void addHeld(CallId call, at::ArrayRef<at::Tensor> tensors, at::IntArrayRef places);
     void exit(CallId call, at::ArrayRef<at::Tensor> results);
     void backwardEnter(CallId call);
     void backwardExit(CallId call);
@@ -126,8 +129,11 @@ public:
     void retype(const at::Tensor& tensor, Category category);
     void setPhase(Phase phase);
     void mark(Mark mark);
+    /// Whether the program may change the parameters itself now.
+    void setOwnUpdate(bool updates);
     /// While a backward pass builds a graph of itself, GradMode does not tell a recomputed forward.
     void setBuildsBackwardGraph(bool builds);
+    void setRecomputes(bool recomputes);
 
     /// The step's, to be completed until finish().
     StepInfo& info() noexcept { return builder_.info; }
@@ -160,6 +166,7 @@ private:
     std::vector<StorageId> storagesOf(at::ArrayRef<at::Tensor> tensors) const;
     Category categoryOfAllocation() const;
     Phase phaseOf(const Situation& where) const;
+    bool isOwnUpdate(const Situation& where, const std::vector<StorageId>& inputs) const;
     OpFacts& factsOf(const c10::OperatorHandle& op);
     StringId nameOf(const Situation& where);
     bool isOfStep(const Situation& where) const;
@@ -185,7 +192,9 @@ private:
     std::unordered_map<ShadowSave*, Pack> saved_;
     std::vector<ModuleId> opModules_; ///< by OpId
     std::vector<OpenCall> calls_;
+    HeldArguments heldArguments_;
     std::atomic<int> callsAgain_{0}; ///< of them, those that run again
+    std::atomic<int> recomputations_{0}; ///< that run now
     std::unordered_map<int, std::uint32_t> passes_; ///< autograd's graph task -> number of the backward pass
     std::uint32_t passCount_ = 0;
     std::vector<CallId> exitAfterBackward_;
@@ -195,6 +204,7 @@ private:
     std::thread::id stepThread_;
     std::atomic<bool> buildsBackwardGraph_{false};
     Phase phase_ = Phase::forward;
+    bool ownUpdate_ = false;
     std::int64_t inventedBefore_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace headroom {
@@ -38,7 +39,8 @@ StepRecording::Situation StepRecording::situation() const
     where.backward = torch::autograd::get_current_graph_task_id() != -1;
     where.node = torch::autograd::get_current_node();
     // A pass that builds a graph of itself enables gradients, too; modules are called by recomputations alone.
-    where.recomputed = where.node && ((at::GradMode::is_enabled() && !buildsBackwardGraph_) || callsAgain_ > 0);
+    where.recomputed = where.node
+        && ((at::GradMode::is_enabled() && !buildsBackwardGraph_) || callsAgain_ > 0 || recomputations_ > 0);
     return where;
 }
 
@@ -63,6 +65,17 @@ Phase StepRecording::phaseOf(const Situation& where) const
     if (phase_ == Phase::optimizer || phase_ == Phase::zeroGrad)
         return phase_;
     return where.backward ? Phase::backward : phase_;
+}
+
+/// What comes of parameters and gradients is of category optimizer, and so counts as well.
+bool StepRecording::isOwnUpdate(const Situation& where, const std::vector<StorageId>& inputs) const
+{
+    const auto isUpdated = [this](StorageId storage) {
+        const Category category = builder_.categoryOf(storage);
+        return category == Category::parameter || category == Category::gradient || category == Category::optimizer;
+    };
+    return ownUpdate_ && !where.backward && calls_.empty() && !nodes_.nodesWait()
+        && std::ranges::any_of(inputs, isUpdated);
 }
 
 Category StepRecording::categoryOfAllocation() const
@@ -139,6 +152,8 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
             running.mutated.insert(running.mutated.end(), running.inputs.begin() + static_cast<std::ptrdiff_t>(before),
                                    running.inputs.end());
     }
+    if ((facts.flags & opSacIgnored) == 0)
+        std::ranges::for_each(running.inputs, [this](StorageId input) { heldArguments_.read(input); });
     running.facts = &facts;
     running.cost.addInputs(facts, stack);
     running.flags |= facts.flags;
@@ -150,6 +165,8 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
 
     running.columns.name = facts.id;
     place(where, running.columns);
+    if (isOwnUpdate(where, running.inputs))
+        running.columns.phase = Phase::optimizer;
     running.id = OpId(static_cast<std::uint32_t>(builder_.opCount()));
     running.waits = running.inputs.empty();
     running_ = &running;

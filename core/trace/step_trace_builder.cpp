@@ -64,6 +64,11 @@ CallId StepTraceBuilder::enter(ModuleId module, std::span<const StorageId> argum
     return id;
 }
 
+void StepTraceBuilder::addArgument(CallId call, StorageId storage)
+{
+    columns_.callArguments[call.value].push_back(storage);
+}
+
 void StepTraceBuilder::exit(CallId call, std::span<const StorageId> results)
 {
     if (openCalls_.empty() || openCalls_.back() != call)

@@ -25,6 +25,7 @@ public:
     void addRegistered(ModuleId module, std::string_view name, StorageId storage, Category category);
 
     CallId enter(ModuleId module, std::span<const StorageId> arguments); ///< adds the event
+    void addArgument(CallId call, StorageId storage); ///< one that only its end showed
     void exit(CallId call, std::span<const StorageId> results);
 
     struct Op

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Models whose plans applied_plan_test.py applies: those that people train, small or in their true size."""
 
+import collections
 import contextlib
 import dataclasses
 
@@ -129,6 +130,109 @@ def _encoder(full):
     return model, (torch.randn(8, length, width), torch.randint(0, 10, (8,))), _cross_entropy
 
 
+@dataclasses.dataclass
+class _Graph:
+    """As PyTorch Geometric's Data."""
+
+    nodes: torch.Tensor
+    edges: torch.Tensor
+    before: torch.Tensor
+    unread: torch.Tensor
+    turn: int = 0
+
+
+class _Neighbours(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.own, self.others = torch.nn.Linear(width, 2 * width), torch.nn.Linear(width, 2 * width)
+        self.join = torch.nn.Sequential(torch.nn.GELU(), torch.nn.Linear(2 * width, width))
+
+    def forward(self, graph, sums):
+        source, target = graph.edges
+        sums.append(torch.zeros_like(graph.nodes).index_add(0, target, graph.nodes[source]))
+        own = self.own(graph.nodes)
+        nodes = self.join(own + self.others(sums[-1] + sums[0])) + graph.nodes.mean()
+        if graph.turn == 2:
+            nodes = nodes * graph.before
+        return _Graph(nodes, graph.edges, nodes.relu(), own * 2, graph.turn + 1)
+
+
+class _GraphNet(torch.nn.Module):
+    """Its layers are given objects; the last one is the first again, which then reads more."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.embed = torch.nn.Linear(16, width)
+        self.layers = torch.nn.ModuleList(_Neighbours(width) for _ in range(2))
+        self.head = torch.nn.Linear(width, 10)
+
+    def forward(self, nodes, edges):
+        nodes = self.embed(nodes)
+        graph, sums = _Graph(nodes, edges, nodes.exp(), nodes.sin()), collections.deque([nodes.cos()], 2)
+        for layer in (*self.layers, self.layers[0]):
+            graph = layer(graph, sums)
+        return self.head(graph.nodes)
+
+
+def _graph_loss(model, batch):
+    nodes, edges, labels = batch
+    return F.cross_entropy(model(nodes, edges.remainder(len(nodes))), labels)  # a part of the nodes is a graph, too
+
+
+def _graph(full):
+    nodes, edges = (100_000, 1_000_000) if full else (200, 800)
+    batch = torch.randn(nodes, 16), torch.randint(0, nodes, (2, edges)), torch.randint(0, 10, (nodes,))
+    return _GraphNet(256 if full else 64), batch, _graph_loss
+
+
+class _Low(torch.Tensor):
+    """As torchao's float8: a matrix of float32 that is kept in bfloat16, and products of two."""
+
+    @staticmethod
+    def __new__(cls, low):
+        return torch.Tensor._make_wrapper_subclass(
+            cls, low.shape, strides=low.stride(), dtype=torch.float32, device=low.device)
+
+    def __init__(self, low):
+        self.low = low
+
+    @classmethod
+    def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
+        result = op(*(value.low if isinstance(value, cls) else value for value in args), **(kwargs or {}))
+        return result.float() if op is torch.ops.aten.mm.default else cls(result)
+
+
+class _LowProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x, weight):
+        context.save_for_backward(x, weight)
+        return torch.mm(_Low(x.bfloat16()), _Low(weight.bfloat16()).t())
+
+    @staticmethod
+    def backward(context, gradient):
+        x, weight = context.saved_tensors
+        gradient = _Low(gradient.bfloat16())
+        return torch.mm(gradient, _Low(weight.bfloat16())), torch.mm(gradient.t(), _Low(x.bfloat16()))
+
+
+class _LowLayer(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.dropout = torch.nn.LayerNorm(width), torch.nn.Dropout(0.1)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        wide = F.gelu(_LowProduct.apply(self.norm(x), self.up.weight) + self.up.bias)
+        return x + self.dropout(_LowProduct.apply(wide, self.down.weight))
+
+
+def _subclass(full):
+    """Its products run inside of a tensor subclass."""
+    width, rows = (1024, 8192) if full else (64, 2048)
+    model = torch.nn.Sequential(*map(_LowLayer, [width] * 3), torch.nn.Linear(width, 10))
+    return model, (torch.randn(rows, width), torch.randint(0, 10, (rows,))), _cross_entropy
+
+
 CASES = {
     "gpt2": Case("transformers", _gpt2, clip=True),
     "gpt2_autocast_accumulated": Case("transformers", _gpt2, autocast=True, parts=2),
@@ -141,4 +245,6 @@ CASES = {
     "encoder_autocast": Case("torch", _encoder, autocast=True),
     "resnet": Case("torchvision", _resnet, optimizer=lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9)),
     "vit": Case("torchvision", _vit),
+    "graph": Case("torch", _graph),
+    "subclass": Case("torch", _subclass),
 }

@@ -9,7 +9,7 @@ import support
 support.need("torch")
 
 import torch  # noqa: E402
-from torch_headroom._batch import sizes_of  # noqa: E402
+from torch_headroom._batch import sizes_of, sizes_with  # noqa: E402
 
 IMAGES, TOKENS = torch.zeros(16, 3, 8, 8), torch.zeros(16, 54, dtype=torch.int64)
 
@@ -41,6 +41,18 @@ class Batch(unittest.TestCase):
             ([torch.zeros(3, 8, 8) for _ in range(4)], boxes),
         ):
             self.assertEqual(sizes_of(arguments), (0, 0))
+
+    def test_is_that_of_all_calls_of_a_step(self):
+        step = sizes_of((TOKENS,))
+        self.assertEqual(sizes_with(step, (TOKENS,)), (16, 54))
+        self.assertEqual(sizes_with(step, (torch.zeros(()),)), (16, 54))
+        self.assertEqual(sizes_with(step, (TOKENS[:, :9],)), (16, 0))
+        self.assertEqual(sizes_with(step, (TOKENS[:9],)), (0, 0))
+        self.assertEqual(sizes_with((0, 0), (TOKENS,)), (0, 0))
+        # What another call made is no data: it may be any part of the batch.
+        made = torch.ones(100, 3, requires_grad=True)
+        self.assertEqual(sizes_with(step, (made * 2,)), (16, 54))
+        self.assertEqual(sizes_with(step, (made,)), (0, 0))
 
     def test_a_sequence_is_one_of_texts(self):
         self.assertEqual(sizes_of((IMAGES, TOKENS)), (16, 0))

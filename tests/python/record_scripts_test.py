@@ -337,6 +337,22 @@ class Failures(Recorded):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertNotIn("invented", result.stdout)
 
+    def test_decisions_by_invented_values_are_told_of(self):
+        inside = """scores = model(torch.randn(64, 1000, device="cuda"))
+        loss = scores.mean()
+        print(loss.item())
+        if (scores.argmax() == 3).all() or (scores > 0).any().cpu():
+            loss = loss * 2"""
+        script = self.written(_LOOP.format(steps=2, inside=inside))
+        result = self.run_script(script)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        line = 1 + script.read_text().splitlines().index("    if (scores.argmax() == 3).all() or (scores > 0).any().cpu():")
+        self.assertIn(f"note: the program asked 2 times, first at {script}:{line} whether something is true that nobody knows "
+                      "without data, and was given an answer", result.stdout)
+        self.assertEqual(dict(self.noted("settings"))["invented decisions"], f"2 times, first at {script}:{line}")
+        result = self.run_script(self.written(_LOOP.format(steps=2, inside=inside[:inside.index("if")])))
+        self.assertNotIn("whether something is true", result.stdout)
+
     def test_masks_that_follow_from_the_model(self):
         inside = """scores = model(torch.randn(64, 1000, device="cuda"))
         loss = scores.masked_scatter(scores > 0, torch.nn.functional.relu(scores[0])).sum()"""

@@ -109,6 +109,21 @@ class WithoutOptimizers(Recorded):
                 again = self.recorded(self._LOOP.format(backward=backward, update=update), "--steps", "3")
                 self.assertEqual(again["ops"], document["ops"])
 
+    def test_what_changes_the_parameters_is_the_optimizers(self):
+        momentum = "buffers.setdefault(parameter, torch.zeros_like(parameter)).mul_(0.9).add_(parameter.grad)"
+        documents = [
+            self.recorded(self._LOOP.format(
+                backward="head(output).pow(2).mean().backward(); batch = output.detach() + 1", update=update).replace(
+                    "state = None\n", "state, buffers = None, {}\n", 1))
+            for update in ("pass", "parameter.data.sub_(0.1 * parameter.grad)",
+                           f"parameter.data.add_({momentum}, alpha=-0.1)")]
+        self.assertEqual(*[document["compute_ms"] for document in documents[:2]])
+        self.assertEqual(*[document["compute_ms"] for document in documents[1:]])
+        self.assertGreater(documents[2]["ops"], documents[1]["ops"])
+        phases = documents[2]["phases"]
+        self.assertEqual(phases["start"]["optimizer"], phases["start"]["parameter"])
+        self.assertEqual(phases["after_step"]["optimizer"], phases["start"]["parameter"])
+
     def test_what_is_missing_is_said(self):
         for script, sentence in (
             (self._LOOP.format(backward="pass", update="pass"), "train.py made no backward pass; "),

@@ -19,6 +19,9 @@ import operator
 import types
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from ._modules import is_plain
 
 
 class Unrepeatable(Exception):
@@ -62,6 +65,52 @@ class Arguments:
         made = {}
         args = [_built(value, given, made) for value in self._args]
         return args, {name: _built(value, given, made) for name, value in self._kwargs.items()}
+
+
+class HeldInCalls:
+    """What a checkpoint would hold of the calls of a step, besides the tensors that tensors_of() finds there."""
+
+    def __init__(self):
+        self._places = {}  # path -> its number
+
+    def of(self, args, kwargs, found):
+        """Tensors and their places: numbers that stand for the same path in all calls, -1 where a checkpoint holds the
+        tensor whether the forward reads it or not. `found` are those that tensors_of() finds."""
+        if not _has_more(args) and not _has_more(kwargs):
+            return (), ()
+        walk = _Walk(None, {})
+        try:
+            for name, value in (*enumerate(args), *kwargs.items()):
+                walk.value(value, None, name)
+        except Unrepeatable:  # no checkpoint can be around it
+            return (), ()
+        known = set(map(id, found))
+        tensors, places = [], []
+        for held in walk.tensors:
+            if id(held.tensor) in known:
+                continue
+            is_read = held.inside and is_plain(type(held.tensor))  # whether it is can be seen
+            for part in _parts_of(held.tensor):
+                tensors.append(part)
+                places.append(self._places.setdefault(held.path, len(self._places)) if is_read else -1)
+        return tensors, places
+
+
+def _has_more(value):
+    """Whether there may be tensors in what a call is given that tensors_of() does not find."""
+    cls = type(value)
+    if cls in (tuple, list, dict):
+        return any(map(_has_more, value.values() if cls is dict else value))
+    kind = _kind_of(cls)
+    return kind != _LEAF and not (kind == _TENSOR and is_plain(cls))
+
+
+def _parts_of(tensor):
+    """The tensors whose memory a tensor has."""
+    if not is_traceable_wrapper_subclass(tensor):
+        return [tensor]
+    names, _ = tensor.__tensor_flatten__()
+    return [part for name in names for part in _parts_of(getattr(tensor, name))]
 
 
 _NOT_AGAIN = ("so that it cannot run again in backward; give it a copy (in transformers: use_cache=False) and record the "

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sizes of a batch, read from the call of the model with which a step begins."""
+"""The sizes of a batch, read from the calls of models in a step."""
 
 from collections import Counter
 
@@ -21,6 +21,17 @@ def sizes_of(arguments):
     else:  # lists: of views or of sentences, with a batch in each, or of images without one
         batch = _all_same([tensor for tensor in tensors_of(arguments) if tensor.dim() > 0])
     return batch, _sequence(tensors, batch) if batch else 0
+
+
+def sizes_with(sizes, arguments):
+    """Those of a step, after another call that is given data: one batch, or none where two calls have different ones. What
+    a call computed, and another one is given, may be any part of the batch."""
+    if sizes == (0, 0) or any(tensor.grad_fn is not None for tensor in tensors_of(arguments)):
+        return sizes
+    batch, sequence = sizes_of(arguments)
+    if not batch or (batch, sequence) == sizes:
+        return sizes
+    return (sizes[0], 0) if batch == sizes[0] else (0, 0)
 
 
 def _direct(arguments):

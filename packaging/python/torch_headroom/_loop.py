@@ -29,7 +29,13 @@ class Loop:
     def backward_begins(self):
         pass
 
+    def backward_ended(self):
+        pass
+
     def optimizer_done(self, optimizer):
+        pass
+
+    def zero_grad_begins(self):
         pass
 
     def zero_grad_done(self, owner):
@@ -63,6 +69,7 @@ class ScriptLoop(Loop):
         self._functional = False  # no module was called: there is no forward to begin with
         self._early = False  # the step began before there was an optimizer, and has not come to backward
         self.by_hand = False  # there is no optimizer: the script changes the parameters itself
+        self._updates = False  # from its backward on, where it does
         self._stepped = {}  # optimizer -> how often in this step
         self._cleared = set()
         self._unused = set()  # optimizers
@@ -98,7 +105,18 @@ class ScriptLoop(Loop):
             self._early = False
             self._complete = self.awaits_forward = self.by_hand
 
+    def backward_ended(self):
+        if self.by_hand and not self._updates:
+            self._updates = True
+            self._recorder.own_update(begins=True)
+
+    def _end_update(self):
+        if self._updates:
+            self._updates = False
+            self._recorder.own_update(begins=False)
+
     def optimizer_done(self, optimizer):
+        self._updates = False  # the program does have one
         if not self._recorder.recording:
             if self._functional:
                 self._begin()
@@ -118,6 +136,9 @@ class ScriptLoop(Loop):
             self._end()
             self._begin()
 
+    def zero_grad_begins(self):
+        self._end_update()
+
     def zero_grad_done(self, owner):
         if not self._complete or self.by_hand:
             return
@@ -131,6 +152,7 @@ class ScriptLoop(Loop):
     def script_ended(self):
         """The script has come to its end. Whether a whole step is there to be written."""
         if self._recorder.recording and self._complete:
+            self._end_update()
             self.steps += 1
             self._recorder.finish(self.steps)
         return self.steps > 0
@@ -169,6 +191,7 @@ class ScriptLoop(Loop):
         self._recorder.begin(arguments)
 
     def _end(self):
+        self._end_update()
         self.steps += 1
         self._complete = False
         self._recorder.finish(self.steps)

@@ -11,8 +11,11 @@ import sys
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils.checkpoint import _recomputation_hook
 
-from ._batch import sizes_of
+from ._arguments import HeldInCalls
+from ._batch import sizes_of, sizes_with
+from ._endless_loops import decisions
 from ._library import check, load
 from ._loop import in_backward, in_transform
 from ._modules import Inventory, ModuleNames, state_tensors, tensors_of
@@ -27,7 +30,11 @@ from ._modules import Inventory, ModuleNames, state_tensors, tensors_of
     ZERO_GRAD_END,
     BACKWARD_GRAPH_BEGIN,
     BACKWARD_GRAPH_END,
-) = range(8)
+    OWN_UPDATE_BEGIN,
+    OWN_UPDATE_END,
+    RECOMPUTATION_BEGIN,
+    RECOMPUTATION_END,
+) = range(12)
 
 
 def _declared(library):
@@ -59,6 +66,7 @@ class StepRecorder:
         self.numbers = {}  # id(module) -> number, of the step that is recorded; the hook looks here
         self.recording = False
         self.autocast = False
+        self._held = None  # of the calls of the step that is recorded
         self.calls = 0  # of modules in this step
         self.calls_in_transforms = 0  # besides, inside of torch.func
         self.depth = 0  # of modules that run now
@@ -86,13 +94,31 @@ class StepRecorder:
         self._names = ModuleNames(roots)
         self._names.declare(self.library, ops.registered.default)
         ops.inputs.default(tensors_of(arguments))
+        self._held = HeldInCalls()
         self._sizes = sizes_of(arguments)
         ops.optimizer_state.default([t for o in self.inventory.optimizers() for t in state_tensors(o)])
+        decisions.clear()
         check(self.library.headroom_recording_begin())
         self.numbers.update(self._names.numbers)
         self.recording = True
         self.autocast = torch.is_autocast_enabled("cuda")
         self.calls = self.calls_in_transforms = 0
+
+    def add_root_call(self, arguments):
+        """A model is called: data of another size than the others got leaves the step without a single one."""
+        if torch.is_grad_enabled() and not in_backward():
+            self._sizes = sizes_with(self._sizes, arguments)
+
+    def own_update(self, begins):
+        """The program, which has no optimizer, may change the parameters itself from here on, or has done so."""
+        self.at(OWN_UPDATE_BEGIN if begins else OWN_UPDATE_END)
+
+    def add_held(self, call, args, kwargs, found):
+        """What a checkpoint would hold of a call that has begun, besides the tensors that were `found`."""
+        tensors, places = self._held.of(args, kwargs, found)
+        if tensors:
+            with torch._C.DisableTorchFunctionSubclass():
+                torch.ops.headroom.held.default(call, tensors, places)
 
     def at(self, instant):
         if self.recording:
@@ -106,6 +132,9 @@ class StepRecorder:
         if self.calls_in_transforms:
             self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), where no "
                               "checkpoint can be: their memory counts, but no plan recomputes them")
+        if decisions.count:
+            self.notes.append(f"the program asked {decisions} whether something is true that nobody knows without data, and "
+                              "was given an answer: on the card the step may go another way from there")
         info = json.dumps(self._info(step)).encode()
         self._stop()
         check(self.library.headroom_recording_finish(info))
@@ -161,7 +190,7 @@ class StepRecorder:
             "batch": batch,
             "sequence": sequence,
             "steps": step,
-            "settings": self._origin,
+            "settings": self._origin + ([("invented decisions", str(decisions))] if decisions.count else []),
             "arguments": self._again,
         }
 
@@ -205,6 +234,8 @@ class Hooks:
         self._replace(optimizer, "zero_grad", self._zero_grad)
         self._replace(torch.autograd, "backward", self._backward)
         self._replace(torch.autograd, "grad", self._backward)
+        self._replace(_recomputation_hook, "__enter__", self._tells(RECOMPUTATION_BEGIN))
+        self._replace(_recomputation_hook, "__exit__", self._tells(RECOMPUTATION_END))
         for register, hook in (
             (register_optimizer_step_pre_hook, self._before_step),
             (register_optimizer_step_post_hook, self._after_step),
@@ -220,6 +251,16 @@ class Hooks:
         calls.append(functools.wraps(calls[-1])(make(calls[-1])))
         self._undo.append(calls.pop)
 
+    def _tells(self, instant):
+        def make(original):
+            def call(*args):
+                self._recorder.at(instant)
+                return original(*args)
+
+            return call
+
+        return make
+
     def _module_call(self, original):
         recorder, loop = self._recorder, self._loop
         numbers = recorder.numbers
@@ -234,7 +275,11 @@ class Hooks:
             if in_transform():
                 recorder.calls_in_transforms += 1
                 return original(module, *args, **kwargs)
-            number = enter(number, tensors_of((args, kwargs)))
+            if recorder.depth == 0:
+                recorder.add_root_call((*args, kwargs))
+            tensors = tensors_of((args, kwargs))
+            number = enter(number, tensors)
+            recorder.add_held(number, args, kwargs, tensors)
             recorder.depth += 1
             recorder.calls += 1
             if recorder.calls == 2:  # a trainer may switch it on inside of the model's own call
@@ -257,6 +302,7 @@ class Hooks:
         def zero_grad(owner, *args, **kwargs):
             if not recorder.recording:
                 return original(owner, *args, **kwargs)
+            loop.zero_grad_begins()
             recorder.at(ZERO_GRAD_BEGIN)
             result = original(owner, *args, **kwargs)
             recorder.at(ZERO_GRAD_END)
@@ -290,6 +336,8 @@ class Hooks:
                     recorder.at(BACKWARD_GRAPH_END)
             if marks:
                 recorder.at(BACKWARD_END)
+            if of_parameters:
+                loop.backward_ended()
             return result
 
         return backward
