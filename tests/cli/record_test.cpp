@@ -106,6 +106,20 @@ TEST(Record, SaysTheCommandThatWasTyped)
     EXPECT_THAT(own, HasSubstr("Usage: torch-headroom-record record "));
 }
 
+// packaging/run.sh opens it while the recorder is still built.
+TEST(Record, TheSampleIsWhatTheRecorderMakes)
+{
+    const TemporaryFolder folder;
+    const std::string step = (folder.path() / "step.hrs").string();
+    const Finished recorded = headroomProgram({"record", "demo:transformer", "--batch", "32", "--gpu", "rtx-4090-24gb",
+                                               "--set", "n_layers=12", "--set", "vocab_size=50257", "-o", step});
+    ASSERT_EQ(recorded.exitCode, 0) << recorded.err;
+    const std::string sample = HEADROOM_SOURCE_DIR "/resources/samples/transformer.hrs";
+    for (const char* what : {"modules", "ops"})
+        EXPECT_EQ(headroomProgram({what, sample, "--json"}).json(), headroomProgram({what, step, "--json"}).json())
+            << what << ": record resources/samples/transformer.hrs again";
+}
+
 TEST(Record, AStepOfTheDemoCanBePlanned)
 {
     const TemporaryFolder folder;
