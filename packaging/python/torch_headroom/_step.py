@@ -118,7 +118,7 @@ class StepRecorder:
         tensors, places = self._held.of(args, kwargs, found)
         if tensors:
             with torch._C.DisableTorchFunctionSubclass():
-                torch.ops.headroom.held.default(call, tensors, places)
+                torch.ops.torch_headroom.held.default(call, tensors, places)
 
     def at(self, instant):
         if self.recording:
