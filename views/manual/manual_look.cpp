@@ -5,7 +5,7 @@
 #include "views/manual/manual_pages.h"
 #include "views/theme/theme.h"
 
-#include <QImageReader>
+#include <QImage>
 #include <QTextBlock>
 #include <QTextCursor>
 #include <QTextDocument>
@@ -13,6 +13,7 @@
 #include <QTextFrame>
 #include <QTextList>
 #include <QTextTable>
+#include <QUrl>
 
 #include <algorithm>
 #include <array>
@@ -26,6 +27,7 @@ constexpr int codePixels = 12;
 constexpr int headingPixels = 12; // of a table's columns
 constexpr int lineHeight = 138; // per cent
 constexpr int paragraphSpace = 10;
+constexpr int indent = 24; // of a list
 constexpr int codePadding = 10;
 
 QStringList codeFamilies()
@@ -107,10 +109,16 @@ void groundListings(QTextDocument& document, const Theme& theme)
     }
 }
 
+bool hasPicture(const QTextBlock& block)
+{
+    return block.text().contains(QChar::ObjectReplacementCharacter);
+}
+
 void setTextLook(QTextCursor& cursor, const QTextBlock& block)
 {
     QTextBlockFormat format;
-    format.setLineHeight(lineHeight, QTextBlockFormat::ProportionalHeight);
+    // A line is as high as its picture, which needs no room between lines.
+    format.setLineHeight(hasPicture(block) ? 100 : lineHeight, QTextBlockFormat::ProportionalHeight);
     const bool inTable = cursor.currentTable() != nullptr;
     format.setTopMargin(0);
     format.setBottomMargin(inTable ? 0 : block.textList() ? 4 : paragraphSpace);
@@ -208,9 +216,17 @@ void setTableLook(QTextTable& table, const Theme& theme)
     }
 }
 
+/// The document's own way to make a picture smaller leaves pixels out.
+QImage scaled(const QImage& picture, int width, double pixelRatio)
+{
+    QImage made = picture.scaledToWidth(qRound(width * pixelRatio), Qt::SmoothTransformation);
+    made.setDevicePixelRatio(pixelRatio);
+    return made;
+}
+
 } // namespace
 
-void fitPictures(QTextDocument& document, int column)
+void fitPictures(QTextDocument& document, int column, double pixelRatio)
 {
     std::vector<Stretch> stretches;
     for (QTextBlock block = document.begin(); block.isValid(); block = block.next()) {
@@ -218,10 +234,14 @@ void fitPictures(QTextDocument& document, int column)
             const QTextFragment fragment = it.fragment();
             if (!fragment.charFormat().isImageFormat())
                 continue;
-            QTextImageFormat picture = fragment.charFormat().toImageFormat();
-            const int width = QImageReader(manualResource(picture.name())).size().width();
-            picture.setWidth(std::min(width, column));
-            stretches.push_back({fragment.position(), fragment.position() + fragment.length(), picture});
+            QTextImageFormat look = fragment.charFormat().toImageFormat();
+            const QImage picture(manualResource(look.name()));
+            const int width = std::min(picture.width(), column);
+            if (width == static_cast<int>(look.width()))
+                continue;
+            look.setWidth(width);
+            stretches.push_back({fragment.position(), fragment.position() + fragment.length(), look});
+            document.addResource(QTextDocument::ImageResource, QUrl(look.name()), scaled(picture, width, pixelRatio));
         }
     }
     setLooks(document, stretches);
@@ -232,6 +252,7 @@ void applyManualLook(QTextDocument& document, const Theme& theme)
     QFont font = theme.body;
     font.setPixelSize(textPixels);
     document.setDefaultFont(font);
+    document.setIndentWidth(indent);
     for (QTextBlock block = document.begin(); block.isValid(); block = block.next()) {
         QTextCursor cursor(block);
         cursor.setPosition(block.position() + block.length() - 1, QTextCursor::KeepAnchor);

@@ -15,7 +15,7 @@ inline constexpr int manualColumn = 760;
 /// own, tables with lines.
 void applyManualLook(QTextDocument& document, const Theme& theme);
 
-/// Makes pictures as wide as they are, or as the column is.
-void fitPictures(QTextDocument& document, int column);
+/// Makes pictures as wide as they are, or as the column is, in the pixels of the screen.
+void fitPictures(QTextDocument& document, int column, double pixelRatio);
 
 } // namespace headroom

@@ -8,7 +8,6 @@
 
 #include <QAbstractTextDocumentLayout>
 #include <QEvent>
-#include <QImage>
 #include <QPointer>
 #include <QScrollBar>
 #include <QTextBlock>
@@ -47,13 +46,6 @@ ManualView::ManualView(QWidget* parent)
     });
 }
 
-QVariant ManualView::loadResource(int type, const QUrl& name)
-{
-    if (type == QTextDocument::ImageResource)
-        return QImage(manualResource(name.toString()));
-    return QTextBrowser::loadResource(type, name);
-}
-
 void ManualView::showPage(const ManualPage& page)
 {
     page_ = &page;
@@ -68,25 +60,25 @@ void ManualView::fill()
     auto* made = new QTextDocument(this); // not laid out again for each change of its look
     made->setMarkdown(page_->markdown, QTextDocument::MarkdownDialectGitHub);
     applyManualLook(*made, Theme::of(*this));
+    fit(*made);
     const QPointer<QTextDocument> before = document();
     setDocument(made);
     delete before;
-    setMargins();
     moveCursor(QTextCursor::Start);
 }
 
 /// One column at the left, which does not grow wider than is comfortable to read.
-void ManualView::setMargins()
+void ManualView::fit(QTextDocument& document) const
 {
-    QTextFrame* root = document()->rootFrame();
+    const int width = viewport()->width();
+    QTextFrame* root = document.rootFrame();
     QTextFrameFormat format = root->frameFormat();
-    const int rest = viewport()->width() - manualColumn - leastMargin;
     format.setTopMargin(topMargin);
     format.setBottomMargin(topMargin);
     format.setLeftMargin(leastMargin);
-    format.setRightMargin(std::max(leastMargin, rest));
+    format.setRightMargin(std::max(leastMargin, width - manualColumn - leastMargin));
     root->setFrameFormat(format);
-    fitPictures(*document(), std::min(manualColumn, viewport()->width() - 2 * leastMargin));
+    fitPictures(document, std::min(manualColumn, width - 2 * leastMargin), devicePixelRatioF());
 }
 
 int ManualView::positionOf(const QString& anchor) const
@@ -187,7 +179,7 @@ void ManualView::resizeEvent(QResizeEvent* event)
 {
     QTextBrowser::resizeEvent(event);
     if (page_)
-        setMargins();
+        fit(*document());
 }
 
 } // namespace headroom

@@ -26,8 +26,6 @@ public:
     int currentPlace() const noexcept { return current_; } ///< -1: none
     void goToPlace(int step); ///< to the next (1) or the one before (-1), around the end
 
-    QVariant loadResource(int type, const QUrl& name) override;
-
 Q_SIGNALS:
     void linkWanted(const QString& link); ///< "plan.md#apply"
 
@@ -37,7 +35,7 @@ protected:
 
 private:
     void fill();
-    void setMargins();
+    void fit(QTextDocument& document) const;
     int positionOf(const QString& anchor) const; ///< of a heading
     void findPlaces(const QStringList& words);
     void showPlaces();
