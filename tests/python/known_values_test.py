@@ -296,7 +296,7 @@ class Loops(unittest.TestCase):
             optimizer.zero_grad()
         """, "-m", "torch_headroom.record", "-o", "step.hrs")
         self.assertEqual(result.returncode, 2)
-        self.assertRegex(result.stderr, r"\Aheadroom.record: \S*train.py:7: this loop has read 10,000 values .*\n\Z")
+        self.assertRegex(result.stderr, r"\Atorch_headroom.record: \S*train.py:7: this loop has read 10,000 values .*\n\Z")
 
     def test_in_another_thread(self):
         result = self.ended(self.HEAD + """

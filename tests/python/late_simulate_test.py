@@ -17,7 +17,7 @@ def run(program):
 
 class Simulate(unittest.TestCase):
     def test_after_torch(self):
-        result = run("import torch, headroom; torch_headroom.simulate()")
+        result = run("import torch, torch_headroom; torch_headroom.simulate()")
         self.assertEqual(result.returncode, 1)
         self.assertIn("torch was imported before torch_headroom.simulate(): call it in the first lines", result.stderr)
 

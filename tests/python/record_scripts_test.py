@@ -314,7 +314,7 @@ class Failures(Recorded):
             self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
             self.assertRegex(
                 result.stderr,
-                r"\Aheadroom.record: \S*train.py: step [12] used no memory of cuda, as the model is on the CPU: .*"
+                r"\Atorch_headroom.record: \S*train.py: step [12] used no memory of cuda, as the model is on the CPU: .*"
                 r"model.cuda\(\) .*; nothing was written\n\Z",
             )
             self.assertFalse(self.step.exists())

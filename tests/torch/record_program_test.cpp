@@ -94,7 +94,7 @@ TEST_F(RecordProgram, RefusesWithOneSentence)
     expectRefused("record demo:mlp -o none/step.hrs",
                   "-o none/step.hrs: the folder none is not there; create it first");
     expectRefused("record demo:mlp -o step.hrs --batch 0",
-                  "--batch: expected a whole number of at least 1, not 0 (see torch-headroom-record --help)");
+                  "--batch: expected a whole number of at least 1, not 0 (see torch-headroom-record record --help)");
     expectRefused("record demo:mlp -o step.hrs --set dim",
                   "--set dim: expected KEY=VALUE, for example --set n_layers=12");
     expectRefused("record demo:mlp -o step.hrs --set width=3", "demo:mlp has no setting 'width'; it has n_layers, dim");
