@@ -109,7 +109,7 @@ case "$model" in
     flood)
         yes '{"this is": "no progress", "but": "as long a line as a training loop may print again and again"}' \
             | head -c 20000000 >&2
-        printf '\nheadroom-record: too much was said\n' >&2
+        printf '\ntorch-headroom-record: too much was said\n' >&2
         exit 2
         ;;
 esac
