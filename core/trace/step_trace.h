@@ -176,7 +176,7 @@ struct StepInfo
     std::string dtype; ///< dtype of the parameters
     std::string optimizer; ///< "adam", …
     std::string loss; ///< "sum" or "mean" of the model's output, or "output": the model returns the loss
-    std::string lifetimes = "frame"; ///< "frame" or "graph" (CLI.md)
+    std::string lifetimes = "frame"; ///< "frame" or "graph": Lifetimes in core/model/source.h
     std::string policy; ///< file of the policy whose modules were checkpointed; empty: none were
     bool autocast = false; ///< forward and loss ran under torch.autocast in bfloat16
     bool holdOutput = false; ///< the loop keeps `output` alive until the next forward has returned
