@@ -20,8 +20,8 @@ struct MinCutRules
 
 struct MinCut
 {
-    std::vector<ValueId>
-        saved; ///< cut: held from forward to backward; ascending; values that live on anyway are left out
+    /// Cut: held from forward to backward. Ascending; values that live on anyway are left out.
+    std::vector<ValueId> saved;
     std::vector<bool> banned; ///< by node: must not run again
 };
 

@@ -65,6 +65,8 @@ struct StepPlanner::Model
     /// Options are kept for the latest request: dragging a budget asks for the same ones again and again. One thread
     /// at a time makes them; others that ask meanwhile wait for it. Who is asked to stop gets an error.
     Result<StepOptionsPtr> options(const PlanRequest& request, const std::stop_token& stop) const;
+    /// Without its decisions.
+    Plan planOf(const BestPlan& best, const PlanRequest& request) const;
     Result<PlannedStep> planned(const BestPlan& best, const PlanRequest& request) const;
     Result<PlannedStep> infeasible(const StepOptions& options, const PlanRequest& request,
                                    const std::stop_token& stop) const;
@@ -120,11 +122,10 @@ Result<StepOptionsPtr> StepPlanner::Model::makeOptions(const PlanRequest& reques
     return StepOptions::create(maker.model(), events, *tree, request.worldSize, stop);
 }
 
-Result<PlannedStep> StepPlanner::Model::planned(const BestPlan& best, const PlanRequest& request) const
+Plan StepPlanner::Model::planOf(const BestPlan& best, const PlanRequest& request) const
 {
     const PredictedPlan& predicted = *best.predicted;
-    PlannedStep step;
-    Plan& plan = step.plan;
+    Plan plan;
     plan.status = best.proven ? PlanStatus::optimal : PlanStatus::feasible;
     plan.budget = request.budget;
     plan.worldSize = request.worldSize;
@@ -137,29 +138,32 @@ Result<PlannedStep> StepPlanner::Model::planned(const BestPlan& best, const Plan
     plan.nodes = best.nodes;
     plan.msPerGiB = best.msPerGiB;
     setBinding(*maker.model().trace(), predicted.timeline, plan);
-    Result<PolicyMaker::Choice> choice = maker.describe(predicted.regions, plan);
+    return plan;
+}
+
+Result<PlannedStep> StepPlanner::Model::planned(const BestPlan& best, const PlanRequest& request) const
+{
+    PlannedStep step;
+    step.plan = planOf(best, request);
+    Result<PolicyMaker::Choice> choice = maker.describe(best.predicted->regions, step.plan);
     if (!choice)
         return choice.error();
-    plan.decisions = maker.decisionsOf(*choice);
+    step.plan.decisions = maker.decisionsOf(*choice);
     step.policy = std::move(choice->policy);
     step.regions = std::move(choice->regions);
     step.effects = std::move(choice->effects);
-    step.timeline = TimelinePtr(best.predicted, &predicted.timeline);
+    step.timeline = TimelinePtr(best.predicted, &best.predicted->timeline);
     return step;
 }
 
 Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, const PlanRequest& request,
                                                    const std::stop_token& stop) const
 {
-    const Result<PlannedStep> leanest = planned({options.leanest()}, request);
-    if (!leanest)
-        return leanest.error();
     PlannedStep step;
-    step.plan = leanest->plan;
+    step.plan = planOf({options.leanest()}, request);
     step.plan.status = PlanStatus::infeasible;
     step.plan.peak = -1;
     step.plan.recomputeMs = step.plan.boundMs = step.plan.gap = 0;
-    step.plan.decisions.clear();
     Bytes leastWithoutWishes = 0;
     if (!request.pins.empty() || !request.acUnits.empty()) {
         PlanRequest free = request;
