@@ -3,8 +3,11 @@
 #include "core/plan/chain_labels.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <limits>
 #include <numeric>
+#include <span>
 
 namespace headroom {
 
@@ -12,54 +15,31 @@ namespace {
 
 /// Times are whole: what does not come below the known path by one is not better, rounding of bounds aside.
 constexpr double lessThanOne = 0.75;
+constexpr double never = std::numeric_limits<double>::infinity();
+constexpr Bytes unreachable = std::numeric_limits<Bytes>::max() / 4;
 
 std::size_t at(int index)
 {
     return static_cast<std::size_t>(index);
 }
 
-} // namespace
+/// What of a run comes last: options that deviate from the two cheapest ones, the one, the other.
+enum class Tail : std::uint8_t { deviations, cheapest, second };
 
-ChainLabels::ChainLabels(const ChainProblem& problem, Bytes budget, ChainPrices prices)
-    : problem_(problem)
-    , budget_(budget)
-    , price_(at(problem.positions) + 1)
-    , rest_(at(problem.positions) + 1, std::numeric_limits<double>::infinity())
-    , leanest_(at(problem.positions) + 1, std::numeric_limits<Bytes>::max() / 4)
-    , cheapestFirst_(problem.arcs.size())
+struct Label
 {
-    price_.back() = prices.loss;
-    for (std::size_t position = at(problem.positions); position-- > 0;)
-        price_[position] = price_[position + 1] + prices.position[position];
-    rest_.back() = prices.loss * static_cast<double>(problem.atLoss - budget);
-    leanest_.back() = 0;
-    for (std::size_t i = problem.arcs.size(); i-- > 0;) {
-        const ChainArc& arc = problem.arcs[i];
-        const double own = price_[at(arc.first)] - price_[at(arc.last)];
-        const double after = price_[at(arc.last)];
-        std::vector<double> cost;
-        for (const ChainOption& option : arc.options) {
-            cost.push_back(static_cast<double>(option.time) + after * static_cast<double>(option.held));
-            const double bound = cost.back() + own * static_cast<double>(option.high - budget) + rest_[at(arc.last)];
-            rest_[at(arc.first)] = std::min(rest_[at(arc.first)], bound);
-            leanest_[at(arc.first)] = std::min(leanest_[at(arc.first)], leanest_[at(arc.last)] + option.held);
-        }
-        cheapestFirst_[i].resize(arc.options.size());
-        std::iota(cheapestFirst_[i].begin(), cheapestFirst_[i].end(), 0);
-        std::ranges::sort(cheapestFirst_[i], {}, [&](int option) { return cost[at(option)]; });
-    }
-}
-
-double ChainLabels::boundOf(const Label& label, int position) const
-{
-    return static_cast<double>(label.time) + rest_[at(position)]
-        + price_[at(position)] * static_cast<double>(label.held);
-}
+    Bytes bytes = 0; ///< held by a beginning, needed by a completion
+    Picoseconds time = 0;
+    ChainStep step;
+    std::uint32_t next = 0; ///< index among the labels of the arc's other position
+    Tail tail = Tail::deviations;
+};
+using Labels = std::vector<Label>; ///< at a position: bytes ascending, time descending, so that none beats another
 
 /// The labels of one position while they come in, option by option. Each option makes of sorted labels sorted ones, so
 /// that they are merged rather than sorted, those of equal length first; what is beaten goes as soon as it meets what
 /// beats it.
-class ChainLabels::Front
+class Front
 {
 public:
     void add(Labels labels)
@@ -75,9 +55,7 @@ public:
     {
         while (parts_.size() > 1)
             mergeLast();
-        Labels labels = parts_.empty() ? Labels() : std::move(parts_.back());
-        parts_.clear();
-        return labels;
+        return parts_.empty() ? Labels() : std::move(parts_.back());
     }
 
 private:
@@ -94,8 +72,8 @@ private:
         all.reserve(a.size() + b.size());
         Picoseconds best = std::numeric_limits<Picoseconds>::max();
         for (auto x = a.begin(), y = b.begin(); x != a.end() || y != b.end();) {
-            const bool first
-                = y == b.end() || (x != a.end() && (x->held < y->held || (x->held == y->held && x->time <= y->time)));
+            const bool first = y == b.end()
+                || (x != a.end() && (x->bytes < y->bytes || (x->bytes == y->bytes && x->time <= y->time)));
             const Label& next = first ? *x++ : *y++;
             if (next.time >= best)
                 continue;
@@ -108,94 +86,435 @@ private:
     std::vector<Labels> parts_;
 };
 
-void ChainLabels::extend(const Labels& from, int arc, double below, const SearchLimit& limit, Front& to) const
+} // namespace
+
+ChainLabels::ChainLabels(const ChainProblem& problem, Bytes budget, ChainPrices prices, std::vector<bool> own)
+    : problem_(&problem)
+    , budget_(budget)
+    , price_(at(problem.positions) + 1)
+    , runOf_(at(problem.positions), -1)
+    , arcsTo_(at(problem.positions) + 1)
 {
-    const ChainArc& way = problem_.arcs[at(arc)];
-    const Bytes most = budget_ - problem_.atLoss - leanest_[at(way.last)];
-    const double after = price_[at(way.last)];
-    std::vector<double> bounds; // of what comes after, for a label that holds as much as this one
-    bounds.reserve(from.size());
-    double least = std::numeric_limits<double>::infinity();
-    for (const Label& label : from) {
-        bounds.push_back(static_cast<double>(label.time) + rest_[at(way.last)]
-                         + after * static_cast<double>(label.held));
-        least = std::min(least, bounds.back());
+    price_.back() = prices.loss;
+    for (std::size_t position = at(problem.positions); position-- > 0;)
+        price_[position] = price_[position + 1] + prices.position[position];
+    for (std::size_t arc = 0; arc < problem.arcs.size(); ++arc)
+        arcsTo_[at(problem.arcs[arc].last)].push_back(static_cast<int>(arc));
+    findRuns(prices.position, own);
+    findBounds();
+    sortOptions();
+}
+
+/// Rows that have a price matter, and so do those of positions that are like none of their neighbours.
+void ChainLabels::findRuns(const std::vector<double>& rowPrices, const std::vector<bool>& own)
+{
+    std::vector<bool> covered(at(problem_->positions), false); // by a wider arc
+    for (const ChainArc& arc : problem_->arcs)
+        if (arc.last - arc.first > 1)
+            std::fill(covered.begin() + arc.first, covered.begin() + arc.last, true);
+    const auto may = [&](std::size_t position) {
+        return problem_->classes[position] >= 0 && !covered[position] && rowPrices[position] <= 0
+            && (own.empty() || !own[position]);
+    };
+    for (std::size_t begin = 0, end = 0; begin < at(problem_->positions); begin = end) {
+        for (end = begin + 1; end < at(problem_->positions) && may(begin) && may(end)
+             && problem_->classes[end] == problem_->classes[begin];)
+            ++end;
+        if (end - begin > 1)
+            std::fill(runOf_.begin() + static_cast<std::ptrdiff_t>(begin),
+                      runOf_.begin() + static_cast<std::ptrdiff_t>(end), static_cast<int>(begin));
     }
-    for (const int o : cheapestFirst_[at(arc)]) {
-        const ChainOption& option = way.options[at(o)];
-        const double own = static_cast<double>(option.time) + after * static_cast<double>(option.held);
-        if (least + own > below || limit.reached())
-            return;
-        Labels next;
-        for (std::size_t i = 0; i < from.size(); ++i) {
-            const Bytes held = from[i].held + option.held;
-            if (bounds[i] + own <= below && option.high + from[i].held <= budget_ && held <= most)
-                next.push_back({held, from[i].time + option.time, static_cast<std::uint32_t>(i), {arc, o}});
+}
+
+bool ChainLabels::sameRun(int position, int other) const
+{
+    return other >= 0 && other < problem_->positions && isFree(at(position))
+        && runOf_[at(position)] == runOf_[at(other)];
+}
+
+/// What an option adds to the bound.
+double ChainLabels::priceOf(const ChainOption& option, const ChainArc& arc) const
+{
+    const double after = price_[at(arc.last)];
+    const double own = price_[at(arc.first)] - after;
+    return static_cast<double>(option.time) + after * static_cast<double>(option.held)
+        + own * static_cast<double>(option.high - budget_);
+}
+
+void ChainLabels::findBounds()
+{
+    const std::size_t count = at(problem_->positions) + 1;
+    rest_.assign(count, never);
+    head_.assign(count, never);
+    leastNeed_.assign(count, unreachable);
+    leastHeld_.assign(count, unreachable);
+    rest_.back() = price_.back() * static_cast<double>(problem_->atLoss - budget_);
+    leastNeed_.back() = problem_->atLoss;
+    for (std::size_t i = problem_->arcs.size(); i-- > 0;) {
+        const ChainArc& arc = problem_->arcs[i];
+        for (const ChainOption& option : arc.options) {
+            const Bytes need = option.held + leastNeed_[at(arc.last)];
+            rest_[at(arc.first)] = std::min(rest_[at(arc.first)], priceOf(option, arc) + rest_[at(arc.last)]);
+            leastNeed_[at(arc.first)]
+                = std::min(leastNeed_[at(arc.first)], isFree(at(arc.first)) ? need : std::max(option.high, need));
         }
-        to.add(std::move(next));
+    }
+    head_.front() = 0;
+    leastHeld_.front() = 0;
+    for (const ChainArc& arc : problem_->arcs)
+        for (const ChainOption& option : arc.options) {
+            head_[at(arc.last)] = std::min(head_[at(arc.last)], head_[at(arc.first)] + priceOf(option, arc));
+            leastHeld_[at(arc.last)] = std::min(leastHeld_[at(arc.last)], leastHeld_[at(arc.first)] + option.held);
+        }
+}
+
+void ChainLabels::sortOptions()
+{
+    cheapestFirst_.resize(problem_->arcs.size());
+    cheapestBack_.resize(problem_->arcs.size());
+    for (std::size_t i = 0; i < problem_->arcs.size(); ++i) {
+        const ChainArc& arc = problem_->arcs[i];
+        const auto sorted = [&](auto cost) {
+            std::vector<std::pair<double, int>> costs;
+            costs.reserve(arc.options.size());
+            for (const ChainOption& option : arc.options)
+                costs.emplace_back(cost(option), static_cast<int>(costs.size()));
+            std::ranges::sort(costs);
+            std::vector<int> order;
+            order.reserve(costs.size());
+            for (const auto& [price, option] : costs)
+                order.push_back(option);
+            return order;
+        };
+        const double after = price_[at(arc.last)];
+        cheapestFirst_[i] = sorted([&](const ChainOption& option) {
+            return static_cast<double>(option.time) + after * static_cast<double>(option.held);
+        });
+        cheapestBack_[i] = after == price_[at(arc.first)]
+            ? cheapestFirst_[i]
+            : sorted([&](const ChainOption& option) { return priceOf(option, arc); });
     }
 }
 
-void ChainLabels::narrow(Labels& labels, int position, std::size_t width) const
+/// Of a run what holds least goes first, so that its rows are broken only where they must be.
+void ChainLabels::lineUp(ChainPath& path) const
 {
-    std::vector<std::pair<double, std::size_t>> order;
-    order.reserve(labels.size());
-    for (std::size_t i = 0; i < labels.size(); ++i)
-        order.emplace_back(boundOf(labels[i], position), i);
-    std::ranges::nth_element(order, order.begin() + static_cast<std::ptrdiff_t>(width));
-    order.resize(width);
-    std::ranges::sort(order, {}, &std::pair<double, std::size_t>::second);
-    Labels kept;
-    kept.reserve(width);
-    for (const auto& [bound, i] : order)
-        kept.push_back(labels[i]);
-    labels = std::move(kept);
+    for (std::size_t begin = 0, end = 0; begin < path.size(); begin = end) {
+        const int first = problem_->arcs[at(path[begin].arc)].first;
+        for (end = begin + 1;
+             end < path.size() && sameRun(first, problem_->arcs[at(path[end].arc)].first);)
+            ++end;
+        const std::vector<ChainOption>& options = problem_->arcs[at(path[begin].arc)].options;
+        std::vector<int> taken;
+        for (std::size_t i = begin; i < end; ++i)
+            taken.push_back(path[i].option);
+        if (end - begin > 1)
+            std::ranges::stable_sort(taken, {}, [&](int option) { return options[at(option)].held; });
+        for (std::size_t i = begin; i < end; ++i)
+            path[i].option = taken[i - begin];
+    }
 }
 
-ChainPath ChainLabels::pathTo(const std::vector<Labels>& labels, std::size_t end) const
+int ChainLabels::brokenRow(const ChainPath& path) const
 {
-    ChainPath path;
-    std::size_t index = end;
-    for (int position = problem_.positions; position > 0;) {
-        const Label& label = labels[at(position)][index];
-        path.push_back(label.step);
-        index = label.before;
-        position = problem_.arcs[at(label.step.arc)].first;
+    Bytes held = 0;
+    for (const ChainStep& step : path) {
+        const ChainArc& arc = problem_->arcs[at(step.arc)];
+        const ChainOption& option = arc.options[at(step.option)];
+        if (held + option.high > budget_)
+            return arc.first;
+        held += option.held;
     }
-    std::ranges::reverse(path);
-    return path;
+    return -1;
 }
+
+/// One pass.
+class ChainLabels::Search
+{
+public:
+    Search(const ChainLabels& chain, std::size_t width, double mustBeat, const SearchLimit& limit)
+        : chain_(chain)
+        , problem_(*chain.problem_)
+        , width_(width)
+        , mustBeat_(mustBeat)
+        , limit_(limit)
+        , front_(chain.price_.size())
+        , back_(chain.price_.size())
+    {
+    }
+
+    Pass run()
+    {
+        pass_.complete = true;
+        front_.front() = {Label{}};
+        back_.back() = {Label{problem_.atLoss, 0, {}, 0, Tail::deviations}};
+        std::size_t from = 0;
+        std::size_t to = at(problem_.positions);
+        while (from + 1 < to) {
+            if (workTo(from + 1) <= workFrom(to - 1))
+                goForward(++from);
+            else
+                goBack(--to);
+            if (limit_.reached()) {
+                pass_.complete = false;
+                return pass_;
+            }
+        }
+        meet(static_cast<int>(from));
+        if (limit_.reached())
+            pass_.complete = false;
+        return pass_;
+    }
+
+private:
+    const ChainArc& arcOf(int arc) const { return problem_.arcs[at(arc)]; }
+
+    std::span<const ChainArc> arcsFrom(std::size_t position) const
+    {
+        const auto arcs = std::ranges::equal_range(problem_.arcs, static_cast<int>(position), {}, &ChainArc::first);
+        return {arcs.begin(), arcs.end()};
+    }
+
+    std::size_t workTo(std::size_t position) const
+    {
+        std::size_t work = 0;
+        for (const int arc : chain_.arcsTo_[position])
+            work += front_[at(arcOf(arc).first)].size() * arcOf(arc).options.size();
+        return work;
+    }
+
+    std::size_t workFrom(std::size_t position) const
+    {
+        std::size_t work = 0;
+        for (const ChainArc& arc : arcsFrom(position))
+            work += back_[at(arc.last)].size() * arc.options.size();
+        return work;
+    }
+
+    void goForward(std::size_t position)
+    {
+        Front labels;
+        for (const int arc : chain_.arcsTo_[position])
+            extend(arc, labels);
+        settle(front_[position] = labels.take(), position);
+    }
+
+    void goBack(std::size_t position)
+    {
+        Front labels;
+        const auto arcs = arcsFrom(position);
+        for (const ChainArc& arc : arcs)
+            extendBack(static_cast<int>(&arc - problem_.arcs.data()), labels);
+        settle(back_[position] = labels.take(), position);
+    }
+
+    /// Keeps the labels of least bound.
+    void settle(Labels& labels, std::size_t position)
+    {
+        if (labels.size() > width_) {
+            pass_.complete = false;
+            std::vector<std::pair<double, std::size_t>> order;
+            order.reserve(labels.size());
+            for (std::size_t i = 0; i < labels.size(); ++i)
+                order.emplace_back(static_cast<double>(labels[i].time)
+                                       + chain_.price_[position] * static_cast<double>(labels[i].bytes),
+                                   i);
+            std::ranges::nth_element(order, order.begin() + static_cast<std::ptrdiff_t>(width_));
+            order.resize(width_);
+            std::ranges::sort(order, {}, &std::pair<double, std::size_t>::second);
+            Labels kept;
+            kept.reserve(width_);
+            for (const auto& [value, i] : order)
+                kept.push_back(labels[i]);
+            labels = std::move(kept);
+        }
+        pass_.labels += labels.size();
+    }
+
+    /// Labels as an option in a run may extend them: all, those that have not come to the second cheapest option yet,
+    /// or those that have come to neither.
+    class Extendable
+    {
+    public:
+        Extendable(const Labels& labels, bool inRun)
+            : inRun_(inRun)
+        {
+            for (auto& list : lists_)
+                list.reserve(labels.size());
+            for (std::uint32_t i = 0; i < labels.size(); ++i)
+                for (std::size_t tail = inRun ? static_cast<std::size_t>(labels[i].tail) : 0;
+                     tail < (inRun ? lists_.size() : 1); ++tail)
+                    lists_[tail].push_back(i);
+        }
+
+        const std::vector<std::uint32_t>& by(Tail tail) const
+        {
+            return lists_[inRun_ ? static_cast<std::size_t>(tail) : 0];
+        }
+
+    private:
+        bool inRun_;
+        std::array<std::vector<std::uint32_t>, 3> lists_;
+    };
+
+    /// By its place among the options of its arc, cheapest first.
+    static Tail tailOf(std::size_t place)
+    {
+        return place == 0 ? Tail::cheapest : place == 1 ? Tail::second : Tail::deviations;
+    }
+
+    void extend(int number, Front& to)
+    {
+        const ChainArc& arc = arcOf(number);
+        const Labels& from = front_[at(arc.first)];
+        const bool free = chain_.isFree(at(arc.first));
+        const Extendable extendable(from, chain_.sameRun(arc.first, arc.first - 1));
+        const Bytes most = chain_.budget_ - chain_.leastNeed_[at(arc.last)];
+        const double after = chain_.price_[at(arc.last)];
+        std::vector<double> bounds; // of what comes after, for a label that holds as much as this one
+        bounds.reserve(from.size());
+        for (const Label& label : from)
+            bounds.push_back(static_cast<double>(label.time) + chain_.rest_[at(arc.last)]
+                             + after * static_cast<double>(label.bytes));
+        const double least = bounds.empty() ? never : *std::ranges::min_element(bounds);
+        const std::vector<int>& order = chain_.cheapestFirst_[at(number)];
+        for (std::size_t place = 0; place < order.size(); ++place) {
+            const ChainOption& option = arc.options[at(order[place])];
+            const double own = static_cast<double>(option.time) + after * static_cast<double>(option.held);
+            if (least + own > mustBeat_ || limit_.reached())
+                return;
+            const Bytes mostBefore
+                = std::min(most - option.held, free ? unreachable : chain_.budget_ - option.high);
+            Labels next;
+            for (const std::uint32_t i : extendable.by(tailOf(place))) {
+                if (from[i].bytes > mostBefore)
+                    break;
+                if (bounds[i] + own <= mustBeat_)
+                    next.push_back({from[i].bytes + option.held, from[i].time + option.time, {number, order[place]},
+                                    i, tailOf(place)});
+            }
+            to.add(std::move(next));
+        }
+    }
+
+    void extendBack(int number, Front& to)
+    {
+        const ChainArc& arc = arcOf(number);
+        const Labels& from = back_[at(arc.last)];
+        const bool free = chain_.isFree(at(arc.first));
+        const Extendable extendable(from, chain_.sameRun(arc.first, arc.last));
+        const Bytes most = chain_.budget_ - chain_.leastHeld_[at(arc.first)];
+        const double price = chain_.price_[at(arc.first)];
+        const double after = chain_.price_[at(arc.last)];
+        const double before = chain_.head_[at(arc.first)];
+        double least = never;
+        for (const Label& label : from)
+            least = std::min(least, static_cast<double>(label.time)
+                                        + after * static_cast<double>(label.bytes - chain_.budget_));
+        const std::vector<int>& order = chain_.cheapestBack_[at(number)];
+        for (std::size_t place = 0; place < order.size(); ++place) {
+            const ChainOption& option = arc.options[at(order[place])];
+            if (least + before + chain_.priceOf(option, arc) > mustBeat_ || limit_.reached())
+                return;
+            Labels next;
+            for (const std::uint32_t i : extendable.by(tailOf(place))) {
+                const Bytes held = option.held + from[i].bytes;
+                const Bytes need = free ? held : std::max(option.high, held);
+                const Picoseconds time = from[i].time + option.time;
+                if (need > most)
+                    break;
+                if (static_cast<double>(time) + before + price * static_cast<double>(need - chain_.budget_)
+                    > mustBeat_)
+                    continue;
+                if (!next.empty() && next.back().bytes == need)
+                    next.pop_back(); // takes longer
+                next.push_back({need, time, {number, order[place]}, i, tailOf(place)});
+            }
+            to.add(std::move(next));
+        }
+    }
+
+    /// The best path of all: over one of the arcs from `from` or before to a position after it.
+    void meet(int from)
+    {
+        struct
+        {
+            double time;
+            std::uint32_t front = 0, back = 0;
+            ChainStep step{-1, -1};
+        } best{mustBeat_};
+        for (int number = 0; number < static_cast<int>(problem_.arcs.size()); ++number) {
+            const ChainArc& arc = arcOf(number);
+            if (arc.first > from || arc.last <= from)
+                continue;
+            const Labels& front = front_[at(arc.first)];
+            const Labels& back = back_[at(arc.last)];
+            const double others = chain_.head_[at(arc.first)] + chain_.rest_[at(arc.last)];
+            for (const int o : chain_.cheapestBack_[at(number)]) {
+                const ChainOption& option = arc.options[at(o)];
+                if (others + chain_.priceOf(option, arc) > best.time || limit_.reached())
+                    break;
+                const bool free = chain_.isFree(at(arc.first));
+                std::size_t fitting = back.size(); // of the back, those that need least
+                for (std::uint32_t i = 0; i < front.size() && fitting > 0; ++i) {
+                    const Bytes left = chain_.budget_ - front[i].bytes;
+                    if (!free && option.high > left)
+                        break;
+                    while (fitting > 0 && back[fitting - 1].bytes > left - option.held)
+                        --fitting;
+                    if (fitting == 0)
+                        break;
+                    const Picoseconds time = front[i].time + option.time + back[fitting - 1].time;
+                    if (static_cast<double>(time) <= best.time)
+                        best = {static_cast<double>(time) - lessThanOne, i, static_cast<std::uint32_t>(fitting - 1),
+                                {number, o}};
+                }
+            }
+        }
+        if (best.step.arc < 0)
+            return;
+        pass_.path = pathOver(best.step, best.front, best.back);
+        chain_.lineUp(*pass_.path);
+        pass_.broken = chain_.brokenRow(*pass_.path);
+    }
+
+    ChainPath pathOver(ChainStep step, std::uint32_t front, std::uint32_t back) const
+    {
+        ChainPath path;
+        for (int position = arcOf(step.arc).first; position > 0; position = arcOf(path.back().arc).first) {
+            const Label& label = front_[at(position)][front];
+            path.push_back(label.step);
+            front = label.next;
+        }
+        std::ranges::reverse(path);
+        path.push_back(step);
+        for (int position = arcOf(step.arc).last; position < problem_.positions;
+             position = arcOf(path.back().arc).last) {
+            const Label& label = back_[at(position)][back];
+            path.push_back(label.step);
+            back = label.next;
+        }
+        return path;
+    }
+
+    const ChainLabels& chain_;
+    const ChainProblem& problem_;
+    std::size_t width_;
+    double mustBeat_;
+    const SearchLimit& limit_;
+    std::vector<Labels> front_; ///< by position
+    std::vector<Labels> back_; ///< by position
+    Pass pass_;
+};
 
 ChainLabels::Pass ChainLabels::run(std::size_t width, std::optional<Picoseconds> below, const SearchLimit& limit) const
 {
-    Pass pass;
-    pass.complete = true;
-    const double mustBeat = below ? static_cast<double>(*below) - lessThanOne : std::numeric_limits<double>::infinity();
-    std::vector<Labels> labels(at(problem_.positions) + 1);
-    std::vector<Front> fronts(labels.size());
-    if (problem_.constant <= budget_)
-        fronts.front().add({Label{}});
-    std::size_t arc = 0;
-    for (int position = 0; position <= problem_.positions; ++position) {
-        Labels& here = labels[at(position)];
-        here = fronts[at(position)].take();
-        if (here.size() > width) {
-            narrow(here, position, width);
-            pass.complete = false;
-        }
-        pass.labels += here.size();
-        if (limit.reached()) {
-            pass.complete = false;
-            return pass;
-        }
-        for (; arc < problem_.arcs.size() && problem_.arcs[arc].first == position; ++arc)
-            extend(here, static_cast<int>(arc), mustBeat, limit, fronts[at(problem_.arcs[arc].last)]);
+    if (problem_->positions == 0 || problem_->constant > budget_) {
+        Pass none;
+        none.complete = true;
+        return none;
     }
-    const Labels& ends = labels.back();
-    const auto best = std::ranges::min_element(ends, {}, &Label::time);
-    if (best != ends.end() && (!below || best->time < *below))
-        pass.path = pathTo(labels, static_cast<std::size_t>(best - ends.begin()));
-    return pass;
+    return Search(*this, width, below ? static_cast<double>(*below) - lessThanOne : never, limit).run();
 }
 
 } // namespace headroom

@@ -31,48 +31,58 @@ struct SearchLimit
     }
 };
 
-/// Label-setting dynamic programme along the chain: a label is what a path so far holds and takes. A label goes when
-/// another beats it in both, when it can not fit any more, or when the prices say that nothing better than the known
-/// path comes of it. With at most `width` labels a position (those of least bound) it is quick; a pass that had to
-/// leave none of them away proves its answer.
+/// Label-setting dynamic programme along the chain, from both ends: a label of the front is what a path so far holds
+/// and takes; one of the back is the memory that the rest of a path needs, if nothing were held before it, and its
+/// time. A label goes when another beats it in both, when it can not fit any more, or when the prices say that nothing
+/// better than the known path comes of it. Front and back meet at the position where they are cheapest: labels are as
+/// many as the sums of half the chain, not of all of it. With at most `width` labels a position (those of least bound)
+/// it is quick; a pass that had to leave none of them away proves its answer.
+///
+/// Equal positions that follow one another are a run: in which order their options come only matters to what they take
+/// themselves, so that the rows of a run are left out, and the two options that are cheapest at the prices come last.
+/// What is left to combine is how a path deviates from them. A path that breaks such a row says where to look again:
+/// `own` positions are in no run.
 class ChainLabels
 {
 public:
-    ChainLabels(const ChainProblem& problem, Bytes budget, ChainPrices prices);
+    ChainLabels(const ChainProblem& problem, Bytes budget, ChainPrices prices, std::vector<bool> own = {});
 
     /// No path takes less.
     double bound() const { return rest_.front(); }
 
     struct Pass
     {
-        std::optional<ChainPath> path; ///< better than `below`; nothing when none was found
+        /// Better than `below`; nothing when none was found. The rows of runs may be broken: `broken` is the first.
+        std::optional<ChainPath> path;
+        int broken = -1; ///< position
         bool complete = false; ///< nothing was left away: no path below the answer, or below `below`, exists
         std::size_t labels = 0;
     };
     Pass run(std::size_t width, std::optional<Picoseconds> below, const SearchLimit& limit) const;
 
 private:
-    struct Label
-    {
-        Bytes held = 0;
-        Picoseconds time = 0;
-        std::uint32_t before = 0; ///< index among the labels of the arc's first position
-        ChainStep step;
-    };
-    using Labels = std::vector<Label>; ///< at a position: held ascending, time descending, so that none beats another
+    class Search;
 
-    double boundOf(const Label& label, int position) const;
-    class Front;
-    void extend(const Labels& from, int arc, double below, const SearchLimit& limit, Front& to) const;
-    void narrow(Labels& labels, int position, std::size_t width) const;
-    ChainPath pathTo(const std::vector<Labels>& labels, std::size_t end) const;
+    void findRuns(const std::vector<double>& rowPrices, const std::vector<bool>& own);
+    void findBounds();
+    void sortOptions();
+    void lineUp(ChainPath& path) const;
+    int brokenRow(const ChainPath& path) const;
+    bool isFree(std::size_t position) const { return runOf_[position] >= 0; }
+    bool sameRun(int position, int other) const;
+    double priceOf(const ChainOption& option, const ChainArc& arc) const;
 
-    const ChainProblem& problem_;
+    const ChainProblem* problem_;
     Bytes budget_;
     std::vector<double> price_; ///< by position: of a byte held from there on
+    std::vector<int> runOf_; ///< by position; -1: in none
     std::vector<double> rest_; ///< by position: no completion takes less, for one that holds nothing
-    std::vector<Bytes> leanest_; ///< by position: least that completions add to what is held
+    std::vector<double> head_; ///< by position: no beginning takes less, what it holds there paid
+    std::vector<Bytes> leastNeed_; ///< by position: the memory that completions need at least
+    std::vector<Bytes> leastHeld_; ///< by position: what beginnings hold at least
     std::vector<std::vector<int>> cheapestFirst_; ///< by arc: options by time and the price of what they hold
+    std::vector<std::vector<int>> cheapestBack_; ///< by arc: the same, the price of their own row with it
+    std::vector<std::vector<int>> arcsTo_; ///< by position: the arcs that end there
 };
 
 } // namespace headroom

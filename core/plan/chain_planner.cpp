@@ -22,6 +22,8 @@ constexpr std::array<std::size_t, 4> widths{200, 3000, 40000, 400000};
 /// Where labels become many, GLPK may count in the meantime: for so much of the time that is left.
 constexpr std::size_t widthOfCounting = 400000;
 constexpr double countingShare = 0.25;
+/// Rows of runs that are looked at one by one; then all are.
+constexpr int mostBroken = 3;
 
 /// One solve: the best path so far and what is known of the least time.
 class ChainSearch
@@ -124,37 +126,48 @@ private:
         return peaks;
     }
 
-    /// Prices, with a first path and a bound.
-    ChainLabels priced(ChainRelaxation relaxation)
+    void label()
     {
+        ChainRelaxation relaxation = limit_.reached() ? ChainRelaxation() : relax(problem_, budget_, limit_);
+        if (!relaxation.solved)
+            relaxation = relaxWithOnePrice(problem_, budget_);
         if (relaxation.rounded)
             improve(*std::move(relaxation.rounded));
         answer_.price = std::accumulate(relaxation.prices.position.begin(), relaxation.prices.position.end(),
                                         relaxation.prices.loss);
-        ChainLabels labels(problem_, budget_, std::move(relaxation.prices));
+        ChainLabels labels(problem_, budget_, relaxation.prices);
         answer_.bound = std::max(answer_.bound, static_cast<Picoseconds>(std::ceil(labels.bound() - 0.5)));
-        return labels;
-    }
-
-    void label()
-    {
-        ChainRelaxation relaxation = limit_.reached() ? ChainRelaxation() : relax(problem_, budget_, limit_);
-        const ChainLabels labels
-            = priced(relaxation.solved ? std::move(relaxation) : relaxWithOnePrice(problem_, budget_));
+        std::vector<bool> own(static_cast<std::size_t>(problem_.positions), false);
+        int broken = 0;
         for (const std::size_t width : widths) {
             if (good() || limit_.reached())
                 return;
             if (width == widthOfCounting)
                 count();
-            if (good() || limit_.reached())
-                return;
-            const ChainLabels::Pass pass = labels.run(width, answer_.value.time, limit_);
-            answer_.nodes += static_cast<std::int64_t>(pass.labels);
-            if (pass.path)
-                take(*pass.path);
-            if (pass.complete)
-                answer_.bound = answer_.value.time;
+            for (bool again = true; again && !good() && !limit_.reached();) {
+                const int row = pass(labels, width);
+                again = row >= 0;
+                if (!again)
+                    continue;
+                own[static_cast<std::size_t>(row)] = true;
+                if (++broken > mostBroken)
+                    own.assign(own.size(), true);
+                labels = ChainLabels(problem_, budget_, relaxation.prices, own);
+            }
         }
+    }
+
+    /// The row that its path breaks, or -1.
+    int pass(const ChainLabels& labels, std::size_t width)
+    {
+        const ChainLabels::Pass pass = labels.run(width, answer_.value.time, limit_);
+        answer_.nodes += static_cast<std::int64_t>(pass.labels);
+        if (pass.path && pass.broken < 0)
+            take(*pass.path);
+        if (pass.complete)
+            answer_.bound = std::max(answer_.bound,
+                                     pass.broken < 0 ? answer_.value.time : valueOf(problem_, *pass.path).time);
+        return pass.broken;
     }
 
     const ChainProblem& problem_;
