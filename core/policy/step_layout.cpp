@@ -183,18 +183,18 @@ void StepLayout::findOwners()
     close(end);
 }
 
-/// Between forward and backward, the last moment: what only the forward held is gone by then. Of several forwards the
-/// one after which memory is highest.
+/// Between forward and backward, where memory is highest: what parts hold then counts for the peak, even if the program
+/// lets go of it before backward begins (a cache of keys and values goes with the model's output).
 void StepLayout::findTurn()
 {
     Bytes most = nothing;
-    for (const Stretch& stretch : stretches_) {
-        const Bytes high = highest(stretch.begin, stretch.end);
-        if (stretch.owner != static_cast<int>(parts_.size()) || (turn_ != never && high <= most))
-            continue;
-        most = high;
-        turn_ = stretch.end - 1;
-    }
+    for (const Stretch& stretch : stretches_)
+        for (std::uint32_t event = stretch.begin;
+             stretch.owner == static_cast<int>(parts_.size()) && event < stretch.end; ++event)
+            if (after_[event] >= most) {
+                most = after_[event];
+                turn_ = event;
+            }
 }
 
 Bytes StepLayout::highest(std::uint32_t begin, std::uint32_t end) const
