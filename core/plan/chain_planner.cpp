@@ -48,8 +48,6 @@ public:
             return answer_;
         }
         take(*leanest);
-        if (options_.known)
-            take(*options_.known);
         answer_.bound = 0;
         if (!good() && !options_.stop.stop_requested())
             label();
@@ -70,9 +68,16 @@ private:
         answer_.value = value;
     }
 
+    /// What a path must come below to be of interest.
+    Picoseconds limitOfTime() const
+    {
+        return options_.below ? std::min(*options_.below, answer_.value.time) : answer_.value.time;
+    }
+
     bool good() const
     {
-        return static_cast<double>(answer_.value.time - answer_.bound)
+        return answer_.bound >= limitOfTime()
+            || static_cast<double>(answer_.value.time - answer_.bound)
             <= options_.gap * static_cast<double>(answer_.value.time);
     }
 
@@ -160,13 +165,13 @@ private:
     /// The row that its path breaks, or -1.
     int pass(const ChainLabels& labels, std::size_t width)
     {
-        const ChainLabels::Pass pass = labels.run(width, answer_.value.time, limit_);
+        const ChainLabels::Pass pass = labels.run(width, limitOfTime(), limit_);
         answer_.nodes += static_cast<std::int64_t>(pass.labels);
         if (pass.path && pass.broken < 0)
             take(*pass.path);
         if (pass.complete)
             answer_.bound = std::max(answer_.bound,
-                                     pass.broken < 0 ? answer_.value.time : valueOf(problem_, *pass.path).time);
+                                     pass.broken < 0 ? limitOfTime() : valueOf(problem_, *pass.path).time);
         return pass.broken;
     }
 

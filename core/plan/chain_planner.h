@@ -30,7 +30,7 @@ struct ChainOptions
     std::stop_token stop;
     double limitMs = 1000; ///< the best answer by then; an answer comes a little later when there is none yet
     double gap = 0; ///< good enough: (time - bound) / time
-    std::optional<ChainPath> known; ///< a path that fits
+    std::optional<Picoseconds> below; ///< nothing that takes as long is looked for, and the bound says no more
 };
 
 /// The path of least time under a budget, proven where time allows. Identical parts: GLPK counts how many of them take

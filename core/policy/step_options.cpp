@@ -15,6 +15,7 @@ namespace {
 /// Budgets of the table that are tried for one budget of the step, where the table does not say exactly what it takes.
 constexpr int mostTries = 10;
 constexpr int mostRelaxedTries = 3;
+constexpr double shareOfFirst = 0.75; ///< of the time that is left, for a table that has others after it
 
 using Clock = std::chrono::steady_clock;
 
@@ -87,18 +88,19 @@ Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, do
     if (roomy_->timeline.peak <= budget)
         return BestPlan{roomy_, true, roomy_->timeline.recomputeMs, 0, 0};
     BestPlan best{leanest_, false, std::numeric_limits<double>::infinity(), 0, 0};
-    // One limit for all: the first table, which has most ways to look at, takes what the others leave.
+    // One limit for all; the first table, which has most ways to look at, leaves the others little to find.
     const auto begin = Clock::now();
-    for (std::size_t table = tables_.size(); table-- > 0;) {
+    for (std::size_t table = 0; table < tables_.size(); ++table) {
         const double used = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-        const double share = std::max(0.0, limitMs - used) / static_cast<double>(table + 1);
-        Result<BestPlan> found = bestOf(tables_[table], budget, stop, share);
+        const double share = std::max(0.0, limitMs - used) * (table + 1 < tables_.size() ? shareOfFirst : 1);
+        Result<BestPlan> found = bestOf(tables_[table], budget, best.predicted->timeline.recomputeMs, stop, share);
         if (!found)
             return found.error();
         best.nodes += found->nodes;
         best.boundMs = std::min(best.boundMs, found->boundMs);
-        if (found->predicted != nullptr
-            && found->predicted->timeline.recomputeMs <= best.predicted->timeline.recomputeMs) {
+        if (table == 0)
+            best.msPerGiB = found->msPerGiB;
+        if (found->predicted != nullptr) {
             best.predicted = found->predicted;
             best.msPerGiB = found->msPerGiB;
         }
@@ -109,20 +111,20 @@ Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, do
     return best;
 }
 
-/// The best plan of one table. Without one the bound says that there is none.
-Result<BestPlan> StepOptions::bestOf(const OptionTable& table, Bytes budget, const std::stop_token& stop,
-                                     double limitMs) const
+/// The best plan of one table that takes less than `belowMs`. Without one the bound says that there is none.
+Result<BestPlan> StepOptions::bestOf(const OptionTable& table, Bytes budget, double belowMs,
+                                     const std::stop_token& stop, double limitMs) const
 {
     const auto end = Clock::now() + std::chrono::duration<double, std::milli>(limitMs);
     const auto left = [&] { return std::chrono::duration<double, std::milli>(end - Clock::now()).count(); };
     BestPlan best;
     bool bounded = false;
-    // Ends with true when the first plan fits.
+    // Ends with true when there is nothing better to be found.
     const auto search = [&](const ChainProblem& problem, int mostTries) -> Result<bool> {
         Bytes problemBudget = budget;
         for (int tries = 0; tries < mostTries && (best.predicted == nullptr || left() > 0); ++tries) {
             const ChainAnswer answer
-                = solveChain(problem, problemBudget, {stop, std::max(left(), 1.0), 0, std::nullopt});
+                = solveChain(problem, problemBudget, {stop, std::max(left(), 1.0), 0, picoseconds(belowMs)});
             best.nodes += answer.nodes;
             const bool none = answer.status == ChainStatus::infeasible;
             if (!bounded) {
@@ -130,15 +132,16 @@ Result<BestPlan> StepOptions::bestOf(const OptionTable& table, Bytes budget, con
                 best.boundMs = none ? std::numeric_limits<double>::infinity() : milliseconds(answer.bound);
                 best.msPerGiB = msPerGiB(answer.price);
             }
-            if (none)
-                return false;
+            if (none || answer.value.time >= picoseconds(belowMs))
+                return best.boundMs >= belowMs - tolerance;
             Result<PredictedPlanPtr> plan = predicted(table.planOf(answer.path));
             if (!plan)
                 return plan.error();
             const Bytes excess = (*plan)->timeline.peak - budget;
-            const double ms = (*plan)->timeline.recomputeMs;
-            if (excess <= 0 && (best.predicted == nullptr || ms < best.predicted->timeline.recomputeMs))
+            if (excess <= 0 && (*plan)->timeline.recomputeMs < belowMs) {
+                belowMs = (*plan)->timeline.recomputeMs;
                 best.predicted = *std::move(plan);
+            }
             if (excess <= 0)
                 return tries == 0;
             problemBudget -= excess;

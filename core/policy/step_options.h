@@ -54,7 +54,8 @@ private:
     }
     Result<PredictedPlanPtr> predicted(CheckpointPlan regions) const;
     Status findEnds(bool forced);
-    Result<BestPlan> bestOf(const OptionTable& table, Bytes budget, const std::stop_token& stop, double limitMs) const;
+    Result<BestPlan> bestOf(const OptionTable& table, Bytes budget, double belowMs, const std::stop_token& stop,
+                            double limitMs) const;
 
     StepModel model_;
     std::vector<OptionTable> tables_; ///< the best plan is in one of them

@@ -97,8 +97,11 @@ const std::vector<Case>& cases()
              1}};
         const char* files = std::getenv("HEADROOM_STEPS");
         const std::string folder = HEADROOM_SOURCE_DIR "/tests/data/steps/";
-        std::istringstream list(folder + "gpt2_small.hrs:" + folder + "bert_base.hrs:" + (files ? files : ""));
-        for (std::string file; std::getline(list, file, ':');) {
+        std::string list;
+        for (const char* name : {"gpt2_small", "bert_base", "t5_base", "swin_t", "llama_1b_lora"})
+            list += folder + name + ".hrs:";
+        std::istringstream paths(list + (files ? files : ""));
+        for (std::string file; std::getline(paths, file, ':');) {
             const std::size_t at = std::min(file.rfind('@'), file.size());
             const int worldSize = at < file.size() ? std::stoi(file.substr(at + 1)) : 1;
             if (const Result<StepTracePtr> trace = readStepTrace(file.substr(0, at)))
