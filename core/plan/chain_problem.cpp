@@ -72,6 +72,23 @@ std::optional<ChainPath> leanestPath(const ChainProblem& problem, Bytes budget)
     return path;
 }
 
+std::vector<std::vector<bool>> unboundOptions(const ChainProblem& problem)
+{
+    std::vector<std::vector<bool>> unbound(problem.arcs.size());
+    std::vector<Bytes> need(static_cast<std::size_t>(problem.positions) + 1, unreachable); // of what comes after
+    need.back() = problem.atLoss;
+    for (std::size_t i = problem.arcs.size(); i-- > 0;) {
+        const ChainArc& arc = problem.arcs[i];
+        Bytes& least = need[static_cast<std::size_t>(arc.first)];
+        for (const ChainOption& option : arc.options) {
+            const Bytes after = option.held + need[static_cast<std::size_t>(arc.last)];
+            unbound[i].push_back(option.high <= after);
+            least = std::min(least, std::max(option.high, after));
+        }
+    }
+    return unbound;
+}
+
 Bytes leastBudget(const ChainProblem& problem)
 {
     Bytes enough = std::max(problem.constant, problem.atLoss);

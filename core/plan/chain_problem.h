@@ -65,6 +65,10 @@ ChainValue valueOf(const ChainProblem& problem, const ChainPath& path);
 /// The path that holds least, of those that fit; nothing when none does.
 std::optional<ChainPath> leanestPath(const ChainProblem& problem, Bytes budget);
 
+/// By arc, by option: whether the option's own row never decides, at any budget: where it is broken, another one is
+/// broken after it.
+std::vector<std::vector<bool>> unboundOptions(const ChainProblem& problem);
+
 /// The smallest budget that a path fits, exactly.
 Bytes leastBudget(const ChainProblem& problem);
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 #include <queue>
+#include <tuple>
 #include <utility>
 
 namespace headroom {
@@ -61,6 +62,7 @@ public:
         for (std::size_t number = 0; number < equal_.size(); ++number)
             fill(equal_[number], static_cast<int>(number));
         countDeviations();
+        dropBeaten();
         return std::move(table_);
     }
 
@@ -314,6 +316,51 @@ private:
             stretches.push_back({std::max(released, asked), end, bytes});
     }
 
+    /// Ways that another one beats in what is held and in time, when what the other one takes itself never decides.
+    /// Equal parts keep the same ones.
+    void dropBeaten()
+    {
+        const auto unbound = unboundOptions(table_.problem_);
+        const auto unboundAtLeast = unboundOptions(table_.relaxed());
+        std::map<std::pair<int, std::size_t>, std::vector<bool>> kept; // by class, or by arc
+        const auto keptOf = [&](std::size_t arc) -> std::vector<bool>& {
+            const ChainArc& own = table_.problem_.arcs[arc];
+            const int kind = own.last - own.first == 1 ? table_.problem_.classes[static_cast<std::size_t>(own.first)] : -1;
+            std::vector<bool>& mask = kept[{kind, kind < 0 ? arc : 0}];
+            mask.resize(own.options.size(), false);
+            return mask;
+        };
+        for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
+            const std::vector<ChainOption>& options = table_.problem_.arcs[arc].options;
+            std::vector<bool>& mask = keptOf(arc);
+            std::vector<std::size_t> order(options.size());
+            std::iota(order.begin(), order.end(), std::size_t{0});
+            std::ranges::sort(order, {}, [&](std::size_t o) { return std::tuple(options[o].held, options[o].time, o); });
+            Picoseconds least = std::numeric_limits<Picoseconds>::max();
+            for (const std::size_t o : order) {
+                if (options[o].time >= least)
+                    continue;
+                mask[o] = true;
+                if (unbound[arc][o] && unboundAtLeast[arc][o])
+                    least = options[o].time;
+            }
+        }
+        table_.planOf_.resize(arcs_.size());
+        for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
+            const std::vector<bool>& mask = keptOf(arc);
+            for (std::size_t o = 0; o < mask.size(); ++o)
+                if (mask[o])
+                    table_.planOf_[arc].push_back(static_cast<int>(o));
+        }
+        for (ChainProblem* problem : {&table_.problem_, &table_.relaxed_})
+            for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
+                std::vector<ChainOption> options;
+                for (const int o : table_.planOf_[arc])
+                    options.push_back(problem->arcs[arc].options[static_cast<std::size_t>(o)]);
+                problem->arcs[arc].options = std::move(options);
+            }
+    }
+
     static bool sameMemory(const ChainProblem& a, const ChainProblem& b)
     {
         return a.atLoss == b.atLoss && a.constant == b.constant
@@ -353,16 +400,17 @@ Result<OptionTable> OptionTable::create(const StepModel& model, const StorageEve
 
 CheckpointPlan OptionTable::planOf(const ChainPath& path) const
 {
-    CheckpointPlan plan;
+    CheckpointPlan regions;
     for (const ChainStep& step : path) {
         const auto arc = static_cast<std::size_t>(step.arc);
-        for (CheckpointRegion region : (*plans_[arc])[static_cast<std::size_t>(step.option)]) {
+        const int plan = planOf_[arc][static_cast<std::size_t>(step.option)];
+        for (CheckpointRegion region : (*plans_[arc])[static_cast<std::size_t>(plan)]) {
             region.module = ModuleId(region.module.value + modules_[arc].value);
-            plan.push_back(std::move(region));
+            regions.push_back(std::move(region));
         }
     }
-    std::ranges::sort(plan, {}, &CheckpointRegion::module);
-    return plan;
+    std::ranges::sort(regions, {}, &CheckpointRegion::module);
+    return regions;
 }
 
 } // namespace headroom

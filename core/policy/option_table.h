@@ -42,8 +42,9 @@ private:
     ChainProblem relaxed_;
     bool exact_ = true;
     bool sharesArguments_ = false;
-    /// By arc, by option: regions, counted from the arc's module. Equal parts share them.
+    /// By arc: regions, counted from the arc's module. Equal parts share them.
     std::vector<std::shared_ptr<const std::vector<CheckpointPlan>>> plans_;
+    std::vector<std::vector<int>> planOf_; ///< by arc, by option
     std::vector<ModuleId> modules_; ///< by arc
 };
 
