@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/plan/chain_planner.h"
 
-#include "core/plan/chain_counts.h"
 #include "core/plan/chain_price.h"
 #include "core/plan/chain_relaxation.h"
 
@@ -18,10 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Labels kept at a position, pass by pass.
-constexpr std::array<std::size_t, 4> widths{200, 3000, 40000, 400000};
-/// Where labels become many, GLPK may count in the meantime: for so much of the time that is left.
-constexpr std::size_t widthOfCounting = 400000;
-constexpr double countingShare = 0.25;
+constexpr std::array<std::size_t, 3> widths{200, 3000, 400000};
 /// Rows of runs that are looked at one by one; then all are.
 constexpr int mostBroken = 3;
 
@@ -81,15 +77,6 @@ private:
             <= options_.gap * static_cast<double>(answer_.value.time);
     }
 
-    void count()
-    {
-        const ChainCounts counts = countChain(problem_, budget_, options_.stop, limit_.remainingMs() * countingShare);
-        answer_.nodes += counts.nodes;
-        answer_.bound = std::max(answer_.bound, counts.bound);
-        if (counts.path)
-            take(*counts.path);
-    }
-
     /// One step after the other takes the option that is best with all others as they are. With a path close to the
     /// best one the labels have little to look at.
     void improve(ChainPath path)
@@ -147,8 +134,6 @@ private:
         for (const std::size_t width : widths) {
             if (good() || limit_.reached())
                 return;
-            if (width == widthOfCounting)
-                count();
             for (bool again = true; again && !good() && !limit_.reached();) {
                 const int row = pass(labels, width);
                 again = row >= 0;

@@ -21,7 +21,7 @@ struct ChainAnswer
     ChainPath path;
     ChainValue value;
     Picoseconds bound = 0; ///< no path takes less
-    std::int64_t nodes = 0; ///< nodes of GLPK's trees and labels of the dynamic programme
+    std::int64_t nodes = 0; ///< labels of the dynamic programme
     double price = 0; ///< picoseconds that one more byte of budget saves, by the linear relaxation
 };
 
@@ -33,8 +33,8 @@ struct ChainOptions
     std::optional<Picoseconds> below; ///< nothing that takes as long is looked for, and the bound says no more
 };
 
-/// The path of least time under a budget, proven where time allows. Identical parts: GLPK counts how many of them take
-/// each option. Different parts: labels, with the prices of GLPK's linear relaxation.
+/// The path of least time under a budget, proven where time allows: by labels, with the prices of GLPK's linear
+/// relaxation.
 ChainAnswer solveChain(const ChainProblem& problem, Bytes budget, const ChainOptions& options = {});
 
 } // namespace headroom

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // The search for a path against every path there is, on problems small enough for that.
-#include "core/plan/chain_counts.h"
 #include "core/plan/chain_planner.h"
 #include "core/plan/chain_relaxation.h"
 
@@ -174,31 +173,6 @@ TEST(ChainPlanner, boundsHoldAndPricesPay)
                                {std::vector<double>(static_cast<std::size_t>(problem.positions), 0.0), 0});
         EXPECT_EQ(free.bound(), 0);
     }
-}
-
-TEST(ChainPlanner, countsOfEqualPartsAreThePlan)
-{
-    RandomProblems random(4);
-    int proven = 0;
-    for (int i = 0; i < 60; ++i) {
-        SCOPED_TRACE(i);
-        const ChainProblem problem = random.equal(6, 1 + i % 2);
-        const Bytes budget = leastPeak(problem) + random.number(0, 60) * MiB;
-        const ChainCounts counts = countChain(problem, budget, {}, 60000);
-        const Picoseconds expected = *leastTime(problem, budget);
-        EXPECT_LE(counts.bound, expected);
-        if (!counts.path)
-            continue; // GLPK's tolerance let a row pass: the labels answer
-        const ChainValue value = valueOf(problem, *counts.path);
-        EXPECT_LE(value.peak, budget);
-        EXPECT_GE(value.time, expected);
-        if (counts.bound == value.time) {
-            ++proven;
-            EXPECT_EQ(value.time, expected);
-        }
-    }
-    EXPECT_GT(proven, 50);
-    EXPECT_FALSE(countChain(random.different(5), Bytes{1} << 40, {}, 60000).path) << "nothing to count";
 }
 
 TEST(ChainPlanner, aNarrowSearchSaysItsGap)
