@@ -3,7 +3,6 @@
 #include "core/plan/chain_labels.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -23,16 +22,13 @@ std::size_t at(int index)
     return static_cast<std::size_t>(index);
 }
 
-/// What of a run comes last: options that deviate from the two cheapest ones, the one, the other.
-enum class Tail : std::uint8_t { deviations, cheapest, second };
-
 struct Label
 {
     Bytes bytes = 0; ///< held by a beginning, needed by a completion
     Picoseconds time = 0;
     ChainStep step;
     std::uint32_t next = 0; ///< index among the labels of the arc's other position
-    Tail tail = Tail::deviations;
+    std::uint32_t place = 0; ///< of the option among those of its arc, cheapest first
 };
 using Labels = std::vector<Label>; ///< at a position: bytes ascending, time descending, so that none beats another
 
@@ -247,7 +243,7 @@ public:
     {
         pass_.complete = true;
         front_.front() = {Label{}};
-        back_.back() = {Label{problem_.atLoss, 0, {}, 0, Tail::deviations}};
+        back_.back() = {Label{problem_.atLoss, 0, {}, 0, 0}};
         std::size_t from = 0;
         std::size_t to = at(problem_.positions);
         while (from + 1 < to) {
@@ -331,36 +327,11 @@ private:
         pass_.labels += labels.size();
     }
 
-    /// Labels as an option in a run may extend them: all, those that have not come to the second cheapest option yet,
-    /// or those that have come to neither.
-    class Extendable
+    static std::vector<std::uint32_t> all(const Labels& labels)
     {
-    public:
-        Extendable(const Labels& labels, bool inRun)
-            : inRun_(inRun)
-        {
-            for (auto& list : lists_)
-                list.reserve(labels.size());
-            for (std::uint32_t i = 0; i < labels.size(); ++i)
-                for (std::size_t tail = inRun ? static_cast<std::size_t>(labels[i].tail) : 0;
-                     tail < (inRun ? lists_.size() : 1); ++tail)
-                    lists_[tail].push_back(i);
-        }
-
-        const std::vector<std::uint32_t>& by(Tail tail) const
-        {
-            return lists_[inRun_ ? static_cast<std::size_t>(tail) : 0];
-        }
-
-    private:
-        bool inRun_;
-        std::array<std::vector<std::uint32_t>, 3> lists_;
-    };
-
-    /// By its place among the options of its arc, cheapest first.
-    static Tail tailOf(std::size_t place)
-    {
-        return place == 0 ? Tail::cheapest : place == 1 ? Tail::second : Tail::deviations;
+        std::vector<std::uint32_t> indices(labels.size());
+        std::iota(indices.begin(), indices.end(), std::uint32_t{0});
+        return indices;
     }
 
     void extend(int number, Front& to)
@@ -368,7 +339,8 @@ private:
         const ChainArc& arc = arcOf(number);
         const Labels& from = front_[at(arc.first)];
         const bool free = chain_.isFree(at(arc.first));
-        const Extendable extendable(from, chain_.sameRun(arc.first, arc.first - 1));
+        const bool goesOn = chain_.sameRun(arc.first, arc.first - 1);
+        std::vector<std::uint32_t> extended = all(from);
         const Bytes most = chain_.budget_ - chain_.leastNeed_[at(arc.last)];
         const double after = chain_.price_[at(arc.last)];
         std::vector<double> bounds; // of what comes after, for a label that holds as much as this one
@@ -385,13 +357,15 @@ private:
                 return;
             const Bytes mostBefore
                 = std::min(most - option.held, free ? unreachable : chain_.budget_ - option.high);
+            if (goesOn)
+                std::erase_if(extended, [&](std::uint32_t i) { return from[i].place < place; });
             Labels next;
-            for (const std::uint32_t i : extendable.by(tailOf(place))) {
+            for (const std::uint32_t i : extended) {
                 if (from[i].bytes > mostBefore)
                     break;
                 if (bounds[i] + own <= mustBeat_)
                     next.push_back({from[i].bytes + option.held, from[i].time + option.time, {number, order[place]},
-                                    i, tailOf(place)});
+                                    i, static_cast<std::uint32_t>(place)});
             }
             to.add(std::move(next));
         }
@@ -402,7 +376,8 @@ private:
         const ChainArc& arc = arcOf(number);
         const Labels& from = back_[at(arc.last)];
         const bool free = chain_.isFree(at(arc.first));
-        const Extendable extendable(from, chain_.sameRun(arc.first, arc.last));
+        const bool goesOn = chain_.sameRun(arc.first, arc.last);
+        std::vector<std::uint32_t> extended = all(from);
         const Bytes most = chain_.budget_ - chain_.leastHeld_[at(arc.first)];
         const double price = chain_.price_[at(arc.first)];
         const double after = chain_.price_[at(arc.last)];
@@ -416,8 +391,10 @@ private:
             const ChainOption& option = arc.options[at(order[place])];
             if (least + before + chain_.priceOf(option, arc) > mustBeat_ || limit_.reached())
                 return;
+            if (goesOn)
+                std::erase_if(extended, [&](std::uint32_t i) { return from[i].place < place; });
             Labels next;
-            for (const std::uint32_t i : extendable.by(tailOf(place))) {
+            for (const std::uint32_t i : extended) {
                 const Bytes held = option.held + from[i].bytes;
                 const Bytes need = free ? held : std::max(option.high, held);
                 const Picoseconds time = from[i].time + option.time;
@@ -428,7 +405,7 @@ private:
                     continue;
                 if (!next.empty() && next.back().bytes == need)
                     next.pop_back(); // takes longer
-                next.push_back({need, time, {number, order[place]}, i, tailOf(place)});
+                next.push_back({need, time, {number, order[place]}, i, static_cast<std::uint32_t>(place)});
             }
             to.add(std::move(next));
         }
