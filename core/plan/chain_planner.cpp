@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Labels kept at a position, pass by pass.
-constexpr std::array<std::size_t, 3> widths{200, 3000, 400000};
+constexpr std::array<std::size_t, 3> widths{300, 60000, 400000};
 /// Rows of runs that are looked at one by one; then all are.
 constexpr int mostBroken = 3;
 

@@ -13,6 +13,8 @@ namespace headroom {
 namespace {
 
 constexpr double limitMs = 100; ///< of one point's search
+constexpr double mostGap = 0.01; ///< of a point; one that is left with more is searched once more, for longer
+constexpr double longLimitMs = 2000;
 constexpr std::size_t fewestTold = 6; ///< points that make a curve
 
 /// 0 .. count - 1: the ends, then halves, quarters and so on.
@@ -40,13 +42,13 @@ public:
     /// Finds the least time for a budget, and remembers that between its peak and the budget there is nothing more.
     Status ask(Bytes budget)
     {
-        const Result<BestPlan> best = options_.best(budget, stop_, limitMs);
+        Result<BestPlan> best = options_.best(budget, stop_, limitMs);
+        if (best && best->gap() > mostGap && !stop_.stop_requested())
+            best = options_.best(budget, stop_, longLimitMs);
         if (!best)
             return best.error();
         const Timeline& timeline = best->predicted->timeline;
-        const double gap = best->proven || timeline.recomputeMs <= 0
-            ? 0
-            : (timeline.recomputeMs - best->boundMs) / timeline.recomputeMs;
+        const double gap = best->gap();
         // A smaller step that takes no longer: the one before was no break point.
         for (auto above = points_.upper_bound(timeline.peak);
              above != points_.end() && above->second.point.recomputeMs >= timeline.recomputeMs;) {

@@ -30,11 +30,12 @@ class OptionTable::Builder
 {
 public:
     Builder(const StepModel& model, const StorageEvents& events, const PartTree& tree, int worldSize,
-            StepLayout::SharedArguments sharedArguments, const std::stop_token& stop)
+            StepLayout::SharedArguments sharedArguments, const std::stop_token& stop,
+            std::optional<std::uint32_t> turn)
         : model_(model)
         , events_(events)
         , tree_(tree)
-        , layout_(model, events, modulesOf(tree), worldSize, sharedArguments)
+        , layout_(model, events, modulesOf(tree), worldSize, sharedArguments, turn)
         , sharedArguments_(sharedArguments)
         , worldSize_(worldSize)
         , stop_(stop)
@@ -247,13 +248,18 @@ private:
     void countDeviations()
     {
         const auto any = [](const auto& deviations) { return !deviations.empty(); };
-        if (std::ranges::any_of(more_, any))
-            measureAgain(layout_.raised(sum(more_)), table_.problem_);
+        if (std::ranges::any_of(more_, any)) {
+            const std::vector<Bytes> more = sum(more_);
+            measureAgain(layout_.raised(more), table_.problem_);
+            if (const std::uint32_t turn = layout_.turnWith(more); turn != layout_.turn())
+                table_.otherTurn_ = turn;
+        }
         const bool oftenLess = sharedArguments_ == StepLayout::SharedArguments::held && table_.sharesArguments_;
         const std::vector<PartDeviations::Stretch> casts = castsThatMayBeGone();
         if (oftenLess || !casts.empty() || std::ranges::any_of(less_, any)) {
             const StepLayout least = oftenLess
-                ? StepLayout(model_, events_, modulesOf(tree_), worldSize_, StepLayout::SharedArguments::heldAtLeast)
+                ? StepLayout(model_, events_, modulesOf(tree_), worldSize_, StepLayout::SharedArguments::heldAtLeast,
+                             layout_.turn())
                 : layout_;
             std::vector<Bytes> less = sum(less_);
             for (Bytes& bytes : less)
@@ -393,9 +399,9 @@ private:
 
 Result<OptionTable> OptionTable::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
                                         int worldSize, StepLayout::SharedArguments sharedArguments,
-                                        const std::stop_token& stop)
+                                        const std::stop_token& stop, std::optional<std::uint32_t> turn)
 {
-    return Builder(model, events, tree, worldSize, sharedArguments, stop).build();
+    return Builder(model, events, tree, worldSize, sharedArguments, stop, turn).build();
 }
 
 CheckpointPlan OptionTable::planOf(const ChainPath& path) const

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -23,7 +24,7 @@ public:
     /// `events` are the model's. Errors are those of predict(), and stoppedMeasuring().
     static Result<OptionTable> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
                                       int worldSize, StepLayout::SharedArguments sharedArguments,
-                                      const std::stop_token& stop = {});
+                                      const std::stop_token& stop = {}, std::optional<std::uint32_t> turn = {});
 
     bool sharesArguments() const { return sharesArguments_; } ///< there are arguments that several parts have
 
@@ -34,6 +35,9 @@ public:
     bool exact() const { return exact_; }
     const ChainProblem& relaxed() const { return exact_ ? problem_ : relaxed_; }
 
+    /// Between forward and backward there is another time when parts may hold most: the table with this turn knows it.
+    std::optional<std::uint32_t> otherTurn() const { return otherTurn_; }
+
     CheckpointPlan planOf(const ChainPath& path) const;
 
 private:
@@ -42,6 +46,7 @@ private:
     ChainProblem relaxed_;
     bool exact_ = true;
     bool sharesArguments_ = false;
+    std::optional<std::uint32_t> otherTurn_;
     /// By arc: regions, counted from the arc's module. Equal parts share them.
     std::vector<std::shared_ptr<const std::vector<CheckpointPlan>>> plans_;
     std::vector<std::vector<int>> planOf_; ///< by arc, by option

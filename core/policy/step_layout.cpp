@@ -26,7 +26,7 @@ std::uint32_t lastRelease(const StepIndex& index, const StepIndex::Call& call)
 } // namespace
 
 StepLayout::StepLayout(const StepModel& model, const StorageEvents& events, std::vector<ModuleId> parts, int worldSize,
-                       SharedArguments sharedArguments)
+                       SharedArguments sharedArguments, std::optional<std::uint32_t> turn)
     : model_(model)
     , events_(&events)
     , parts_(std::move(parts))
@@ -37,7 +37,7 @@ StepLayout::StepLayout(const StepModel& model, const StorageEvents& events, std:
     if (sharedArguments != SharedArguments::asRecorded)
         holdShared(sharedArguments);
     findOwners();
-    findTurn();
+    turn_ = turn ? *turn : turnWith(std::vector<Bytes>(after_.size(), 0));
 }
 
 void StepLayout::findShared()
@@ -183,18 +183,17 @@ void StepLayout::findOwners()
     close(end);
 }
 
-/// Between forward and backward, where memory is highest: what parts hold then counts for the peak, even if the program
-/// lets go of it before backward begins (a cache of keys and values goes with the model's output).
-void StepLayout::findTurn()
+/// What parts hold there counts for the peak, even if the program lets go of it before backward begins (a cache of keys
+/// and values goes with the model's output).
+std::uint32_t StepLayout::turnWith(const std::vector<Bytes>& more) const
 {
-    Bytes most = nothing;
+    std::uint32_t turn = never;
     for (const Stretch& stretch : stretches_)
         for (std::uint32_t event = stretch.begin;
              stretch.owner == static_cast<int>(parts_.size()) && event < stretch.end; ++event)
-            if (after_[event] >= most) {
-                most = after_[event];
-                turn_ = event;
-            }
+            if (turn == never || after_[event] + more[event] >= after_[turn] + more[turn])
+                turn = event;
+    return turn;
 }
 
 Bytes StepLayout::highest(std::uint32_t begin, std::uint32_t end) const

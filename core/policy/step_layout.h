@@ -8,6 +8,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -51,8 +52,9 @@ public:
     };
 
     /// Parts in the order in which they first run. `events` must outlive the layout.
+    /// `turn`: the event that stands for the time between forward and backward, where memory is highest by itself.
     StepLayout(const StepModel& model, const StorageEvents& events, std::vector<ModuleId> parts, int worldSize,
-               SharedArguments sharedArguments);
+               SharedArguments sharedArguments, std::optional<std::uint32_t> turn = {});
 
     const std::vector<bool>& shared() const { return shared_; } ///< by StorageId: such arguments
     bool hasShared(ModuleId module) const; ///< among the arguments of the module
@@ -60,6 +62,10 @@ public:
     /// Where forward has become backward: the moment for which PartMemory::held is meant.
     Bytes atTurn() const { return turn_ < after_.size() ? after_[turn_] : highestOf(-1); }
     Bytes before() const { return highestOf(-1); }
+
+    /// Where memory is highest between forward and backward with so much more at each event.
+    std::uint32_t turnWith(const std::vector<Bytes>& more) const;
+    std::uint32_t turn() const { return turn_; }
 
     /// Where one part, or a module around parts first .. last - 1, runs, cut at the events of its replay.
     class Place
@@ -130,7 +136,6 @@ private:
     void holdShared(SharedArguments sharedArguments);
     void hold(StorageId storage, std::uint32_t begin, std::uint32_t end);
     void findOwners();
-    void findTurn();
     Bytes highestOf(int owner) const;
     std::uint32_t firstUnpack(const StepIndex::Call& call) const;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> windowsOf(ModuleId module, int first, int last) const;

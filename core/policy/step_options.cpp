@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <ranges>
 
 namespace headroom {
 
@@ -14,7 +15,6 @@ namespace {
 
 /// Budgets of the table that are tried for one budget of the step, where the table does not say exactly what it takes.
 constexpr int mostTries = 10;
-constexpr int mostRelaxedTries = 3;
 constexpr double shareOfFirst = 0.75; ///< of the time that is left, for a table that has others after it
 
 using Clock = std::chrono::steady_clock;
@@ -50,8 +50,17 @@ Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const Storage
         const bool another = table->sharesArguments();
         // Where a pin asks for a module whose arguments are shared, the second table has no way through the step.
         constexpr Bytes anything = std::numeric_limits<Bytes>::max() / 8;
-        if (options->tables_.empty() || leanestPath(table->problem(), anything))
-            options->tables_.push_back(*std::move(table));
+        if (options->tables_.empty() || leanestPath(table->problem(), anything)) {
+            const std::optional<std::uint32_t> turn = table->otherTurn();
+            Turns& turns = options->tables_.emplace_back();
+            turns.push_back(*std::move(table));
+            if (turn) {
+                Result<OptionTable> other = OptionTable::create(model, events, tree, worldSize, shared, stop, turn);
+                if (!other)
+                    return other.error();
+                turns.push_back(*std::move(other));
+            }
+        }
         if (!another)
             break;
     }
@@ -63,13 +72,13 @@ Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const Storage
 /// Of the first table, which has every option.
 Status StepOptions::findEnds(bool forced)
 {
-    const ChainProblem& chain = tables_.front().problem();
+    const ChainProblem& chain = tables_.front().front().problem();
     const ChainPath quickest = forced ? solveChain(chain, std::numeric_limits<Bytes>::max() / 8).path : ChainPath();
-    const Result<PredictedPlanPtr> roomy = predicted(tables_.front().planOf(quickest));
+    const Result<PredictedPlanPtr> roomy = predicted(tables_.front().front().planOf(quickest));
     if (!roomy)
         return roomy.error();
     roomy_ = leanest_ = *roomy;
-    for (const OptionTable& table : tables_) {
+    for (const OptionTable& table : tables_ | std::views::join) {
         const Bytes least = leastBudget(table.problem());
         const std::optional<ChainPath> path = leanestPath(table.problem(), least);
         if (!path)
@@ -111,25 +120,24 @@ Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, do
     return best;
 }
 
-/// The best plan of one table that takes less than `belowMs`. Without one the bound says that there is none.
-Result<BestPlan> StepOptions::bestOf(const OptionTable& table, Bytes budget, double belowMs,
-                                     const std::stop_token& stop, double limitMs) const
+/// The best plan of the tables' ways that takes less than `belowMs`. Without one the bound says that there is none.
+Result<BestPlan> StepOptions::bestOf(const Turns& turns, Bytes budget, double belowMs, const std::stop_token& stop,
+                                     double limitMs) const
 {
     const auto end = Clock::now() + std::chrono::duration<double, std::milli>(limitMs);
     const auto left = [&] { return std::chrono::duration<double, std::milli>(end - Clock::now()).count(); };
     BestPlan best;
-    bool bounded = false;
     // Ends with true when there is nothing better to be found.
-    const auto search = [&](const ChainProblem& problem, int mostTries) -> Result<bool> {
+    const auto search = [&](const OptionTable& table, bool relaxed, int mostTries) -> Result<bool> {
         Bytes problemBudget = budget;
         for (int tries = 0; tries < mostTries && (best.predicted == nullptr || left() > 0); ++tries) {
-            const ChainAnswer answer
-                = solveChain(problem, problemBudget, {stop, std::max(left(), 1.0), 0, picoseconds(belowMs)});
+            const ChainAnswer answer = solveChain(relaxed ? table.relaxed() : table.problem(), problemBudget,
+                                                  {stop, std::max(left(), 1.0), 0, picoseconds(belowMs)});
             best.nodes += answer.nodes;
             const bool none = answer.status == ChainStatus::infeasible;
-            if (!bounded) {
-                bounded = true;
-                best.boundMs = none ? std::numeric_limits<double>::infinity() : milliseconds(answer.bound);
+            const double bound = none ? std::numeric_limits<double>::infinity() : milliseconds(answer.bound);
+            if (relaxed && tries == 0) {
+                best.boundMs = bound;
                 best.msPerGiB = msPerGiB(answer.price);
             }
             if (none || answer.value.time >= picoseconds(belowMs))
@@ -143,19 +151,20 @@ Result<BestPlan> StepOptions::bestOf(const OptionTable& table, Bytes budget, dou
                 best.predicted = *std::move(plan);
             }
             if (excess <= 0)
-                return tries == 0;
+                return relaxed && tries == 0;
             problemBudget -= excess;
         }
         return false;
     };
     // What parts hold at least gives the bound. Its plan is the best one if it fits; else the table, which says what
     // parts hold at most, has others that do.
-    const Result<bool> done = search(table.relaxed(), table.exact() ? mostTries : mostRelaxedTries);
+    const OptionTable& first = turns.front();
+    const Result<bool> done = search(first, true, first.exact() ? mostTries : 1);
     if (!done)
         return done.error();
-    if (*done || table.exact())
+    if (*done || first.exact())
         return best;
-    const Result<bool> searched = search(table.problem(), mostTries);
+    const Result<bool> searched = search(turns.back(), false, mostTries);
     if (!searched)
         return searched.error();
     return best;

@@ -28,6 +28,13 @@ struct BestPlan
     double boundMs = 0; ///< none of them takes less than this
     double msPerGiB = 0; ///< what one more GiB would save
     std::int64_t nodes = 0;
+
+    /// The share of its time that a better plan may save.
+    double gap() const
+    {
+        const double ms = predicted->timeline.recomputeMs;
+        return proven || ms <= 0 ? 0 : (ms - boundMs) / ms;
+    }
 };
 
 /// All that can be had for one request, whatever its budget: the tables of its options and the ends of its range. Every
@@ -54,11 +61,13 @@ private:
     }
     Result<PredictedPlanPtr> predicted(CheckpointPlan regions) const;
     Status findEnds(bool forced);
-    Result<BestPlan> bestOf(const OptionTable& table, Bytes budget, double belowMs, const std::stop_token& stop,
+    /// One table, or two where it is not exact: with the turn that bounds best, then with the one whose plans fit.
+    using Turns = std::vector<OptionTable>;
+    Result<BestPlan> bestOf(const Turns& turns, Bytes budget, double belowMs, const std::stop_token& stop,
                             double limitMs) const;
 
     StepModel model_;
-    std::vector<OptionTable> tables_; ///< the best plan is in one of them
+    std::vector<Turns> tables_; ///< the best plan is in one of them
     int worldSize_;
     PredictedPlanPtr leanest_;
     PredictedPlanPtr roomy_;

@@ -134,7 +134,7 @@ Plan StepPlanner::Model::planOf(const BestPlan& best, const PlanRequest& request
     plan.recomputeMs = predicted.timeline.recomputeMs;
     plan.stepMs = forwardBackwardMs(*maker.model().trace());
     plan.boundMs = best.boundMs;
-    plan.gap = best.proven || plan.recomputeMs <= 0 ? 0 : (plan.recomputeMs - plan.boundMs) / plan.recomputeMs;
+    plan.gap = best.gap();
     plan.nodes = best.nodes;
     plan.msPerGiB = best.msPerGiB;
     setBinding(*maker.model().trace(), predicted.timeline, plan);

@@ -175,6 +175,95 @@ TEST(ChainPlanner, boundsHoldAndPricesPay)
     }
 }
 
+TEST(ChainPlanner, rowsOfARunThatAPathBreaksAreLookedAt)
+{
+    RandomProblems random(6);
+    int broken = 0;
+    for (int i = 0; i < 60; ++i) {
+        SCOPED_TRACE(i);
+        const ChainProblem problem = random.equal(6, 1);
+        const Bytes budget = leastPeak(problem);
+        const ChainPrices none{std::vector<double>(static_cast<std::size_t>(problem.positions), 0.0), 0};
+        const SearchLimit limit{std::chrono::steady_clock::now() + std::chrono::minutes(1), {}};
+        const ChainLabels::Pass pass = ChainLabels(problem, budget, none).run(1000, std::nullopt, limit);
+        ASSERT_TRUE(pass.complete && pass.path);
+        const Picoseconds expected = *leastTime(problem, budget);
+        EXPECT_LE(valueOf(problem, *pass.path).time, expected) << "rows are left out";
+        EXPECT_EQ(valueOf(problem, *pass.path).peak > budget, pass.broken >= 0);
+        broken += pass.broken >= 0 ? 1 : 0;
+        const std::vector<bool> own(static_cast<std::size_t>(problem.positions), true);
+        const ChainLabels::Pass exact = ChainLabels(problem, budget, none, own).run(1000, std::nullopt, limit);
+        ASSERT_TRUE(exact.complete && exact.path);
+        EXPECT_EQ(exact.broken, -1);
+        EXPECT_EQ(valueOf(problem, *exact.path).time, expected);
+        expectOptimal(problem, budget);
+    }
+    EXPECT_GT(broken, 5);
+}
+
+/// Equal parts whose options are any of six ops, a byte of each about as costly: labels from one end, in every order,
+/// were 116,000.
+TEST(ChainPlanner, equalPartsTakeFewLabels)
+{
+    std::mt19937 random(7);
+    std::uniform_int_distribution<int> number(0, 1000);
+    std::vector<ChainOption> options{{0, 0, 0}};
+    for (int op = 0; op < 6; ++op) {
+        const Bytes bytes = (8 + 6 * op) * MiB + 512 * number(random);
+        const Picoseconds time = bytes / 1000 * (950 + number(random) / 10);
+        for (std::size_t i = 0, count = options.size(); i < count; ++i)
+            options.push_back({options[i].held - bytes, 0, options[i].time + time});
+    }
+    ChainProblem problem{24, {}, GiB * 8, 0, std::vector<int>(24, 0)};
+    for (int position = 0; position < problem.positions; ++position)
+        problem.arcs.push_back({position, position + 1, options});
+    for (int i = 1; i < 7; ++i) {
+        SCOPED_TRACE(i);
+        const Bytes budget = problem.atLoss - i * 500 * MiB + 123 * 512;
+        const ChainAnswer answer = solveChain(problem, budget, {{}, 60000, 0, std::nullopt});
+        EXPECT_EQ(answer.status, ChainStatus::optimal);
+        EXPECT_LT(answer.nodes, 40000);
+    }
+}
+
+TEST(ChainPlanner, optionsThatAreUnboundNeverDecideThePeak)
+{
+    RandomProblems random(8);
+    int found = 0;
+    for (int i = 0; i < 60; ++i) {
+        SCOPED_TRACE(i);
+        const ChainProblem problem = random.different(random.number(1, 5));
+        const auto unbound = unboundOptions(problem);
+        ChainProblem without = problem;
+        for (std::size_t arc = 0; arc < problem.arcs.size(); ++arc)
+            for (std::size_t o = 0; o < problem.arcs[arc].options.size(); ++o)
+                if (unbound[arc][o]) {
+                    without.arcs[arc].options[o].high = 0;
+                    ++found;
+                }
+        forEachPath(problem, [&](const ChainPath& path) {
+            EXPECT_EQ(valueOf(without, path).peak, valueOf(problem, path).peak);
+        });
+    }
+    EXPECT_GT(found, 50);
+}
+
+TEST(ChainPlanner, whatTakesAsLongAsIsKnownIsNotLookedFor)
+{
+    RandomProblems random(9);
+    for (int i = 0; i < 40; ++i) {
+        SCOPED_TRACE(i);
+        const ChainProblem problem = random.different(5);
+        const Bytes budget = leastPeak(problem) + random.number(0, 40) * MiB;
+        const Picoseconds least = *leastTime(problem, budget);
+        const ChainAnswer better = solveChain(problem, budget, {{}, 60000, 0, least + 1});
+        EXPECT_EQ(better.value.time, least);
+        EXPECT_EQ(better.bound, least);
+        const ChainAnswer none = solveChain(problem, budget, {{}, 60000, 0, least});
+        EXPECT_EQ(none.bound, least) << "nothing takes less";
+    }
+}
+
 TEST(ChainPlanner, aNarrowSearchSaysItsGap)
 {
     RandomProblems random(5);

@@ -8,12 +8,14 @@
 #include "core/policy/save_sets.h"
 #include "core/policy/sharding.h"
 #include "core/sac/step_statistics.h"
+#include "core/trace/step_file.h"
 #include "tests/core/random_path.h"
 #include "tests/core/synthetic_step.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -24,11 +26,22 @@
 namespace headroom {
 namespace {
 
-/// One synthetic step, its parts and its table.
+/// One step, its parts and its table.
 struct Planned
 {
-    explicit Planned(const SyntheticOptions& options, PlanRequest request = {})
-        : trace(makeSyntheticStep(options))
+    explicit Planned(const SyntheticOptions& options, const PlanRequest& request = {})
+        : Planned(makeSyntheticStep(options), request)
+    {
+    }
+
+    /// A recorded step: a file of tests/data/steps.
+    explicit Planned(const std::string& name)
+        : Planned(*readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/" + name), {})
+    {
+    }
+
+    Planned(StepTracePtr step, const PlanRequest& request)
+        : trace(std::move(step))
         , model(trace)
         , events(*trace)
         , modules(*PlanModules::create(std::make_shared<const ModuleInfo>(*moduleInfo(*trace))))
@@ -94,6 +107,48 @@ TEST(OptionTable, backwardInsideOfAutocastIsNotExact)
         less = less || peak < valueOf(planned.table->problem(), path).peak;
     }
     EXPECT_TRUE(less);
+}
+
+/// T5 keeps keys and values in a cache until the loss is there: a decoder layer that is checkpointed holds more then
+/// than when backward begins, and memory is highest at the one time or at the other.
+TEST(OptionTable, whatIsHeldWhereMemoryMayBeHighestCounts)
+{
+    const Planned planned("t5_base.hrs");
+    ASSERT_TRUE(planned.table->otherTurn());
+    const OptionTable other = *OptionTable::create(planned.model, planned.events, planned.tree, 1,
+                                                   StepLayout::SharedArguments::held, {}, planned.table->otherTurn());
+    const Bytes least = leastBudget(planned.table->problem());
+    const Bytes most = planned.model.recorded()->peak;
+    const auto solved = [](const ChainProblem& problem, Bytes budget) {
+        return solveChain(problem, budget, {{}, 300, 0, std::nullopt});
+    };
+    const Bytes low = least + (most - least) / 8;
+    const ChainAnswer there = solved(planned.table->problem(), low);
+    const ChainAnswer here = solved(other.problem(), low);
+    EXPECT_LE(planned.model.predict(other.planOf(here.path))->peak, low);
+    EXPECT_LT(here.value.time, there.bound) << "with one turn memory is said to be higher than it is";
+    const Bytes high = most - (most - least) / 4;
+    EXPECT_LE(planned.predicted(solved(planned.table->relaxed(), high).path).peak, high);
+}
+
+TEST(OptionTable, noWayIsBeatenByOneWhoseOwnMemoryNeverDecides)
+{
+    for (const char* name : {"gpt2_small.hrs", "bert_base.hrs"}) {
+        SCOPED_TRACE(name);
+        const Planned planned(name);
+        const ChainProblem& problem = planned.table->problem();
+        const auto unbound = unboundOptions(problem);
+        int compared = 0;
+        for (std::size_t arc = 0; arc < problem.arcs.size(); ++arc) {
+            const std::vector<ChainOption>& options = problem.arcs[arc].options;
+            if (!std::ranges::all_of(unbound[arc], std::identity()))
+                continue; // a layer may keep what another one like it needs
+            for (std::size_t a = 0; a < options.size(); ++a)
+                for (std::size_t b = 0; b < options.size(); ++b, ++compared)
+                    EXPECT_TRUE(a == b || options[a].held > options[b].held || options[a].time > options[b].time);
+        }
+        EXPECT_GT(compared, 200);
+    }
 }
 
 /// Two blocks have few enough plans to predict them all.
