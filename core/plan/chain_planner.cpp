@@ -155,8 +155,8 @@ private:
         if (pass.path && pass.broken < 0)
             take(*pass.path);
         if (pass.complete)
-            answer_.bound = std::max(answer_.bound,
-                                     pass.broken < 0 ? limitOfTime() : valueOf(problem_, *pass.path).time);
+            answer_.bound
+                = std::max(answer_.bound, pass.broken < 0 ? limitOfTime() : valueOf(problem_, *pass.path).time);
         return pass.broken;
     }
 

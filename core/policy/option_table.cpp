@@ -30,8 +30,7 @@ class OptionTable::Builder
 {
 public:
     Builder(const StepModel& model, const StorageEvents& events, const PartTree& tree, int worldSize,
-            StepLayout::SharedArguments sharedArguments, const std::stop_token& stop,
-            std::optional<std::uint32_t> turn)
+            StepLayout::SharedArguments sharedArguments, const std::stop_token& stop, std::optional<std::uint32_t> turn)
         : model_(model)
         , events_(events)
         , tree_(tree)
@@ -257,10 +256,9 @@ private:
         const bool oftenLess = sharedArguments_ == StepLayout::SharedArguments::held && table_.sharesArguments_;
         const std::vector<PartDeviations::Stretch> casts = castsThatMayBeGone();
         if (oftenLess || !casts.empty() || std::ranges::any_of(less_, any)) {
-            const StepLayout least = oftenLess
-                ? StepLayout(model_, events_, modulesOf(tree_), worldSize_, StepLayout::SharedArguments::heldAtLeast,
-                             layout_.turn())
-                : layout_;
+            const StepLayout least = oftenLess ? StepLayout(model_, events_, modulesOf(tree_), worldSize_,
+                                                            StepLayout::SharedArguments::heldAtLeast, layout_.turn())
+                                               : layout_;
             std::vector<Bytes> less = sum(less_);
             for (Bytes& bytes : less)
                 bytes = -bytes;
@@ -331,7 +329,8 @@ private:
         std::map<std::pair<int, std::size_t>, std::vector<bool>> kept; // by class, or by arc
         const auto keptOf = [&](std::size_t arc) -> std::vector<bool>& {
             const ChainArc& own = table_.problem_.arcs[arc];
-            const int kind = own.last - own.first == 1 ? table_.problem_.classes[static_cast<std::size_t>(own.first)] : -1;
+            const int kind
+                = own.last - own.first == 1 ? table_.problem_.classes[static_cast<std::size_t>(own.first)] : -1;
             std::vector<bool>& mask = kept[{kind, kind < 0 ? arc : 0}];
             mask.resize(own.options.size(), false);
             return mask;
@@ -341,7 +340,8 @@ private:
             std::vector<bool>& mask = keptOf(arc);
             std::vector<std::size_t> order(options.size());
             std::iota(order.begin(), order.end(), std::size_t{0});
-            std::ranges::sort(order, {}, [&](std::size_t o) { return std::tuple(options[o].held, options[o].time, o); });
+            std::ranges::sort(order, {},
+                              [&](std::size_t o) { return std::tuple(options[o].held, options[o].time, o); });
             Picoseconds least = std::numeric_limits<Picoseconds>::max();
             for (const std::size_t o : order) {
                 if (options[o].time >= least)

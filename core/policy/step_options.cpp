@@ -16,6 +16,11 @@ namespace {
 /// Budgets of the table that are tried for one budget of the step, where the table does not say exactly what it takes.
 constexpr int mostTries = 10;
 constexpr double shareOfFirst = 0.75; ///< of the time that is left, for a table that has others after it
+constexpr double shareOfBound = 0.5; ///< of the same, for the bound, where its plan may not fit
+
+/// How close to its bound a search comes that tells whether its plan fits, and one that can prove nothing.
+constexpr double fitGap = 0.01;
+constexpr double unprovenGap = 0.001;
 
 using Clock = std::chrono::steady_clock;
 
@@ -128,16 +133,17 @@ Result<BestPlan> StepOptions::bestOf(const Turns& turns, Bytes budget, double be
     const auto left = [&] { return std::chrono::duration<double, std::milli>(end - Clock::now()).count(); };
     BestPlan best;
     // Ends with true when there is nothing better to be found.
-    const auto search = [&](const OptionTable& table, bool relaxed, int mostTries) -> Result<bool> {
+    const auto search = [&](const OptionTable& table, bool relaxed, int mostTries, double gap) -> Result<bool> {
+        const double share = relaxed && !table.exact() ? shareOfBound : 1;
         Bytes problemBudget = budget;
         for (int tries = 0; tries < mostTries && (best.predicted == nullptr || left() > 0); ++tries) {
             const ChainAnswer answer = solveChain(relaxed ? table.relaxed() : table.problem(), problemBudget,
-                                                  {stop, std::max(left(), 1.0), 0, picoseconds(belowMs)});
+                                                  {stop, std::max(left() * share, 1.0), gap, picoseconds(belowMs)});
             best.nodes += answer.nodes;
             const bool none = answer.status == ChainStatus::infeasible;
             const double bound = none ? std::numeric_limits<double>::infinity() : milliseconds(answer.bound);
             if (relaxed && tries == 0) {
-                best.boundMs = bound;
+                best.boundMs = std::max(best.boundMs, bound);
                 best.msPerGiB = msPerGiB(answer.price);
             }
             if (none || answer.value.time >= picoseconds(belowMs))
@@ -157,14 +163,23 @@ Result<BestPlan> StepOptions::bestOf(const Turns& turns, Bytes budget, double be
         return false;
     };
     // What parts hold at least gives the bound. Its plan is the best one if it fits; else the table, which says what
-    // parts hold at most, has others that do.
+    // parts hold at most, has others that do: there is nothing to prove then.
     const OptionTable& first = turns.front();
-    const Result<bool> done = search(first, true, first.exact() ? mostTries : 1);
-    if (!done)
-        return done.error();
-    if (*done || first.exact())
-        return best;
-    const Result<bool> searched = search(turns.back(), false, mostTries);
+    double gap = 0;
+    if (!first.exact()) {
+        const Result<bool> fits = search(first, true, 1, fitGap);
+        if (!fits)
+            return fits.error();
+        gap = *fits ? 0 : unprovenGap;
+    }
+    if (gap == 0) {
+        const Result<bool> done = search(first, true, first.exact() ? mostTries : 1, 0);
+        if (!done)
+            return done.error();
+        if (*done || first.exact())
+            return best;
+    }
+    const Result<bool> searched = search(turns.back(), false, mostTries, gap);
     if (!searched)
         return searched.error();
     return best;
