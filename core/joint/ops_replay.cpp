@@ -3,7 +3,7 @@
 #include "core/joint/ops_replay.h"
 
 #include "core/predict/live_memory.h"
-#include "core/predict/memory_event.h"
+#include "core/trace/memory_event.h"
 
 #include <algorithm>
 #include <utility>

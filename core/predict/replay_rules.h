@@ -3,9 +3,9 @@
 #pragma once
 
 #include "core/predict/autocast_casts.h"
-#include "core/predict/memory_event.h"
 #include "core/predict/regions.h"
 #include "core/predict/step_index.h"
+#include "core/trace/memory_event.h"
 
 #include <algorithm>
 #include <utility>

@@ -6,7 +6,6 @@
 #include "core/device/boxed_values.h"
 #include "core/device/simulated_state.h"
 #include "core/record/shadow_save.h"
-#include "core/trace/out_of_memory.h"
 
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -253,9 +252,8 @@ void StepRecording::refused(Bytes requested, Bytes deviceFree)
         if (hasModules_)
             failure.module = calls_.empty() ? ModuleId(0) : calls_.back().module;
     }
-    failure.name = builder_.string(outOfMemoryName(requested, deviceFree));
     failure.forwardOp = {};
-    builder_.endOp(builder_.beginOp(failure), {});
+    builder_.endOp(builder_.outOfMemory(failure, requested, deviceFree), {});
     opModules_.push_back(failure.module);
 }
 

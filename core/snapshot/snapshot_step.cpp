@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/snapshot/snapshot_step.h"
 
-#include "core/trace/out_of_memory.h"
 #include "core/snapshot/regions.h"
 #include "core/trace/step_trace_builder.h"
 
@@ -200,10 +199,9 @@ private:
     OpId beginFailure(const Snapshot::Event& event, std::size_t i)
     {
         StepTraceBuilder::Op op;
-        op.name = builder_.string(outOfMemoryName(event.size, static_cast<Bytes>(event.address)));
         op.module = meanings_.regions().module(regions_[i]);
         op.phase = phases_[i];
-        return builder_.beginOp(op);
+        return builder_.outOfMemory(op, event.size, static_cast<Bytes>(event.address));
     }
 
     static std::string_view unnamed(const Snapshot::Event& event)

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/trace/out_of_memory.h"
 
-#include <algorithm>
+#include "core/trace/memory_event.h"
+
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -27,68 +28,42 @@ std::optional<Bytes> take(std::string_view& text, std::string_view behind)
     return value;
 }
 
-/// Bytes in blocks that the program or autograd holds, event by event.
-class ActiveBytes
+/// Bytes in PyTorch's blocks that the program or autograd holds, event by event.
+class ActiveBytes : public TimelessMemory
 {
 public:
     explicit ActiveBytes(const StepTrace& step)
-        : step_(step)
-        , holders_(step.storages.size())
-        , sizes_(step.storages.bytes.begin(), step.storages.bytes.end())
     {
+        blocks_.reserve(step.storages.size());
+        for (std::uint32_t i = 0; i < step.storages.size(); ++i)
+            blocks_.push_back({isPyTorchs(step, StorageId(i)) ? step.storages.bytes[StorageId(i)] : 0});
     }
 
     Bytes bytes() const { return bytes_; }
 
-    void apply(EventIndex event)
+    void hold(std::uint32_t block)
     {
-        const std::uint32_t subject = step_.events.a[event];
-        switch (step_.events.kind[event]) {
-        case EventKind::alloc:
-            return hold(StorageId(subject), 1);
-        case EventKind::free:
-            return hold(StorageId(subject), -1);
-        case EventKind::pack:
-        case EventKind::unpack:
-            return hold(step_.packs.storage[PackId(subject)], 1);
-        case EventKind::unpackEnd:
-        case EventKind::release:
-            return hold(step_.packs.storage[PackId(subject)], -1);
-        case EventKind::resize:
-            return resize(StorageId(subject), step_.resizes.bytes[step_.events.b[event]]);
-        default:
-            return;
-        }
+        if (blocks_[block].hold())
+            bytes_ += blocks_[block].bytes;
     }
+    void drop(std::uint32_t block)
+    {
+        if (blocks_[block].drop())
+            bytes_ -= blocks_[block].bytes;
+    }
+    void resize(std::uint32_t block, Bytes bytes) { bytes_ += blocks_[block].resize(bytes); }
 
 private:
-    bool isPyTorchs(StorageId storage) const
+    static bool isPyTorchs(const StepTrace& step, StorageId storage)
     {
-        return storage.valid() && step_.storages.category[storage] != Category::nonPyTorch;
-    }
-    void hold(StorageId storage, int change)
-    {
-        if (!isPyTorchs(storage))
-            return;
-        const bool wasHeld = holders_[storage.value] > 0;
-        holders_[storage.value] += change;
-        const bool isHeld = holders_[storage.value] > 0;
-        if (wasHeld != isHeld)
-            bytes_ += isHeld ? sizes_[storage.value] : -sizes_[storage.value];
-    }
-    void resize(StorageId storage, Bytes bytes)
-    {
-        if (isPyTorchs(storage) && holders_[storage.value] > 0)
-            bytes_ += bytes - sizes_[storage.value];
-        sizes_[storage.value] = bytes;
+        return step.storages.category[storage] != Category::nonPyTorch;
     }
 
-    const StepTrace& step_;
-    std::vector<int> holders_;
-    std::vector<Bytes> sizes_;
+    std::vector<HeldBlock> blocks_;
     Bytes bytes_ = 0;
 };
 
+/// What an op of a file from before StepTrace::OutOfMemoryEvents says in its name.
 std::optional<OutOfMemory> parsed(std::string_view name)
 {
     if (!name.starts_with(before))
@@ -104,43 +79,57 @@ std::optional<OutOfMemory> parsed(std::string_view name)
     return event;
 }
 
-} // namespace
-
-std::string outOfMemoryName(Bytes requested, Bytes deviceFree)
+std::vector<OutOfMemory> requestsInNames(const StepTrace& step)
 {
-    return std::string(before) + std::to_string(requested) + std::string(between) + std::to_string(deviceFree)
-        + std::string(after);
+    // Names are few, ops are many: most steps have no such name.
+    std::vector<std::optional<OutOfMemory>> ofName;
+    for (std::uint32_t name = 0; name < step.strings.size(); ++name)
+        ofName.push_back(parsed(step.strings[StringId(name)]));
+    std::vector<OutOfMemory> requests;
+    for (std::uint32_t op = 0; op < step.ops.size(); ++op)
+        if (const auto& request = ofName[step.ops.name[OpId(op)].value])
+            requests.emplace_back(*request).op = OpId(op);
+    return requests;
 }
+
+/// In their order, with what follows from no other event of the step.
+std::vector<OutOfMemory> requestsOf(const StepTrace& step)
+{
+    const StepTrace::OutOfMemoryEvents& rows = step.outOfMemory;
+    if (rows.size() == 0)
+        return requestsInNames(step);
+    std::vector<OutOfMemory> requests(rows.size());
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+        requests[row].op = rows.op[row];
+        requests[row].requested = rows.requested[row];
+        requests[row].deviceFree = rows.deviceFree[row];
+    }
+    return requests;
+}
+
+} // namespace
 
 std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step)
 {
-    std::vector<OutOfMemory> found;
-    // Names are few, ops are many: most steps have no such name.
-    std::vector<StringId> names;
-    for (std::uint32_t i = 0; i < step.strings.size(); ++i)
-        if (parsed(step.strings[StringId(i)]))
-            names.emplace_back(i);
-    if (names.empty())
+    std::vector<OutOfMemory> found = requestsOf(step);
+    if (found.empty())
         return found;
     double now = 0;
     ActiveBytes active(step);
     std::size_t row = 0;
-    for (std::uint32_t i = 0; i < step.events.size(); ++i) {
+    auto next = found.begin();
+    for (std::uint32_t i = 0; i < step.events.size() && next != found.end(); ++i) {
         const EventIndex event(i);
         while (row < step.reserved.size() && step.reserved.event[row] <= event)
             ++row;
-        active.apply(event);
+        applyRecordedEvent(active, step, i);
         const OpId op(step.events.a[event]);
-        if (step.events.kind[event] == EventKind::opEnd) {
+        if (step.events.kind[event] == EventKind::opEnd)
             now += step.ops.ms[op];
-        } else if (step.events.kind[event] == EventKind::opBegin
-                   && std::ranges::find(names, step.ops.name[op]) != names.end()) {
-            OutOfMemory made = *parsed(step.opName(op));
-            made.ms = now;
-            made.op = op;
-            made.reserved = row > 0 ? step.reserved.bytes[row - 1] : 0;
-            made.active = active.bytes();
-            found.push_back(made);
+        for (; step.events.kind[event] == EventKind::opBegin && next != found.end() && next->op == op; ++next) {
+            next->ms = now;
+            next->reserved = row > 0 ? step.reserved.bytes[row - 1] : 0;
+            next->active = active.bytes();
         }
     }
     return found;

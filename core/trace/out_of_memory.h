@@ -13,15 +13,12 @@ namespace headroom {
 struct OutOfMemory
 {
     double ms = 0; ///< on the step's time axis
-    OpId op; ///< that stands for it in the step
+    OpId op; ///< that stands for it in the step, by the name "out of memory"
     Bytes requested = 0;
     Bytes deviceFree = 0; ///< what the device still had
     Bytes reserved = 0; ///< what the allocator had reserved then
     Bytes active = 0; ///< of it, in blocks in use
 };
-
-/// Such an event is an op of the step, whose name says the numbers: "out of memory (asked for 2147483648 bytes, …)".
-std::string outOfMemoryName(Bytes requested, Bytes deviceFree);
 
 /// All that a step holds, in order.
 std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step);

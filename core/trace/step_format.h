@@ -135,6 +135,9 @@ void visitOptionalColumns(Trace& t, Visit visit)
     visit("storages.stream", t.storages.stream.rows);
     visit("reserved.event", t.reserved.event);
     visit("reserved.bytes", t.reserved.bytes);
+    visit("out_of_memory.op", t.outOfMemory.op);
+    visit("out_of_memory.requested", t.outOfMemory.requested);
+    visit("out_of_memory.device_free", t.outOfMemory.deviceFree);
 }
 
 /// Whether openStep() compares checksums. Tests and fuzzing leave them out to reach the checks behind them.

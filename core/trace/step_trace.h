@@ -308,6 +308,15 @@ struct StepTrace
         std::size_t size() const noexcept { return event.size(); }
     } reserved;
 
+    /// Requests that found no room, where there were any; each is an op of its own (out_of_memory.h).
+    struct OutOfMemoryEvents
+    {
+        std::span<const OpId> op; ///< rising
+        std::span<const Bytes> requested;
+        std::span<const Bytes> deviceFree; ///< what the device still had
+        std::size_t size() const noexcept { return op.size(); }
+    } outOfMemory;
+
     struct Events
     {
         Column<EventIndex, EventKind> kind;

@@ -103,6 +103,16 @@ void StepTraceBuilder::endOp(OpId op, const OpResult& result)
     event(EventKind::opEnd, op.value);
 }
 
+OpId StepTraceBuilder::outOfMemory(Op where, Bytes requested, Bytes deviceFree)
+{
+    where.name = string("out of memory");
+    const OpId id = beginOp(where);
+    columns_.outOfMemoryOp.push_back(id);
+    columns_.outOfMemoryRequested.push_back(requested);
+    columns_.outOfMemoryDeviceFree.push_back(deviceFree);
+    return id;
+}
+
 void StepTraceBuilder::measured(OpId op, double ms)
 {
     if (op.value >= columns_.opMs.size())
@@ -291,6 +301,7 @@ StepTrace StepTraceBuilder::view(const Columns& c)
              {c.opMutatedFirst, c.opMutated}};
     t.storages = {{c.storageBytes}, {c.storageRequested}, {c.storageCategory}, {c.storageCreator}, {c.storageStream}};
     t.reserved = {c.reservedEvent, c.reservedBytes};
+    t.outOfMemory = {c.outOfMemoryOp, c.outOfMemoryRequested, c.outOfMemoryDeviceFree};
     t.packs = {{c.packStorage}, {c.packOp}};
     t.resizes = {c.resizeBytes, c.resizeRequested};
     t.events = {{c.eventKind}, {c.eventA}, {c.eventB}};

@@ -50,6 +50,7 @@ public:
     };
     OpId beginOp(const Op& op); ///< adds opBegin
     void endOp(OpId op, const OpResult& result); ///< adds opEnd; ops do not nest
+    OpId outOfMemory(Op where, Bytes requested, Bytes deviceFree); ///< begins the op that such a request is
     void measured(OpId op, double ms); ///< of an op that has ended: its time, instead of the roofline's
 
     StorageId alloc(Bytes requested, Category category, OpId creator); ///< rounds; adds the event
@@ -109,6 +110,8 @@ private:
         std::vector<std::uint32_t> storageStream; ///< up to the last one that is not on stream 0
         std::vector<EventIndex> reservedEvent;
         std::vector<Bytes> reservedBytes;
+        std::vector<OpId> outOfMemoryOp;
+        std::vector<Bytes> outOfMemoryRequested, outOfMemoryDeviceFree;
         std::vector<StorageId> packStorage;
         std::vector<OpId> packOp;
         std::vector<Bytes> resizeBytes, resizeRequested;

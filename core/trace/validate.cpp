@@ -209,6 +209,12 @@ void checkMemory(const StepTrace& t, ColumnChecks& checks)
     checks.ids("reserved.event", t.reserved.event, t.events.size() + 1, false);
     checks.rising("reserved.event", t.reserved.event);
     checks.sizes("reserved.bytes", t.reserved.bytes);
+    const auto& o = t.outOfMemory;
+    checks.rows("out_of_memory", o.size(), {o.requested.size(), o.deviceFree.size()});
+    checks.ids("out_of_memory.op", o.op, t.ops.size(), false);
+    checks.rising("out_of_memory.op", o.op);
+    checks.sizes("out_of_memory.requested", o.requested);
+    checks.sizes("out_of_memory.device_free", o.deviceFree);
 
     checks.rows("packs", t.packs.size(), {t.packs.op.size()});
     checks.ids("packs.storage", t.packs.storage, s.size());

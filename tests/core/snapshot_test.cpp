@@ -105,6 +105,9 @@ TEST_P(EveryFile, IsAStepThatAStepFileHolds)
     EXPECT_TRUE(std::ranges::equal((*again)->reserved.bytes, step->reserved.bytes));
     EXPECT_TRUE(std::ranges::equal((*again)->reserved.event, step->reserved.event));
     EXPECT_TRUE(std::ranges::equal((*again)->storages.stream, step->storages.stream));
+    EXPECT_TRUE(std::ranges::equal((*again)->outOfMemory.op, step->outOfMemory.op));
+    EXPECT_TRUE(std::ranges::equal((*again)->outOfMemory.requested, step->outOfMemory.requested));
+    EXPECT_TRUE(std::ranges::equal((*again)->outOfMemory.deviceFree, step->outOfMemory.deviceFree));
     EXPECT_GT(step->reserved.size(), 0U);
     EXPECT_THAT(step->storages.stream.rows, Contains(1U)) << "copies are made on a stream of their own";
 }
@@ -240,11 +243,7 @@ TEST(OutOfMemory, WhatAutogradHoldsIsInUseAndTheContextIsNot)
     builder.free(saved);
     const StorageId grown = builder.alloc(1 * MiB, Category::activation, {});
     builder.resize(grown, 2 * MiB);
-    const auto fail = [&] {
-        StepTraceBuilder::Op op;
-        op.name = builder.string(outOfMemoryName(8 * MiB, 1 * MiB));
-        builder.endOp(builder.beginOp(op), {});
-    };
+    const auto fail = [&] { builder.endOp(builder.outOfMemory({}, 8 * MiB, 1 * MiB), {}); };
     fail();
     builder.release(pack);
     fail();
@@ -254,6 +253,26 @@ TEST(OutOfMemory, WhatAutogradHoldsIsInUseAndTheContextIsNot)
     ASSERT_EQ(found.size(), 2U);
     EXPECT_EQ(found[0].active, 6 * MiB);
     EXPECT_EQ(found[1].active, 2 * MiB);
+}
+
+/// Files from before the columns say the numbers in the op's name.
+TEST(OutOfMemory, IsReadFromTheNameOfAnOlderFile)
+{
+    StepTraceBuilder builder;
+    builder.mark(Mark::stepBegin);
+    for (const char* name : {"aten.add.Tensor", "out of memory (asked for 8388608 bytes, 1048576 free on the device)",
+                             "out of memory (asked for many bytes, 1048576 free on the device)"}) {
+        StepTraceBuilder::Op op;
+        op.name = builder.string(name);
+        builder.endOp(builder.beginOp(op), {});
+    }
+    const Result<StepTracePtr> step = builder.finish();
+    ASSERT_TRUE(step.ok()) << step.error().message;
+    const std::vector<OutOfMemory> found = outOfMemoryEvents(**step);
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].op, OpId(1));
+    EXPECT_EQ(found[0].requested, 8 * MiB);
+    EXPECT_EQ(found[0].deviceFree, 1 * MiB);
 }
 
 TEST(OutOfMemory, FragmentationIsNamed)

@@ -222,6 +222,10 @@ TEST(Validate, RefusesNumbersThatMakeNoSense)
     negative.builder.alloc(-1, Category::other, {});
     EXPECT_THAT(finishError(negative.builder), HasSubstr("row 2 of storages.requested is not 0 or more"));
 
+    Tiny refused;
+    refused.builder.endOp(refused.builder.outOfMemory({}, -1, 0), {});
+    EXPECT_THAT(finishError(refused.builder), HasSubstr("row 0 of out_of_memory.requested is not 0 or more"));
+
     Tiny time;
     const OpId op = time.builder.beginOp({time.builder.string("a"), {}, {}, {}, {}, Phase::forward});
     time.builder.endOp(op, {.ms = std::numeric_limits<double>::quiet_NaN()});

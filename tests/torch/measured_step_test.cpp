@@ -267,8 +267,7 @@ TEST(FullCard, IsAnInstantOfTheStepInItsModule)
     EXPECT_EQ((*step)->moduleFqn((*step)->ops.module[events[0].op]), "Net.layer");
     EXPECT_THAT(whyOutOfMemory(events[0]),
                 testing::StartsWith("The program asked for 3.00 MiB, and the device had 2.00 MiB"));
-    EXPECT_THAT(opNames(**step),
-                testing::ElementsAre("aten.add.Tensor", outOfMemoryName(FullCard::wanted, FullCard::deviceFree)));
+    EXPECT_THAT(opNames(**step), testing::ElementsAre("aten.add.Tensor", "out of memory"));
 }
 
 /// As cuDNN's convolutions do, which try with less workspace.
@@ -277,8 +276,7 @@ TEST(FullCard, AnOpThatFindsAnotherWayGoesOn)
     const auto step = recordFullCard(false);
     ASSERT_TRUE(step.ok()) << step.error().message;
     ASSERT_EQ(outOfMemoryEvents(**step).size(), 1U);
-    EXPECT_THAT(opNames(**step),
-                testing::ElementsAre("aten.add.Tensor", testing::StartsWith("out of memory"), "aten.add.Tensor"));
+    EXPECT_THAT(opNames(**step), testing::ElementsAre("aten.add.Tensor", "out of memory", "aten.add.Tensor"));
     EXPECT_THAT((*step)->ops.outputs[OpId(0)], testing::IsEmpty());
     EXPECT_THAT((*step)->ops.outputs[OpId(2)], testing::SizeIs(1));
 }

@@ -4,9 +4,47 @@
 
 #include "core/trace/step_trace.h"
 
+#include <cassert>
 #include <cstdint>
 
 namespace headroom {
+
+/// A block of memory while a step is replayed: it is there as long as someone holds it.
+struct HeldBlock
+{
+    Bytes bytes = 0;
+    std::uint32_t holders = 0;
+
+    bool isHeld() const { return holders > 0; }
+    Bytes live() const { return isHeld() ? bytes : 0; }
+    bool hold() { return holders++ == 0; } ///< whether it is there from now on: this is its first holder
+    bool drop() ///< whether it is gone: that was its last holder
+    {
+        assert(isHeld());
+        return --holders == 0;
+    }
+    Bytes resize(Bytes to) ///< how many bytes more are there
+    {
+        const Bytes before = live();
+        bytes = to;
+        return live() - before;
+    }
+};
+
+/// A memory for applyEvent() that follows neither time nor categories has hold(), drop() and resize() of its own.
+struct TimelessMemory
+{
+    void retype(StorageId, Category) {}
+    void beginOp(OpId, double) {}
+    void endOp() {}
+    void mark(Mark) {}
+};
+
+/// Whether the program or autograd holds a storage from an event of this kind on; else it lets go of it there.
+inline bool holds(EventKind kind)
+{
+    return kind == EventKind::alloc || kind == EventKind::pack || kind == EventKind::unpack;
+}
 
 /// What an event does to memory, as far as no plan decides that: `memory` is a LiveMemory or has its functions. What a
 /// plan decides is `plan`'s: opEnd(op), enter(call), and autograd(kind, pack) for packs, unpacks, their ends and
@@ -63,10 +101,25 @@ inline void holdForAutograd(Memory& memory, const StepTrace& trace, EventKind ki
     const StorageId storage = trace.packs.storage[pack];
     if (!storage.valid())
         return;
-    if (kind == EventKind::pack || kind == EventKind::unpack)
+    if (holds(kind))
         memory.hold(storage.value);
     else
         memory.drop(storage.value);
+}
+
+/// What an event did to the memory of the recorded step, which no plan changes.
+template <class Memory>
+inline void applyRecordedEvent(Memory& memory, const StepTrace& trace, std::uint32_t at)
+{
+    struct
+    {
+        Memory& memory;
+        const StepTrace& trace;
+        void autograd(EventKind kind, PackId pack) { holdForAutograd(memory, trace, kind, pack); }
+        void enter(CallId) {}
+        void opEnd(OpId) {}
+    } recorded{memory, trace};
+    applyEvent(memory, recorded, trace, at);
 }
 
 } // namespace headroom
