@@ -105,20 +105,12 @@ bool isAllocators(const StepTrace& trace, StorageId storage)
     return trace.storages.category[storage] != Category::nonPyTorch;
 }
 
-std::set<StorageId> aliveAtStart(const StepTrace& trace)
+std::set<StorageId> aliveAtStart(const StepTrace& trace, const Timeline& timeline)
 {
     std::set<StorageId> alive;
-    for (std::uint32_t row = 0; row < trace.events.size(); ++row) {
-        const EventIndex event(row);
-        const EventKind kind = trace.events.kind[event];
-        const std::uint32_t subject = trace.events.a[event];
-        if (kind == EventKind::mark && static_cast<Mark>(subject) == Mark::stepBegin)
-            break;
-        if (kind == EventKind::alloc && isAllocators(trace, StorageId(subject)))
-            alive.insert(StorageId(subject));
-        else if (kind == EventKind::free)
-            alive.erase(StorageId(subject));
-    }
+    for (const LiveBlock& block : liveBlocks(trace, timeline, 0))
+        if (isAllocators(trace, block.storage))
+            alive.insert(block.storage);
     return alive;
 }
 
@@ -217,7 +209,7 @@ bool isImported(const StepTrace& trace)
 AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules)
 {
     Replayer replayer(trace, rules);
-    const std::set<StorageId> start = aliveAtStart(trace);
+    const std::set<StorageId> start = aliveAtStart(trace, timeline);
     AllocatorRun result;
     bool fits = takeAll(replayer, trace, start);
     if (fits && !isImported(trace)) {

@@ -3,6 +3,7 @@
 #include "core/policy/step_layout.h"
 
 #include "core/policy/sharding.h"
+#include "core/trace/memory_event.h"
 
 #include <algorithm>
 #include <limits>
@@ -127,19 +128,18 @@ void StepLayout::hold(StorageId storage, std::uint32_t begin, std::uint32_t end)
             after_[event] += trace.storages.bytes[storage];
         }
     };
-    int holders = 0;
+    HeldBlock block;
     std::uint32_t gone = never;
     for (const std::uint32_t event : events_->of(storage)) {
         const EventKind kind = trace.events.kind[EventIndex(event)];
         if (kind == EventKind::resize)
             continue;
-        const bool holds = kind == EventKind::alloc || kind == EventKind::pack || kind == EventKind::unpack;
-        if (holds && holders++ == 0 && gone != never)
+        if (holds(kind) && block.hold() && gone != never)
             addBetween(gone, event);
-        if (!holds && --holders == 0)
+        if (!holds(kind) && block.drop())
             gone = event;
     }
-    if (holders == 0 && gone != never)
+    if (!block.isHeld() && gone != never)
         addBetween(gone, last);
 }
 

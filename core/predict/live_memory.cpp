@@ -13,7 +13,7 @@ LiveMemory::LiveMemory(const StepTrace& trace)
     blocks_.reserve(2 * storages_);
     for (std::size_t i = 0; i < storages_; ++i) {
         const StorageId storage(static_cast<std::uint32_t>(i));
-        blocks_.push_back({trace.storages.bytes[storage], 0, trace.storages.category[storage]});
+        blocks_.push_back({{trace.storages.bytes[storage]}, trace.storages.category[storage]});
     }
     timeline_.peakChange = Timeline::npos;
     timeline_.changes.reserve(3 * storages_);
@@ -22,14 +22,14 @@ LiveMemory::LiveMemory(const StepTrace& trace)
 LiveMemory::Block LiveMemory::addCopy(StorageId original, Bytes bytes)
 {
     originals_.push_back(original);
-    blocks_.push_back({bytes, 0, Category::activation});
+    blocks_.push_back({{bytes}, Category::activation});
     return static_cast<Block>(blocks_.size() - 1);
 }
 
 void LiveMemory::resize(Block block, Bytes bytes)
 {
     const Bytes before = std::exchange(blocks_[block].bytes, bytes);
-    if (blocks_[block].holders == 0)
+    if (!blocks_[block].isHeld())
         return;
     // The content moves: for a moment both are there.
     change(block, bytes);
@@ -41,11 +41,9 @@ void LiveMemory::retype(StorageId storage, Category category)
     State& state = blocks_[storage.value];
     if (state.category == category)
         return;
-    if (state.holders > 0)
-        change(storage.value, -state.bytes);
+    change(storage.value, -state.live());
     state.category = category;
-    if (state.holders > 0)
-        change(storage.value, state.bytes);
+    change(storage.value, state.live());
 }
 
 void LiveMemory::mark(Mark mark)

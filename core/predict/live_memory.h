@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/timeline/timeline.h"
+#include "core/trace/memory_event.h"
 
-#include <cassert>
 #include <cstdint>
 #include <vector>
 
@@ -25,14 +25,13 @@ public:
     void hold(Block block) ///< the first holder makes it alive
     {
         State& state = blocks_[block];
-        if (state.holders++ == 0)
+        if (state.hold())
             change(block, state.bytes);
     }
     void drop(Block block) ///< with the last holder it dies
     {
         State& state = blocks_[block];
-        assert(state.holders > 0);
-        if (--state.holders > 0)
+        if (!state.drop())
             return;
         changeMs_ = opEndMs_;
         change(block, -state.bytes);
@@ -68,10 +67,8 @@ private:
     void countUntilNow();
     void endPhase(Phase phase);
 
-    struct State
+    struct State : HeldBlock
     {
-        Bytes bytes = 0;
-        std::uint32_t holders = 0;
         Category category = Category::other;
     };
     std::vector<State> blocks_; ///< the storages, then the copies

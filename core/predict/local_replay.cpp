@@ -15,15 +15,13 @@ namespace headroom {
 
 namespace {
 
-struct LocalBlock
+struct LocalBlock : HeldBlock
 {
-    Bytes bytes = 0;
-    std::uint32_t holders = 0;
     bool counted = false;
 };
 
 /// Counts what is alive of chosen storages and of their copies.
-class LocalMemory
+class LocalMemory : public TimelessMemory
 {
 public:
     using Block = std::uint32_t;
@@ -35,7 +33,7 @@ public:
     {
         blocks.resize(trace.storages.size());
         for (const StorageId storage : storages)
-            blocks[storage.value] = {trace.storages.bytes[storage], 0, true};
+            blocks[storage.value] = {{trace.storages.bytes[storage]}, true};
     }
 
     ~LocalMemory()
@@ -56,7 +54,7 @@ public:
     void hold(Block block)
     {
         LocalBlock& state = (*blocks_)[block];
-        if (!state.counted || state.holders++ > 0)
+        if (!state.counted || !state.hold())
             return;
         live_ += state.bytes;
         high_ = std::max(high_, live_);
@@ -65,30 +63,26 @@ public:
     void drop(Block block)
     {
         LocalBlock& state = (*blocks_)[block];
-        if (state.counted && --state.holders == 0)
+        if (state.counted && state.drop())
             live_ -= state.bytes;
     }
 
     Block addCopy(StorageId, Bytes bytes)
     {
-        blocks_->push_back({bytes, 0, true});
+        blocks_->push_back({{bytes}, true});
         return static_cast<Block>(blocks_->size() - 1);
     }
 
     void resize(Block block, Bytes bytes)
     {
         LocalBlock& state = (*blocks_)[block];
-        const Bytes before = std::exchange(state.bytes, bytes);
-        if (!state.counted || state.holders == 0)
+        const Bytes more = state.resize(bytes);
+        if (!state.isHeld())
             return;
         high_ = std::max(high_, live_ + bytes); // for a moment both are there
-        live_ += bytes - before;
+        live_ += more;
     }
 
-    void retype(StorageId, Category) {}
-    void beginOp(OpId, double) {}
-    void endOp() {}
-    void mark(Mark) {}
     void addRecomputeMs(double ms) { recomputeMs_ += ms; }
 
     void beginEvent() { high_ = std::numeric_limits<Bytes>::min(); }

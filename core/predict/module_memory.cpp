@@ -30,7 +30,7 @@ ModuleMemory::ModuleMemory(const StepTrace& trace)
         const StorageId storage(static_cast<std::uint32_t>(i));
         const OpId creator = trace.storages.creator[storage];
         const bool inForward = creator.valid() && trace.ops.phase[creator] == Phase::forward;
-        blocks_.push_back({trace.storages.bytes[storage], 0, inForward ? moduleOf(creator) : none});
+        blocks_.push_back({{trace.storages.bytes[storage]}, inForward ? moduleOf(creator) : none});
     }
 }
 
@@ -44,9 +44,7 @@ std::uint32_t ModuleMemory::moduleOf(OpId op) const
 void ModuleMemory::resize(Block block, Bytes bytes)
 {
     State& state = blocks_[block];
-    if (state.holders > 0)
-        own_[state.module] += bytes - state.bytes;
-    state.bytes = bytes;
+    own_[state.module] += state.resize(bytes);
 }
 
 void ModuleMemory::mark(Mark mark)

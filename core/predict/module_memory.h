@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/trace/step_trace.h"
+#include "core/trace/memory_event.h"
 
 #include <cstdint>
 #include <vector>
@@ -21,7 +21,7 @@ struct ModuleTally
 /// The storages of a step while it is replayed, each alive as long as someone holds it, by the module whose op made
 /// them in forward: a Memory of replays, as LiveMemory is, that counts bytes by module instead of following them in
 /// time. A recomputed copy counts where its original does.
-class ModuleMemory
+class ModuleMemory : public TimelessMemory
 {
 public:
     using Block = std::uint32_t;
@@ -31,25 +31,23 @@ public:
     void hold(Block block)
     {
         State& state = blocks_[block];
-        if (state.holders++ == 0)
+        if (state.hold())
             own_[state.module] += state.bytes;
     }
     void drop(Block block)
     {
         State& state = blocks_[block];
-        if (--state.holders == 0)
+        if (state.drop())
             own_[state.module] -= state.bytes;
     }
     Block addCopy(StorageId original, Bytes bytes)
     {
-        blocks_.push_back({bytes, 0, blocks_[original.value].module});
+        blocks_.push_back({{bytes}, blocks_[original.value].module});
         return static_cast<Block>(blocks_.size() - 1);
     }
     void resize(Block block, Bytes bytes);
-    void retype(StorageId, Category) {}
 
     void beginOp(OpId op, double) { op_ = op; }
-    void endOp() {}
     void addRecomputeMs(double ms) { recomputeMs_[moduleOf(op_)] += ms; }
     void mark(Mark mark);
 
@@ -58,10 +56,8 @@ public:
 private:
     std::uint32_t moduleOf(OpId op) const;
 
-    struct State
+    struct State : HeldBlock
     {
-        Bytes bytes = 0;
-        std::uint32_t holders = 0;
         std::uint32_t module = 0;
     };
     const StepTrace& trace_;

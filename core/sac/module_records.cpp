@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/sac/module_records.h"
 
+#include "core/trace/memory_event.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,68 +16,64 @@ constexpr double femtosecondsPerMs = 1e12;
 
 /// Live bytes by category while a step is replayed, as MemTracker counts them: without the batch. Prediction has its
 /// own (LiveMemory), which makes a timeline of it.
-class LiveBytes
+class LiveBytes : public TimelessMemory
 {
 public:
     explicit LiveBytes(const StepTrace& trace)
-        : bytes_(trace.storages.bytes.begin(), trace.storages.bytes.end())
-        , category_(trace.storages.category.begin(), trace.storages.category.end())
-        , holders_(bytes_.size())
     {
+        for (std::uint32_t i = 0; i < trace.storages.size(); ++i)
+            blocks_.push_back({{trace.storages.bytes[StorageId(i)]}, trace.storages.category[StorageId(i)]});
     }
 
     Bytes operator[](Category category) const { return live_[static_cast<std::size_t>(category)]; }
     Bytes total() const noexcept { return total_; }
-    Bytes bytesOf(StorageId storage) const { return bytes_[storage.value]; }
+    Bytes bytesOf(StorageId storage) const { return blocks_[storage.value].bytes; }
 
-    void hold(StorageId storage)
+    void hold(std::uint32_t storage)
     {
-        if (storage.valid() && holders_[storage.value]++ == 0)
-            add(storage, bytes_[storage.value]);
+        if (blocks_[storage].hold())
+            add(blocks_[storage].category, blocks_[storage].bytes);
     }
-    void drop(StorageId storage)
+    void drop(std::uint32_t storage)
     {
-        if (storage.valid() && --holders_[storage.value] == 0)
-            add(storage, -bytes_[storage.value]);
+        if (blocks_[storage].drop())
+            add(blocks_[storage].category, -blocks_[storage].bytes);
     }
     void retype(StorageId storage, Category category)
     {
-        const Bytes bytes = holders_[storage.value] > 0 ? bytes_[storage.value] : 0;
-        add(storage, -bytes);
-        category_[storage.value] = category;
-        add(storage, bytes);
+        Block& block = blocks_[storage.value];
+        add(block.category, -block.live());
+        block.category = category;
+        add(block.category, block.live());
     }
-    void resize(StorageId storage, Bytes bytes)
-    {
-        if (holders_[storage.value] > 0)
-            add(storage, bytes - bytes_[storage.value]);
-        bytes_[storage.value] = bytes;
-    }
+    void resize(std::uint32_t storage, Bytes bytes) { add(blocks_[storage].category, blocks_[storage].resize(bytes)); }
 
     /// What MemTracker counts of tensors: each as often as it is named, whole storages, only those that it tracks.
     Bytes sum(std::span<const StorageId> tensors) const
     {
         Bytes sum = 0;
         for (const StorageId storage : tensors) {
-            if (storage.valid() && category_[storage.value] != Category::input)
-                sum += bytes_[storage.value];
+            if (storage.valid() && blocks_[storage.value].category != Category::input)
+                sum += bytesOf(storage);
         }
         return sum;
     }
 
 private:
-    void add(StorageId storage, Bytes bytes)
+    struct Block : HeldBlock
     {
-        const Category category = category_[storage.value];
+        Category category = Category::other;
+    };
+
+    void add(Category category, Bytes bytes)
+    {
         if (category == Category::input)
             return;
         live_[static_cast<std::size_t>(category)] += bytes;
         total_ += bytes;
     }
 
-    std::vector<Bytes> bytes_;
-    std::vector<Category> category_;
-    std::vector<std::uint32_t> holders_;
+    std::vector<Block> blocks_;
     std::array<Bytes, categoryCount> live_{};
     Bytes total_ = 0;
 };
@@ -126,78 +124,23 @@ public:
     ModuleRecords run() &&
     {
         for (now_ = 0; now_ < trace_.events.size(); ++now_) {
-            const EventIndex event(now_);
-            apply(trace_.events.kind[event], trace_.events.a[event], trace_.events.b[event]);
+            applyEvent(live_, *this, trace_, now_);
+            afterEvent(trace_.events.kind[EventIndex(now_)], trace_.events.a[EventIndex(now_)]);
         }
         return std::move(records_);
     }
 
-private:
-    /// A module as ModTracker follows it.
-    struct Activity
-    {
-        std::uint32_t count = 0; ///< calls that run, forward and backward
-        bool peakOpen = false; ///< a backward began since it was last inactive
-        RunningPeak::Sample begin; ///< of that backward
-        Femtoseconds forwardBegin = 0;
-        Femtoseconds backwardBegin = 0;
-    };
+    // What happens beside memory: for applyEvent().
 
-    void apply(EventKind kind, std::uint32_t a, std::uint32_t b)
+    void autograd(EventKind kind, PackId pack)
     {
-        switch (kind) {
-        case EventKind::alloc:
-            return live_.hold(StorageId(a));
-        case EventKind::free:
-            return live_.drop(StorageId(a));
-        case EventKind::pack:
-            return pack(trace_.packs.storage[PackId(a)]);
-        case EventKind::unpack:
-            return live_.hold(trace_.packs.storage[PackId(a)]);
-        case EventKind::unpackEnd:
-        case EventKind::release:
-            return live_.drop(trace_.packs.storage[PackId(a)]);
-        case EventKind::retype:
-            return live_.retype(StorageId(a), static_cast<Category>(b));
-        case EventKind::resize:
-            return live_.resize(StorageId(a), trace_.resizes.bytes[b]);
-        case EventKind::opBegin:
-            return;
-        case EventKind::opEnd:
-            return endOp(OpId(a));
-        case EventKind::enter:
-            return enter(CallId(a));
-        case EventKind::exit:
-            return exit(CallId(a));
-        case EventKind::backwardEnter:
-            return enterBackward(trace_.calls.module[CallId(a)]);
-        case EventKind::backwardExit:
-            return exitBackward(trace_.calls.module[CallId(a)]);
-        case EventKind::mark:
-            return mark(static_cast<Mark>(a));
-        }
-    }
-
-    void pack(StorageId storage)
-    {
-        live_.hold(storage);
-        if (storage.valid())
+        holdForAutograd(live_, trace_, kind, pack);
+        const StorageId storage = trace_.packs.storage[pack];
+        if (kind == EventKind::pack && storage.valid())
             records_.firstPack[storage.value] = std::min(records_.firstPack[storage.value], now_);
     }
 
-    void mark(Mark mark)
-    {
-        if (mark == Mark::forwardEnd)
-            inBackward_ = true;
-        if (mark != Mark::backwardEnd)
-            return;
-        inBackward_ = false;
-        // ModTracker's callback at the end of backward: nothing is active any more.
-        while (!active_.empty())
-            deactivate(active_.back());
-    }
-
-    void endOp(OpId op)
+    void opEnd(OpId op)
     {
         ++ops_;
         const auto time = static_cast<Femtoseconds>(std::round(trace_.ops.ms[op] * femtosecondsPerMs));
@@ -217,11 +160,6 @@ private:
         }
     }
 
-    RunningPeak::Sample sample() const
-    {
-        return {now_, live_.total(), live_[Category::activation], live_[Category::temporary]};
-    }
-
     void enter(CallId call)
     {
         const ModuleId module = trace_.calls.module[call];
@@ -233,6 +171,46 @@ private:
         record.inputBytes = live_.sum(trace_.calls.arguments[call]);
         record.preForwardActivation = live_[Category::activation];
         records_.fwPreOrder.push_back(module);
+    }
+
+private:
+    /// A module as ModTracker follows it.
+    struct Activity
+    {
+        std::uint32_t count = 0; ///< calls that run, forward and backward
+        bool peakOpen = false; ///< a backward began since it was last inactive
+        RunningPeak::Sample begin; ///< of that backward
+        Femtoseconds forwardBegin = 0;
+        Femtoseconds backwardBegin = 0;
+    };
+
+    void afterEvent(EventKind kind, std::uint32_t a)
+    {
+        if (kind == EventKind::exit)
+            exit(CallId(a));
+        else if (kind == EventKind::backwardEnter)
+            enterBackward(trace_.calls.module[CallId(a)]);
+        else if (kind == EventKind::backwardExit)
+            exitBackward(trace_.calls.module[CallId(a)]);
+        else if (kind == EventKind::mark)
+            mark(static_cast<Mark>(a));
+    }
+
+    void mark(Mark mark)
+    {
+        if (mark == Mark::forwardEnd)
+            inBackward_ = true;
+        if (mark != Mark::backwardEnd)
+            return;
+        inBackward_ = false;
+        // ModTracker's callback at the end of backward: nothing is active any more.
+        while (!active_.empty())
+            deactivate(active_.back());
+    }
+
+    RunningPeak::Sample sample() const
+    {
+        return {now_, live_.total(), live_[Category::activation], live_[Category::temporary]};
     }
 
     void exit(CallId call)

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/timeline/timeline.h"
 
+#include "core/trace/memory_event.h"
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -16,39 +18,35 @@ Bytes total(const CategoryBytes& bytes) noexcept
 
 namespace {
 
-/// Storages by who holds them, up to the mark stepBegin: what Timeline::start sums up.
+/// The storages of the recorded step.
+struct RecordedMemory : TimelessMemory
+{
+    void hold(std::uint32_t storage) { held[storage].hold(); }
+    void drop(std::uint32_t storage) { held[storage].drop(); }
+    void resize(std::uint32_t storage, Bytes bytes) { held[storage].resize(bytes); }
+    void retype(StorageId storage, Category category) { categories[storage.value] = category; }
+
+    std::vector<HeldBlock> held;
+    std::vector<Category> categories;
+};
+
+/// What Timeline::start sums up.
 std::vector<LiveBlock> aliveAtStart(const StepTrace& trace)
 {
-    std::vector<LiveBlock> blocks(trace.storages.size());
-    std::vector<int> holders(trace.storages.size(), 0);
-    for (std::size_t i = 0; i < trace.events.size(); ++i) {
-        const EventIndex event(static_cast<std::uint32_t>(i));
-        const EventKind kind = trace.events.kind[event];
-        const std::uint32_t a = trace.events.a[event];
-        const std::uint32_t b = trace.events.b[event];
-        if (kind == EventKind::mark && static_cast<Mark>(a) == Mark::stepBegin)
+    RecordedMemory memory;
+    for (const Bytes bytes : trace.storages.bytes)
+        memory.held.push_back({bytes});
+    memory.categories.assign(trace.storages.category.begin(), trace.storages.category.end());
+    for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
+        const EventIndex event(i);
+        if (trace.events.kind[event] == EventKind::mark && static_cast<Mark>(trace.events.a[event]) == Mark::stepBegin)
             break;
-        if (kind == EventKind::alloc) {
-            const StorageId storage(a);
-            blocks[a] = {storage, trace.storages.bytes[storage], trace.storages.category[storage],
-                         trace.storages.creator[storage], false};
-            holders[a] = 1;
-        } else if (kind == EventKind::free) {
-            --holders[a];
-        } else if (kind == EventKind::retype) {
-            blocks[a].category = static_cast<Category>(b);
-        } else if (kind == EventKind::resize) {
-            blocks[a].bytes = trace.resizes.bytes[b];
-        } else if (kind == EventKind::pack || kind == EventKind::unpack || kind == EventKind::unpackEnd
-                   || kind == EventKind::release) {
-            const bool holds = kind == EventKind::pack || kind == EventKind::unpack;
-            if (const StorageId saved = trace.packs.storage[PackId(a)]; saved.valid())
-                holders[saved.value] += holds ? 1 : -1;
-        }
+        applyRecordedEvent(memory, trace, i);
     }
-    for (std::size_t i = 0; i < blocks.size(); ++i)
-        if (holders[i] == 0)
-            blocks[i] = {};
+    std::vector<LiveBlock> blocks(trace.storages.size());
+    for (std::uint32_t i = 0; i < blocks.size(); ++i)
+        if (const StorageId storage(i); memory.held[i].isHeld())
+            blocks[i] = {storage, memory.held[i].bytes, memory.categories[i], trace.storages.creator[storage], false};
     return blocks;
 }
 

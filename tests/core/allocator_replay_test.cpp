@@ -44,6 +44,20 @@ TEST(AllocatorReplay, RepeatsTheStepOnTheCacheOfTheOneBefore)
     EXPECT_EQ(stats.allocated, 94 * MiB) << "what the next step starts from";
 }
 
+TEST(AllocatorReplay, WhatAutogradAloneHoldsIsThereAtTheStart)
+{
+    StepTraceBuilder builder;
+    builder.addModule("Net", "Net", {});
+    const StorageId saved = builder.alloc(30 * MiB, Category::activation, {});
+    const PackId pack = builder.pack(saved, {});
+    builder.free(saved);
+    builder.mark(Mark::stepBegin);
+    builder.release(pack);
+    const Result<StepTracePtr> trace = builder.finish();
+    ASSERT_TRUE(trace.ok()) << trace.error().message;
+    EXPECT_EQ(simulateAllocator(**trace, *predict(**trace, {}), {}).start.active, 30 * MiB);
+}
+
 // All that the step reserves is reserved when it begins again: what is in use is told of where most of it is.
 TEST(AllocatorReplay, ThePeakIsWhereMostOfWhatIsReservedIsInUse)
 {
