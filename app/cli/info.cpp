@@ -5,6 +5,7 @@
 #include "app/cli/table.h"
 #include "core/allocator/replay.h"
 #include "core/predict/predict.h"
+#include "core/sac/record_summary.h"
 #include "core/timeline/timeline_json.h"
 #include "core/trace/out_of_memory.h"
 #include "core/trace/phase_times.h"
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <iostream>
-#include <map>
 
 namespace headroom::cli {
 
@@ -48,28 +48,6 @@ PeakInstant peakInstant(const StepTrace& trace, const Timeline& timeline)
             peak.phase = phaseName(span.phase);
     }
     return peak;
-}
-
-struct Fallback
-{
-    std::string op;
-    std::string module;
-    int count = 0;
-};
-
-std::vector<Fallback> fallbacks(const StepTrace& trace)
-{
-    std::map<std::pair<std::string, std::string>, int> counts;
-    for (std::uint32_t row = 0; row < trace.ops.size(); ++row) {
-        const OpId op(row);
-        if ((trace.ops.flags[op] & opFallback) != 0)
-            ++counts[{std::string(trace.opName(op)), std::string(trace.moduleFqn(trace.ops.module[op]))}];
-    }
-    std::vector<Fallback> found;
-    found.reserve(counts.size());
-    for (const auto& [where, count] : counts)
-        found.push_back({where.first, where.second, count});
-    return found;
 }
 
 /// What the recorder noted of the step; empty: nothing of that.
@@ -107,9 +85,7 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAlloc
     json["reserved_peak_bytes"] = allocator.reservedPeak;
     json["ops"] = trace.ops.size();
     json["step_ms"] = timeline.durationMs;
-    json["fallbacks"] = Json::array();
-    for (const Fallback& fallback : fallbacks(trace))
-        json["fallbacks"].push_back({{"op", fallback.op}, {"module", fallback.module}, {"count", fallback.count}});
+    json["fallbacks"] = fallbacksJson(trace);
     if (const double ms = recomputedMs(trace); ms > 0)
         json["script_recompute_ms"] = ms;
     if (leavesOutCheckpoints(trace.info))
@@ -185,12 +161,12 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
         out << "\nThe script's own checkpoints were left out (--without-checkpointing).\n";
     if (const double ms = recomputedMs(trace); ms > 0)
         out << "\nA plan starts from " << ownCheckpoints(ms, "\n") << '\n';
-    const std::vector<Fallback> ranOnCpu = fallbacks(trace);
-    if (!ranOnCpu.empty()) {
+    if (const Json fallbacks = fallbacksJson(trace); !fallbacks.empty()) {
         out << "\nThese ops have no simulated kernel; their shapes were learned from a run on zeros:\n";
         Table table({{"Op"}, {"Module"}, {"Count", Table::Align::right}});
-        for (const Fallback& fallback : ranOnCpu)
-            table.addRow({fallback.op, fallback.module, groupedDigits(fallback.count)});
+        for (const Json& fallback : fallbacks)
+            table.addRow({fallback["op"].get<std::string>(), fallback["module"].get<std::string>(),
+                          groupedDigits(fallback["count"].get<std::int64_t>())});
         table.print(out);
     }
     for (const OutOfMemory& failure : outOfMemoryEvents(trace))

@@ -33,6 +33,22 @@ int guarded(Work&& work)
     }
 }
 
+/// The same of work that returns a Result<std::string>, whose text lives in this thread until the next call; null after
+/// a failure.
+template <class Work>
+const char* guardedText(Work&& work)
+{
+    static thread_local std::string text;
+    const int failed = guarded([&]() -> Status {
+        auto made = work();
+        if (!made)
+            return made.error();
+        text = *std::move(made);
+        return {};
+    });
+    return failed != 0 ? nullptr : text.c_str();
+}
+
 } // namespace headroom::python
 
 /// The sentence of the last failure in this thread. Valid until the next call.

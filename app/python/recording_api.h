@@ -66,3 +66,6 @@ HEADROOM_PYTHON_API int headroom_recording_write(const char* path);
 /// What a report says of the finished step, as JSON, with the keys of `torch-headroom-record record --json`; null after
 /// a failure.
 HEADROOM_PYTHON_API const char* headroom_recording_summary();
+
+/// The report itself: the lines that `torch-headroom record` prints of such a document.
+HEADROOM_PYTHON_API const char* headroom_recording_text(const char* summary);

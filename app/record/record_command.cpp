@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/record_command.h"
 
-#include "app/record/record_report.h"
 #include "core/base/bytes.h"
 #include "core/checkpoint/module_checkpoints.h"
 #include "core/device/real_device.h"
@@ -11,7 +10,7 @@
 #include "core/model/step_runner.h"
 #include "core/predict/predict.h"
 #include "core/record/interceptor.h"
-#include "core/sac/step_statistics.h"
+#include "core/sac/record_summary.h"
 #include "core/trace/out_of_memory.h"
 #include "core/trace/step_file.h"
 
@@ -297,32 +296,23 @@ Status runRecord(const RecordOptions& options, const ProgressReport& watch)
         return output.error();
     const auto begin = std::chrono::steady_clock::now();
     const ProgressReport progress = progressTo(std::cerr, options.progress, watch);
-    RecordSummary summary;
-    summary.output = options.output;
+    std::vector<std::string> notes;
     StepTracePtr interrupted;
-    const auto trace = recordStep(*request, options.policy, progress, summary.notes, interrupted);
+    const auto trace = recordStep(*request, options.policy, progress, notes, interrupted);
     if (!trace)
         return interrupted ? keepInterrupted(*interrupted, options.output, trace.error()) : trace.error();
-    summary.trace = *trace;
-    summary.gpu = request->gpu;
-
-    auto timeline = predict(**trace, {});
+    const auto timeline = predict(**trace, {});
     if (!timeline)
         return timeline.error();
-    summary.timeline = *std::move(timeline);
-    const auto info = moduleInfo(**trace);
-    if (!info)
-        return info.error();
-    summary.baseline = baseline(*info);
     progress("write", 0.95);
     if (const Status written = writeStepTrace(**trace, options.output); !written)
         return written.error();
-    summary.recordMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    nlohmann::ordered_json summary = recordSummary(**trace, request->gpu, *timeline);
+    summary["step"] = options.output;
+    summary["record_ms"] = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    summary["notes"] = notes;
     progress("done", 1);
-    if (options.json)
-        printRecordJson(summary);
-    else
-        printRecordText(summary);
+    std::cout << (options.json ? summary.dump(2) + '\n' : recordText(summary));
     return {};
 }
 

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/sac/step_statistics.h"
 
+#include "core/predict/predict.h"
 #include "core/sac/op_facts.h"
+#include "core/sac/record_summary.h"
 #include "core/trace/step_trace_builder.h"
 #include "tests/core/module_info_differences.h"
 #include "tests/core/naive_trackers.h"
@@ -10,6 +12,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -18,7 +21,10 @@ namespace headroom {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 using Ids = std::vector<StorageId>;
 
@@ -408,7 +414,7 @@ TEST(ModuleInfoOfStep, refusesStepsWithoutWholeModules)
     const auto none = moduleInfo(*nothing.finish());
     ASSERT_FALSE(none.ok());
     EXPECT_EQ(none.error().kind, ErrorKind::badInput);
-    EXPECT_THAT(none.error().message, ::testing::StartsWith("no module ran in the step"));
+    EXPECT_THAT(none.error().message, StartsWith("no module ran in the step"));
 
     SmallStep interrupted;
     interrupted.enter(interrupted.net, {interrupted.batch});
@@ -514,6 +520,33 @@ TEST(OpNameFacts, followPyTorchsNames)
     EXPECT_TRUE(opNameFacts("aten.clone.default").skipped);
     EXPECT_TRUE(opNameFacts("aten.lift_fresh.default").skipped);
     EXPECT_FALSE(opNameFacts("aten.lift_fresh_copy.default").skipped);
+}
+
+TEST(RecordSummary, isOneTextForEveryRecorder)
+{
+    StepTrace step = *makeSyntheticStep();
+    DeviceSpec card = *findDeviceSpec("a100-80gb");
+    const Timeline timeline = *predict(step, {});
+    card.memory = timeline.peak - 1;
+    const auto textOf = [&] {
+        nlohmann::ordered_json summary = recordSummary(step, card, timeline);
+        summary.update({{"step", "a/step.hrs"}, {"record_ms", 12.4}, {"notes", {"The program said so."}}});
+        return recordText(summary);
+    };
+    EXPECT_THAT(textOf(),
+                StartsWith("synthetic on NVIDIA A100-SXM4-80GB (simulated), step 2\npeak on the device   "
+                           + formatBytes(timeline.peak) + " (" + groupedDigits(timeline.peak) + " bytes)\n"
+                           + "PyTorch's estimate   "));
+    EXPECT_THAT(textOf(), HasSubstr("recorded in          12 ms, written to a/step.hrs\n"));
+    EXPECT_THAT(textOf(), HasSubstr("note: The program said so.\nnote: this is more than the card's "));
+
+    step.info.inventedValues = 3;
+    EXPECT_THAT(textOf(), HasSubstr("note: 3 values read back from the GPU were invented"));
+    step.info.measured.emplace().notes = {"CUPTI is not there"};
+    step.info.measured->reservedPeak = 20 * MiB;
+    EXPECT_THAT(textOf(), StartsWith("synthetic on NVIDIA A100-SXM4-80GB (measured)"));
+    EXPECT_THAT(textOf(), HasSubstr("reserved 20.00 MiB\nnote: CUPTI is not there\n"));
+    EXPECT_THAT(textOf(), Not(HasSubstr("more than the card's"))) << "it ran there";
 }
 
 } // namespace

@@ -129,7 +129,7 @@ TEST_F(RecordProgram, MeasuresAStepOnTheCpu)
     EXPECT_EQ(document["measured"]["notes"], nlohmann::json::array());
     const Outcome text = run("record demo:mlp --batch 2 --set dim=32 --device cpu -o step.hrs");
     ASSERT_EQ(text.exitCode, 0) << text.errors;
-    EXPECT_TRUE(text.output.starts_with("demo:mlp on the CPU of this machine (measured)\n")) << text.output;
+    EXPECT_TRUE(text.output.starts_with("demo:mlp on the CPU of this machine (measured), step 2\n")) << text.output;
 }
 
 /// Every machine without a driver starts the program and is told what is missing; nothing is written.

@@ -44,7 +44,15 @@ def _declared(library):
     library.headroom_recording_at.restype = None
     library.headroom_recording_end_tracing.restype = None
     library.headroom_recording_summary.restype = ctypes.c_char_p
+    library.headroom_recording_text.argtypes = [ctypes.c_char_p]
+    library.headroom_recording_text.restype = ctypes.c_char_p
     return library
+
+
+def _checked(text):
+    if text is None:
+        check(1)
+    return text
 
 
 def _readable(word):
@@ -152,11 +160,13 @@ class StepRecorder:
 
     def summary(self):
         if self._summary is None:
-            text = self.library.headroom_recording_summary()
-            if text is None:
-                check(1)
-            self._summary = json.loads(text)
+            self._summary = json.loads(_checked(self.library.headroom_recording_summary()))
         return self._summary
+
+    def text(self, summary):
+        """What is printed of the step, of which `summary` says more than summary()."""
+        document = json.dumps(summary, ensure_ascii=False).encode(errors="replace")  # a path may have bytes that are no text
+        return _checked(self.library.headroom_recording_text(document)).decode()
 
     def cpu_problem(self):
         """What is wrong with a step that used no memory of the GPU; empty: it used some."""

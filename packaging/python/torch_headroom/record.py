@@ -28,7 +28,6 @@ import traceback
 import types
 
 from ._library import HeadroomError, check, load
-from ._summary import print_summary
 
 
 class Recording:
@@ -416,7 +415,7 @@ def _record(options):
         if options.json:
             print(json.dumps(summary, indent=2), file=document)
         else:
-            print_summary(summary, recorder.step)
+            print(recorder.text(summary), end="")
         document.flush()
     if outcome.problem:
         print(f"torch_headroom.record: {outcome.problem}", file=sys.stderr)

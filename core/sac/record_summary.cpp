@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/sac/record_summary.h"
+
+#include "core/sac/step_statistics.h"
+#include "core/timeline/timeline_json.h"
+#include "core/trace/phase_times.h"
+#include "core/trace/step_info_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include <iomanip>
+#include <map>
+#include <sstream>
+
+namespace headroom {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+std::string bytes(const Json& value)
+{
+    return formatBytes(value.get<Bytes>());
+}
+
+std::string exactly(const Json& value)
+{
+    return bytes(value) + " (" + groupedDigits(value.get<Bytes>()) + " bytes)";
+}
+
+void addMeasured(const Json& measured, std::ostream& out)
+{
+    if (measured["kernels"] > 0)
+        out << "measured             " << measured["busy_ms"].get<double>() << " ms of work in " << measured["kernels"]
+            << " kernels and copies, in a step of " << measured["step_ms"].get<double>()
+            << " ms while it was recorded\n";
+    if (const auto overhead = measured["overhead_ms"].get<double>(); overhead > 0)
+        out << "cost of tracing      " << overhead << " ms of the CPU's time\n";
+    out << "allocator's peaks    allocated " << bytes(measured["allocated_peak_bytes"]) << ", active "
+        << bytes(measured["active_peak_bytes"]) << ", reserved " << bytes(measured["reserved_peak_bytes"]) << '\n';
+    if (measured["non_pytorch_bytes"] > 0)
+        out << "not PyTorch's        " << bytes(measured["non_pytorch_bytes"])
+            << ": CUDA's context, workspaces of libraries, other programs\n";
+    for (const Json& note : measured["notes"])
+        out << "note: " << note.get<std::string>() << '\n';
+}
+
+void addSimulated(const Json& summary, std::ostream& out)
+{
+    if (summary["peak_bytes"] > summary["gpu_memory_bytes"])
+        out << "note: this is more than the card's " << bytes(summary["gpu_memory_bytes"])
+            << "; torch-headroom plan says what to recompute\n";
+    for (const Json& fallback : summary["fallbacks"]) {
+        const auto module = fallback["module"].get<std::string>();
+        out << "note: " << fallback["op"].get<std::string>() << " in " << (module.empty() ? "no module" : module)
+            << " has no kernel on the simulated GPU and ran " << fallback["count"]
+            << " times on zeros to learn its shapes\n";
+    }
+    if (summary["invented_values"] > 0)
+        out << "note: " << summary["invented_values"]
+            << " values read back from the GPU were invented, as there is no data\n";
+}
+
+} // namespace
+
+Json fallbacksJson(const StepTrace& step)
+{
+    std::map<std::pair<std::string_view, std::string_view>, std::int64_t> counts;
+    for (std::uint32_t row = 0; row < step.ops.size(); ++row)
+        if (const OpId op(row); (step.ops.flags[op] & opFallback) != 0)
+            ++counts[{step.opName(op), step.moduleFqn(step.ops.module[op])}];
+    Json fallbacks = Json::array();
+    for (const auto& [where, count] : counts)
+        fallbacks.push_back({{"op", where.first}, {"module", where.second}, {"count", count}});
+    return fallbacks;
+}
+
+Json recordSummary(const StepTrace& step, const DeviceSpec& card, const Timeline& timeline)
+{
+    Json summary{{"model", step.info.model},
+                 {"gpu", step.info.gpu},
+                 {"gpu_title", card.title},
+                 {"gpu_memory_bytes", card.memory},
+                 {"steps", step.info.steps},
+                 {"peak_bytes", timeline.peak},
+                 {"ops", step.ops.size()},
+                 {"loss", step.info.loss},
+                 {"lifetimes", step.info.lifetimes},
+                 {"fallbacks", fallbacksJson(step)},
+                 {"invented_values", step.info.inventedValues}};
+    if (step.info.measured)
+        summary["measured"] = Json::parse(stepInfoToJson(step.info))["measured"];
+    addAccount(summary, step.info, timeline);
+    addOutOfMemory(summary, step);
+    // What PyTorch's tools would say of the model; an interrupted step has no such account.
+    if (const Result<ModuleInfo> modules = moduleInfo(step)) {
+        summary["baseline_peak_bytes"] = baseline(*modules).peak;
+        summary["compute_ms"] = forwardBackwardMs(step);
+    }
+    return summary;
+}
+
+std::string recordText(const Json& summary)
+{
+    std::ostringstream out;
+    out << std::fixed << std::setprecision(2) << summary["model"].get<std::string>() << " on "
+        << summary["gpu_title"].get<std::string>() << (summary.contains("measured") ? " (measured)" : " (simulated)")
+        << ", step " << summary["steps"] << "\npeak on the device   " << exactly(summary["peak_bytes"]) << '\n';
+    if (summary.contains("baseline_peak_bytes"))
+        out << "PyTorch's estimate   " << exactly(summary["baseline_peak_bytes"])
+            << ": parameters, gradients and activations, without optimizer state\nforward and backward "
+            << summary["compute_ms"].get<double>() << " ms, " << summary["ops"] << " ops in the step\n";
+    out << "recorded in          " << std::setprecision(0) << summary["record_ms"].get<double>() << " ms, written to "
+        << summary["step"].get<std::string>() << '\n'
+        << std::setprecision(2);
+    if (summary["loss"] == "sum" || summary["loss"] == "mean")
+        out << "loss                 " << summary["loss"].get<std::string>() << " of the model's output\n";
+    for (const Json& note : summary["notes"])
+        out << "note: " << note.get<std::string>() << '\n';
+    for (const Json& failure : summary.value("out_of_memory", Json::array())) {
+        const auto module = failure["module"].get<std::string>();
+        out << "note: out of memory at " << failure["instant"].get<double>() << " ms"
+            << (module.empty() ? "" : " in " + module) << ": " << failure["reason"].get<std::string>() << '\n';
+    }
+    if (summary.contains("measured"))
+        addMeasured(summary["measured"], out);
+    else
+        addSimulated(summary, out);
+    return out.str();
+}
+
+} // namespace headroom
