@@ -62,17 +62,6 @@ Result<Source> readSource(const Arguments& arguments)
     return Source{*std::move(step), std::nullopt};
 }
 
-/// The settings of a recorded program are those that it ran with, unless others are given.
-std::string settingsOf(const Arguments& arguments, const StepTrace& step)
-{
-    if (arguments.settingsGiven)
-        return arguments.settings;
-    for (const auto& [key, value] : step.info.settings)
-        if (step.info.source == "snapshot" && key == "PYTORCH_CUDA_ALLOC_CONF")
-            return value;
-    return {};
-}
-
 Result<AllocatorRules> rulesOf(const Arguments& arguments, const StepTrace& step)
 {
     AllocatorRules rules;
@@ -91,7 +80,8 @@ Result<AllocatorRules> rulesOf(const Arguments& arguments, const StepTrace& step
             return badInput("--capacity 0: expected more than no memory");
         rules.capacity = *capacity;
     }
-    return withAllocatorSettings(rules, settingsOf(arguments, step));
+    return withAllocatorSettings(rules,
+                                 arguments.settingsGiven ? arguments.settings : recordedAllocatorSettings(step.info));
 }
 
 Json recordedJson(const ImportedSnapshot& imported)
@@ -210,9 +200,8 @@ Result<int> run(const Arguments& arguments)
         printJson(json);
     else
         print(json, std::cout);
-    if (rules->garbageCollection > 0 && rules->limit() == AllocatorRules::unlimited)
-        std::cerr << "torch-headroom: note: garbage_collection_threshold changes nothing without "
-                     "per_process_memory_fraction and a device: PyTorch collects only under a limit\n";
+    if (const std::string note = noteOnRules(*rules); !note.empty())
+        std::cerr << "torch-headroom: note: " << note << '\n';
     return result.failure ? static_cast<int>(ErrorKind::infeasible) : 0;
 }
 

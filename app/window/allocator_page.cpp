@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/allocator_page.h"
 
+#include "app/recording/sentence.h"
 #include "app/window/session.h"
 #include "core/allocator/replay.h"
 #include "core/cost/roofline.h"
@@ -95,8 +96,8 @@ QString words(const StepTrace& trace, const AllocatorRules& rules, const Allocat
     if (run.stats.retries > 0)
         text += AllocatorPage::tr(" The card was full %n time(s), and unused segments went back.", nullptr,
                                   static_cast<int>(run.stats.retries));
-    if (rules.garbageCollection > 0 && rules.limit() == AllocatorRules::unlimited)
-        text += AllocatorPage::tr(" Without per_process_memory_fraction and a card, nothing is collected.");
+    if (const std::string note = noteOnRules(rules); !note.empty())
+        text += QLatin1Char(' ') + sentence(QString::fromStdString(note));
     if (run.failure) {
         QString sentence = QString::fromStdString(outOfMemorySentence(trace, *run.failure));
         text = AllocatorPage::tr("Does not fit: %1.").arg(sentence);
@@ -167,12 +168,7 @@ void AllocatorPage::showStep()
 {
     if (!session_.isOpen())
         return;
-    const StepInfo& info = session_.step()->trace().info;
-    QString settings;
-    for (const auto& [key, value] : info.settings)
-        if (info.source == "snapshot" && key == "PYTORCH_CUDA_ALLOC_CONF")
-            settings = QString::fromStdString(value);
-    panel_->setQuestion(settings, {});
+    panel_->setQuestion(QString::fromStdString(recordedAllocatorSettings(session_.step()->trace().info)), {});
     ask();
 }
 

@@ -234,6 +234,22 @@ CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline,
     return simulateAllocator(trace, timeline, rules).stats;
 }
 
+std::string recordedAllocatorSettings(const StepInfo& info)
+{
+    for (const auto& [key, value] : info.settings)
+        if (info.source == "snapshot" && key == "PYTORCH_CUDA_ALLOC_CONF")
+            return value;
+    return {};
+}
+
+std::string noteOnRules(const AllocatorRules& rules)
+{
+    if (rules.garbageCollection <= 0 || rules.limit() != AllocatorRules::unlimited)
+        return {};
+    return "garbage_collection_threshold changes nothing without per_process_memory_fraction and a card: PyTorch "
+           "collects only under a limit";
+}
+
 std::string outOfMemoryReason(const CachingAllocator::OutOfMemory& memory)
 {
     const Bytes unused = memory.stats.reserved - memory.stats.active;

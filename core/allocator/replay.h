@@ -54,6 +54,11 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
 /// The same without samples.
 CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline, AllocatorRules rules = {});
 
+/// PYTORCH_CUDA_ALLOC_CONF of the program, where the step is of a memory snapshot that says it.
+std::string recordedAllocatorSettings(const StepInfo& info);
+/// What to know of the rules beside the bytes, the end of a sentence; empty: nothing.
+std::string noteOnRules(const AllocatorRules& rules);
+
 /// The failure in one sentence: instant, op and module, block, and the reason.
 std::string outOfMemorySentence(const StepTrace& trace, const AllocatorRun::Failure& failure);
 /// The reason alone: what was wanted from the device, what it had, and whether free memory lies in too small pieces.
