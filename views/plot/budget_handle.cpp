@@ -42,6 +42,8 @@ void BudgetHandle::setGeometryOf(const TimelineGeometry& geometry)
 
 void BudgetHandle::setFeasible(bool feasible)
 {
+    if (feasible == feasible_)
+        return;
     feasible_ = feasible;
     update();
 }

@@ -10,8 +10,7 @@ namespace headroom {
 
 QString bytesText(Bytes bytes, int decimals)
 {
-    const auto unit = byteUnitFor(std::abs(static_cast<double>(bytes)));
-    return inUnit(bytes, unit, unit.bytes == 1 ? 0 : decimals) + QLatin1Char(' ') + QLatin1String(unit.name);
+    return QString::fromStdString(formatBytes(bytes, decimals));
 }
 
 QString inUnit(Bytes bytes, const ByteUnit& unit, int decimals)

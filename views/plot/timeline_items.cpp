@@ -202,6 +202,8 @@ BudgetLayer::BudgetLayer(QGraphicsItem* chart)
 
 void BudgetLayer::setBudget(Bytes budget, bool feasible)
 {
+    if (budget == budget_ && feasible == feasible_)
+        return;
     prepareGeometryChange();
     budget_ = budget;
     feasible_ = feasible;

@@ -177,15 +177,18 @@ QAbstractItemModel* TimelineView::table() const
     return d_->table;
 }
 
-bool TimelineView::upToDate() const
+bool TimelineView::drawn() const
 {
-    if (d_->preparer.busy() || d_->settle.isActive())
-        return false;
     // Nothing is asked for before the plot has its place, so that no answer to wait for does not mean that there is
     // one.
     const auto& answer = d_->answer;
     return !d_->recorded
         || (answer && answer->request.recorded == d_->recorded && answer->request.planned == d_->planned);
+}
+
+bool TimelineView::upToDate() const
+{
+    return !d_->preparer.busy() && !d_->settle.isActive() && drawn();
 }
 
 QSize TimelineView::sizeHint() const

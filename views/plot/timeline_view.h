@@ -61,6 +61,7 @@ public:
     /// that the visible columns show. Owned by the view, updated with it.
     QAbstractItemModel* table() const;
 
+    bool drawn() const; ///< is what is painted of this step and plan? While a drag lasts it may be a draft
     bool upToDate() const; ///< is what is painted, and the table, of this step and plan?
 
     QSize sizeHint() const override;

@@ -170,15 +170,13 @@ void BudgetBar::Private::showNothing()
 
 void BudgetBar::Private::showPlan(const Plan& plan)
 {
-    infeasible = plan.status == PlanStatus::infeasible;
-    leastButton->setVisible(infeasible && plan.leastBudget > 0);
     if (infeasible) {
         showNothing();
         peak->setValue(tr("No plan fits"), {});
         leastButton->setText(tr("Use %1, the least that fits").arg(bytesText(plan.leastBudget, 2)));
         return;
     }
-    const auto unit = byteUnitFor(static_cast<double>(plan.peak));
+    const ByteUnit unit = byteUnitFor(static_cast<double>(plan.peak));
     peak->setValue(inUnit(plan.peak, unit, 2), QLatin1String(unit.name));
     const double share = plan.stepMs > 0 ? 100 * plan.recomputeMs / plan.stepMs : 0;
     time->setValue(QLatin1Char('+') + QString::number(plan.recomputeMs, 'f', plan.recomputeMs < 10 ? 2 : 1),
@@ -223,6 +221,8 @@ void BudgetBar::setFrontier(std::vector<FrontierPoint> frontier)
 
 void BudgetBar::setBudget(Bytes budget)
 {
+    if (budget == d_->scale->value())
+        return; // it came from here
     d_->scale->setValue(budget);
     d_->moved(d_->scale->value());
 }
@@ -236,8 +236,8 @@ void BudgetBar::setResult(const Plan* plan, bool busy)
 {
     if (!busy) {
         d_->grey.stop();
-        d_->infeasible = false;
-        d_->leastButton->hide();
+        d_->infeasible = plan && plan->status == PlanStatus::infeasible;
+        d_->leastButton->setVisible(d_->infeasible && plan->leastBudget > 0);
         if (plan)
             d_->showPlan(*plan);
         else

@@ -51,10 +51,8 @@ void BudgetEdit::setValue(Bytes value)
 
 void BudgetEdit::setUnitOf(Bytes largest)
 {
-    const auto unit = byteUnitFor(static_cast<double>(largest));
-    unitBytes_ = unit.bytes;
-    unitName_ = unit.name;
-    unit_->setText(QLatin1String(unit.name));
+    shownIn_ = byteUnitFor(static_cast<double>(largest));
+    unit_->setText(QLatin1String(shownIn_.name));
     show();
 }
 
@@ -68,7 +66,7 @@ void BudgetEdit::setDanger(bool danger)
 
 void BudgetEdit::show()
 {
-    line_->setText(inUnit(value_, {unitBytes_, unitName_}, 2));
+    line_->setText(inUnit(value_, shownIn_, 2));
     line_->setModified(false);
     fitWidth();
     if (!problem_.isEmpty()) {
@@ -92,7 +90,7 @@ void BudgetEdit::read()
     bool plain = false;
     text.toDouble(&plain);
     if (plain)
-        text += QLatin1Char(' ') + QLatin1String(unitName_);
+        text += QLatin1Char(' ') + QLatin1String(shownIn_.name);
     const auto bytes = parseBytes(text.toStdString());
     if (!bytes) {
         problem_ = QString::fromStdString(bytes.error().message);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/bytes.h"
+#include "views/plot/axis_map.h"
 
 #include <QWidget>
 
@@ -41,8 +42,7 @@ private:
     QLineEdit* line_;
     QLabel* unit_;
     Bytes value_ = 0;
-    double unitBytes_ = 1;
-    const char* unitName_ = "GiB";
+    ByteUnit shownIn_;
     bool danger_ = false;
     QString problem_;
 };
