@@ -42,6 +42,7 @@ public:
         StepEngineFactory makeEngine;
         QString recorder; ///< program that records
         QString recordingsFolder; ///< where recordings of demo models are kept
+        QString sample = {}; ///< a recorded step, opened in place of a demo while there is no recorder
     };
 
     MainWindow(Parts parts, Settings& settings, QWidget* parent = nullptr);

@@ -14,10 +14,9 @@
 
 namespace headroom {
 
-RecordDesk::RecordDesk(QString recorder, QString folder, Settings& settings, RecordingBar& bar, QWidget* window)
+RecordDesk::RecordDesk(Places places, Settings& settings, RecordingBar& bar, QWidget* window)
     : QObject(window)
-    , recorder_(std::move(recorder))
-    , folder_(std::move(folder))
+    , places_(std::move(places))
     , settings_(settings)
     , bar_(bar)
     , window_(window)
@@ -57,7 +56,7 @@ RecordSheet* RecordDesk::sheet() const
 
 QString RecordDesk::destination(const QString& name) const
 {
-    return QDir(folder_).filePath(name + QStringLiteral(".hrs"));
+    return QDir(places_.folder).filePath(name + QStringLiteral(".hrs"));
 }
 
 bool RecordDesk::refuseWhileBusy()
@@ -94,7 +93,7 @@ void RecordDesk::openSheet(const RecordRequest& request)
 {
     if (sheet_)
         sheet_->reject();
-    sheet_ = new RecordSheet(request, recorder_, destination(request.name()), window_);
+    sheet_ = new RecordSheet(request, places_.recorder, destination(request.name()), window_);
     sheet_->setAttribute(Qt::WA_DeleteOnClose);
     connect(sheet_, &QDialog::accepted, this, [this, sheet = sheet_.data()] { start(sheet->request()); });
     sheet_->open();
@@ -107,15 +106,21 @@ void RecordDesk::start(const RecordRequest& request)
     settings_.setRecordChoices(request.kind, kindChoices(request));
     settings_.setRecordChoices(request.model, fileChoices(request));
     request_ = request;
-    run(recordCommand(request, recorder_), request.name());
+    run(recordCommand(request, places_.recorder), request.name());
 }
 
 void RecordDesk::recordDemo(const DemoModel& demo)
 {
     if (refuseWhileBusy())
         return;
+    if (!QFileInfo::exists(places_.recorder) && QFileInfo::exists(places_.sample)) {
+        Q_EMIT recorded(places_.sample,
+                        tr("The recorder is not there, or is still being built: this step of the demo transformer was "
+                           "recorded before and comes with Headroom."));
+        return;
+    }
     request_.reset();
-    run(recorderCommand(recorder_, demo.arguments, demo.title), demo.name);
+    run(recorderCommand(places_.recorder, demo.arguments, demo.title), demo.name);
 }
 
 void RecordDesk::run(const RecordCommand& command, const QString& name)

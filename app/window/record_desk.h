@@ -23,7 +23,13 @@ class RecordDesk : public QObject
 {
     Q_OBJECT
 public:
-    RecordDesk(QString recorder, QString folder, Settings& settings, RecordingBar& bar, QWidget* window);
+    struct Places
+    {
+        QString recorder; ///< the program
+        QString folder; ///< of recordings
+        QString sample; ///< a recorded step, in place of a demo while there is no recorder
+    };
+    RecordDesk(Places places, Settings& settings, RecordingBar& bar, QWidget* window);
 
     void ask(const QString& path); ///< opens the sheet for a model or a script
     void recordDemo(const DemoModel& demo);
@@ -31,7 +37,7 @@ public:
 
     Recording& recording() noexcept { return recording_; }
     RecordSheet* sheet() const; ///< null: none is open
-    const QString& recorder() const noexcept { return recorder_; }
+    const QString& recorder() const noexcept { return places_.recorder; }
     QString destination(const QString& name) const; ///< of a recording of that name
 
 Q_SIGNALS:
@@ -46,8 +52,7 @@ private:
     void openSheet(const RecordRequest& request);
     void run(const RecordCommand& command, const QString& name);
 
-    QString recorder_;
-    QString folder_;
+    const Places places_;
     Settings& settings_;
     RecordingBar& bar_;
     QWidget* window_;

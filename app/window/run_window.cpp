@@ -37,6 +37,16 @@ QString recorderPath()
                  : QDir(QCoreApplication::applicationDirPath()).filePath(QStringLiteral("torch-headroom-record"));
 }
 
+/// The step that comes with Headroom: installed, or beside the sources that the program was built from.
+QString samplePath()
+{
+    const QDir folder(QCoreApplication::applicationDirPath());
+    const QString installed = folder.filePath(QStringLiteral("../share/torch-headroom/samples/transformer.hrs"));
+    return QDir::cleanPath(QFile::exists(installed)
+                               ? installed
+                               : folder.filePath(QStringLiteral("../../resources/samples/transformer.hrs")));
+}
+
 void applyOptions(MainWindow& window, const WindowOptions& options)
 {
     if (options.theme == QLatin1String("light"))
@@ -83,7 +93,8 @@ int runWindow(int& argc, char** argv, const WindowOptions& options)
     const auto nobody = picture ? std::make_unique<QTemporaryDir>() : nullptr;
     Settings settings = picture ? Settings(nobody->filePath(QStringLiteral("settings.ini"))) : Settings();
     const QString data = QStandardPaths::writableLocation(QStandardPaths::AppLocalDataLocation);
-    MainWindow window({makePlannerEngine, recorderPath(), QDir(data).filePath(QStringLiteral("recordings"))}, settings);
+    const QString recordings = QDir(data).filePath(QStringLiteral("recordings"));
+    MainWindow window({makePlannerEngine, recorderPath(), recordings, samplePath()}, settings);
     applyOptions(window, options);
     window.show();
     return picture ? takeScreenshot(window, options) : QApplication::exec();

@@ -92,18 +92,25 @@ TEST(PolicyJson, hasSortedKeysAndOneOpALine)
     EXPECT_THAT(toJson(Policy{}), HasSubstr("\"modules\": [],"));
 }
 
-TEST(PolicyJson, isReadAsItWasWritten)
+/// What was written and read again.
+Policy again(const Policy& policy)
 {
     const TemporaryFolder folder;
     const std::filesystem::path path = folder.path() / "policy.json";
-    ASSERT_TRUE(writePolicy(smallPolicy(), path).ok());
+    EXPECT_TRUE(writePolicy(policy, path).ok());
     const Result<Policy> read = readPolicy(path);
-    ASSERT_TRUE(read.ok()) << read.error().message;
-    EXPECT_EQ(toJson(*read), smallJson);
-    EXPECT_EQ(read->worldSize, 4);
-    EXPECT_EQ(read->predicted.peak, 1717000000);
-    ASSERT_EQ(read->modules.size(), 2U);
-    EXPECT_TRUE(read->modules[0].ops[0].save);
+    EXPECT_TRUE(read.ok()) << read.error().message;
+    return read.ok() ? *read : Policy{};
+}
+
+TEST(PolicyJson, isReadAsItWasWritten)
+{
+    const Policy read = again(smallPolicy());
+    EXPECT_EQ(toJson(read), smallJson);
+    EXPECT_EQ(read.worldSize, 4);
+    EXPECT_EQ(read.predicted.peak, 1717000000);
+    ASSERT_EQ(read.modules.size(), 2U);
+    EXPECT_TRUE(read.modules[0].ops[0].save);
 }
 
 TEST(PolicyJson, saysWhichObjectsAndClasses)
@@ -114,12 +121,7 @@ TEST(PolicyJson, saysWhichObjectsAndClasses)
     const std::string json = toJson(policy);
     EXPECT_THAT(json, HasSubstr("      ],\n      \"types\": [\"Net\", \"Attention\"]\n    },\n"));
     EXPECT_THAT(json, HasSubstr("  ],\n  \"objects\": [\"Net\", \"Net_2\"],\n  \"predicted\""));
-    const TemporaryFolder folder;
-    const std::filesystem::path path = folder.path() / "policy.json";
-    ASSERT_TRUE(writePolicy(policy, path).ok());
-    const Result<Policy> read = readPolicy(path);
-    ASSERT_TRUE(read.ok()) << read.error().message;
-    EXPECT_EQ(toJson(*read), json);
+    EXPECT_EQ(toJson(again(policy)), json);
 }
 
 constexpr auto heldJson = R"(  "predicted": {"gap": 0.0, "held_bytes": {
@@ -135,13 +137,9 @@ TEST(PolicyJson, saysWhatIsHeldInOneLineForAModule)
     policy.modules[1].held = {{7, 8, 9}};
     const std::string json = toJson(policy);
     EXPECT_THAT(json, HasSubstr(heldJson));
-    const TemporaryFolder folder;
-    const std::filesystem::path path = folder.path() / "policy.json";
-    ASSERT_TRUE(writePolicy(policy, path).ok());
-    const Result<Policy> read = readPolicy(path);
-    ASSERT_TRUE(read.ok()) << read.error().message;
-    EXPECT_EQ(toJson(*read), json);
-    EXPECT_EQ(read->modules[0].held, policy.modules[0].held);
+    const Policy read = again(policy);
+    EXPECT_EQ(toJson(read), json);
+    EXPECT_EQ(read.modules[0].held, policy.modules[0].held);
 }
 
 /// What readPolicy says of the small document with `from` replaced.

@@ -21,13 +21,6 @@ class VerifyTest : public WindowFixture
     Q_OBJECT
 
 private Q_SLOTS:
-    void init()
-    {
-        forgetSettings();
-        makeWindow();
-    }
-    void cleanup() { destroyWindow(); }
-
     void planThatKeepsItsWordIsSaid()
     {
         openStepFor("kept");

@@ -31,12 +31,6 @@ private Q_SLOTS:
         writeStep(16, 8);
         writeStep(32, 4); // another model by then: half of the modules are gone
     }
-    void init()
-    {
-        forgetSettings();
-        makeWindow();
-    }
-    void cleanup() { destroyWindow(); }
 
     void stepWithoutItsCommandHasNoFields()
     {

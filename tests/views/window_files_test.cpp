@@ -3,6 +3,7 @@
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
+#include "app/window/planner_engine.h"
 #include "tests/views/window_fixture.h"
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/message_bar.h"
@@ -26,13 +27,6 @@ class WindowFilesTest : public WindowFixture
     Q_OBJECT
 
 private Q_SLOTS:
-    void init()
-    {
-        forgetSettings();
-        makeWindow();
-    }
-    void cleanup() { destroyWindow(); }
-
     void firstStartSaysWhatCanBeDone()
     {
         QVERIFY(window().startPage().isVisible());
@@ -42,6 +36,21 @@ private Q_SLOTS:
         QVERIFY(!window().actions().exportPolicy->isEnabled());
         QVERIFY(window().actions().open->isEnabled());
         QCOMPARE(window().windowTitle(), QStringLiteral("Headroom"));
+    }
+
+    void aDemoWithoutARecorderIsTheStepThatComesWithHeadroom()
+    {
+        MainWindow without({makePlannerEngine, inFolder(QStringLiteral("no-recorder")),
+                            inFolder(QStringLiteral("made")),
+                            QStringLiteral(HEADROOM_SOURCE_DIR "/resources/samples/transformer.hrs")},
+                           settings());
+        without.askBeforeClosing(false);
+        without.show();
+        without.startPage().findChild<QAbstractButton*>(QStringLiteral("demo-resnet50"))->click();
+        QTRY_VERIFY(without.session().isOpen());
+        QCOMPARE(without.session().step()->path,
+                 QStringLiteral(HEADROOM_SOURCE_DIR "/resources/samples/transformer.hrs"));
+        QVERIFY(without.messages().message().startsWith(QStringLiteral("The recorder is not there")));
     }
 
     void everyActionHasTextAndStatusTip()

@@ -22,6 +22,12 @@ WindowFixture::WindowFixture()
     peak_ = predict(*step, {}).value().peak;
 }
 
+void WindowFixture::init()
+{
+    forgetSettings();
+    makeWindow();
+}
+
 void WindowFixture::forgetSettings()
 {
     static int number = 0;

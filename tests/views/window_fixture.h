@@ -18,6 +18,10 @@ class WindowFixture : public QObject
 {
     Q_OBJECT
 
+private Q_SLOTS:
+    void init();
+    void cleanup() { destroyWindow(); }
+
 protected:
     WindowFixture();
 

@@ -31,13 +31,6 @@ class WindowManualTest : public WindowFixture
     Q_OBJECT
 
 private Q_SLOTS:
-    void init()
-    {
-        forgetSettings();
-        makeWindow();
-    }
-    void cleanup() { destroyWindow(); }
-
     void everyLinkOfTheWindowIsInTheManual()
     {
         openStep();

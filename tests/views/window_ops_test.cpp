@@ -64,13 +64,6 @@ class WindowOpsTest : public WindowFixture
     }
 
 private Q_SLOTS:
-    void init()
-    {
-        forgetSettings();
-        makeWindow();
-    }
-    void cleanup() { destroyWindow(); }
-
     void budgetMeansTheSameInBothModes()
     {
         openStep();

@@ -23,13 +23,6 @@ class WindowRecordingTest : public WindowFixture
     Q_OBJECT
 
 private Q_SLOTS:
-    void init()
-    {
-        forgetSettings();
-        makeWindow();
-    }
-    void cleanup() { destroyWindow(); }
-
     void demoCanBeCancelled()
     {
         demo("slow");

@@ -40,13 +40,6 @@ private:
     }
 
 private Q_SLOTS:
-    void init()
-    {
-        forgetSettings();
-        makeWindow();
-    }
-    void cleanup() { destroyWindow(); }
-
     void planIsShownInTreeAndInspector()
     {
         openStep();
