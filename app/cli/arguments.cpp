@@ -167,12 +167,8 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
     Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.calibration);
     if (!trace)
         return trace.error();
-    if ((*trace)->info.measured && plansExactly(arguments))
-        return badInput(arguments.stepFile
-                        + " was measured, which does not tell what autograd alone holds: plan the same step recorded "
-                          "with --device sim; torch-headroom calibrate gives it the measured times");
-    if (!(*trace)->info.policy.empty())
-        return badInput(arguments.stepFile + ": " + plannable(**trace).error().message);
+    if (const Status can = plannable(**trace); !can && (plansExactly(arguments) || !(*trace)->info.measured))
+        return badInput(arguments.stepFile + ": " + can.error().message);
     Result<ModuleInfo> info = modulesToPlan(StepModel(*trace));
     if (!info)
         return info.error();

@@ -214,15 +214,14 @@ void print(const OpsPlanner& planner, const Arguments& arguments, const Answer& 
 /// The plan as selective checkpoints of modules, which eager PyTorch applies.
 Status writePolicyOf(const OpsPlanner& planner, const Arguments& arguments, const OpsPlan& plan)
 {
-    const StepTracePtr& trace = planner.graph().trace;
     std::vector<ModuleId> modules;
     for (const std::string& fqn : arguments.acUnits) {
-        const Result<ModuleId> module = findModule(*trace, fqn);
+        const Result<ModuleId> module = findModule(*planner.model().trace(), fqn);
         if (!module)
             return badInput("--ac-unit: " + module.error().message);
         modules.push_back(*module);
     }
-    const Result<Policy> policy = opsPolicy(trace, plan, modules);
+    const Result<Policy> policy = opsPolicy(planner.model(), plan, modules);
     if (!policy)
         return policy.error();
     const Status written = writePolicy(*policy, arguments.policyFile);

@@ -30,7 +30,7 @@ struct Arguments : PlanArguments
 struct Answer
 {
     Plan plan;
-    std::optional<Policy> policy; ///< of a feasible plan of a step
+    std::optional<Policy> policy; ///< of a feasible plan of a step, where it is written or predicted
     Bytes predictedPeak = -1; ///< of the step under that policy
     double scriptRecomputeMs = 0; ///< what the step recomputes without the plan
 };
@@ -68,7 +68,7 @@ Result<Answer> answerModel(const PlanSource& source, const PlanRequest& request)
 }
 
 /// The user's question: will the step fit on the card?
-Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request)
+Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request, bool withPolicy)
 {
     const Result<StepPlanner> planner = StepPlanner::create(source.trace);
     if (!planner)
@@ -76,17 +76,12 @@ Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request
     Result<PlannedStep> step = planner->solve(request);
     if (!step)
         return step.error();
-    Answer answer{std::move(step->plan), {}, -1};
-    if (step->timeline) {
-        answer.policy = std::move(step->policy);
+    Answer answer{step->plan, {}, -1};
+    if (step->timeline)
         answer.predictedPeak = step->timeline->peak;
-    }
+    if (step->timeline && withPolicy)
+        answer.policy = step->policy(planner->model());
     return answer;
-}
-
-bool hasSomethingToGive(const ModuleStats& stats)
-{
-    return !stats.isLeaf && stats.activationForward > 0;
 }
 
 std::vector<NotCheckpointable> notCheckpointable(const ModuleInfo& info)
@@ -210,11 +205,12 @@ Result<int> printTrainerConfig(const Arguments& arguments, const PlanRequest& re
         return step.error();
     if (step->plan.status == PlanStatus::infeasible)
         return Error{ErrorKind::infeasible, step->plan.reason};
-    const Result<std::string> config = trainerConfig(*source->trace, step->policy, *trainer);
+    const Policy policy = step->policy(source->trace);
+    const Result<std::string> config = trainerConfig(*source->trace, policy, *trainer);
     if (!config)
         return config.error();
     if (!arguments.policyFile.empty())
-        if (const Status written = writePolicy(step->policy, arguments.policyFile); !written)
+        if (const Status written = writePolicy(policy, arguments.policyFile); !written)
             return written.error();
     std::cout << "# predicted: peak " << exactBytes(step->plan.peak) << ", recompute "
               << formatMs(step->plan.recomputeMs) << '\n'
@@ -239,7 +235,8 @@ Result<int> run(const Arguments& arguments)
     const Result<PlanSource> source = readPlanSource(arguments);
     if (!source)
         return source.error();
-    Result<Answer> found = plansExactly(arguments) ? answerDevice(*source, *request) : answerModel(*source, *request);
+    Result<Answer> found = plansExactly(arguments) ? answerDevice(*source, *request, !arguments.policyFile.empty())
+                                                   : answerModel(*source, *request);
     if (!found)
         return found.error();
     if (source->trace)

@@ -5,7 +5,6 @@
 #include "app/recording/sentence.h"
 #include "app/window/ops_text.h"
 #include "app/window/plan_text.h"
-#include "app/window/planner_engine.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "core/policy/policy.h"
@@ -83,8 +82,8 @@ void Exporter::askFrontier()
 
 bool Exporter::writePolicyTo(const QString& path)
 {
-    if (const std::string why = whyNoPlan(session_.step()->trace()); !why.empty()) {
-        messages_.showError(tr("There is no plan to export: %1.").arg(QString::fromStdString(why)));
+    if (const Status can = plannable(session_.step()->trace()); !can) {
+        messages_.showError(tr("There is no plan to export: %1.").arg(QString::fromStdString(can.error().message)));
         return false;
     }
     if (!session_.feasible()) {
@@ -96,7 +95,7 @@ bool Exporter::writePolicyTo(const QString& path)
         messages_.showError(tr("The plan is still being solved; export it when it is done."));
         return false;
     }
-    const Policy* policy = session_.policy();
+    const std::optional<Policy> policy = session_.policy();
     if (!policy) {
         messages_.showError(noOpsPolicy(session_));
         return false;

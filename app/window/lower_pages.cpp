@@ -5,7 +5,6 @@
 #include "app/window/actions.h"
 #include "app/window/allocator_page.h"
 #include "app/window/jobs.h"
-#include "app/window/planner_engine.h"
 #include "app/window/session.h"
 #include "views/models/ops_model.h"
 #include "views/plot/number_text.h"
@@ -87,7 +86,7 @@ void LowerPages::showStep()
     ops_->setStep(nullptr);
     showOps();
     // Where no plan can be made there is no trade-off to show.
-    if (session_.isOpen() && !whyNoPlan(session_.step()->trace()).empty())
+    if (session_.isOpen() && !plannable(session_.step()->trace()))
         panel_->show(LowerPanel::Page::reserved);
 }
 

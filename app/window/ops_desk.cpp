@@ -3,7 +3,6 @@
 #include "app/window/ops_desk.h"
 
 #include "app/recording/sentence.h"
-#include "app/window/planner_engine.h"
 #include "app/window/session.h"
 #include "core/joint/ops_policy.h"
 
@@ -70,20 +69,17 @@ void OpsDesk::askFrontier()
     asked_ = session_.step();
     frontierLane_.post([this, step = session_.step(), choice = session_.opsChoice(),
                         generation = generation_](const std::stop_token& stop) {
-        const StepTracePtr& trace = step->engine->trace();
         const auto refuse = [&](const Error& error) {
             report(generation, [this, why = sentence(QString::fromStdString(error.message))] {
                 asked_.reset();
                 session_.refuseOps(why);
             });
         };
-        const std::string why = whyNoPlan(*trace);
-        const Status can = why.empty() ? plannable(*trace) : Status(badInput(why));
-        if (!can) {
+        if (const Status can = plannable(step->trace()); !can) {
             refuse(can.error());
             return;
         }
-        const Result<OpsPlanner> planner = OpsPlanner::create(trace);
+        const Result<OpsPlanner> planner = OpsPlanner::create(step->engine->model());
         if (!planner) {
             refuse(planner.error());
             return;
@@ -129,8 +125,7 @@ void OpsDesk::askPolicy()
     if (!answer || !answer->ops || !session_.answerIsCurrent())
         return;
     policyLane_.post([this, of = answer->ops, generation = generation_](const std::stop_token& stop) {
-        const StepTracePtr& trace = of->frontier->planner.graph().trace;
-        Result<Policy> policy = opsPolicy(trace, of->plan());
+        Result<Policy> policy = opsPolicy(of->frontier->planner.model(), of->plan());
         if (stop.stop_requested())
             return;
         const auto made = std::make_shared<const OpsPolicy>(policy ? OpsPolicy{of, *std::move(policy), {}}

@@ -120,7 +120,7 @@ void addFlips(OpsFacts& facts, const StepTrace& trace, const OpsAnswer& answer)
 
 QString policyText(const Session& session)
 {
-    const Policy* policy = session.policy();
+    const Policy* policy = session.policyOfOps();
     if (!policy)
         return noOpsPolicy(session);
     if (policy->modules.empty())
@@ -206,7 +206,7 @@ OpsFacts opsFacts(const Session& session)
         = QStringLiteral("activation_memory_budget = %1\n…_solver = \"%2\"\n…_runtime_estimator = \"%3\"")
               .arg(fractionText(plan.fraction), solverWord(session), estimatorWord(session));
     facts.policy = policyText(session);
-    facts.policyReady = session.policy() != nullptr;
+    facts.policyReady = session.policyOfOps() != nullptr;
     return facts;
 }
 

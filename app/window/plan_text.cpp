@@ -244,10 +244,8 @@ ModuleFacts moduleFacts(const Session& session)
     facts.description = stats && stats->paramBytes > 0 ? tr("%1, %2 of weights").arg(type, bytesText(stats->paramBytes))
                                                        : tr("%1, no weights").arg(type);
     facts.reason = reasonText(session, module);
-    if (trace.info.source == "snapshot")
-        facts.whyNot = tr("A memory snapshot does not say what autograd saves: no plan can be made of it.");
-    else if (trace.info.measured)
-        facts.whyNot = tr("A measured step does not say what autograd alone holds: no plan can be made of it.");
+    if (const Status can = plannable(trace); !can)
+        facts.whyNot = sentence(QString::fromStdString(can.error().message));
     else if (!stats)
         facts.whyNot = tr("This module did not run in the recorded step.");
     else if (stats->isLeaf)

@@ -18,9 +18,8 @@ public:
     {
     }
 
-    const StepTracePtr& trace() const noexcept override { return planner_.trace(); }
+    const StepModel& model() const noexcept override { return planner_.model(); }
     const ModuleInfoPtr& moduleInfo() const noexcept override { return planner_.moduleInfo(); }
-    const TimelinePtr& recorded() const noexcept override { return planner_.recorded(); }
     const ModuleEffects& effects() const noexcept override { return planner_.effects(); }
 
     Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const override
@@ -49,9 +48,8 @@ public:
     {
     }
 
-    const StepTracePtr& trace() const noexcept override { return model_.trace(); }
+    const StepModel& model() const noexcept override { return model_; }
     const ModuleInfoPtr& moduleInfo() const noexcept override { return moduleInfo_; }
-    const TimelinePtr& recorded() const noexcept override { return model_.recorded(); }
     const ModuleEffects& effects() const noexcept override { return effects_; }
 
     Result<PlannedStep> solve(const PlanRequest& request, std::stop_token, double) const override
@@ -63,7 +61,7 @@ public:
         step.plan.leastBudget = recorded()->peak;
         step.plan.stepMs = forwardBackwardMs(*trace());
         if (request.budget < recorded()->peak) {
-            step.plan.reason = whyNoPlan(*trace());
+            step.plan.reason = plannable(*trace()).error().message;
             return step;
         }
         step.plan.status = PlanStatus::optimal;
@@ -87,21 +85,11 @@ private:
 
 } // namespace
 
-std::string whyNoPlan(const StepTrace& trace)
-{
-    if (trace.info.source == "snapshot")
-        return "a memory snapshot does not say what autograd saves for backward, so that no plan can be made of it: "
-               "record the step with torch-headroom record";
-    if (trace.info.measured)
-        return "this step was measured, which does not tell what autograd alone holds, so that no plan can be made of "
-               "it: plan the same step recorded with --device sim, and compare the two";
-    return {};
-}
-
 Result<StepEnginePtr> makePlannerEngine(StepTracePtr trace)
 {
-    if (!whyNoPlan(*trace).empty())
-        return StepEnginePtr(std::make_shared<const ViewEngine>(StepModel(std::move(trace))));
+    // What is known of the modules of a step that was recorded under a policy is shown all the same.
+    if (!plannable(*trace) && trace->info.policy.empty())
+        return StepEnginePtr(std::make_shared<const ViewEngine>(std::move(trace)));
     Result<StepPlanner> planner = StepPlanner::create(std::move(trace));
     if (!planner)
         return planner.error();

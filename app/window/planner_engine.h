@@ -4,12 +4,7 @@
 
 #include "app/window/step_engine.h"
 
-#include <string>
-
 namespace headroom {
-
-/// Why the step can be looked at only, for the end of a sentence; empty: it can be planned.
-std::string whyNoPlan(const StepTrace& trace);
 
 /// The engine of the program: StepPlanner, where a plan can be made.
 Result<StepEnginePtr> makePlannerEngine(StepTracePtr trace);

@@ -24,7 +24,7 @@ bool opsAreThere(const Session& session)
 {
     if (session.mode() == PlanMode::modules)
         return true;
-    const bool policy = session.policy() || session.opsPolicy() || !session.feasible();
+    const bool policy = session.opsPolicy() || !session.feasible();
     return session.answer()->ops->frontier == session.opsFrontier() && policy;
 }
 

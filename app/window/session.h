@@ -77,8 +77,9 @@ public:
     const QString& whyNoOps() const noexcept { return whyNoOps_; } ///< empty: nothing is known against it
     void setOpsPolicy(const OpsPolicyPtr& policy); ///< of the answer that is shown
     const OpsPolicyPtr& opsPolicy() const noexcept { return opsPolicy_; } ///< null: not known yet
-    /// What training applies, of the answer; null: there is none, or it is not known yet.
-    const Policy* policy() const noexcept;
+    const Policy* policyOfOps() const noexcept; ///< of the plan of ops that is shown; null: there is none, or not yet
+    /// What training applies, of the answer, made when asked for; without a value where there is none yet.
+    std::optional<Policy> policy() const;
     Bytes leastBudget() const noexcept; ///< 0: not known yet
     Bytes recordedPeak() const noexcept;
     Bytes peakBefore() const noexcept { return peakBefore_; } ///< of the step that this one replaced; 0: none

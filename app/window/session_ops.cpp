@@ -85,13 +85,18 @@ void Session::setOpsPolicy(const OpsPolicyPtr& policy)
     Q_EMIT opsPolicyChanged();
 }
 
-const Policy* Session::policy() const noexcept
+const Policy* Session::policyOfOps() const noexcept
 {
-    if (!feasible())
-        return nullptr;
-    if (!answer_->ops)
-        return &answer_->step.policy;
-    return opsPolicy_ && opsPolicy_->of == answer_->ops && opsPolicy_->whyNot.empty() ? &opsPolicy_->policy : nullptr;
+    const bool current = feasible() && opsPolicy_ && opsPolicy_->of == answer_->ops && opsPolicy_->whyNot.empty();
+    return current ? &opsPolicy_->policy : nullptr;
+}
+
+std::optional<Policy> Session::policy() const
+{
+    if (feasible() && !answer_->ops)
+        return answer_->step.policy(step_->engine->model());
+    const Policy* ofOps = policyOfOps();
+    return ofOps ? std::optional(*ofOps) : std::nullopt;
 }
 
 } // namespace headroom

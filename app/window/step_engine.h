@@ -18,9 +18,10 @@ class StepEngine
 public:
     virtual ~StepEngine() = default;
 
-    virtual const StepTracePtr& trace() const noexcept = 0;
+    virtual const StepModel& model() const noexcept = 0;
+    const StepTracePtr& trace() const noexcept { return model().trace(); }
+    const TimelinePtr& recorded() const noexcept { return model().recorded(); }
     virtual const ModuleInfoPtr& moduleInfo() const noexcept = 0;
-    virtual const TimelinePtr& recorded() const noexcept = 0;
     virtual const ModuleEffects& effects() const noexcept = 0;
 
     /// The best plan found in about `limitMs`, with what is not proven of it.

@@ -4,7 +4,6 @@
 
 #include "app/recording/sentence.h"
 #include "app/window/plan_text.h"
-#include "app/window/planner_engine.h"
 #include "app/window/session.h"
 #include "core/joint/ops_plan_file.h"
 #include "core/policy/policy.h"
@@ -71,8 +70,8 @@ QString VerifyDesk::whyNot() const
 {
     if (!session_.isOpen() || !session_.answer())
         return tr("There is no plan yet.");
-    if (const std::string why = whyNoPlan(session_.step()->trace()); !why.empty())
-        return sentence(QString::fromStdString(why));
+    if (const Status can = plannable(session_.step()->trace()); !can)
+        return sentence(QString::fromStdString(can.error().message));
     if (!trainingProgram(session_.step()->trace()).isEmpty())
         return tr(
             "A training script cannot be run with the plan from here: torch_headroom.apply(model, \"policy.json\") in "

@@ -70,13 +70,13 @@ void addOnce(std::vector<Id>& ids, Id id)
 class Builder
 {
 public:
-    explicit Builder(StepTracePtr trace)
-        : trace_(*trace)
+    explicit Builder(const StepModel& model)
+        : trace_(*model.trace())
         , facts_(trace_)
-        , obstacles_(trace_)
+        , obstacles_(trace_, model.index())
         , read_(trace_.storages.size(), false)
     {
-        graph_.trace = std::move(trace);
+        graph_.trace = model.trace();
         graph_.valueOf.resize(trace_.storages.size());
         graph_.nodeOf.resize(trace_.ops.size());
     }
@@ -305,9 +305,9 @@ void Builder::order()
 
 } // namespace
 
-Result<JointGraph> buildJointGraph(StepTracePtr trace)
+Result<JointGraph> buildJointGraph(const StepModel& model)
 {
-    return Builder(std::move(trace)).build();
+    return Builder(model).build();
 }
 
 } // namespace headroom

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/joint/op_obstacles.h"
+#include "core/predict/step_model.h"
 #include "core/trace/step_trace.h"
 
 #include <cstdint>
@@ -66,6 +67,6 @@ struct JointGraph
 
 /// What the program checkpoints itself counts as backward where it runs again. Errors (badInput): the step has no
 /// forward, backward or saved tensors, or was recorded with a policy.
-Result<JointGraph> buildJointGraph(StepTracePtr trace);
+Result<JointGraph> buildJointGraph(const StepModel& model);
 
 } // namespace headroom

@@ -26,10 +26,10 @@ std::vector<std::string_view> opsObstacles(const StepTrace& trace, const StepInd
     return reasons;
 }
 
-OpObstacles::OpObstacles(const StepTrace& trace)
+OpObstacles::OpObstacles(const StepTrace& trace, const StepIndex& index)
     : trace_(trace)
-    , index_(trace)
-    , reasons_(opsObstacles(trace, index_))
+    , index_(index)
+    , reasons_(opsObstacles(trace, index))
     , hasChildren_(trace.modules.size(), false)
 {
     for (const ModuleId parent : trace.modules.parent)
@@ -45,7 +45,7 @@ bool OpObstacles::keep(OpId op) const
     for (CallId call = trace_.ops.call[op]; call.valid(); call = trace_.calls.parent[call]) {
         const bool reason = !reasons_[trace_.calls.module[call].value].empty();
         const StepIndex::Call& around = index_.calls[call.value];
-        if (!reason && around.firstPack < around.endPack) // else checkpoint() steps aside
+        if (!reason && around.saves())
             return false;
         inTheWay = inTheWay || reason;
     }

@@ -25,7 +25,7 @@ std::vector<std::string_view> opsObstacles(const StepTrace& trace, const StepInd
 class OpObstacles
 {
 public:
-    explicit OpObstacles(const StepTrace& trace);
+    OpObstacles(const StepTrace& trace, const StepIndex& index);
 
     bool keep(OpId op) const;
     /// Adds the modules that are in the op's way, the outermost last; leaves of the model only where they are all.
@@ -34,7 +34,7 @@ public:
 
 private:
     const StepTrace& trace_;
-    StepIndex index_;
+    const StepIndex& index_;
     std::vector<std::string_view> reasons_; ///< by module
     std::vector<bool> hasChildren_; ///< by module
 };

@@ -28,8 +28,9 @@ constexpr std::size_t trialEvents = 4'000'000; ///< to go over, at most
 
 struct OpsPlanner::Shared
 {
-    explicit Shared(JointGraph joint)
-        : graph(std::move(joint))
+    Shared(StepModel step, JointGraph joint)
+        : model(std::move(step))
+        , graph(std::move(joint))
         , cuts(graph)
         , scheduler(graph)
         , events(*graph.trace)
@@ -68,6 +69,7 @@ struct OpsPlanner::Shared
     /// peak does not rise. Counts `trials` down.
     std::optional<OpsPlan> lowered(const OpsPlan& from, const OpsRequest& request, int& trials) const;
 
+    StepModel model;
     JointGraph graph;
     MinCutProblem cuts;
     OpsScheduler scheduler;
@@ -94,12 +96,17 @@ OpsPlanner::OpsPlanner(std::shared_ptr<const Shared> shared)
 {
 }
 
-Result<OpsPlanner> OpsPlanner::create(StepTracePtr trace)
+Result<OpsPlanner> OpsPlanner::create(StepModel model)
 {
-    Result<JointGraph> graph = buildJointGraph(std::move(trace));
+    Result<JointGraph> graph = buildJointGraph(model);
     if (!graph)
         return graph.error();
-    return OpsPlanner(std::make_shared<const Shared>(*std::move(graph)));
+    return OpsPlanner(std::make_shared<const Shared>(std::move(model), *std::move(graph)));
+}
+
+const StepModel& OpsPlanner::model() const noexcept
+{
+    return shared_->model;
 }
 
 const JointGraph& OpsPlanner::graph() const noexcept

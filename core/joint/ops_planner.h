@@ -18,8 +18,9 @@ class OpsPlanner
 {
 public:
     /// Errors: as buildJointGraph().
-    static Result<OpsPlanner> create(StepTracePtr trace);
+    static Result<OpsPlanner> create(StepModel model);
 
+    const StepModel& model() const noexcept;
     const JointGraph& graph() const noexcept;
 
     /// What the default min-cut saves: the plan of fraction 1, and 100 % of every other.

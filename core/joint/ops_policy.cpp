@@ -36,12 +36,10 @@ CheckpointRegion regionOf(const StepModel& model, const OpsPlan& plan, ModuleId 
     return region;
 }
 
-/// Does a call of it save anything for backward? Else checkpoint() steps aside, as in a teacher without gradients.
 bool isDifferentiated(const StepIndex& index, ModuleId module)
 {
-    return std::ranges::any_of(index.callsOf[module.value], [&](CallId call) {
-        return index.calls[call.value].firstPack < index.calls[call.value].endPack;
-    });
+    return std::ranges::any_of(index.callsOf[module.value],
+                               [&](CallId call) { return index.calls[call.value].saves(); });
 }
 
 /// The outermost of these modules, and of those inside of them, that can be checkpointed, in the model's order.
@@ -98,25 +96,25 @@ std::vector<ModuleId> blocksOf(const StepTrace& trace)
     return blocks;
 }
 
-Result<Policy> opsPolicy(const StepTracePtr& trace, const OpsPlan& plan, std::span<const ModuleId> modules)
+Result<Policy> opsPolicy(const StepModel& model, const OpsPlan& plan, std::span<const ModuleId> modules)
 {
-    const PolicyMaker maker{StepModel(trace)};
-    const std::vector<std::string_view> obstacles = opsObstacles(*trace, maker.model().index());
+    const StepTrace& trace = *model.trace();
+    const std::vector<std::string_view> obstacles = opsObstacles(trace, model.index());
     for (const ModuleId module : modules)
         if (!obstacles[module.value].empty())
-            return badInput(std::string(trace->moduleFqn(module))
+            return badInput(std::string(trace.moduleFqn(module))
                             + " cannot be checkpointed: " + std::string(obstacles[module.value]));
     std::vector<ModuleId> chosen(modules.begin(), modules.end());
     if (chosen.empty())
-        chosen = withoutObstacles(*trace, blocksOf(*trace), obstacles);
+        chosen = withoutObstacles(trace, blocksOf(trace), obstacles);
     CheckpointPlan regions;
     for (const ModuleId module : chosen) {
         bool repeats = false;
-        CheckpointRegion region = regionOf(maker.model(), plan, module, repeats);
-        if (repeats && isDifferentiated(maker.model().index(), module))
+        CheckpointRegion region = regionOf(model, plan, module, repeats);
+        if (repeats && isDifferentiated(model.index(), module))
             regions.push_back(std::move(region));
     }
-    const Result<Timeline> timeline = maker.model().predict(regions);
+    const Result<Timeline> timeline = model.predict(regions);
     if (!timeline)
         return timeline.error();
     Plan asPlan;
@@ -124,10 +122,11 @@ Result<Policy> opsPolicy(const StepTracePtr& trace, const OpsPlan& plan, std::sp
     asPlan.budget = timeline->peak;
     asPlan.peak = timeline->peak;
     asPlan.recomputeMs = timeline->recomputeMs;
-    Result<PolicyMaker::Choice> choice = maker.describe(std::move(regions), asPlan);
-    if (!choice)
-        return choice.error();
-    return std::move(choice->policy);
+    const Result<std::vector<ModuleEffect>> effects = ModuleEffects(model).of(regions);
+    if (!effects)
+        return effects.error();
+    asPlan.decisions = decisionsOf(trace, regions, *effects);
+    return policyOf(model, regions, asPlan);
 }
 
 } // namespace headroom

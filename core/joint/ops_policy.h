@@ -19,6 +19,6 @@ std::vector<ModuleId> blocksOf(const StepTrace& trace);
 /// again as a whole, ops that the plan would leave out included, and what is outside the modules stays as it is: what
 /// that takes is in `predicted`. Without `modules` they are the blocks; in place of one that cannot be checkpointed
 /// (op_obstacles.h) those inside of it that can. Errors: modules that contain one another, or cannot be checkpointed.
-Result<Policy> opsPolicy(const StepTracePtr& trace, const OpsPlan& plan, std::span<const ModuleId> modules = {});
+Result<Policy> opsPolicy(const StepModel& model, const OpsPlan& plan, std::span<const ModuleId> modules = {});
 
 } // namespace headroom

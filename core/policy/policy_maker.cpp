@@ -97,7 +97,6 @@ bool hasSeveralModels(const StepTrace& trace)
 
 PolicyMaker::PolicyMaker(StepModel model)
     : model_(std::move(model))
-    , effects_(model_)
     , names_(moduleNames(*model_.trace()))
     , records_(recordModules(*model_.trace()))
     , sac_(*model_.trace(), records_)
@@ -142,7 +141,7 @@ Result<CheckpointRegion> PolicyMaker::choose(ModuleId module, double discardRati
     return region;
 }
 
-Result<PolicyMaker::Choice> PolicyMaker::make(const Plan& plan) const
+Result<CheckpointPlan> PolicyMaker::regions(const Plan& plan) const
 {
     if (plan.status == PlanStatus::infeasible || plan.status == PlanStatus::stopped)
         return badInput("a plan that is " + std::string(planStatusName(plan.status))
@@ -155,68 +154,59 @@ Result<PolicyMaker::Choice> PolicyMaker::make(const Plan& plan) const
         decisions.emplace(found->second, ratio);
     }
     CheckpointPlan regions;
-    std::vector<double> ratios;
     for (const auto& [module, ratio] : decisions) {
         Result<CheckpointRegion> region = choose(module, ratio);
         if (!region)
             return region.error();
         regions.push_back(std::move(*region));
-        ratios.push_back(ratio);
     }
-    Result<Choice> choice = describe(std::move(regions), plan);
-    for (std::size_t i = 0; choice && i < ratios.size(); ++i)
-        choice->policy.modules[i].discardRatio = ratios[i];
-    return choice;
+    return regions;
 }
 
-std::map<std::string, double> PolicyMaker::decisionsOf(const Choice& choice) const
+std::map<std::string, double> decisionsOf(const StepTrace& trace, const CheckpointPlan& regions,
+                                          std::span<const ModuleEffect> effects)
 {
     std::map<std::string, double> decisions;
-    for (const CheckpointRegion& region : choice.regions)
-        decisions.emplace(model_.trace()->moduleFqn(region.module),
-                          discardedShare(choice.effects[region.module.value]));
+    for (const CheckpointRegion& region : regions)
+        decisions.emplace(trace.moduleFqn(region.module), discardedShare(effects[region.module.value]));
     return decisions;
 }
 
-Result<PolicyMaker::Choice> PolicyMaker::describe(CheckpointPlan regions, const Plan& plan) const
+Policy policyOf(const StepModel& model, const CheckpointPlan& regions, const Plan& plan)
 {
-    const StepTrace& trace = *model_.trace();
-    Result<std::vector<ModuleEffect>> effects = effects_.of(regions);
-    if (!effects)
-        return effects.error();
-    Choice choice;
-    choice.effects = *std::move(effects);
-    choice.policy.model = trace.info.model;
-    choice.policy.torch = trace.info.torch;
-    choice.policy.budget = plan.budget;
-    choice.policy.worldSize = plan.worldSize;
-    choice.policy.predicted = {plan.peak, plan.recomputeMs, plan.gap};
-    choice.policy.objects = objectsOf(trace);
+    const StepTrace& trace = *model.trace();
+    Policy policy;
+    policy.model = trace.info.model;
+    policy.torch = trace.info.torch;
+    policy.budget = plan.budget;
+    policy.worldSize = plan.worldSize;
+    policy.predicted = {plan.peak, plan.recomputeMs, plan.gap};
+    policy.objects = objectsOf(trace);
     for (const CheckpointRegion& region : regions) {
-        const double discarded = discardedShare(choice.effects[region.module.value]);
-        Policy::Module entry{
-            std::string(policyFqn(trace, region.module)), discarded, {}, typesOf(trace, region.module)};
-        const std::vector<RegionOpName> names = regionOpNames(trace, model_.regionOps(region.module));
+        Policy::Module entry{std::string(policyFqn(trace, region.module)), 0, {}, typesOf(trace, region.module)};
+        for (const std::string& name : {entry.fqn, std::string(trace.moduleFqn(region.module))})
+            if (const auto decision = plan.decisions.find(name); decision != plan.decisions.end())
+                entry.discardRatio = decision->second;
+        const std::vector<RegionOpName> names = regionOpNames(trace, model.regionOps(region.module));
         for (std::size_t op = 0; op < names.size(); ++op)
             entry.ops.push_back(
                 {std::string(trace.strings[names[op].op]), names[op].index, !region.save.empty() && region.save[op]});
-        choice.policy.modules.push_back(std::move(entry));
+        policy.modules.push_back(std::move(entry));
     }
-    if (const auto held = model_.heldBytes(regions); held && plan.worldSize == 1)
+    if (const auto held = model.heldBytes(regions); held && plan.worldSize == 1)
         for (std::size_t region = 0; region < regions.size(); ++region)
-            choice.policy.modules[region].held = (*held)[region];
-    choice.regions = std::move(regions);
-    return choice;
+            policy.modules[region].held = (*held)[region];
+    return policy;
 }
 
 Result<Policy> makePolicy(const StepTrace& trace, const Plan& plan)
 {
     // The caller's trace outlives the call: a pointer without ownership will do.
     const PolicyMaker maker(StepModel(StepTracePtr(StepTracePtr(), &trace)));
-    Result<PolicyMaker::Choice> choice = maker.make(plan);
-    if (!choice)
-        return choice.error();
-    return std::move(choice->policy);
+    const Result<CheckpointPlan> regions = maker.regions(plan);
+    if (!regions)
+        return regions.error();
+    return policyOf(maker.model(), *regions, plan);
 }
 
 } // namespace headroom

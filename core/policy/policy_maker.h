@@ -29,8 +29,16 @@ bool hasSeveralModels(const StepTrace& trace);
 using ModuleNames = std::unordered_map<std::string_view, ModuleId>;
 ModuleNames moduleNames(const StepTrace& trace);
 
-/// Makes policies of plans, one after another for the same step: what all of them need of the step is found once.
-/// Immutable; make() may run on any thread.
+/// discardedShare() of each module that is checkpointed, as Plan::decisions.
+std::map<std::string, double> decisionsOf(const StepTrace& trace, const CheckpointPlan& regions,
+                                          std::span<const ModuleEffect> effects);
+
+/// The document of regions that predict() takes, with what the plan decides and promises. What each of their calls
+/// holds takes a replay of the step.
+Policy policyOf(const StepModel& model, const CheckpointPlan& regions, const Plan& plan);
+
+/// Finds the regions of plans that only say how much of a module to discard, one plan after another for the same step:
+/// what all of them need of it is found once. Immutable; any thread may ask.
 class PolicyMaker
 {
 public:
@@ -38,28 +46,15 @@ public:
     PolicyMaker(const PolicyMaker&) = delete;
     PolicyMaker& operator=(const PolicyMaker&) = delete;
 
-    struct Choice
-    {
-        Policy policy;
-        CheckpointPlan regions; ///< the same for predict()
-        std::vector<ModuleEffect> effects; ///< by ModuleId: what they do
-    };
-    /// Errors: a plan that fits nothing, or of another step. The policy's ratios are the plan's decisions.
-    Result<Choice> make(const Plan& plan) const;
-    /// The policy of regions that are known; decisions of the plan do not matter: the policy's ratios say what is
-    /// discarded. Errors: as predict().
-    Result<Choice> describe(CheckpointPlan regions, const Plan& plan) const;
-    /// discardedShare() of each module that is checkpointed, as Plan::decisions.
-    std::map<std::string, double> decisionsOf(const Choice& choice) const;
+    /// In the model's order. Errors: a plan that fits nothing, or of another step.
+    Result<CheckpointPlan> regions(const Plan& plan) const;
 
     const StepModel& model() const noexcept { return model_; }
-    const ModuleEffects& effects() const noexcept { return effects_; }
 
 private:
     Result<CheckpointRegion> choose(ModuleId module, double discardRatio) const;
 
     StepModel model_;
-    ModuleEffects effects_;
     ModuleNames names_;
     ModuleRecords records_;
     StepSac sac_; ///< refers to records_

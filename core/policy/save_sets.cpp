@@ -101,7 +101,7 @@ std::size_t opsThatRunAgain(const StepModel& model, ModuleId module, const std::
     if (!deciding.valid())
         return 0;
     const StepIndex::Call& call = model.index().calls[deciding.value];
-    if (call.firstPack == call.endPack)
+    if (!call.saves())
         return 0;
     std::uint32_t end = call.firstOp;
     for (std::uint32_t event = call.enter; event <= model.index().packEvent[call.endPack - 1]; ++event)

@@ -5,6 +5,7 @@
 #include "core/plan/plan_units.h"
 #include "core/policy/frontier.h"
 #include "core/policy/infeasible_step.h"
+#include "core/policy/policy_maker.h"
 #include "core/policy/step_options.h"
 #include "core/sac/step_statistics.h"
 #include "core/trace/phase_times.h"
@@ -51,14 +52,16 @@ void setBinding(const StepTrace& trace, const Timeline& timeline, Plan& plan)
 
 struct StepPlanner::Model
 {
-    Model(StepModel step, PlanModules planned)
-        : maker(std::move(step))
-        , events(*maker.model().trace())
+    Model(StepModel recorded, PlanModules planned)
+        : step(std::move(recorded))
+        , effects(step)
+        , events(*step.trace())
         , modules(std::move(planned))
     {
     }
 
-    PolicyMaker maker;
+    StepModel step;
+    ModuleEffects effects;
     StorageEvents events;
     PlanModules modules;
 
@@ -109,7 +112,7 @@ Result<PartTree> StepPlanner::Model::parts(const PlanRequest& request) const
     const Result<std::vector<PlanUnit>> units = planUnits(modules, request);
     if (!units)
         return units.error();
-    return PartTree::create(maker.model(), modules, *units);
+    return PartTree::create(step, modules, *units);
 }
 
 Result<StepOptionsPtr> StepPlanner::Model::makeOptions(const PlanRequest& request, const std::stop_token& stop) const
@@ -119,7 +122,7 @@ Result<StepOptionsPtr> StepPlanner::Model::makeOptions(const PlanRequest& reques
     const Result<PartTree> tree = parts(request);
     if (!tree)
         return tree.error();
-    return StepOptions::create(maker.model(), events, *tree, request.worldSize, stop);
+    return StepOptions::create(step, events, *tree, request.worldSize, stop);
 }
 
 Plan StepPlanner::Model::planOf(const BestPlan& best, const PlanRequest& request) const
@@ -130,40 +133,39 @@ Plan StepPlanner::Model::planOf(const BestPlan& best, const PlanRequest& request
     plan.budget = request.budget;
     plan.worldSize = request.worldSize;
     plan.peak = predicted.timeline.peak;
-    plan.baselinePeak = maker.model().recorded()->peak;
+    plan.baselinePeak = step.recorded()->peak;
     plan.recomputeMs = predicted.timeline.recomputeMs;
-    plan.stepMs = forwardBackwardMs(*maker.model().trace());
+    plan.stepMs = forwardBackwardMs(*step.trace());
     plan.boundMs = best.boundMs;
     plan.gap = best.gap();
     plan.nodes = best.nodes;
     plan.msPerGiB = best.msPerGiB;
-    setBinding(*maker.model().trace(), predicted.timeline, plan);
+    setBinding(*step.trace(), predicted.timeline, plan);
     return plan;
 }
 
 Result<PlannedStep> StepPlanner::Model::planned(const BestPlan& best, const PlanRequest& request) const
 {
-    PlannedStep step;
-    step.plan = planOf(best, request);
-    Result<PolicyMaker::Choice> choice = maker.describe(best.predicted->regions, step.plan);
-    if (!choice)
-        return choice.error();
-    step.plan.decisions = maker.decisionsOf(*choice);
-    step.policy = std::move(choice->policy);
-    step.regions = std::move(choice->regions);
-    step.effects = std::move(choice->effects);
-    step.timeline = TimelinePtr(best.predicted, &best.predicted->timeline);
-    return step;
+    PlannedStep planned;
+    planned.plan = planOf(best, request);
+    planned.regions = best.predicted->regions;
+    Result<std::vector<ModuleEffect>> does = effects.of(planned.regions);
+    if (!does)
+        return does.error();
+    planned.effects = *std::move(does);
+    planned.plan.decisions = decisionsOf(*step.trace(), planned.regions, planned.effects);
+    planned.timeline = TimelinePtr(best.predicted, &best.predicted->timeline);
+    return planned;
 }
 
 Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, const PlanRequest& request,
                                                    const std::stop_token& stop) const
 {
-    PlannedStep step;
-    step.plan = planOf({options.leanest()}, request);
-    step.plan.status = PlanStatus::infeasible;
-    step.plan.peak = -1;
-    step.plan.recomputeMs = step.plan.boundMs = step.plan.gap = 0;
+    PlannedStep none;
+    none.plan = planOf({options.leanest()}, request);
+    none.plan.status = PlanStatus::infeasible;
+    none.plan.peak = -1;
+    none.plan.recomputeMs = none.plan.boundMs = none.plan.gap = 0;
     Bytes leastWithoutWishes = 0;
     if (!request.pins.empty() || !request.acUnits.empty()) {
         PlanRequest free = request;
@@ -174,14 +176,23 @@ Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, c
             return wider.error();
         leastWithoutWishes = wider ? (*wider)->leanest()->timeline.peak : 0;
     }
-    step.plan.reason
-        = whyStepDoesNotFit(*maker.model().trace(), step.plan, options.leanest()->timeline, leastWithoutWishes);
+    none.plan.reason = whyStepDoesNotFit(*step.trace(), none.plan, options.leanest()->timeline, leastWithoutWishes);
     const auto leftOut = std::ranges::find_if(modules.info->stats, [](const ModuleStats& stats) {
-        return !stats.obstacle.empty() && stats.activationForward > 0;
+        return !stats.obstacle.empty() && hasSomethingToGive(stats);
     });
     if (leftOut != modules.info->stats.end())
-        step.plan.reason += "; " + leftOut->fqn + " cannot be checkpointed: " + leftOut->obstacle;
-    return step;
+        none.plan.reason += "; " + leftOut->fqn + " cannot be checkpointed: " + leftOut->obstacle;
+    return none;
+}
+
+Policy PlannedStep::policy(const StepModel& model) const
+{
+    return policyOf(model, regions, plan);
+}
+
+bool hasSomethingToGive(const ModuleStats& stats)
+{
+    return !stats.isLeaf && stats.activationForward > 0;
 }
 
 Status plannable(const StepTrace& trace)
@@ -190,9 +201,13 @@ Status plannable(const StepTrace& trace)
         return badInput("this step was recorded with its modules checkpointed by the policy " + trace.info.policy
                         + ", so that a plan of its own would recompute what is recomputed already: plan the same step "
                           "recorded without --policy");
+    if (trace.info.source == "snapshot")
+        return badInput("a memory snapshot does not say what autograd saves for backward, so that no plan can be made "
+                        "of it: record the step with torch-headroom record");
     if (trace.info.measured)
-        return badInput("this step was measured, which does not tell what autograd alone holds: plan the same step "
-                        "recorded with --device sim");
+        return badInput("this step was measured, which does not tell what autograd alone holds, so that no plan can be "
+                        "made of it: plan the same step recorded with --device sim, to which torch-headroom calibrate "
+                        "gives the measured times");
     return {};
 }
 
@@ -279,12 +294,17 @@ Result<std::vector<ModuleWay>> StepPlanner::ways(ModuleId module) const
     const Result<PartTree> tree = model_->parts({});
     if (!tree)
         return tree.error();
-    return waysOf(model_->maker.model(), model_->events, effects(), *tree, module);
+    return waysOf(model_->step, model_->events, effects(), *tree, module);
+}
+
+const StepModel& StepPlanner::model() const noexcept
+{
+    return model_->step;
 }
 
 const StepTracePtr& StepPlanner::trace() const noexcept
 {
-    return model_->maker.model().trace();
+    return model().trace();
 }
 
 const ModuleInfoPtr& StepPlanner::moduleInfo() const noexcept
@@ -294,12 +314,12 @@ const ModuleInfoPtr& StepPlanner::moduleInfo() const noexcept
 
 const TimelinePtr& StepPlanner::recorded() const noexcept
 {
-    return model_->maker.model().recorded();
+    return model().recorded();
 }
 
 const ModuleEffects& StepPlanner::effects() const noexcept
 {
-    return model_->maker.effects();
+    return model_->effects;
 }
 
 } // namespace headroom

@@ -21,10 +21,11 @@ namespace headroom {
 struct PlannedStep
 {
     Plan plan; ///< peak and recomputeMs are those of `timeline`: the promise of predict(), optimizer state included
-    Policy policy;
     CheckpointPlan regions;
     TimelinePtr timeline; ///< the step under the plan; null when infeasible
     std::vector<ModuleEffect> effects; ///< by ModuleId: what the plan does to each module; empty when infeasible
+
+    Policy policy(const StepModel& model) const; ///< the document for PyTorch, made when asked for
 };
 
 /// One point of the memory/time frontier.
@@ -44,6 +45,9 @@ bool isComplete(std::span<const FrontierPoint> frontier);
 
 /// moduleInfo() of a step, each module with what is in the way of a checkpoint (core/predict/obstacles.h).
 Result<ModuleInfo> modulesToPlan(const StepModel& model);
+
+/// Whether a checkpoint of the module could free something.
+bool hasSomethingToGive(const ModuleStats& stats);
 
 /// Whether plans of a step can be predicted; the error says why not, and what to record in its place.
 Status plannable(const StepTrace& trace);
@@ -74,6 +78,7 @@ public:
     /// What solve() may choose from for one module: waysOf().
     Result<std::vector<ModuleWay>> ways(ModuleId module) const;
 
+    const StepModel& model() const noexcept;
     const StepTracePtr& trace() const noexcept;
     const ModuleInfoPtr& moduleInfo() const noexcept;
     const TimelinePtr& recorded() const noexcept; ///< the step without a plan

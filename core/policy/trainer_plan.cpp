@@ -26,8 +26,7 @@ class TrainerPlanner
 {
 public:
     TrainerPlanner(const StepTracePtr& trace, const PlanRequest& request)
-        : maker_(StepModel(trace))
-        , model_(maker_.model())
+        : model_(trace)
         , trace_(*trace)
         , request_(request)
     {
@@ -206,18 +205,15 @@ private:
         plan.status = PlanStatus::optimal;
         plan.peak = step_.timeline->peak;
         plan.recomputeMs = plan.boundMs = step_.timeline->recomputeMs;
-        Result<PolicyMaker::Choice> choice = maker_.describe(std::move(step_.regions), plan);
-        if (!choice)
-            return choice.error();
-        plan.decisions = maker_.decisionsOf(*choice);
-        step_.policy = std::move(choice->policy);
-        step_.regions = std::move(choice->regions);
-        step_.effects = std::move(choice->effects);
+        Result<std::vector<ModuleEffect>> effects = ModuleEffects(model_).of(step_.regions);
+        if (!effects)
+            return effects.error();
+        step_.effects = *std::move(effects);
+        plan.decisions = decisionsOf(trace_, step_.regions, step_.effects);
         return {};
     }
 
-    PolicyMaker maker_;
-    const StepModel& model_;
+    const StepModel model_;
     const StepTrace& trace_;
     const PlanRequest& request_;
     PlannedStep step_;

@@ -39,7 +39,7 @@ public:
     CheckpointObstacle of(CallId id) const
     {
         const StepIndex::Call& call = index_.calls[id.value];
-        if (call.firstPack == call.endPack) // without gradients: checkpoint() steps aside
+        if (!call.saves())
             return CheckpointObstacle::none;
         const Region region = regionOf(index_, id);
         const auto isChanged = [&](StorageId storage) {

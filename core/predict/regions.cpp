@@ -88,7 +88,7 @@ Status markSaved(const StepTrace& trace, const StepIndex& index, const Checkpoin
         return badInput("the plan decides on " + std::to_string(region.save.size()) + " ops of "
                         + nameOf(trace, region.module) + ", but its forward runs " + std::to_string(first.size()));
     saved.resize(trace.ops.size(), false);
-    const auto packs = [&](CallId call) { return index.calls[call.value].firstPack < index.calls[call.value].endPack; };
+    const auto packs = [&](CallId call) { return index.calls[call.value].saves(); };
     if (std::ranges::count_if(calls, packs) == 1 && packs(deciding)) {
         for (std::size_t i = 0; i < first.size(); ++i)
             saved[first[i].value] = region.save[i];
@@ -101,7 +101,7 @@ Status markSaved(const StepTrace& trace, const StepIndex& index, const Checkpoin
             names.insert(firstNames[i]);
     for (const CallId id : calls) {
         const StepIndex::Call& call = index.calls[id.value];
-        if (call.firstPack == call.endPack)
+        if (!call.saves())
             continue;
         const std::vector<OpId> ops = countedOps(trace, call);
         const auto callNames = namesOf(trace, ops);
@@ -119,7 +119,7 @@ Region regionOf(const StepIndex& index, CallId id)
     Region region{id, call.enter, call.enter, call.exit, call.firstPack, call.endPack, call.firstOp, call.endOp};
     for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
         region.end = std::max(region.end, index.releaseEvent[pack]);
-    if (call.firstPack < call.endPack)
+    if (call.saves())
         region.stop = index.packEvent[call.endPack - 1];
     return region;
 }
@@ -129,7 +129,7 @@ CallId decidingCall(const StepIndex& index, ModuleId module)
     if (module.value >= index.callsOf.size() || index.callsOf[module.value].empty())
         return {};
     const auto& calls = index.callsOf[module.value];
-    const auto packs = [&](CallId call) { return index.calls[call.value].firstPack < index.calls[call.value].endPack; };
+    const auto packs = [&](CallId call) { return index.calls[call.value].saves(); };
     const auto found = std::ranges::find_if(calls, packs);
     return found == calls.end() ? calls.front() : *found;
 }

@@ -24,6 +24,9 @@ struct StepIndex
         std::uint32_t exit = 0; ///< event; the end of the step when an interrupted step never left the call
         std::uint32_t firstPack = 0, endPack = 0;
         std::uint32_t firstOp = 0, endOp = 0;
+
+        /// Does it save anything for backward? Else checkpoint() steps aside, as in a teacher without gradients.
+        bool saves() const { return firstPack < endPack; }
     };
     std::vector<Call> calls;
     std::vector<std::vector<CallId>> callsOf; ///< by module

@@ -16,7 +16,7 @@ namespace headroom {
 class StepModel
 {
 public:
-    explicit StepModel(StepTracePtr trace);
+    StepModel(StepTracePtr trace); ///< implicit: who asks once has only the step
 
     const StepTracePtr& trace() const noexcept { return trace_; }
     const TimelinePtr& recorded() const noexcept { return recorded_; } ///< the step without a plan

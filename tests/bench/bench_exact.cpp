@@ -269,7 +269,7 @@ std::vector<Other> piecewisePlans(const StepTracePtr& trace)
         const Plan plan = *planner.solve(request);
         if (plan.status == PlanStatus::infeasible)
             continue;
-        const Timeline timeline = *maker.model().predict(maker.make(plan)->regions);
+        const Timeline timeline = *maker.model().predict(*maker.regions(plan));
         plans.push_back({timeline.peak, timeline.recomputeMs});
     }
     return plans;

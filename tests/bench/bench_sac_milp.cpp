@@ -69,8 +69,9 @@ public:
     {
     }
 
-    Executed execute(const Policy& policy, const CheckpointPlan& regions, int worldSize) const
+    Executed execute(const CheckpointPlan& regions, const Plan& plan, int worldSize) const
     {
+        const Policy policy = policyOf(maker_.model(), regions, plan);
         const Timeline predicted = valueOf(maker_.model().predict(regions));
         const Verification ran = valueOf(verifyMemory(*source_, options(), policy, {}, card(), {}));
         if (!ran.timelinesAgree())
@@ -89,8 +90,7 @@ public:
         Plan decided;
         decided.status = PlanStatus::optimal;
         decided.decisions = decisions;
-        const PolicyMaker::Choice choice = valueOf(maker_.make(decided));
-        return execute(choice.policy, choice.regions, worldSize);
+        return execute(valueOf(maker_.regions(decided)), decided, worldSize);
     }
 
     /// Every n-th layer as a whole.
@@ -101,7 +101,7 @@ public:
         for (std::uint32_t id = 0; id < trace_->modules.size(); ++id)
             if (trace_->strings[trace_->modules.type[ModuleId(id)]] == "TransformerBlock" && layers++ % n == 0)
                 regions.push_back({ModuleId(id), {}});
-        return execute(valueOf(maker_.describe(regions, {})).policy, regions, worldSize);
+        return execute(regions, {}, worldSize);
     }
 
     /// Without a value: no plan fits the budget.
@@ -113,7 +113,7 @@ public:
         const PlannedStep step = valueOf(planner_.solve(request, {}, 10'000));
         if (step.plan.status == PlanStatus::infeasible)
             return std::nullopt;
-        return execute(step.policy, step.regions, worldSize);
+        return execute(step.regions, step.plan, worldSize);
     }
 
 private:

@@ -134,7 +134,7 @@ TEST_F(CalibrateTest, WhatCannotBeLearnedFromIsRefused)
 TEST_F(CalibrateTest, AMeasuredStepIsNotPlannedOn)
 {
     expectBadInput(run({"plan", measuredPath(), "--budget", "1GiB"}),
-                   {"measured.hrs was measured", "recorded with --device sim"});
+                   {"measured.hrs: this step was measured", "recorded with --device sim"});
 }
 
 } // namespace

@@ -91,7 +91,7 @@ TEST_P(PlanComparison, neverTakesLongerThanPyTorchsFormulation)
         request.budget = least + (most - least) / 100 * i;
         const Plan plan = *planner.solve(request);
         ASSERT_NE(plan.status, PlanStatus::infeasible) << i;
-        const Other piecewise = predicted(maker_->make(plan)->regions);
+        const Other piecewise = predicted(*maker_->regions(plan));
         const double ms = exact(piecewise.peak).recomputeMs;
         EXPECT_PRED2(noLonger, ms, piecewise.ms) << "at budget " << i;
         ++compared;

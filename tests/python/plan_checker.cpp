@@ -59,11 +59,11 @@ Result<std::string> plan(const std::string& stepFile, const std::string& policyF
     const Result<PlannedStep> planned = planner->solve(request);
     if (!planned)
         return planned.error();
-    if (const Status written = writePolicy(planned->policy, policyFile); !written)
+    if (const Status written = writePolicy(planned->policy(planner->model()), policyFile); !written)
         return written.error();
     std::ostringstream answer;
     answer << request.budget << '\t' << planned->plan.peak << '\t' << planned->plan.recomputeMs << '\t'
-           << planned->policy.modules.size() << '\t' << firstObstacle(*planner->moduleInfo());
+           << planned->regions.size() << '\t' << firstObstacle(*planner->moduleInfo());
     return answer.str();
 }
 

@@ -114,13 +114,13 @@ TEST_P(Verify, ExecutedPlansMeetTheirBudgetAndTheirPredictionToTheByte)
     const auto trace = StepRunner(*model, options).record({}, card(), {});
     ASSERT_TRUE(trace) << trace.error().message;
     for (const PlannedStep& planned : plansAtTenBudgets(*trace)) {
-        SCOPED_TRACE("budget " + std::to_string(planned.policy.budget));
-        const auto verified = verifyMemory(*model, options, planned.policy, {}, card(), {});
+        SCOPED_TRACE("budget " + std::to_string(planned.plan.budget));
+        const auto verified = verifyMemory(*model, options, planned.policy(*trace), {}, card(), {});
         ASSERT_TRUE(verified) << verified.error().message;
         EXPECT_EQ(verified->firstDifference, "");
         EXPECT_EQ(verified->largestDifference, 0);
         EXPECT_GT(verified->allocations, 0U);
-        EXPECT_LE(verified->executedPeak, planned.policy.budget);
+        EXPECT_LE(verified->executedPeak, planned.plan.budget);
         EXPECT_EQ(verified->executedPeak, planned.plan.peak);
         EXPECT_LT(verified->executedPeak, verified->baselinePeak);
         EXPECT_NEAR(verified->executedRecomputeMs, verified->predictedRecomputeMs, 1e-9);
@@ -216,7 +216,7 @@ TEST_P(Verify, GradientsAreThoseOfThePlainStepToTheBit)
     const auto plans = plansAtTenBudgets(*trace);
     const auto model = open(GetParam(), at::kCPU);
     for (const std::size_t i : {0U, 4U, 9U}) {
-        const auto compared = compareGradients(*model, optionsOf(GetParam()), plans[i].policy);
+        const auto compared = compareGradients(*model, optionsOf(GetParam()), plans[i].policy(*trace));
         ASSERT_TRUE(compared) << compared.error().message;
         EXPECT_EQ(compared->parameter, "") << compared->largestDifference;
         EXPECT_GT(compared->parameters, 0U);

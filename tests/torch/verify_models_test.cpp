@@ -46,11 +46,11 @@ void verifyAtTenBudgets(const fs::path& file)
     double largest = 0;
     std::string first;
     for (const PlannedStep& planned : plansAtTenBudgets(*trace)) {
-        const auto verified = verifyMemory(**model, options, planned.policy, info, card, {});
+        const auto verified = verifyMemory(**model, options, planned.policy(*trace), info, card, {});
         ASSERT_TRUE(verified) << verified.error().message;
         ++budgets;
         equal += verified->timelinesAgree() ? 1 : 0;
-        within += verified->executedPeak <= planned.policy.budget ? 1 : 0;
+        within += verified->executedPeak <= planned.plan.budget ? 1 : 0;
         const double part = static_cast<double>(verified->largestDifference)
             / static_cast<double>(std::max<Bytes>(verified->executedPeak, 1));
         largest = std::max(largest, part);

@@ -28,8 +28,9 @@ protected:
         const Bytes least = planner->solve(request)->plan.leastBudget;
         request.budget = least + static_cast<Bytes>(static_cast<double>(planner->recorded()->peak - least) * share);
         const auto planned = planner->solve(request);
-        EXPECT_TRUE(writePolicy(planned->policy, folder_ / "policy.json"));
-        return planned->policy;
+        Policy policy = planned->policy(planner->model());
+        EXPECT_TRUE(writePolicy(policy, folder_ / "policy.json"));
+        return policy;
     }
 };
 

@@ -11,35 +11,21 @@
 #include <utility>
 
 namespace headroom {
-namespace {
 
-Policy::Module policyOf(const StepTrace& trace, ModuleId module)
+BlockEngine::BlockEngine(StepModel model)
+    : model_(std::move(model))
+    , effects_(model_)
 {
-    Policy::Module entry;
-    entry.fqn = trace.moduleFqn(module);
-    entry.discardRatio = 1;
-    std::map<std::string, int> count;
-    for (const OpId op : regionOps(trace, module)) {
-        const std::string name(trace.opName(op));
-        entry.ops.push_back({name, count[name]++, false});
-    }
-    return entry;
 }
-
-} // namespace
 
 Result<StepEnginePtr> BlockEngine::create(StepTracePtr trace, std::shared_ptr<Control> control)
 {
-    const std::shared_ptr<BlockEngine> engine(new BlockEngine);
-    engine->trace_ = trace;
+    const std::shared_ptr<BlockEngine> engine(new BlockEngine(trace));
     engine->control_ = control ? std::move(control) : std::make_shared<Control>();
     Result<ModuleInfo> info = headroom::moduleInfo(*trace);
     if (!info)
         return info.error();
     engine->info_ = std::make_shared<const ModuleInfo>(*std::move(info));
-    const StepModel model(trace);
-    engine->recorded_ = model.recorded();
-    engine->effects_.emplace(model);
     for (std::uint32_t i = 0; i < trace->modules.size(); ++i) {
         if (trace->strings[trace->modules.type[ModuleId(i)]] == "TransformerBlock")
             engine->blocks_.push_back(ModuleId(i));
@@ -60,7 +46,7 @@ Result<std::vector<ModuleId>> BlockEngine::freeBlocks(const PlanRequest& request
     std::vector<ModuleId> open = blocks_;
     for (const auto& [fqn, pin] : request.pins) {
         const auto found = std::find_if(blocks_.begin(), blocks_.end(),
-                                        [&, &name = fqn](ModuleId block) { return trace_->moduleFqn(block) == name; });
+                                        [&, &name = fqn](ModuleId block) { return trace()->moduleFqn(block) == name; });
         if (found == blocks_.end())
             return badInput("cannot pin `" + fqn + "`: it is no block");
         std::erase(open, *found);
@@ -73,27 +59,20 @@ Result<std::vector<ModuleId>> BlockEngine::freeBlocks(const PlanRequest& request
 PlannedStep BlockEngine::planned(const PlanRequest& request, const std::vector<ModuleId>& chosen) const
 {
     PlannedStep step;
-    for (const ModuleId module : chosen) {
-        step.regions.push_back({module, {}});
-        step.policy.modules.push_back(policyOf(*trace_, module));
-    }
-    step.timeline = std::make_shared<const Timeline>(predict(*trace_, step.regions).value());
-    step.effects = effects_->of(step.regions).value();
     for (const ModuleId module : chosen)
-        step.plan.decisions.emplace(trace_->moduleFqn(module), discardedShare(step.effects[module.value]));
+        step.regions.push_back({module, {}});
+    step.timeline = std::make_shared<const Timeline>(predict(*trace(), step.regions).value());
+    step.effects = effects_.of(step.regions).value();
+    for (const ModuleId module : chosen)
+        step.plan.decisions.emplace(trace()->moduleFqn(module), discardedShare(step.effects[module.value]));
     step.plan.status = PlanStatus::optimal;
     step.plan.budget = request.budget;
     step.plan.peak = step.timeline->peak;
-    step.plan.baselinePeak = recorded_->peak;
+    step.plan.baselinePeak = recorded()->peak;
     step.plan.recomputeMs = step.timeline->recomputeMs;
     step.plan.boundMs = step.plan.recomputeMs;
-    step.plan.stepMs = recorded_->durationMs;
+    step.plan.stepMs = recorded()->durationMs;
     step.plan.solveMs = 1.1;
-    step.policy.model = trace_->info.model;
-    step.policy.torch = trace_->info.torch;
-    step.policy.budget = request.budget;
-    step.policy.predicted.peak = step.plan.peak;
-    step.policy.predicted.recomputeMs = step.plan.recomputeMs;
     return step;
 }
 
@@ -110,7 +89,7 @@ Result<PlannedStep> BlockEngine::solve(const PlanRequest& request, std::stop_tok
     const Result<std::vector<ModuleId>> open = freeBlocks(request, chosen);
     if (!open)
         return open.error();
-    Bytes least = recorded_->peak;
+    Bytes least = recorded()->peak;
     for (std::size_t count = 0; count <= open->size(); ++count) {
         if (count > 0)
             chosen.push_back((*open)[count - 1]);
@@ -127,8 +106,8 @@ Result<PlannedStep> BlockEngine::solve(const PlanRequest& request, std::stop_tok
     PlannedStep none;
     none.plan.status = PlanStatus::infeasible;
     none.plan.budget = request.budget;
-    none.plan.baselinePeak = recorded_->peak;
-    none.plan.stepMs = recorded_->durationMs;
+    none.plan.baselinePeak = recorded()->peak;
+    none.plan.stepMs = recorded()->durationMs;
     none.plan.solveMs = 1.7;
     none.plan.leastBudget = least;
     none.plan.binding = {"Transformer.output", "forward"};
@@ -148,7 +127,7 @@ Result<std::vector<FrontierPoint>> BlockEngine::frontier(const PlanRequest& requ
     for (std::size_t count = 0; count <= open->size() && !stop.stop_requested(); ++count) {
         if (count > 0)
             chosen.push_back((*open)[count - 1]);
-        const Timeline timeline = predict(*trace_, planned(request, chosen).regions).value();
+        const Timeline timeline = predict(*trace(), planned(request, chosen).regions).value();
         if (all.empty() || timeline.peak < all.back().peak)
             all.push_back({timeline.peak, timeline.recomputeMs, 0});
     }
@@ -169,7 +148,7 @@ Result<std::vector<ModuleWay>> BlockEngine::ways(ModuleId module) const
         return std::vector<ModuleWay>();
     std::vector<ModuleWay> ways;
     for (const CheckpointPlan& regions : {CheckpointPlan(), CheckpointPlan{{module, {}}}}) {
-        const ModuleEffect effect = effects_->of(regions).value()[module.value];
+        const ModuleEffect effect = effects_.of(regions).value()[module.value];
         ways.push_back({effect.kept, effect.recomputeMs, regions});
     }
     return ways;

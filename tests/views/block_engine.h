@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <vector>
 
 namespace headroom {
@@ -30,25 +29,23 @@ public:
 
     static Result<StepEnginePtr> create(StepTracePtr trace, std::shared_ptr<Control> control = {});
 
-    const StepTracePtr& trace() const noexcept override { return trace_; }
+    const StepModel& model() const noexcept override { return model_; }
     const ModuleInfoPtr& moduleInfo() const noexcept override { return info_; }
-    const TimelinePtr& recorded() const noexcept override { return recorded_; }
-    const ModuleEffects& effects() const noexcept override { return *effects_; }
+    const ModuleEffects& effects() const noexcept override { return effects_; }
     Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const override;
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,
                                                 const FrontierWatch& grown) const override;
     Result<std::vector<ModuleWay>> ways(ModuleId module) const override; ///< a block: all or nothing
 
 private:
-    BlockEngine() = default;
+    explicit BlockEngine(StepModel model);
     Result<std::vector<ModuleId>> freeBlocks(const PlanRequest& request, std::vector<ModuleId>& forced) const;
     PlannedStep planned(const PlanRequest& request, const std::vector<ModuleId>& chosen) const;
     bool wait(const std::stop_token& stop) const; ///< false: stopped
 
-    StepTracePtr trace_;
+    StepModel model_;
     ModuleInfoPtr info_;
-    TimelinePtr recorded_;
-    std::optional<ModuleEffects> effects_;
+    ModuleEffects effects_;
     std::vector<ModuleId> blocks_;
     std::shared_ptr<Control> control_;
 };
