@@ -325,8 +325,8 @@ ModuleId moduleNamed(const StepTrace& trace, const std::string& name)
 
 Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak)
 {
-    if (trace.info.source == "snapshot" || trace.info.measured)
-        return recordedPeak; // no plan can be made of it
+    if (!plannable(trace))
+        return recordedPeak;
     const Result<DeviceSpec> device = findDeviceSpec(trace.info.gpu);
     if (device && device->memory > 0 && device->memory < recordedPeak)
         return device->memory;

@@ -155,8 +155,8 @@ private:
 ModuleId moduleNamed(const StepTrace& trace, const std::string& name);
 
 /// The budget that a step opens with: the memory of its GPU when the step does not fit there, else 70 % of the recorded
-/// peak, a saving that is worth looking at; that of a memory snapshot, of which no plan can be made, is its peak. In
-/// whole steps of 64 MiB where the step is large enough.
+/// peak, a saving that is worth looking at; that of a step of which no plan can be made is its peak. In whole steps of
+/// 64 MiB where the step is large enough.
 Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak);
 
 } // namespace headroom

@@ -199,9 +199,9 @@ bool startAgain(Replayer& replayer, const StepTrace& trace, const std::set<Stora
     return takeAll(replayer, trace, missing);
 }
 
-bool isImported(const StepTrace& trace)
+bool isImported(const StepInfo& info)
 {
-    return trace.info.source == "snapshot";
+    return info.source == "snapshot";
 }
 
 } // namespace
@@ -212,7 +212,7 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
     const std::set<StorageId> start = aliveAtStart(trace, timeline);
     AllocatorRun result;
     bool fits = takeAll(replayer, trace, start);
-    if (fits && !isImported(trace)) {
+    if (fits && !isImported(trace.info)) {
         run(replayer, trace, timeline, result);
         if (!result.failure) {
             result = {};
@@ -237,7 +237,7 @@ CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline,
 std::string recordedAllocatorSettings(const StepInfo& info)
 {
     for (const auto& [key, value] : info.settings)
-        if (info.source == "snapshot" && key == "PYTORCH_CUDA_ALLOC_CONF")
+        if (isImported(info) && key == "PYTORCH_CUDA_ALLOC_CONF")
             return value;
     return {};
 }
