@@ -5,6 +5,7 @@
 #include <c10/util/safe_numerics.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 namespace headroom {
@@ -108,16 +109,16 @@ bool fits(const Pickle::Tensor& tensor)
 
 } // namespace
 
-void PickleReader::global()
+Pickle::Index PickleReader::global()
 {
-    const std::string module = std::string(input_.line(longestName));
-    std::string name = module + "." + std::string(input_.line(longestName));
+    const std::string module = std::string(input().line(longestName));
+    std::string name = module + "." + std::string(input().line(longestName));
     if (!isKnown(name))
         throw WrongPickle{"uses " + name + ", which Headroom does not read in a TorchScript file"};
-    push({Kind::function, 0, std::move(name), {}});
+    return make({Kind::function, 0, std::move(name), {}});
 }
 
-void PickleReader::reduce()
+Pickle::Index PickleReader::reduce()
 {
     const Index argumentsIndex = pop();
     const Index functionIndex = pop();
@@ -126,45 +127,43 @@ void PickleReader::reduce()
     if (at(functionIndex).kind != Kind::function || arguments.kind != Kind::tuple)
         throw WrongPickle{"calls something that cannot be called"};
     const auto argument = [&](std::size_t index) { return at(arguments.items[index]).kind; };
-    if (name == rebuildTensor) {
-        tensor(arguments);
-    } else if (name == restoreTypeTag) {
-        typeTag(arguments);
-    } else if (const auto element = listElement(name)) {
-        typedList(*element, arguments);
-    } else if (name == orderedDict && arguments.items.empty()) {
-        push({Kind::dictionary, 0, {}, {}});
-    } else if (name == device && arguments.items.size() == 1 && argument(0) == Kind::text) {
-        push({Kind::device, 0, at(arguments.items[0]).text, {}});
-    } else if (name == complexNumber && arguments.items.size() == 2 && argument(0) == Kind::real
-               && argument(1) == Kind::real) {
-        push({Kind::complex, 0, {}, {}});
-    } else {
-        throw WrongPickle{"calls " + name + " with arguments that torch.jit.save does not write"};
-    }
+    if (name == rebuildTensor)
+        return tensor(arguments);
+    if (name == restoreTypeTag)
+        return typeTag(arguments);
+    if (const auto element = listElement(name))
+        return typedList(*element, arguments);
+    if (name == orderedDict && arguments.items.empty())
+        return dictionary();
+    if (name == device && arguments.items.size() == 1 && argument(0) == Kind::text)
+        return make({Kind::device, 0, at(arguments.items[0]).text, {}});
+    if (name == complexNumber && arguments.items.size() == 2 && argument(0) == Kind::real && argument(1) == Kind::real)
+        return make({Kind::complex, 0, {}, {}});
+    throw WrongPickle{"calls " + name + " with arguments that torch.jit.save does not write"};
 }
 
-void PickleReader::makeObject()
+Pickle::Index PickleReader::makeObject()
 {
     const Index arguments = pop();
     const Index type = pop();
     if (at(type).kind != Kind::function || !isClass(at(type).text) || at(arguments).kind != Kind::tuple
         || !at(arguments).items.empty())
         throw WrongPickle{"makes an object of something that is no class"};
-    push({Kind::object, 0, at(type).text, {}});
+    return make({Kind::object, 0, at(type).text, {}});
 }
 
-void PickleReader::build()
+Pickle::Index PickleReader::build()
 {
     const Index state = pop();
-    const Index object = container(Kind::object);
+    const Index object = open(pop(), Kind::object);
     if (!at(object).items.empty())
         throw WrongPickle{"gives an object its state twice"};
     adopt(object, {&state, 1});
+    return object;
 }
 
 /// ('storage', torch.FloatStorage, 'record', 'cpu', elements)
-void PickleReader::storage()
+Pickle::Index PickleReader::storage()
 {
     const Index index = pop();
     const std::vector<Index> parts = at(index).items;
@@ -179,11 +178,11 @@ void PickleReader::storage()
         throw WrongPickle{"holds a storage of the unknown type " + at(parts[1]).text};
     Value value{Kind::storage, at(parts[4]).integer, at(parts[2]).text, {}};
     value.items = {parts[1]};
-    push(std::move(value));
+    return make(std::move(value));
 }
 
 /// (storage, offset, sizes, strides, requires_grad, hooks)
-void PickleReader::tensor(const Value& arguments)
+Pickle::Index PickleReader::tensor(const Value& arguments)
 {
     const std::vector<Index>& parts = arguments.items;
     const std::array kinds{Kind::storage, Kind::integer, Kind::tuple, Kind::tuple, Kind::boolean, Kind::dictionary};
@@ -205,11 +204,11 @@ void PickleReader::tensor(const Value& arguments)
         throw WrongPickle{"holds a tensor that is larger than its storage"};
     if (tensor.requiresGrad && !at::isFloatingType(tensor.dtype) && !at::isComplexType(tensor.dtype))
         throw WrongPickle{"holds a tensor of integers that requires a gradient"};
-    push({Kind::tensor, static_cast<std::int64_t>(pickle_.tensors_.size()), {}, {}});
     pickle_.tensors_.push_back(std::move(tensor));
+    return make({Kind::tensor, static_cast<std::int64_t>(pickle_.tensors_.size()) - 1, {}, {}});
 }
 
-void PickleReader::typedList(Kind element, const Value& arguments)
+Pickle::Index PickleReader::typedList(Kind element, const Value& arguments)
 {
     if (arguments.items.size() != 1 || at(arguments.items[0]).kind != Kind::list)
         throw WrongPickle{"makes a list of something that is none"};
@@ -218,10 +217,10 @@ void PickleReader::typedList(Kind element, const Value& arguments)
         if (at(item).kind != element)
             throw WrongPickle{"makes a list of values of another type"};
     extents_[list].inside = true; // libtorch goes on with a copy
-    stack_.push_back(list);
+    return list;
 }
 
-void PickleReader::typeTag(const Value& arguments)
+Pickle::Index PickleReader::typeTag(const Value& arguments)
 {
     const std::vector<Index>& parts = arguments.items;
     if (parts.size() != 2 || at(parts[1]).kind != Kind::text || !isType(at(parts[1]).text))
@@ -230,7 +229,7 @@ void PickleReader::typeTag(const Value& arguments)
     if (kind != Kind::list && kind != Kind::dictionary)
         throw WrongPickle{"gives a type to something that is no list and no dictionary"};
     extents_[parts[0]].inside = true;
-    stack_.push_back(parts[0]);
+    return parts[0];
 }
 
 std::vector<std::int64_t> PickleReader::integers(Index tuple)

@@ -2,39 +2,29 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/base/pickle_input.h"
+#include "core/base/pickle_machine.h"
 #include "core/model/pickle.h"
-
-#include <array>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace headroom {
 
-/// Reads a pickle as the stack machine that it is a program for. Throws WrongPickle, which Pickle::read() makes an
-/// Error of.
-class PickleReader
+/// Reads a pickle into a tree of values. Throws WrongPickle, which Pickle::read() makes an Error of.
+class PickleReader : public PickleMachine<PickleReader, Pickle::Index>
 {
 public:
     static constexpr std::size_t longestName = 4096; ///< of a callable, or of a type
 
     explicit PickleReader(std::span<const std::byte> bytes)
-        : input_(bytes)
+        : PickleMachine(bytes)
     {
     }
-    void run();
-    std::size_t position() const { return input_.position(); }
-    Pickle take() { return std::move(pickle_); }
+    Pickle read();
 
 private:
+    friend class PickleMachine<PickleReader, Pickle::Index>;
     using Index = Pickle::Index;
     using Kind = Pickle::Kind;
     using Value = Pickle::Value;
 
-    using Opcode = PickleOpcode;
     /// What a value holds, all the way down.
     struct Extent
     {
@@ -42,39 +32,38 @@ private:
         std::uint64_t visits = 1; ///< values met by one that follows every reference
         bool inside = false; ///< of another value: it may not change any more
     };
+    static constexpr int newestProtocol = 2;
 
-    void execute(Opcode opcode);
-    void executeData(Opcode opcode);
+    Index none() { return make({}); }
+    Index boolean(bool value) { return make({Kind::boolean, value, {}, {}}); }
+    Index integer(std::int64_t value) { return make({Kind::integer, value, {}, {}}); }
+    Index real(std::string_view) { return make({Kind::real, 0, {}, {}}); }
+    Index text(std::string_view text) { return make({Kind::text, 0, std::string(text), {}}); }
+    Index bytes(std::string_view) { return none(); } // of a later protocol
+    Index list() { return make({Kind::list, 0, {}, {}}); }
+    Index dictionary() { return make({Kind::dictionary, 0, {}, {}}); }
+    Index tuple(Items items);
+    void append(Index list, Items items) { adopt(open(list, Kind::list), items); }
+    void setItems(Index dictionary, Items items);
+    void other(PickleOpcode opcode);
 
-    void push(Value value);
-    void pushInteger(std::int64_t integer) { push({Kind::integer, integer, {}, {}}); }
-    void pushTuple(std::size_t count);
-    Index pop();
-    std::vector<Index> popToMark();
+    Index make(Value value);
     Value& at(Index index) { return pickle_.values_[index]; }
-    void adopt(Index owner, std::span<const Index> items); ///< puts values into another one
-    Index container(Kind kind); ///< the one on top of the stack, of this kind and still open
+    void adopt(Index owner, Items items); ///< puts values into another one
+    Index open(Index container, Kind kind); ///< the same, of this kind and still open
 
-    void put(std::size_t index);
-    void get(std::size_t index);
-    void global();
-    void setItems(const std::vector<Index>& items);
-    void reduce();
-    void makeObject();
-    void build();
-    void storage();
-    void tensor(const Value& arguments);
-    void typedList(Kind element, const Value& arguments);
-    void typeTag(const Value& arguments);
+    Index global();
+    Index reduce();
+    Index makeObject();
+    Index build();
+    Index storage();
+    Index tensor(const Value& arguments);
+    Index typedList(Kind element, const Value& arguments);
+    Index typeTag(const Value& arguments);
     std::vector<std::int64_t> integers(Index tuple);
 
-    PickleInput input_;
     Pickle pickle_;
     std::vector<Extent> extents_; ///< of each value
-    std::vector<Index> stack_;
-    std::vector<std::size_t> marks_; ///< heights of the stack
-    std::vector<Index> memo_;
-    bool stopped_ = false;
 };
 
 } // namespace headroom

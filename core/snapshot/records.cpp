@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/snapshot/records.h"
 
-#include "core/base/pickle_input.h"
+#include "core/snapshot/unpickler.h"
 
 #include <algorithm>
 
@@ -160,7 +160,7 @@ Bytes Records::size(const Value& value, Key key)
     return bytes;
 }
 
-std::optional<Value> Records::dictionary(std::span<const Value> items, const void* unpickler, ItemsOf itemsOf)
+std::optional<Value> Records::dictionary(std::span<const Value> items, const Unpickler& unpickler)
 {
     bool named = false;
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
@@ -169,7 +169,7 @@ std::optional<Value> Records::dictionary(std::span<const Value> items, const voi
         if (isKey(items[i], Key::filename))
             return frame(items);
         if (isKey(items[i], Key::blocks))
-            return segment(items, unpickler, itemsOf);
+            return segment(items, unpickler);
         if (isKey(items[i], Key::state))
             return block(items);
         if (isKey(items[i], Key::stage))
@@ -279,7 +279,7 @@ Value Records::block(std::span<const Value> items)
     return row;
 }
 
-Value Records::segment(std::span<const Value> items, const void* unpickler, ItemsOf itemsOf)
+Value Records::segment(std::span<const Value> items, const Unpickler& unpickler)
 {
     Snapshot::Segment segment;
     visitItems(items, [&](Key key, const Value& value) {
@@ -296,11 +296,11 @@ Value Records::segment(std::span<const Value> items, const void* unpickler, Item
         } else if (key == Key::isExpandable) {
             segment.expandable = value.kind == Kind::boolean && value.integer != 0;
         } else if (key == Key::segmentPoolId && value.isContainer()) {
-            const std::span ids = itemsOf(unpickler, value);
+            const std::span ids = unpickler.items(value);
             if (ids.size() == 2)
                 segment.pool = {integer(ids[0], key), integer(ids[1], key)};
         } else if (key == Key::blocks && value.isContainer()) {
-            for (const Value& item : itemsOf(unpickler, value)) {
+            for (const Value& item : unpickler.items(value)) {
                 if (item.kind != Kind::block)
                     throw WrongPickle{"holds something else than blocks in a segment"};
                 segment.blocks.push_back(item.index);

@@ -20,7 +20,7 @@ struct Value
         none,
         boolean, ///< integer
         integer,
-        real, ///< integer: its bits
+        real, ///< its number is not kept
         text, ///< index: of strings
         bytes, ///< its content is not kept
         list, ///< index: of the unpickler's containers
@@ -87,8 +87,7 @@ enum class Key : std::uint32_t {
     start,
 };
 
-/// The items of lists and tuples that a dictionary holds.
-using ItemsOf = std::span<const Value> (*)(const void* unpickler, const Value& value);
+class Unpickler;
 
 /// What a snapshot's dictionaries and lists become as soon as they are complete: rows of the Snapshot.
 class Records
@@ -99,7 +98,7 @@ public:
     std::uint32_t string(std::string_view text);
 
     /// A dictionary (key, value, key, value, …) that becomes an item of a list. Nothing: it is none of a snapshot's.
-    std::optional<Value> dictionary(std::span<const Value> items, const void* unpickler, ItemsOf itemsOf);
+    std::optional<Value> dictionary(std::span<const Value> items, const Unpickler& unpickler);
     /// A list that becomes a dictionary's value.
     std::optional<Value> list(std::span<const Value> items);
 
@@ -109,7 +108,7 @@ private:
     std::optional<Value> event(std::span<const Value> items);
     Value frame(std::span<const Value> items);
     Value block(std::span<const Value> items);
-    Value segment(std::span<const Value> items, const void* unpickler, ItemsOf itemsOf);
+    Value segment(std::span<const Value> items, const Unpickler& unpickler);
     Value annotation(std::span<const Value> items);
     std::uint32_t stream(std::int64_t handle);
     Bytes size(const Value& value, Key key);

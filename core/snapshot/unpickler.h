@@ -2,37 +2,29 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/base/pickle_input.h"
+#include "core/base/pickle_machine.h"
 #include "core/snapshot/records.h"
 
 #include <deque>
-#include <functional>
-#include <span>
-#include <vector>
 
 namespace headroom::snapshot {
 
-/// Runs the stack machine of Python's pickles on plain data alone: numbers, texts, lists, tuples and dictionaries. It
-/// knows no instruction that names, makes or calls an object. A dictionary or list becomes a record of the snapshot as
-/// soon as it is put into another one, and its place is used again, so that memory grows with records, not with values.
-/// Throws WrongPickle.
-class Unpickler
+/// Reads pickles of plain data alone: numbers, texts, lists, tuples and dictionaries. It knows no instruction that
+/// names, makes or calls an object. A dictionary or list becomes a record of the snapshot as soon as it is put into
+/// another one, and its place is used again, so that memory grows with records, not with values.
+class Unpickler : public PickleMachine<Unpickler, Value>
 {
 public:
     Unpickler(std::span<const std::byte> bytes, Records& records)
-        : input_(bytes)
+        : PickleMachine(bytes)
         , records_(records)
     {
     }
-
-    /// `goesOn` (may be empty) is asked once in a while, with the position; after a false, run() returns false.
-    bool run(const std::function<bool(std::size_t)>& goesOn = {});
-    std::size_t position() const noexcept { return input_.position(); }
-
-    const Value& root() const { return stack_.front(); }
     std::span<const Value> items(const Value& container) const { return containers_[container.index].items; }
 
 private:
+    friend class PickleMachine<Unpickler, Value>;
+    using Kind = Value::Kind;
     /// A list, tuple or dictionary whose items are not records yet.
     struct Container
     {
@@ -42,37 +34,53 @@ private:
         bool inside = false; ///< of another one: it may not change any more
         bool shared = false; ///< more than the stack and one memo entry may refer to it
     };
+    static constexpr int newestProtocol = 5;
     static constexpr std::uint32_t noMemo = UINT32_MAX;
     static constexpr std::size_t mostItemsKept = 64; ///< of a container whose place is used again
 
-    void executeData(PickleOpcode opcode);
-    void executeText(PickleOpcode opcode);
-    void executeOther(PickleOpcode opcode);
-    void integer(std::int64_t value) { stack_.push_back({Value::Kind::integer, 0, value}); }
-    void longInteger();
-    void text(std::uint64_t size);
-    void open(Value::Kind kind);
-    void tuple(std::size_t height);
-    void append(std::size_t height);
-    void setItems(std::size_t height);
-    void remember(std::size_t index);
-    void recall(std::size_t index);
-    std::size_t popMark();
-    std::size_t below(std::size_t count) const; ///< height of the stack without its last values
+    Value none() { return {}; }
+    Value boolean(bool value) { return {Kind::boolean, 0, value}; }
+    Value integer(std::int64_t value) { return {Kind::integer, 0, value}; }
+    Value real(std::string_view) { return {Kind::real}; }
+    Value text(std::string_view text) { return {Kind::text, records_.string(text)}; }
+    Value bytes(std::string_view) { return {Kind::bytes}; }
+    Value list() { return open(Kind::list); }
+    Value dictionary() { return open(Kind::dictionary); }
+    Value tuple(Items items);
+    void append(const Value& list, Items items);
+    void setItems(const Value& dictionary, Items items);
+    void forgotten(const Value& value)
+    {
+        if (!value.isContainer())
+            return;
+        containers_[value.index].shared = true;
+        containers_[value.index].memo = noMemo;
+    }
+    void remembered(const Value& value, std::size_t index)
+    {
+        if (!value.isContainer())
+            return;
+        Container& container = containers_[value.index];
+        if (container.memo != noMemo)
+            container.shared = true;
+        container.memo = static_cast<std::uint32_t>(index);
+    }
+    void recalled(const Value& value)
+    {
+        if (value.isContainer())
+            containers_[value.index].shared = true;
+    }
+    void other(PickleOpcode opcode);
 
-    Container& target(std::size_t height, Value::Kind kind);
-    Value adopted(const Value& item, Value::Kind owner);
-    std::optional<Value> record(const Value& item, const Container& container, Value::Kind owner);
+    Value open(Kind kind);
+    Container& filled(const Value& value, Kind kind);
+    Value adopted(const Value& item, Kind owner);
+    std::optional<Value> record(const Value& item, const Container& container, Kind owner);
     void recycle(const Value& item, Container& container);
 
-    PickleInput input_;
     Records& records_;
-    std::vector<Value> stack_;
-    std::vector<std::size_t> marks_; ///< heights of the stack
-    std::vector<Value> memo_;
     std::deque<Container> containers_;
     std::vector<std::uint32_t> spare_; ///< containers to be used again
-    bool stopped_ = false;
 };
 
 } // namespace headroom::snapshot
