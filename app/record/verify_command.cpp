@@ -51,7 +51,7 @@ Status verdict(const Report& report)
         return Error{ErrorKind::infeasible,
                      "this step takes " + formatBytes(memory.executedPeak) + " (" + groupedDigits(memory.executedPeak)
                          + " bytes) with the policy, more than its budget of " + formatBytes(memory.budget)
-                         + "; make the policy of this very step with torch-headroom plan --whole-device"};
+                         + "; make the policy of this very step with torch-headroom plan"};
     return {};
 }
 

@@ -192,6 +192,7 @@ TEST_F(VerifyProgram, AStepThatTakesMoreThanTheBudgetIsExit3)
     const Outcome result = run("verify " + larger + "--policy policy.json");
     EXPECT_EQ(result.exitCode, 3) << result.errors;
     EXPECT_NE(result.errors.find("more than its budget of"), std::string::npos) << result.errors;
+    EXPECT_NE(result.errors.find("with torch-headroom plan\n"), std::string::npos) << "without options that are none";
     EXPECT_NE(result.output.find("equal to the byte"), std::string::npos) << result.output;
 }
 
