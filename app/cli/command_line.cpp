@@ -9,6 +9,7 @@
 #include "app/cli/verify.h"
 #include "app/recording/recorder_program.h"
 #include "app/window/run_window.h"
+#include "core/base/json_text.h"
 
 #include <CLI/CLI.hpp>
 
@@ -30,7 +31,7 @@ CLI::App* addCommand(CLI::App& program, const std::string& name, const std::stri
 
 void printJson(const Json& document)
 {
-    std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+    std::cout << jsonText(document, 2) << '\n';
 }
 
 void printError(const std::string& message)

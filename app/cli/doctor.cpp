@@ -3,6 +3,7 @@
 #include "app/cli/command.h"
 #include "app/cli/table.h"
 #include "app/recording/recorder_program.h"
+#include "core/base/json_reader.h"
 
 #include <CLI/CLI.hpp>
 
@@ -35,9 +36,9 @@ Json askRecorder(const std::filesystem::path& recorder, Json& advice)
     process.start(QString::fromStdString(recorder.string()), {QStringLiteral("doctor"), QStringLiteral("--json")});
     const bool finished = process.waitForFinished(60'000);
     if (finished && process.exitStatus() == QProcess::NormalExit && process.exitCode() == 0) {
-        Json report = Json::parse(process.readAllStandardOutput().toStdString(), nullptr, false);
-        if (report.is_object())
-            return report;
+        const auto report = json::parse(process.readAllStandardOutput().toStdString(), recorder.string());
+        if (report && report->is_object())
+            return *report;
     }
     const QByteArray complaint = process.readAllStandardError().trimmed().split('\n').last();
     advice.push_back("torch-headroom-record does not answer"

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/python/calibration_api.h"
 
+#include "core/base/json_text.h"
 #include "core/cost/calibration.h"
 #include "core/trace/step_file.h"
 
@@ -78,7 +79,7 @@ Result<std::string> times(const char* file, const char* calibrationFile)
             return badInput(std::string(calibrationFile) + " is not there");
         *step = calibrated(*step, **calibration);
     }
-    return timesOf(**step).dump();
+    return jsonText(timesOf(**step));
 }
 
 } // namespace

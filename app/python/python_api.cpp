@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/python/python_api.h"
 
+#include "core/base/json_text.h"
 #include "core/cost/roofline.h"
 #include "core/device/autograd_threads.h"
 #include "core/device/cuda_device.h"
@@ -102,7 +103,7 @@ const char* headroom_devices()
         nlohmann::json devices = nlohmann::json::array();
         for (const DeviceSpec& spec : deviceSpecs())
             devices.push_back(python::describe(spec));
-        return devices.dump();
+        return jsonText(devices);
     }();
     return text.c_str();
 }
@@ -218,7 +219,7 @@ const char* headroom_memory_segments()
                             {"segment_type", segment.small ? "small" : "large"},
                             {"blocks", blocks}});
     }
-    text = segments.dump();
+    text = jsonText(segments);
     return text.c_str();
 }
 
@@ -253,6 +254,6 @@ const char* headroom_fallbacks()
     nlohmann::json fallbacks = nlohmann::json::array();
     for (const sim::Fallback& fallback : sim::fallbacks())
         fallbacks.push_back({{"op", fallback.op}, {"count", fallback.count}});
-    text = fallbacks.dump();
+    text = jsonText(fallbacks);
     return text.c_str();
 }

@@ -2,18 +2,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/python/recording_api.h"
 
+#include "core/base/json_text.h"
 #include "core/device/real_device.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 #include "core/predict/predict.h"
 #include "core/record/recorder.h"
-#include "core/sac/record_summary.h"
+#include "core/sac/step_statistics.h"
+#include "core/timeline/timeline_json.h"
+#include "core/trace/phase_times.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_info_json.h"
 
 #include <nlohmann/json.hpp>
 #include <torch/library.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -140,7 +144,7 @@ Status finish(std::string_view json)
     Recording& running = recording();
     if (!running.begun)
         return Error{ErrorKind::internal, "no step was begun"};
-    auto info = stepInfoFromJson(json);
+    auto info = stepInfoFromJson(json, "the step's info");
     if (!info)
         return info.error();
     StepInfo& known = running.recorder->info();
@@ -167,6 +171,20 @@ Status write(const char* path)
     return writeStepTrace(*recording().finished, path);
 }
 
+nlohmann::json fallbacksOf(const StepTrace& trace)
+{
+    std::map<std::pair<std::string_view, std::string_view>, std::int64_t> counts;
+    for (std::uint32_t row = 0; row < trace.ops.size(); ++row) {
+        const OpId op(row);
+        if ((trace.ops.flags[op] & opFallback) != 0)
+            ++counts[{trace.opName(op), trace.moduleFqn(trace.ops.module[op])}];
+    }
+    nlohmann::json fallbacks = nlohmann::json::array();
+    for (const auto& [where, count] : counts)
+        fallbacks.push_back({{"op", where.first}, {"module", where.second}, {"count", count}});
+    return fallbacks;
+}
+
 Result<std::string> summary()
 {
     if (!recording().finished)
@@ -175,7 +193,21 @@ Result<std::string> summary()
     const auto timeline = predict(trace, {});
     if (!timeline)
         return timeline.error();
-    return recordSummary(trace, card(), *timeline).dump();
+    const DeviceSpec& gpu = card();
+    nlohmann::ordered_json document{{"model", trace.info.model},       {"gpu", trace.info.gpu},
+                                    {"gpu_title", gpu.title},          {"gpu_memory_bytes", gpu.memory},
+                                    {"peak_bytes", timeline->peak},    {"ops", trace.ops.size()},
+                                    {"fallbacks", fallbacksOf(trace)}, {"invented_values", trace.info.inventedValues}};
+    if (trace.info.measured)
+        document["measured"] = nlohmann::json(toJson(*trace.info.measured));
+    addAccount(document, trace.info, *timeline);
+    addOutOfMemory(document, trace);
+    // What PyTorch's tools would say of the model; an interrupted step has no such account.
+    if (const auto info = moduleInfo(trace)) {
+        document["baseline_peak_bytes"] = baseline(*info).peak;
+        document["compute_ms"] = forwardBackwardMs(trace);
+    }
+    return jsonText(document);
 }
 
 void registered(at::IntArrayRef modules, std::vector<std::string> names, at::TensorList tensors,
@@ -307,11 +339,13 @@ int headroom_recording_write(const char* path)
 
 const char* headroom_recording_summary()
 {
-    return python::guardedText(python::summary);
-}
-
-const char* headroom_recording_text(const char* summary)
-{
-    return python::guardedText(
-        [&]() -> Result<std::string> { return recordText(nlohmann::ordered_json::parse(summary)); });
+    static thread_local std::string text;
+    const int failed = python::guarded([&]() -> Status {
+        auto document = python::summary();
+        if (!document)
+            return document.error();
+        text = std::move(*document);
+        return {};
+    });
+    return failed != 0 ? nullptr : text.c_str();
 }

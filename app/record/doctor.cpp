@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/doctor.h"
 
+#include "core/base/json_text.h"
+
 #include <nlohmann/json.hpp>
 #include <torch/version.h>
 
@@ -106,7 +108,7 @@ void printJson(const MachineReport& report)
         {"cupti", report.cupti ? nlohmann::json(*report.cupti) : nlohmann::json()},
         {"gpus", gpus},
         {"advice", report.advice}};
-    std::cout << document.dump(2) << '\n';
+    std::cout << jsonText(document, 2) << '\n';
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #include "app/record/record_command.h"
 
 #include "core/base/bytes.h"
+#include "core/base/json_text.h"
 #include "core/checkpoint/module_checkpoints.h"
 #include "core/device/real_device.h"
 #include "core/device/simulated_device.h"
@@ -200,7 +201,7 @@ ProgressReport progressTo(std::ostream& stream, bool wanted, const ProgressRepor
         return watch;
     return [&stream, &watch](std::string_view stage, double done) {
         watch(stage, done);
-        stream << nlohmann::json{{"stage", stage}, {"done", done}}.dump() << std::endl;
+        stream << jsonText(nlohmann::json{{"stage", stage}, {"done", done}}) << std::endl;
     };
 }
 

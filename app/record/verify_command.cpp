@@ -5,6 +5,7 @@
 #include "app/record/gradients_json.h"
 #include "app/record/verify_ops_command.h"
 #include "core/base/bytes.h"
+#include "core/base/json_text.h"
 #include "core/checkpoint/reproducible.h"
 #include "core/checkpoint/verification.h"
 #include "core/device/hosted_memory.h"
@@ -76,7 +77,7 @@ void printJson(const Report& report, const Status& status)
         {"predicted_recompute_ms", memory.predictedRecomputeMs},
         {"executed_recompute_ms", memory.executedRecomputeMs},
         {"gradients", gradientsJson(report.gradients ? &*report.gradients : nullptr, report.noGradients)}};
-    std::cout << document.dump(2) << '\n';
+    std::cout << jsonText(document, 2) << '\n';
 }
 
 void printText(const Report& report)

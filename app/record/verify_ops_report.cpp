@@ -4,6 +4,7 @@
 
 #include "app/record/gradients_json.h"
 #include "core/base/bytes.h"
+#include "core/base/json_text.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -141,7 +142,7 @@ void printJson(const OpsReport& report, const Status& status)
                        {"predicted_peak_bytes", report.cpu->predictedPeak},
                        {"executed_peak_bytes", report.cpu->executedPeak},
                        {"unequal_allocations", report.cpu->unequalAllocations}};
-    std::cout << json.dump(2) << '\n';
+    std::cout << jsonText(json, 2) << '\n';
 }
 
 void printText(const OpsReport& report)

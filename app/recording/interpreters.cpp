@@ -3,12 +3,11 @@
 #include "app/recording/interpreters.h"
 
 #include "app/recording/record_request.h"
+#include "core/base/json_reader.h"
 
 #include <QCoreApplication>
 #include <QDir>
 #include <QFileInfo>
-#include <QJsonDocument>
-#include <QJsonObject>
 #include <QStandardPaths>
 
 #include <algorithm>
@@ -154,12 +153,13 @@ void InterpreterProbe::read()
         start();
         return;
     }
-    const QJsonObject answer = QJsonDocument::fromJson(process_.readAllStandardOutput()).object();
-    InterpreterFacts facts;
-    facts.path = path_;
-    facts.version = answer.value(QLatin1String("python")).toString();
-    facts.torch = answer.value(QLatin1String("torch")).toString();
-    facts.hasPackage = answer.value(QLatin1String("headroom")).toBool();
+    const auto text = [](const json::Json& value) { return QString::fromStdString(json::string(value)); };
+    const auto answer
+        = json::read(process_.readAllStandardOutput().toStdString(), "python", [&](const json::Json& document) {
+              return InterpreterFacts{path_, json::at(document, "python", text), json::at(document, "torch", text),
+                                      json::at(document, "headroom", json::boolean)};
+          });
+    const InterpreterFacts facts = answer ? *answer : InterpreterFacts{path_, {}, {}, false};
     Q_EMIT answered(facts);
 }
 

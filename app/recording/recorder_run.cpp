@@ -4,9 +4,7 @@
 
 #include "app/recording/interpreters.h"
 #include "app/recording/sentence.h"
-
-#include <QJsonDocument>
-#include <QJsonObject>
+#include "core/base/json_reader.h"
 
 #include <csignal>
 #include <optional>
@@ -27,16 +25,22 @@ QString withoutProgram(const QString& message)
     return message;
 }
 
+struct Progress
+{
+    double done = 0; ///< 0 to 1
+    QString stage;
+};
+
 /// {"stage": "backward", "done": 0.42}; nullopt: the line is something else.
-std::optional<QJsonObject> progressIn(const QByteArray& line)
+std::optional<Progress> progressIn(const QByteArray& line)
 {
     if (!line.startsWith('{'))
         return std::nullopt;
-    const QJsonObject object = QJsonDocument::fromJson(line).object();
-    const QJsonValue done = object.value(QLatin1String("done"));
-    const bool valid = done.isDouble() && done.toDouble() >= 0 && done.toDouble() <= 1
-        && object.value(QLatin1String("stage")).isString();
-    return valid ? std::optional(object) : std::nullopt;
+    const auto progress = json::read(line.toStdString(), "progress", [](const json::Json& object) {
+        const double done = json::at(object, "done", json::notNegative);
+        return Progress{done, QString::fromStdString(json::at(object, "stage", json::string))};
+    });
+    return progress && progress->done <= 1 ? std::optional(*progress) : std::nullopt;
 }
 
 bool lacksPackage(const QString& message)
@@ -118,8 +122,8 @@ void RecorderRun::readMessage(const QByteArray& line, QStringList& shown)
     if (const auto progress = progressIn(line)) {
         if (cancelling_)
             return;
-        stage_ = progress->value(QLatin1String("stage")).toString();
-        Q_EMIT progressed(progress->value(QLatin1String("done")).toDouble(), stage_);
+        stage_ = progress->stage;
+        Q_EMIT progressed(progress->done, stage_);
         return;
     }
     const QString text = shownLine(line);

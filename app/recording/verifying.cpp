@@ -2,37 +2,43 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/recording/verifying.h"
 
-#include <QJsonDocument>
-#include <QJsonObject>
+#include "core/base/json_reader.h"
 
 namespace headroom {
 namespace {
 
 constexpr qsizetype longestDocument = 1 << 20;
 
+VerifyResult resultIn(const json::Json& document)
+{
+    const auto text = [](const json::Json& value) { return QString::fromStdString(json::string(value)); };
+    const auto count = [](const json::Json& object, const char* key) {
+        return json::atOr(object, key, json::integer, std::int64_t{0});
+    };
+    VerifyResult result;
+    result.executedPeak = json::at(document, "executed_peak_bytes", json::bytes);
+    result.predictedPeak = json::at(document, "predicted_peak_bytes", json::bytes);
+    result.agrees = json::at(document, "agrees", json::boolean);
+    result.reason = json::atOr(document, "reason", text, QString());
+    if (const json::Json* saved = json::find(document, "executed_saved_bytes"))
+        result.savedBytes = json::bytes(*saved);
+    result.repeatedOps = count(document, "repeated_ops");
+    result.allocations = count(document, "allocations");
+    result.recomputeMs = json::atOr(document, "executed_recompute_ms", json::number, 0.0);
+    if (const json::Json* gradients = json::find(document, "gradients")) {
+        result.gradientsCompared = json::atOr(*gradients, "compared", json::boolean, false);
+        result.parameters = count(*gradients, "parameters");
+        result.whyNotCompared = json::atOr(*gradients, "reason", text, QString());
+    }
+    return result;
+}
+
 } // namespace
 
 std::optional<VerifyResult> readVerifyResult(const QByteArray& document)
 {
-    const QJsonObject json = QJsonDocument::fromJson(document).object();
-    const auto bytes = [](const QJsonValue& value) -> Bytes { return value.toInteger(-1); };
-    VerifyResult result;
-    result.executedPeak = bytes(json.value(QLatin1String("executed_peak_bytes")));
-    result.predictedPeak = bytes(json.value(QLatin1String("predicted_peak_bytes")));
-    if (!json.value(QLatin1String("agrees")).isBool() || result.executedPeak < 0 || result.predictedPeak < 0)
-        return std::nullopt;
-    result.agrees = json.value(QLatin1String("agrees")).toBool();
-    result.reason = json.value(QLatin1String("reason")).toString();
-    if (const QJsonValue saved = json.value(QLatin1String("executed_saved_bytes")); !saved.isUndefined())
-        result.savedBytes = bytes(saved);
-    result.repeatedOps = json.value(QLatin1String("repeated_ops")).toInteger();
-    result.allocations = json.value(QLatin1String("allocations")).toInteger();
-    result.recomputeMs = json.value(QLatin1String("executed_recompute_ms")).toDouble();
-    const QJsonObject gradients = json.value(QLatin1String("gradients")).toObject();
-    result.gradientsCompared = gradients.value(QLatin1String("compared")).toBool();
-    result.parameters = gradients.value(QLatin1String("parameters")).toInteger();
-    result.whyNotCompared = gradients.value(QLatin1String("reason")).toString();
-    return result;
+    const auto result = json::read(document.toStdString(), "verify", resultIn);
+    return result ? std::optional(*result) : std::nullopt;
 }
 
 Verifying::Verifying(QObject* parent)

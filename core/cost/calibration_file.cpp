@@ -1,20 +1,17 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/atomic_write.h"
-#include "core/base/mapped_file.h"
+#include "core/base/json_reader.h"
+#include "core/base/json_text.h"
 #include "core/cost/calibration.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <cstdlib>
 
 namespace headroom {
 namespace {
 
-using Json = nlohmann::ordered_json;
 constexpr int fileVersion = 1;
 
 std::optional<DType> dtypeNamed(std::string_view name)
@@ -25,62 +22,39 @@ std::optional<DType> dtypeNamed(std::string_view name)
     return std::nullopt;
 }
 
-/// What a document must hold; thrown and caught in this file.
-struct Unexpected
+std::vector<Calibration::Point> pointsIn(const json::Json& list)
 {
-    std::string what;
-};
-
-double timeIn(const Json& value)
-{
-    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0)
-        throw Unexpected{"a time in `points` of 0 or more"};
-    return value.get<double>();
-}
-
-std::vector<Calibration::Point> pointsIn(const Json& list)
-{
-    if (!list.is_array())
-        throw Unexpected{"a list `points` for each op"};
     std::vector<Calibration::Point> points;
-    for (const Json& entry : list) {
-        if (!entry.is_array() || entry.size() != 3 || !entry[2].is_number_integer() || entry[2].get<std::int64_t>() < 1)
-            throw Unexpected{"points of roofline ms, measured ms and a count"};
-        const Calibration::Point point{timeIn(entry[0]), timeIn(entry[1]), entry[2].get<std::int64_t>()};
+    for (const json::Json& entry : json::list(list)) {
+        if (!entry.is_array() || entry.size() != 3)
+            json::expected(entry, "a point: [roofline ms, measured ms, count]");
+        const Calibration::Point point{
+            json::notNegative(entry[0]), json::notNegative(entry[1]),
+            json::integerFrom(entry[2], 1, json::largest, "how many ops were measured, 1 or more")};
         if (point.rooflineMs <= 0 || (!points.empty() && points.back().rooflineMs >= point.rooflineMs))
-            throw Unexpected{"points in the order of their roofline ms"};
+            json::wrong(list, "has a point that is out of order: expected points in the order of their roofline ms");
         points.push_back(point);
     }
     return points;
 }
 
-Calibration fromDocument(const Json& document)
+Calibration fromDocument(const json::Json& document)
 {
     if (!document.is_object() || !document.contains("headroom_calibration"))
-        throw Unexpected{"a calibration, as torch-headroom calibrate writes it"};
+        json::expected(document, "a calibration, as torch-headroom calibrate writes it");
     if (document["headroom_calibration"] != fileVersion)
-        throw Unexpected{"version " + std::to_string(fileVersion) + "; a newer Headroom wrote this"};
+        json::expected(document["headroom_calibration"],
+                       "version " + std::to_string(fileVersion) + "; a newer Headroom wrote this");
     Calibration calibration;
-    const auto text = [](const Json& value, const char* what) {
-        if (!value.is_string())
-            throw Unexpected{std::string("a text ") + what};
-        return value.get<std::string>();
-    };
-    calibration.gpu = text(document.value("gpu", Json()), "`gpu`");
-    for (const Json& step : document.value("steps", Json::array()))
-        calibration.steps.push_back(text(step, "in `steps`"));
-    calibration.shortestMs = timeIn(document.value("shortest_ms", Json()));
-    calibration.ratio = timeIn(document.value("ratio", Json()));
-    const Json ops = document.value("ops", Json());
-    if (!ops.is_array())
-        throw Unexpected{"a list `ops`"};
-    for (const Json& op : ops) {
-        if (!op.is_object())
-            throw Unexpected{"objects in `ops`"};
-        const auto dtype = dtypeNamed(text(op.value("dtype", Json()), "`dtype`"));
+    calibration.gpu = json::at(document, "gpu", json::string);
+    calibration.steps = json::atOr(document, "steps", json::listOf(json::string), std::vector<std::string>());
+    calibration.shortestMs = json::at(document, "shortest_ms", json::notNegative);
+    calibration.ratio = json::at(document, "ratio", json::notNegative);
+    for (const json::Json& op : json::at(document, "ops", json::list)) {
+        const auto dtype = dtypeNamed(json::at(op, "dtype", json::string));
         if (!dtype)
-            throw Unexpected{"an element type of PyTorch in `dtype`"};
-        calibration.curves[{text(op.value("op", Json()), "`op`"), *dtype}] = pointsIn(op.value("points", Json()));
+            json::expected(op["dtype"], "an element type of PyTorch");
+        calibration.curves[{json::at(op, "op", json::string), *dtype}] = json::at(op, "points", pointsIn);
     }
     return calibration;
 }
@@ -89,26 +63,21 @@ Calibration fromDocument(const Json& document)
 
 std::string calibrationToJson(const Calibration& calibration)
 {
-    Json document{{"headroom_calibration", fileVersion},   {"gpu", calibration.gpu},     {"steps", calibration.steps},
-                  {"shortest_ms", calibration.shortestMs}, {"ratio", calibration.ratio}, {"ops", Json::array()}};
+    nlohmann::ordered_json document{{"headroom_calibration", fileVersion}, {"gpu", calibration.gpu},
+                                    {"steps", calibration.steps},          {"shortest_ms", calibration.shortestMs},
+                                    {"ratio", calibration.ratio},          {"ops", nlohmann::json::array()}};
     for (const auto& [key, curve] : calibration.curves) {
-        Json points = Json::array();
+        auto points = nlohmann::ordered_json::array();
         for (const Calibration::Point& point : curve)
             points.push_back({point.rooflineMs, point.measuredMs, point.count});
         document["ops"].push_back({{"op", key.first}, {"dtype", dtypeName(key.second)}, {"points", points}});
     }
-    return document.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+    return jsonText(document, 1) + '\n';
 }
 
 Result<Calibration> calibrationFromJson(std::string_view text, const std::string& file)
 {
-    try {
-        return fromDocument(Json::parse(text));
-    } catch (const Json::exception&) {
-        return badInput(file + ": expected a JSON document, as torch-headroom calibrate writes it");
-    } catch (const Unexpected& unexpected) {
-        return badInput(file + ": expected " + unexpected.what);
-    }
+    return json::read(text, file, fromDocument);
 }
 
 std::filesystem::path calibrationFolder()
@@ -140,11 +109,7 @@ Result<std::optional<Calibration>> readCalibration(const std::filesystem::path& 
     std::error_code ignored;
     if (file.empty() || !std::filesystem::exists(file, ignored))
         return std::optional<Calibration>();
-    const auto mapped = MappedFile::open(file);
-    if (!mapped)
-        return mapped.error();
-    const auto bytes = (*mapped)->bytes();
-    auto calibration = calibrationFromJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string());
+    auto calibration = json::readFile(file, fromDocument);
     if (!calibration)
         return calibration.error();
     return std::optional<Calibration>(std::move(*calibration));

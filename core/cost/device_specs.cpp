@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/base/json_reader.h"
 #include "core/cost/devices_json.h"
 #include "core/cost/roofline.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -11,33 +10,31 @@
 namespace headroom {
 namespace {
 
-std::vector<DeviceSpec> parseDevices()
+DeviceSpec specOf(const json::Json& device)
 {
-    const nlohmann::json document = nlohmann::json::parse(devicesJson());
-    std::vector<DeviceSpec> specs;
-    for (const auto& device : document.at("devices")) {
-        DeviceSpec spec;
-        spec.name = device.at("name").get<std::string>();
-        spec.title = device.at("title").get<std::string>();
-        spec.memory = static_cast<Bytes>(std::floor(device.at("memory_gib").get<double>() * static_cast<double>(GiB)));
-        spec.gigabytesPerSecond = device.at("gigabytes_per_second").get<double>();
-        spec.float32Flops = device.at("float32").get<double>();
-        spec.tensorFloat32Flops = device.at("tensor_float32").get<double>();
-        spec.halfFlops = device.at("half").get<double>();
-        spec.float8Flops = device.at("float8").get<double>();
-        spec.float64Flops = device.at("float64").get<double>();
-        spec.computeCapability = device.at("compute_capability").get<int>();
-        spec.multiprocessors = device.at("multiprocessors").get<int>();
-        specs.push_back(std::move(spec));
-    }
-    return specs;
+    const auto number = [&](const char* key) { return json::at(device, key, json::number); };
+    DeviceSpec spec;
+    spec.name = json::at(device, "name", json::string);
+    spec.title = json::at(device, "title", json::string);
+    spec.memory = static_cast<Bytes>(std::floor(number("memory_gib") * static_cast<double>(GiB)));
+    spec.gigabytesPerSecond = number("gigabytes_per_second");
+    spec.float32Flops = number("float32");
+    spec.tensorFloat32Flops = number("tensor_float32");
+    spec.halfFlops = number("half");
+    spec.float8Flops = number("float8");
+    spec.float64Flops = number("float64");
+    spec.computeCapability = static_cast<int>(number("compute_capability"));
+    spec.multiprocessors = static_cast<int>(number("multiprocessors"));
+    return spec;
 }
 
 } // namespace
 
 std::span<const DeviceSpec> deviceSpecs()
 {
-    static const std::vector<DeviceSpec> specs = parseDevices();
+    static const auto specs = json::read(devicesJson(), "devices.json", [](const json::Json& document) {
+                                  return json::at(document, "devices", json::listOf(specOf));
+                              }).value();
     return specs;
 }
 

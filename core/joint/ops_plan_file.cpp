@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/joint/ops_plan_file.h"
 
-#include <nlohmann/json.hpp>
+#include "core/base/atomic_write.h"
+#include "core/base/json_reader.h"
+#include "core/base/json_text.h"
 
 #include <algorithm>
-#include <fstream>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace headroom {
 namespace {
@@ -28,45 +28,32 @@ Status writeOpsPlan(const StepTrace& trace, const OpsPlan& plan, const std::file
         json["saved"].push_back({{"storage", storage.value},
                                  {"op", creatorName(trace, storage)},
                                  {"bytes", trace.storages.bytes[storage]}});
-    std::ofstream out(file);
-    out << json.dump(1) << '\n';
-    if (!out.flush())
-        return badInput(file.string() + ": cannot be written");
-    return {};
+    return writeAtomically(file, jsonText(json, 1) + '\n');
 }
 
 Result<SavedOps> readOpsPlan(const std::filesystem::path& file, const StepTrace& trace)
 {
-    const std::string path = file.string();
-    std::ifstream in(file);
-    if (!in)
-        return badInput(path + ": cannot be read: expected a plan of ops, as torch-headroom ops-plan --json prints it");
-    const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
-    const auto fraction = json.is_object() ? json.find("memory_budget") : json.end();
-    const auto saved = json.is_object() ? json.find("saved") : json.end();
-    if (fraction == json.end() || !fraction->is_number() || saved == json.end() || !saved->is_array())
-        return badInput(path
-                        + ": is no plan of ops: an object with memory_budget and saved was expected, as torch-headroom "
-                          "ops-plan --json prints it");
-    SavedOps plan{fraction->get<double>(), {}};
-    for (const nlohmann::json& row : *saved) {
-        const auto number = [&](const char* key) -> std::int64_t {
-            const auto found = row.is_object() ? row.find(key) : row.end();
-            return found != row.end() && found->is_number_integer() ? found->get<std::int64_t>() : -1;
-        };
-        const std::int64_t id = number("storage");
-        if (id < 0 || id >= static_cast<std::int64_t>(trace.storages.size()))
-            return badInput(path + ": saved value " + row.dump()
-                            + " is none of this step's: plan the step that is run");
-        const StorageId storage(static_cast<std::uint32_t>(id));
-        if (trace.storages.bytes[storage] != number("bytes") || !row.contains("op") || row["op"] != creatorName(trace, storage))
-            return badInput(path + ": saved value " + row.dump() + " has "
-                            + std::to_string(trace.storages.bytes[storage]) + " bytes in this step and is made by `"
+    const auto storageOf = [&](const json::Json& row) {
+        const auto last = static_cast<std::int64_t>(trace.storages.size()) - 1;
+        const StorageId storage(static_cast<std::uint32_t>(json::integerFrom(
+            json::member(row, "storage"), 0, last, "a value of this step: plan the step that is run")));
+        if (trace.storages.bytes[storage] != json::at(row, "bytes", json::integer)
+            || creatorName(trace, storage) != json::at(row, "op", json::string))
+            json::wrong(row,
+                        "has " + std::to_string(trace.storages.bytes[storage]) + " bytes in this step and is made by `"
                             + std::string(creatorName(trace, storage)) + "`: plan the step that is run");
-        plan.saved.push_back(storage);
-    }
-    std::ranges::sort(plan.saved);
-    return plan;
+        return storage;
+    };
+    return json::readFile(file, [&](const json::Json& document) {
+        if (!document.is_object() || !document.contains("memory_budget") || !document.contains("saved"))
+            json::wrong(document,
+                        "is no plan of ops: an object with memory_budget and saved was expected, as torch-headroom "
+                        "ops-plan --json prints it");
+        SavedOps plan{json::at(document, "memory_budget", json::number),
+                      json::at(document, "saved", json::listOf(storageOf))};
+        std::ranges::sort(plan.saved);
+        return plan;
+    });
 }
 
 } // namespace headroom

@@ -2,11 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/joint/ops_request.h"
 
+#include "core/base/json_reader.h"
 #include "core/trace/step_file.h"
 
-#include <nlohmann/json.hpp>
-
-#include <fstream>
 #include <string>
 #include <utility>
 
@@ -17,22 +15,14 @@ using Times = Result<std::vector<double>>;
 
 Times timesOfList(const std::string& path, const StepTrace& trace)
 {
-    std::ifstream in(path);
-    if (!in)
-        return badInput(path + ": cannot be read: expected a file with the ms of each op");
-    const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
-    if (!json.is_array() || json.size() != trace.ops.size())
-        return badInput(path + ": " + (json.is_array() ? std::to_string(json.size()) + " numbers" : "no list")
-                        + ": expected a JSON list with the ms of each of the step's " + std::to_string(trace.ops.size())
-                        + " ops, or a measured step");
-    std::vector<double> times;
-    for (const nlohmann::json& ms : json) {
-        if (!ms.is_number() || !(ms.get<double>() >= 0))
-            return badInput(path + ": element " + std::to_string(times.size()) + " is " + ms.dump()
-                            + ": expected the ms of an op, 0 or more");
-        times.push_back(ms.get<double>());
-    }
-    return times;
+    return json::readFile(path, [&](const json::Json& list) {
+        if (!list.is_array() || list.size() != trace.ops.size())
+            json::wrong(list,
+                        "has " + (list.is_array() ? std::to_string(list.size()) + " numbers" : "no list")
+                            + ": expected a JSON list with the ms of each of the step's "
+                            + std::to_string(trace.ops.size()) + " ops, or a measured step");
+        return json::listOf(json::notNegative)(list);
+    });
 }
 
 std::vector<OpId> forwardOps(const StepTrace& trace)

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/atomic_write.h"
+#include "core/base/json_reader.h"
+#include "core/base/json_text.h"
 #include "core/policy/policy.h"
-#include "core/sac/json_reader.h"
 
 #include <limits>
 #include <set>
@@ -13,28 +14,22 @@ namespace {
 
 constexpr Bytes newestVersion = 1;
 
-/// A value on one line.
-std::string text(const nlohmann::json& value)
-{
-    return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 std::string list(const std::vector<std::string>& texts)
 {
     std::string json;
     for (const std::string& item : texts)
-        json += (json.empty() ? "" : ", ") + text(item);
+        json += (json.empty() ? "" : ", ") + jsonText(item);
     return "[" + json + "]";
 }
 
 std::string toJson(const Policy::Module& module)
 {
-    std::string json = "    {\n      \"discard_ratio\": " + text(module.discardRatio)
-        + ",\n      \"fqn\": " + text(module.fqn) + ",\n      \"ops\": [";
+    std::string json = "    {\n      \"discard_ratio\": " + jsonText(module.discardRatio)
+        + ",\n      \"fqn\": " + jsonText(module.fqn) + ",\n      \"ops\": [";
     const char* separator = "\n        ";
     for (const Policy::Op& op : module.ops) {
         json += separator;
-        json += "{\"index\": " + std::to_string(op.index) + ", \"op\": " + text(op.op)
+        json += "{\"index\": " + std::to_string(op.index) + ", \"op\": " + jsonText(op.op)
             + ", \"save\": " + (op.save ? "true" : "false") + "}";
         separator = ",\n        ";
     }
@@ -55,7 +50,7 @@ std::string column(const Policy::Module& module, Bytes HeldBytes::*bytes)
 
 std::string heldJson(const Policy::Module& module)
 {
-    return text(module.fqn) + ": {\"begin\": " + column(module, &HeldBytes::begin) + ", \"end\": "
+    return jsonText(module.fqn) + ": {\"begin\": " + column(module, &HeldBytes::begin) + ", \"end\": "
         + column(module, &HeldBytes::end) + ", \"recompute\": " + column(module, &HeldBytes::again) + "}";
 }
 
@@ -72,99 +67,72 @@ std::string heldJson(const std::vector<Policy::Module>& modules)
     return json.empty() ? json : json + "\n    }, ";
 }
 
-/// A field that must be there, of the wanted kind.
-const Json* child(const Json& object, const char* key, bool (Json::*kind)() const noexcept)
-{
-    const auto found = object.find(key);
-    return found != object.end() && ((*found).*kind)() ? &*found : nullptr;
-}
+constexpr std::int64_t most = std::numeric_limits<int>::max();
 
-Status readOp(const Json& json, const std::string& where, Policy::Op& op)
+Policy::Op opIn(const json::Json& json)
 {
-    JsonObjectReader fields(json, where);
-    Bytes index = 0;
-    fields.readString("op", op.op);
-    fields.readBytes("index", index);
-    fields.readBool("save", op.save);
-    if (index > std::numeric_limits<int>::max())
-        fields.fail("index", "is larger than any op count");
-    op.index = static_cast<int>(index);
-    return fields.status();
+    Policy::Op op;
+    op.op = json::at(json, "op", json::string);
+    op.index
+        = static_cast<int>(json::integerFrom(json::member(json, "index"), 0, most, "the number of a call, 0 or more"));
+    op.save = json::at(json, "save", json::boolean);
+    return op;
 }
 
 /// What is predicted of one module's calls; policies of older versions do not say.
-Status readHeld(const Json& predicted, const std::string& source, Policy::Module& module)
+std::vector<HeldBytes> heldIn(const json::Json& predicted, const std::string& fqn)
 {
-    const Json* modules = child(predicted, "held_bytes", &Json::is_object);
-    if (modules == nullptr || !modules->contains(module.fqn))
+    const json::Json* modules = json::find(predicted, "held_bytes");
+    const json::Json* calls = modules ? json::find(*modules, fqn.c_str()) : nullptr;
+    if (!calls)
         return {};
-    JsonObjectReader fields((*modules)[module.fqn], source + ": held_bytes of module '" + module.fqn + "'");
-    std::vector<Bytes> begin, end, again;
-    fields.readBytesList("begin", begin);
-    fields.readBytesList("end", end);
-    fields.readBytesList("recompute", again);
+    const auto column = [&](const char* key) { return json::at(*calls, key, json::listOf(json::bytes)); };
+    const std::vector<Bytes> begin = column("begin"), end = column("end"), again = column("recompute");
     if (end.size() != begin.size() || again.size() != begin.size())
-        fields.fail("begin", "has another length than end or recompute, a number for each call was expected");
-    if (!fields.ok())
-        return fields.status();
+        json::wrong(*calls, "begin", "has another length than end or recompute, a number for each call was expected");
+    std::vector<HeldBytes> held;
     for (std::size_t call = 0; call < begin.size(); ++call)
-        module.held.push_back({begin[call], end[call], again[call]});
-    return {};
+        held.push_back({begin[call], end[call], again[call]});
+    return held;
 }
 
-Status readModule(const Json& json, const std::string& source, std::size_t index, Policy::Module& module)
+Policy::Module moduleIn(const json::Json& json)
 {
-    JsonObjectReader fields(json, source + ": modules[" + std::to_string(index) + "]");
-    fields.readString("fqn", module.fqn);
-    fields.readMs("discard_ratio", module.discardRatio);
-    if (json.contains("types"))
-        fields.readStrings("types", module.types);
+    Policy::Module module;
+    module.fqn = json::at(json, "fqn", json::string);
+    module.discardRatio = json::at(json, "discard_ratio", json::notNegative);
     if (module.discardRatio > 1)
-        fields.fail("discard_ratio", "is larger than 1, a share from 0 to 1 was expected");
-    if (!fields.ok())
-        return fields.status();
-    const std::string where = source + ": module '" + module.fqn + "'";
-    const Json* ops = child(json, "ops", &Json::is_array);
-    if (ops == nullptr)
-        return badInput(where + ": ops is missing or no list, a list of ops was expected");
-    for (const Json& op : *ops) {
-        const std::string place = where + ": ops[" + std::to_string(module.ops.size()) + "]";
-        if (const Status status = readOp(op, place, module.ops.emplace_back()); !status)
-            return status;
-    }
-    return {};
+        json::expected(json["discard_ratio"], "a share from 0 to 1");
+    module.types = json::atOr(json, "types", json::listOf(json::string), std::vector<std::string>());
+    module.ops = json::at(json, "ops", json::listOf(opIn));
+    return module;
 }
 
-Status readHead(const Json& json, const std::string& source, Policy& policy)
+Policy policyIn(const json::Json& json)
 {
-    JsonObjectReader fields(json, source);
-    Bytes version = 0;
-    Bytes worldSize = 1;
-    fields.readBytes("headroom_policy", version);
-    if (fields.ok() && version > newestVersion)
-        return badInput(source + ": is a policy of version " + std::to_string(version)
-                        + ", this Headroom reads version 1: get a newer Headroom");
-    if (fields.ok() && version < 1)
-        fields.fail("headroom_policy", "is 0, version 1 was expected");
-    fields.readString("model", policy.model);
-    fields.readString("torch", policy.torch);
-    fields.readBytes("budget_bytes", policy.budget);
-    fields.readBytes("world_size", worldSize);
-    if (worldSize < 1 || worldSize > std::numeric_limits<int>::max())
-        fields.fail("world_size", "is out of range, 1 or more was expected");
-    policy.worldSize = static_cast<int>(worldSize);
-    if (json.contains("objects"))
-        fields.readStrings("objects", policy.objects);
-    if (!fields.ok())
-        return fields.status();
-    const Json* predicted = child(json, "predicted", &Json::is_object);
-    if (predicted == nullptr)
-        return badInput(source + ": predicted is missing or no object, peak_bytes, recompute_ms and gap were expected");
-    JsonObjectReader promise(*predicted, source + ": predicted");
-    promise.readBytes("peak_bytes", policy.predicted.peak);
-    promise.readMs("recompute_ms", policy.predicted.recomputeMs);
-    promise.readMs("gap", policy.predicted.gap);
-    return promise.status();
+    if (!json.is_object() || !json.contains("headroom_policy"))
+        json::wrong(json, "is no policy: an object with headroom_policy was expected");
+    Policy policy;
+    if (json::at(json, "headroom_policy", json::bytes) != newestVersion)
+        json::expected(json["headroom_policy"], "version 1, which this Headroom reads: get a newer Headroom");
+    policy.model = json::at(json, "model", json::string);
+    policy.torch = json::at(json, "torch", json::string);
+    policy.budget = json::at(json, "budget_bytes", json::bytes);
+    policy.worldSize = static_cast<int>(
+        json::integerFrom(json::member(json, "world_size"), 1, most, "a number of ranks, 1 or more"));
+    policy.objects = json::atOr(json, "objects", json::listOf(json::string), std::vector<std::string>());
+    const json::Json& predicted = json::member(json, "predicted");
+    policy.predicted.peak = json::at(predicted, "peak_bytes", json::bytes);
+    policy.predicted.recomputeMs = json::at(predicted, "recompute_ms", json::notNegative);
+    policy.predicted.gap = json::at(predicted, "gap", json::notNegative);
+    policy.modules = json::at(json, "modules", json::listOf(moduleIn));
+    std::set<std::string> names;
+    for (Policy::Module& module : policy.modules) {
+        if (!names.insert(module.fqn).second)
+            json::wrong(json, "modules", "has the module '" + module.fqn + "' twice, once was expected");
+        module.held = heldIn(predicted, module.fqn);
+    }
+    return policy;
 }
 
 } // namespace
@@ -172,7 +140,7 @@ Status readHead(const Json& json, const std::string& source, Policy& policy)
 std::string toJson(const Policy& policy)
 {
     std::string json = "{\n  \"budget_bytes\": " + std::to_string(policy.budget) + ",\n  \"headroom_policy\": "
-        + std::to_string(newestVersion) + ",\n  \"model\": " + text(policy.model) + ",\n  \"modules\": [";
+        + std::to_string(newestVersion) + ",\n  \"model\": " + jsonText(policy.model) + ",\n  \"modules\": [";
     const char* separator = "\n";
     for (const Policy::Module& module : policy.modules) {
         json += separator + toJson(module);
@@ -181,42 +149,17 @@ std::string toJson(const Policy& policy)
     json += policy.modules.empty() ? "],\n" : "\n  ],\n";
     if (!policy.objects.empty())
         json += "  \"objects\": " + list(policy.objects) + ",\n";
-    json += "  \"predicted\": {\"gap\": " + text(policy.predicted.gap) + ", " + heldJson(policy.modules)
+    json += "  \"predicted\": {\"gap\": " + jsonText(policy.predicted.gap) + ", " + heldJson(policy.modules)
         + "\"peak_bytes\": " + std::to_string(policy.predicted.peak)
-        + ", \"recompute_ms\": " + text(policy.predicted.recomputeMs) + "},\n";
-    json += "  \"torch\": " + text(policy.torch) + ",\n  \"world_size\": " + std::to_string(policy.worldSize) + "\n}\n";
+        + ", \"recompute_ms\": " + jsonText(policy.predicted.recomputeMs) + "},\n";
+    json += "  \"torch\": " + jsonText(policy.torch) + ",\n  \"world_size\": " + std::to_string(policy.worldSize)
+        + "\n}\n";
     return json;
 }
 
 Result<Policy> readPolicy(const std::filesystem::path& path)
 {
-    const Result<std::string> content = readTextFile(path);
-    if (!content)
-        return content.error();
-    const std::string source = path.string();
-    const Result<Json> json = parsePythonJson(*content, source);
-    if (!json)
-        return json.error();
-    if (!json->is_object() || !json->contains("headroom_policy"))
-        return badInput(source + ": is no policy: an object with headroom_policy was expected");
-    Policy policy;
-    if (const Status status = readHead(*json, source, policy); !status)
-        return status.error();
-    const Json* modules = child(*json, "modules", &Json::is_array);
-    if (modules == nullptr)
-        return badInput(source + ": modules is missing or no list, a list of modules was expected");
-    std::set<std::string> names;
-    for (const Json& module : *modules) {
-        Policy::Module entry;
-        if (const Status status = readModule(module, source, policy.modules.size(), entry); !status)
-            return status.error();
-        if (!names.insert(entry.fqn).second)
-            return badInput(source + ": module '" + entry.fqn + "' is there twice, once was expected");
-        if (const Status status = readHeld((*json)["predicted"], source, entry); !status)
-            return status.error();
-        policy.modules.push_back(std::move(entry));
-    }
-    return policy;
+    return json::readFile(path, policyIn);
 }
 
 Status writePolicy(const Policy& policy, const std::filesystem::path& path)

@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/sac/module_info.h"
 
-#include "core/sac/json_reader.h"
+#include "core/base/json_reader.h"
+#include "core/base/json_text.h"
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <string_view>
 #include <unordered_set>
 
@@ -41,143 +44,135 @@ constexpr std::array<BytesField, 9> bytesFields{{{"param_per_module", &ModuleSta
                                                  {"output_per_module", &ModuleStats::outputBytes}}};
 
 /// PyTorch's own fit is NaN when a module has a single op to recompute.
-constexpr std::string_view noFit = "is not a finite number: PyTorch's fit gives NaN for a module with a single op to "
-                                   "recompute; remove the module or give it one segment";
-
-void readTradeOff(JsonObjectReader& fields, const Json& json, ModuleStats& stats)
+double fitted(const json::Json& value)
 {
-    for (const char* key : {"slopes", "intercepts"}) {
-        const auto list = json.find(key);
-        if (list == json.end() || !list->is_array())
-            continue;
-        for (const Json& value : *list) {
-            if (value.is_null() || value == "?")
-                fields.fail(key, noFit);
-        }
-    }
-    Bytes segments = 0;
-    fields.readBytes("n_segments", segments);
-    fields.readNumbers("slopes", stats.slopes);
-    fields.readNumbers("intercepts", stats.intercepts);
-    fields.readNumbers("breakpoints", stats.breakpoints);
-    fields.readCurve("tradeoff_curve", stats.tradeoffCurve);
-    if (!fields.ok())
-        return;
-    const auto count = static_cast<std::size_t>(segments);
-    const std::string expected = " as many as n_segments (" + std::to_string(segments) + ") were expected";
-    if (stats.slopes.size() != count)
-        fields.fail("slopes", "has " + std::to_string(stats.slopes.size()) + " elements," + expected);
-    if (stats.intercepts.size() != count)
-        fields.fail("intercepts", "has " + std::to_string(stats.intercepts.size()) + " elements," + expected);
-    if (stats.breakpoints.size() != (count == 0 ? 0 : count + 1))
-        fields.fail("breakpoints",
-                    "has " + std::to_string(stats.breakpoints.size()) + " elements, one more than n_segments ("
-                        + std::to_string(segments) + ") were expected");
-    if (!std::ranges::is_sorted(stats.breakpoints))
-        fields.fail("breakpoints", "is not ascending");
-    if (!stats.isLeaf && count == 0)
-        fields.fail("n_segments", "is 0, at least one segment was expected of a module that is no leaf");
+    if (!value.is_number())
+        json::expected(
+            value,
+            "a number: PyTorch's fit gives NaN for a module with a single op to recompute; remove the module "
+            "or give it one segment");
+    return value.get<double>();
 }
 
-Status readStats(const Json& json, const std::string& source, std::size_t index, ModuleStats& stats)
+/// A list of pairs, or an object whose keys are numbers, as Python writes an OrderedDict of floats.
+std::vector<std::pair<double, double>> curveIn(const json::Json& curve)
 {
-    const std::string place = source + ": mod_stats[" + std::to_string(index) + "]";
-    JsonObjectReader name(json, place);
-    name.readString("fqn", stats.fqn);
+    if (!curve.is_object())
+        return json::listOf(json::pairOf(json::number, json::number, "[share of memory, share of time]"))(curve);
+    std::vector<std::pair<double, double>> points;
+    for (const auto& [share, time] : curve.items()) {
+        double number = 0;
+        const auto [end, failure] = std::from_chars(share.data(), share.data() + share.size(), number);
+        if (failure != std::errc() || end != share.data() + share.size() || !std::isfinite(number))
+            json::wrong(curve, "has the key '" + share + "', a number was expected");
+        points.emplace_back(number, json::number(time));
+    }
+    std::ranges::sort(points);
+    return points;
+}
+
+void readTradeOff(const json::Json& module, ModuleStats& stats)
+{
+    const std::int64_t segments = json::at(module, "n_segments", json::bytes);
+    const auto count = static_cast<std::size_t>(segments);
+    const auto numbers = [&](const char* key, const auto& read, std::size_t wanted, const char* than) {
+        std::vector<double> list = json::at(module, key, json::listOf(read));
+        if (list.size() != wanted)
+            json::wrong(module, key,
+                        "has " + std::to_string(list.size()) + " elements, " + than + " n_segments ("
+                            + std::to_string(segments) + ") were expected");
+        return list;
+    };
+    stats.slopes = numbers("slopes", fitted, count, "as many as");
+    stats.intercepts = numbers("intercepts", fitted, count, "as many as");
+    stats.breakpoints = numbers("breakpoints", json::number, count == 0 ? 0 : count + 1, "one more than");
+    stats.tradeoffCurve = json::at(module, "tradeoff_curve", curveIn);
+    if (!std::ranges::is_sorted(stats.breakpoints))
+        json::wrong(module, "breakpoints", "is not ascending");
+    if (!stats.isLeaf && count == 0)
+        json::wrong(module, "n_segments", "is 0, at least one segment was expected of a module that is no leaf");
+}
+
+ModuleStats statsIn(const json::Json& module)
+{
+    ModuleStats stats;
+    stats.fqn = json::at(module, "fqn", json::string);
     if (stats.fqn.empty())
-        name.fail("fqn", "is empty");
-    if (!name.ok())
-        return name.status();
-    JsonObjectReader fields(json, source + ": module '" + stats.fqn + "'");
+        json::wrong(module, "fqn", "is empty");
     for (const BytesField& field : bytesFields) {
         // The peak of a module's backward can hold fewer temporaries than its begin, when gradients make up for them.
-        if (field.bytes == &ModuleStats::activationGrad)
-            fields.readSignedBytes(field.key, stats.*field.bytes);
-        else
-            fields.readBytes(field.key, stats.*field.bytes);
+        const bool isSigned = field.bytes == &ModuleStats::activationGrad;
+        stats.*field.bytes
+            = json::integerFrom(json::member(module, field.key), isSigned ? -json::largest : 0, json::largest,
+                                isSigned ? "a whole number of bytes" : "a whole number, 0 or more");
     }
-    fields.readMs("fw_runtime_per_module", stats.forwardMs);
-    fields.readMs("bw_runtime_per_module", stats.backwardMs);
-    fields.readBool("is_leaf", stats.isLeaf);
-    fields.readMs("sac_runtime", stats.sacRuntimeMs);
-    fields.readBytes("sac_memory", stats.sacMemory);
-    readTradeOff(fields, json, stats);
-    return fields.status();
+    stats.forwardMs = json::at(module, "fw_runtime_per_module", json::notNegative);
+    stats.backwardMs = json::at(module, "bw_runtime_per_module", json::notNegative);
+    stats.isLeaf = json::at(module, "is_leaf", json::boolean);
+    stats.sacRuntimeMs = json::at(module, "sac_runtime", json::notNegative);
+    stats.sacMemory = json::at(module, "sac_memory", json::bytes);
+    readTradeOff(module, stats);
+    return stats;
 }
 
-Status checkOrders(const ModuleInfo& info, const std::string& source)
+void checkOrders(const ModuleInfo& info, const json::Json& document)
 {
     std::unordered_set<std::string_view> known;
-    for (const ModuleStats& stats : info.stats) {
+    for (const ModuleStats& stats : info.stats)
         if (!known.insert(stats.fqn).second)
-            return badInput(source + ": module '" + stats.fqn + "' is in mod_stats twice, once was expected");
-    }
+            json::wrong(document, "mod_stats", "has the module '" + stats.fqn + "' twice, once was expected");
     for (const OrderField& order : orderFields) {
         std::unordered_set<std::string_view> named;
         for (const std::string& fqn : info.*order.names) {
             if (!known.contains(fqn))
-                return badInput(source + ": mod_order." + order.key + " names the module '" + fqn
-                                + "', which mod_stats does not have");
+                json::wrong(document["mod_order"], order.key,
+                            "names the module '" + fqn + "', which mod_stats does not have");
             named.insert(fqn);
         }
         if (!order.complete || named.size() == known.size())
             continue;
         const auto missing
             = std::ranges::find_if(info.stats, [&](const ModuleStats& stats) { return !named.contains(stats.fqn); });
-        return badInput(source + ": mod_order." + order.key + " lacks the module '" + missing->fqn
+        json::wrong(document["mod_order"], order.key,
+                    "lacks the module '" + missing->fqn
                         + "' of mod_stats: every module's place in forward was expected");
     }
-    return {};
+}
+
+ModuleInfo infoIn(const json::Json& document)
+{
+    if (!document.is_object() || !document.contains("mod_order") || !document.contains("mod_stats"))
+        json::wrong(document, "is no ModuleInfo document: an object with mod_order and mod_stats was expected");
+    ModuleInfo info;
+    for (const OrderField& order : orderFields)
+        info.*order.names = json::at(document["mod_order"], order.key, json::listOf(json::string));
+    info.stats = json::at(document, "mod_stats", json::listOf(statsIn));
+    if (info.stats.empty())
+        json::wrong(document, "mod_stats", "is empty: the statistics of at least one module were expected");
+    checkOrders(info, document);
+    return info;
 }
 
 } // namespace
 
 Result<ModuleInfo> parseModuleInfo(std::string_view text, std::string_view sourceName)
 {
-    const std::string source(sourceName);
-    const Result<Json> document = parsePythonJson(text, sourceName);
-    if (!document.ok())
-        return document.error();
-    if (!document->is_object() || !document->contains("mod_order") || !document->contains("mod_stats"))
-        return badInput(source + ": is no ModuleInfo document: an object with mod_order and mod_stats was expected");
-
-    ModuleInfo info;
-    JsonObjectReader orders((*document)["mod_order"], source + ": mod_order");
-    for (const OrderField& order : orderFields)
-        orders.readStrings(order.key, info.*order.names);
-    if (!orders.ok())
-        return orders.status().error();
-
-    const Json& stats = (*document)["mod_stats"];
-    if (!stats.is_array() || stats.empty())
-        return badInput(source
-                        + ": mod_stats is empty or no list: the statistics of at least one module were expected");
-    info.stats.resize(stats.size());
-    for (std::size_t i = 0; i < stats.size(); ++i) {
-        if (const Status status = readStats(stats[i], source, i, info.stats[i]); !status.ok())
-            return status.error();
-    }
-    if (const Status status = checkOrders(info, source); !status.ok())
-        return status.error();
-    return info;
+    return json::read(text, std::string(sourceName), infoIn);
 }
 
 Result<ModuleInfo> readModuleInfo(const std::filesystem::path& path)
 {
-    const Result<std::string> text = readTextFile(path);
-    if (!text.ok())
-        return text.error();
-    return parseModuleInfo(*text, path.string());
+    return json::readFile(path, infoIn);
 }
 
 std::string toJson(const ModuleInfo& info)
 {
-    Json document;
+    nlohmann::ordered_json document;
     for (const OrderField& order : orderFields)
         document["mod_order"][order.key] = info.*order.names;
-    Json& list = document["mod_stats"] = Json::array();
+    auto& list = document["mod_stats"] = nlohmann::ordered_json::array();
     for (const ModuleStats& stats : info.stats) {
-        Json json;
+        nlohmann::ordered_json json;
         json["fqn"] = stats.fqn;
         for (const BytesField& field : bytesFields)
             json[field.key] = stats.*field.bytes;
@@ -193,7 +188,7 @@ std::string toJson(const ModuleInfo& info)
         json["tradeoff_curve"] = stats.tradeoffCurve;
         list.push_back(std::move(json));
     }
-    return document.dump(2, ' ', false, Json::error_handler_t::replace);
+    return jsonText(document, 2);
 }
 
 Baseline baseline(const ModuleInfo& info)

@@ -2,35 +2,40 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/sac/sac_stats.h"
 
-#include "core/sac/json_reader.h"
+#include "core/base/json_reader.h"
 
 namespace headroom {
 namespace {
 
-Result<SacStats> statsFrom(const Json& json, const std::string& where)
+SacStats statsIn(const json::Json& module)
 {
     SacStats stats;
-    JsonObjectReader fields(json, where);
-    fields.readStrings("func_names", stats.funcNames);
-    fields.readMsList("runtimes", stats.runtimes);
-    fields.readBytesList("memory", stats.memory);
+    stats.funcNames = json::at(module, "func_names", json::listOf(json::string));
     const std::size_t count = stats.funcNames.size();
-    const std::string expected = " elements, as many as func_names (" + std::to_string(count) + ") were expected";
-    if (stats.runtimes.size() != count)
-        fields.fail("runtimes", "has " + std::to_string(stats.runtimes.size()) + expected);
-    if (stats.memory.size() != count)
-        fields.fail("memory", "has " + std::to_string(stats.memory.size()) + expected);
-    fields.readIndices("view_like_ops", count, stats.viewLikeOps);
-    fields.readIndices("rand_ops", count, stats.randOps);
-    fields.readIndices("saved_autograd_ops", count, stats.savedAutogradOps);
-    fields.readIndexPairs("inplace_ops", count, stats.inplaceOps);
-    fields.readBool("force_store_random", stats.forceStoreRandom);
-    if (!fields.ok())
-        return fields.status().error();
+    const auto eachOf = [&](const char* key, const auto& read) {
+        auto list = json::at(module, key, json::listOf(read));
+        if (list.size() != count)
+            json::wrong(module, key,
+                        "has " + std::to_string(list.size()) + " elements, as many as func_names ("
+                            + std::to_string(count) + ") were expected");
+        return list;
+    };
+    const auto op = [&](const json::Json& value) {
+        return static_cast<int>(
+            json::integerFrom(value, 0, static_cast<std::int64_t>(count) - 1,
+                              "an op below " + std::to_string(count) + " (the length of func_names)"));
+    };
+    stats.runtimes = eachOf("runtimes", json::notNegative);
+    stats.memory = eachOf("memory", json::bytes);
+    stats.viewLikeOps = json::at(module, "view_like_ops", json::listOf(op));
+    stats.randOps = json::at(module, "rand_ops", json::listOf(op));
+    stats.savedAutogradOps = json::at(module, "saved_autograd_ops", json::listOf(op));
+    stats.inplaceOps = json::at(module, "inplace_ops", json::listOf(json::pairOf(op, op, "[op, parent]")));
+    stats.forceStoreRandom = json::at(module, "force_store_random", json::boolean);
     return stats;
 }
 
-std::string listOfModules(const Json& document)
+std::string listOfModules(const json::Json& document)
 {
     constexpr std::size_t shown = 8;
     std::string names;
@@ -43,49 +48,48 @@ std::string listOfModules(const Json& document)
     return count > shown ? names + " and " + std::to_string(count - shown) + " more" : names;
 }
 
-} // namespace
-
-Result<SacStats> parseSacStats(std::string_view text, std::string_view sourceName, const std::string& fqn)
+/// The statistics of module `fqn`, or of the only one.
+const json::Json& moduleOf(const json::Json& document, const std::string& fqn)
 {
-    const std::string source(sourceName);
-    const Result<Json> parsed = parsePythonJson(text, sourceName);
-    if (!parsed.ok())
-        return parsed.error();
-    const Json& document = *parsed;
     if (!document.is_object() || document.empty())
-        return badInput(source
-                        + ": is no SACStats document: an object with func_names, or one module's name with such "
-                          "an object, was expected");
+        json::wrong(document,
+                    "is no SACStats document: an object with func_names, or one module's name with such an object, was "
+                    "expected");
     if (document.contains("func_names")) {
         if (!fqn.empty())
-            return badInput(source + ": holds one module without a name, so '" + fqn + "' cannot be selected in it");
-        return statsFrom(document, source);
+            json::wrong(document, "holds one module without a name, so '" + fqn + "' cannot be selected in it");
+        return document;
     }
     if (!fqn.empty()) {
-        const auto found = document.find(fqn);
-        if (found == document.end())
-            return badInput(source + ": has no module '" + fqn + "'; it has " + listOfModules(document));
-        return statsFrom(*found, source + ": module '" + fqn + "'");
+        if (!document.contains(fqn))
+            json::wrong(document, "has no module '" + fqn + "'; it has " + listOfModules(document));
+        return document[fqn];
     }
-    const Json* only = nullptr;
-    std::string onlyName;
+    const json::Json* only = nullptr;
     for (const auto& [name, stats] : document.items()) {
         if (name.starts_with('_'))
             continue;
         if (only)
-            return badInput(source + ": has several modules, name one of them: " + listOfModules(document));
+            json::wrong(document, "has several modules, name one of them: " + listOfModules(document));
         only = &stats;
-        onlyName = name;
     }
     if (!only)
-        return badInput(source + ": has no module");
-    return statsFrom(*only, source + ": module '" + onlyName + "'");
+        json::wrong(document, "has no module");
+    return *only;
+}
+
+} // namespace
+
+Result<SacStats> parseSacStats(std::string_view text, std::string_view sourceName, const std::string& fqn)
+{
+    return json::read(text, std::string(sourceName),
+                      [&](const json::Json& document) { return statsIn(moduleOf(document, fqn)); });
 }
 
 Result<SacStats> readSacStats(const std::filesystem::path& path, const std::string& fqn)
 {
-    const Result<std::string> text = readTextFile(path);
-    if (!text.ok())
+    const Result<std::string> text = json::textOf(path);
+    if (!text)
         return text.error();
     return parseSacStats(*text, path.string(), fqn);
 }

@@ -151,9 +151,10 @@ private:
         if (!section || section->type != ElementType::json || section->elementBytes != 1)
             return damaged("expected a section info of JSON in its section table" + at(sizeof(Header)));
         const auto text = bytes_.subspan(section->offset, section->count);
-        auto result = stepInfoFromJson({reinterpret_cast<const char*>(text.data()), text.size()});
+        auto result = stepInfoFromJson({reinterpret_cast<const char*>(text.data()), text.size()},
+                                       damaged("section info" + at(section->offset)).message);
         if (!result)
-            return damaged("section info" + at(section->offset) + ": " + result.error().message);
+            return result.error();
         info = *std::move(result);
         return {};
     }

@@ -2,16 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/trace/step_info_json.h"
 
-#include <nlohmann/json.hpp>
-
-#include <algorithm>
+#include "core/base/json_reader.h"
+#include "core/base/json_text.h"
 
 namespace headroom {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Settings = std::vector<std::pair<std::string, std::string>>;
 using Dimensions = std::vector<StepInfo::Dimension>;
 
 /// Calls visit(key, member) for every field: the one place that names the keys.
@@ -64,84 +62,59 @@ void visitMeasured(Measured& measured, Visit visit)
     visit("notes", measured.notes);
 }
 
-bool read(const Json& value, std::string& field)
+void read(const json::Json& value, std::string& field)
 {
-    return value.is_string() && (field = value.get<std::string>(), true);
+    field = json::string(value);
 }
 
-bool read(const Json& value, bool& field)
+void read(const json::Json& value, bool& field)
 {
-    return value.is_boolean() && (field = value.get<bool>(), true);
+    field = json::boolean(value);
 }
 
-bool read(const Json& value, std::int64_t& field)
+void read(const json::Json& value, std::int64_t& field)
 {
-    return value.is_number_integer() && (field = value.get<std::int64_t>(), true);
+    field = json::integer(value);
 }
 
-bool read(const Json& value, double& field)
+void read(const json::Json& value, double& field)
 {
-    return value.is_number() && (field = value.get<double>(), true);
+    field = json::number(value);
 }
 
-bool read(const Json& value, std::vector<double>& field)
+void read(const json::Json& value, std::pair<std::string, std::string>& field)
 {
-    if (!value.is_array() || !std::ranges::all_of(value, [](const Json& entry) { return entry.is_number(); }))
-        return false;
-    field = value.get<std::vector<double>>();
-    return true;
+    field = json::pairOf(json::string, json::string, "[setting, value]")(value);
 }
 
-bool read(const Json& value, Settings& field)
+void read(const json::Json& value, StepInfo::Dimension& field)
 {
-    if (!value.is_array())
-        return false;
-    for (const Json& entry : value) {
-        if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_string())
-            return false;
-        field.emplace_back(entry[0].get<std::string>(), entry[1].get<std::string>());
-    }
-    return true;
+    field = {json::at(value, "name", json::string), json::at(value, "value", json::integer),
+             json::at(value, "least", json::integer), json::at(value, "most", json::integer)};
 }
 
-bool read(const Json& value, std::vector<std::string>& field)
+template <class Item>
+void read(const json::Json& value, std::vector<Item>& field)
 {
-    if (!value.is_array() || !std::ranges::all_of(value, [](const Json& entry) { return entry.is_string(); }))
-        return false;
-    field = value.get<std::vector<std::string>>();
-    return true;
+    field = json::listOf([](const json::Json& entry) {
+        Item item{};
+        read(entry, item);
+        return item;
+    })(value);
 }
 
-bool read(const Json& value, Dimensions& field)
+void read(const json::Json& value, std::optional<MeasuredStep>& field);
+
+template <class Field>
+void readIfThere(const json::Json& object, const char* key, Field& field)
 {
-    if (!value.is_array())
-        return false;
-    for (const Json& entry : value) {
-        StepInfo::Dimension dimension;
-        const auto member = [&](const char* key, auto& target) {
-            const auto found = entry.find(key);
-            return found != entry.end() && read(*found, target);
-        };
-        if (!entry.is_object() || !member("name", dimension.name) || !member("value", dimension.value)
-            || !member("least", dimension.least) || !member("most", dimension.most))
-            return false;
-        field.push_back(std::move(dimension));
-    }
-    return true;
+    if (const json::Json* value = json::find(object, key))
+        read(*value, field);
 }
 
-bool read(const Json& value, std::optional<MeasuredStep>& field)
+void read(const json::Json& value, std::optional<MeasuredStep>& field)
 {
-    if (value.is_null())
-        return true;
-    if (!value.is_object())
-        return false;
-    bool right = true;
-    visitMeasured(field.emplace(), [&](const char* key, auto& member) {
-        const auto entry = value.find(key);
-        right = right && (entry == value.end() || read(*entry, member));
-    });
-    return right;
+    visitMeasured(field.emplace(), [&](const char* key, auto& member) { readIfThere(value, key, member); });
 }
 
 template <class Field>
@@ -163,14 +136,17 @@ Json written(const Dimensions& field)
 
 Json written(const std::optional<MeasuredStep>& field)
 {
-    if (!field)
-        return nullptr;
-    Json json = Json::object();
-    visitMeasured(*field, [&](const char* key, const auto& member) { json[key] = member; });
-    return json;
+    return field ? toJson(*field) : Json();
 }
 
 } // namespace
+
+nlohmann::ordered_json toJson(const MeasuredStep& measured)
+{
+    Json json = Json::object();
+    visitMeasured(measured, [&](const char* key, const auto& member) { json[key] = member; });
+    return json;
+}
 
 std::string stepInfoToJson(const StepInfo& info)
 {
@@ -179,25 +155,16 @@ std::string stepInfoToJson(const StepInfo& info)
         if (Json value = written(field); !value.is_null())
             json[key] = std::move(value);
     });
-    // A model's name may come from a path that is not UTF-8.
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return jsonText(json);
 }
 
-Result<StepInfo> stepInfoFromJson(std::string_view text)
+Result<StepInfo> stepInfoFromJson(std::string_view text, const std::string& source)
 {
-    const Json json = Json::parse(text, nullptr, false);
-    if (!json.is_object())
-        return badInput("expected a JSON object");
-    StepInfo info;
-    std::string wrong;
-    visitFields(info, [&](const char* key, auto& field) {
-        const auto entry = json.find(key);
-        if (entry != json.end() && !read(*entry, field) && wrong.empty())
-            wrong = key;
+    return json::read(text, source, [](const json::Json& document) {
+        StepInfo info;
+        visitFields(info, [&](const char* key, auto& field) { readIfThere(document, key, field); });
+        return info;
     });
-    if (!wrong.empty())
-        return badInput("`" + wrong + "` has a value of another type than expected");
-    return info;
 }
 
 } // namespace headroom

@@ -190,7 +190,7 @@ TEST_F(CliTest, OpsPlanByMeasuredTimes)
     refused("[1, 2]", {"times.json", "2 numbers"});
     refused("{}", {"times.json", "list"});
     times[3] = -1;
-    refused(times.dump(), {"times.json", "element 3", "-1"});
+    refused(times.dump(), {"times.json", "[3] is -1"});
     expectBadInput(headroomProgram({"ops-plan", chain, "--memory-budget", "0.1", "--op-times", path("times.json")}),
                    {"--runtime measured"});
 }

@@ -185,6 +185,24 @@ TEST(Rooms, LibtorchAndQtStayInTheirRooms)
     }
 }
 
+TEST(Rooms, JsonIsParsedAndPrintedInTheBase)
+{
+    // core/base/json_reader.h and json_text.h: one kind of sentence about documents, one way to write them.
+    const std::regex ownWay(R"(Json::parse\(|nlohmann::\w+::parse\(|\.dump\(|QJsonDocument)");
+    const fs::path root = HEADROOM_SOURCE_DIR;
+    for (const char* top : {"app", "core", "views"}) {
+        for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / top)) {
+            const fs::path file = fs::relative(entry.path(), root);
+            if (!entry.is_regular_file() || roomOf(file) == "core/base")
+                continue;
+            std::ifstream in(entry.path());
+            std::string text;
+            for (int line = 1; std::getline(in, text); ++line)
+                EXPECT_FALSE(std::regex_search(text, ownWay)) << file.generic_string() << ':' << line << ": " << text;
+        }
+    }
+}
+
 TEST(Rooms, KnowEachOtherInOneDirection)
 {
     // Depth first over the table: a room that is reached while it is still open would know itself.

@@ -298,11 +298,11 @@ TEST(StepFormat, InfoOfAnotherTypeIsNamed)
     bytes.sign();
     EXPECT_EQ(openError(bytes),
               "step.hrs is damaged: section info at offset " + std::to_string(info.offset)
-                  + ": `hold_output` has a value of another type than expected");
+                  + ": hold_output is 12345: expected true or false");
 
     bytes.mutableBytes()[info.offset] = std::byte{'x'};
     bytes.sign();
-    EXPECT_THAT(openError(bytes), EndsWith(": expected a JSON object"));
+    EXPECT_THAT(openError(bytes), EndsWith(": not JSON at line 1, column 1: a JSON document was expected"));
 }
 
 /// With checksums left out, so that the changes reach the checks behind them. Whatever opens must be a valid step.

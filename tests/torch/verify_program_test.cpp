@@ -101,10 +101,10 @@ TEST_F(VerifyProgram, PlansOpsForAFractionAndFollowsThePlan)
         refused("--memory-budget=" + fraction, "expected a share from 0");
     refused("--memory-budget 0.5 --solver cbc", "expected dp, greedy or ilp");
     refused("--memory-budget 0.5 --policy policy.json", "expected one of them");
-    refused("--ops-plan plan.json", "plan.json: cannot be read: expected a plan of ops");
+    refused("--ops-plan plan.json", "plan.json: cannot be opened");
     refused("--memory-budget 0.5 --runtime profile", "expected flops, or measured");
     refused("--memory-budget 0.5 --op-times times.json", "expected --runtime measured with it");
-    refused("--memory-budget 0.5 --runtime measured --op-times times.json", "times.json: cannot be read");
+    refused("--memory-budget 0.5 --runtime measured --op-times times.json", "times.json: cannot be opened");
     refused("--policy policy.json --monotone", "expected --memory-budget FRACTION with them");
 }
 

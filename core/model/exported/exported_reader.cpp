@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/exported/exported_program.h"
 #include "core/model/exported/graph_reader.h"
-#include "core/model/exported/json_fields.h"
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 namespace headroom::exported {
 namespace {
@@ -15,7 +15,6 @@ using json::atOr;
 using json::Json;
 using json::listOf;
 using json::mapOf;
-using json::Mismatch;
 
 constexpr auto modelRecord = "models/model.json";
 constexpr auto tiedRecord = "extra/headroom_tied_weights.json";
@@ -28,31 +27,17 @@ struct Unreadable
     Error error;
 };
 
-Json parse(const ZipArchive& archive, const std::string& record)
+template <class Read>
+auto readRecord(const ZipArchive& archive, const std::string& record, Read read)
 {
     const auto bytes = archive.record(record);
     if (!bytes)
         throw Unreadable{bytes.error()};
-    const auto* text = reinterpret_cast<const char*>(bytes->data());
-    try {
-        return Json::parse(text, text + bytes->size());
-    } catch (const Json::parse_error& error) {
-        throw Unreadable{badInput(archive.name() + ": " + record + " is not JSON from byte "
-                                  + std::to_string(error.byte) + " on; the file is damaged")};
-    }
-}
-
-/// Reads a record; a mismatch gets the name of the file and of the record.
-template <class Read>
-auto readRecord(const ZipArchive& archive, const std::string& record, Read read)
-{
-    const Json document = parse(archive, record);
-    try {
-        return read(document);
-    } catch (const Mismatch& mismatch) {
-        const std::string place = mismatch.path.empty() ? "" : " at " + mismatch.path;
-        throw Unreadable{badInput(archive.name() + ": " + record + place + ": " + mismatch.expected)};
-    }
+    auto content = json::read({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
+                              archive.name() + ": " + record, read);
+    if (!content)
+        throw Unreadable{content.error()};
+    return *std::move(content);
 }
 
 void checkSchema(const Json& document, const ExportedProgram& program)
@@ -68,7 +53,7 @@ void checkSchema(const Json& document, const ExportedProgram& program)
 
 InputSpec readInputSpec(const Json& value)
 {
-    const auto [key, content] = json::alternative(value);
+    const auto [key, content] = alternative(value);
     const auto tensor = [&value, &name = key](const char* nameField, InputSpec::Kind kind) {
         return at(value, name.c_str(), [&](const Json& spec) {
             InputSpec input;
@@ -96,12 +81,12 @@ InputSpec readInputSpec(const Json& value)
         input.name = at(value, "constant_input", [](const Json& spec) { return at(spec, "name", json::string); });
         return input;
     }
-    throw Mismatch{"", "expected an input that Headroom knows, not '" + key + "'"};
+    json::wrong(value, "has '" + key + "': expected an input that Headroom knows");
 }
 
 OutputSpec readOutputSpec(const Json& value)
 {
-    const auto [key, content] = json::alternative(value);
+    const auto [key, content] = alternative(value);
     OutputSpec output;
     if (key == "user_output") {
         output.argument = at(value, "user_output", [](const Json& spec) { return at(spec, "arg", readArgument); });
@@ -112,7 +97,7 @@ OutputSpec readOutputSpec(const Json& value)
         : key == "user_input_mutation"            ? "user_input_name"
                                                   : nullptr;
     if (key != "loss_output" && !target)
-        throw Mismatch{"", "expected an output that Headroom knows, not '" + key + "'"};
+        json::wrong(value, "has '" + key + "': expected an output that Headroom knows");
     return at(value, key.c_str(), [&](const Json& spec) {
         output.argument.kind = Argument::Kind::value;
         output.argument.elements.push_back(
@@ -153,23 +138,22 @@ void readModel(const Json& document, ExportedProgram& program)
     program.ranges = at(document, "range_constraints", mapOf(readRange));
 }
 
-/// The number of elements that a tensor's storage needs, by its sizes and strides.
-std::size_t neededBytes(const TensorMeta& meta)
+/// What a tensor's storage needs, by its sizes and strides. Nothing: they are no numbers, or the tensor has 2^56
+/// elements.
+std::optional<std::size_t> neededBytes(const TensorMeta& meta)
 {
     constexpr std::int64_t most = std::int64_t{1} << 56;
-    const auto plain = [](const Size& size) {
-        if (!size.expression.empty() || size.number < 0)
-            throw Mismatch{"tensor_meta", "expected sizes that are numbers"};
-        return size.number;
-    };
+    const auto plain = [](const Size& size) { return size.expression.empty() ? size.number : -1; };
     std::int64_t last = plain(meta.offset);
+    if (last < 0 || last > most)
+        return std::nullopt;
     bool empty = false;
     for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
         const std::int64_t size = plain(meta.sizes[i]);
         const std::int64_t stride = plain(meta.strides[i]);
         empty = empty || size == 0;
-        if (size > 1 && (stride > most / size || last > most - (size - 1) * stride))
-            throw Mismatch{"tensor_meta", "expected a tensor of less than 2^56 elements"};
+        if (size < 0 || stride < 0 || (size > 1 && (stride > most / size || last > most - (size - 1) * stride)))
+            return std::nullopt;
         last += size > 1 ? (size - 1) * stride : 0;
     }
     return empty ? 0 : (static_cast<std::size_t>(last) + 1) * c10::elementSize(meta.dtype);
@@ -182,19 +166,21 @@ std::map<std::string, Weight> readWeights(const Json& document, const ZipArchive
         Weight weight;
         weight.record = folder + at(value, "path_name", json::string);
         if (at(value, "use_pickle", json::boolean))
-            throw Mismatch{"use_pickle",
-                           "expected a plain tensor; tensor subclasses and script objects are pickled, "
-                           "and Headroom does not read those"};
+            json::expected(value["use_pickle"],
+                           "a plain tensor; tensor subclasses and script objects are pickled, and Headroom does not "
+                           "read those");
         weight.meta = at(value, "tensor_meta", readTensorMeta);
         const auto bytes = archive.record(weight.record);
         if (!bytes)
             throw Unreadable{bytes.error()};
         weight.bytes = bytes->size();
-        const std::size_t needed = neededBytes(weight.meta);
-        if (weight.bytes != 0 && weight.bytes < needed)
-            throw Mismatch{"tensor_meta",
-                           "expected at least " + std::to_string(needed) + " bytes in " + weight.record + ", which has "
-                               + std::to_string(weight.bytes)};
+        const auto needed = neededBytes(weight.meta);
+        if (!needed)
+            json::expected(value["tensor_meta"], "sizes that are numbers, of less than 2^56 elements");
+        if (weight.bytes != 0 && weight.bytes < *needed)
+            json::wrong(value, "tensor_meta",
+                        "needs " + std::to_string(*needed) + " bytes: expected them in " + weight.record
+                            + ", which has " + std::to_string(weight.bytes));
         return weight;
     };
     return at(document, "config", mapOf(readWeight));
@@ -248,7 +234,7 @@ ExportedProgram readAll(ZipArchive archive)
 bool ExportedProgram::weightless() const
 {
     return std::ranges::any_of(
-        weights, [](const auto& entry) { return entry.second.bytes == 0 && neededBytes(entry.second.meta) != 0; });
+        weights, [](const auto& entry) { return entry.second.bytes == 0 && neededBytes(entry.second.meta).value_or(0) != 0; });
 }
 
 Result<ExportedProgram> readExportedProgram(const std::filesystem::path& path)

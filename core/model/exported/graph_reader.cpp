@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <limits>
 
 namespace headroom::exported {
 namespace {
@@ -14,7 +15,6 @@ using json::atOr;
 using json::Json;
 using json::listOf;
 using json::mapOf;
-using json::Mismatch;
 
 /// Graphs in arguments of nodes, in their graphs, …: no exported model has more than a handful.
 constexpr int deepestGraph = 32;
@@ -38,14 +38,14 @@ at::ScalarType readScalarType(const Json& value)
                                at::kFloat8_e5m2fnuz};
     if (number >= uint16 && number < uint16 + static_cast<std::int64_t>(later.size()))
         return later[static_cast<std::size_t>(number - uint16)];
-    throw Mismatch{"", "expected the number of an element type"};
+    json::expected(value, "the number of an element type");
 }
 
 std::int64_t readLayout(const Json& value)
 {
     constexpr std::int64_t strided = 7;
     if (json::integer(value) != strided)
-        throw Mismatch{"", "expected a strided layout (7): sparse and packed tensors cannot be recorded"};
+        json::expected(value, "a strided layout (7): sparse and packed tensors cannot be recorded");
     return static_cast<std::int64_t>(at::kStrided);
 }
 
@@ -55,7 +55,7 @@ std::int64_t readMemoryFormat(const Json& value)
                                  at::MemoryFormat::ChannelsLast3d, at::MemoryFormat::Preserve};
     const std::int64_t number = json::integer(value);
     if (number < 1 || number > static_cast<std::int64_t>(formats.size()))
-        throw Mismatch{"", "expected the number of a memory format, 1 to 4"};
+        json::expected(value, "the number of a memory format, 1 to 4");
     return static_cast<std::int64_t>(formats[static_cast<std::size_t>(number - 1)]);
 }
 
@@ -65,13 +65,24 @@ at::Device readDevice(const Json& value)
     constexpr std::array known{at::kCPU, at::kCUDA, at::kMeta, at::kXPU, at::kMPS};
     const auto found = std::ranges::find(known, type, [](at::DeviceType one) { return at::DeviceTypeName(one, true); });
     if (found == known.end())
-        throw Mismatch{"type", "expected a device of PyTorch: cpu, cuda, meta, xpu or mps"};
+        json::expected(value["type"], "a device of PyTorch: cpu, cuda, meta, xpu or mps");
     return at::Device(*found);
+}
+
+/// Also "Infinity", "-Infinity" and "NaN", as torch.export writes them.
+double readNumber(const Json& value)
+{
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    if (value == "Infinity")
+        return infinity;
+    if (value == "-Infinity")
+        return -infinity;
+    return value == "NaN" ? std::numeric_limits<double>::quiet_NaN() : json::number(value);
 }
 
 c10::complex<double> readComplex(const Json& value)
 {
-    return {at(value, "real", json::number), at(value, "imag", json::number)};
+    return {at(value, "real", readNumber), at(value, "imag", readNumber)};
 }
 
 std::string readName(const Json& value)
@@ -105,7 +116,7 @@ Argument list(std::vector<Argument::Element> elements)
 /// SymIntArgument, SymFloatArgument, SymBoolArgument, OptionalTensorArgument: a name or a constant.
 Argument::Element readElement(const Json& value)
 {
-    const auto [key, content] = json::alternative(value);
+    const auto [key, content] = alternative(value);
     if (key == "as_name")
         return {at(value, "as_name", json::string), {}};
     if (key == "as_tensor")
@@ -115,22 +126,16 @@ Argument::Element readElement(const Json& value)
     if (key == "as_int")
         return {"", at(value, "as_int", json::integer)};
     if (key == "as_float")
-        return {"", at(value, "as_float", json::number)};
+        return {"", at(value, "as_float", readNumber)};
     if (key == "as_bool")
         return {"", at(value, "as_bool", json::boolean)};
-    throw Mismatch{"", "expected a name or a number, not '" + key + "'"};
+    json::wrong(value, "has '" + key + "': expected a name or a number");
 }
 
 Argument readOne(const Json& value)
 {
     const Argument::Element element = readElement(value);
     return element.name.empty() ? constant(element.constant) : named(element.name);
-}
-
-/// [[name, …], …] has no operator in a training graph; neither have script objects.
-Argument unsupported(const std::string& key)
-{
-    throw Mismatch{"", "expected an argument that Headroom knows, not '" + key + "'"};
 }
 
 template <class Value>
@@ -166,12 +171,12 @@ const std::map<std::string, std::function<Argument(const Json&)>>& alternatives(
         {"as_sym_floats", mixed},
         {"as_sym_bools", mixed},
         {"as_int", [](const Json& value) { return constant(json::integer(value)); }},
-        {"as_float", [](const Json& value) { return constant(json::number(value)); }},
+        {"as_float", [](const Json& value) { return constant(readNumber(value)); }},
         {"as_bool", [](const Json& value) { return constant(json::boolean(value)); }},
         {"as_string", [](const Json& value) { return constant(json::string(value)); }},
         {"as_complex", [](const Json& value) { return constant(readComplex(value)); }},
         {"as_ints", [](const Json& value) { return constant(ivalueOf(listOf(json::integer)(value))); }},
-        {"as_floats", [](const Json& value) { return constant(ivalueOf(listOf(json::number)(value))); }},
+        {"as_floats", [](const Json& value) { return constant(ivalueOf(listOf(readNumber)(value))); }},
         {"as_bools",
          [](const Json& value) {
              c10::List<bool> filled;
@@ -191,7 +196,7 @@ const std::map<std::string, std::function<Argument(const Json&)>>& alternatives(
 
 Argument readArgumentAt(const Json& value, int depth)
 {
-    const std::string key = json::alternative(value).first;
+    const std::string key = alternative(value).first;
     if (key == "as_graph") {
         Argument argument;
         argument.kind = Argument::Kind::graph;
@@ -203,13 +208,17 @@ Argument readArgumentAt(const Json& value, int depth)
         return argument;
     }
     const auto reader = alternatives().find(key);
-    return reader == alternatives().end() ? unsupported(key) : at(value, key.c_str(), reader->second);
+    if (reader
+        == alternatives().end()) // [[name, …], …] has no operator in a training graph; neither have script objects
+        json::wrong(value, "has '" + key + "': expected an argument that Headroom knows");
+    return at(value, key.c_str(), reader->second);
 }
 
 /// "key,fqn,type;key,fqn,type": neither keys nor names of Python have a comma or a semicolon, but a key may be source
 /// text such as L['self'], and a type may hold commas.
-std::vector<Node::Frame> readFrames(const std::string& text)
+std::vector<Node::Frame> readFrames(const Json& value)
 {
+    const std::string text = json::string(value);
     std::vector<Node::Frame> frames;
     for (std::size_t begin = 0; begin < text.size();) {
         const std::size_t end = std::min(text.find(';', begin), text.size());
@@ -217,7 +226,7 @@ std::vector<Node::Frame> readFrames(const std::string& text)
         const std::size_t first = entry.find(',');
         const std::size_t second = entry.find(',', first + 1);
         if (first == std::string::npos || second == std::string::npos)
-            throw Mismatch{"metadata.nn_module_stack", "expected entries of the form call,name,type"};
+            json::expected(value, "entries of the form call,name,type");
         Node::Frame frame{entry.substr(0, first), entry.substr(first + 1, second - first - 1),
                           entry.substr(second + 1)};
         // Exporting's own nodes say so in place of all three.
@@ -258,7 +267,7 @@ Node readNode(const Json& value, int depth)
                      }));
     node.outputs = at(value, "outputs", listOf(readArgument));
     if (const Json* metadata = json::find(value, "metadata")) {
-        node.frames = readFrames(atOr(*metadata, "nn_module_stack", json::string, std::string()));
+        node.frames = atOr(*metadata, "nn_module_stack", readFrames, std::vector<Node::Frame>());
         node.where = readPlace(atOr(*metadata, "stack_trace", json::string, std::string()));
     }
     return node;
@@ -267,7 +276,7 @@ Node readNode(const Json& value, int depth)
 Graph readGraphAt(const Json& value, int depth)
 {
     if (depth > deepestGraph)
-        throw Mismatch{"", "expected graphs nested at most " + std::to_string(deepestGraph) + " deep"};
+        json::expected(value, "graphs nested at most " + std::to_string(deepestGraph) + " deep");
     Graph graph;
     graph.inputs = at(value, "inputs", listOf(readArgument));
     graph.outputs = at(value, "outputs", listOf(readArgument));
@@ -279,13 +288,21 @@ Graph readGraphAt(const Json& value, int depth)
 
 } // namespace
 
+std::pair<const std::string&, const Json&> alternative(const Json& value)
+{
+    if (!value.is_object() || value.size() != 1)
+        json::expected(value, "an object with one member");
+    const auto member = value.begin();
+    return {member.key(), member.value()};
+}
+
 Size readSize(const Json& value)
 {
-    const auto [key, content] = json::alternative(value);
+    const auto [key, content] = alternative(value);
     if (key == "as_int")
         return {at(value, "as_int", json::integer), ""};
     if (key != "as_expr")
-        throw Mismatch{"", "expected a size: as_int or as_expr"};
+        json::wrong(value, "has '" + key + "': expected a size, as_int or as_expr");
     return at(value, "as_expr", [](const Json& expression) {
         Size size;
         size.expression = at(expression, "expr_str", json::string);
@@ -307,7 +324,7 @@ TensorMeta readTensorMeta(const Json& value)
     meta.requiresGrad = at(value, "requires_grad", json::boolean);
     at(value, "layout", readLayout);
     if (meta.sizes.size() != meta.strides.size())
-        throw Mismatch{"strides", "expected one stride for each size"};
+        json::wrong(value, "strides", "has another length than sizes: expected one stride for each size");
     return meta;
 }
 

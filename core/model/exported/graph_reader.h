@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/base/json_reader.h"
 #include "core/model/exported/exported_program.h"
-#include "core/model/exported/json_fields.h"
 
 /// schema.py's types to ours. All throw json::Mismatch.
 namespace headroom::exported {
+
+/// The value's only member: a union of schema.py is an object with the name of its alternative as key.
+std::pair<const std::string&, const json::Json&> alternative(const json::Json& value);
 
 Size readSize(const json::Json& value);
 TensorMeta readTensorMeta(const json::Json& value);
