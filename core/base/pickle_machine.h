@@ -114,6 +114,20 @@ public:
         return found;
     }
 
+    /// Little-endian two's complement of up to 9 bytes: an address may have the highest of 64 bits set.
+    std::int64_t longInteger()
+    {
+        const std::string_view bytes = text(number<std::uint8_t>());
+        if (bytes.size() > 9 || (bytes.size() == 9 && bytes.back() != '\0'))
+            throw WrongPickle{"holds a number of more than 64 bits"};
+        const bool negative
+            = !bytes.empty() && bytes.size() < 9 && (static_cast<unsigned char>(bytes.back()) & 0x80) != 0;
+        std::uint64_t value = negative ? ~std::uint64_t{0} : 0;
+        for (std::size_t i = std::min<std::size_t>(bytes.size(), 8); i > 0; --i)
+            value = (value << 8) | static_cast<unsigned char>(bytes[i - 1]);
+        return static_cast<std::int64_t>(value);
+    }
+
     /// Up to a line end, which is taken too.
     std::string_view line(std::size_t longest)
     {
@@ -142,7 +156,28 @@ class PickleMachine
 {
 public:
     /// `goesOn` (may be empty) is asked once in a while, with the position; after a false, run() returns false.
-    bool run(const std::function<bool(std::size_t)>& goesOn = {});
+    bool run(const std::function<bool(std::size_t)>& goesOn = {})
+    {
+        constexpr std::size_t stretch = std::size_t{4} << 20; // bytes between two questions
+        constexpr int newest = Reader::newestProtocol;
+        const std::string expected = newest == 2 ? "2" : "2 to " + std::to_string(newest);
+        std::size_t question = goesOn ? stretch : SIZE_MAX;
+        if (input_.opcode() != PickleOpcode::protocol)
+            throw WrongPickle{"does not begin as a pickle of protocol " + expected};
+        if (const auto protocol = input_.number<std::uint8_t>(); protocol < 2 || protocol > newest)
+            throw WrongPickle{"is a pickle of protocol " + std::to_string(protocol) + ", expected " + expected};
+        while (!stopped_) {
+            if (input_.position() >= question) {
+                question = input_.position() + stretch;
+                if (!goesOn(input_.position()))
+                    return false;
+            }
+            execute(input_.opcode());
+        }
+        if (stack_.size() != 1 || !marks_.empty())
+            throw WrongPickle{"ends with more than one value"};
+        return true;
+    }
     std::size_t position() const noexcept { return input_.position(); }
     const Value& root() const { return stack_.front(); }
 
@@ -170,13 +205,83 @@ protected:
 private:
     Reader& reader() { return static_cast<Reader&>(*this); }
 
-    [[gnu::always_inline]] void execute(PickleOpcode opcode);
-    std::int64_t longInteger();
-    void tuple(std::size_t height);
-    void remember(std::size_t index);
-    void recall(std::size_t index);
-    std::size_t popMark();
-    std::size_t below(std::size_t count) const; ///< height of the stack without its last values
+    [[gnu::always_inline]] void execute(PickleOpcode opcode)
+    {
+        using Op = PickleOpcode;
+        if (Reader::newestProtocol == 2 && isLater(opcode))
+            return reader().other(opcode);
+        switch (opcode) {
+        case Op::binGet:
+            return recall(input_.number<std::uint8_t>());
+        case Op::longBinGet:
+            return recall(input_.number<std::uint32_t>());
+        case Op::binPut:
+            return remember(input_.number<std::uint8_t>());
+        case Op::longBinPut:
+            return remember(input_.number<std::uint32_t>());
+        case Op::memoize:
+            return remember(memo_.size());
+        case Op::mark:
+            return marks_.push_back(stack_.size());
+        case Op::emptyList:
+            return push(reader().list());
+        case Op::emptyDict:
+            return push(reader().dictionary());
+        case Op::appends:
+            return append(popMark());
+        case Op::append:
+            return append(below(1));
+        case Op::setItems:
+            return setItems(popMark());
+        case Op::setItem:
+            return setItems(below(2));
+        case Op::emptyTuple:
+            return tuple(stack_.size());
+        case Op::tuple1:
+        case Op::tuple2:
+        case Op::tuple3:
+            return tuple(below(static_cast<std::size_t>(opcode) - static_cast<std::size_t>(Op::tuple1) + 1));
+        case Op::tuple:
+            return tuple(popMark());
+        case Op::binInt:
+            return push(reader().integer(input_.number<std::int32_t>()));
+        case Op::binInt1:
+            return push(reader().integer(input_.number<std::uint8_t>()));
+        case Op::binInt2:
+            return push(reader().integer(input_.number<std::uint16_t>()));
+        case Op::long1:
+            return push(reader().integer(input_.longInteger()));
+        case Op::binFloat:
+            return push(reader().real(input_.text(sizeof(double))));
+        case Op::shortBinUnicode:
+            return push(reader().text(input_.text(input_.number<std::uint8_t>())));
+        case Op::binUnicode:
+            return push(reader().text(input_.text(input_.number<std::uint32_t>())));
+        case Op::binUnicode8:
+            return push(reader().text(input_.text(input_.number<std::uint64_t>())));
+        case Op::shortBinBytes:
+            return push(reader().bytes(input_.text(input_.number<std::uint8_t>())));
+        case Op::binBytes:
+            return push(reader().bytes(input_.text(input_.number<std::uint32_t>())));
+        case Op::none:
+            return push(reader().none());
+        case Op::newTrue:
+        case Op::newFalse:
+            return push(reader().boolean(opcode == Op::newTrue));
+        case Op::pop:
+            return stack_.resize(below(1));
+        case Op::popMark:
+            return stack_.resize(popMark());
+        case Op::frame: // says how many bytes belong together, which matters to readers of streams only
+            input_.text(sizeof(std::uint64_t));
+            return;
+        case Op::stop:
+            stopped_ = true;
+            return;
+        default:
+            return reader().other(opcode);
+        }
+    }
 
     /// The values from `height` on leave the stack into the container below them.
     template <class Add>
@@ -198,179 +303,58 @@ private:
         fill(height, [this](const Value& dictionary, Items items) { reader().setItems(dictionary, items); });
     }
 
+    void tuple(std::size_t height)
+    {
+        const Value made = reader().tuple(Items(stack_).subspan(height));
+        stack_.resize(height);
+        push(made);
+    }
+
+    void remember(std::size_t index)
+    {
+        const Value top = stack_[below(1)];
+        if (index > memo_.size())
+            throw WrongPickle{"remembers values out of order"};
+        if (index == memo_.size()) {
+            memo_.push_back(top);
+        } else {
+            reader().forgotten(memo_[index]);
+            memo_[index] = top;
+        }
+        reader().remembered(top, index);
+    }
+
+    void recall(std::size_t index)
+    {
+        if (index >= memo_.size())
+            throw WrongPickle{"refers to a value that is not there"};
+        reader().recalled(memo_[index]);
+        push(memo_[index]);
+    }
+
+    std::size_t popMark()
+    {
+        if (marks_.empty())
+            throw WrongPickle{"ends a group that has no beginning"};
+        const std::size_t height = marks_.back();
+        marks_.pop_back();
+        return height;
+    }
+
+    /// Height of the stack without its last values.
+    std::size_t below(std::size_t count) const
+    {
+        const std::size_t floor = marks_.empty() ? 0 : marks_.back();
+        if (stack_.size() < floor + count)
+            throw WrongPickle{"takes a value that is not there"};
+        return stack_.size() - count;
+    }
+
     PickleInput input_;
     std::vector<Value> stack_;
     std::vector<std::size_t> marks_; ///< heights of the stack
     std::vector<Value> memo_;
     bool stopped_ = false;
 };
-
-template <class Reader, class Value>
-bool PickleMachine<Reader, Value>::run(const std::function<bool(std::size_t)>& goesOn)
-{
-    constexpr std::size_t stretch = std::size_t{4} << 20; // bytes between two questions
-    constexpr int newest = Reader::newestProtocol;
-    const std::string expected = newest == 2 ? "2" : "2 to " + std::to_string(newest);
-    std::size_t question = goesOn ? stretch : SIZE_MAX;
-    if (input_.opcode() != PickleOpcode::protocol)
-        throw WrongPickle{"does not begin as a pickle of protocol " + expected};
-    if (const auto protocol = input_.template number<std::uint8_t>(); protocol < 2 || protocol > newest)
-        throw WrongPickle{"is a pickle of protocol " + std::to_string(protocol) + ", expected " + expected};
-    while (!stopped_) {
-        if (input_.position() >= question) {
-            question = input_.position() + stretch;
-            if (!goesOn(input_.position()))
-                return false;
-        }
-        execute(input_.opcode());
-    }
-    if (stack_.size() != 1 || !marks_.empty())
-        throw WrongPickle{"ends with more than one value"};
-    return true;
-}
-
-template <class Reader, class Value>
-inline void PickleMachine<Reader, Value>::execute(PickleOpcode opcode)
-{
-    using Op = PickleOpcode;
-    if (Reader::newestProtocol == 2 && isLater(opcode))
-        return reader().other(opcode);
-    switch (opcode) {
-    case Op::binGet:
-        return recall(input_.template number<std::uint8_t>());
-    case Op::longBinGet:
-        return recall(input_.template number<std::uint32_t>());
-    case Op::binPut:
-        return remember(input_.template number<std::uint8_t>());
-    case Op::longBinPut:
-        return remember(input_.template number<std::uint32_t>());
-    case Op::memoize:
-        return remember(memo_.size());
-    case Op::mark:
-        return marks_.push_back(stack_.size());
-    case Op::emptyList:
-        return push(reader().list());
-    case Op::emptyDict:
-        return push(reader().dictionary());
-    case Op::appends:
-        return append(popMark());
-    case Op::append:
-        return append(below(1));
-    case Op::setItems:
-        return setItems(popMark());
-    case Op::setItem:
-        return setItems(below(2));
-    case Op::emptyTuple:
-        return tuple(stack_.size());
-    case Op::tuple1:
-    case Op::tuple2:
-    case Op::tuple3:
-        return tuple(below(static_cast<std::size_t>(opcode) - static_cast<std::size_t>(Op::tuple1) + 1));
-    case Op::tuple:
-        return tuple(popMark());
-    case Op::binInt:
-        return push(reader().integer(input_.template number<std::int32_t>()));
-    case Op::binInt1:
-        return push(reader().integer(input_.template number<std::uint8_t>()));
-    case Op::binInt2:
-        return push(reader().integer(input_.template number<std::uint16_t>()));
-    case Op::long1:
-        return push(reader().integer(longInteger()));
-    case Op::binFloat:
-        return push(reader().real(input_.text(sizeof(double))));
-    case Op::shortBinUnicode:
-        return push(reader().text(input_.text(input_.template number<std::uint8_t>())));
-    case Op::binUnicode:
-        return push(reader().text(input_.text(input_.template number<std::uint32_t>())));
-    case Op::binUnicode8:
-        return push(reader().text(input_.text(input_.template number<std::uint64_t>())));
-    case Op::shortBinBytes:
-        return push(reader().bytes(input_.text(input_.template number<std::uint8_t>())));
-    case Op::binBytes:
-        return push(reader().bytes(input_.text(input_.template number<std::uint32_t>())));
-    case Op::none:
-        return push(reader().none());
-    case Op::newTrue:
-    case Op::newFalse:
-        return push(reader().boolean(opcode == Op::newTrue));
-    case Op::pop:
-        return stack_.resize(below(1));
-    case Op::popMark:
-        return stack_.resize(popMark());
-    case Op::frame: // says how many bytes belong together, which matters to readers of streams only
-        input_.text(sizeof(std::uint64_t));
-        return;
-    case Op::stop:
-        stopped_ = true;
-        return;
-    default:
-        return reader().other(opcode);
-    }
-}
-
-/// Little-endian two's complement of up to 9 bytes: an address may have the highest of 64 bits set.
-template <class Reader, class Value>
-std::int64_t PickleMachine<Reader, Value>::longInteger()
-{
-    const std::string_view bytes = input_.text(input_.template number<std::uint8_t>());
-    if (bytes.size() > 9 || (bytes.size() == 9 && bytes.back() != '\0'))
-        throw WrongPickle{"holds a number of more than 64 bits"};
-    const bool negative = !bytes.empty() && bytes.size() < 9 && (static_cast<unsigned char>(bytes.back()) & 0x80) != 0;
-    std::uint64_t value = negative ? ~std::uint64_t{0} : 0;
-    for (std::size_t i = std::min<std::size_t>(bytes.size(), 8); i > 0; --i)
-        value = (value << 8) | static_cast<unsigned char>(bytes[i - 1]);
-    return static_cast<std::int64_t>(value);
-}
-
-template <class Reader, class Value>
-void PickleMachine<Reader, Value>::tuple(std::size_t height)
-{
-    const Value made = reader().tuple(Items(stack_).subspan(height));
-    stack_.resize(height);
-    push(made);
-}
-
-template <class Reader, class Value>
-void PickleMachine<Reader, Value>::remember(std::size_t index)
-{
-    const Value top = stack_[below(1)];
-    if (index > memo_.size())
-        throw WrongPickle{"remembers values out of order"};
-    if (index == memo_.size()) {
-        memo_.push_back(top);
-    } else {
-        reader().forgotten(memo_[index]);
-        memo_[index] = top;
-    }
-    reader().remembered(top, index);
-}
-
-template <class Reader, class Value>
-void PickleMachine<Reader, Value>::recall(std::size_t index)
-{
-    if (index >= memo_.size())
-        throw WrongPickle{"refers to a value that is not there"};
-    reader().recalled(memo_[index]);
-    push(memo_[index]);
-}
-
-template <class Reader, class Value>
-std::size_t PickleMachine<Reader, Value>::popMark()
-{
-    if (marks_.empty())
-        throw WrongPickle{"ends a group that has no beginning"};
-    const std::size_t height = marks_.back();
-    marks_.pop_back();
-    return height;
-}
-
-template <class Reader, class Value>
-std::size_t PickleMachine<Reader, Value>::below(std::size_t count) const
-{
-    const std::size_t floor = marks_.empty() ? 0 : marks_.back();
-    if (stack_.size() < floor + count)
-        throw WrongPickle{"takes a value that is not there"};
-    return stack_.size() - count;
-}
 
 } // namespace headroom
