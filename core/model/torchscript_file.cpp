@@ -4,58 +4,19 @@
 
 #include "core/base/mapped_file.h"
 #include "core/model/torchscript_code.h"
+#include "core/model/zip_archive.h"
 
-#include <c10/util/Exception.h>
 #include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace headroom {
 namespace {
 
-using caffe2::serialize::PyTorchStreamReader;
 using ByteSpan = std::span<const std::byte>;
 
 constexpr std::size_t largestText = std::size_t(256) << 20; ///< a pickle or code, unpacked
-
-/// The file as libtorch's reader wants it. What lies in a hole is left as it is in the reader's memory.
-class MappedBytes final : public caffe2::serialize::ReadAdapterInterface
-{
-public:
-    MappedBytes(ByteSpan bytes, std::vector<ByteSpan> holes)
-        : bytes_(bytes)
-        , holes_(std::move(holes))
-    {
-    }
-    std::size_t size() const override { return bytes_.size(); }
-    std::size_t read(std::uint64_t position, void* buffer, std::size_t size, const char*) const override
-    {
-        if (position >= bytes_.size())
-            return 0;
-        const ByteSpan part = bytes_.subspan(position, std::min<std::size_t>(size, bytes_.size() - position));
-        const auto holds = [&](ByteSpan hole) {
-            return part.data() >= hole.data() && part.data() + part.size() <= hole.data() + hole.size();
-        };
-        if (std::ranges::none_of(holes_, holds))
-            std::memcpy(buffer, part.data(), part.size());
-        return part.size();
-    }
-
-private:
-    ByteSpan bytes_;
-    std::vector<ByteSpan> holes_;
-};
-
-/// The first line of what libtorch says: a backtrace follows.
-std::string firstLine(const std::exception& error)
-{
-    const auto* known = dynamic_cast<const c10::Error*>(&error);
-    const std::string message = known ? known->what_without_backtrace() : error.what();
-    const std::size_t begin = std::min(message.find_first_not_of(" \n"), message.size());
-    return message.substr(begin, message.find('\n', begin) - begin);
-}
 
 } // namespace
 
@@ -63,9 +24,10 @@ std::string firstLine(const std::exception& error)
 class TorchScriptCheck
 {
 public:
-    explicit TorchScriptCheck(TorchScriptFile& file)
+    TorchScriptCheck(TorchScriptFile& file, const ZipArchive& archive)
         : file_(file)
-        , reader_(std::make_shared<MappedBytes>(file.bytes_, std::vector<ByteSpan>()))
+        , archive_(archive)
+        , reader_(archive.reader())
     {
     }
     Status run();
@@ -78,7 +40,8 @@ private:
     std::string place(const std::string& record) const { return file_.name_ + ": " + record; }
 
     TorchScriptFile& file_;
-    PyTorchStreamReader reader_;
+    const ZipArchive& archive_;
+    caffe2::serialize::PyTorchStreamReader& reader_;
     std::vector<std::string> records_;
 };
 
@@ -150,15 +113,14 @@ Status TorchScriptCheck::checkStorages(const Pickle& pickle, const std::string& 
             continue;
         if (!reader_.hasRecord(record))
             return badInput(file_.name_ + " has no record " + record + ", which a tensor lies in; the file is damaged");
-        const std::size_t size = reader_.getRecordSize(record);
-        if (elements > size / elementSize)
-            return badInput(place(record) + " has " + std::to_string(size) + " bytes, but a tensor of "
+        const auto bytes = archive_.record(record);
+        if (!bytes)
+            return bytes.error();
+        if (elements > bytes->size() / elementSize)
+            return badInput(place(record) + " has " + std::to_string(bytes->size()) + " bytes, but a tensor of "
                             + std::to_string(elements) + " elements lies in it; the file is damaged");
-        const std::size_t offset = reader_.getRecordOffset(record);
-        if (offset > file_.bytes_.size() || size > file_.bytes_.size() - offset)
-            return badInput(place(record) + " is not stored as it is; save the model again with torch.jit.save");
         if (elements * elementSize > TorchScriptFile::smallStorage)
-            file_.weights_.push_back(file_.bytes_.subspan(offset, size));
+            file_.weights_.push_back(*bytes);
     }
     return {};
 }
@@ -179,15 +141,18 @@ Result<TorchScriptFile> TorchScriptFile::open(const std::filesystem::path& path)
 
 Result<TorchScriptFile> TorchScriptFile::read(ByteSpan bytes, std::string name, std::shared_ptr<const void> memory)
 {
+    const auto archive = ZipArchive::read(bytes, name, memory);
+    if (!archive)
+        return archive.error();
     TorchScriptFile file;
     file.name_ = std::move(name);
     file.bytes_ = bytes;
     file.memory_ = std::move(memory);
     try {
-        if (const Status checked = TorchScriptCheck(file).run(); !checked)
+        if (const Status checked = TorchScriptCheck(file, *archive).run(); !checked)
             return checked.error();
     } catch (const std::exception& error) {
-        return badInput(file.name_ + " is not a TorchScript file: " + firstLine(error));
+        return badInput(file.name_ + " is not a TorchScript file: " + firstSentence(error));
     }
     return file;
 }
@@ -201,7 +166,7 @@ Result<torch::jit::Module> TorchScriptFile::load(bool weights) const
         try {
             module = torch::jit::load(bytes, at::kCPU, /*load_debug_files=*/false);
         } catch (const std::exception& error) {
-            problem = firstLine(error);
+            problem = firstSentence(error);
         }
     });
     if (!run)

@@ -4,20 +4,42 @@
 
 #include "core/base/error.h"
 
+#include <caffe2/serialize/read_adapter_interface.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
+#include <vector>
+
+namespace caffe2::serialize {
+class PyTorchStreamReader;
+}
 
 namespace headroom {
 
-/// The zip container of PyTorch's model files, mapped and not copied: torch stores its records without compression, so
-/// a weight's bytes are the file's own. Every record lies in one folder, whose name is left out of theirs. Checksums
-/// are not compared: torch.save may leave them out (torch.serialization.set_crc32_options).
+/// A file as libtorch's readers want it. What lies in a hole is left as it is in the reader's memory.
+class MappedBytes final : public caffe2::serialize::ReadAdapterInterface
+{
+public:
+    explicit MappedBytes(std::span<const std::byte> bytes, std::vector<std::span<const std::byte>> holes = {})
+        : bytes_(bytes)
+        , holes_(std::move(holes))
+    {
+    }
+    std::size_t size() const override { return bytes_.size(); }
+    std::size_t read(std::uint64_t position, void* buffer, std::size_t size, const char*) const override;
+
+private:
+    std::span<const std::byte> bytes_;
+    std::vector<std::span<const std::byte>> holes_;
+};
+
+/// The zip container of PyTorch's model files, read by libtorch and mapped: torch stores tensors without compression,
+/// so a weight's bytes are the file's own. Every record lies in one folder, whose name is left out of theirs.
 class ZipArchive
 {
 public:
@@ -28,22 +50,22 @@ public:
                                    std::shared_ptr<const void> memory);
 
     const std::string& name() const { return name_; }
-    bool contains(std::string_view record) const { return entries_.contains(record); }
+    std::span<const std::byte> bytes() const { return bytes_; } ///< of the whole file
+    bool contains(const std::string& record) const;
+    /// Throws what libtorch throws.
+    caffe2::serialize::PyTorchStreamReader& reader() const { return *reader_; }
 
-    /// A record's bytes. Errors (badInput): no such record, or a compressed one.
-    Result<std::span<const std::byte>> record(std::string_view record) const;
+    /// A record's bytes in the file. Errors (badInput): no such record, or one that is not stored as it is.
+    Result<std::span<const std::byte>> record(const std::string& record) const;
 
 private:
-    struct Entry
-    {
-        std::span<const std::byte> data;
-        bool stored = true; ///< not compressed
-    };
-    class Directory;
-
     std::string name_;
+    std::span<const std::byte> bytes_;
     std::shared_ptr<const void> memory_;
-    std::map<std::string, Entry, std::less<>> entries_; ///< by name inside the folder
+    std::shared_ptr<caffe2::serialize::PyTorchStreamReader> reader_;
 };
+
+/// Of what libtorch says: advice about checkpoints and a backtrace follow.
+std::string firstSentence(const std::exception& error);
 
 } // namespace headroom

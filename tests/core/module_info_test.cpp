@@ -255,6 +255,11 @@ TEST(ModuleInfoReader, refusesWhatIsNoModuleInfo)
               "doc.json: mod_stats is empty: the statistics of at least one module were expected");
     EXPECT_EQ(errorAfter([](Json& document) { document["mod_order"] = 3; }),
               "doc.json: mod_order is 3: expected an object");
+    // What is nested deeper than any document does not hide where the fault is.
+    const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+    EXPECT_EQ(message(deep), none);
+    EXPECT_EQ(message("{\"a\": " + deep + ", \"mod_order\": 3, \"mod_stats\": []}"),
+              "doc.json: mod_order is 3: expected an object");
     const auto missing = readModuleInfo(referencePath("no_such.json"));
     ASSERT_FALSE(missing.ok());
     EXPECT_THAT(missing.error().message, HasSubstr("no_such.json: cannot be opened"));
