@@ -36,6 +36,13 @@ TEST_F(RecordProgram, WritesTheStepAndSaysWhatItHolds)
     EXPECT_TRUE((*trace)->info.holdOutput);
 }
 
+TEST_F(RecordProgram, AFileMayHaveANameThatIsNotUtf8)
+{
+    const Outcome result = run("record demo:mlp --batch 2 -o \xff.hrs --json");
+    ASSERT_EQ(result.exitCode, 0) << result.errors;
+    EXPECT_EQ(nlohmann::json::parse(result.output)["step"], "\xef\xbf\xbd.hrs") << "U+FFFD stands for the byte";
+}
+
 TEST_F(RecordProgram, TakesEveryOption)
 {
     const Outcome result
