@@ -78,20 +78,21 @@ const json::Json& moduleOf(const json::Json& document, const std::string& fqn)
     return *only;
 }
 
+auto statsOf(const std::string& fqn)
+{
+    return [&fqn](const json::Json& document) { return statsIn(moduleOf(document, fqn)); };
+}
+
 } // namespace
 
 Result<SacStats> parseSacStats(std::string_view text, std::string_view sourceName, const std::string& fqn)
 {
-    return json::read(text, std::string(sourceName),
-                      [&](const json::Json& document) { return statsIn(moduleOf(document, fqn)); });
+    return json::read(text, std::string(sourceName), statsOf(fqn));
 }
 
 Result<SacStats> readSacStats(const std::filesystem::path& path, const std::string& fqn)
 {
-    const Result<std::string> text = json::textOf(path);
-    if (!text)
-        return text.error();
-    return parseSacStats(*text, path.string(), fqn);
+    return json::readFile(path, statsOf(fqn));
 }
 
 } // namespace headroom

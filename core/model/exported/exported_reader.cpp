@@ -233,8 +233,9 @@ ExportedProgram readAll(ZipArchive archive)
 
 bool ExportedProgram::weightless() const
 {
-    return std::ranges::any_of(
-        weights, [](const auto& entry) { return entry.second.bytes == 0 && neededBytes(entry.second.meta).value_or(0) != 0; });
+    return std::ranges::any_of(weights, [](const auto& entry) {
+        return entry.second.bytes == 0 && neededBytes(entry.second.meta).value_or(0) != 0;
+    });
 }
 
 Result<ExportedProgram> readExportedProgram(const std::filesystem::path& path)
