@@ -5,8 +5,8 @@
 #include "app/cli/table.h"
 #include "core/cost/calibration.h"
 #include "core/policy/step_planner.h"
+#include "core/profile/import.h"
 #include "core/sac/step_statistics.h"
-#include "core/snapshot/import.h"
 #include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iostream>
+#include <limits>
 #include <numeric>
 
 namespace headroom::cli {
@@ -94,9 +95,38 @@ void addCalibrationArgument(CLI::App& command, std::string& choice)
         ->type_name("auto|none|FILE");
 }
 
+void addMeasuredArgument(CLI::App& command, std::string& file)
+{
+    command
+        .add_option("--measured", file,
+                    "A measured step, a memory snapshot or a trace of torch.profiler to lay beside the step")
+        ->type_name("FILE");
+}
+
+void addProfileArgument(CLI::App& command, std::string& step)
+{
+    command
+        .add_option("--profile-step", step,
+                    "Of a trace of torch.profiler the step ProfilerStep#N, or, without such labels, the N-th (default: "
+                    "the last whole one)")
+        ->type_name("N");
+}
+
+Result<ProfileRequest> profileRequest(const std::string& step)
+{
+    ProfileRequest request;
+    if (step.empty())
+        return request;
+    const Result<int> number = parseInteger("--profile-step", step, 0, std::numeric_limits<int>::max());
+    if (!number)
+        return number.error();
+    request.step = *number;
+    return request;
+}
+
 Result<StepTracePtr> readStep(const std::string& file, const std::string& calibration, StepKind kind)
 {
-    Result<StepTracePtr> step = kind == StepKind::recorded ? readStepTrace(file) : readStepOrSnapshot(file);
+    Result<StepTracePtr> step = kind == StepKind::recorded ? readStepTrace(file) : readMeasured(file);
     if (!step)
         return step;
     Result<TimedStep> timed = withTimes(*std::move(step), calibration);

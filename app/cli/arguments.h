@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/plan.h"
+#include "core/profile/import.h"
 #include "core/sac/module_info.h"
 #include "core/trace/step_trace.h"
 
@@ -32,8 +33,15 @@ Status checkModuleName(std::string_view fqn, const std::vector<std::string>& kno
 /// Adds --calibration auto|none|FILE.
 void addCalibrationArgument(CLI::App& command, std::string& choice);
 
-/// What a command takes for a step.
-enum class StepKind { recorded, recordedOrSnapshot };
+/// Adds --measured FILE.
+void addMeasuredArgument(CLI::App& command, std::string& file);
+
+/// Adds --profile-step N.
+void addProfileArgument(CLI::App& command, std::string& step);
+Result<ProfileRequest> profileRequest(const std::string& step);
+
+/// What a command takes for a step; `any` is also a memory snapshot or a trace of torch.profiler.
+enum class StepKind { recorded, any };
 
 /// Reads a step with the times that --calibration asks for, and says on stderr when they are a calibration's.
 Result<StepTracePtr> readStep(const std::string& file, const std::string& calibration,

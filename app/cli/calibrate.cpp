@@ -1,8 +1,13 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/table.h"
+#include "core/compare/step_comparison.h"
 #include "core/cost/calibration.h"
+#include "core/cost/roofline.h"
+#include "core/profile/import.h"
+#include "core/profile/profile_reader.h"
 #include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
@@ -18,14 +23,67 @@ struct Arguments
 {
     std::vector<std::string> steps;
     std::string output;
+    std::string gpu;
+    std::string predicted;
+    std::string profileStep;
     bool json = false;
 };
+
+/// How many of the ops that ran on a GPU have a known cost.
+struct Coverage
+{
+    std::int64_t measured = 0;
+    std::int64_t learned = 0;
+};
+
+Coverage coverageOf(const StepTrace& step)
+{
+    Coverage coverage;
+    for (std::uint32_t row = 0; row < step.ops.size(); ++row) {
+        const bool measured = (step.ops.flags[OpId(row)] & opMeasured) != 0;
+        coverage.measured += measured ? 1 : 0;
+        coverage.learned += measured && step.ops.bytes[OpId(row)] > 0 ? 1 : 0;
+    }
+    return coverage;
+}
+
+/// A trace of torch.profiler as a step whose ops have costs: those of its own shapes, or of the ops of a step file.
+Result<StepTracePtr> readProfiledStep(const std::string& file, const Arguments& arguments)
+{
+    Result<ProfileRequest> request = profileRequest(arguments.profileStep);
+    if (!request)
+        return request.error();
+    request->gpu = arguments.gpu;
+    request->everyStep = arguments.predicted.empty() && !request->step;
+    if (!arguments.gpu.empty())
+        if (const auto spec = findDeviceSpec(arguments.gpu); !spec)
+            return badInput("--gpu: " + spec.error().message);
+    const Result<StepTracePtr> trace = importProfile(std::filesystem::path(file), *request);
+    if (!trace)
+        return trace.error();
+    if ((*trace)->info.gpu.empty() && (*trace)->info.measured->kernels > 0)
+        return badInput(file + " names no GPU that Headroom knows: say with --gpu which one it was");
+    if (arguments.predicted.empty()) {
+        if ((*trace)->info.measured->kernels > 0 && coverageOf(**trace).learned == 0)
+            return badInput(file
+                            + " has no shapes: profile with record_shapes=True, or name the step that it measured "
+                              "with --step step.hrs");
+        return trace;
+    }
+    const Result<StepTracePtr> predicted = readStepTrace(arguments.predicted);
+    if (!predicted)
+        return predicted.error();
+    if (!(*predicted)->info.simulated)
+        return badInput("--step " + arguments.predicted + " was measured itself: expected a simulated step");
+    return withMeasuredTimes(*predicted, **trace, file);
+}
 
 Result<int> run(const Arguments& arguments)
 {
     Calibration learned;
+    Coverage coverage;
     for (const std::string& file : arguments.steps) {
-        const Result<StepTracePtr> step = readStepTrace(file);
+        const Result<StepTracePtr> step = isProfileFile(file) ? readProfiledStep(file, arguments) : readStepTrace(file);
         if (!step)
             return step.error();
         const Result<Calibration> one = calibrate(**step, file);
@@ -35,6 +93,9 @@ Result<int> run(const Arguments& arguments)
             return badInput(file + " was measured on " + one->gpu + ", the steps before it on " + learned.gpu
                             + ": calibrate one GPU at a time");
         learned = learned.gpu.empty() ? *one : merged(learned, *one);
+        const Coverage of = coverageOf(**step);
+        coverage.measured += of.measured;
+        coverage.learned += of.learned;
     }
     const std::filesystem::path target
         = arguments.output.empty() ? calibrationFile(learned.gpu) : std::filesystem::path(arguments.output);
@@ -47,12 +108,16 @@ Result<int> run(const Arguments& arguments)
                       {"file", target.string()},
                       {"ops", learned.curves.size()},
                       {"ratio", learned.ratio},
-                      {"shortest_ms", learned.shortestMs}};
+                      {"shortest_ms", learned.shortestMs},
+                      {"ops_measured", coverage.measured},
+                      {"ops_learned_from", coverage.learned}};
         printJson(document);
         return 0;
     }
-    std::cout << "GPU           " << learned.gpu << "\nKinds of ops  " << learned.curves.size() << "\nMeasured      "
-              << formatNumber(learned.ratio, 2) << " times the roofline\nWritten to    " << target.string()
+    std::cout << "GPU           " << learned.gpu << "\nKinds of ops  " << learned.curves.size() << "\nLearned from  "
+              << groupedDigits(coverage.learned) << " of " << groupedDigits(coverage.measured)
+              << " ops with kernels\nMeasured      " << formatNumber(learned.ratio, 2)
+              << " times the roofline\nWritten to    " << target.string()
               << "; torch-headroom plan and torch-headroom frontier use it for steps of this GPU\n";
     return 0;
 }
@@ -64,7 +129,17 @@ void addCalibrate(CLI::App& program, Action& chosen)
     const auto arguments = std::make_shared<Arguments>();
     CLI::App* command
         = addCommand(program, "calibrate", "Learn how long ops take on a GPU from steps that were measured there");
-    command->add_option("step", arguments->steps, "Step files, recorded with --device cuda")->required();
+    command
+        ->add_option("step", arguments->steps, "Step files, recorded with --device cuda, or traces of torch.profiler")
+        ->required();
+    command->add_option("--gpu", arguments->gpu,
+                        "Of a trace: the card, where it does not name one that Headroom knows");
+    command
+        ->add_option("--step", arguments->predicted,
+                     "Of a trace: the simulated step that it measured; costs of ops are that step's, paired by their "
+                     "order, and the trace needs no shapes")
+        ->type_name("FILE");
+    addProfileArgument(*command, arguments->profileStep);
     command->add_option(
         "-o,--output", arguments->output,
         "The calibration to write or to add to (default: one for each GPU in the user's configuration)");

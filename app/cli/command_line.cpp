@@ -100,6 +100,7 @@ struct CommandLine
                      "torch-headroom"};
     std::string file;
     std::string measured;
+    std::string profileStep;
     cli::SnapshotArguments part;
     WindowOptions options;
     Action chosen;
@@ -114,8 +115,8 @@ CommandLine::CommandLine(const OpenWindow& openWindow)
         "What to open in the window: a step (.hrs), a model (.pt2, .pt), a script (.py), a memory snapshot");
     cli::addSnapshotArguments(program, part);
     cli::addCalibrationArgument(program, options.calibration);
-    program.add_option("--measured", measured, "With a step: a measured step or memory snapshot to lay over it")
-        ->type_name("FILE");
+    cli::addMeasuredArgument(program, measured);
+    cli::addProfileArgument(program, profileStep);
     for (const auto add : {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan,
                            cli::addFrontier, cli::addCalibrate, cli::addOpPolicy, cli::addOpsPlan, cli::addOpsFrontier,
                            cli::addExport, cli::addImport, cli::addAllocator, cli::addDoctor})
@@ -133,6 +134,10 @@ Status completeOptions(CommandLine& line)
         return badInput("--measured is compared with a step: expected `torch-headroom step.hrs --measured run.hrs`");
     line.options.file = QString::fromStdString(file);
     line.options.measured = QString::fromStdString(line.measured);
+    const Result<ProfileRequest> profile = cli::profileRequest(line.profileStep);
+    if (!profile)
+        return profile.error();
+    line.options.profile = *profile;
     if (!line.part.any())
         return {};
     const Result<ImportRequest> request = cli::importRequest(line.part);

@@ -104,7 +104,7 @@ Result<int> run(const Arguments& arguments)
     if (!arguments.module.empty() && !arguments.tradeOff)
         return badInput("export: --module selects a trade-off curve: expected it together with --tradeoff");
     const Result<StepTracePtr> trace
-        = readStep(arguments.stepFile, arguments.calibration, StepKind::recordedOrSnapshot);
+        = readStep(arguments.stepFile, arguments.calibration, StepKind::any);
     if (!trace)
         return trace.error();
     ExportOptions options;

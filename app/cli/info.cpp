@@ -103,11 +103,23 @@ std::string inModule(const StepTrace& trace, const OutOfMemory& failure)
     return module.empty() ? std::string() : " in " + std::string(module);
 }
 
+void printNotes(const StepInfo& info, std::ostream& out)
+{
+    for (const std::string& note : info.measured->notes)
+        out << note << '\n';
+    out << '\n';
+}
+
 void printHow(const StepInfo& info, std::ostream& out)
 {
     out << info.model << ": ";
     if (info.source == "snapshot") {
         out << "memory snapshot of " << info.device << "\n\n";
+        return;
+    }
+    if (info.source == "profile") {
+        out << "trace of torch.profiler, " << (info.gpu.empty() ? info.device : info.gpu) << " (measured)\n\n";
+        printNotes(info, out);
         return;
     }
     if (info.batch > 0)
@@ -182,7 +194,7 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
 
 Result<int> run(const std::string& file, const std::string& calibration, bool json)
 {
-    const Result<StepTracePtr> trace = readStep(file, calibration, StepKind::recordedOrSnapshot);
+    const Result<StepTracePtr> trace = readStep(file, calibration, StepKind::any);
     if (!trace)
         return trace.error();
     const Result<Timeline> timeline = predict(**trace, {});

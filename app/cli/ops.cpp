@@ -3,6 +3,8 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/table.h"
+#include "core/compare/step_comparison.h"
+#include "core/predict/predict.h"
 
 #include <CLI/CLI.hpp>
 
@@ -51,7 +53,43 @@ std::vector<OpId> selectOps(const StepTrace& trace, ModuleId selected)
     return ops;
 }
 
-Json toJson(const StepTrace& trace, const std::vector<OpId>& ops)
+/// Sums of both steps, and by module.
+void addComparison(Json& json, const StepTrace& trace, const StepComparison& beside)
+{
+    Json& sums = json["comparison"];
+    sums = {{"ops_in_both", beside.pairs},
+            {"predicted_ms", beside.predictedMs},
+            {"measured_ms", beside.measuredMs},
+            {"predicted_peak_bytes", beside.predictedPeak}};
+    if (beside.hasMemory)
+        sums["measured_peak_bytes"] = beside.measuredPeak;
+    if (const auto& measured = beside.measured->info.measured) {
+        sums["step_ms"] = measured->stepMs;
+        sums["gpu_busy_ms"] = measured->busyMs;
+        sums["kernels"] = measured->kernels;
+    }
+    sums["note"] = beside.note;
+    sums["modules"] = Json::array();
+    for (std::uint32_t i = 0; i < beside.modules.size(); ++i)
+        if (beside.modules[i].measured)
+            sums["modules"].push_back({{"module", trace.moduleFqn(ModuleId(i))},
+                                       {"predicted_ms", beside.modules[i].predictedMs},
+                                       {"measured_ms", beside.modules[i].measuredMs}});
+}
+
+void printComparison(const StepComparison& beside, std::ostream& out)
+{
+    out << "\nOps       " << groupedDigits(static_cast<std::int64_t>(beside.pairs)) << " of "
+        << groupedDigits(static_cast<std::int64_t>(beside.measuredOp.size())) << " are in both\nTime      "
+        << formatMs(beside.predictedMs) << " predicted, " << formatMs(beside.measuredMs) << " measured\nPeak      "
+        << exactBytes(beside.predictedPeak) << " predicted, "
+        << (beside.hasMemory ? exactBytes(beside.measuredPeak) + " measured" : "not measured") << '\n';
+    if (!beside.note.empty())
+        out << beside.note << '\n';
+}
+
+/// `beside` may be null.
+Json toJson(const StepTrace& trace, const std::vector<OpId>& ops, const StepComparison* beside)
 {
     const std::vector<bool> saved = savedForBackward(trace);
     Json json;
@@ -70,15 +108,23 @@ Json toJson(const StepTrace& trace, const std::vector<OpId>& ops)
                                {"random", (flags & opRandom) != 0},
                                {"in_subclass", (flags & opInSubclass) != 0},
                                {"saved_for_backward", static_cast<bool>(saved[op.value])}});
+        if (beside && beside->measuredMsOf(op) >= 0)
+            json["ops"].back()["measured_ms"] = beside->measuredMsOf(op);
     }
+    if (beside)
+        addComparison(json, trace, *beside);
     return json;
 }
 
-void print(const StepTrace& trace, const std::vector<OpId>& ops, std::ostream& out)
+void print(const StepTrace& trace, const std::vector<OpId>& ops, const StepComparison* beside, std::ostream& out)
 {
     using enum Table::Align;
     const std::vector<bool> saved = savedForBackward(trace);
-    Table table({{"Phase"}, {"Op"}, {"Bytes", right}, {"Flops", right}, {"ms", right}, {"Facts"}, {"Module"}});
+    std::vector<Table::Heading> headings{{"Phase"}, {"Op"}, {"Bytes", right}, {"Flops", right}, {"ms", right}};
+    if (beside)
+        headings.push_back({"Measured", right});
+    headings.insert(headings.end(), {{"Facts"}, {"Module"}});
+    Table table(std::move(headings));
     for (const OpId op : ops) {
         const std::uint16_t flags = trace.ops.flags[op];
         std::string facts;
@@ -92,11 +138,17 @@ void print(const StepTrace& trace, const std::vector<OpId>& ops, std::ostream& o
         add((flags & opRecomputed) != 0, "recomputed");
         add((flags & opInSubclass) != 0, "in a subclass");
         add(saved[op.value], "saved");
-        table.addRow({std::string(phaseName(trace.ops.phase[op])), std::string(trace.opName(op)),
-                      groupedDigits(trace.ops.bytes[op]), formatNumber(trace.ops.flops[op], 0),
-                      formatNumber(trace.ops.ms[op], 5), facts, std::string(trace.moduleFqn(trace.ops.module[op]))});
+        std::vector<std::string> row{std::string(phaseName(trace.ops.phase[op])), std::string(trace.opName(op)),
+                                     groupedDigits(trace.ops.bytes[op]), formatNumber(trace.ops.flops[op], 0),
+                                     formatNumber(trace.ops.ms[op], 5)};
+        if (beside)
+            row.push_back(beside->measuredMsOf(op) < 0 ? "" : formatNumber(beside->measuredMsOf(op), 5));
+        row.insert(row.end(), {facts, std::string(trace.moduleFqn(trace.ops.module[op]))});
+        table.addRow(std::move(row));
     }
     table.print(out);
+    if (beside)
+        printComparison(*beside, out);
 }
 
 struct Arguments
@@ -104,13 +156,32 @@ struct Arguments
     std::string file;
     std::string module;
     std::string calibration = "auto";
+    std::string measured;
+    std::string profileStep;
     bool json = false;
 };
 
+/// The step of --measured beside this one; null without it.
+Result<StepComparisonPtr> comparisonOf(const StepTrace& trace, const Arguments& arguments)
+{
+    if (arguments.measured.empty())
+        return StepComparisonPtr();
+    const Result<ProfileRequest> request = profileRequest(arguments.profileStep);
+    if (!request)
+        return request.error();
+    const Result<StepTracePtr> measured = readMeasured(arguments.measured, *request);
+    if (!measured)
+        return measured.error();
+    const Result<Timeline> timeline = predict(trace, {});
+    if (!timeline)
+        return timeline.error();
+    return compareSteps(trace, *timeline, *measured, arguments.measured);
+}
+
 Result<int> run(const Arguments& arguments)
 {
-    const auto& [file, fqn, calibration, json] = arguments;
-    const Result<StepTracePtr> trace = readStep(file, calibration, StepKind::recordedOrSnapshot);
+    const auto& [file, fqn, calibration, measured, profileStep, json] = arguments;
+    const Result<StepTracePtr> trace = readStep(file, calibration, StepKind::any);
     if (!trace)
         return trace.error();
     ModuleId selected;
@@ -120,11 +191,14 @@ Result<int> run(const Arguments& arguments)
             return badInput(file + ": " + module.error().message);
         selected = *module;
     }
+    const Result<StepComparisonPtr> beside = comparisonOf(**trace, arguments);
+    if (!beside)
+        return beside.error();
     const std::vector<OpId> ops = selectOps(**trace, selected);
     if (json)
-        printJson(toJson(**trace, ops));
+        printJson(toJson(**trace, ops, beside->get()));
     else
-        print(**trace, ops, std::cout);
+        print(**trace, ops, beside->get(), std::cout);
     return 0;
 }
 
@@ -137,6 +211,8 @@ void addOps(CLI::App& program, Action& chosen)
     command->add_option("step", arguments->file, "Step file")->required();
     command->add_option("--module", arguments->module, "Only ops of this module and those inside it")->type_name("FQN");
     addCalibrationArgument(*command, arguments->calibration);
+    addMeasuredArgument(*command, arguments->measured);
+    addProfileArgument(*command, arguments->profileStep);
     command->add_flag("--json", arguments->json, "Print one JSON document");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }

@@ -26,6 +26,7 @@ struct Arguments
     std::string module;
     std::string calibration = "auto";
     std::string measured;
+    std::string profileStep;
     SnapshotArguments snapshot;
     bool ops = false;
 };
@@ -70,6 +71,10 @@ Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
         return part.error();
     options.part = *part; // nobody is there to be asked
     options.measured = QString::fromStdString(arguments.measured);
+    const Result<ProfileRequest> profile = profileRequest(arguments.profileStep);
+    if (!profile)
+        return profile.error();
+    options.profile = *profile;
     options.select = QString::fromStdString(arguments.module);
     hideDesktopRemarks();
     int count = 1;
@@ -92,6 +97,7 @@ void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWind
     command->add_option("--budget", arguments->budget, "Plan for this budget")->type_name("SIZE");
     addCalibrationArgument(*command, arguments->calibration);
     addSnapshotArguments(*command, arguments->snapshot);
+    addProfileArgument(*command, arguments->profileStep);
     command->add_option("--measured", arguments->measured, "Lay this measured step over the prediction")
         ->type_name("FILE");
     command->add_flag("--ops", arguments->ops, "Plan single ops of the whole step, not modules");

@@ -20,7 +20,8 @@ Actions::Actions(QWidget* window)
                 tr("Open a recorded step (.hrs), a model (.pt2, .pt), a training script (.py) or a memory snapshot"),
                 "Ctrl+O");
     compare = make(tr("Compare with &measured step…"),
-                   tr("Lay a step that was measured on a GPU or the CPU, or a memory snapshot, over the prediction"),
+                   tr("Lay a step that was measured on a GPU or the CPU, a memory snapshot or a trace of "
+                      "torch.profiler over the prediction"),
                    "Ctrl+M");
     stopComparing = make(tr("&Stop comparing"), tr("Show the plan again"), "Ctrl+Shift+W");
     stopComparing->setEnabled(false);

@@ -344,7 +344,7 @@ void DocumentPage::showAnswer()
 void DocumentPage::showComparison()
 {
     const StepComparisonPtr& comparison = session_.comparison();
-    timeline_->setMeasured(comparison ? comparison->aligned : nullptr);
+    timeline_->setMeasured(comparison && comparison->hasMemory ? comparison->aligned : nullptr);
     moduleModel_->setComparison(comparison);
     modules_->setComparing(comparison && comparison->hasTimes);
     if (comparison)

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/jobs.h"
 
+#include "core/profile/import.h"
 #include "core/snapshot/import.h"
 #include "core/trace/step_file.h"
 
@@ -62,7 +63,7 @@ void Jobs::open(const QString& path, const std::string& calibration, const std::
             readSnapshotFile(path, part, report, stop);
             return;
         }
-        const Result<StepTracePtr> trace = readStepTrace(file);
+        const Result<StepTracePtr> trace = readMeasured(file);
         if (!trace)
             report([this, path, reason = text(trace.error())] { Q_EMIT openFailed(path, reason); });
         else if (!stop.stop_requested())

@@ -171,6 +171,7 @@ void MainWindow::wireDesks()
     connect(opsChoiceDesk_, &OpsChoiceDesk::refused, this,
             [this](const QString& reason) { messages_->showError(sentence(reason)); });
     connect(a.compare, &QAction::triggered, this, &MainWindow::askForMeasured);
+    connect(opener_, &Opener::measuredWanted, measuredDesk_, &MeasuredDesk::compareOrOpen);
     connect(a.stopComparing, &QAction::triggered, measuredDesk_, &MeasuredDesk::stop);
     connect(measuredDesk_, &MeasuredDesk::failed, this, [this](const QString& reason) {
         messages_->showError(reason);
@@ -216,7 +217,7 @@ void MainWindow::askForMeasured()
     }
     const QString path = QFileDialog::getOpenFileName(
         this, tr("Compare with a measured step"), QFileInfo(session_.step()->path).absolutePath(),
-        tr("Measured steps and memory snapshots (*.hrs *.pickle *.pkl);;All files (*)"));
+        tr("Measured steps, memory snapshots and traces (*.hrs *.pickle *.pkl *.json *.json.gz);;All files (*)"));
     if (!path.isEmpty())
         compareWith(path);
 }

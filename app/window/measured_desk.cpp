@@ -4,7 +4,6 @@
 
 #include "app/recording/sentence.h"
 #include "app/window/session.h"
-#include "core/snapshot/import.h"
 #include "views/plot/number_text.h"
 
 #include <QFileInfo>
@@ -47,10 +46,12 @@ ComparisonFacts comparisonFacts(const StepComparison& comparison, const QString&
     if (!comparison.note.empty())
         facts.axis
             += (facts.axis.isEmpty() ? QString() : QStringLiteral(" ")) + QString::fromStdString(comparison.note);
-    facts.peak = MeasuredDesk::tr("%1 predicted, %2 measured, %3")
-                     .arg(bytesText(comparison.predictedPeak, 2), bytesText(comparison.measuredPeak, 2),
-                          difference(static_cast<double>(comparison.measuredPeak),
-                                     static_cast<double>(comparison.predictedPeak)));
+    facts.peak = comparison.hasMemory
+        ? MeasuredDesk::tr("%1 predicted, %2 measured, %3")
+              .arg(bytesText(comparison.predictedPeak, 2), bytesText(comparison.measuredPeak, 2),
+                   difference(static_cast<double>(comparison.measuredPeak),
+                              static_cast<double>(comparison.predictedPeak)))
+        : MeasuredDesk::tr("%1 predicted, not measured").arg(bytesText(comparison.predictedPeak, 2));
     if (comparison.nonPyTorch > 0)
         facts.axis += MeasuredDesk::tr(" Without %1 that is not PyTorch's.").arg(bytesText(comparison.nonPyTorch, 2));
     facts.times = comparison.hasTimes
@@ -117,7 +118,8 @@ void MeasuredDesk::post(const QString& path, StepTracePtr measured, bool orOpen)
     const OpenStepPtr step = session_.step();
     const quint64 number = ++asked_;
     lane_.cancel();
-    lane_.post([this, path, measured = std::move(measured), orOpen, step, number](const std::stop_token&) {
+    lane_.post([this, path, measured = std::move(measured), orOpen, step, number,
+                profile = profile_](const std::stop_token&) {
         const auto report = [&](auto send) {
             QMetaObject::invokeMethod(
                 this,
@@ -134,7 +136,7 @@ void MeasuredDesk::post(const QString& path, StepTracePtr measured, bool orOpen)
         };
         StepTracePtr other = measured;
         if (!other) {
-            Result<StepTracePtr> read = readStepOrSnapshot(std::filesystem::path(path.toStdU16String()));
+            Result<StepTracePtr> read = readMeasured(std::filesystem::path(path.toStdU16String()), profile);
             if (!read)
                 return fail(read.error());
             other = *std::move(read);

@@ -4,6 +4,7 @@
 
 #include "core/base/lane.h"
 #include "core/compare/step_comparison.h"
+#include "core/profile/import.h"
 #include "views/widgets/comparison_bar.h"
 
 #include <QObject>
@@ -24,6 +25,8 @@ public:
     /// Compares when the file is a measured step and the open one is simulated; else the file is wanted().
     void compareOrOpen(const QString& path);
     void stop();
+    /// Which step of a profiler's trace, for those that are read from now on.
+    void useProfile(const ProfileRequest& request) { profile_ = request; }
     bool busy() const noexcept { return asked_ != answered_; }
     QString whyNot() const; ///< empty: the open step can be compared
 
@@ -39,6 +42,7 @@ private:
     Session& session_;
     QString path_; ///< of the measured step; empty: none
     StepTracePtr measured_;
+    ProfileRequest profile_;
     quint64 asked_ = 0;
     quint64 answered_ = 0;
     Lane lane_; ///< last: its thread ends before what it reports to

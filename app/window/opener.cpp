@@ -9,6 +9,7 @@
 #include "app/window/settings.h"
 #include "app/window/snapshot_sheet.h"
 #include "app/window/what_if.h"
+#include "core/profile/profile_reader.h"
 #include "core/trace/out_of_memory.h"
 #include "views/plot/number_text.h"
 #include "views/widgets/message_bar.h"
@@ -83,10 +84,20 @@ void Opener::openFile(const QString& path, const Wanted& wanted)
     const SourceKind kind = sourceKind(path);
     if (const QString reason = whyNotOpened(kind, path); !reason.isEmpty())
         refuse(reason);
+    else if (kind == SourceKind::step && wanted.inPlace.isEmpty() && isMeasurementOfOpenStep(path))
+        Q_EMIT measuredWanted(path);
     else if (kind == SourceKind::step)
         openStep(path, wanted);
     else
         parts_.records.ask(path);
+}
+
+/// A profiler's trace is laid beside the simulated step that is open.
+bool Opener::isMeasurementOfOpenStep(const QString& path) const
+{
+    const Session& session = parts_.session;
+    return session.isOpen() && session.step()->trace().info.simulated
+        && isProfileFile(std::filesystem::path(path.toStdU16String()));
 }
 
 void Opener::openStep(const QString& path, const Wanted& wanted)
@@ -177,8 +188,9 @@ void Opener::askForFile()
     const QString folder = recent.isEmpty() ? QString() : QFileInfo(recent.first()).absolutePath();
     const QString path = QFileDialog::getOpenFileName(
         parts_.window, tr("Open a recorded step, a model or a training script"), folder,
-        tr("All that Headroom opens (*.hrs *.pt2 *.pt *.py *.pickle *.pkl);;Recorded steps (*.hrs);;Memory snapshots "
-           "(*.pickle *.pkl);;Exported models (*.pt2);;"
+        tr("All that Headroom opens (*.hrs *.pt2 *.pt *.py *.pickle *.pkl *.json *.json.gz);;Recorded steps "
+           "(*.hrs);;Memory snapshots (*.pickle *.pkl);;Traces of torch.profiler (*.json *.json.gz);;Exported models "
+           "(*.pt2);;"
            "TorchScript models (*.pt);;Training scripts (*.py);;All files (*)"));
     if (!path.isEmpty())
         openFile(path, {});

@@ -62,11 +62,13 @@ public:
 Q_SIGNALS:
     void opened(bool budgetWasGiven);
     void failed(const QString& reason);
+    void measuredWanted(const QString& path); ///< to be laid beside the open step
     void nothingOpened(); ///< failed, or the user did not want it any more
 
 private:
     void wireReading();
     void wireRecording();
+    bool isMeasurementOfOpenStep(const QString& path) const;
     void openStep(const QString& path, const Wanted& wanted);
     void takeStep(const OpenStepPtr& step);
     void changeTimes(bool calibrated);

@@ -4,6 +4,7 @@
 
 #include "app/recording/recorder_program.h"
 #include "app/window/mainwindow.h"
+#include "app/window/measured_desk.h"
 #include "app/window/planner_engine.h"
 #include "app/window/screenshot.h"
 
@@ -57,6 +58,7 @@ void applyOptions(MainWindow& window, const WindowOptions& options)
         window.resize(options.size);
     window.useTimes(options.calibration);
     window.usePart(options.part);
+    window.measuredDesk().useProfile(options.profile);
     if (!options.measured.isEmpty())
         window.compareWith(options.measured);
     if (!options.file.isEmpty())

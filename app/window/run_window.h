@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/bytes.h"
+#include "core/profile/import.h"
 #include "core/snapshot/import.h"
 
 #include <QSize>
@@ -19,7 +20,8 @@ struct WindowOptions
 {
     QString file; ///< step file to open
     std::optional<ImportRequest> part; ///< of a memory snapshot; none: asked for where there is a choice
-    QString measured; ///< measured step or memory snapshot to compare with; empty: none
+    QString measured; ///< measured step, memory snapshot or profiler's trace to compare with; empty: none
+    ProfileRequest profile; ///< which step of the trace
     QString screenshot; ///< PNG to save once the plan is drawn; then the program exits. Needs no display
     QSize size; ///< of the window; invalid: as it was left
     QString theme; ///< "light", "dark" or empty: as the settings say

@@ -3,7 +3,9 @@
 #include "core/compare/op_pairs.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -14,19 +16,45 @@ namespace {
 
 using Key = std::uint32_t;
 
+/// Which names of an op take part.
+struct PairBy
+{
+    bool overload = true;
+    bool module = true;
+};
+
+/// cuDNN's and MIOpen's ops by the names that stand for them in a recording of another device.
+std::string_view commonName(std::string_view op)
+{
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> names{
+        {{"aten.cudnn_batch_norm", "aten.native_batch_norm"},
+         {"aten.miopen_batch_norm", "aten.native_batch_norm"},
+         {"aten.cudnn_batch_norm_backward", "aten.native_batch_norm_backward"},
+         {"aten.miopen_batch_norm_backward", "aten.native_batch_norm_backward"},
+         {"aten.cudnn_convolution_backward", "aten.convolution_backward"}, // torch 1.9
+         {"aten.miopen_convolution_backward", "aten.convolution_backward"}}};
+    const auto found = std::ranges::find(names, op, &std::pair<std::string_view, std::string_view>::first);
+    return found == names.end() ? op : found->second;
+}
+
 /// Ops that are to be paired have equal numbers.
 class Keys
 {
 public:
+    explicit Keys(PairBy by)
+        : by_(by)
+    {
+    }
+
     std::vector<Key> of(const StepTrace& step)
     {
         std::vector<Key> keys;
         keys.reserve(step.ops.size());
         for (std::uint32_t i = 0; i < step.ops.size(); ++i) {
             const OpId op(i);
-            std::string text(step.opName(op));
+            std::string text(by_.overload ? step.opName(op) : commonName(withoutOverload(step.opName(op))));
             text += '\n';
-            if (const ModuleId module = step.ops.module[op])
+            if (const ModuleId module = step.ops.module[op]; module && by_.module)
                 text += belowRoot(step.moduleFqn(module));
             text += '\n';
             text += phaseName(step.ops.phase[op]);
@@ -36,6 +64,7 @@ public:
     }
 
 private:
+    PairBy by_;
     std::unordered_map<std::string, Key> known_;
 };
 
@@ -121,9 +150,28 @@ std::string_view belowRoot(std::string_view fqn)
     return dot == std::string_view::npos ? std::string_view() : fqn.substr(dot + 1);
 }
 
+std::string_view withoutOverload(std::string_view op)
+{
+    const std::size_t packet = op.find('.');
+    return packet == std::string_view::npos ? op : op.substr(0, op.find('.', packet + 1));
+}
+
+bool sharesModules(const StepTrace& first, const StepTrace& second)
+{
+    std::set<std::string_view> names;
+    for (std::uint32_t i = 0; i < first.modules.size(); ++i)
+        names.insert(belowRoot(first.moduleFqn(ModuleId(i))));
+    names.erase(std::string_view());
+    for (std::uint32_t i = 0; i < second.modules.size(); ++i)
+        if (names.contains(belowRoot(second.moduleFqn(ModuleId(i)))))
+            return true;
+    return names.empty();
+}
+
 OpPairs pairOps(const StepTrace& first, const StepTrace& second)
 {
-    Keys keys;
+    const bool isProfile = second.info.source == "profile";
+    Keys keys(isProfile ? PairBy{false, sharesModules(first, second)} : PairBy());
     const std::vector<Key> a = keys.of(first);
     const std::vector<Key> b = keys.of(second);
     OpPairs pairs;

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <set>
 #include <string_view>
 
 namespace headroom {
@@ -153,6 +152,30 @@ std::vector<double> moduleTimes(const StepTrace& step, std::vector<bool>& ran)
     return times;
 }
 
+/// Where the measured step does not name the modules, an op is of the module that its counterpart has.
+std::vector<StepComparison::ModuleTimes> modulesOfPairs(const StepTrace& predicted, const StepTrace& measured,
+                                                        const OpPairs& pairs)
+{
+    std::vector<bool> ran;
+    const std::vector<double> here = moduleTimes(predicted, ran);
+    std::vector<StepComparison::ModuleTimes> modules(predicted.modules.size());
+    for (std::size_t op = 0; op < pairs.second.size(); ++op) {
+        const ModuleId module = predicted.ops.module[OpId(static_cast<std::uint32_t>(op))];
+        if (!module || !pairs.second[op])
+            continue;
+        modules[module.value].measuredMs += measured.ops.ms[pairs.second[op]];
+        modules[module.value].measured = true;
+    }
+    for (std::size_t i = modules.size(); i-- > 0;) {
+        modules[i].predictedMs = here[i];
+        if (const ModuleId parent = predicted.modules.parent[ModuleId(static_cast<std::uint32_t>(i))]) {
+            modules[parent.value].measuredMs += modules[i].measuredMs;
+            modules[parent.value].measured = modules[parent.value].measured || modules[i].measured;
+        }
+    }
+    return modules;
+}
+
 std::vector<StepComparison::ModuleTimes> compareModules(const StepTrace& predicted, const StepTrace& measured)
 {
     std::vector<bool> ran;
@@ -174,18 +197,6 @@ std::vector<StepComparison::ModuleTimes> compareModules(const StepTrace& predict
     return modules;
 }
 
-bool sharesModules(const StepTrace& first, const StepTrace& second)
-{
-    std::set<std::string_view> names;
-    for (std::uint32_t i = 0; i < first.modules.size(); ++i)
-        names.insert(belowRoot(first.moduleFqn(ModuleId(i))));
-    names.erase(std::string_view());
-    for (std::uint32_t i = 0; i < second.modules.size(); ++i)
-        if (names.contains(belowRoot(second.moduleFqn(ModuleId(i)))))
-            return true;
-    return names.empty();
-}
-
 Bytes highestOutside(const Timeline& timeline)
 {
     Bytes now = timeline.start[outside];
@@ -195,6 +206,12 @@ Bytes highestOutside(const Timeline& timeline)
         most = std::max(most, now);
     }
     return most;
+}
+
+bool ranTheSameOps(const StepTrace& first, const StepTrace& second, const OpPairs& pairs)
+{
+    const auto fewer = static_cast<double>(std::min(first.ops.size(), second.ops.size()));
+    return pairs.count > 0 && static_cast<double>(pairs.count) >= enoughPairs * fewer;
 }
 
 std::string whyMarks(const StepTrace& measured, const OpPairs& pairs)
@@ -211,34 +228,70 @@ std::string whyMarks(const StepTrace& measured, const OpPairs& pairs)
 
 } // namespace
 
+Result<StepTracePtr> withMeasuredTimes(const StepTracePtr& predicted, const StepTrace& measured,
+                                       const std::string& name)
+{
+    struct Columns
+    {
+        std::vector<double> ms;
+        std::vector<std::uint16_t> flags;
+        StepTracePtr step; ///< whose memory the other columns are
+    };
+    const OpPairs pairs = pairOps(*predicted, measured);
+    if (!ranTheSameOps(*predicted, measured, pairs))
+        return badInput(name + " is of another model than the step: few of their ops are the same");
+    auto columns = std::make_shared<Columns>();
+    columns->step = predicted;
+    for (std::uint32_t row = 0; row < predicted->ops.size(); ++row) {
+        const OpId other = pairs.second[row];
+        const bool hasKernels = other && (measured.ops.flags[other] & opMeasured) != 0;
+        columns->ms.push_back(other ? measured.ops.ms[other] : predicted->ops.ms[OpId(row)]);
+        columns->flags.push_back(predicted->ops.flags[OpId(row)] | (hasKernels ? opMeasured : 0));
+    }
+    auto result = std::make_shared<StepTrace>(*predicted);
+    result->info.simulated = false;
+    result->info.gpu = measured.info.gpu;
+    result->info.device = measured.info.device;
+    result->info.measured = measured.info.measured;
+    result->ops.ms.rows = columns->ms;
+    result->ops.flags.rows = columns->flags;
+    result->memory = std::move(columns);
+    return StepTracePtr(std::move(result));
+}
+
 Result<StepComparisonPtr> compareSteps(const StepTrace& predicted, const Timeline& timeline,
                                        const StepTracePtr& measured, const std::string& name)
 {
     if (measured->info.simulated)
         return badInput(name
-                        + " is simulated: expected a step recorded with --device cuda or cpu, or a memory snapshot");
+                        + " is simulated: expected a step recorded with --device cuda or cpu, a memory snapshot or a "
+                          "trace of torch.profiler");
     const Result<Timeline> course = predict(*measured, {});
     if (!course)
         return badInput(name + ": " + course.error().message);
     auto made = std::make_shared<StepComparison>();
     made->measured = measured;
     const bool isSnapshot = measured->info.source == "snapshot";
+    const bool isProfile = measured->info.source == "profile";
     const OpPairs pairs
         = isSnapshot ? OpPairs{std::vector<OpId>(predicted.ops.size()), 0} : pairOps(predicted, *measured);
-    const auto fewer = static_cast<double>(std::min(predicted.ops.size(), measured->ops.size()));
-    const bool byOps = pairs.count > 0 && static_cast<double>(pairs.count) >= enoughPairs * fewer;
+    const bool byOps = ranTheSameOps(predicted, *measured, pairs);
     if (!byOps && !isSnapshot && !sharesModules(predicted, *measured))
         return badInput(name
                         + " is of another model: none of its modules and few of its ops are those of the open step");
     made->axis = byOps ? StepComparison::Axis::ops : StepComparison::Axis::marks;
     if (!byOps)
         made->note = whyMarks(*measured, pairs);
-    if (predicted.info.policy.empty() != measured->info.policy.empty())
+    if (!isProfile && predicted.info.policy.empty() != measured->info.policy.empty())
         made->note += (made->note.empty() ? "" : " ")
             + std::string("One of the two steps ran under a policy, and the other did not.");
+    if (isProfile && measured->info.measured)
+        for (const std::string& note : measured->info.measured->notes)
+            made->note += (made->note.empty() ? "" : " ") + note;
     made->measuredOp = pairs.second;
     made->pairs = pairs.count;
     made->hasTimes = !isSnapshot;
+    made->hasMemory = !isProfile || measured->storages.size() > 0;
     made->aligned = std::make_shared<const Timeline>(
         aligned(*course, byOps ? anchorsOfOps(predicted, *measured, pairs) : anchorsOfMarks(predicted, *measured)));
     made->predictedPeak = timeline.peak;
@@ -247,7 +300,8 @@ Result<StepComparisonPtr> compareSteps(const StepTrace& predicted, const Timelin
     made->predictedMs = opBegins(predicted).back();
     made->measuredMs = opBegins(*measured).back();
     made->modules = isSnapshot ? std::vector<StepComparison::ModuleTimes>(predicted.modules.size())
-                               : compareModules(predicted, *measured);
+        : isProfile && !sharesModules(predicted, *measured) ? modulesOfPairs(predicted, *measured, pairs)
+                                                            : compareModules(predicted, *measured);
     return StepComparisonPtr(std::move(made));
 }
 

@@ -39,6 +39,7 @@ struct StepComparison
     Bytes measuredPeak = 0;
     Bytes nonPyTorch = 0; ///< of the measured device, not in its peak
     bool hasTimes = true; ///< false: the measured step says memory only (a memory snapshot)
+    bool hasMemory = true; ///< false: it says times only (a profiler's trace without profile_memory)
     double predictedMs = 0; ///< sum of all ops
     double measuredMs = 0;
     std::vector<ModuleTimes> modules; ///< by ModuleId of the simulated step
@@ -51,6 +52,12 @@ struct StepComparison
     }
 };
 using StepComparisonPtr = std::shared_ptr<const StepComparison>;
+
+/// The simulated step with the measured times of the ops that both have, so that what is known of an op of one (its
+/// shapes' cost) and of the other (its time) come together. Error (badInput), begins with `name`: they are not the same
+/// steps.
+Result<StepTracePtr> withMeasuredTimes(const StepTracePtr& predicted, const StepTrace& measured,
+                                       const std::string& name);
 
 /// `timeline` is that of the simulated step without a plan. Errors (badInput), each one sentence that begins with
 /// `name`: the other step is simulated as well, or of another model.

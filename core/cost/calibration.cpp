@@ -115,7 +115,9 @@ double calibratedMs(const Calibration& calibration, std::string_view op, DType d
 {
     if (rooflineMs <= 0)
         return 0;
-    const auto curve = calibration.curves.find({std::string(op), dtype});
+    auto curve = calibration.curves.find({std::string(op), dtype});
+    if (curve == calibration.curves.end()) // of a profiler's trace, which names no overloads
+        curve = calibration.curves.find({std::string(op.substr(0, op.rfind('.'))), dtype});
     if (curve == calibration.curves.end() || curve->second.empty())
         return std::max(calibration.ratio * rooflineMs, calibration.shortestMs);
     const bool isFree = std::ranges::all_of(curve->second, [](const auto& point) { return point.measuredMs <= 0; });

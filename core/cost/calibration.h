@@ -30,7 +30,7 @@ struct Calibration
 
         friend bool operator==(const Point&, const Point&) = default;
     };
-    /// "aten.mm.default", DType of the first result.
+    /// "aten.mm.default", or, learned from a profiler's trace, "aten.mm"; DType of the first result.
     using Key = std::pair<std::string, DType>;
 
     std::string gpu; ///< name of the spec whose roofline it corrects: "h200-141gb"

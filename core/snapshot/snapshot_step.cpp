@@ -3,6 +3,8 @@
 #include "core/snapshot/snapshot_step.h"
 
 #include "core/snapshot/regions.h"
+#include "core/trace/life_category.h"
+#include "core/trace/out_of_memory.h"
 #include "core/trace/step_trace_builder.h"
 
 #include <algorithm>
@@ -123,17 +125,7 @@ private:
                 return Category::activation;
             }
         }
-        const bool freedSoon = life.freedIn == life.madeIn;
-        switch (life.made) {
-        case Phase::forward:
-            return freedSoon ? Category::temporary : Category::activation;
-        case Phase::backward:
-            return freedSoon ? Category::temporary : Category::gradient;
-        case Phase::optimizer:
-            return life.freedIn == never ? Category::optimizer : Category::temporary;
-        default:
-            return freedSoon ? Category::temporary : Category::other;
-        }
+        return lifeCategory(life.made, life.freedIn == life.madeIn, life.freedIn != never);
     }
 
     void start()

@@ -31,7 +31,8 @@ struct Room
 };
 
 const Names coreRooms{"core/base", "core/trace",   "core/timeline", "core/allocator", "core/cost",  "core/sac",
-                      "core/plan", "core/predict", "core/policy",   "core/snapshot",  "core/joint", "core/compare"};
+                      "core/plan", "core/predict", "core/policy",   "core/snapshot",  "core/joint", "core/compare",
+                      "core/profile"};
 
 Names operator+(Names left, const Names& right)
 {
@@ -50,6 +51,7 @@ const std::map<std::string, Room>& rooms()
         {"core/allocator", {nothing, {"core/base", "core/trace", "core/timeline"}}},
         {"core/snapshot", {nothing, {"core/base", "core/trace", "core/allocator"}}},
         {"core/cost", {nothing, {"core/base", "core/trace"}}},
+        {"core/profile", {nothing, {"core/base", "core/trace", "core/cost", "core/snapshot"}}},
         {"core/sac", {nothing, {"core/base", "core/trace", "core/timeline", "core/cost"}}},
         {"core/plan", {nothing, {"core/base", "core/sac"}}},
         {"core/cupti", {nothing, {"core/base", "core/trace"}}},

@@ -113,6 +113,31 @@ private Q_SLOTS:
         qunsetenv("HEADROOM_CALIBRATION_DIR");
     }
 
+    /// Dropped, opened and named on the command line alike; without an open step it is opened itself.
+    void aProfilersTraceLiesOverThePrediction()
+    {
+        const QString profiles = QStringLiteral(HEADROOM_TEST_DATA "/profiles/");
+        const QString trace = profiles + QStringLiteral("mlp_gpu.json.gz");
+        openAndWait(profiles + QStringLiteral("mlp.hrs"));
+        drop(trace);
+        QTRY_VERIFY(window_->session().comparison());
+        const StepComparisonPtr dropped = window_->session().comparison();
+        QVERIFY(dropped->pairs + 1 >= dropped->measuredOp.size());
+        QVERIFY(dropped->hasMemory);
+        QCOMPARE(window_->session().comparedFile(), trace);
+        QVERIFY(!tree()->isColumnHidden(ModuleTreeModel::measuredColumn));
+        window_->actions().stopComparing->trigger();
+        QTRY_VERIFY(!window_->session().comparison());
+        window_->openFile(trace);
+        QTRY_VERIFY(window_->session().comparison());
+        QCOMPARE(window_->session().step()->path, profiles + QStringLiteral("mlp.hrs"));
+        openAndWait(step_);
+        QSignalSpy failed(&window_->measuredDesk(), &MeasuredDesk::failed);
+        drop(profiles + QStringLiteral("linear_mi250_torch25.json.gz"));
+        QTRY_COMPARE(failed.count(), 1);
+        QVERIFY(failed.first().first().toString().contains(QStringLiteral("another model")));
+    }
+
     void theMeasuredStepLiesOverThePrediction()
     {
         openAndWait(step_);

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/profile/profile_ops.h"
+#include "core/trace/step_trace_builder.h"
+
+#include <cstdint>
+#include <limits>
+#include <unordered_map>
+#include <vector>
+
+namespace headroom {
+
+/// Blocks of one device's allocator during a step, which profile_memory recorded.
+class BlockLives
+{
+public:
+    static constexpr Profile::Nanoseconds never = std::numeric_limits<Profile::Nanoseconds>::max();
+
+    /// `device` is the number of a GPU, or -1 for the CPU.
+    BlockLives(const Profile& profile, const ProfileWindow& window, const ProfiledStep& step, int device);
+
+    bool empty() const noexcept { return blocks_.empty(); }
+    bool knowsStart() const noexcept { return knowsStart_; } ///< what was allocated before the trace began
+    Bytes allocatedPeak() const noexcept { return allocatedPeak_; }
+    Bytes reservedPeak() const noexcept { return reservedPeak_; } ///< -1: not known
+    Bytes reservedAtStart() const noexcept { return empty() ? -1 : blocks_.front().reserved; }
+
+    void start(StepTraceBuilder& builder); ///< what is there when the step begins
+    /// What is allocated and freed before `end`, by `op`.
+    void playUntil(Profile::Nanoseconds end, StepTraceBuilder& builder, OpId op);
+
+private:
+    struct Life
+    {
+        Bytes bytes = 0;
+        Phase made = Phase::forward;
+        std::uint32_t madeIn = 0; ///< how often the phase had changed
+        bool freedSoon = false;
+        bool freed = false;
+        StorageId storage;
+    };
+
+    void look(const ProfiledStep& step);
+    static std::uint64_t key(const Profile::Block& block);
+
+    std::vector<Profile::Block> blocks_;
+    std::vector<std::size_t> lifeOf_; ///< of each event; `npos`: none
+    std::vector<Life> lives_;
+    std::size_t before_ = 0; ///< the first lives are of blocks from before the step
+    Bytes rest_ = 0; ///< allocated before the step and not freed in it
+    std::size_t next_ = 0;
+    Bytes allocatedPeak_ = 0;
+    Bytes reservedPeak_ = -1;
+    bool knowsStart_ = true;
+};
+
+} // namespace headroom

@@ -1,0 +1,12 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <string_view>
+
+namespace headroom {
+
+/// The text of resources/composite_ops.txt as it was when this program was configured.
+std::string_view compositeOps();
+
+} // namespace headroom

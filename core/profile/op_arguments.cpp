@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/profile/op_arguments.h"
+
+#include <algorithm>
+#include <array>
+
+namespace headroom {
+
+namespace {
+
+using nlohmann::json;
+
+struct Type
+{
+    std::string_view name; ///< as Kineto writes it
+    std::string_view number; ///< of c10::ScalarType
+    DType dtype = DType::other;
+    int itemSize = 0; ///< 0: no tensor
+};
+
+constexpr std::array<Type, 16> types{{{"float", "6", DType::float32, 4},
+                                      {"c10::BFloat16", "15", DType::bfloat16, 2},
+                                      {"c10::Half", "5", DType::float16, 2},
+                                      {"double", "7", DType::float64, 8},
+                                      {"long int", "4", DType::int64, 8},
+                                      {"long", "4", DType::int64, 8},
+                                      {"int", "3", DType::int32, 4},
+                                      {"short int", "2", DType::int16, 2},
+                                      {"short", "2", DType::int16, 2},
+                                      {"signed char", "1", DType::int8, 1},
+                                      {"unsigned char", "0", DType::uint8, 1},
+                                      {"bool", "11", DType::boolean, 1},
+                                      {"c10::Float8_e4m3fn", "24", DType::float8, 1},
+                                      {"c10::Float8_e5m2", "23", DType::float8, 1},
+                                      {"c10::complex<float>", "9", DType::complex64, 8},
+                                      {"c10::complex<double>", "10", DType::complex128, 16}}};
+
+Type typeOf(std::string_view Type::*field, std::string_view text)
+{
+    const auto found = std::ranges::find(types, text, field);
+    return found == types.end() ? Type() : *found;
+}
+
+} // namespace
+
+std::string OpArguments::value(std::size_t position) const
+{
+    return values.is_array() && position < values.size() && values[position].is_string()
+        ? values[position].get<std::string>()
+        : std::string();
+}
+
+std::optional<Sizes> OpArguments::numbers(std::size_t position) const
+{
+    const json list = json::parse(value(position), nullptr, false);
+    return list.is_array() ? sizesIn(list) : std::nullopt;
+}
+
+bool setType(TensorShape& shape, std::string_view number)
+{
+    const Type type = typeOf(&Type::number, number);
+    shape.dtype = type.dtype;
+    shape.itemSize = type.itemSize;
+    return type.itemSize > 0;
+}
+
+std::optional<Sizes> sizesIn(const json& list)
+{
+    Sizes sizes;
+    for (const json& size : list) {
+        if (!size.is_number_integer() || size.get<std::int64_t>() < 0
+            || size.get<std::int64_t>() > static_cast<std::int64_t>(mostElements))
+            return std::nullopt;
+        sizes.push_back(size.get<std::int64_t>());
+    }
+    return sizes;
+}
+
+double elements(const Sizes& sizes)
+{
+    double product = 1;
+    for (const std::int64_t size : sizes)
+        product *= static_cast<double>(std::max<std::int64_t>(size, 1));
+    return product;
+}
+
+std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Span& span)
+{
+    const Profile::Arguments& given = profile.arguments[span.arguments];
+    const auto list = [&](Profile::Text text) { return json::parse(profile.texts[text], nullptr, false); };
+    const json sizes = list(given.sizes);
+    const json strides = list(given.strides);
+    const json names = list(given.types);
+    if (!sizes.is_array() || !names.is_array() || sizes.size() != names.size())
+        return std::nullopt;
+    OpArguments arguments;
+    arguments.values = list(given.values);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        const std::string name = names[i].is_string() ? names[i].get<std::string>() : std::string();
+        if (name == "TensorList")
+            return std::nullopt;
+        const Type type = typeOf(&Type::name, name);
+        // A number of the program is a tensor without dimensions of the widest type.
+        if (type.itemSize == 0 || !sizes[i].is_array() || (sizes[i].empty() && name == "double" && i > 0))
+            continue;
+        auto read = sizesIn(sizes[i]);
+        if (!read)
+            return std::nullopt;
+        TensorShape shape{*std::move(read), {}, type.dtype, type.itemSize};
+        if (strides.is_array() && i < strides.size() && strides[i].is_array())
+            shape.strides = sizesIn(strides[i]).value_or(Sizes());
+        arguments.tensors.push_back(std::move(shape));
+    }
+    return arguments.tensors.empty() ? std::nullopt : std::optional(std::move(arguments));
+}
+
+} // namespace headroom

@@ -1,0 +1,326 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/profile/op_shapes.h"
+
+#include "core/profile/op_arguments.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+namespace headroom {
+
+namespace {
+
+using nlohmann::json;
+using Arguments = OpArguments;
+
+/// How the results follow from the arguments.
+enum class Rule {
+    broadcast, ///< one result, of the arguments' common shape
+    compare, ///< the same, of booleans
+    first, ///< like the first tensor
+    second,
+    cast, ///< like the first, of the type that the values name
+    matrixProduct,
+    addedProduct, ///< the product of the second and the third
+    convolution,
+    convolutionBackward,
+    norm, ///< like the first tensor, with statistics
+    normBackward, ///< like the second tensor, and the gradients of weight and bias
+    dropout, ///< like the first tensor, with a mask
+    embedding,
+    sum,
+    attention,
+    attentionBackward,
+};
+
+struct Family
+{
+    Rule rule;
+    std::string_view names; ///< of ops, without "aten." and the last "_" of those that write to their argument
+};
+
+const std::map<std::string_view, Rule>& rules()
+{
+    using enum Rule;
+    static constexpr std::array<Family, 17> families{{
+        {broadcast,
+         "add sub rsub mul div pow neg exp log sqrt rsqrt sin cos tanh sigmoid gelu silu relu leaky_relu elu "
+         "hardtanh hardswish softplus erf abs reciprocal clamp clamp_min clamp_max maximum minimum addcmul "
+         "addcdiv lerp sign cumsum triu tril bitwise_not mse_loss _softmax _log_softmax"},
+        {broadcast,
+         "threshold_backward tanh_backward sigmoid_backward gelu_backward silu_backward mse_loss_backward "
+         "native_dropout_backward _softmax_backward_data _log_softmax_backward_data"},
+        {compare, "eq ne lt le gt ge logical_not logical_and logical_or isnan"},
+        {first, "copy zero fill clone masked_fill cudnn_batch_norm_backward miopen_batch_norm_backward"},
+        {second, "max_pool2d_with_indices_backward"},
+        {cast, "_to_copy"},
+        {matrixProduct, "mm bmm"},
+        {addedProduct, "addmm baddbmm"},
+        {Rule::convolution, "convolution"},
+        {Rule::convolutionBackward, "convolution_backward"},
+        {norm,
+         "native_layer_norm native_batch_norm cudnn_batch_norm miopen_batch_norm native_group_norm "
+         "_fused_rms_norm"},
+        {normBackward, "native_layer_norm_backward native_batch_norm_backward"},
+        {dropout, "native_dropout"},
+        {embedding, "embedding"},
+        {sum, "sum mean amax amin"},
+        {attention,
+         "_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention "
+         "_scaled_dot_product_cudnn_attention"},
+        {attentionBackward,
+         "_scaled_dot_product_flash_attention_backward "
+         "_scaled_dot_product_efficient_attention_backward "
+         "_scaled_dot_product_cudnn_attention_backward"},
+    }};
+    static const std::map<std::string_view, Rule> table = [] {
+        std::map<std::string_view, Rule> made;
+        for (auto [rule, names] : families) {
+            while (!names.empty()) {
+                const std::string_view name = names.substr(0, names.find(' '));
+                names.remove_prefix(std::min(names.size(), name.size() + 1));
+                made.emplace(name, rule);
+            }
+        }
+        return made;
+    }();
+    return table;
+}
+
+TensorShape shaped(Sizes sizes, const TensorShape& like)
+{
+    return {std::move(sizes), {}, like.dtype, like.itemSize};
+}
+
+std::optional<TensorShape> broadcastShape(const std::vector<TensorShape>& tensors)
+{
+    TensorShape result = tensors.front();
+    for (const TensorShape& tensor : tensors) {
+        if (tensor.sizes.size() > result.sizes.size())
+            result.sizes.insert(result.sizes.begin(), tensor.sizes.size() - result.sizes.size(), 1);
+        // A tensor without dimensions does not decide the type where another one has some.
+        if (result.sizes.size() == tensor.sizes.size() && tensors.front().sizes.empty())
+            result.dtype = tensor.dtype, result.itemSize = tensor.itemSize;
+        for (std::size_t i = 1; i <= tensor.sizes.size(); ++i) {
+            std::int64_t& size = result.sizes[result.sizes.size() - i];
+            const std::int64_t other = tensor.sizes[tensor.sizes.size() - i];
+            if (size != other && size != 1 && other != 1)
+                return std::nullopt;
+            size = size == 1 ? other : size;
+        }
+    }
+    result.strides.clear();
+    return result;
+}
+
+std::optional<TensorShape> product(const TensorShape& a, const TensorShape& b)
+{
+    if (a.sizes.size() < 2 || a.sizes.size() != b.sizes.size())
+        return std::nullopt;
+    Sizes sizes = a.sizes;
+    sizes.back() = b.sizes.back();
+    return shaped(std::move(sizes), a);
+}
+
+/// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+std::optional<TensorShape> convolved(const Arguments& arguments, OpShapes& op)
+{
+    const auto stride = arguments.numbers(3);
+    const auto padding = arguments.numbers(4);
+    const auto dilation = arguments.numbers(5);
+    const auto outputPadding = arguments.numbers(7);
+    const std::string groups = arguments.value(8);
+    if (op.inputs.size() < 2 || !stride || !padding || !dilation || !outputPadding)
+        return std::nullopt;
+    const Sizes& x = op.inputs[0].sizes;
+    const Sizes& weight = op.inputs[1].sizes;
+    op.convolution.transposed = arguments.value(6) == "True";
+    const std::size_t places = x.size() < 2 ? 0 : x.size() - 2;
+    const auto fits = [&](const Sizes& one) { return one.size() == places; };
+    const auto isSmall = [](const Sizes& one) {
+        return std::ranges::all_of(one, [](std::int64_t number) { return number < (1 << 28); });
+    };
+    if (places == 0 || weight.size() != x.size() || !isSmall(x) || !isSmall(weight) || !isSmall(*stride)
+        || !isSmall(*padding) || !isSmall(*dilation) || !isSmall(*outputPadding) || !fits(*stride) || !fits(*padding)
+        || !fits(*dilation) || !fits(*outputPadding) || std::ranges::count(*stride, 0) > 0)
+        return std::nullopt;
+    Sizes sizes{x[0], weight[0]};
+    if (op.convolution.transposed) {
+        const auto count = sizesIn(json::parse("[" + groups + "]", nullptr, false)).value_or(Sizes());
+        if (count.size() != 1 || !isSmall(count))
+            return std::nullopt;
+        sizes[1] = weight[1] * count[0];
+    }
+    for (std::size_t i = 0; i < places; ++i) {
+        const std::int64_t reach = (*dilation)[i] * (weight[i + 2] - 1);
+        sizes.push_back(op.convolution.transposed
+                            ? (x[i + 2] - 1) * (*stride)[i] - 2 * (*padding)[i] + reach + (*outputPadding)[i] + 1
+                            : (x[i + 2] + 2 * (*padding)[i] - reach - 1) / (*stride)[i] + 1);
+        if (sizes.back() < 0)
+            return std::nullopt;
+    }
+    return shaped(std::move(sizes), op.inputs[0]);
+}
+
+/// convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding,
+/// groups, output_mask)
+bool convolutionGradients(const Arguments& arguments, OpShapes& op)
+{
+    const std::string mask = arguments.value(10);
+    if (op.inputs.size() < 3 || mask.empty())
+        return false;
+    op.convolution.transposed = arguments.value(7) == "True";
+    op.convolution.gradInput = mask.starts_with("[True");
+    op.convolution.gradWeight
+        = mask.find(", True") != std::string::npos && mask.find("False, False") == std::string::npos;
+    if (op.convolution.gradInput)
+        op.outputs.push_back(op.inputs[1]);
+    if (op.convolution.gradWeight)
+        op.outputs.push_back(op.inputs[2]);
+    return !op.outputs.empty();
+}
+
+/// sum(self, dim, keepdim, …): over all where no list says over which.
+std::optional<TensorShape> reduced(const Arguments& arguments, const TensorShape& x)
+{
+    if (!arguments.values.is_array())
+        return std::nullopt;
+    const json over = json::parse(arguments.value(1), nullptr, false);
+    Sizes sizes = x.sizes;
+    const auto dimensions = static_cast<std::int64_t>(sizes.size());
+    if (!over.is_array() || over.empty())
+        return shaped({}, x);
+    for (const json& one : over) {
+        const std::int64_t named = one.is_number_integer() ? one.get<std::int64_t>() : dimensions;
+        const std::int64_t dimension = named < 0 ? named + dimensions : named;
+        if (dimension < 0 || dimension >= dimensions)
+            return std::nullopt;
+        sizes[static_cast<std::size_t>(dimension)] = 1;
+    }
+    return shaped(std::move(sizes), x);
+}
+
+bool addAttention(OpShapes& op)
+{
+    const auto hasFour = [](const TensorShape& tensor) { return tensor.sizes.size() == 4; };
+    if (op.inputs.size() < 3 || !std::all_of(op.inputs.begin(), op.inputs.begin() + 3, hasFour))
+        return false;
+    TensorShape result = shaped(op.inputs[0].sizes, op.inputs[0]);
+    result.sizes[3] = op.inputs[2].sizes[3];
+    TensorShape sums = shaped({result.sizes[0], result.sizes[1], result.sizes[2]}, result);
+    sums.dtype = DType::float32;
+    sums.itemSize = 4;
+    op.outputs = {std::move(result), std::move(sums)};
+    return true;
+}
+
+/// Adds the results. False: they do not follow.
+bool addResults(Rule rule, const Arguments& arguments, OpShapes& op)
+{
+    const auto add = [&](std::optional<TensorShape> shape) {
+        if (shape)
+            op.outputs.push_back(*std::move(shape));
+        return shape.has_value();
+    };
+    const std::vector<TensorShape>& in = op.inputs;
+    switch (rule) {
+    case Rule::broadcast:
+        return add(broadcastShape(in));
+    case Rule::compare:
+        if (!add(broadcastShape(in)))
+            return false;
+        op.outputs[0].dtype = DType::boolean;
+        op.outputs[0].itemSize = 1;
+        return true;
+    case Rule::first:
+        return add(in[0]);
+    case Rule::second:
+        return in.size() > 1 && add(in[1]);
+    case Rule::cast:
+        return add(in[0]) && setType(op.outputs[0], arguments.value(1));
+    case Rule::matrixProduct:
+        return in.size() == 2 && add(product(in[0], in[1]));
+    case Rule::addedProduct:
+        return in.size() == 3 && add(product(in[1], in[2]));
+    case Rule::convolution:
+        return add(convolved(arguments, op));
+    case Rule::convolutionBackward:
+        return convolutionGradients(arguments, op);
+    case Rule::norm: {
+        // Mean and deviation are small: one each for what the weight is shared by, or for each of its channels.
+        const double shared = in.size() > 1 && elements(in[1].sizes) > 0 ? elements(in[1].sizes) : 1;
+        const bool byRow = op.name.find("layer") != std::string::npos || op.name.find("rms") != std::string::npos;
+        const auto count = static_cast<std::int64_t>(byRow ? elements(in[0].sizes) / shared : shared);
+        return add(in[0]) && add(shaped({count}, in[0])) && add(shaped({count}, in[0]));
+    }
+    case Rule::normBackward:
+        if (in.size() < 2 || !add(in[1]))
+            return false;
+        for (std::size_t i = 2; i < in.size(); ++i)
+            if (in[i].sizes.size() == 1) // weight, and bias or statistics of channels
+                op.outputs.push_back(in[i]);
+        return true;
+    case Rule::dropout: {
+        TensorShape mask = in[0];
+        mask.dtype = DType::boolean;
+        mask.itemSize = 1;
+        return add(in[0]) && add(std::move(mask));
+    }
+    case Rule::embedding: {
+        if (in.size() != 2 || in[0].sizes.size() != 2)
+            return false;
+        Sizes sizes = in[1].sizes;
+        sizes.push_back(in[0].sizes[1]);
+        return add(shaped(std::move(sizes), in[0]));
+    }
+    case Rule::sum:
+        return add(reduced(arguments, in[0]));
+    case Rule::attention:
+        return addAttention(op);
+    case Rule::attentionBackward:
+        return in.size() > 3 && add(in[1]) && add(in[2]) && add(in[3]);
+    }
+    return false;
+}
+
+} // namespace
+
+std::string stepOpName(std::string_view traceName)
+{
+    std::string name(traceName);
+    if (const std::size_t colons = name.find("::"); colons != std::string::npos)
+        name.replace(colons, 2, ".");
+    return name;
+}
+
+std::optional<OpShapes> opShapes(const Profile& profile, const Profile::Span& span)
+{
+    constexpr std::string_view aten = "aten.";
+    OpShapes op;
+    op.name = stepOpName(profile.texts[span.name]);
+    if (!op.name.starts_with(aten) || span.arguments == 0)
+        return std::nullopt;
+    std::string_view base = std::string_view(op.name).substr(aten.size());
+    const bool inPlace = base.ends_with('_');
+    if (inPlace)
+        base.remove_suffix(1);
+    const auto rule = rules().find(base);
+    if (rule == rules().end())
+        return std::nullopt;
+    const auto arguments = opArguments(profile, span);
+    if (!arguments)
+        return std::nullopt;
+    op.inputs = arguments->tensors;
+    if (!addResults(inPlace ? Rule::first : rule->second, *arguments, op))
+        return std::nullopt;
+    const auto isPossible = [](const TensorShape& tensor) { return elements(tensor.sizes) < mostElements; };
+    if (!std::ranges::all_of(op.inputs, isPossible) || !std::ranges::all_of(op.outputs, isPossible))
+        return std::nullopt;
+    op.dtype = op.outputs.front().dtype;
+    return op;
+}
+
+} // namespace headroom

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/profile/event_fields.h"
+#include "core/profile/profile.h"
+
+#include <string>
+#include <unordered_map>
+
+namespace headroom {
+
+/// Keeps of each event what is of use.
+class ProfileBuilder
+{
+public:
+    EventFields event; ///< that is being read
+    Profile::Device device;
+    Profile profile;
+
+    bool addEvent(); ///< false: there is a problem
+    void addDevice();
+    void setDeviceNumber(Field field, std::string_view text);
+    const std::string& problem() const noexcept { return problem_; }
+
+private:
+    void addSpan(Profile::Kind kind);
+    std::uint32_t thread();
+    std::uint32_t arguments();
+
+    std::unordered_map<std::string, std::uint32_t> threads_;
+    std::string lastThread_;
+    std::uint32_t lastThreadNumber_ = 0;
+    std::unordered_map<std::uint64_t, std::uint32_t> argumentsAt_; ///< by hash: the last one with it
+    std::string problem_;
+};
+
+} // namespace headroom

@@ -1,0 +1,324 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/profile/profile_reader.h"
+
+#include "core/profile/event_fields.h"
+#include "core/profile/profile_builder.h"
+#include "core/profile/text_input.h"
+
+#include <rapidjson/error/en.h>
+#include <rapidjson/reader.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace headroom {
+
+namespace {
+
+/// What RapidJSON reads from: one character after the other, 0 at the end.
+class Characters
+{
+public:
+    using Ch = char;
+
+    explicit Characters(TextInput& input)
+        : input_(input)
+    {
+        refill();
+    }
+
+    Ch Peek() const { return at_ == end_ ? '\0' : *at_; }
+    Ch Take()
+    {
+        const Ch character = Peek();
+        if (at_ != end_ && ++at_ == end_)
+            refill();
+        return character;
+    }
+    std::size_t Tell() const { return before_ + static_cast<std::size_t>(at_ - begin_); }
+    bool atEnd() const { return at_ == end_; }
+
+    // RapidJSON asks for these of streams that are written to.
+    Ch* PutBegin() { return nullptr; }
+    void Put(Ch) {}
+    void Flush() {}
+    std::size_t PutEnd(Ch*) { return 0; }
+
+private:
+    void refill()
+    {
+        before_ += static_cast<std::size_t>(end_ - begin_);
+        const auto piece = input_.next();
+        begin_ = at_ = piece.data();
+        end_ = begin_ + piece.size();
+    }
+
+    TextInput& input_;
+    std::size_t before_ = 0; ///< of the text, in earlier pieces
+    const char* begin_ = nullptr;
+    const char* at_ = nullptr;
+    const char* end_ = nullptr;
+};
+
+/// What RapidJSON calls, in the order of the text. Where it is in the document decides what a value is for.
+class TraceHandler
+{
+public:
+    explicit TraceHandler(ProfileBuilder& builder)
+        : builder_(builder)
+    {
+    }
+
+    bool Null() { return literal("null"); }
+    bool Bool(bool value) { return literal(value ? "true" : "false"); }
+    bool RawNumber(const char* text, rapidjson::SizeType size, bool) { return number({text, size}); }
+    bool String(const char* text, rapidjson::SizeType size, bool) { return string({text, size}); }
+    // Numbers come as texts.
+    bool Int(int) { return false; }
+    bool Uint(unsigned) { return false; }
+    bool Int64(std::int64_t) { return false; }
+    bool Uint64(std::uint64_t) { return false; }
+    bool Double(double) { return false; }
+
+    bool Key(const char* text, rapidjson::SizeType size, bool)
+    {
+        const std::string_view name(text, size);
+        switch (place()) {
+        case Place::root:
+            next_ = name == "traceEvents"    ? Place::events
+                : name == "deviceProperties" ? Place::devices
+                                             : Place::skipped;
+            break;
+        case Place::event:
+            field_ = eventField(name);
+            next_ = field_ == Field::arguments ? Place::arguments : Place::skipped;
+            break;
+        case Place::arguments:
+            field_ = argumentField(name);
+            captured_ = builder_.event.text(field_);
+            next_ = captured_ ? Place::captured : Place::skipped;
+            break;
+        case Place::device:
+            field_ = deviceField(name);
+            next_ = Place::skipped;
+            break;
+        default:
+            break;
+        }
+        return true;
+    }
+
+    bool StartObject() { return open(false); }
+    bool StartArray() { return open(true); }
+    bool EndObject(rapidjson::SizeType) { return close(); }
+    bool EndArray(rapidjson::SizeType) { return close(); }
+
+    const std::string& problem() const noexcept { return problem_; }
+    bool sawEvents() const noexcept { return sawEvents_; }
+
+private:
+    enum class Place : std::uint8_t { root, events, event, arguments, captured, devices, device, skipped };
+
+    /// More than any trace has: Kineto's lists of sizes of lists of tensors are the deepest.
+    static constexpr std::size_t deepest = 64;
+
+    Place place() const { return places_.back(); }
+
+    bool fail(std::string problem)
+    {
+        problem_ = std::move(problem);
+        return false;
+    }
+
+    bool open(bool list)
+    {
+        if (places_.size() >= deepest)
+            return fail("nests " + std::to_string(deepest) + " deep, which no trace does");
+        if (places_.empty()) {
+            // Chrome also takes the list of events alone.
+            places_.push_back(list ? Place::events : Place::root);
+            sawEvents_ = list;
+            return true;
+        }
+        Place inside = next_;
+        if (place() == Place::events || place() == Place::devices) {
+            inside = list ? Place::skipped : place() == Place::events ? Place::event : Place::device;
+            if (inside == Place::event)
+                builder_.event.clear();
+            else if (inside == Place::device)
+                builder_.device = {};
+        } else if (place() == Place::captured || place() == Place::skipped) {
+            inside = place();
+        } else if ((inside == Place::events || inside == Place::devices || inside == Place::captured) && !list) {
+            inside = Place::skipped;
+        } else if (inside == Place::arguments && list) {
+            inside = Place::skipped;
+        }
+        sawEvents_ = sawEvents_ || inside == Place::events;
+        if (inside == Place::captured) {
+            if (place() != Place::captured)
+                captured_->clear();
+            else
+                separate();
+            *captured_ += '[';
+        }
+        places_.push_back(inside);
+        return true;
+    }
+
+    bool close()
+    {
+        const Place left = place();
+        places_.pop_back();
+        if (left == Place::captured)
+            *captured_ += ']';
+        else if (left == Place::device)
+            builder_.addDevice();
+        else if (left == Place::event && !builder_.addEvent())
+            return fail(builder_.problem());
+        return true;
+    }
+
+    /// Between two elements of a captured list.
+    void separate()
+    {
+        if (!captured_->empty() && captured_->back() != '[')
+            *captured_ += ',';
+    }
+
+    bool literal(std::string_view text)
+    {
+        if (!places_.empty() && place() == Place::captured) {
+            separate();
+            *captured_ += text;
+        }
+        return true;
+    }
+
+    bool number(std::string_view text)
+    {
+        if (places_.empty())
+            return true;
+        switch (place()) {
+        case Place::captured:
+            return literal(text);
+        case Place::event:
+        case Place::arguments:
+            if (field_ == Field::process || field_ == Field::thread)
+                *builder_.event.text(field_) = text;
+            else if (!builder_.event.setNumber(field_, text))
+                return fail("has a number that cannot be, " + std::string(text.substr(0, 40)) + ", in its event "
+                            + std::to_string(builder_.profile.events + 1));
+            return true;
+        case Place::device:
+            builder_.setDeviceNumber(field_, text);
+            return true;
+        default:
+            return true;
+        }
+    }
+
+    bool string(std::string_view text)
+    {
+        if (places_.empty())
+            return true;
+        if (place() == Place::captured) {
+            // Only words and numbers are of interest: what needs an escape is left out.
+            separate();
+            *captured_ += '"';
+            std::ranges::copy_if(text, std::back_inserter(*captured_), [](char c) { return c != '"' && c != '\\'; });
+            *captured_ += '"';
+        } else if (place() == Place::event && field_ == Field::phase) {
+            builder_.event.phase = text.size() == 1 ? text.front() : '\0';
+        } else if (place() == Place::event && field_ == Field::category) {
+            builder_.event.category = eventClass(text);
+        } else if (place() == Place::event || place() == Place::arguments) {
+            if (std::string* const target = builder_.event.text(field_))
+                *target = text;
+        } else if (place() == Place::device && field_ == Field::name) {
+            builder_.device.name = text;
+        }
+        return true;
+    }
+
+    ProfileBuilder& builder_;
+    std::vector<Place> places_;
+    Place next_ = Place::skipped; ///< of the value after the last key
+    Field field_ = Field::none; ///< of the last key
+    std::string* captured_ = nullptr;
+    bool sawEvents_ = false;
+    std::string problem_;
+};
+
+constexpr const char* expected = ": expected a trace of torch.profiler (export_chrome_trace)";
+
+/// The sentence of what stopped the parser.
+std::string whyStopped(const rapidjson::ParseResult& result, const Characters& characters, const TextInput& input,
+                       const TraceHandler& handler)
+{
+    if (!input.problem().empty())
+        return " " + input.problem();
+    if (!handler.problem().empty())
+        return " " + handler.problem() + expected;
+    if (result.Code() == rapidjson::kParseErrorDocumentEmpty)
+        return std::string(" is empty") + expected;
+    if (characters.atEnd())
+        return " is cut off: its JSON ends in the middle, after "
+            + groupedDigits(static_cast<std::int64_t>(result.Offset())) + " bytes";
+    if (result.Code() == rapidjson::kParseErrorNumberTooBig)
+        return " has a number that cannot be at byte " + groupedDigits(static_cast<std::int64_t>(result.Offset()))
+            + expected;
+    return " is no JSON from byte " + groupedDigits(static_cast<std::int64_t>(result.Offset())) + " on" + expected;
+}
+
+Result<Profile> read(TextInput& input, const std::string& name)
+{
+    constexpr unsigned flags
+        = rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag;
+    ProfileBuilder builder;
+    TraceHandler handler(builder);
+    Characters characters(input);
+    rapidjson::Reader reader;
+    const rapidjson::ParseResult result = reader.Parse<flags>(characters, handler);
+    if (!result)
+        return badInput(name + whyStopped(result, characters, input, handler));
+    if (!input.problem().empty())
+        return badInput(name + " " + input.problem());
+    if (!handler.sawEvents())
+        return badInput(name + " is JSON without `traceEvents`" + expected);
+    if (builder.profile.spans.empty() && builder.profile.kernels.empty())
+        return badInput(name + " is a trace without ops of PyTorch" + expected);
+    return std::move(builder.profile);
+}
+
+} // namespace
+
+Result<Profile> readProfile(const std::filesystem::path& path)
+{
+    auto file = MappedFile::open(path);
+    if (!file)
+        return file.error();
+    const auto bytes = (*file)->bytes();
+    TextInput input(bytes, *std::move(file));
+    return read(input, path.string());
+}
+
+Result<Profile> readProfile(std::span<const std::byte> bytes, const std::string& name)
+{
+    TextInput input(bytes, nullptr);
+    return read(input, name);
+}
+
+bool isProfileFile(const std::filesystem::path& path)
+{
+    const auto file = MappedFile::open(path);
+    if (!file)
+        return false;
+    TextInput input((*file)->bytes(), nullptr);
+    const auto text = input.next();
+    const auto first = std::ranges::find_if_not(text, [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); });
+    return first != text.end() && (*first == '{' || *first == '[');
+}
+
+} // namespace headroom

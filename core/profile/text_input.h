@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/base/error.h"
+#include "core/base/mapped_file.h"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace headroom {
+
+/// A text from front to back, piece by piece; what gzip packed is unpacked on the way, and never all in memory.
+class TextInput
+{
+public:
+    /// `file` may be null: the bytes are someone else's, and outlive this.
+    TextInput(std::span<const std::byte> bytes, std::shared_ptr<const MappedFile> file);
+    ~TextInput();
+    TextInput(const TextInput&) = delete;
+    TextInput& operator=(const TextInput&) = delete;
+
+    /// The next piece, valid until the next call; empty at the end or when it failed.
+    std::span<const char> next();
+
+    /// What is wrong with the packed bytes, as the end of a sentence; empty: nothing.
+    const std::string& problem() const noexcept { return problem_; }
+    std::size_t bytesRead() const noexcept { return read_; } ///< of the file
+
+private:
+    struct Unpacker;
+
+    std::span<const char> unpack();
+
+    std::span<const std::byte> bytes_;
+    std::shared_ptr<const MappedFile> file_;
+    std::size_t read_ = 0;
+    std::vector<char> piece_;
+    std::unique_ptr<Unpacker> unpacker_; ///< null: the bytes are the text
+    std::string problem_;
+};
+
+} // namespace headroom

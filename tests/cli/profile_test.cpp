@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cost/calibration.h"
+#include "tests/cli/cli_test.h"
+
+#include <fstream>
+
+namespace headroom {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string profiles = HEADROOM_TEST_DATA "/profiles/";
+const std::string traceFile = profiles + "mlp_gpu.json.gz";
+const std::string stepFile = profiles + "mlp.hrs";
+
+class ProfileCommandTest : public CliTest
+{
+protected:
+    Finished run(const std::vector<std::string>& arguments) const
+    {
+        return runProgram(HEADROOM_BIN_DIR "/torch-headroom", arguments,
+                          {{"HEADROOM_CALIBRATION_DIR", path("calibration")}});
+    }
+};
+
+TEST_F(ProfileCommandTest, TheTraceStandsBesideThePredictionOpByOp)
+{
+    const Finished json = run({"ops", stepFile, "--measured", traceFile, "--json"});
+    ASSERT_EQ(json.exitCode, 0) << json.err;
+    const auto document = json.json();
+    double sum = 0;
+    std::int64_t paired = 0;
+    for (const auto& op : document["ops"]) {
+        sum += op.value("measured_ms", 0.0);
+        paired += op.contains("measured_ms") ? 1 : 0;
+    }
+    const auto& comparison = document["comparison"];
+    EXPECT_EQ(comparison["ops_in_both"], paired);
+    EXPECT_GT(paired, 80);
+    EXPECT_EQ(comparison["kernels"], 166);
+    EXPECT_EQ(comparison["measured_peak_bytes"], 9'554'944);
+    EXPECT_EQ(comparison["modules"][0]["module"], "Sequential");
+    EXPECT_NEAR(comparison["modules"][0]["measured_ms"].get<double>(), sum, 1e-9);
+    const Finished text = run({"ops", stepFile, "--measured", traceFile, "--profile-step", "1"});
+    ASSERT_EQ(text.exitCode, 0) << text.err;
+    EXPECT_THAT(text.out, HasSubstr(" Measured  "));
+    EXPECT_THAT(text.out, HasSubstr("87 of 88 are in both"));
+    EXPECT_THAT(text.out, HasSubstr("9.11 MiB (9,554,944 bytes) measured"));
+    EXPECT_THAT(text.out, HasSubstr("The CPU bound the step"));
+}
+
+TEST_F(ProfileCommandTest, TheCardIsCalibratedByIt)
+{
+    const Finished byShapes = run({"calibrate", traceFile, "--json"});
+    ASSERT_EQ(byShapes.exitCode, 0) << byShapes.err;
+    EXPECT_EQ(byShapes.json()["gpu"], "a100-80gb");
+    EXPECT_GT(byShapes.json()["ops_learned_from"], 60);
+    EXPECT_LT(byShapes.json()["ops_learned_from"], byShapes.json()["ops_measured"]);
+    const Finished byStep = run({"calibrate", traceFile, "--step", stepFile, "--json", "-o", path("by_step.json")});
+    ASSERT_EQ(byStep.exitCode, 0) << byStep.err;
+    EXPECT_EQ(byStep.json()["ops_learned_from"], byStep.json()["ops_measured"]);
+    // What was learned from the trace alone is used for the step, whose ops have overloads.
+    const Finished ops = run({"ops", stepFile, "--json"});
+    EXPECT_THAT(ops.err, HasSubstr("times are those measured on a100-80gb"));
+    for (const auto& op : ops.json()["ops"]) {
+        if (op["name"] == "aten.gelu.default") {
+            EXPECT_NEAR(op["ms"].get<double>(), 0.0135, 0.004); // 10 to 16 us
+        }
+    }
+}
+
+TEST_F(ProfileCommandTest, InfoTellsWhatBoundTheStep)
+{
+    const Finished info = run({"info", profiles + "resnet50_v100_torch19.json.gz"});
+    ASSERT_EQ(info.exitCode, 0) << info.err;
+    EXPECT_THAT(info.out, HasSubstr("trace of torch.profiler, v100-32gb (measured)"));
+    EXPECT_THAT(info.out, HasSubstr("the GPU worked 100.34 ms of 155.72 ms"));
+    EXPECT_THAT(info.out, HasSubstr("2,791,636,480"));
+}
+
+TEST_F(ProfileCommandTest, WhatIsMissingOrForeignIsOneSentence)
+{
+    const std::string alexnet = profiles + "alexnet_a100_torch21.json.gz";
+    const std::string amd = profiles + "linear_mi250_torch25.json.gz";
+    expectBadInput(run({"calibrate", alexnet}), {"has no shapes", "record_shapes=True", "--step"});
+    expectBadInput(run({"calibrate", amd}), {"names no GPU that Headroom knows", "--gpu"});
+    expectBadInput(run({"calibrate", amd, "--gpu", "abacus"}), {"--gpu: unknown GPU 'abacus'"});
+    expectBadInput(run({"calibrate", alexnet, "--step", stepFile}), {"is of another model"});
+    expectBadInput(run({"calibrate", traceFile, "--step", traceFile}), {"mlp_gpu.json.gz"});
+    expectBadInput(run({"calibrate", traceFile, "--profile-step", "7"}), {"no step 7", "between 1 and 2"});
+    expectBadInput(run({"ops", stepFile, "--measured", traceFile, "--profile-step", "one"}), {"--profile-step `one`"});
+    expectBadInput(run({"ops", stepFile, "--measured", stepFile}), {"is simulated"});
+    std::ofstream(path("other.json")) << R"({"headroom": 1})";
+    expectBadInput(run({"calibrate", path("other.json")}), {"other.json is JSON without `traceEvents`"});
+    std::ofstream(path("cut.json")) << R"({"traceEvents": [{"ph": "X", "cat": "cpu)";
+    expectBadInput(run({"info", path("cut.json")}), {"cut.json is cut off"});
+}
+
+} // namespace
+} // namespace headroom
