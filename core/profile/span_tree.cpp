@@ -3,6 +3,7 @@
 #include "core/profile/span_tree.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 namespace headroom {
@@ -67,15 +68,24 @@ void SpanTree::attribute(const Profile& profile, const ProfileWindow& window)
     for (const Profile::Launch& launch : profile.launches)
         launches.push_back(&launch);
     std::ranges::stable_sort(launches, {}, &Profile::Launch::correlation);
+    const auto launchOf = [&](const Profile::Kernel& kernel) -> const Profile::Launch* {
+        const auto found = std::ranges::lower_bound(launches, kernel.correlation, {}, &Profile::Launch::correlation);
+        return found != launches.end() && (*found)->correlation == kernel.correlation ? *found : nullptr;
+    };
+    // What runs before the first kernel whose launch is known was launched before the trace began.
+    Profile::Nanoseconds first = std::numeric_limits<Profile::Nanoseconds>::max();
+    for (const Profile::Kernel& kernel : profile.kernels)
+        if (kernel.begin < first && launchOf(kernel))
+            first = kernel.begin;
+    const bool knowsLaunches = first != std::numeric_limits<Profile::Nanoseconds>::max();
     const auto isInside = [&](Profile::Nanoseconds at) { return window.begin <= at && at < window.end; };
     for (const Profile::Kernel& kernel : profile.kernels) {
-        const auto found = std::ranges::lower_bound(launches, kernel.correlation, {}, &Profile::Launch::correlation);
-        const bool launched = found != launches.end() && (*found)->correlation == kernel.correlation;
+        const Profile::Launch* const launched = launchOf(kernel);
         std::uint32_t node = none;
-        if (launched && !isInside((*found)->begin))
+        if (launched ? !isInside(launched->begin) : knowsLaunches && kernel.begin < first)
             continue;
         if (launched)
-            node = innermost((*found)->thread, (*found)->begin);
+            node = innermost(launched->thread, launched->begin);
         if (node == none)
             node = withExternalId(kernel.externalId);
         if (!launched && node == none && !isInside(kernel.begin))

@@ -110,6 +110,7 @@ TEST(Profile, KernelsBelongToTheInnermostOpAroundTheirLaunch)
         span("cpu_op", "aten::add", 20, 10), span("cpu_op", "aten::empty", 21, 2), launch(2, 25), launch(3, 26),
         kernel(1, 100, 7), kernel(2, 107, 2), kernel(3, 108, 4, 8), // beside one another on two streams
         launch(4, 40), kernel(4, 120, 5), // of no op
+        kernel(90, 95, 3), // launched before the trace began
     }));
     EXPECT_EQ(listed(*step), "forward aten.addmm 0.007 trace\nforward aten.add 0.006 trace\n");
     const MeasuredStep& measured = step->info.measured.value();
