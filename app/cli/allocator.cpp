@@ -29,7 +29,7 @@ struct Arguments
     std::string gpu;
     std::string capacity;
     std::string output;
-    std::string calibration = "auto";
+    TimeChoice times;
     SnapshotArguments snapshot;
     bool json = false;
 };
@@ -56,7 +56,7 @@ Result<Source> readSource(const Arguments& arguments)
     if (arguments.snapshot.any())
         return badInput("--device, --from and --to choose a part of a memory snapshot, which " + arguments.file
                         + " is not");
-    Result<StepTracePtr> step = readStep(arguments.file, arguments.calibration);
+    Result<StepTracePtr> step = readStep(arguments.file, arguments.times);
     if (!step)
         return step.error();
     return Source{*std::move(step), std::nullopt};
@@ -219,7 +219,7 @@ void addAllocator(CLI::App& program, Action& chosen)
     command->add_option("--capacity", arguments->capacity, "Memory of the card instead, such as 24GiB");
     command->add_option("-o,--output", arguments->output, "CSV of all bytes over time");
     addSnapshotArguments(*command, arguments->snapshot);
-    addCalibrationArgument(*command, arguments->calibration);
+    addTimeArguments(*command, arguments->times, false);
     command->add_flag("--json", arguments->json, "Print one JSON document");
     command->callback([=, &chosen] {
         arguments->settingsGiven = settings->count() > 0;

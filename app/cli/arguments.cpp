@@ -3,7 +3,7 @@
 #include "app/cli/arguments.h"
 
 #include "app/cli/table.h"
-#include "core/cost/calibration.h"
+#include "core/cost/step_times.h"
 #include "core/policy/step_planner.h"
 #include "core/profile/import.h"
 #include "core/sac/step_statistics.h"
@@ -85,13 +85,28 @@ Result<ModuleId> findModule(const StepTrace& trace, std::string_view fqn)
     return checkModuleName(fqn, known).error();
 }
 
-void addCalibrationArgument(CLI::App& command, std::string& choice)
+void addTimeArguments(CLI::App& command, TimeChoice& choice, bool withCard)
 {
+    static const std::map<std::string, TimeModel> models{{"kernel", TimeModel::kernel},
+                                                         {"roofline", TimeModel::roofline}};
+    command
+        .add_option_function<std::string>(
+            "--time-model", [&choice](const std::string& name) { choice.model = models.at(name); },
+            std::string("Who says how long an op takes: kernel, what kernels reach on real cards; roofline, PyTorch's "
+                        "RuntimeEstimator (default: ")
+                + std::string(timeModelName(choice.model)) + ")")
+        ->check(CLI::IsMember({"kernel", "roofline"}))
+        ->type_name("kernel|roofline");
+    if (withCard)
+        command
+            .add_option("--gpu", choice.gpu,
+                        "The card whose times count (default: the one that the step was recorded for)")
+            ->type_name("NAME");
     command
         .add_option(
-            "--calibration", choice,
+            "--calibration", choice.calibration,
             "Times of ops as they were measured: auto (default), what `torch-headroom calibrate` learned of the "
-            "step's GPU; none, the roofline; or a file")
+            "card; none; or a file")
         ->type_name("auto|none|FILE");
 }
 
@@ -124,14 +139,14 @@ Result<ProfileRequest> profileRequest(const std::string& step)
     return request;
 }
 
-Result<StepTracePtr> readStep(const std::string& file, const std::string& calibration, StepKind kind)
+Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, StepKind kind)
 {
     Result<StepTracePtr> step = kind == StepKind::recorded ? readStepTrace(file) : readMeasured(file);
     if (!step)
         return step;
-    Result<TimedStep> timed = withTimes(*std::move(step), calibration);
+    Result<TimedStep> timed = withTimes(*std::move(step), times);
     if (!timed)
-        return badInput("--calibration " + calibration + ": " + timed.error().message);
+        return badInput(file + ": " + timed.error().message);
     if (timed->times.calibrated)
         std::cerr << "torch-headroom: note: times are those measured on " << timed->times.gpu << ", of "
                   << timed->times.file.string() << '\n';
@@ -155,7 +170,7 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
     addNames("--ac-unit", arguments.acUnits, "Only these modules may be checkpointed (default: any with children)");
     addNames("--fsdp-unit", arguments.fsdpUnits, "Modules whose parameters FSDP shards (default: the root)");
     addNames("--pin", arguments.pins, "FQN=save or FQN=recompute: decides for a module");
-    addCalibrationArgument(command, arguments.calibration);
+    addTimeArguments(command, arguments.times);
     command.add_flag("--json", arguments.json, "Print one JSON document");
 }
 
@@ -194,7 +209,7 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
         source.info = std::make_shared<const ModuleInfo>(*std::move(info));
         return source;
     }
-    Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.calibration);
+    Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.times);
     if (!trace)
         return trace.error();
     if (const Status can = plannable(**trace); !can && (plansExactly(arguments) || !(*trace)->info.measured))

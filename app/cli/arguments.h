@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/error.h"
+#include "core/cost/step_times.h"
 #include "core/plan/plan.h"
 #include "core/profile/import.h"
 #include "core/sac/module_info.h"
@@ -30,8 +31,9 @@ Result<ModuleId> findModule(const StepTrace& trace, std::string_view fqn);
 /// The same for a list of names.
 Status checkModuleName(std::string_view fqn, const std::vector<std::string>& known);
 
-/// Adds --calibration auto|none|FILE.
-void addCalibrationArgument(CLI::App& command, std::string& choice);
+/// Adds --time-model kernel|roofline, --gpu NAME (where it is not another option of the command) and --calibration
+/// auto|none|FILE.
+void addTimeArguments(CLI::App& command, TimeChoice& choice, bool withCard = true);
 
 /// Adds --measured FILE.
 void addMeasuredArgument(CLI::App& command, std::string& file);
@@ -43,9 +45,9 @@ Result<ProfileRequest> profileRequest(const std::string& step);
 /// What a command takes for a step; `any` is also a memory snapshot or a trace of torch.profiler.
 enum class StepKind { recorded, any };
 
-/// Reads a step with the times that --calibration asks for, and says on stderr when they are a calibration's.
-Result<StepTracePtr> readStep(const std::string& file, const std::string& calibration,
-                              StepKind kind = StepKind::recorded);
+/// Reads a step with the times that are asked for; says on stderr when they are a calibration's, or the roofline's for
+/// want of shapes.
+Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, StepKind kind = StepKind::recorded);
 
 /// What `plan` and `frontier` have in common on the command line.
 struct PlanArguments
@@ -57,7 +59,7 @@ struct PlanArguments
     std::vector<std::string> acUnits;
     std::vector<std::string> fsdpUnits;
     std::vector<std::string> pins; ///< FQN=save or FQN=recompute
-    std::string calibration = "auto"; ///< or "none", or a file
+    TimeChoice times;
     bool json = false;
 };
 void addPlanArguments(CLI::App& command, PlanArguments& arguments);

@@ -109,6 +109,7 @@ Result<int> run(const Arguments& arguments)
                       {"ops", learned.curves.size()},
                       {"ratio", learned.ratio},
                       {"shortest_ms", learned.shortestMs},
+                      {"time_model", timeModelName(learned.base)},
                       {"ops_measured", coverage.measured},
                       {"ops_learned_from", coverage.learned}};
         printJson(document);
@@ -116,8 +117,8 @@ Result<int> run(const Arguments& arguments)
     }
     std::cout << "GPU           " << learned.gpu << "\nKinds of ops  " << learned.curves.size() << "\nLearned from  "
               << groupedDigits(coverage.learned) << " of " << groupedDigits(coverage.measured)
-              << " ops with kernels\nMeasured      " << formatNumber(learned.ratio, 2)
-              << " times the roofline\nWritten to    " << target.string()
+              << " ops with kernels\nMeasured      " << formatNumber(learned.ratio, 2) << " times what the time model `"
+              << timeModelName(learned.base) << "` says\nWritten to    " << target.string()
               << "; torch-headroom plan and torch-headroom frontier use it for steps of this GPU\n";
     return 0;
 }

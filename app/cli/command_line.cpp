@@ -114,7 +114,7 @@ CommandLine::CommandLine(const OpenWindow& openWindow)
         "FILE", file,
         "What to open in the window: a step (.hrs), a model (.pt2, .pt), a script (.py), a memory snapshot");
     cli::addSnapshotArguments(program, part);
-    cli::addCalibrationArgument(program, options.calibration);
+    cli::addTimeArguments(program, options.times);
     cli::addMeasuredArgument(program, measured);
     cli::addProfileArgument(program, profileStep);
     for (const auto add : {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan,

@@ -24,7 +24,7 @@ struct Arguments
     bool frontier = false;
     std::string policyFile;
     std::string module;
-    std::string calibration = "auto";
+    TimeChoice times;
     bool dark = false;
 };
 
@@ -103,8 +103,7 @@ Result<int> run(const Arguments& arguments)
         return badInput("export: --policy changes the timeline: expected it together with --timeline");
     if (!arguments.module.empty() && !arguments.tradeOff)
         return badInput("export: --module selects a trade-off curve: expected it together with --tradeoff");
-    const Result<StepTracePtr> trace
-        = readStep(arguments.stepFile, arguments.calibration, StepKind::any);
+    const Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.times, StepKind::any);
     if (!trace)
         return trace.error();
     ExportOptions options;
@@ -131,7 +130,7 @@ void addExport(CLI::App& program, Action& chosen)
     command->add_option("--policy", arguments->policyFile, "--timeline: the step under this policy as well")
         ->type_name("policy.json");
     command->add_option("--module", arguments->module, "--tradeoff: the curve to point out")->type_name("FQN");
-    addCalibrationArgument(*command, arguments->calibration);
+    addTimeArguments(*command, arguments->times);
     command->add_flag("--dark", arguments->dark, "Light on dark");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
+#include "app/cli/clock.h"
 #include "app/cli/command.h"
 #include "app/cli/table.h"
 #include "core/allocator/replay.h"
@@ -157,7 +158,7 @@ void printCategories(const Timeline& timeline, std::ostream& out)
 }
 
 void print(const StepTrace& trace, const Timeline& timeline, const CachingAllocator::Stats& allocator,
-           std::ostream& out)
+           const std::string& clock, std::ostream& out)
 {
     printHow(trace.info, out);
     const PeakInstant peak = peakInstant(trace, timeline);
@@ -167,7 +168,12 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
         out << ", " << peak.op << " in " << peak.module;
     out << "\nActive    " << exactBytes(allocator.allocatedPeak) << " in the caching allocator's blocks\nReserved  "
         << exactBytes(allocator.reservedPeak) << " in its segments\nOps       "
-        << groupedDigits(static_cast<std::int64_t>(trace.ops.size())) << "\n\n";
+        << groupedDigits(static_cast<std::int64_t>(trace.ops.size()));
+    if (trace.info.source != "snapshot")
+        out << "\nTimes     " << timesTitle(trace.info);
+    if (!clock.empty())
+        out << "\nStep      " << clock;
+    out << "\n\n";
     printCategories(timeline, out);
     if (leavesOutCheckpoints(trace.info))
         out << "\nThe script's own checkpoints were left out (--without-checkpointing).\n";
@@ -192,19 +198,30 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
             << " whether something is true; on the card the step may go another way there.\n";
 }
 
-Result<int> run(const std::string& file, const std::string& calibration, bool json)
+Result<int> run(const std::string& file, const TimeChoice& times, bool json)
 {
-    const Result<StepTracePtr> trace = readStep(file, calibration, StepKind::any);
+    const Result<StepTracePtr> trace = readStep(file, times, StepKind::any);
     if (!trace)
         return trace.error();
     const Result<Timeline> timeline = predict(**trace, {});
     if (!timeline)
         return timeline.error();
     const CachingAllocator::Stats allocator = replay(**trace, *timeline);
-    if (json)
-        printJson(toJson(**trace, *timeline, allocator));
-    else
-        print(**trace, *timeline, allocator, std::cout);
+    if (json) {
+        Json document = toJson(**trace, *timeline, allocator);
+        if (const Status added = addClock(document, **trace, {}); !added)
+            return added.error();
+        printJson(document);
+        return 0;
+    }
+    std::string clock;
+    if (hasClock(**trace)) {
+        const Result<std::string> text = clockText(**trace, {});
+        if (!text)
+            return text.error();
+        clock = *text;
+    }
+    print(**trace, *timeline, allocator, clock, std::cout);
     return 0;
 }
 
@@ -215,17 +232,17 @@ void addInfo(CLI::App& program, Action& chosen)
     struct Arguments
     {
         std::string file;
-        std::string calibration = "auto";
+        TimeChoice times;
         bool json = false;
     };
     const auto arguments = std::make_shared<Arguments>();
     CLI::App* command
         = addCommand(program, "info", "Where the memory of a recorded step goes: peak, phases, categories");
     command->add_option("step", arguments->file, "Step file")->required();
-    addCalibrationArgument(*command, arguments->calibration);
+    addTimeArguments(*command, arguments->times);
     command->add_flag("--json", arguments->json, "Print one JSON document");
     command->callback(
-        [=, &chosen] { chosen = [=] { return run(arguments->file, arguments->calibration, arguments->json); }; });
+        [=, &chosen] { chosen = [=] { return run(arguments->file, arguments->times, arguments->json); }; });
 }
 
 } // namespace headroom::cli

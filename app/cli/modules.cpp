@@ -35,9 +35,9 @@ void print(const ModuleInfo& info, std::ostream& out)
     table.print(out);
 }
 
-Result<int> run(const std::string& file, const std::string& calibration, bool json)
+Result<int> run(const std::string& file, const TimeChoice& times, bool json)
 {
-    const Result<StepTracePtr> trace = readStep(file, calibration);
+    const Result<StepTracePtr> trace = readStep(file, times);
     if (!trace)
         return trace.error();
     const Result<ModuleInfo> info = moduleInfo(**trace);
@@ -57,17 +57,17 @@ void addModules(CLI::App& program, Action& chosen)
     struct Arguments
     {
         std::string file;
-        std::string calibration = "auto";
+        TimeChoice times{TimeModel::roofline, {}, "auto"}; ///< as in PyTorch's document
         bool json = false;
     };
     const auto arguments = std::make_shared<Arguments>();
     CLI::App* command = addCommand(program, "modules",
                                    "Memory, time and trade-off curve of every module (--json: PyTorch's ModuleInfo)");
     command->add_option("step", arguments->file, "Step file")->required();
-    addCalibrationArgument(*command, arguments->calibration);
+    addTimeArguments(*command, arguments->times);
     command->add_flag("--json", arguments->json, "Print the ModuleInfo document");
     command->callback(
-        [=, &chosen] { chosen = [=] { return run(arguments->file, arguments->calibration, arguments->json); }; });
+        [=, &chosen] { chosen = [=] { return run(arguments->file, arguments->times, arguments->json); }; });
 }
 
 } // namespace headroom::cli

@@ -21,7 +21,7 @@ struct Arguments
     std::string module;
     std::string statsFile;
     std::string memoryBudget;
-    std::string calibration = "auto";
+    TimeChoice times;
     bool json = false;
 };
 
@@ -35,7 +35,7 @@ Result<SacStats> statsOf(const Arguments& arguments)
         return badInput(
             "--module is missing: expected the name of a module with children, as `torch-headroom modules` lists "
             "them");
-    const Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.calibration);
+    const Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.times);
     if (!trace)
         return trace.error();
     const Result<ModuleId> module = findModule(**trace, arguments.module);
@@ -115,7 +115,7 @@ void addOpPolicy(CLI::App& program, Action& chosen)
                      "Share 0..1 of the module's activation memory that may be kept")
         ->required()
         ->type_name("FRACTION");
-    addCalibrationArgument(*command, arguments->calibration);
+    addTimeArguments(*command, arguments->times);
     command->add_flag("--json", arguments->json, "Print one JSON document");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }

@@ -4,6 +4,7 @@
 #include "app/cli/command.h"
 #include "app/cli/table.h"
 #include "core/compare/step_comparison.h"
+#include "core/cost/time_model.h"
 #include "core/predict/predict.h"
 
 #include <CLI/CLI.hpp>
@@ -96,6 +97,7 @@ Json toJson(const StepTrace& trace, const std::vector<OpId>& ops, const StepComp
     json["ops"] = Json::array();
     for (const OpId op : ops) {
         const std::uint16_t flags = trace.ops.flags[op];
+        const OpWork work = workOf(trace, op);
         json["ops"].push_back({{"name", trace.opName(op)},
                                {"phase", phaseName(trace.ops.phase[op])},
                                {"module", trace.moduleFqn(trace.ops.module[op])},
@@ -103,6 +105,11 @@ Json toJson(const StepTrace& trace, const std::vector<OpId>& ops, const StepComp
                                {"bytes", trace.ops.bytes[op]},
                                {"flops", trace.ops.flops[op]},
                                {"ms", trace.ops.ms[op]},
+                               {"class", workClassName(work.kind)},
+                               {"executed_flops", work.flops},
+                               {"read_bytes", work.read},
+                               {"written_bytes", work.written},
+                               {"kernels", work.kernels},
                                {"view", (flags & opView) != 0},
                                {"in_place", (flags & opInPlace) != 0},
                                {"random", (flags & opRandom) != 0},
@@ -155,7 +162,7 @@ struct Arguments
 {
     std::string file;
     std::string module;
-    std::string calibration = "auto";
+    TimeChoice times;
     std::string measured;
     std::string profileStep;
     bool json = false;
@@ -180,8 +187,8 @@ Result<StepComparisonPtr> comparisonOf(const StepTrace& trace, const Arguments& 
 
 Result<int> run(const Arguments& arguments)
 {
-    const auto& [file, fqn, calibration, measured, profileStep, json] = arguments;
-    const Result<StepTracePtr> trace = readStep(file, calibration, StepKind::any);
+    const auto& [file, fqn, times, measured, profileStep, json] = arguments;
+    const Result<StepTracePtr> trace = readStep(file, times, StepKind::any);
     if (!trace)
         return trace.error();
     ModuleId selected;
@@ -210,7 +217,7 @@ void addOps(CLI::App& program, Action& chosen)
     CLI::App* command = addCommand(program, "ops", "Every op of a recorded step, in order");
     command->add_option("step", arguments->file, "Step file")->required();
     command->add_option("--module", arguments->module, "Only ops of this module and those inside it")->type_name("FQN");
-    addCalibrationArgument(*command, arguments->calibration);
+    addTimeArguments(*command, arguments->times);
     addMeasuredArgument(*command, arguments->measured);
     addProfileArgument(*command, arguments->profileStep);
     command->add_flag("--json", arguments->json, "Print one JSON document");

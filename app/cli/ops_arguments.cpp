@@ -45,7 +45,7 @@ Status addTimes(const OpsArguments& arguments, const StepTrace& trace, OpsReques
 
 Result<OpsPlanner> plannerOf(const OpsArguments& arguments)
 {
-    Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.calibration);
+    Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.times);
     if (!trace)
         return trace.error();
     Result<OpsPlanner> planner = OpsPlanner::create(*std::move(trace));
@@ -71,7 +71,7 @@ void addOpsArguments(CLI::App& command, OpsArguments& arguments)
             "Measured times: the same step as a GPU measured it (record --device cuda), or a JSON list of ms, one "
             "for each op")
         ->type_name("FILE");
-    addCalibrationArgument(command, arguments.calibration);
+    addTimeArguments(command, arguments.times);
     command.add_flag("--json", arguments.json, "Print one JSON document");
 }
 

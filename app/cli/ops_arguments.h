@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/cost/step_times.h"
 #include "core/joint/ops_planner.h"
 
 #include <string>
@@ -19,7 +20,7 @@ struct OpsArguments
     std::string solver = "dp";
     std::string runtime = "flops";
     std::string opTimes; ///< file of measured times
-    std::string calibration = "auto";
+    TimeChoice times;
     bool json = false;
 };
 void addOpsArguments(CLI::App& command, OpsArguments& arguments);

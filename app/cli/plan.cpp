@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
+#include "app/cli/clock.h"
 #include "app/cli/command.h"
 #include "app/cli/obstacles.h"
 #include "app/cli/table.h"
@@ -33,6 +34,8 @@ struct Answer
     std::optional<Policy> policy; ///< of a feasible plan of a step, where it is written or predicted
     Bytes predictedPeak = -1; ///< of the step under that policy
     double scriptRecomputeMs = 0; ///< what the step recomputes without the plan
+    CheckpointPlan regions; ///< of the policy
+    std::string clock; ///< clockText() of the step under the policy; empty: it says nothing
 };
 
 /// PyTorch's question: memory as its ModuleInfo counts it.
@@ -44,7 +47,8 @@ Result<Answer> answerModel(const PlanSource& source, const PlanRequest& request)
     Result<Plan> plan = planner->solve(request);
     if (!plan)
         return plan.error();
-    Answer answer{*std::move(plan), {}, -1};
+    Answer answer;
+    answer.plan = *std::move(plan);
     if (source.trace)
         answer.plan.stepMs = forwardBackwardMs(*source.trace);
     if (!source.trace || answer.plan.status == PlanStatus::infeasible)
@@ -64,6 +68,7 @@ Result<Answer> answerModel(const PlanSource& source, const PlanRequest& request)
     policy->predicted.peak = timeline->peak;
     policy->predicted.recomputeMs = timeline->recomputeMs;
     answer.policy = *std::move(policy);
+    answer.regions = *regions;
     return answer;
 }
 
@@ -76,11 +81,13 @@ Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request
     Result<PlannedStep> step = planner->solve(request);
     if (!step)
         return step.error();
-    Answer answer{step->plan, {}, -1};
+    Answer answer;
+    answer.plan = step->plan;
     if (step->timeline)
         answer.predictedPeak = step->timeline->peak;
     if (step->timeline && withPolicy)
         answer.policy = step->policy(planner->model());
+    answer.regions = std::move(step->regions);
     return answer;
 }
 
@@ -159,6 +166,10 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
         out << ", " << formatPercent(plan.recomputeMs / plan.stepMs) << " of the " << formatMs(plan.stepMs)
             << " of forward and backward";
     out << '\n';
+    if (source.trace)
+        out << "Times         " << timesTitle(source.trace->info) << '\n';
+    if (!answer.clock.empty())
+        out << "Step          " << answer.clock << '\n';
     if (answer.scriptRecomputeMs > 0)
         out << "Starts from   " << ownCheckpoints(answer.scriptRecomputeMs, "\n              ") << '\n';
     if (plan.msPerGiB > 0)
@@ -247,10 +258,21 @@ Result<int> run(const Arguments& arguments)
         if (!written)
             return written.error();
     }
-    if (arguments.json)
-        printJson(toJson(*found, *source, plansExactly(arguments)));
-    else
+    if (arguments.json) {
+        Json document = toJson(*found, *source, plansExactly(arguments));
+        if (source->trace)
+            if (const Status added = addClock(document, *source->trace, found->regions); !added)
+                return added.error();
+        printJson(document);
+    } else {
+        if (source->trace && found->predictedPeak >= 0 && hasClock(*source->trace)) {
+            Result<std::string> clock = clockText(*source->trace, found->regions);
+            if (!clock)
+                return clock.error();
+            found->clock = *std::move(clock);
+        }
         print(*found, *source, arguments, std::cout);
+    }
     if (found->plan.status == PlanStatus::infeasible)
         return Error{ErrorKind::infeasible, found->plan.reason};
     return 0;

@@ -24,7 +24,7 @@ struct Arguments
     std::string theme;
     std::string budget;
     std::string module;
-    std::string calibration = "auto";
+    TimeChoice times;
     std::string measured;
     std::string profileStep;
     SnapshotArguments snapshot;
@@ -65,7 +65,7 @@ Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
                         + " is no recorded step; `torch-headroom record` makes one of a model or a script");
     options.screenshot = QString::fromStdString(arguments.output);
     options.ops = arguments.ops;
-    options.calibration = arguments.calibration;
+    options.times = arguments.times;
     const Result<ImportRequest> part = importRequest(arguments.snapshot);
     if (!part)
         return part.error();
@@ -95,7 +95,7 @@ void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWind
     command->add_option("--size", arguments->size, "Of the window in pixels (default 1600x1000)")->type_name("WxH");
     command->add_option("--theme", arguments->theme, "light or dark (default: the desktop's)");
     command->add_option("--budget", arguments->budget, "Plan for this budget")->type_name("SIZE");
-    addCalibrationArgument(*command, arguments->calibration);
+    addTimeArguments(*command, arguments->times);
     addSnapshotArguments(*command, arguments->snapshot);
     addProfileArgument(*command, arguments->profileStep);
     command->add_option("--measured", arguments->measured, "Lay this measured step over the prediction")

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/verify.h"
+#include "app/cli/arguments.h"
 
 #include "app/cli/command.h"
 #include "app/cli/table.h"
@@ -138,10 +139,10 @@ Result<int> run(const Arguments& arguments, const std::vector<std::string>& othe
 {
     if (const Status complete = checkArguments(arguments, others); !complete)
         return complete.error();
-    const Result<StepTracePtr> step = readStepTrace(arguments.stepFile);
+    const Result<StepTracePtr> step = readStep(arguments.stepFile, {});
     if (!step)
         return step.error();
-    const Result<StepTracePtr> executed = readStepTrace(arguments.executedFile);
+    const Result<StepTracePtr> executed = readStep(arguments.executedFile, {});
     if (!executed)
         return executed.error();
     Result<Policy> policy = readPolicy(arguments.policyFile);

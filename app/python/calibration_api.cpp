@@ -3,7 +3,7 @@
 #include "app/python/calibration_api.h"
 
 #include "core/base/json_text.h"
-#include "core/cost/calibration.h"
+#include "core/cost/step_times.h"
 #include "core/trace/step_file.h"
 
 #include <nlohmann/json.hpp>
@@ -71,15 +71,11 @@ Result<std::string> times(const char* file, const char* calibrationFile)
     auto step = readStepTrace(file);
     if (!step)
         return step.error();
-    if (*calibrationFile != 0) {
-        const auto calibration = readCalibration(calibrationFile);
-        if (!calibration)
-            return calibration.error();
-        if (!*calibration)
-            return badInput(std::string(calibrationFile) + " is not there");
-        *step = calibrated(*step, **calibration);
-    }
-    return jsonText(timesOf(**step));
+    const std::string calibration = *calibrationFile != 0 ? calibrationFile : "none";
+    const auto timed = withTimes(*std::move(step), TimeChoice{TimeModel::kernel, {}, calibration});
+    if (!timed)
+        return timed.error();
+    return jsonText(timesOf(*timed->step));
 }
 
 } // namespace
@@ -94,5 +90,13 @@ int headroom_calibrate(const char* measured_step, const char* calibration_file)
 
 const char* headroom_step_times(const char* step, const char* calibration_file)
 {
-    return python::guardedText([&] { return python::times(step, calibration_file); });
+    static thread_local std::string text;
+    const int failed = python::guarded([&]() -> Status {
+        auto document = python::times(step, calibration_file);
+        if (!document)
+            return document.error();
+        text = std::move(*document);
+        return {};
+    });
+    return failed != 0 ? nullptr : text.c_str();
 }

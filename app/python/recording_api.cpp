@@ -2,22 +2,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/python/recording_api.h"
 
+#include "core/base/json_reader.h"
 #include "core/base/json_text.h"
 #include "core/device/real_device.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 #include "core/predict/predict.h"
 #include "core/record/recorder.h"
-#include "core/sac/step_statistics.h"
-#include "core/timeline/timeline_json.h"
-#include "core/trace/phase_times.h"
+#include "core/sac/record_summary.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_info_json.h"
 
 #include <nlohmann/json.hpp>
 #include <torch/library.h>
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -171,20 +169,6 @@ Status write(const char* path)
     return writeStepTrace(*recording().finished, path);
 }
 
-nlohmann::json fallbacksOf(const StepTrace& trace)
-{
-    std::map<std::pair<std::string_view, std::string_view>, std::int64_t> counts;
-    for (std::uint32_t row = 0; row < trace.ops.size(); ++row) {
-        const OpId op(row);
-        if ((trace.ops.flags[op] & opFallback) != 0)
-            ++counts[{trace.opName(op), trace.moduleFqn(trace.ops.module[op])}];
-    }
-    nlohmann::json fallbacks = nlohmann::json::array();
-    for (const auto& [where, count] : counts)
-        fallbacks.push_back({{"op", where.first}, {"module", where.second}, {"count", count}});
-    return fallbacks;
-}
-
 Result<std::string> summary()
 {
     if (!recording().finished)
@@ -193,21 +177,7 @@ Result<std::string> summary()
     const auto timeline = predict(trace, {});
     if (!timeline)
         return timeline.error();
-    const DeviceSpec& gpu = card();
-    nlohmann::ordered_json document{{"model", trace.info.model},       {"gpu", trace.info.gpu},
-                                    {"gpu_title", gpu.title},          {"gpu_memory_bytes", gpu.memory},
-                                    {"peak_bytes", timeline->peak},    {"ops", trace.ops.size()},
-                                    {"fallbacks", fallbacksOf(trace)}, {"invented_values", trace.info.inventedValues}};
-    if (trace.info.measured)
-        document["measured"] = nlohmann::json(toJson(*trace.info.measured));
-    addAccount(document, trace.info, *timeline);
-    addOutOfMemory(document, trace);
-    // What PyTorch's tools would say of the model; an interrupted step has no such account.
-    if (const auto info = moduleInfo(trace)) {
-        document["baseline_peak_bytes"] = baseline(*info).peak;
-        document["compute_ms"] = forwardBackwardMs(trace);
-    }
-    return jsonText(document);
+    return jsonText(recordSummary(trace, card(), *timeline));
 }
 
 void registered(at::IntArrayRef modules, std::vector<std::string> names, at::TensorList tensors,
@@ -339,13 +309,15 @@ int headroom_recording_write(const char* path)
 
 const char* headroom_recording_summary()
 {
-    static thread_local std::string text;
-    const int failed = python::guarded([&]() -> Status {
-        auto document = python::summary();
+    return python::guardedText(python::summary);
+}
+
+const char* headroom_recording_text(const char* summary)
+{
+    return python::guardedText([&]() -> Result<std::string> {
+        const Result<json::Json> document = json::parse(summary, "the summary");
         if (!document)
             return document.error();
-        text = std::move(*document);
-        return {};
+        return recordText(*document);
     });
-    return failed != 0 ? nullptr : text.c_str();
 }

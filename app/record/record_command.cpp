@@ -313,7 +313,7 @@ Status runRecord(const RecordOptions& options, const ProgressReport& watch)
     summary["record_ms"] = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     summary["notes"] = notes;
     progress("done", 1);
-    std::cout << (options.json ? summary.dump(2) + '\n' : recordText(summary));
+    std::cout << (options.json ? jsonText(summary, 2) + '\n' : recordText(summary));
     return {};
 }
 

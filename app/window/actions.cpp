@@ -42,8 +42,9 @@ Actions::Actions(QWidget* window)
                    "Ctrl+8");
     copyFraction = make(tr("Copy &fraction for torch.compile"),
                         tr("Put the lines that set activation_memory_budget on the clipboard"), "Ctrl+Shift+P");
-    calibratedTimes = make(tr("Calibrated &times"),
-                           tr("Ops take as long as was measured on the GPU, or as the roofline says"), "Ctrl+Shift+M");
+    calibratedTimes
+        = make(tr("Calibrated &times"), tr("Ops take as long as was measured on the GPU, or as the time model says"),
+               "Ctrl+Shift+M");
     calibratedTimes->setCheckable(true);
     calibratedTimes->setEnabled(false);
     pinFree = make(tr("Let the plan &decide"), tr("Take away the pin of the selected module"), "Ctrl+L");

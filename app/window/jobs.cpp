@@ -52,11 +52,11 @@ bool ReadSnapshot::asksForPart() const
     return devices.size() > 1 || (!devices.empty() && devices.front().events >= manyEvents);
 }
 
-void Jobs::open(const QString& path, const std::string& calibration, const std::optional<ImportRequest>& part)
+void Jobs::open(const QString& path, const TimeChoice& times, const std::optional<ImportRequest>& part)
 {
     const Report report = reportOpening();
     openLane_.cancel();
-    openLane_.post([this, path, calibration, part, report](const std::stop_token& stop) {
+    openLane_.post([this, path, times, part, report](const std::stop_token& stop) {
         report([this, path] { Q_EMIT openProgressed(path, tr("Reading"), -1); });
         const std::filesystem::path file = path.toStdU16String();
         if (isSnapshotFile(file)) {
@@ -67,7 +67,7 @@ void Jobs::open(const QString& path, const std::string& calibration, const std::
         if (!trace)
             report([this, path, reason = text(trace.error())] { Q_EMIT openFailed(path, reason); });
         else if (!stop.stop_requested())
-            makeStep(path, *trace, calibration, report);
+            makeStep(path, *trace, times, report);
     });
 }
 
@@ -119,32 +119,30 @@ void Jobs::makePart(const ReadSnapshotPtr& snapshot, const ImportRequest& part, 
     if (!imported)
         report([this, path, reason = text(imported.error())] { Q_EMIT openFailed(path, reason); });
     else
-        makeStep(path, imported->step, "none", report);
+        makeStep(path, imported->step, TimeChoice{TimeModel::kernel, {}, "none"}, report);
 }
 
-void Jobs::changeTimes(const OpenStepPtr& step, const std::string& calibration)
+void Jobs::changeTimes(const OpenStepPtr& step, const TimeChoice& times)
 {
     const Report report = reportOpening();
     openLane_.cancel();
-    openLane_.post([this, step, calibration, report](const std::stop_token&) {
-        makeStep(step->path, step->file, calibration, report);
-    });
+    openLane_.post(
+        [this, step, times, report](const std::stop_token&) { makeStep(step->path, step->file, times, report); });
 }
 
-void Jobs::makeStep(const QString& path, const StepTracePtr& trace, const std::string& calibration,
-                    const Report& report)
+void Jobs::makeStep(const QString& path, const StepTracePtr& trace, const TimeChoice& times, const Report& report)
 {
     const auto fail
         = [&](const Error& error) { report([this, path, reason = text(error)] { Q_EMIT openFailed(path, reason); }); };
-    const Result<TimedStep> timed = withTimes(trace, calibration);
+    const Result<TimedStep> timed = withTimes(trace, times);
     if (!timed)
         return fail(timed.error());
     report([this, path] { Q_EMIT openProgressed(path, tr("Measuring modules"), -1); });
     const Result<StepEnginePtr> engine = makeEngine_(timed->step);
     if (!engine)
         return fail(engine.error());
-    const auto step
-        = std::make_shared<const OpenStep>(OpenStep{path, *engine, moduleNames(*timed->step), trace, timed->times});
+    const auto step = std::make_shared<const OpenStep>(
+        OpenStep{path, *engine, moduleNames(*timed->step), trace, timed->times, times});
     report([this, step] { Q_EMIT opened(step); });
 }
 

@@ -22,12 +22,11 @@ public:
     explicit Jobs(StepEngineFactory makeEngine, QObject* parent = nullptr);
     ~Jobs() override;
 
-    /// `calibration`: as withTimes() takes it. Of a memory snapshot a part can be wanted; where it is not, and the
+    /// Of a memory snapshot a part can be wanted; where it is not, and the
     /// snapshot is large or of several devices, the answer is snapshotRead().
-    void open(const QString& path, const std::string& calibration = "auto",
-              const std::optional<ImportRequest>& part = {});
+    void open(const QString& path, const TimeChoice& times = {}, const std::optional<ImportRequest>& part = {});
     void openPart(const ReadSnapshotPtr& snapshot, const ImportRequest& part); ///< of one that was read
-    void changeTimes(const OpenStepPtr& step, const std::string& calibration); ///< it is opened() once more
+    void changeTimes(const OpenStepPtr& step, const TimeChoice& times); ///< it is opened() once more
     void listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount);
     void forgetLiveMemory(); ///< of a step that is closed: its list will not come
     void forgetOpening();
@@ -49,7 +48,7 @@ private:
     void makePart(const ReadSnapshotPtr& snapshot, const ImportRequest& part, const Report& report,
                   const std::stop_token& stop);
     SnapshotWatch watch(const QString& path, const QString& stage, const Report& report, const std::stop_token& stop);
-    void makeStep(const QString& path, const StepTracePtr& trace, const std::string& calibration, const Report& report);
+    void makeStep(const QString& path, const StepTracePtr& trace, const TimeChoice& times, const Report& report);
 
     StepEngineFactory makeEngine_;
     quint64 openGeneration_ = 0;

@@ -54,7 +54,7 @@ public:
     void openFile(const QString& path, std::optional<Bytes> budget = {}, const QString& select = {},
                   PlanMode mode = PlanMode::modules);
     /// Which times the steps that are opened from now on have, as withTimes() takes it.
-    void useTimes(const std::string& calibration) { opener_->useTimes(calibration); }
+    void useTimes(const TimeChoice& times) { opener_->useTimes(times); }
     /// Which part of the memory snapshot that is opened next; without it a sheet asks where there is a choice.
     void usePart(const std::optional<ImportRequest>& part) { opener_->usePart(part); }
     /// A measured step or a memory snapshot, to be laid over the open step, or over the one that is being opened.

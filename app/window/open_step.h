@@ -4,7 +4,7 @@
 
 #include "app/window/ops_answer.h"
 #include "app/window/step_engine.h"
-#include "core/cost/calibration.h"
+#include "core/cost/step_times.h"
 #include "core/policy/policy_maker.h"
 #include "core/predict/module_effect.h"
 #include "core/snapshot/import.h"
@@ -27,6 +27,7 @@ struct OpenStep
     ModuleNames names;
     StepTracePtr file = nullptr; ///< with the times of the file
     StepTimes times = {}; ///< whose the times of the ops are
+    TimeChoice choice = {}; ///< what was asked for
 
     const StepTrace& trace() const { return *engine->trace(); }
     /// By ModuleId: the step without a plan.

@@ -104,9 +104,10 @@ void Opener::openStep(const QString& path, const Wanted& wanted)
 {
     wanted_ = wanted;
     const Session& session = parts_.session;
-    const bool keepsRoofline = !wanted.inPlace.isEmpty() && session.isOpen() && !session.step()->times.gpu.empty()
-        && !session.step()->times.calibrated;
-    parts_.jobs.open(path, keepsRoofline ? "none" : calibration_, std::exchange(part_, {}));
+    TimeChoice times = times_;
+    if (!wanted.inPlace.isEmpty() && session.isOpen())
+        times = session.step()->choice;
+    parts_.jobs.open(path, times, std::exchange(part_, {}));
 }
 
 /// The open step with other times, in its place: one undo step.
@@ -115,8 +116,10 @@ void Opener::changeTimes(bool calibrated)
     const Session& session = parts_.session;
     if (!session.isOpen() || session.step()->times.calibrated == calibrated)
         return;
-    wanted_ = {{}, {}, {}, PlanMode::modules, calibrated ? tr("calibrated times") : tr("roofline times")};
-    parts_.jobs.changeTimes(session.step(), !calibrated ? "none" : calibration_ == "none" ? "auto" : calibration_);
+    wanted_ = {{}, {}, {}, PlanMode::modules, calibrated ? tr("calibrated times") : tr("times of the model")};
+    TimeChoice times = session.step()->choice;
+    times.calibration = !calibrated ? "none" : times_.calibration == "none" ? "auto" : times_.calibration;
+    parts_.jobs.changeTimes(session.step(), times);
 }
 
 /// A snapshot of several devices, or a large one: which part of it?

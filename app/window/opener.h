@@ -54,7 +54,7 @@ public:
     };
     void openFile(const QString& path, const Wanted& wanted);
     /// Which times the steps that are opened from now on have, as withTimes() takes it.
-    void useTimes(const std::string& calibration) { calibration_ = calibration; }
+    void useTimes(const TimeChoice& times) { times_ = times; }
     /// Which part of the memory snapshot that is opened next; without it a sheet asks where there is a choice.
     void usePart(const std::optional<ImportRequest>& part) { part_ = part; }
     bool closeStep(); ///< false: the user wants to keep it
@@ -80,7 +80,7 @@ private:
 
     Parts parts_;
     Wanted wanted_;
-    std::string calibration_ = "auto";
+    TimeChoice times_;
     std::optional<ImportRequest> part_; ///< of the snapshot that is opened next; none: ask where there is a choice
 };
 

@@ -56,7 +56,7 @@ void applyOptions(MainWindow& window, const WindowOptions& options)
         window.theme().useOnce(ThemeChoice::dark);
     if (options.size.isValid())
         window.resize(options.size);
-    window.useTimes(options.calibration);
+    window.useTimes(options.times);
     window.usePart(options.part);
     window.measuredDesk().useProfile(options.profile);
     if (!options.measured.isEmpty())

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/bytes.h"
+#include "core/cost/step_times.h"
 #include "core/profile/import.h"
 #include "core/snapshot/import.h"
 
@@ -27,7 +28,7 @@ struct WindowOptions
     QString theme; ///< "light", "dark" or empty: as the settings say
     std::optional<Bytes> budget; ///< to plan for; default: chosen from the device and the frontier
     bool ops = false; ///< plan single ops, not modules
-    std::string calibration = "auto"; ///< whose times: as withTimes() takes it
+    TimeChoice times;
     QString select; ///< module to select, by fqn
 };
 

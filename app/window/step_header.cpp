@@ -72,11 +72,11 @@ void StepHeader::setStep(const StepTrace& trace, const QString& path, const Step
 {
     const QString gpu = QString::fromStdString(times.gpu);
     times_->setVisible(!gpu.isEmpty());
-    times_->setText(times.calibrated ? tr("Times calibrated on %1").arg(gpu) : tr("Times of the roofline"));
+    times_->setText(times.calibrated ? tr("Times calibrated on %1").arg(gpu) : tr("Times of the model"));
     times_->setToolTip(times.calibrated
-                           ? tr("Ops take as long as was measured on %1 (%2). Click for the times of the roofline.")
+                           ? tr("Ops take as long as was measured on %1 (%2). Click for those of the time model.")
                                  .arg(gpu, QDir::toNativeSeparators(QString::fromStdString(times.file.string())))
-                           : tr("Ops take as long as the roofline says. Click for the times measured on %1 (%2).")
+                           : tr("Ops take as long as the time model says. Click for the times measured on %1 (%2).")
                                  .arg(gpu, QDir::toNativeSeparators(QString::fromStdString(times.file.string()))));
     name_->setText(stepName(trace));
     name_->setToolTip(lines({QDir::toNativeSeparators(path), originText(trace)}));

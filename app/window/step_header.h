@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/cost/calibration.h"
+#include "core/cost/step_times.h"
 
 #include <QWidget>
 

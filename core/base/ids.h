@@ -33,6 +33,7 @@ using ModuleId = Index<struct ModuleTag>;
 using CallId = Index<struct CallTag>; ///< one call of a module's forward
 using OpId = Index<struct OpTag>;
 using StorageId = Index<struct StorageTag>;
+using SignatureId = Index<struct SignatureTag>; ///< arguments and results that calls of ops have in common
 using PackId = Index<struct PackTag>; ///< one tensor saved for backward by autograd
 using EventIndex = Index<struct EventTag>;
 

@@ -19,15 +19,18 @@ struct Recorded
 };
 
 Result<Recorded> record(ModelSource& model, const StepRunner::Options& options, const StepInfo& info,
-                        const DeviceSpec& device, const ProgressReport& progress)
+                        const DeviceSpec& device, const TimeChoice& times, const ProgressReport& progress)
 {
     auto trace = StepRunner(model, options).record(info, device, progress);
     if (!trace)
         return trace.error();
-    auto timeline = predict(**trace, {});
+    auto timed = withTimes(*std::move(trace), times);
+    if (!timed)
+        return timed.error();
+    auto timeline = predict(*timed->step, {});
     if (!timeline)
         return timeline.error();
-    return Recorded{std::move(*trace), std::move(*timeline)};
+    return Recorded{std::move(timed->step), std::move(*timeline)};
 }
 
 /// A second step with the policy, watched. The first one creates the optimizer's state.
@@ -53,11 +56,12 @@ ProgressReport part(const ProgressReport& progress, const std::string& name, dou
 } // namespace
 
 Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options& options, const Policy& policy,
-                                  const StepInfo& info, const DeviceSpec& device, const ProgressReport& progress)
+                                  const StepInfo& info, const DeviceSpec& device, const ProgressReport& progress,
+                                  const TimeChoice& times)
 {
     Verification result;
     result.budget = policy.budget;
-    const auto plain = record(model, options, info, device, part(progress, "without the policy", 0, 0.3));
+    const auto plain = record(model, options, info, device, times, part(progress, "without the policy", 0, 0.3));
     if (!plain)
         return plain.error();
     result.baselinePeak = plain->timeline.peak;
@@ -85,7 +89,8 @@ Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options&
         return executed.error();
     static_cast<LevelComparison&>(result) = compareLevels(*plain->trace, *predicted, *executed);
 
-    const auto recorded = record(model, applied, info, device, part(progress, "with the policy, recorded", 0.6, 0.3));
+    const auto recorded
+        = record(model, applied, info, device, times, part(progress, "with the policy, recorded", 0.6, 0.3));
     if (!recorded)
         return recorded.error();
     result.executedRecomputeMs = std::max(0.0, recomputedMs(*recorded->trace) - recomputedMs(*plain->trace));

@@ -4,6 +4,7 @@
 
 #include "core/checkpoint/executed_memory.h"
 #include "core/checkpoint/gradient_comparison.h"
+#include "core/cost/step_times.h"
 #include "core/model/step_runner.h"
 #include "core/policy/policy.h"
 
@@ -27,7 +28,8 @@ struct Verification : LevelComparison
 /// Runs the step without the policy and records it, predicts it with the policy, and runs it with the policy. `info`
 /// and `device` as for StepRunner::record(). Errors: those of a policy that does not fit the model, and of the steps.
 Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options& options, const Policy& policy,
-                                  const StepInfo& info, const DeviceSpec& device, const ProgressReport& progress);
+                                  const StepInfo& info, const DeviceSpec& device, const ProgressReport& progress,
+                                  const TimeChoice& times = {});
 
 /// Runs forward and backward without and with the policy, both from the same random numbers. Ops that do not run on the
 /// CPU under the name that the policy has for them are recomputed.

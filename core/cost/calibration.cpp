@@ -11,7 +11,7 @@
 namespace headroom {
 namespace {
 
-/// Roofline times closer than this are the same op on the same shapes.
+/// Modelled times closer than this are the same op on the same shapes.
 constexpr double sameTime = 1e-6;
 
 bool isSame(double a, double b)
@@ -20,25 +20,25 @@ bool isSame(double a, double b)
 }
 
 /// Adds one op to a curve, which stays sorted.
-void add(std::vector<Calibration::Point>& curve, double rooflineMs, double measuredMs)
+void add(std::vector<Calibration::Point>& curve, double modelMs, double measuredMs)
 {
-    auto place = std::ranges::lower_bound(curve, rooflineMs * (1 - sameTime), {}, &Calibration::Point::rooflineMs);
-    if (place == curve.end() || !isSame(place->rooflineMs, rooflineMs))
-        place = curve.insert(place, {rooflineMs, 0, 0});
+    auto place = std::ranges::lower_bound(curve, modelMs * (1 - sameTime), {}, &Calibration::Point::modelMs);
+    if (place == curve.end() || !isSame(place->modelMs, modelMs))
+        place = curve.insert(place, {modelMs, 0, 0});
     place->measuredMs
         = (place->measuredMs * static_cast<double>(place->count) + measuredMs) / static_cast<double>(place->count + 1);
     ++place->count;
 }
 
-double onCurve(const std::vector<Calibration::Point>& curve, double rooflineMs)
+double onCurve(const std::vector<Calibration::Point>& curve, double modelMs)
 {
-    const auto above = std::ranges::lower_bound(curve, rooflineMs, {}, &Calibration::Point::rooflineMs);
+    const auto above = std::ranges::lower_bound(curve, modelMs, {}, &Calibration::Point::modelMs);
     if (above == curve.begin())
-        return above->measuredMs * rooflineMs / above->rooflineMs;
+        return above->measuredMs * modelMs / above->modelMs;
     const auto& below = *std::prev(above);
     if (above == curve.end())
-        return below.measuredMs * rooflineMs / below.rooflineMs;
-    const double share = (rooflineMs - below.rooflineMs) / (above->rooflineMs - below.rooflineMs);
+        return below.measuredMs * modelMs / below.modelMs;
+    const double share = (modelMs - below.modelMs) / (above->modelMs - below.modelMs);
     return below.measuredMs + share * (above->measuredMs - below.measuredMs);
 }
 
@@ -46,18 +46,18 @@ double onCurve(const std::vector<Calibration::Point>& curve, double rooflineMs)
 void summarize(Calibration& calibration)
 {
     double measured = 0;
-    double roofline = 0;
+    double modelled = 0;
     double shortest = std::numeric_limits<double>::infinity();
     for (const auto& [key, curve] : calibration.curves) {
         for (const Calibration::Point& point : curve) {
             const auto count = static_cast<double>(point.count);
             measured += point.measuredMs * count;
-            roofline += point.rooflineMs * count;
+            modelled += point.modelMs * count;
             if (point.measuredMs > 0)
                 shortest = std::min(shortest, point.measuredMs);
         }
     }
-    calibration.ratio = roofline > 0 ? measured / roofline : 1;
+    calibration.ratio = modelled > 0 ? measured / modelled : 1;
     calibration.shortestMs = std::isfinite(shortest) ? shortest : 0;
 }
 
@@ -79,12 +79,19 @@ Result<Calibration> calibrate(const StepTrace& measured, const std::string& file
     calibration.gpu = spec->name;
     calibration.steps.push_back(measured.info.model);
     const StepTrace::Ops& ops = measured.ops;
+    calibration.base = ops.signature.size() > 0 ? TimeModel::kernel : TimeModel::roofline;
+    const std::vector<double> modelled = opTimes(measured, *spec, calibration.base);
     for (std::uint32_t row = 0; row < ops.size(); ++row) {
         const OpId op(row);
-        const double roofline = rooflineMs(*spec, ops.bytes[op], ops.flops[op], ops.dtype[op], ops.flags[op]);
-        if ((ops.flags[op] & opMeasured) == 0 || roofline <= 0)
+        const bool isKnown = calibration.base == TimeModel::roofline || !measured.signatureOf(op).empty();
+        if ((ops.flags[op] & opMeasured) == 0 || modelled[row] <= 0 || !isKnown)
             continue;
-        add(calibration.curves[{std::string(measured.opName(op)), ops.dtype[op]}], roofline, ops.ms[op]);
+        add(calibration.curves[{std::string(measured.opName(op)), ops.dtype[op]}], modelled[row], ops.ms[op]);
+        if (calibration.base == TimeModel::kernel) {
+            Calibration::Sum& sum = calibration.classes[std::string(workClassName(workOf(measured, op).kind))];
+            sum.modelMs += modelled[row];
+            sum.measuredMs += ops.ms[op];
+        }
     }
     summarize(calibration);
     return calibration;
@@ -96,54 +103,57 @@ Calibration merged(const Calibration& older, const Calibration& newer)
     for (const std::string& step : older.steps)
         if (std::ranges::find(both.steps, step) == both.steps.end())
             both.steps.push_back(step);
+    if (older.base != newer.base)
+        return both;
+    for (const auto& [name, sum] : older.classes) {
+        both.classes[name].modelMs += sum.modelMs;
+        both.classes[name].measuredMs += sum.measuredMs;
+    }
     for (const auto& [key, curve] : older.curves) {
         std::vector<Calibration::Point>& known = both.curves[key];
         const std::vector<Calibration::Point> seen = known;
         for (const Calibration::Point& point : curve) {
             const bool isNew = std::ranges::none_of(
-                seen, [&](const Calibration::Point& other) { return isSame(other.rooflineMs, point.rooflineMs); });
+                seen, [&](const Calibration::Point& other) { return isSame(other.modelMs, point.modelMs); });
             if (isNew)
-                known.insert(std::ranges::upper_bound(known, point.rooflineMs, {}, &Calibration::Point::rooflineMs),
-                             point);
+                known.insert(std::ranges::upper_bound(known, point.modelMs, {}, &Calibration::Point::modelMs), point);
         }
     }
     summarize(both);
     return both;
 }
 
-double calibratedMs(const Calibration& calibration, std::string_view op, DType dtype, double rooflineMs)
+double calibratedMs(const Calibration& calibration, std::string_view op, DType dtype, std::string_view workClass,
+                    double modelMs)
 {
-    if (rooflineMs <= 0)
+    if (modelMs <= 0)
         return 0;
     auto curve = calibration.curves.find({std::string(op), dtype});
     if (curve == calibration.curves.end()) // of a profiler's trace, which names no overloads
         curve = calibration.curves.find({std::string(op.substr(0, op.rfind('.'))), dtype});
-    if (curve == calibration.curves.end() || curve->second.empty())
-        return std::max(calibration.ratio * rooflineMs, calibration.shortestMs);
+    if (curve == calibration.curves.end() || curve->second.empty()) {
+        const auto sum = calibration.classes.find(workClass);
+        const bool isKnown = sum != calibration.classes.end() && sum->second.modelMs > 0;
+        const double ratio = isKnown ? sum->second.measuredMs / sum->second.modelMs : calibration.ratio;
+        return std::max(ratio * modelMs, calibration.shortestMs);
+    }
     const bool isFree = std::ranges::all_of(curve->second, [](const auto& point) { return point.measuredMs <= 0; });
-    return isFree ? 0 : std::max(onCurve(curve->second, rooflineMs), calibration.shortestMs);
+    return isFree ? 0 : std::max(onCurve(curve->second, modelMs), calibration.shortestMs);
 }
 
 StepTracePtr calibrated(const StepTracePtr& step, const Calibration& calibration)
 {
-    if (!step->info.simulated)
+    const auto spec = findDeviceSpec(calibration.gpu);
+    const bool byKernel = calibration.base == TimeModel::kernel;
+    if (!step->info.simulated || !spec || (byKernel && step->ops.signature.size() == 0))
         return step;
-    struct Columns
-    {
-        std::vector<double> ms;
-        StepTracePtr step; ///< whose memory the other columns are
-    };
-    auto columns = std::make_shared<Columns>();
-    columns->step = step;
-    columns->ms.reserve(step->ops.size());
+    std::vector<double> ms = opTimes(*step, *spec, calibration.base);
     for (std::uint32_t row = 0; row < step->ops.size(); ++row) {
         const OpId op(row);
-        columns->ms.push_back(calibratedMs(calibration, step->opName(op), step->ops.dtype[op], step->ops.ms[op]));
+        const std::string_view workClass = byKernel ? workClassName(workOf(*step, op).kind) : std::string_view();
+        ms[row] = calibratedMs(calibration, step->opName(op), step->ops.dtype[op], workClass, ms[row]);
     }
-    auto result = std::make_shared<StepTrace>(*step);
-    result->ops.ms.rows = columns->ms;
-    result->memory = std::move(columns);
-    return result;
+    return withOpTimes(step, std::move(ms), step->info.gpu, "calibration");
 }
 
 } // namespace headroom

@@ -27,15 +27,30 @@ std::vector<Calibration::Point> pointsIn(const json::Json& list)
     std::vector<Calibration::Point> points;
     for (const json::Json& entry : json::list(list)) {
         if (!entry.is_array() || entry.size() != 3)
-            json::expected(entry, "a point: [roofline ms, measured ms, count]");
+            json::expected(entry, "a point: [modelled ms, measured ms, count]");
         const Calibration::Point point{
             json::notNegative(entry[0]), json::notNegative(entry[1]),
             json::integerFrom(entry[2], 1, json::largest, "how many ops were measured, 1 or more")};
-        if (point.rooflineMs <= 0 || (!points.empty() && points.back().rooflineMs >= point.rooflineMs))
-            json::wrong(list, "has a point that is out of order: expected points in the order of their roofline ms");
+        if (point.modelMs <= 0 || (!points.empty() && points.back().modelMs >= point.modelMs))
+            json::wrong(list, "has a point that is out of order: expected points in the order of their modelled ms");
         points.push_back(point);
     }
     return points;
+}
+
+TimeModel timeModelIn(const json::Json& value)
+{
+    const std::string name = json::string(value);
+    if (name != timeModelName(TimeModel::roofline) && name != timeModelName(TimeModel::kernel))
+        json::expected(value, "roofline or kernel");
+    return name == timeModelName(TimeModel::kernel) ? TimeModel::kernel : TimeModel::roofline;
+}
+
+Calibration::Sum sumIn(const json::Json& value)
+{
+    const auto [modelled, measured]
+        = json::pairOf(json::notNegative, json::notNegative, "modelled ms, measured ms")(value);
+    return {modelled, measured};
 }
 
 Calibration fromDocument(const json::Json& document)
@@ -50,6 +65,10 @@ Calibration fromDocument(const json::Json& document)
     calibration.steps = json::atOr(document, "steps", json::listOf(json::string), std::vector<std::string>());
     calibration.shortestMs = json::at(document, "shortest_ms", json::notNegative);
     calibration.ratio = json::at(document, "ratio", json::notNegative);
+    calibration.base = json::atOr(document, "time_model", timeModelIn, TimeModel::roofline);
+    for (const auto& [name, sum] :
+         json::atOr(document, "classes", json::mapOf(sumIn), std::map<std::string, Calibration::Sum>()))
+        calibration.classes[name] = sum;
     for (const json::Json& op : json::at(document, "ops", json::list)) {
         const auto dtype = dtypeNamed(json::at(op, "dtype", json::string));
         if (!dtype)
@@ -66,10 +85,15 @@ std::string calibrationToJson(const Calibration& calibration)
     nlohmann::ordered_json document{{"headroom_calibration", fileVersion}, {"gpu", calibration.gpu},
                                     {"steps", calibration.steps},          {"shortest_ms", calibration.shortestMs},
                                     {"ratio", calibration.ratio},          {"ops", nlohmann::json::array()}};
+    document["time_model"] = timeModelName(calibration.base);
+    if (!calibration.classes.empty())
+        document["classes"] = nlohmann::ordered_json::object();
+    for (const auto& [name, sum] : calibration.classes)
+        document["classes"][name] = {sum.modelMs, sum.measuredMs};
     for (const auto& [key, curve] : calibration.curves) {
         auto points = nlohmann::ordered_json::array();
         for (const Calibration::Point& point : curve)
-            points.push_back({point.rooflineMs, point.measuredMs, point.count});
+            points.push_back({point.modelMs, point.measuredMs, point.count});
         document["ops"].push_back({{"op", key.first}, {"dtype", dtypeName(key.second)}, {"points", points}});
     }
     return jsonText(document, 1) + '\n';
@@ -113,30 +137,6 @@ Result<std::optional<Calibration>> readCalibration(const std::filesystem::path& 
     if (!calibration)
         return calibration.error();
     return std::optional<Calibration>(std::move(*calibration));
-}
-
-Result<TimedStep> withTimes(StepTracePtr step, const std::string& choice)
-{
-    const bool named = choice != "auto" && choice != "none";
-    if (!step->info.simulated) {
-        if (named)
-            return badInput("the step has times of its own, which " + choice
-                            + " cannot replace: expected a simulated step");
-        return TimedStep{std::move(step), {}};
-    }
-    const std::filesystem::path file = named ? std::filesystem::path(choice) : calibrationFile(step->info.gpu);
-    const auto calibration = readCalibration(file);
-    if (!calibration && choice != "none")
-        return calibration.error();
-    if (!calibration || !*calibration) {
-        if (named)
-            return badInput(choice + ": there is no such file; torch-headroom calibrate writes one");
-        return TimedStep{std::move(step), {}};
-    }
-    if ((*calibration)->gpu != step->info.gpu)
-        return badInput(file.string() + " is of " + (*calibration)->gpu + ", and the step is of " + step->info.gpu);
-    const StepTimes times{step->info.gpu, file, choice != "none"};
-    return TimedStep{times.calibrated ? calibrated(step, **calibration) : std::move(step), times};
 }
 
 Status addToCalibration(const Calibration& learned, const std::filesystem::path& file)

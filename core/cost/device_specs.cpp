@@ -25,6 +25,7 @@ DeviceSpec specOf(const json::Json& device)
     spec.float64Flops = number("float64");
     spec.computeCapability = static_cast<int>(number("compute_capability"));
     spec.multiprocessors = static_cast<int>(number("multiprocessors"));
+    spec.l2 = static_cast<Bytes>(number("l2_mib")) * MiB;
     return spec;
 }
 

@@ -28,6 +28,7 @@ struct DeviceSpec
     int multiprocessors = 0; ///< what torch.cuda.get_device_properties() says
     double float64Flops = 0;
     double float8Flops = 0;
+    Bytes l2 = 0; ///< cache that all multiprocessors share
 };
 
 /// What --gpu takes when it is not given.
@@ -43,6 +44,9 @@ struct TensorShape
     std::vector<std::int64_t> strides; ///< as long as sizes; a dimension of stride 0 is an expanded one
     DType dtype = DType::float32;
     int itemSize = 4; ///< bytes an element
+    bool onHost = false; ///< in the CPU's memory
+
+    bool operator==(const TensorShape&) const = default;
 };
 
 /// Bytes that an op moves: all tensor arguments and results, dimensions of stride 0 counted once

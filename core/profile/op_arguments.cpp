@@ -85,6 +85,25 @@ double elements(const Sizes& sizes)
     return product;
 }
 
+namespace {
+
+/// "True", "3", "[1, 1]": whole numbers; what is none of them says nothing of a time.
+OpSignature::Value numbersIn(const std::string& text)
+{
+    OpSignature::Value value;
+    if (text == "True" || text == "False") {
+        value = {OpSignature::Value::Kind::integers, {}, {text == "True"}};
+    } else if (const json read = json::parse(text, nullptr, false); read.is_number()) {
+        const std::int64_t number = read.is_number_integer() ? read.get<std::int64_t>() : read.get<double>() != 0;
+        value = {OpSignature::Value::Kind::integers, {}, {number}};
+    } else if (auto list = read.is_array() && !read.empty() ? sizesIn(read) : std::nullopt) {
+        value = {OpSignature::Value::Kind::integers, {}, *std::move(list)};
+    }
+    return value;
+}
+
+} // namespace
+
 std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Span& span)
 {
     const Profile::Arguments& given = profile.arguments[span.arguments];
@@ -102,14 +121,17 @@ std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Sp
             return std::nullopt;
         const Type type = typeOf(&Type::name, name);
         // A number of the program is a tensor without dimensions of the widest type.
-        if (type.itemSize == 0 || !sizes[i].is_array() || (sizes[i].empty() && name == "double" && i > 0))
+        if (type.itemSize == 0 || !sizes[i].is_array() || (sizes[i].empty() && name == "double" && i > 0)) {
+            arguments.call.push_back(numbersIn(arguments.value(i)));
             continue;
+        }
         auto read = sizesIn(sizes[i]);
         if (!read)
             return std::nullopt;
         TensorShape shape{*std::move(read), {}, type.dtype, type.itemSize};
         if (strides.is_array() && i < strides.size() && strides[i].is_array())
             shape.strides = sizesIn(strides[i]).value_or(Sizes());
+        arguments.call.push_back({OpSignature::Value::Kind::tensor, {shape}, {}});
         arguments.tensors.push_back(std::move(shape));
     }
     return arguments.tensors.empty() ? std::nullopt : std::optional(std::move(arguments));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/cost/roofline.h"
+#include "core/cost/op_signature.h"
 #include "core/profile/profile.h"
 
 #include <nlohmann/json.hpp>
@@ -20,6 +20,7 @@ using Sizes = std::vector<std::int64_t>;
 struct OpArguments
 {
     std::vector<TensorShape> tensors;
+    std::vector<OpSignature::Value> call; ///< by position: tensors and numbers
     nlohmann::json values;
 
     std::string value(std::size_t position) const; ///< empty: the trace does not say it

@@ -320,6 +320,10 @@ std::optional<OpShapes> opShapes(const Profile& profile, const Profile::Span& sp
     if (!std::ranges::all_of(op.inputs, isPossible) || !std::ranges::all_of(op.outputs, isPossible))
         return std::nullopt;
     op.dtype = op.outputs.front().dtype;
+    // What PyTorch was told of TF32 is not in a trace: its defaults.
+    op.call = {convolutionTF32, arguments->call, {}};
+    for (const TensorShape& output : op.outputs)
+        op.call.results.push_back({OpSignature::Value::Kind::tensor, {output}, {}});
     return op;
 }
 

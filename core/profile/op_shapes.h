@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/cost/roofline.h"
+#include "core/cost/op_signature.h"
 #include "core/profile/profile.h"
 
 #include <optional>
@@ -19,6 +19,7 @@ struct OpShapes
     std::vector<TensorShape> inputs; ///< tensor arguments in the schema's order
     std::vector<TensorShape> outputs; ///< which a trace does not say: they follow from the op and its arguments
     ConvolutionArguments convolution;
+    OpSignature call;
     DType dtype = DType::other; ///< of the first result
 };
 

@@ -114,6 +114,8 @@ private:
             result.bytes = transferBytes(all);
             result.flops = flops(shapes->name, shapes->inputs, shapes->outputs, shapes->convolution);
             result.dtype = shapes->dtype;
+            signature_ = encoded(shapes->call);
+            result.signature = signature_;
             ++withShapes_;
         }
         return result;
@@ -179,6 +181,7 @@ private:
     std::vector<double> moduleMs_;
     std::map<std::pair<Profile::Text, std::uint32_t>, std::optional<OpShapes>> shapes_;
     std::size_t withShapes_ = 0;
+    std::vector<std::int64_t> signature_; ///< of the op that ends now
     bool inBackward_ = false;
     bool inOptimizer_ = false;
 };

@@ -4,6 +4,10 @@
 
 #include "core/device/boxed_values.h"
 
+#include <ATen/Context.h>
+
+#include <algorithm>
+
 namespace headroom {
 namespace {
 
@@ -12,11 +16,70 @@ TensorShape shapeOf(const at::Tensor& tensor)
     TensorShape shape;
     shape.dtype = dtypeOf(tensor.scalar_type());
     shape.itemSize = static_cast<int>(tensor.dtype().itemsize());
+    shape.onHost = tensor.device().is_cpu();
     if (tensor.layout() == at::kStrided) {
         shape.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
         shape.strides.assign(tensor.strides().begin(), tensor.strides().end());
     }
     return shape;
+}
+
+/// Lists longer than this are those of _foreach_ ops and fused optimizers: what counts is how much it is in all.
+constexpr std::size_t mostTensors = 16;
+
+std::uint8_t modesNow()
+{
+    const at::Context& context = at::globalContext();
+    const bool matmul
+        = context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL) == at::Float32Precision::TF32;
+    const bool convolution
+        = context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV) == at::Float32Precision::TF32;
+    return static_cast<std::uint8_t>((matmul ? matmulTF32 : 0) | (convolution ? convolutionTF32 : 0)
+                                     | (context.deterministicAlgorithms() ? deterministicKernels : 0));
+}
+
+bool isNumber(const at::Tensor& tensor)
+{
+    return tensor.unsafeGetTensorImpl()->is_wrapped_number();
+}
+
+void encodeList(SignatureEncoder& signature, const c10::IValue& value)
+{
+    std::vector<TensorShape> shapes;
+    forEachTensor(value, [&](const at::Tensor& tensor) { shapes.push_back(shapeOf(tensor)); });
+    if (shapes.size() <= mostTensors) {
+        signature.beginTensors(shapes.size());
+        for (const TensorShape& shape : shapes)
+            signature.tensor(shape);
+        return;
+    }
+    TensorShape together{{0}, {1}, shapes.front().dtype, shapes.front().itemSize, shapes.front().onHost};
+    for (const TensorShape& shape : shapes)
+        together.sizes[0] += transferBytes({&shape, 1}) / std::max(shape.itemSize, 1);
+    signature.manyTensors(shapes.size(), together);
+}
+
+void encode(SignatureEncoder& signature, const c10::IValue& value)
+{
+    if (value.isTensor() && value.toTensor().defined() && !isNumber(value.toTensor()))
+        return signature.tensor(shapeOf(value.toTensor()));
+    if (isListOfTensors(value))
+        return encodeList(signature, value);
+    if (value.isInt() || value.isBool()) {
+        const std::int64_t number = value.isInt() ? value.toInt() : value.toBool();
+        return signature.integers({&number, 1});
+    }
+    if (value.isDouble()) {
+        const std::int64_t isThere = value.toDouble() != 0;
+        return signature.integers({&isThere, 1});
+    }
+    if (value.isIntList())
+        return signature.integers(value.toIntVector());
+    if (value.isBoolList()) {
+        const auto list = value.toBoolList();
+        return signature.integers(std::vector<std::int64_t>(list.begin(), list.end()));
+    }
+    signature.none();
 }
 
 } // namespace
@@ -61,9 +124,11 @@ DType dtypeOf(at::ScalarType type)
 void OpCost::addInputs(const OpFacts& facts, const torch::jit::Stack& stack)
 {
     const std::size_t first = stack.size() - facts.arguments;
+    signature_.setModes(modesNow());
     for (std::size_t i = first; i < stack.size(); ++i) {
+        encode(signature_, stack[i]);
         forEachTensor(stack[i], [&](const at::Tensor& tensor) {
-            if (!tensor.unsafeGetTensorImpl()->is_wrapped_number())
+            if (!isNumber(tensor))
                 shapes_.push_back(shapeOf(tensor));
         });
     }
@@ -82,8 +147,11 @@ void OpCost::addInputs(const OpFacts& facts, const torch::jit::Stack& stack)
 
 void OpCost::addOutputs(const OpFacts& facts, const torch::jit::Stack& stack)
 {
-    for (std::size_t i = stack.size() - facts.returns; i < stack.size(); ++i)
+    signature_.results();
+    for (std::size_t i = stack.size() - facts.returns; i < stack.size(); ++i) {
+        encode(signature_, stack[i]);
         forEachTensor(stack[i], [&](const at::Tensor& tensor) { shapes_.push_back(shapeOf(tensor)); });
+    }
 }
 
 DType OpCost::dtype() const noexcept

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/cost/roofline.h"
+#include "core/cost/op_signature.h"
 #include "core/record/op_facts.h"
 
 #include <ATen/core/stack.h>
@@ -13,8 +13,8 @@ namespace headroom {
 
 DType dtypeOf(at::ScalarType type);
 
-/// The shapes that one run of an op reads and writes, taken before and after it. Tensors that stand for a number in the
-/// program (`x * 2.0`) are numbers in PyTorch's account: no shape.
+/// The shapes that one run of an op reads and writes, and its signature, taken before and after it. Tensors that stand
+/// for a number in the program (`x * 2.0`) are numbers in PyTorch's account: no shape.
 class OpCost
 {
 public:
@@ -25,11 +25,13 @@ public:
     DType dtype() const noexcept; ///< of the first result
     Bytes bytes() const { return transferBytes(shapes_); }
     double flops(const OpFacts& facts) const;
+    std::span<const std::int64_t> signature() const noexcept { return signature_.values(); }
 
 private:
     std::vector<TensorShape> shapes_; ///< inputs, then outputs
     std::size_t inputCount_ = 0;
     ConvolutionArguments convolution_;
+    SignatureEncoder signature_;
 };
 
 } // namespace headroom

@@ -232,6 +232,7 @@ void StepRecording::endOp(RunningOp& running, const torch::jit::Stack* stack)
     result.flags = running.flags;
     result.bytes = running.cost.bytes();
     result.flops = running.cost.flops(facts);
+    result.signature = running.cost.signature();
     result.ms = rooflineMs(device_, result.bytes, result.flops, result.dtype, result.flags);
     result.inputs = running.inputs;
     result.outputs = running.outputs;

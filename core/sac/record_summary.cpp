@@ -90,7 +90,7 @@ Json recordSummary(const StepTrace& step, const DeviceSpec& card, const Timeline
                  {"fallbacks", fallbacksJson(step)},
                  {"invented_values", step.info.inventedValues}};
     if (step.info.measured)
-        summary["measured"] = Json::parse(stepInfoToJson(step.info))["measured"];
+        summary["measured"] = toJson(*step.info.measured);
     addAccount(summary, step.info, timeline);
     addOutOfMemory(summary, step);
     // What PyTorch's tools would say of the model; an interrupted step has no such account.

@@ -133,6 +133,9 @@ template <class Trace, class Visit>
 void visitOptionalColumns(Trace& t, Visit visit)
 {
     visit("storages.stream", t.storages.stream.rows);
+    visit("ops.signature", t.ops.signature.rows);
+    visit("signatures.first", t.signatures.values.first);
+    visit("signatures", t.signatures.values.rows);
     visit("reserved.event", t.reserved.event);
     visit("reserved.bytes", t.reserved.bytes);
     visit("out_of_memory.op", t.outOfMemory.op);

@@ -190,6 +190,9 @@ struct StepInfo
     /// Arguments of `torch-headroom record` that make this step again, without -o; empty: that command did not make it.
     std::vector<std::string> arguments;
     std::optional<MeasuredStep> measured; ///< none: the step was simulated
+    /// Whose milliseconds the ops have: "roofline" (as recorded), "kernel", "calibration", "measured". Set by who reads
+    /// the file; not in it.
+    std::string times;
 };
 
 /// How many categories a step's account has, in the order of Category: nonPyTorch only where a device was measured.
@@ -268,8 +271,17 @@ struct StepTrace
         Lists<OpId, StorageId> inputs; ///< storages of tensor arguments, in order, with repetitions
         Lists<OpId, StorageId> outputs; ///< storages of tensor results
         Lists<OpId, StorageId> mutated; ///< storages of arguments that the schema marks as written
+        Column<OpId, SignatureId> signature; ///< no rows: a file of before there were signatures
         std::size_t size() const noexcept { return name.size(); }
     } ops;
+
+    /// What ops were called with and returned: shapes, strides, element types, numbers, encoded as
+    /// core/cost/op_signature.h says. Calls of the same shapes share a row.
+    struct Signatures
+    {
+        Lists<SignatureId, std::int64_t> values;
+        std::size_t size() const noexcept { return values.first.empty() ? 0 : values.first.size() - 1; }
+    } signatures;
 
     /// Storages on the device, in the order of allocation.
     struct Storages
@@ -328,6 +340,12 @@ struct StepTrace
     /// Keeps the columns' memory alive: a mapped file or the builder's vectors.
     std::shared_ptr<const void> memory;
 
+    /// What the op was called with; empty where the file does not say.
+    std::span<const std::int64_t> signatureOf(OpId op) const
+    {
+        const SignatureId id = ops.signature.size() > 0 ? ops.signature[op] : SignatureId();
+        return id.valid() ? signatures.values[id] : std::span<const std::int64_t>();
+    }
     std::string_view opName(OpId op) const { return strings[ops.name[op]]; }
     std::string_view moduleFqn(ModuleId module) const
     {

@@ -4,6 +4,10 @@
 
 #include "core/trace/step_file.h"
 
+#include <boost/container_hash/hash.hpp>
+
+#include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace headroom {
@@ -131,6 +135,27 @@ void StepTraceBuilder::addResult(const OpResult& result)
     appendList(columns_.opInputs, columns_.opInputFirst, result.inputs);
     appendList(columns_.opOutputs, columns_.opOutputFirst, result.outputs);
     appendList(columns_.opMutated, columns_.opMutatedFirst, result.mutated);
+    columns_.opSignature.push_back(signature(result.signature));
+}
+
+SignatureId StepTraceBuilder::signature(std::span<const std::int64_t> values)
+{
+    if (values.empty())
+        return {};
+    const std::size_t hash = boost::hash_range(values.begin(), values.end());
+    const auto [first, last] = signatures_.equal_range(hash);
+    for (auto known = first; known != last; ++known) {
+        const std::uint32_t row = known->second.value;
+        const auto begin = columns_.signatureRows.begin();
+        if (std::ranges::equal(
+                values,
+                std::ranges::subrange(begin + columns_.signatureFirst[row], begin + columns_.signatureFirst[row + 1])))
+            return known->second;
+    }
+    const SignatureId id(static_cast<std::uint32_t>(columns_.signatureFirst.size() - 1));
+    appendList(columns_.signatureRows, columns_.signatureFirst, values);
+    signatures_.emplace(hash, id);
+    return id;
 }
 
 StorageId StepTraceBuilder::alloc(Bytes requested, Category category, OpId creator)
@@ -262,6 +287,10 @@ Result<StepTracePtr> StepTraceBuilder::finish()
             op = OpId();
     if (!columns->storageStream.empty())
         columns->storageStream.resize(columns->storageCreator.size(), 0);
+    if (columns->signatureRows.empty()) { // a step made by hand
+        columns->opSignature.clear();
+        columns->signatureFirst.clear();
+    }
     for (const auto& list : columns->callArguments)
         appendList<StorageId>(columns->callArgumentRows, columns->callArgumentFirst, list);
     for (const auto& list : columns->callResults)
@@ -298,7 +327,9 @@ StepTrace StepTraceBuilder::view(const Columns& c)
              {c.opMs},
              {c.opInputFirst, c.opInputs},
              {c.opOutputFirst, c.opOutputs},
-             {c.opMutatedFirst, c.opMutated}};
+             {c.opMutatedFirst, c.opMutated},
+             {c.opSignature}};
+    t.signatures = {{c.signatureFirst, c.signatureRows}};
     t.storages = {{c.storageBytes}, {c.storageRequested}, {c.storageCategory}, {c.storageCreator}, {c.storageStream}};
     t.reserved = {c.reservedEvent, c.reservedBytes};
     t.outOfMemory = {c.outOfMemoryOp, c.outOfMemoryRequested, c.outOfMemoryDeviceFree};

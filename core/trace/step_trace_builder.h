@@ -47,6 +47,7 @@ public:
         std::span<const StorageId> inputs = {};
         std::span<const StorageId> outputs = {};
         std::span<const StorageId> mutated = {};
+        std::span<const std::int64_t> signature = {}; ///< empty: not known
     };
     OpId beginOp(const Op& op); ///< adds opBegin
     void endOp(OpId op, const OpResult& result); ///< adds opEnd; ops do not nest
@@ -104,6 +105,9 @@ private:
         std::vector<double> opFlops, opMs;
         std::vector<std::uint32_t> opInputFirst{0}, opOutputFirst{0}, opMutatedFirst{0};
         std::vector<StorageId> opInputs, opOutputs, opMutated;
+        std::vector<SignatureId> opSignature;
+        std::vector<std::uint32_t> signatureFirst{0};
+        std::vector<std::int64_t> signatureRows;
         std::vector<Bytes> storageBytes, storageRequested;
         std::vector<Category> storageCategory;
         std::vector<OpId> storageCreator;
@@ -122,10 +126,12 @@ private:
     void event(EventKind kind, std::uint32_t a, std::uint32_t b = 0);
     void addResult(const OpResult& result);
     void misuse(std::string_view what); ///< remembered for finish(): a recorder cannot stop in the middle of an op
+    SignatureId signature(std::span<const std::int64_t> values); ///< the same id for the same values
     static StepTrace view(const Columns& columns);
 
     Columns columns_;
     std::unordered_map<std::string, StringId> strings_;
+    std::unordered_multimap<std::size_t, SignatureId> signatures_; ///< by hash
     std::vector<CallId> openCalls_;
     OpId openOp_;
     std::string misuse_;

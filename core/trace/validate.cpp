@@ -191,6 +191,12 @@ void checkOps(const StepTrace& t, ColumnChecks& checks)
     checks.ids("ops.outputs", o.outputs.rows, storages, false);
     checks.offsets("ops.mutated", o.mutated.first, o.size(), o.mutated.rows.size());
     checks.ids("ops.mutated", o.mutated.rows, storages, false);
+    const auto& signatures = t.signatures.values;
+    if (t.signatures.size() > 0)
+        checks.offsets("signatures", signatures.first, t.signatures.size(), signatures.rows.size());
+    if (o.signature.size() > 0)
+        checks.rows("ops", o.size(), {o.signature.size()});
+    checks.ids("ops.signature", o.signature, t.signatures.size());
 }
 
 void checkMemory(const StepTrace& t, ColumnChecks& checks)

@@ -73,7 +73,8 @@ public:
     {
         const Policy policy = policyOf(maker_.model(), regions, plan);
         const Timeline predicted = valueOf(maker_.model().predict(regions));
-        const Verification ran = valueOf(verifyMemory(*source_, options(), policy, {}, card(), {}));
+        const Verification ran
+            = valueOf(verifyMemory(*source_, options(), policy, {}, card(), {}, {TimeModel::roofline, {}, "none"}));
         if (!ran.timelinesAgree())
             throw std::runtime_error(ran.firstDifference);
         if (ran.executedPeak != predicted.peak || std::abs(ran.executedRecomputeMs - predicted.recomputeMs) > 1e-6)

@@ -19,7 +19,7 @@ TEST_F(CliTest, InfoSaysThePeakAndTheBytesOfEachPhase)
     EXPECT_THAT(keysOf(info),
                 ElementsAre("model", "gpu", "device", "torch", "steps", "peak_bytes", "peak", "at_peak", "phases",
                             "active_peak_bytes", "reserved_peak_bytes", "ops", "step_ms", "fallbacks",
-                            "invented_values"));
+                            "invented_values", "time_model"));
     EXPECT_THAT(keysOf(info["peak"]), ElementsAre("phase", "op", "module", "instant"));
     const std::vector<std::string> categories{"parameter", "buffer",    "gradient", "activation",
                                               "temporary", "optimizer", "input",    "other"};
@@ -92,8 +92,9 @@ TEST_F(CliTest, OpsInOrderWithTheirFacts)
     const auto ops = finished.json()["ops"];
     ASSERT_EQ(ops.size(), trace->ops.size());
     EXPECT_THAT(keysOf(ops[0]),
-                ElementsAre("name", "phase", "module", "dtype", "bytes", "flops", "ms", "view", "in_place", "random",
-                            "in_subclass", "saved_for_backward"));
+                ElementsAre("name", "phase", "module", "dtype", "bytes", "flops", "ms", "class", "executed_flops",
+                            "read_bytes", "written_bytes", "kernels", "view", "in_place", "random", "in_subclass",
+                            "saved_for_backward"));
     bool anySaved = false;
     for (std::uint32_t row = 0; row < trace->ops.size(); ++row) {
         EXPECT_EQ(ops[row]["name"], trace->opName(OpId(row)));

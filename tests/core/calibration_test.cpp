@@ -98,22 +98,23 @@ TEST(Calibration, BetweenTimesItInterpolatesAndBeyondThemKeepsTheRatio)
 {
     const Calibration calibration = learned(
         {{"aten.add.Tensor", large, 2.0}, {"aten.add.Tensor", 3 * large, 4.0}, {"aten.mul.Tensor", large, 3.0}});
-    const auto ms
-        = [&](double rooflineMs) { return calibratedMs(calibration, "aten.add.Tensor", DType::float32, rooflineMs); };
+    const auto ms = [&](double rooflineMs) {
+        return calibratedMs(calibration, "aten.add.Tensor", DType::float32, {}, rooflineMs);
+    };
     EXPECT_DOUBLE_EQ(ms(roofline(large)), 2.0);
     EXPECT_NEAR(ms(2 * roofline(large)), 3.0, 1e-9);
     EXPECT_NEAR(ms(6 * roofline(large)), 8.0, 1e-9);
     EXPECT_NEAR(ms(0.5 * roofline(large)), 2.0, 1e-9) << "nothing is shorter than the shortest kernel seen";
     // 9 ms measured on 5 ms of roofline.
-    EXPECT_NEAR(calibratedMs(calibration, "aten.mm.default", DType::float32, 10), 18, 1e-9);
-    EXPECT_NEAR(calibratedMs(calibration, "aten.add.Tensor", DType::bfloat16, 10), 18, 1e-9);
+    EXPECT_NEAR(calibratedMs(calibration, "aten.mm.default", DType::float32, {}, 10), 18, 1e-9);
+    EXPECT_NEAR(calibratedMs(calibration, "aten.add.Tensor", DType::bfloat16, {}, 10), 18, 1e-9);
     EXPECT_EQ(ms(0), 0);
 }
 
 TEST(Calibration, AnOpThatLaunchesNothingIsFree)
 {
     const Calibration calibration = learned({{"aten.alias_copy.default", large, 0}, {"aten.add.Tensor", large, 1.0}});
-    EXPECT_EQ(calibratedMs(calibration, "aten.alias_copy.default", DType::float32, 5), 0);
+    EXPECT_EQ(calibratedMs(calibration, "aten.alias_copy.default", DType::float32, {}, 5), 0);
 }
 
 TEST(Calibration, TheNewerStepCountsWhereBothSawAnOp)
@@ -122,7 +123,7 @@ TEST(Calibration, TheNewerStepCountsWhereBothSawAnOp)
     const Calibration newer = learned({{"aten.add.Tensor", large, 1.0}, {"aten.mul.Tensor", large, 2.0}});
     const Calibration both = merged(older, newer);
     const auto ms
-        = [&](const char* op, Bytes bytes) { return calibratedMs(both, op, DType::float32, roofline(bytes)); };
+        = [&](const char* op, Bytes bytes) { return calibratedMs(both, op, DType::float32, {}, roofline(bytes)); };
     EXPECT_DOUBLE_EQ(ms("aten.add.Tensor", large), 1.0);
     EXPECT_DOUBLE_EQ(ms("aten.add.Tensor", small), 0.01);
     EXPECT_DOUBLE_EQ(ms("aten.mul.Tensor", large), 2.0);
@@ -192,7 +193,7 @@ TEST_F(CalibrationFile, WhatIsNoCalibrationIsRefusedByName)
              ": ops[0].dtype is \"f\": expected an element type of PyTorch"},
             {R"({"headroom_calibration": 1, "gpu": "x", "shortest_ms": 0, "ratio": 1,
                   "ops": [{"op": "a", "dtype": "float32", "points": [[2, 1, 1], [1, 1, 1]]}]})",
-             ": ops[0].points has a point that is out of order: expected points in the order of their roofline ms"}}) {
+             ": ops[0].points has a point that is out of order: expected points in the order of their modelled ms"}}) {
         const auto result = calibrationFromJson(text, "gpu.json");
         ASSERT_FALSE(result) << text;
         EXPECT_EQ(result.error().message, "gpu.json" + expected);

@@ -164,7 +164,8 @@ TEST(ChainPlanner, boundsHoldAndPricesPay)
         SCOPED_TRACE(i);
         const ChainProblem problem = i % 2 == 0 ? random.equal(6, 1) : random.different(5);
         const Bytes budget = leastPeak(problem) + random.number(0, 40) * MiB;
-        const ChainRelaxation relaxation = relax(problem, budget, {std::chrono::steady_clock::now() + std::chrono::minutes(1), {}});
+        const ChainRelaxation relaxation
+            = relax(problem, budget, {std::chrono::steady_clock::now() + std::chrono::minutes(1), {}});
         ASSERT_TRUE(relaxation.solved);
         const ChainLabels labels(problem, budget, relaxation.prices);
         EXPECT_LE(labels.bound(), static_cast<double>(*leastTime(problem, budget)) + 1000);

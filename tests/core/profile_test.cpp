@@ -355,6 +355,8 @@ TEST(Profile, CalibratesByShapesOrByAStep)
     const Result<Calibration> byShapes = calibrate(*trace, "t");
     ASSERT_TRUE(byShapes.ok()) << byShapes.error().message;
     EXPECT_EQ(byShapes->gpu, "a100-80gb");
+    EXPECT_EQ(byShapes->base, TimeModel::kernel);
+    EXPECT_TRUE(byShapes->classes.contains("matmul"));
     ASSERT_TRUE(byShapes->curves.contains({"aten.gelu", DType::float32}));
     const StepTracePtr predicted = readStepTrace(folder + "mlp.hrs").value();
     const Result<Calibration> byStep
@@ -365,8 +367,8 @@ TEST(Profile, CalibratesByShapesOrByAStep)
     EXPECT_EQ(curve.front().count, 2);
     // Both know the op by the same cost; the first one's curve is found without the overload.
     const auto& unnamed = byShapes->curves.at({"aten.gelu", DType::float32});
-    EXPECT_NEAR(unnamed.front().rooflineMs, curve.front().rooflineMs, 1e-12);
-    EXPECT_NEAR(calibratedMs(*byShapes, "aten.gelu.default", DType::float32, curve.front().rooflineMs),
+    EXPECT_NEAR(unnamed.front().modelMs, curve.front().modelMs, 1e-12);
+    EXPECT_NEAR(calibratedMs(*byShapes, "aten.gelu.default", DType::float32, {}, curve.front().modelMs),
                 unnamed.front().measuredMs, 1e-12);
     EXPECT_TRUE(byStep->curves.contains({"aten._foreach_addcdiv_.ScalarList", DType::other}));
 }

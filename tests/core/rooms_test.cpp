@@ -30,9 +30,9 @@ struct Room
     Names mayInclude;
 };
 
-const Names coreRooms{"core/base", "core/trace",   "core/timeline", "core/allocator", "core/cost",  "core/sac",
-                      "core/plan", "core/predict", "core/policy",   "core/snapshot",  "core/joint", "core/compare",
-                      "core/profile"};
+const Names coreRooms{"core/base",  "core/trace",   "core/timeline", "core/allocator", "core/cost",
+                      "core/sac",   "core/plan",    "core/predict",  "core/policy",    "core/snapshot",
+                      "core/joint", "core/compare", "core/profile"};
 
 Names operator+(Names left, const Names& right)
 {
@@ -55,7 +55,7 @@ const std::map<std::string, Room>& rooms()
         {"core/sac", {nothing, {"core/base", "core/trace", "core/timeline", "core/cost"}}},
         {"core/plan", {nothing, {"core/base", "core/sac"}}},
         {"core/cupti", {nothing, {"core/base", "core/trace"}}},
-        {"core/predict", {nothing, {"core/base", "core/trace", "core/timeline"}}},
+        {"core/predict", {nothing, {"core/base", "core/trace", "core/timeline", "core/cost"}}},
         {"core/compare", {nothing, {"core/base", "core/trace", "core/timeline", "core/predict"}}},
         {"core/policy",
          {nothing, {"core/base", "core/trace", "core/timeline", "core/cost", "core/sac", "core/plan", "core/predict"}}},
@@ -69,8 +69,8 @@ const std::map<std::string, Room>& rooms()
         {"core/record", {torch, {"core/base", "core/trace", "core/cost", "core/cupti", "core/device"}}},
         {"core/checkpoint",
          {torch,
-          {"core/base", "core/trace", "core/timeline", "core/predict", "core/policy", "core/joint", "core/device",
-           "core/record", "core/model"}}},
+          {"core/base", "core/trace", "core/timeline", "core/cost", "core/predict", "core/policy", "core/joint",
+           "core/device", "core/record", "core/model"}}},
         {"core/model", {torch, {"core/base", "core/trace", "core/cost", "core/device", "core/record"}}},
         {"core/model/exported", {torch, {"core/base", "core/trace", "core/device", "core/record", "core/model"}}},
         {"app/python", {torch, coreRooms + Names{"core/device", "core/record", "core/model"}}},

@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "app/cli/command.h"
+#include "core/predict/step_clock.h"
+
+#include <string>
+
+namespace headroom::cli {
+
+/// "roofline", "kernel", "calibration" or "measured": whose the milliseconds of the step's ops are.
+std::string timesOf(const StepInfo& info);
+
+/// "of the time model kernel", … in words.
+std::string timesTitle(const StepInfo& info);
+
+/// Whether a clock says anything of the step: it was simulated, and its file says what the ops were called with.
+bool hasClock(const StepTrace& trace);
+
+/// The clock of the step under `plan` as the object `clock`; `plan` empty: the recorded step.
+Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan);
+
+/// "272.0 ms: the GPU works 270.2 ms, the CPU issues 1,743 kernels in 63.7 ms; the GPU binds".
+Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan);
+
+} // namespace headroom::cli

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cost/op_issue.h"
+
+#include "core/cost/kernel_constants.h"
+#include "core/cost/time_model.h"
+
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace headroom {
+namespace {
+
+/// Modules that are entered between the op before and each op.
+std::vector<std::uint32_t> entriesBefore(const StepTrace& trace)
+{
+    std::vector<std::uint32_t> entries(trace.ops.size(), 0);
+    std::uint32_t entered = 0;
+    for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
+        const EventIndex event(i);
+        if (trace.events.kind[event] == EventKind::enter)
+            ++entered;
+        else if (trace.events.kind[event] == EventKind::opBegin)
+            entries[trace.events.a[event]] = std::exchange(entered, 0);
+    }
+    return entries;
+}
+
+OpIssue issueOf(const StepTrace& trace, OpId op, const KernelConstants& constants)
+{
+    const OpWork work = workOf(trace, op);
+    const KernelConstants::Cpu& cpu = constants.cpu;
+    const auto known = cpu.opUs.find(workClassName(work.kind));
+    double us = known != cpu.opUs.end() ? known->second : cpu.otherUs;
+    us += cpu.tensorUs * work.tensors;
+    const bool waits = work.kind == WorkClass::transfer && work.toHost;
+    return {us / 1e3, work.kernels * constants.gapUs / 1e3, work.kernels, waits};
+}
+
+} // namespace
+
+std::vector<OpIssue> opIssues(const StepTrace& trace)
+{
+    const KernelConstants& constants = KernelConstants::standard();
+    const std::vector<std::uint32_t> entries = entriesBefore(trace);
+    std::map<std::tuple<StringId, SignatureId, std::uint16_t>, OpIssue> known;
+    const auto device = findDeviceSpec(trace.info.gpu);
+    const double host = device ? KernelConstants::of(constants.cpu.host, *device) : 1;
+    std::vector<OpIssue> issues;
+    issues.reserve(trace.ops.size());
+    for (std::uint32_t row = 0; row < trace.ops.size(); ++row) {
+        const OpId op(row);
+        const SignatureId signature = trace.ops.signature.size() > 0 ? trace.ops.signature[op] : SignatureId();
+        const auto [entry, isNew] = known.try_emplace({trace.ops.name[op], signature, trace.ops.flags[op]});
+        if (isNew)
+            entry->second = issueOf(trace, op, constants);
+        issues.push_back(entry->second);
+        issues.back().cpuMs = host * (issues.back().cpuMs + entries[row] * constants.cpu.moduleUs / 1e3);
+    }
+    return issues;
+}
+
+} // namespace headroom

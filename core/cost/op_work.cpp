@@ -1,0 +1,646 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cost/op_work.h"
+
+#include "core/trace/step_trace.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace headroom {
+namespace {
+
+using enum WorkClass;
+using Value = OpSignature::Value;
+
+constexpr auto classNames = std::to_array<std::string_view>({"none",
+                                                             "pointwise",
+                                                             "copy",
+                                                             "fill",
+                                                             "transfer",
+                                                             "reduction",
+                                                             "scan",
+                                                             "softmax",
+                                                             "softmax_backward",
+                                                             "layer_norm",
+                                                             "layer_norm_backward",
+                                                             "batch_norm",
+                                                             "batch_norm_backward",
+                                                             "group_norm",
+                                                             "group_norm_backward",
+                                                             "matmul",
+                                                             "convolution",
+                                                             "convolution_backward",
+                                                             "attention",
+                                                             "attention_backward",
+                                                             "embedding",
+                                                             "embedding_backward",
+                                                             "index",
+                                                             "pool",
+                                                             "pool_backward",
+                                                             "foreach",
+                                                             "sort",
+                                                             "opaque"});
+static_assert(classNames.size() == workClassCount);
+
+/// Ops whose class does not follow from their shapes, sorted by name.
+constexpr auto classes = std::to_array<std::pair<std::string_view, WorkClass>>({
+    {"_adaptive_avg_pool2d", pool},
+    {"_adaptive_avg_pool2d_backward", poolBackward},
+    {"_addmm_activation", matmul},
+    {"_amp_foreach_non_finite_check_and_unscale_", foreach},
+    {"_batch_norm_with_update", batchNorm},
+    {"_conj", none},
+    {"_convolution", convolution},
+    {"_cudnn_attention_backward", attentionBackward},
+    {"_cudnn_attention_forward", attention},
+    {"_efficient_attention_backward", attentionBackward},
+    {"_efficient_attention_forward", attention},
+    {"_embedding_bag", embedding},
+    {"_embedding_bag_dense_backward", embeddingBackward},
+    {"_flash_attention_backward", attentionBackward},
+    {"_flash_attention_forward", attention},
+    {"_fused_rms_norm", layerNorm},
+    {"_fused_rms_norm_backward", layerNormBackward},
+    {"_has_compatible_shallow_copy_type", none},
+    {"_index_put_impl_", index},
+    {"_local_scalar_dense", transfer},
+    {"_log_softmax", softmax},
+    {"_log_softmax_backward_data", softmaxBackward},
+    {"_native_batch_norm_legit", batchNorm},
+    {"_native_batch_norm_legit_functional", batchNorm},
+    {"_neg_view", none},
+    {"_nested_tensor_from_mask", none},
+    {"_reshape_alias", none},
+    {"_safe_softmax", softmax},
+    {"_scaled_dot_product_cudnn_attention", attention},
+    {"_scaled_dot_product_cudnn_attention_backward", attentionBackward},
+    {"_scaled_dot_product_efficient_attention", attention},
+    {"_scaled_dot_product_efficient_attention_backward", attentionBackward},
+    {"_scaled_dot_product_flash_attention", attention},
+    {"_scaled_dot_product_flash_attention_backward", attentionBackward},
+    {"_scaled_mm", matmul},
+    {"_softmax", softmax},
+    {"_softmax_backward_data", softmaxBackward},
+    {"_to_copy", copy},
+    {"_unique2", sort},
+    {"_unsafe_index", index},
+    {"_unsafe_view", none},
+    {"adaptive_max_pool2d", pool},
+    {"adaptive_max_pool2d_backward", poolBackward},
+    {"addbmm", matmul},
+    {"addmm", matmul},
+    {"addmm_", matmul},
+    {"addmv", matmul},
+    {"alias", none},
+    {"alias_", none},
+    {"arange", fill},
+    {"argsort", sort},
+    {"as_strided", none},
+    {"as_strided_", none},
+    {"avg_pool2d", pool},
+    {"avg_pool2d_backward", poolBackward},
+    {"baddbmm", matmul},
+    {"batch_norm_backward", batchNormBackward},
+    {"bmm", matmul},
+    {"cat", copy},
+    {"chunk", none},
+    {"clone", copy},
+    {"constant_pad_nd", copy},
+    {"convolution", convolution},
+    {"convolution_backward", convolutionBackward},
+    {"copy_", copy},
+    {"cudnn_batch_norm", batchNorm},
+    {"cudnn_batch_norm_backward", batchNormBackward},
+    {"cudnn_convolution", convolution},
+    {"cummax", scan},
+    {"cumprod", scan},
+    {"cumsum", scan},
+    {"detach", none},
+    {"detach_", none},
+    {"diagonal", none},
+    {"embedding", embedding},
+    {"embedding_dense_backward", embeddingBackward},
+    {"empty", none},
+    {"empty_like", none},
+    {"empty_permuted", none},
+    {"empty_strided", none},
+    {"expand", none},
+    {"eye", fill},
+    {"fill", fill},
+    {"fill_", fill},
+    {"full", fill},
+    {"full_like", fill},
+    {"gather", index},
+    {"index", index},
+    {"index_add", index},
+    {"index_add_", index},
+    {"index_copy_", index},
+    {"index_put", index},
+    {"index_put_", index},
+    {"index_select", index},
+    {"is_pinned", none},
+    {"is_same_size", none},
+    {"lift_fresh", none},
+    {"linear", matmul},
+    {"logcumsumexp", scan},
+    {"max_pool2d_with_indices", pool},
+    {"max_pool2d_with_indices_backward", poolBackward},
+    {"max_pool3d_with_indices", pool},
+    {"max_pool3d_with_indices_backward", poolBackward},
+    {"mm", matmul},
+    {"multinomial", sort},
+    {"mv", matmul},
+    {"narrow", none},
+    {"native_batch_norm", batchNorm},
+    {"native_batch_norm_backward", batchNormBackward},
+    {"native_group_norm", groupNorm},
+    {"native_group_norm_backward", groupNormBackward},
+    {"native_layer_norm", layerNorm},
+    {"native_layer_norm_backward", layerNormBackward},
+    {"new_empty", none},
+    {"new_empty_strided", none},
+    {"new_full", fill},
+    {"new_ones", fill},
+    {"new_zeros", fill},
+    {"nonzero", sort},
+    {"ones", fill},
+    {"ones_like", fill},
+    {"permute", none},
+    {"pin_memory", none},
+    {"record_stream", none},
+    {"repeat", copy},
+    {"resize_", none},
+    {"resolve_conj", none},
+    {"resolve_neg", none},
+    {"rms_norm", layerNorm},
+    {"scatter", index},
+    {"scatter_", index},
+    {"scatter_add", index},
+    {"scatter_add_", index},
+    {"select", none},
+    {"select_backward", copy},
+    {"select_scatter", copy},
+    {"set_", none},
+    {"slice", none},
+    {"slice_backward", copy},
+    {"slice_scatter", copy},
+    {"sort", sort},
+    {"split", none},
+    {"split_with_sizes", none},
+    {"split_with_sizes_copy", copy},
+    {"squeeze", none},
+    {"squeeze_", none},
+    {"stack", copy},
+    {"t", none},
+    {"t_", none},
+    {"take", index},
+    {"tensor_split", none},
+    {"topk", sort},
+    {"transpose", none},
+    {"transpose_", none},
+    {"unbind", none},
+    {"unfold", none},
+    {"unsafe_chunk", none},
+    {"unsafe_split", none},
+    {"unsafe_split_with_sizes", none},
+    {"unsqueeze", none},
+    {"unsqueeze_", none},
+    {"view", none},
+    {"view_as_complex", none},
+    {"view_as_real", none},
+    {"zero_", fill},
+    {"zeros", fill},
+    {"zeros_like", fill},
+});
+
+static_assert(std::ranges::is_sorted(classes, {}, &std::pair<std::string_view, WorkClass>::first));
+
+double elements(const TensorShape& tensor)
+{
+    double count = 1;
+    for (std::size_t i = 0; i < tensor.sizes.size(); ++i)
+        if (i >= tensor.strides.size() || tensor.strides[i] != 0)
+            count *= static_cast<double>(tensor.sizes[i]);
+    return count;
+}
+
+double numel(const TensorShape& tensor)
+{
+    double count = 1;
+    for (const std::int64_t size : tensor.sizes)
+        count *= static_cast<double>(size);
+    return count;
+}
+
+double bytesOf(const TensorShape* tensor)
+{
+    return tensor ? elements(*tensor) * tensor->itemSize : 0;
+}
+
+double bytesOf(const std::vector<Value>& values)
+{
+    double bytes = 0;
+    for (const Value& value : values)
+        for (const TensorShape& tensor : value.tensors)
+            bytes += tensor.onHost ? 0 : bytesOf(&tensor);
+    return bytes;
+}
+
+double at(const TensorShape& tensor, std::ptrdiff_t dimension)
+{
+    const auto rank = static_cast<std::ptrdiff_t>(tensor.sizes.size());
+    const std::ptrdiff_t place = dimension < 0 ? rank + dimension : dimension;
+    return place >= 0 && place < rank ? static_cast<double>(tensor.sizes[static_cast<std::size_t>(place)]) : 1;
+}
+
+/// Dimensions in the order of their strides, those of one element and expanded ones left out.
+std::vector<std::size_t> layoutOf(const TensorShape& tensor)
+{
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < std::min(tensor.sizes.size(), tensor.strides.size()); ++i)
+        if (tensor.sizes[i] > 1 && tensor.strides[i] != 0)
+            order.push_back(i);
+    std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t i) { return tensor.strides[i]; });
+    return order;
+}
+
+/// Whether the elements lie beside each other, in any order of dimensions.
+bool isDense(const TensorShape& tensor)
+{
+    double expected = 1; // exact where it matters, and no damaged size overflows it
+    auto order = layoutOf(tensor);
+    for (auto i = order.rbegin(); i != order.rend(); ++i) {
+        if (static_cast<double>(tensor.strides[*i]) != expected)
+            return false;
+        expected *= static_cast<double>(tensor.sizes[*i]);
+    }
+    return true;
+}
+
+/// Whether tensors as large as the result lie in memory as it does: a kernel may run over all of them in one order.
+bool isStrided(const OpSignature& signature)
+{
+    const TensorShape* const out = signature.result() ? signature.result() : signature.tensor(0);
+    if (!out)
+        return false;
+    if (out->strides.size() != out->sizes.size())
+        return false; // an old trace does not say
+    const auto order = layoutOf(*out);
+    for (const Value& value : signature.arguments)
+        for (const TensorShape& tensor : value.tensors)
+            if (tensor.sizes == out->sizes && tensor.strides.size() == tensor.sizes.size()
+                && (layoutOf(tensor) != order || !isDense(tensor)))
+                return true;
+    return !isDense(*out);
+}
+
+std::string_view packetOf(std::string_view op)
+{
+    const std::size_t first = op.find('.');
+    const std::size_t second = first == std::string_view::npos ? first : op.find('.', first + 1);
+    return op.substr(0, second);
+}
+
+WorkClass classByShape(const OpSignature& signature)
+{
+    const TensorShape* const out = signature.result();
+    double largest = 0;
+    for (const Value& value : signature.arguments)
+        for (const TensorShape& tensor : value.tensors)
+            largest = std::max(largest, numel(tensor));
+    return out && largest > 1 && numel(*out) * 2 <= largest ? reduction : pointwise;
+}
+
+WorkClass classOf(std::string_view op, const OpSignature& signature, std::uint16_t flags)
+{
+    if (!op.starts_with("aten."))
+        return op.starts_with("prims.") || op.starts_with("prim.") ? none : opaque;
+    const std::string_view name = op.substr(std::string_view("aten.").size());
+    if (name.starts_with("_foreach_") || name.starts_with("_fused_adam") || name.starts_with("_fused_sgd")
+        || name.starts_with("_fused_adagrad"))
+        return foreach;
+    const auto known = std::ranges::lower_bound(classes, name, {}, &std::pair<std::string_view, WorkClass>::first);
+    if (known != classes.end() && known->first == name)
+        return known->second;
+    return flags & opView ? none : classByShape(signature);
+}
+
+/// Arguments are [..., m, k] and [..., k, n] from `first` on.
+MatrixProduct productOf(const OpSignature& signature, std::size_t first)
+{
+    const TensorShape* const a = signature.tensor(first);
+    const TensorShape* const b = signature.tensor(first + 1);
+    if (!a || !b || a->sizes.empty() || b->sizes.empty())
+        return {};
+    const double k = at(*a, -1);
+    const double n = b->sizes.size() > 1 ? at(*b, -1) : 1;
+    const double batch = a->sizes.size() > 2 && b->sizes.size() > 2 ? at(*a, 0) : 1;
+    MatrixProduct product{batch, k > 0 ? numel(*a) / k / batch : 0, n, k};
+    const auto align = [&](const TensorShape& matrix) {
+        // The stride between rows, or between columns where the matrix is transposed.
+        for (std::size_t i = 0; i < matrix.strides.size(); ++i)
+            while (product.alignment > 1 && matrix.sizes[i] > 1 && matrix.strides[i] > 1
+                   && static_cast<std::uint64_t>(matrix.strides[i]) * static_cast<std::uint64_t>(matrix.itemSize)
+                           % static_cast<std::uint64_t>(product.alignment)
+                       != 0)
+                product.alignment /= 2;
+    };
+    align(*a);
+    align(*b);
+    if (const TensorShape* const out = signature.result())
+        align(*out);
+    return product;
+}
+
+std::size_t firstFactor(std::string_view name)
+{
+    return name.starts_with("aten.add") || name.starts_with("aten.badd") || name.starts_with("aten._addmm") ? 1 : 0;
+}
+
+double points(const TensorShape& image)
+{
+    double count = at(image, 0);
+    for (std::size_t i = 2; i < image.sizes.size(); ++i)
+        count *= static_cast<double>(image.sizes[i]);
+    return count;
+}
+
+bool isChannelsLast(const TensorShape& image)
+{
+    const auto order = layoutOf(image);
+    return image.sizes.size() >= 4 && !order.empty() && order.back() == 1 && order.size() > 1;
+}
+
+/// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+/// convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding,
+/// groups, output_mask); cudnn_convolution(input, weight, padding, stride, dilation, groups, …).
+void readConvolution(std::string_view name, const OpSignature& signature, OpWork& work)
+{
+    const bool backward = work.kind == convolutionBackward;
+    const std::size_t first = backward ? 1 : 0;
+    const bool isCudnn = name.starts_with("aten.cudnn");
+    const TensorShape* x = signature.tensor(first);
+    const TensorShape* const weight = signature.tensor(first + 1);
+    const TensorShape* out = backward ? signature.tensor(0) : signature.result();
+    if (!x || !weight || !out || weight->sizes.size() < 2)
+        return;
+    const std::size_t stride = isCudnn ? 3 : backward ? 4 : 3;
+    const bool transposed = !isCudnn && signature.integer(backward ? 7 : 6) != 0;
+    if (transposed)
+        std::swap(x, out); // the convolution whose gradient it is
+    ConvolutionWork& c = work.convolution;
+    c.groups = static_cast<double>(std::max<std::int64_t>(1, signature.integer(isCudnn ? 5 : backward ? 9 : 8, 0, 1)));
+    c.inputChannels = at(*weight, 1);
+    c.outputChannels = at(*weight, 0) / c.groups;
+    c.inputPoints = points(*x);
+    c.outputPoints = points(*out);
+    c.kernelPoints = 1;
+    c.strideIsKernel = true;
+    for (std::size_t i = 2; i < weight->sizes.size(); ++i) {
+        c.kernelPoints *= static_cast<double>(weight->sizes[i]);
+        c.strideIsKernel = c.strideIsKernel && signature.integer(stride, i - 2, 1) == weight->sizes[i];
+    }
+    c.strideIsKernel = c.strideIsKernel && c.kernelPoints > 1;
+    c.channelsLast = isChannelsLast(*x) || isChannelsLast(*weight);
+    c.inputBytes = bytesOf(x);
+    c.outputBytes = bytesOf(out);
+    c.weightBytes = bytesOf(weight);
+    work.dtype = weight->dtype;
+    if (backward) {
+        c.gradInput = signature.integer(10, 0, 1) != 0;
+        c.gradWeight = signature.integer(10, 1, 1) != 0;
+        c.gradBias = signature.integer(10, 2, 0) != 0;
+    }
+    const double once = 2 * c.groups * c.outputPoints * c.outputChannels * c.inputChannels * c.kernelPoints;
+    work.flops = once * (backward ? (c.gradInput ? 1 : 0) + (c.gradWeight ? 1 : 0) : 1);
+}
+
+/// Query, key and value are three tensors of four dimensions: [batch, heads, length, width] above the kernels,
+/// [batch, length, heads, width] in them.
+void readAttention(std::string_view name, const OpSignature& signature, OpWork& work)
+{
+    const bool backward = work.kind == attentionBackward;
+    const std::size_t first = backward ? 1 : 0;
+    const TensorShape* const query = signature.tensor(first);
+    const TensorShape* const key = signature.tensor(first + 1);
+    if (!query || !key || query->sizes.size() != 4 || key->sizes.size() != 4)
+        return;
+    const bool inKernelOrder = name.starts_with("aten._flash") || name.starts_with("aten._efficient");
+    const std::ptrdiff_t length = inKernelOrder ? 1 : 2;
+    AttentionWork& a = work.attention;
+    a.kernel = name.find("flash") != std::string_view::npos ? AttentionWork::Kernel::flash
+        : name.find("cudnn") != std::string_view::npos      ? AttentionWork::Kernel::cudnn
+                                                            : AttentionWork::Kernel::efficient;
+    a.query = at(*query, length);
+    a.key = at(*key, length);
+    a.batchHeads = at(*query, 0) * at(*query, 3 - length);
+    a.width = at(*query, 3);
+    work.dtype = query->dtype;
+    // Positions of is_causal and dropout_p in native_functions.yaml.
+    const auto flag = [&](std::size_t argument) { return signature.integer(argument) != 0; };
+    if (name.starts_with("aten._scaled_dot_product_flash")) {
+        a.dropout = flag(backward ? 10 : 3);
+        a.causal = flag(backward ? 11 : 4);
+    } else if (name.starts_with("aten._flash")) {
+        a.dropout = flag(backward ? 10 : 7);
+        a.causal = flag(backward ? 11 : 8);
+    } else if (name.starts_with("aten._scaled_dot_product_efficient")) {
+        a.masked = signature.tensor(backward ? 4 : 3) != nullptr;
+        a.dropout = flag(backward ? 9 : 5);
+        a.causal = flag(backward ? 11 : 6);
+    } else if (name.starts_with("aten._scaled_dot_product_cudnn")) {
+        a.masked = signature.tensor(backward ? 8 : 3) != nullptr;
+        a.dropout = flag(backward ? 13 : 5);
+        a.causal = flag(backward ? 14 : 6);
+    }
+    const double pairs = a.causal ? a.query * (a.key - (a.query - 1) / 2) : a.query * a.key;
+    work.flops = 2 * a.batchHeads * std::max(pairs, a.query) * a.width * (backward ? 5 : 2);
+}
+
+/// Rows and columns of an op along dimension `dimension` of `tensor`.
+void readRows(const TensorShape& tensor, std::int64_t dimension, OpWork& work)
+{
+    work.columns = at(tensor, dimension);
+    work.rows = work.columns > 0 ? numel(tensor) / work.columns : 0;
+    const auto order = layoutOf(tensor);
+    const auto place = dimension < 0 ? dimension + static_cast<std::int64_t>(tensor.sizes.size()) : dimension;
+    work.innermost = order.empty() || static_cast<std::int64_t>(order.back()) == place || work.columns == 1;
+}
+
+void readReduction(const OpSignature& signature, OpWork& work)
+{
+    const TensorShape* largest = signature.tensor(0);
+    const TensorShape* const out = signature.result();
+    if (!largest || !out)
+        return;
+    work.rows = std::max(1.0, numel(*out));
+    work.columns = numel(*largest) / work.rows;
+    // The innermost dimension of the input that is also one of the result is not reduced over.
+    const auto order = layoutOf(*largest);
+    if (order.empty())
+        return;
+    const double inner = static_cast<double>(largest->sizes[order.back()]);
+    const auto kept = layoutOf(*out);
+    work.innermost = kept.empty() || static_cast<double>(out->sizes[kept.back()]) != inner
+        || work.columns * work.rows == work.rows;
+}
+
+void readForeach(std::string_view name, const OpSignature& signature, OpWork& work)
+{
+    const auto written = [&](std::size_t argument) {
+        return argument < signature.arguments.size() ? bytesOf({signature.arguments[argument]}) : 0.0;
+    };
+    const bool inPlace = name.ends_with("_");
+    if (name.starts_with("aten._fused_adam"))
+        work.written = written(0) + written(2) + written(3);
+    else if (name.starts_with("aten._fused"))
+        work.written = written(0) + written(2);
+    else if (inPlace)
+        work.written = written(0);
+    double lists = 0;
+    double tensors = 1;
+    for (const Value& value : signature.arguments) {
+        if (value.kind != Value::Kind::tensors && value.kind != Value::Kind::manyTensors)
+            continue;
+        ++lists;
+        tensors = std::max(tensors,
+                           value.kind == Value::Kind::manyTensors ? static_cast<double>(value.integers.front())
+                                                                  : static_cast<double>(value.tensors.size()));
+    }
+    // depth_to_max_tensors, depth_to_max_blocks and kChunkSize of aten/src/ATen/native/cuda/MultiTensorApply.cuh.
+    constexpr std::array<double, 6> mostTensors{110, 110, 64, 48, 36, 30};
+    constexpr double chunk = 65536;
+    constexpr double mostBlocks = 320;
+    const double itemSize = 4;
+    const double chunks = lists > 0 ? work.read / lists / itemSize / chunk : 0;
+    work.tensors = tensors * std::max(lists, 1.0);
+    work.kernels
+        = std::max({1.0, tensors / mostTensors[static_cast<std::size_t>(std::min(lists, 5.0))], chunks / mostBlocks});
+}
+
+/// Rows that are picked out of a table are read, not the table.
+void readGather(const OpSignature& signature, OpWork& work)
+{
+    const TensorShape* const out = signature.result();
+    const double moved = bytesOf(out);
+    const double table = bytesOf(signature.tensor(0));
+    work.written = moved;
+    work.read = std::min(work.read, work.read - table + std::min(table, moved));
+}
+
+} // namespace
+
+std::string_view workClassName(WorkClass work)
+{
+    return classNames[static_cast<std::size_t>(work)];
+}
+
+OpWork workOf(std::string_view op, const OpSignature& signature, std::uint16_t flags, double flops)
+{
+    const std::string_view name = packetOf(op);
+    OpWork work;
+    work.kind = classOf(name, signature, flags);
+    work.modes = signature.modes;
+    work.flops = flops;
+    if (const TensorShape* const tensor = signature.tensor(0) ? signature.tensor(0) : signature.result())
+        work.dtype = tensor->dtype;
+    if (work.kind == none) {
+        work.kernels = 0;
+        return work;
+    }
+    work.read = bytesOf(signature.arguments);
+    work.written = bytesOf(signature.results);
+    work.strided = isStrided(signature);
+    const TensorShape* const first = signature.tensor(0);
+    const TensorShape* const out = signature.result();
+    switch (work.kind) {
+    case copy: {
+        const TensorShape* const source = name == "aten.copy_" ? signature.tensor(1) : first;
+        const TensorShape* const target = name == "aten.copy_" ? first : out;
+        if (source && target && source->onHost != target->onHost)
+            work.kind = transfer;
+        work.toHost = target && target->onHost;
+        if (name == "aten.copy_" || work.kind == transfer) {
+            work.read = bytesOf(source);
+            work.written = bytesOf(target);
+        }
+        // slice_backward, select_backward and padding fill the result first.
+        work.kernels = name.ends_with("_backward") || name == "aten.constant_pad_nd" ? 2 : 1;
+        if (work.kernels > 1)
+            work.written += work.read;
+        break;
+    }
+    case transfer:
+        work.written = work.read;
+        work.toHost = true;
+        break;
+    case fill:
+        work.read = 0;
+        work.written = bytesOf(out ? out : first);
+        break;
+    case matmul:
+        work.product = productOf(signature, firstFactor(name));
+        if (const TensorShape* const factor = signature.tensor(firstFactor(name)))
+            work.dtype = factor->dtype;
+        work.flops = work.product.flops();
+        break;
+    case convolution:
+    case convolutionBackward:
+        readConvolution(name, signature, work);
+        break;
+    case attention:
+    case attentionBackward:
+        readAttention(name, signature, work);
+        break;
+    case softmax:
+        if (first)
+            readRows(*first, signature.integer(1, 0, -1), work);
+        break;
+    case softmaxBackward:
+        if (first)
+            readRows(*first, signature.integer(2, 0, -1), work);
+        break;
+    case scan:
+        if (first)
+            readRows(*first, signature.integer(1, 0, -1), work);
+        break;
+    case layerNorm:
+    case layerNormBackward: {
+        const TensorShape* const input = work.kind == layerNorm ? first : signature.tensor(1);
+        const std::size_t shape = work.kind == layerNorm ? 1 : 2;
+        double columns = 1;
+        if (shape < signature.arguments.size())
+            for (const std::int64_t size : signature.arguments[shape].integers)
+                columns *= static_cast<double>(size);
+        work.columns = columns;
+        work.rows = input ? numel(*input) / std::max(columns, 1.0) : 0;
+        break;
+    }
+    case batchNorm:
+    case batchNormBackward:
+        if (first) {
+            work.rows = at(*first, 1);
+            work.columns = numel(*first) / std::max(work.rows, 1.0);
+            work.innermost = !isChannelsLast(*first);
+        }
+        break;
+    case reduction:
+        readReduction(signature, work);
+        break;
+    case foreach:
+        readForeach(name, signature, work);
+        break;
+    case embedding:
+    case index:
+        if (out && first && numel(*out) != numel(*first) && !name.ends_with("_"))
+            readGather(signature, work);
+        break;
+    default:
+        break;
+    }
+    return work;
+}
+
+} // namespace headroom

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cost/step_times.h"
+
+#include <algorithm>
+
+namespace headroom {
+namespace {
+
+/// Why ops of this step would be others on the card; empty: they would be the same. `kernels` of attention are chosen
+/// by compute capability, and without tensor cores for bfloat16 programs take another type.
+std::string otherKernels(const StepTrace& trace, const DeviceSpec& recorded, const DeviceSpec& wanted)
+{
+    const auto generation = [](const DeviceSpec& device) {
+        return device.computeCapability >= 90 ? 90 : device.computeCapability >= 80 ? 80 : 70;
+    };
+    if (generation(recorded) == generation(wanted))
+        return {};
+    bool attends = false;
+    bool isBFloat16 = false;
+    for (std::uint32_t row = 0; row < trace.ops.size(); ++row) {
+        attends = attends || workOf(trace, OpId(row)).kind == WorkClass::attention;
+        isBFloat16 = isBFloat16 || trace.ops.dtype[OpId(row)] == DType::bfloat16;
+    }
+    if (attends)
+        return "its attention would run in other kernels there";
+    const bool bothHave = std::min(recorded.computeCapability, wanted.computeCapability) >= 80;
+    return isBFloat16 && !bothHave ? "one of the two has no tensor cores for its bfloat16" : std::string();
+}
+
+} // namespace
+
+Result<TimedStep> withTimes(StepTracePtr step, const TimeChoice& choice)
+{
+    const bool named = choice.calibration != "auto" && choice.calibration != "none";
+    const bool moves = !choice.gpu.empty() && choice.gpu != step->info.gpu;
+    if (!step->info.simulated) {
+        if (named)
+            return badInput("the step has times of its own, which " + choice.calibration
+                            + " cannot replace: expected a simulated step");
+        if (moves)
+            return badInput("the step was measured on " + step->info.gpu + " and says nothing of " + choice.gpu
+                            + ": record it with --gpu " + choice.gpu);
+        return TimedStep{std::move(step), {}};
+    }
+    const std::string gpu = moves ? choice.gpu : step->info.gpu;
+    const auto device = findDeviceSpec(gpu);
+    if (moves) {
+        const auto recorded = findDeviceSpec(step->info.gpu);
+        if (!device)
+            return device.error();
+        if (!recorded)
+            return badInput("the step was recorded for " + step->info.gpu
+                            + ", which is not known: record it with --gpu " + gpu);
+        if (const std::string why = otherKernels(*step, *recorded, *device); !why.empty())
+            return badInput("the step was recorded for " + step->info.gpu + " and cannot stand for " + gpu + ": " + why
+                            + "; record it with --gpu " + gpu);
+    }
+    StepTimes times;
+    times.withoutShapes = choice.model == TimeModel::kernel && step->ops.signature.size() == 0;
+    times.model = times.withoutShapes ? TimeModel::roofline : choice.model;
+    // A step of another program's times, and of a card that is not known, keeps what it has.
+    if (device && (moves || times.model == TimeModel::kernel))
+        step = withOpTimes(step, opTimes(*step, *device, times.model), gpu, timeModelName(times.model));
+
+    const std::filesystem::path file
+        = named ? std::filesystem::path(choice.calibration) : calibrationFile(step->info.gpu);
+    const auto calibration = readCalibration(file);
+    if (!calibration && choice.calibration != "none")
+        return calibration.error();
+    if (!calibration || !*calibration) {
+        if (named)
+            return badInput(choice.calibration + ": there is no such file; torch-headroom calibrate writes one");
+        return TimedStep{std::move(step), times};
+    }
+    if ((*calibration)->gpu != gpu)
+        return badInput(file.string() + " is of " + (*calibration)->gpu + ", and the step is of " + gpu);
+    times.gpu = gpu;
+    times.file = file;
+    times.calibrated = choice.calibration != "none";
+    if (times.calibrated)
+        step = calibrated(step, **calibration);
+    return TimedStep{std::move(step), times};
+}
+
+} // namespace headroom

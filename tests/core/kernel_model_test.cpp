@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// The time model beside single figures that others published (tests/data/published, all of them in bench_times), and
+// what must hold whatever its constants are.
+#include "core/cost/kernel_constants.h"
+#include "core/cost/kernel_model.h"
+#include "core/cost/step_times.h"
+#include "core/predict/step_clock.h"
+#include "core/trace/step_trace_builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace headroom {
+namespace {
+
+using testing::HasSubstr;
+using Value = OpSignature::Value;
+
+TensorShape tensor(std::vector<std::int64_t> sizes, DType dtype = DType::float32)
+{
+    std::vector<std::int64_t> strides(sizes.size(), 1);
+    for (std::size_t i = sizes.size(); i-- > 1;)
+        strides[i - 1] = strides[i] * sizes[i];
+    return {std::move(sizes), std::move(strides), dtype, dtype == DType::float32 ? 4 : 2};
+}
+
+Value given(TensorShape shape)
+{
+    return {Value::Kind::tensor, {std::move(shape)}, {}};
+}
+
+Value numbers(std::vector<std::int64_t> values)
+{
+    return {Value::Kind::integers, {}, std::move(values)};
+}
+
+double us(const char* card, const char* op, std::vector<Value> arguments, std::vector<Value> results,
+          std::uint8_t modes = 0)
+{
+    const OpSignature call{modes, std::move(arguments), std::move(results)};
+    return 1e3 * KernelModel::standard().ms(workOf(op, call, 0, 0), *findDeviceSpec(card));
+}
+
+double product(const char* card, std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, std::uint8_t modes = 0)
+{
+    return us(card, "aten.mm.default", {given(tensor({m, k}, dtype)), given(tensor({k, n}, dtype))},
+              {given(tensor({m, n}, dtype))}, modes);
+}
+
+#define EXPECT_WITHIN(share, value, published) EXPECT_NEAR((value) / (published), 1, share)
+
+TEST(KernelModel, IsNearPublishedFigures)
+{
+    // triton's benchmarks on an A100, torch.matmul and torch.softmax.
+    EXPECT_WITHIN(0.15, product("a100-40gb", 3072, 3072, 3072, DType::float16), 277.5);
+    EXPECT_WITHIN(0.25, product("a100-40gb", 640, 640, 640, DType::float16), 12.29);
+    const auto softmax = [](std::int64_t columns) {
+        const TensorShape x = tensor({4096, columns});
+        return us("a100-40gb", "aten._softmax.default", {given(x), numbers({-1}), numbers({0})}, {given(x)});
+    };
+    EXPECT_WITHIN(0.15, softmax(1024), 29.94);
+    EXPECT_WITHIN(0.15, softmax(1152), 61.23); // a second pass over each row, nearly idle
+    EXPECT_WITHIN(0.15, softmax(4096), 100.97);
+    // FlashAttention 2 on an A100 and an H100, forward and backward together, causal, 128 wide.
+    const auto attention = [](const char* card, std::int64_t batch, std::int64_t length) {
+        const Value x = given(tensor({batch, 16, length, 128}, DType::bfloat16));
+        return us(card, "aten._scaled_dot_product_flash_attention.default", {x, x, x, numbers({0}), numbers({1})}, {x})
+            + us(card, "aten._scaled_dot_product_flash_attention_backward.default",
+                 {x, x, x, x, x, x, {}, {}, {}, {}, numbers({0}), numbers({1})}, {x, x, x});
+    };
+    EXPECT_WITHIN(0.1, attention("a100-80gb", 32, 512), 1215);
+    EXPECT_WITHIN(0.1, attention("a100-80gb", 1, 16384), 20360);
+    EXPECT_WITHIN(0.1, attention("h100-80gb", 4, 4096), 3272);
+    // OWLv2 on an H100: rows of 5185 are aligned to nothing.
+    EXPECT_WITHIN(0.3,
+                  us("h100-80gb", "aten.bmm.default",
+                     {given(tensor({16, 5185, 5185}, DType::bfloat16)), given(tensor({16, 5185, 64}, DType::bfloat16))},
+                     {given(tensor({16, 5185, 64}, DType::bfloat16))}),
+                  827.6);
+    // ResNet-50 on a V100.
+    const Value x = given(tensor({32, 1024, 14, 14}));
+    EXPECT_WITHIN(0.2,
+                  us("v100-32gb", "aten.convolution.default",
+                     {x,
+                      given(tensor({256, 1024, 1, 1})),
+                      {},
+                      numbers({1, 1}),
+                      numbers({0, 0}),
+                      numbers({1, 1}),
+                      numbers({0}),
+                      numbers({0, 0}),
+                      numbers({1})},
+                     {given(tensor({32, 256, 14, 14}))}),
+                  1786.5 / 5);
+    const Value image = given(tensor({32, 256, 56, 56}));
+    EXPECT_WITHIN(0.1, us("v100-32gb", "aten.threshold_backward.default", {image, image, {}}, {image}), 1128.2 / 3);
+}
+
+TEST(KernelModel, NothingIsFasterThanTheCard)
+{
+    std::mt19937 random(7);
+    const auto size
+        = [&] { return static_cast<std::int64_t>(std::exp2(std::uniform_real_distribution(0.0, 13.0)(random))); };
+    for (int i = 0; i < 2000; ++i) {
+        const auto& cards = deviceSpecs();
+        const DeviceSpec& card = cards[random() % cards.size()];
+        const std::int64_t m = size(), n = size(), k = size();
+        const DType dtype = i % 2 == 0 ? DType::float16 : DType::float32;
+        const double peak = dtype == DType::float16 ? card.halfFlops : card.float32Flops;
+        const double time = product(card.name.c_str(), m, n, k, dtype);
+        EXPECT_GE(time, 2e6 * static_cast<double>(m * n) * static_cast<double>(k) / peak) << card.name;
+        EXPECT_GE(time, static_cast<double>(m * n) * (dtype == DType::float16 ? 2 : 4) / card.gigabytesPerSecond / 1e3);
+    }
+}
+
+TEST(KernelModel, TensorFloat32IsWhatPyTorchWasTold)
+{
+    const double without = product("a100-80gb", 4096, 4096, 4096, DType::float32);
+    const double with = product("a100-80gb", 4096, 4096, 4096, DType::float32, matmulTF32);
+    EXPECT_GT(without / with, 4);
+    EXPECT_EQ(product("v100-32gb", 4096, 4096, 4096, DType::float32),
+              product("v100-32gb", 4096, 4096, 4096, DType::float32, matmulTF32));
+}
+
+TEST(KernelModel, ConstantsThatMissAValueSayWhich)
+{
+    std::string text(kernelTimesJson());
+    EXPECT_TRUE(KernelModel::fromJson(text, "mine.json"));
+    text.replace(text.find("\"pointwise\""), 11, "\"pointwisely\"");
+    const auto broken = KernelModel::fromJson(text, "mine.json");
+    ASSERT_FALSE(broken);
+    EXPECT_THAT(broken.error().message, HasSubstr("mine.json"));
+    EXPECT_THAT(broken.error().message, HasSubstr("pointwise"));
+}
+
+/// `count` calls of an op of `elements` numbers, for an A100.
+StepTracePtr pointwiseStep(int count, std::int64_t elements, bool withShapes = true)
+{
+    StepTraceBuilder builder;
+    builder.info.gpu = "a100-80gb";
+    builder.mark(Mark::stepBegin);
+    const Value x = given(tensor({elements}));
+    const std::vector<std::int64_t> signature = encoded(OpSignature{0, {x}, {x}});
+    for (int i = 0; i < count; ++i) {
+        StepTraceBuilder::Op op;
+        op.name = builder.string("aten.exp.default");
+        StepTraceBuilder::OpResult result;
+        result.dtype = DType::float32;
+        result.bytes = 8 * elements;
+        result.ms = rooflineMs(*findDeviceSpec("a100-80gb"), result.bytes, 0, result.dtype, 0);
+        if (withShapes)
+            result.signature = signature;
+        builder.endOp(builder.beginOp(op), result);
+    }
+    return *builder.finish();
+}
+
+TEST(StepTimes, AStepAnswersForEveryCard)
+{
+    const StepTracePtr step = pointwiseStep(3, 1 << 26);
+    const auto recorded = withTimes(step, {TimeModel::kernel, {}, "none"});
+    const auto faster = withTimes(step, {TimeModel::kernel, "h200-141gb", "none"});
+    ASSERT_TRUE(recorded);
+    ASSERT_TRUE(faster) << faster.error().message;
+    EXPECT_EQ(recorded->step->info.times, "kernel");
+    EXPECT_EQ(faster->step->info.gpu, "h200-141gb");
+    const double ratio = recorded->step->ops.ms[OpId(0)] / faster->step->ops.ms[OpId(0)];
+    EXPECT_NEAR(ratio, 4916.7 / 2039.0, 0.1);
+    const auto roofline = withTimes(step, {TimeModel::roofline, {}, "none"});
+    EXPECT_EQ(roofline->step->ops.ms[OpId(0)], step->ops.ms[OpId(0)]);
+    const auto elsewhere = withTimes(step, {TimeModel::roofline, "h200-141gb", "none"});
+    EXPECT_EQ(elsewhere->step->ops.ms[OpId(0)],
+              rooflineMs(*findDeviceSpec("h200-141gb"), 8LL << 26, 0, DType::float32, 0));
+    EXPECT_THAT(withTimes(step, {TimeModel::kernel, "h900", "none"}).error().message, HasSubstr("unknown GPU 'h900'"));
+}
+
+TEST(StepTimes, AFileWithoutShapesKeepsTheRooflineAndSaysSo)
+{
+    const auto timed = withTimes(pointwiseStep(1, 1 << 20, false), {TimeModel::kernel, {}, "none"});
+    ASSERT_TRUE(timed);
+    EXPECT_TRUE(timed->times.withoutShapes);
+    EXPECT_EQ(timed->times.model, TimeModel::roofline);
+}
+
+TEST(StepTimes, AttentionIsNotMovedToACardOfOtherKernels)
+{
+    StepTraceBuilder builder;
+    builder.info.gpu = "a100-80gb";
+    builder.mark(Mark::stepBegin);
+    StepTraceBuilder::Op op;
+    op.name = builder.string("aten._scaled_dot_product_flash_attention.default");
+    const Value x = given(tensor({1, 8, 128, 64}, DType::float16));
+    const auto signature = encoded(OpSignature{0, {x, x, x, numbers({0}), numbers({1})}, {x}});
+    StepTraceBuilder::OpResult result;
+    result.signature = signature;
+    builder.endOp(builder.beginOp(op), result);
+    const StepTracePtr step = *builder.finish();
+    EXPECT_TRUE(withTimes(step, {TimeModel::kernel, "l4-24gb", "none"}));
+    EXPECT_THAT(withTimes(step, {TimeModel::kernel, "v100-32gb", "none"}).error().message,
+                HasSubstr("its attention would run in other kernels there; record it with --gpu v100-32gb"));
+}
+
+TEST(StepClock, SmallStepsAreBoundByTheCpuAndLargeOnesByTheGpu)
+{
+    const auto clock = [](int count, std::int64_t elements) {
+        const auto timed = withTimes(pointwiseStep(count, elements), {TimeModel::kernel, {}, "none"});
+        return *clockOf(*timed->step, {});
+    };
+    const StepClock small = clock(1000, 64);
+    EXPECT_TRUE(small.boundByCpu());
+    EXPECT_GE(small.stepMs, small.cpuMs);
+    EXPECT_EQ(small.kernels, 1000);
+    const StepClock large = clock(100, 1 << 26);
+    EXPECT_FALSE(large.boundByCpu());
+    EXPECT_NEAR(large.stepMs, large.gpuMs, 0.05 * large.gpuMs);
+}
+
+} // namespace
+} // namespace headroom
