@@ -3,17 +3,11 @@
 #include "app/cli/clock.h"
 
 #include "app/cli/table.h"
+#include "core/cost/time_model.h"
 
 #include <cmath>
 
 namespace headroom::cli {
-
-std::string timesOf(const StepInfo& info)
-{
-    if (info.measured && info.measured->kernels > 0)
-        return "measured";
-    return info.times.empty() ? "roofline" : info.times;
-}
 
 std::string timesTitle(const StepInfo& info)
 {
@@ -23,11 +17,6 @@ std::string timesTitle(const StepInfo& info)
     if (times == "calibration")
         return "the time model's, corrected by what was measured on " + info.gpu;
     return "of the time model `" + times + "` on " + info.gpu;
-}
-
-bool hasClock(const StepTrace& trace)
-{
-    return trace.info.simulated && trace.ops.signature.size() > 0;
 }
 
 Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan)

@@ -9,14 +9,8 @@
 
 namespace headroom::cli {
 
-/// "roofline", "kernel", "calibration" or "measured": whose the milliseconds of the step's ops are.
-std::string timesOf(const StepInfo& info);
-
 /// "of the time model kernel", … in words.
 std::string timesTitle(const StepInfo& info);
-
-/// Whether a clock says anything of the step: it was simulated, and its file says what the ops were called with.
-bool hasClock(const StepTrace& trace);
 
 /// The clock of the step under `plan` as the object `clock`; `plan` empty: the recorded step.
 Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan);

@@ -10,6 +10,7 @@
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "app/window/step_header.h"
+#include "app/window/times_text.h"
 #include "core/trace/out_of_memory.h"
 #include "views/models/module_tree_model.h"
 #include "views/models/tab_separated.h"
@@ -242,7 +243,7 @@ void DocumentPage::showStep()
         actions_.calibratedTimes->setEnabled(false);
         return;
     }
-    header_->setStep(*trace, step->path, step->times);
+    header_->setStep(step);
     actions_.calibratedTimes->setEnabled(!step->times.gpu.empty());
     actions_.calibratedTimes->setChecked(step->times.calibrated);
     inspector_->setWorldSize(session_.worldSize());
@@ -393,9 +394,11 @@ void DocumentPage::showInspector()
         inspector_->opsPanel()->setFacts(opsFacts(session_));
     inspector_->setInfeasible(infeasibleFacts(session_));
     // What does not fit is said in red, which is not for the curve.
-    const QString curve = session_.feasible() ? frontierLine(session_) : QString();
-    inspector_->setSolver(curve.isEmpty() ? solverLine(session_) : solverLine(session_) + QChar::LineFeed + curve,
-                          !session_.answer() || session_.feasible(),
+    QStringList lines{solverLine(session_)};
+    if (session_.feasible())
+        lines << frontierLine(session_) << clockLine(session_);
+    lines.removeAll(QString());
+    inspector_->setSolver(lines.join(QChar::LineFeed), !session_.answer() || session_.feasible(),
                           ops ? 0 : static_cast<int>(session_.request().pins.size()));
     const TimelinePtr shown = session_.shownTimeline();
     inspector_->setPeaks(session_.step()->engine->recorded()->atPeak,

@@ -142,7 +142,7 @@ void Jobs::makeStep(const QString& path, const StepTracePtr& trace, const TimeCh
     if (!engine)
         return fail(engine.error());
     const auto step = std::make_shared<const OpenStep>(
-        OpenStep{path, *engine, moduleNames(*timed->step), trace, timed->times, times});
+        OpenStep{path, *engine, moduleNames(*timed->step), trace, timed->times, times, (*engine)->clock({})});
     report([this, step] { Q_EMIT opened(step); });
 }
 

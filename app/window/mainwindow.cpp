@@ -171,6 +171,7 @@ void MainWindow::wireDesks()
     connect(opener_, &Opener::nothingOpened, this, [this] { measuredFile_.clear(); });
     connect(opsChoiceDesk_, &OpsChoiceDesk::refused, this,
             [this](const QString& reason) { messages_->showError(sentence(reason)); });
+    connect(page_->header(), &StepHeader::timesWanted, opener_, &Opener::changeTimes);
     connect(a.compare, &QAction::triggered, this, &MainWindow::askForMeasured);
     connect(opener_, &Opener::measuredWanted, measuredDesk_, &MeasuredDesk::compareOrOpen);
     connect(a.stopComparing, &QAction::triggered, measuredDesk_, &MeasuredDesk::stop);

@@ -17,6 +17,8 @@ PlanAnswer answerOf(const OpenStep& step, quint64 generation, const PlanRequest&
 {
     PlanAnswer made{generation, request, std::move(planned), {}, {}, false};
     made.effects = made.step.timeline ? made.step.effects : step.recorded();
+    if (made.fits())
+        made.clock = step.engine->clock(made.step.regions);
     return made;
 }
 

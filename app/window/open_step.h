@@ -7,6 +7,7 @@
 #include "core/cost/step_times.h"
 #include "core/policy/policy_maker.h"
 #include "core/predict/module_effect.h"
+#include "core/predict/step_clock.h"
 #include "core/snapshot/import.h"
 #include "views/models/live_blocks_model.h"
 
@@ -28,6 +29,7 @@ struct OpenStep
     StepTracePtr file = nullptr; ///< with the times of the file
     StepTimes times = {}; ///< whose the times of the ops are
     TimeChoice choice = {}; ///< what was asked for
+    std::optional<StepClock> clock = {}; ///< without a plan; none: it says nothing of the step
 
     const StepTrace& trace() const { return *engine->trace(); }
     /// By ModuleId: the step without a plan.
@@ -57,6 +59,7 @@ struct PlanAnswer
     std::optional<PlannedStep> closest; ///< when nothing fits: the plan at the least budget
     std::vector<ModuleEffect> effects; ///< of shown(), by ModuleId
     bool proving = false; ///< the first answer to a question; the one that is proven, or better, comes after it
+    std::optional<StepClock> clock = {}; ///< of a plan that fits; none: as of the step
     OpsAnswerPtr ops = nullptr; ///< of a plan of single ops, shown() is its plan; null: modules were planned
 
     PlanMode mode() const noexcept { return ops ? PlanMode::ops : PlanMode::modules; }

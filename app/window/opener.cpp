@@ -4,10 +4,12 @@
 
 #include "app/recording/sentence.h"
 #include "app/window/actions.h"
+#include "app/window/plan_text.h"
 #include "app/window/record_desk.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "app/window/snapshot_sheet.h"
+#include "app/window/times_text.h"
 #include "app/window/what_if.h"
 #include "core/profile/profile_reader.h"
 #include "core/trace/out_of_memory.h"
@@ -31,7 +33,7 @@ Opener::Opener(Parts parts)
     wireReading();
     wireRecording();
     connect(parts_.actions.open, &QAction::triggered, this, &Opener::askForFile);
-    connect(parts_.actions.calibratedTimes, &QAction::triggered, this, &Opener::changeTimes);
+    connect(parts_.actions.calibratedTimes, &QAction::triggered, this, &Opener::calibrateTimes);
     connect(parts_.actions.closeStep, &QAction::triggered, this, &Opener::closeStep);
     connect(&parts_.start, &StartPage::openWanted, this, &Opener::askForFile);
     connect(&parts_.start, &StartPage::fileWanted, this, [this](const QString& path) { openFile(path, {}); });
@@ -52,7 +54,10 @@ void Opener::wireReading()
     });
     connect(&parts_.jobs, &Jobs::snapshotRead, this, &Opener::askForPart);
     connect(&parts_.jobs, &Jobs::opened, this, &Opener::takeStep);
-    connect(&parts_.jobs, &Jobs::openFailed, this, [this](const QString&, const QString& reason) { refuse(reason); });
+    connect(&parts_.jobs, &Jobs::openFailed, this, [this](const QString&, const QString& reason) {
+        refuse(reason);
+        offerRecording(reason);
+    });
 }
 
 void Opener::wireRecording()
@@ -66,9 +71,10 @@ void Opener::wireRecording()
     connect(&parts_.records, &RecordDesk::recorded, this, [this](const QString& path, const QString& remark) {
         openStep(path, {{}, {}, remark, PlanMode::modules, {}});
     });
-    connect(&parts_.whatIf, &WhatIf::recorded, this, [this](const QString& path, const QString& sizes) {
-        openStep(path, {{}, {}, {}, PlanMode::modules, sizes});
-    });
+    connect(&parts_.whatIf, &WhatIf::recorded, this,
+            [this](const QString& path, const QString& sizes, const QString& card) {
+                openStep(path, {{}, {}, {}, PlanMode::modules, sizes, card.toStdString()});
+            });
     connect(&parts_.whatIf, &WhatIf::failed, this,
             [this](const QString& reason) { parts_.messages.showError(reason); });
     connect(&parts_.records, &RecordDesk::refused, this, [this](const QString& reason) {
@@ -106,20 +112,30 @@ void Opener::openStep(const QString& path, const Wanted& wanted)
     const Session& session = parts_.session;
     TimeChoice times = times_;
     if (!wanted.inPlace.isEmpty() && session.isOpen())
-        times = session.step()->choice;
+        times = wanted.card.empty() ? session.step()->choice : onCard(session.step()->choice, wanted.card);
     parts_.jobs.open(path, times, std::exchange(part_, {}));
 }
 
-/// The open step with other times, in its place: one undo step.
-void Opener::changeTimes(bool calibrated)
+void Opener::calibrateTimes(bool calibrated)
 {
     const Session& session = parts_.session;
     if (!session.isOpen() || session.step()->times.calibrated == calibrated)
         return;
-    wanted_ = {{}, {}, {}, PlanMode::modules, calibrated ? tr("calibrated times") : tr("times of the model")};
     TimeChoice times = session.step()->choice;
-    times.calibration = !calibrated ? "none" : times_.calibration == "none" ? "auto" : times_.calibration;
-    parts_.jobs.changeTimes(session.step(), times);
+    times.calibration = calibrated ? "auto" : "none";
+    changeTimes(times);
+}
+
+void Opener::changeTimes(const TimeChoice& times)
+{
+    const OpenStepPtr step = parts_.session.step();
+    TimeChoice wanted = times;
+    // The file that the window was started with is of the card that the step was recorded for.
+    const bool isRecorded = times.gpu.empty() || times.gpu == step->file->info.gpu;
+    if (times.calibration == "auto" && times_.calibration != "none" && isRecorded)
+        wanted.calibration = times_.calibration;
+    wanted_ = {{}, {}, {}, PlanMode::modules, timesChange(step->choice, wanted), times.gpu};
+    parts_.jobs.changeTimes(step, wanted);
 }
 
 /// A snapshot of several devices, or a large one: which part of it?
@@ -172,6 +188,19 @@ void Opener::refuse(const QString& reason)
     parts_.messages.showError(sentence(reason));
     Q_EMIT nothingOpened();
     Q_EMIT failed(reason);
+}
+
+/// The open step says nothing of a card that would run other kernels: it can be recorded for it, if at all.
+void Opener::offerRecording(const QString& reason)
+{
+    const OpenStepPtr& step = parts_.session.step();
+    const std::string card = std::exchange(wanted_.card, {});
+    if (!step || card.empty() || !canRecordAgain(step->trace()) || standsFor(*step->file, card))
+        return;
+    parts_.messages.showError(sentence(reason), {tr("Record again"), [this, card] {
+                                                     parts_.messages.dismiss();
+                                                     parts_.whatIf.want(WhatIf::card, QString::fromStdString(card));
+                                                 }});
 }
 
 bool Opener::closeStep()

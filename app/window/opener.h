@@ -51,12 +51,15 @@ public:
         QString remark; ///< to show with the step
         PlanMode mode = PlanMode::modules;
         QString inPlace; ///< of the open step, and why: "batch 64"; empty: a document of its own
+        std::string card = {}; ///< of an open step's times, where they are to be of another one
     };
     void openFile(const QString& path, const Wanted& wanted);
     /// Which times the steps that are opened from now on have, as withTimes() takes it.
     void useTimes(const TimeChoice& times) { times_ = times; }
     /// Which part of the memory snapshot that is opened next; without it a sheet asks where there is a choice.
     void usePart(const std::optional<ImportRequest>& part) { part_ = part; }
+    /// The open step with other times, in its place: one undo step.
+    void changeTimes(const TimeChoice& times);
     bool closeStep(); ///< false: the user wants to keep it
 
 Q_SIGNALS:
@@ -71,9 +74,10 @@ private:
     bool isMeasurementOfOpenStep(const QString& path) const;
     void openStep(const QString& path, const Wanted& wanted);
     void takeStep(const OpenStepPtr& step);
-    void changeTimes(bool calibrated);
+    void calibrateTimes(bool calibrated);
     void askForPart(const ReadSnapshotPtr& snapshot);
     void refuse(const QString& reason);
+    void offerRecording(const QString& reason);
     void askForFile();
     void askForScript();
     void fillRecentFiles();

@@ -4,6 +4,7 @@
 
 #include "app/recording/sentence.h"
 #include "app/window/ops_text.h"
+#include "app/window/times_text.h"
 #include "core/cost/roofline.h"
 #include "views/plot/number_text.h"
 #include "views/plot/tradeoff_curve.h"
@@ -31,12 +32,6 @@ QString bold(const QString& text)
 QString number(double value, int decimals)
 {
     return QLocale::c().toString(value, 'f', decimals);
-}
-
-QString gpuTitle(const std::string& name)
-{
-    const Result<DeviceSpec> device = findDeviceSpec(name);
-    return QString::fromStdString(device ? device->title : name);
 }
 
 QString keptText(Bytes bytes)
@@ -148,6 +143,12 @@ ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace)
     return leaf;
 }
 
+QString gpuTitle(const std::string& name)
+{
+    const Result<DeviceSpec> device = findDeviceSpec(name);
+    return QString::fromStdString(device ? device->title : name);
+}
+
 QString stepName(const StepTrace& trace)
 {
     QString name = QString::fromStdString(trace.info.model);
@@ -204,8 +205,10 @@ QString stepFacts(const StepTrace& trace)
         if (!fact.empty())
             facts << QString::fromStdString(fact);
     }
-    if (!info.gpu.empty())
-        facts << (info.simulated ? tr("simulated %1") : QStringLiteral("%1")).arg(gpuTitle(info.gpu));
+    if (info.simulated)
+        facts << tr("simulated"); // the times say the card
+    else if (!info.gpu.empty())
+        facts << gpuTitle(info.gpu);
     facts << tr("%1 events").arg(QString::fromStdString(groupedDigits(static_cast<std::int64_t>(trace.events.size()))));
     return facts.join(QStringLiteral(", "));
 }
@@ -215,7 +218,9 @@ QString pictureTitle(const StepTrace& trace)
     QString title = stepName(trace);
     if (trace.info.batch > 0)
         title += tr(", batch %1").arg(trace.info.batch);
-    if (!trace.info.gpu.empty())
+    if (trace.info.simulated)
+        title += QStringLiteral(", ") + timesText(trace.info);
+    else if (!trace.info.gpu.empty())
         title += QStringLiteral(", ") + gpuTitle(trace.info.gpu);
     return title;
 }

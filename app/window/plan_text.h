@@ -17,6 +17,8 @@ namespace headroom {
 QString stepName(const StepTrace& trace);
 QString stepFacts(const StepTrace& trace);
 
+QString gpuTitle(const std::string& name);
+
 /// The step was made by a command that can make it again at other sizes.
 bool canRecordAgain(const StepTrace& trace);
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "core/policy/step_planner.h"
+#include "core/predict/step_clock.h"
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -29,6 +31,15 @@ public:
     virtual Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,
                                                         const FrontierWatch& grown) const = 0;
     virtual Result<std::vector<ModuleWay>> ways(ModuleId module) const = 0;
+
+    /// Of the step under a plan, by one replay; none: a clock says nothing of it.
+    std::optional<StepClock> clock(const CheckpointPlan& plan) const
+    {
+        if (!hasClock(*trace()))
+            return std::nullopt;
+        const Result<StepClock> clock = clockOf(*trace(), model().index(), plan);
+        return clock ? std::optional(*clock) : std::nullopt;
+    }
 
 protected:
     StepEngine() = default;

@@ -4,6 +4,7 @@
 
 #include "app/window/actions.h"
 #include "app/window/plan_text.h"
+#include "app/window/times_text.h"
 #include "views/widgets/elided_label.h"
 #include "views/widgets/size_fields.h"
 
@@ -45,7 +46,9 @@ StepHeader::StepHeader(Actions& actions, QWidget* parent)
     times_->setObjectName(QStringLiteral("stepTimes"));
     times_->setProperty("framed", true);
     times_->setFocusPolicy(Qt::TabFocus);
-    connect(times_, &QToolButton::clicked, actions.calibratedTimes, &QAction::trigger);
+    times_->setPopupMode(QToolButton::InstantPopup);
+    times_->setMenu(new QMenu(times_));
+    connect(times_->menu(), &QMenu::aboutToShow, this, &StepHeader::fillTimes);
     name_->setObjectName(QStringLiteral("stepName"));
     name_->setProperty("selection", true);
     facts_->setObjectName(QStringLiteral("stepFacts"));
@@ -68,21 +71,42 @@ StepHeader::StepHeader(Actions& actions, QWidget* parent)
     row->addWidget(policy);
 }
 
-void StepHeader::setStep(const StepTrace& trace, const QString& path, const StepTimes& times)
+void StepHeader::setStep(const OpenStepPtr& step)
 {
-    const QString gpu = QString::fromStdString(times.gpu);
-    times_->setVisible(!gpu.isEmpty());
-    times_->setText(times.calibrated ? tr("Times calibrated on %1").arg(gpu) : tr("Times of the model"));
-    times_->setToolTip(times.calibrated
-                           ? tr("Ops take as long as was measured on %1 (%2). Click for those of the time model.")
-                                 .arg(gpu, QDir::toNativeSeparators(QString::fromStdString(times.file.string())))
-                           : tr("Ops take as long as the time model says. Click for the times measured on %1 (%2).")
-                                 .arg(gpu, QDir::toNativeSeparators(QString::fromStdString(times.file.string()))));
+    step_ = step;
+    const StepTrace& trace = step->trace();
+    times_->setVisible(trace.info.simulated);
+    times_->setText(timesText(trace.info));
+    times_->setToolTip(timesTip(*step));
     name_->setText(stepName(trace));
-    name_->setToolTip(lines({QDir::toNativeSeparators(path), originText(trace)}));
+    name_->setToolTip(lines({QDir::toNativeSeparators(step->path), originText(trace)}));
     sizes_->setDimensions(canRecordAgain(trace) ? trace.info.dimensions : std::vector<StepInfo::Dimension>());
     facts_->setText(stepFacts(trace));
     facts_->setToolTip(lines({facts_->text(), whyFixedSizes(trace)}));
+}
+
+void StepHeader::fillTimes()
+{
+    const OpenStepPtr step = step_.lock();
+    QMenu* menu = times_->menu();
+    menu->clear();
+    if (!step)
+        return;
+    const auto add = [this, menu](const QString& title, const std::vector<TimesEntry>& entries) {
+        menu->addSection(title);
+        for (const TimesEntry& entry : entries) {
+            QAction* action = menu->addAction(entry.note.isEmpty() ? entry.text : entry.text + u'\t' + entry.note);
+            action->setCheckable(true);
+            action->setChecked(entry.isChosen);
+            action->setEnabled(entry.isThere);
+            if (!entry.isChosen)
+                connect(action, &QAction::triggered, this, [this, times = entry.choice] { Q_EMIT timesWanted(times); });
+        }
+    };
+    const TimesMenu times = timesMenu(*step);
+    add(tr("Times"), times.models);
+    if (!times.cards.empty())
+        add(tr("Card"), times.cards);
 }
 
 } // namespace headroom

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/cost/step_times.h"
+#include "app/window/open_step.h"
 
 #include <QWidget>
 
@@ -22,14 +22,20 @@ class StepHeader : public QWidget
 public:
     explicit StepHeader(Actions& actions, QWidget* parent = nullptr);
 
-    void setStep(const StepTrace& trace, const QString& path, const StepTimes& times);
+    void setStep(const OpenStepPtr& step);
     SizeFields* sizes() const noexcept { return sizes_; }
 
+Q_SIGNALS:
+    void timesWanted(const headroom::TimeChoice& times);
+
 private:
+    void fillTimes();
+
+    std::weak_ptr<const OpenStep> step_;
     QLabel* name_;
     SizeFields* sizes_;
     ElidedLabel* facts_;
-    QToolButton* times_; ///< says whose times are shown, and changes them
+    QToolButton* times_; ///< says whose times are shown and of which card, and offers others
 };
 
 } // namespace headroom

@@ -54,8 +54,8 @@ WhatIf::WhatIf(Session& session, SizeFields& fields, QString recorder, QString f
         if (soon_.isActive())
             return; // another size is wanted by now
         const QString sizes = sizesText();
-        wanted_.clear();
-        Q_EMIT recorded(path, sizes);
+        const QString gpu = std::exchange(wanted_, {}).value(card);
+        Q_EMIT recorded(path, sizes, gpu);
     });
     connect(&recording_, &Recording::failed, this, [this](const QString& reason) {
         wanted_.clear();
@@ -68,7 +68,8 @@ WhatIf::WhatIf(Session& session, SizeFields& fields, QString recorder, QString f
         else if (wanted_.isEmpty())
             showStep();
     });
-    connect(&fields_, &SizeFields::sizeWanted, this, &WhatIf::want);
+    connect(&fields_, &SizeFields::sizeWanted, this,
+            [this](const QString& dimension, qint64 value) { want(dimension, QString::number(value)); });
     connect(&fields_, &SizeFields::cancelWanted, this, &WhatIf::cancel);
     connect(&session_, &Session::stepChanged, this, [this] {
         cancel();
@@ -87,11 +88,11 @@ void WhatIf::showProgress(double share)
         fields_.setRecording(share, sizesText());
 }
 
-void WhatIf::want(const QString& dimension, qint64 value)
+void WhatIf::want(const QString& what, const QString& value)
 {
     if (!session_.isOpen())
         return;
-    wanted_.insert(dimension, value);
+    wanted_.insert(what, value);
     soon_.start();
 }
 
@@ -134,7 +135,7 @@ void WhatIf::start()
     for (const std::string& argument : session_.step()->trace().info.arguments)
         arguments << QString::fromStdString(argument);
     for (auto wish = wanted_.begin(); wish != wanted_.end(); ++wish)
-        arguments = withOption(arguments, optionOf(wish.key()), QString::number(wish.value()));
+        arguments = withOption(arguments, optionOf(wish.key()), wish.value());
     const QString sizes = sizesText();
     QString name = sizes;
     name.remove(QLatin1Char(' ')).replace(QLatin1Char(','), QLatin1Char('-'));
@@ -145,9 +146,12 @@ bool WhatIf::wantsTheSame() const
 {
     if (!session_.isOpen())
         return true;
-    for (const StepInfo::Dimension& dimension : session_.step()->trace().info.dimensions) {
-        const auto wish = wanted_.find(QString::fromStdString(dimension.name));
-        if (wish != wanted_.end() && *wish != dimension.value)
+    const StepInfo& info = session_.step()->file->info;
+    QMap<QString, QString> has{{card, QString::fromStdString(info.gpu)}};
+    for (const StepInfo::Dimension& dimension : info.dimensions)
+        has.insert(QString::fromStdString(dimension.name), QString::number(dimension.value));
+    for (auto wish = wanted_.begin(); wish != wanted_.end(); ++wish) {
+        if (*wish != has.value(wish.key()))
             return false;
     }
     return true;

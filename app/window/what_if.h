@@ -15,21 +15,23 @@ namespace headroom {
 class Session;
 class SizeFields;
 
-/// The open step at other sizes, as the fields in the header ask: records it again with the same options, in the
-/// background. The latest wish wins, and the step stays what it is until the recording is complete. The recordings are
-/// gone when the window closes.
+/// The open step at other sizes, as the fields in the header ask, or for another card: records it again with the same
+/// options, in the background. The latest wish wins, and the step stays what it is until the recording is complete. The
+/// recordings are gone when the window closes.
 class WhatIf : public QObject
 {
     Q_OBJECT
 public:
     WhatIf(Session& session, SizeFields& fields, QString recorder, QString folder, QObject* parent = nullptr);
 
-    void want(const QString& dimension, qint64 value);
+    inline static const QString card = QStringLiteral("gpu");
+
+    void want(const QString& what, const QString& value); ///< a dimension, or the card
     void cancel(); ///< forgets the wish
     bool running() const noexcept { return recording_.running() || soon_.isActive(); }
 
 Q_SIGNALS:
-    void recorded(const QString& path, const QString& sizes); ///< "batch 64"
+    void recorded(const QString& path, const QString& sizes, const QString& card); ///< "batch 64"; empty: the same card
     void failed(const QString& reason);
 
 private:
@@ -47,7 +49,7 @@ private:
     std::unique_ptr<QTemporaryDir> place_; ///< of the recordings
     Recording recording_;
     QTimer soon_; ///< while the user goes on typing
-    QMap<QString, qint64> wanted_; ///< by dimension
+    QMap<QString, QString> wanted_; ///< by dimension, and the card
     bool again_ = false; ///< the wish changed while the last one was being ended
 };
 

@@ -30,6 +30,21 @@ std::string otherKernels(const StepTrace& trace, const DeviceSpec& recorded, con
 
 } // namespace
 
+Status standsFor(const StepTrace& trace, const std::string& gpu)
+{
+    const auto device = findDeviceSpec(gpu);
+    if (!device)
+        return device.error();
+    const std::string& own = trace.info.gpu;
+    const auto recorded = findDeviceSpec(own);
+    if (!recorded)
+        return badInput("the step was recorded for " + own + ", which is not known: record it with --gpu " + gpu);
+    if (const std::string why = otherKernels(trace, *recorded, *device); !why.empty())
+        return badInput("the step was recorded for " + own + " and cannot stand for " + gpu + ": " + why
+                        + "; record it with --gpu " + gpu);
+    return {};
+}
+
 Result<TimedStep> withTimes(StepTracePtr step, const TimeChoice& choice)
 {
     const bool named = choice.calibration != "auto" && choice.calibration != "none";
@@ -44,18 +59,10 @@ Result<TimedStep> withTimes(StepTracePtr step, const TimeChoice& choice)
         return TimedStep{std::move(step), {}};
     }
     const std::string gpu = moves ? choice.gpu : step->info.gpu;
+    if (moves)
+        if (const Status stands = standsFor(*step, gpu); !stands)
+            return stands.error();
     const auto device = findDeviceSpec(gpu);
-    if (moves) {
-        const auto recorded = findDeviceSpec(step->info.gpu);
-        if (!device)
-            return device.error();
-        if (!recorded)
-            return badInput("the step was recorded for " + step->info.gpu
-                            + ", which is not known: record it with --gpu " + gpu);
-        if (const std::string why = otherKernels(*step, *recorded, *device); !why.empty())
-            return badInput("the step was recorded for " + step->info.gpu + " and cannot stand for " + gpu + ": " + why
-                            + "; record it with --gpu " + gpu);
-    }
     StepTimes times;
     times.withoutShapes = choice.model == TimeModel::kernel && step->ops.signature.size() == 0;
     times.model = times.withoutShapes ? TimeModel::roofline : choice.model;

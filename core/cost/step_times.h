@@ -36,9 +36,13 @@ struct TimedStep
     StepTimes times;
 };
 
+/// Whether a simulated step says anything of another card than its own. Errors (badInput) say why not: a card that is
+/// not known, or on which PyTorch would run other kernels than were recorded.
+Status standsFor(const StepTrace& trace, const std::string& gpu);
+
 /// The step with the times that are asked for, and on the card; every command and the window read steps through this.
-/// Errors (badInput): a card that is not known, or on which PyTorch would run other kernels than were recorded; a
-/// calibration that is not there, broken, or of another GPU; a measured step has times of its own, of its own card.
+/// Errors (badInput): as standsFor(); a calibration that is not there, broken, or of another GPU; a measured step has
+/// times of its own, of its own card.
 Result<TimedStep> withTimes(StepTracePtr step, const TimeChoice& choice);
 
 } // namespace headroom

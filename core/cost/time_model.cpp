@@ -14,6 +14,13 @@ std::string_view timeModelName(TimeModel model)
     return model == TimeModel::kernel ? "kernel" : "roofline";
 }
 
+std::string timesOf(const StepInfo& info)
+{
+    if (info.measured && info.measured->kernels > 0)
+        return "measured";
+    return info.times.empty() ? "roofline" : info.times;
+}
+
 std::vector<double> opTimes(const StepTrace& trace, const DeviceSpec& device, TimeModel model)
 {
     const StepTrace::Ops& ops = trace.ops;

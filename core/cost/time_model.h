@@ -19,6 +19,9 @@ enum class TimeModel : std::uint8_t {
 };
 std::string_view timeModelName(TimeModel model); ///< "roofline", "kernel"
 
+/// Whose the milliseconds of a step's ops are: "roofline", "kernel", "calibration" or "measured".
+std::string timesOf(const StepInfo& info);
+
 /// Milliseconds of every op on a card. `kernel` needs the shapes that the ops were called with
 /// (StepTrace::Signatures); an op without takes the roofline's.
 std::vector<double> opTimes(const StepTrace& trace, const DeviceSpec& device, TimeModel model);

@@ -75,9 +75,18 @@ private:
 
 } // namespace
 
+bool hasClock(const StepTrace& trace)
+{
+    return trace.info.simulated && trace.ops.signature.size() > 0;
+}
+
 Result<StepClock> clockOf(const StepTrace& trace, const CheckpointPlan& plan)
 {
-    const StepIndex index(trace);
+    return clockOf(trace, StepIndex(trace), plan);
+}
+
+Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
+{
     const Result<Regions> regions = layOut(trace, index, plan);
     if (!regions)
         return regions.error();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/predict/predict.h"
+#include "core/predict/step_index.h"
 #include "core/trace/step_trace.h"
 
 #include <cstdint>
@@ -24,7 +25,12 @@ struct StepClock
     bool boundByCpu() const noexcept { return cpuMs > gpuMs; }
 };
 
+/// Whether a clock says anything of the step: it was simulated, and its file says what the ops were called with.
+bool hasClock(const StepTrace& trace);
+
 /// Of the step under a plan. Errors as predict().
 Result<StepClock> clockOf(const StepTrace& trace, const CheckpointPlan& plan);
+/// The same for one who asks plan after plan.
+Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan);
 
 } // namespace headroom

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cost/step_times.h"
 #include "core/policy/step_planner.h"
 #include "core/trace/step_file.h"
 #include "tests/torch/record_program.h"
@@ -22,7 +23,7 @@ protected:
     Policy makePolicy(double share) const
     {
         EXPECT_EQ(run("record " + step + "-o step.hrs").exitCode, 0);
-        const auto planner = StepPlanner::create(trace());
+        const auto planner = StepPlanner::create(withTimes(trace(), {})->step); // as `plan` does
         PlanRequest request;
         request.budget = 1;
         const Bytes least = planner->solve(request)->plan.leastBudget;

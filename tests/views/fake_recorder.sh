@@ -2,6 +2,7 @@
 # Stands for torch-headroom-record in tests of the window. The model's name says what it does:
 #   copy:FILE   reports progress, then writes a copy of FILE as the recording
 #   sizes:FOLDER  writes a copy of FOLDER/batch-N.hrs for --batch N; 13 is refused, 64 waits to be ended
+#   cards:FOLDER  writes a copy of FOLDER/NAME.hrs for --gpu NAME
 #   *.pt2       the same with the model itself
 #   slow        writes half a file, says so, and waits to be ended
 #   hang        the same, with a child, and neither ends when it is asked to
@@ -16,6 +17,7 @@ command="$1"
 model="$2"
 output=""
 batch=""
+gpu=""
 policy=""
 opsPlan=""
 progress=no
@@ -23,6 +25,7 @@ while [ $# -gt 0 ]; do
     case "$1" in
         -o) output="$2" ;;
         --batch) batch="$2" ;;
+        --gpu) gpu="$2" ;;
         --policy) policy="$2" ;;
         --ops-plan) opsPlan="$2" ;;
         --progress) progress=yes ;;
@@ -71,6 +74,9 @@ case "$model" in
         [ "$batch" = 13 ] && { echo "torch-headroom-record: --batch 13: expected an even number" >&2; exit 2; }
         [ "$batch" = 64 ] && { halfDone; exec sleep 60; }
         cp "${model#sizes:}/batch-$batch.hrs" "$output"
+        ;;
+    cards:*)
+        cp "${model#cards:}/$gpu.hrs" "$output"
         ;;
     *.pt2)
         cp "$model" "$output"

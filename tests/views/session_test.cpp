@@ -258,7 +258,7 @@ private Q_SLOTS:
     {
         const StepTrace& trace = session_->step()->trace();
         QCOMPARE(stepName(trace), QStringLiteral("synthetic"));
-        QVERIFY(stepFacts(trace).startsWith(QStringLiteral("batch 8 × 128, float32, adam, simulated NVIDIA A100")));
+        QVERIFY(stepFacts(trace).startsWith(QStringLiteral("batch 8 × 128, float32, adam, simulated, ")));
         QVERIFY(firstCandidate(*session_->step()->engine->moduleInfo(), trace) == moduleNamed(block0));
     }
 

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/times_text.h"
+
+#include "app/window/plan_text.h"
+#include "core/cost/roofline.h"
+#include "views/plot/number_text.h"
+
+#include <QCoreApplication>
+#include <QDir>
+
+#include <cmath>
+
+namespace headroom {
+namespace {
+
+QString tr(const char* text)
+{
+    return QCoreApplication::translate("TimesText", text);
+}
+
+/// Title of what timesOf() says.
+QString timesTitle(const std::string& times)
+{
+    return times == "kernel"     ? tr("Kernel model")
+        : times == "calibration" ? tr("Calibrated")
+        : times == "measured"    ? tr("Measured")
+                                 : tr("Roofline");
+}
+
+QString shortTitle(const std::string& gpu)
+{
+    QString title = gpuTitle(gpu);
+    const QString maker = QStringLiteral("NVIDIA ");
+    return title.startsWith(maker) ? title.mid(maker.size()) : title;
+}
+
+QString clockText(const StepClock& clock)
+{
+    return tr("%1 a step").arg(msText(clock.stepMs));
+}
+
+QString bindsText(const StepClock& clock)
+{
+    return clock.boundByCpu() ? tr("the CPU binds") : tr("the GPU binds");
+}
+
+} // namespace
+
+TimeChoice onCard(TimeChoice choice, const std::string& gpu)
+{
+    choice.gpu = gpu;
+    if (choice.calibration != "none")
+        choice.calibration = "auto";
+    return choice;
+}
+
+TimesMenu timesMenu(const OpenStep& step)
+{
+    const StepInfo& info = step.trace().info;
+    const std::string chosen = timesOf(info);
+    TimesMenu menu;
+    const auto addModel = [&](const char* times, TimeModel model, const char* calibration) {
+        menu.models.push_back({timesTitle(times), {}, {model, step.choice.gpu, calibration}, chosen == times});
+    };
+    addModel("kernel", TimeModel::kernel, "none");
+    if (step.trace().ops.signature.size() == 0) {
+        menu.models.back().isThere = false;
+        menu.models.back().note = tr("the file holds no shapes");
+    }
+    addModel("roofline", TimeModel::roofline, "none");
+    if (!step.times.gpu.empty())
+        addModel("calibration", step.times.model, "auto");
+    const std::string& recorded = step.file->info.gpu;
+    if (!findDeviceSpec(recorded))
+        return menu;
+    for (const DeviceSpec& device : deviceSpecs())
+        menu.cards.push_back({QString::fromStdString(device.title),
+                              device.name == recorded ? tr("recorded") : QString(), onCard(step.choice, device.name),
+                              device.name == info.gpu});
+    return menu;
+}
+
+QString timesText(const StepInfo& info)
+{
+    const QString title = timesTitle(timesOf(info));
+    return info.gpu.empty() ? title : tr("%1 · %2").arg(title, shortTitle(info.gpu));
+}
+
+QString timesTip(const OpenStep& step)
+{
+    const StepInfo& info = step.trace().info;
+    const QString card = gpuTitle(info.gpu);
+    QString tip = step.times.calibrated
+        ? tr("Ops take as long as was measured on %1 (%2).")
+              .arg(card, QDir::toNativeSeparators(QString::fromStdString(step.times.file.string())))
+        : tr("Ops take as long as the model says of %1.").arg(card);
+    if (step.clock)
+        tip += QLatin1Char('\n')
+            + tr("%1: the GPU works %2, the CPU issues %3 kernels in %4; %5.")
+                  .arg(clockText(*step.clock), msText(step.clock->gpuMs),
+                       QString::fromStdString(groupedDigits(std::llround(step.clock->kernels))),
+                       msText(step.clock->cpuMs), bindsText(*step.clock));
+    return tip;
+}
+
+QString timesChange(const TimeChoice& from, const TimeChoice& to)
+{
+    if (from.gpu != to.gpu)
+        return tr("times of %1").arg(gpuTitle(to.gpu));
+    if (to.calibration != "none")
+        return tr("calibrated times");
+    return to.model == TimeModel::kernel ? tr("times of the kernel model") : tr("times of the roofline");
+}
+
+QString clockLine(const Session& session)
+{
+    const std::optional<StepClock>& recorded = session.step()->clock;
+    if (!recorded)
+        return {};
+    const auto planned = session.feasible() ? session.answer()->clock : std::nullopt;
+    const StepClock& shown = planned ? *planned : *recorded;
+    QString text = tr("%1: %2").arg(timesTitle(timesOf(session.step()->trace().info)), clockText(shown));
+    const bool more = planned && planned->recomputedKernels >= 1;
+    text += !planned ? tr(" without a plan")
+        : more       ? tr(", %1 without the plan").arg(msText(recorded->stepMs))
+                     : QString();
+    text += tr("; %1").arg(bindsText(shown));
+    if (more)
+        text += tr("; %1 kernels are launched again")
+                    .arg(QString::fromStdString(groupedDigits(std::llround(shown.recomputedKernels))));
+    return text;
+}
+
+} // namespace headroom

@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/actions.h"
+#include "app/window/document_page.h"
+#include "app/window/plan_text.h"
+#include "app/window/step_header.h"
+#include "app/window/times_text.h"
+#include "app/window/what_if.h"
+#include "core/cost/op_signature.h"
+#include "core/predict/predict.h"
+#include "core/trace/step_file.h"
+#include "tests/core/synthetic_step.h"
+#include "tests/views/window_fixture.h"
+#include "views/widgets/message_bar.h"
+
+#include <QAction>
+#include <QLabel>
+#include <QMenu>
+#include <QPushButton>
+#include <QTest>
+#include <QToolButton>
+
+#include <algorithm>
+
+using namespace headroom;
+
+namespace {
+
+/// The step of a file that says what its GELUs were called with.
+StepTrace withShapes(const StepTracePtr& step)
+{
+    struct Columns
+    {
+        std::vector<SignatureId> signature;
+        std::vector<std::uint32_t> first;
+        std::vector<std::int64_t> values;
+        StepTracePtr step;
+    };
+    const OpSignature::Value x{OpSignature::Value::Kind::tensor, {{{1 << 26}, {1}, DType::float32, 4}}, {}};
+    auto columns = std::make_shared<Columns>();
+    for (std::uint32_t row = 0; row < step->ops.size(); ++row)
+        columns->signature.push_back(SignatureId(step->opName(OpId(row)) == "aten.gelu.default" ? 1 : 0));
+    columns->values = encoded(OpSignature{0, {x}, {x}});
+    columns->first = {0, 0, static_cast<std::uint32_t>(columns->values.size())};
+    columns->step = step;
+    StepTrace result = *step;
+    result.ops.signature.rows = columns->signature;
+    result.signatures.values = {columns->first, columns->values};
+    result.memory = columns;
+    return result;
+}
+
+} // namespace
+
+/// The menu in the header: whose times, and of which card.
+class TimesTest : public WindowFixture
+{
+    Q_OBJECT
+
+private Q_SLOTS:
+    void initTestCase()
+    {
+        qputenv("HEADROOM_CALIBRATION_DIR", inFolder(QStringLiteral("calibration")).toUtf8());
+        const StepTracePtr step = makeSyntheticStep({.blocks = 8, .activation = 64 * MiB, .weight = 8 * MiB});
+        StepTrace shaped = withShapes(step);
+        QVERIFY(writeStepTrace(shaped, inFolder(QStringLiteral("shaped.hrs")).toStdString()));
+        shaped.info.dimensions = {{"batch", 8, 1, 4096}};
+        shaped.info.arguments = {"cards:" + inFolder({}).toStdString(), "--batch", "8"};
+        QVERIFY(writeStepTrace(shaped, inFolder(QStringLiteral("again.hrs")).toStdString()));
+        shaped.info.gpu = "v100-32gb";
+        QVERIFY(writeStepTrace(shaped, inFolder(QStringLiteral("v100-32gb.hrs")).toStdString()));
+    }
+    void cleanupTestCase() { qunsetenv("HEADROOM_CALIBRATION_DIR"); }
+
+    void offersModelsAndCards()
+    {
+        open(QStringLiteral("shaped.hrs"));
+        QCOMPARE(button()->text(), QStringLiteral("Kernel model · A100-SXM4-80GB"));
+        QCOMPARE(checked(),
+                 (QStringList{QStringLiteral("Kernel model"), QStringLiteral("NVIDIA A100-SXM4-80GB\trecorded")}));
+        QCOMPARE(entry(QStringLiteral("Roofline"))->isEnabled(), true);
+        QVERIFY(!entry(QStringLiteral("Calibrated")));
+        for (const DeviceSpec& device : deviceSpecs())
+            QVERIFY2(entry(QString::fromStdString(device.title)), device.name.c_str());
+    }
+
+    void aFileWithoutShapesHasNoKernelModel()
+    {
+        openStep();
+        QCOMPARE(button()->text(), QStringLiteral("Roofline · A100-SXM4-80GB"));
+        QVERIFY(!entry(QStringLiteral("Kernel model"))->isEnabled());
+        QCOMPARE(entry(QStringLiteral("Kernel model"))->text(),
+                 QStringLiteral("Kernel model\tthe file holds no shapes"));
+        QVERIFY(!solverLine().contains(QStringLiteral("a step")));
+    }
+
+    void theModelIsChosenAndUndone()
+    {
+        open(QStringLiteral("shaped.hrs"));
+        const double kernel = stepMs();
+        choose(QStringLiteral("Roofline"));
+        QTRY_COMPARE(button()->text(), QStringLiteral("Roofline · A100-SXM4-80GB"));
+        QCOMPARE(window().session().step()->times.model, TimeModel::roofline);
+        QVERIFY(stepMs() != kernel);
+        QCOMPARE(window().session().undoStack().undoText(), QStringLiteral("times of the roofline"));
+        window().actions().undo->trigger();
+        QCOMPARE(button()->text(), QStringLiteral("Kernel model · A100-SXM4-80GB"));
+        QCOMPARE(stepMs(), kernel);
+    }
+
+    void aCardIsChosenAndUndone()
+    {
+        open(QStringLiteral("shaped.hrs"));
+        const double recorded = stepMs();
+        const Bytes budget = window().session().budget();
+        choose(QStringLiteral("NVIDIA A100-SXM4-40GB"));
+        QTRY_COMPARE(button()->text(), QStringLiteral("Kernel model · A100-SXM4-40GB"));
+        QVERIFY(stepMs() > recorded);
+        QCOMPARE(window().session().budget(), budget);
+        QCOMPARE(checked().last(), QStringLiteral("NVIDIA A100-SXM4-40GB"));
+        QVERIFY(
+            pictureTitle(window().session().step()->trace()).contains(QStringLiteral("Kernel model · A100-SXM4-40GB")));
+        choose(QStringLiteral("Roofline")); // of the chosen card
+        QTRY_COMPARE(button()->text(), QStringLiteral("Roofline · A100-SXM4-40GB"));
+        window().actions().undo->trigger();
+        QCOMPARE(window().session().undoStack().undoText(), QStringLiteral("times of NVIDIA A100-SXM4-40GB"));
+        window().actions().undo->trigger();
+        QCOMPARE(stepMs(), recorded);
+        QCOMPARE(button()->text(), QStringLiteral("Kernel model · A100-SXM4-80GB"));
+    }
+
+    void aCardOfOtherKernelsIsRefused()
+    {
+        open(QStringLiteral("shaped.hrs"));
+        const OpenStepPtr before = window().session().step();
+        choose(QStringLiteral("Tesla V100-SXM2-32GB"));
+        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QVERIFY2(window().messages().message().contains(
+                     QStringLiteral("cannot stand for v100-32gb: its attention would run in other kernels there")),
+                 qPrintable(window().messages().message()));
+        QVERIFY(!window().messages().actionButton()->isVisible());
+        QCOMPARE(window().session().step(), before);
+        QCOMPARE(checked().last(), QStringLiteral("NVIDIA A100-SXM4-80GB\trecorded"));
+    }
+
+    void aCardOfOtherKernelsIsRecorded()
+    {
+        open(QStringLiteral("again.hrs"));
+        choose(QStringLiteral("NVIDIA L4"));
+        QTRY_COMPARE(button()->text(), QStringLiteral("Kernel model · L4"));
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        choose(QStringLiteral("Tesla V100-SXM2-32GB"));
+        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QTRY_VERIFY(window().messages().actionButton()->isVisible());
+        QTest::mouseClick(window().messages().actionButton(), Qt::LeftButton);
+        QVERIFY(window().whatIf().running());
+        QTRY_COMPARE(window().session().step()->file->info.gpu, std::string("v100-32gb"));
+        QCOMPARE(button()->text(), QStringLiteral("Kernel model · Tesla V100-SXM2-32GB"));
+        QCOMPARE(checked().last(), QStringLiteral("Tesla V100-SXM2-32GB\trecorded"));
+        QCOMPARE(window().session().undoStack().undoText(), QStringLiteral("gpu v100-32gb"));
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        window().actions().undo->trigger();
+        QCOMPARE(button()->text(), QStringLiteral("Kernel model · L4"));
+        QTRY_VERIFY(window().session().answerIsCurrent());
+    }
+
+    void theClockSaysWhatBindsAndWhatAPlanAdds()
+    {
+        open(QStringLiteral("shaped.hrs"));
+        window().session().commitBudget(peak());
+        QTRY_VERIFY(window().session().answerIsCurrent() && window().session().answer()->step.regions.empty());
+        const StepClock recorded = *clockOf(window().session().step()->trace(), {});
+        const QString step = QString::number(recorded.stepMs, 'f', 2) + QStringLiteral(" ms");
+        const QString binds = recorded.boundByCpu() ? QStringLiteral("the CPU binds") : QStringLiteral("the GPU binds");
+        QTRY_VERIFY(solverLine().endsWith(QStringLiteral("Kernel model: %1 a step; %2").arg(step, binds)));
+        window().session().commitBudget(peak() * 7 / 10);
+        QTRY_VERIFY(window().session().answerIsCurrent() && !window().session().answer()->step.regions.empty());
+        const StepClock planned
+            = *clockOf(window().session().step()->trace(), window().session().answer()->step.regions);
+        QVERIFY(planned.recomputedKernels >= 1 && planned.stepMs > recorded.stepMs);
+        const QString said
+            = QStringLiteral("Kernel model: %1 ms a step, %2 without the plan; %3; %4 kernels are launched again")
+                  .arg(planned.stepMs, 0, 'f', 2)
+                  .arg(step, binds)
+                  .arg(std::lround(planned.recomputedKernels));
+        QVERIFY2(solverLine().endsWith(said), qPrintable(solverLine()));
+    }
+
+private:
+    void open(const QString& name)
+    {
+        window().openFile(inFolder(name));
+        QTRY_VERIFY(window().session().isOpen() && window().session().answerIsCurrent());
+    }
+    QToolButton* button() { return window().findChild<QToolButton*>(QStringLiteral("stepTimes")); }
+    double stepMs() { return window().session().step()->engine->recorded()->durationMs; }
+    QString solverLine() { return inspectorText("solverLine"); }
+    QList<QAction*> entries()
+    {
+        Q_EMIT button()->menu()->aboutToShow();
+        return button()->menu()->actions();
+    }
+    /// Null: the menu does not offer it.
+    QAction* entry(const QString& text)
+    {
+        const QList<QAction*> all = entries();
+        const auto found
+            = std::ranges::find_if(all, [&](QAction* action) { return action->text().section(u'\t', 0, 0) == text; });
+        return found == all.end() ? nullptr : *found;
+    }
+    QStringList checked()
+    {
+        QStringList texts;
+        for (const QAction* action : entries()) {
+            if (action->isChecked())
+                texts << action->text();
+        }
+        return texts;
+    }
+    void choose(const QString& text)
+    {
+        QVERIFY(entry(text));
+        entry(text)->trigger();
+    }
+};
+
+QTEST_MAIN(TimesTest)
+#include "times_test.moc"
