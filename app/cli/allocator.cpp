@@ -6,7 +6,7 @@
 #include "app/cli/table.h"
 #include "core/allocator/replay.h"
 #include "core/base/atomic_write.h"
-#include "core/cost/roofline.h"
+#include "core/cost/card_memory.h"
 #include "core/predict/predict.h"
 #include "core/snapshot/import.h"
 
@@ -71,7 +71,7 @@ Result<AllocatorRules> rulesOf(const Arguments& arguments, const StepTrace& step
         const Result<DeviceSpec> gpu = findDeviceSpec(arguments.gpu);
         if (!gpu)
             return gpu.error();
-        rules.capacity = gpu->memory;
+        rules.capacity = cardMemory(*gpu, step).usable();
     } else if (!arguments.capacity.empty()) {
         const Result<Bytes> capacity = parseBytes(arguments.capacity);
         if (!capacity)

@@ -5,6 +5,7 @@
 #include "app/cli/command.h"
 #include "app/cli/obstacles.h"
 #include "app/cli/table.h"
+#include "core/cost/card_memory.h"
 #include "core/plan/piecewise.h"
 #include "core/policy/policy.h"
 #include "core/policy/step_planner.h"
@@ -143,6 +144,17 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
     return json;
 }
 
+/// Where a step that takes the whole budget does not fit the card that it was recorded for.
+void printCard(Bytes budget, const StepTrace& step, std::ostream& out)
+{
+    const Result<DeviceSpec> spec = findDeviceSpec(step.info.gpu);
+    if (!spec)
+        return;
+    if (const Bytes usable = cardMemory(*spec, step).usable(); budget > usable)
+        out << "              note: it is more than the " << exactBytes(usable) << " that a " << spec->title
+            << " has\n              without CUDA's context and cuBLAS's workspaces.\n";
+}
+
 void print(const Answer& answer, const PlanSource& source, const Arguments& arguments, std::ostream& out)
 {
     const Plan& plan = answer.plan;
@@ -153,6 +165,8 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
     if (plan.worldSize > 1)
         out << " on each of " << plan.worldSize << " ranks";
     out << "\n              It counts " << countedMemory(plansExactly(arguments)) << ".\n";
+    if (source.trace)
+        printCard(plan.budget, *source.trace, out);
     if (plan.status == PlanStatus::infeasible) {
         out << "Least budget  " << exactBytes(plan.leastBudget) << '\n';
         print(notCheckpointable(*source.info), out);

@@ -3,7 +3,7 @@
 #include "app/python/python_api.h"
 
 #include "core/base/json_text.h"
-#include "core/cost/roofline.h"
+#include "core/cost/card_memory.h"
 #include "core/device/autograd_threads.h"
 #include "core/device/cuda_device.h"
 #include "core/device/deferred_fill.h"
@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <string>
@@ -151,13 +152,17 @@ void headroom_memory(HeadroomMemory* memory)
     const auto& card = python::simulatedCard();
     *memory = {stats.live,      stats.peak,          stats.blocks,    stats.allocations,
                stats.allocated, stats.outOfMemories, stats.requested, stats.requestedPeak,
-               stats.reserved,  stats.reservedPeak,  stats.segments,  card ? card->memory : 0};
+               stats.reserved,  stats.reservedPeak,  stats.segments,  card ? card->memory : 0,
+               card ? cardMemory(*card).usable() : 0};
 }
 
 void headroom_limit_memory(double fraction)
 {
     const auto& card = python::simulatedCard();
-    sim::limitMemory(card ? static_cast<Bytes>(static_cast<double>(card->memory) * fraction) : 0);
+    if (!card)
+        return sim::limitMemory(0);
+    const auto share = static_cast<Bytes>(static_cast<double>(card->memory) * fraction);
+    sim::limitMemory(fraction > 1 ? share : std::min(share, cardMemory(*card).usable()));
 }
 
 int headroom_resize_storage(void* storage, std::int64_t bytes)

@@ -95,6 +95,7 @@ struct HeadroomMemory
     std::int64_t reservedPeak;
     std::int64_t segments;
     std::int64_t capacity;
+    std::int64_t usable; ///< by PyTorch: without CUDA's context and cuBLAS's workspaces
 };
 HEADROOM_PYTHON_API void headroom_memory(HeadroomMemory* memory);
 /// The numbers of torch.cuda.memory_stats(): of all, small and large blocks nine counters

@@ -5,7 +5,7 @@
 #include "app/recording/sentence.h"
 #include "app/window/session.h"
 #include "core/allocator/replay.h"
-#include "core/cost/roofline.h"
+#include "core/cost/card_memory.h"
 #include "views/plot/number_text.h"
 #include "views/widgets/allocator_panel.h"
 
@@ -134,7 +134,7 @@ Result<AllocatorRules> allocatorRules(const QString& settings, const QString& ca
     AllocatorRules rules;
     if (!card.isEmpty()) {
         if (const Result<DeviceSpec> device = findDeviceSpec(card.toStdString()); device.ok()) {
-            rules.capacity = device->memory;
+            rules.capacity = cardMemory(*device).usable();
         } else {
             const Result<Bytes> bytes = parseBytes(card.toStdString());
             if (!bytes || *bytes == 0)

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/session.h"
 
-#include "core/cost/roofline.h"
+#include "core/cost/card_memory.h"
 #include "views/plot/budget_steps.h"
 
 #include <QUndoCommand>
@@ -328,8 +328,10 @@ Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak)
     if (!plannable(trace))
         return recordedPeak;
     const Result<DeviceSpec> device = findDeviceSpec(trace.info.gpu);
-    if (device && device->memory > 0 && device->memory < recordedPeak)
-        return device->memory;
+    if (device) {
+        if (const Bytes usable = cardMemory(*device, trace).usable(); usable < recordedPeak)
+            return usable;
+    }
     const Bytes wanted = recordedPeak / 10 * 7;
     const Bytes step = wanted >= 2 * GiB ? 64 * MiB : wanted >= 64 * MiB ? MiB : allocationGranularity;
     return wanted / step * step;

@@ -132,11 +132,11 @@ void SimulatedAllocator::refuse(Bytes bytes, BlockObserver* observer)
     // The words of c10/cuda/CUDACachingAllocator.cpp, which programs look for.
     TORCH_CHECK_WITH(
         OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", formatBytes(bytes),
-        ". GPU 0 has a total capacity of ", formatBytes(capacity_), " of which ", formatBytes(deviceFree),
+        ". GPU 0 has a total capacity of ", formatBytes(simulatedState().spec.memory), " of which ", formatBytes(deviceFree),
         " is free. Of the allocated memory ", formatBytes(now.live), " is allocated by PyTorch, and ",
         formatBytes(reserved - now.live),
-        " is reserved by PyTorch but unallocated. This GPU is simulated by Headroom, which gives PyTorch all "
-        "memory of the card: CUDA's context and the workspaces of its libraries take some there.");
+        " is reserved by PyTorch but unallocated. This GPU is simulated by Headroom: CUDA's context and cuBLAS's "
+        "workspaces take the rest of the card, cuDNN's may take more there.");
 }
 
 c10::DataPtr SimulatedAllocator::hand(Block* block)

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/sac/record_summary.h"
 
+#include "core/cost/card_memory.h"
 #include "core/sac/step_statistics.h"
 #include "core/timeline/timeline_json.h"
 #include "core/trace/phase_times.h"
@@ -48,9 +49,9 @@ void addMeasured(const Json& measured, std::ostream& out)
 
 void addSimulated(const Json& summary, std::ostream& out)
 {
-    if (summary["peak_bytes"] > summary["gpu_memory_bytes"])
-        out << "note: this is more than the card's " << bytes(summary["gpu_memory_bytes"])
-            << "; torch-headroom plan says what to recompute\n";
+    if (summary["peak_bytes"] > summary["gpu_usable_bytes"])
+        out << "note: this is more than the card's " << bytes(summary["gpu_usable_bytes"])
+            << " (without CUDA's context and cuBLAS's workspaces); torch-headroom plan says what to recompute\n";
     for (const Json& fallback : summary["fallbacks"]) {
         const auto module = fallback["module"].get<std::string>();
         out << "note: " << fallback["op"].get<std::string>() << " in " << (module.empty() ? "no module" : module)
@@ -82,6 +83,7 @@ Json recordSummary(const StepTrace& step, const DeviceSpec& card, const Timeline
                  {"gpu", step.info.gpu},
                  {"gpu_title", card.title},
                  {"gpu_memory_bytes", card.memory},
+                 {"gpu_usable_bytes", cardMemory(card, step).usable()},
                  {"steps", step.info.steps},
                  {"peak_bytes", timeline.peak},
                  {"ops", step.ops.size()},

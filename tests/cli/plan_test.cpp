@@ -10,10 +10,18 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::vector<std::string> planKeys{
     "status", "budget_bytes", "world_size", "peak_bytes", "baseline_peak_bytes", "recompute_ms", "step_ms",
     "gap",    "bound_ms",     "solve_ms",   "decisions",  "least_budget_bytes",  "binding",      "reason"};
+
+TEST_F(CliTest, PlanSaysWhereItsBudgetIsMoreThanTheCard)
+{
+    // An A100 has 79.25 GiB, of which 78.803 are left for this step.
+    EXPECT_THAT(headroomProgram({"plan", stepPath(), "--budget", "78.81GiB"}).out, HasSubstr("note: it is more than"));
+    EXPECT_THAT(headroomProgram({"plan", stepPath(), "--budget", "78.8GiB"}).out, Not(HasSubstr("note: it is")));
+}
 
 TEST_F(CliTest, PlanPrintsTheConfigurationOfATrainer)
 {

@@ -18,7 +18,7 @@ TEST_F(CliTest, InfoSaysThePeakAndTheBytesOfEachPhase)
     const auto info = finished.json();
     EXPECT_THAT(keysOf(info),
                 ElementsAre("model", "gpu", "device", "torch", "steps", "peak_bytes", "peak", "at_peak", "phases",
-                            "active_peak_bytes", "reserved_peak_bytes", "ops", "step_ms", "fallbacks",
+                            "active_peak_bytes", "reserved_peak_bytes", "card", "ops", "step_ms", "fallbacks",
                             "invented_values", "time_model"));
     EXPECT_THAT(keysOf(info["peak"]), ElementsAre("phase", "op", "module", "instant"));
     const std::vector<std::string> categories{"parameter", "buffer",    "gradient", "activation",
@@ -46,6 +46,14 @@ TEST_F(CliTest, InfoSaysThePeakAndTheBytesOfEachPhase)
     EXPECT_GE(info["active_peak_bytes"].get<std::int64_t>(), timeline->peak);
     EXPECT_GE(info["reserved_peak_bytes"].get<std::int64_t>(), info["active_peak_bytes"].get<std::int64_t>());
     EXPECT_EQ(info["fallbacks"], nlohmann::ordered_json::array());
+    // An A100; one thread multiplies matrices, without a bias.
+    EXPECT_THAT(keysOf(info["card"]),
+                ElementsAre("total_bytes", "context_bytes", "workspace_bytes", "needed_bytes", "fits"));
+    EXPECT_EQ(info["card"]["context_bytes"], 450 * MiB);
+    EXPECT_EQ(info["card"]["workspace_bytes"], 8'519'680);
+    EXPECT_EQ(info["card"]["needed_bytes"],
+              info["active_peak_bytes"].get<Bytes>() + 450 * MiB + 8'519'680);
+    EXPECT_EQ(info["card"]["fits"], true);
 }
 
 TEST_F(CliTest, InfoForPeople)

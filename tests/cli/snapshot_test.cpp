@@ -153,6 +153,9 @@ TEST_F(CliTest, AllocatorPredictsWhereACardIsFull)
     const Finished fits = headroomProgram({"allocator", stepPath(), "--gpu", "a100-80gb"});
     EXPECT_EQ(fits.exitCode, 0) << fits.err;
     EXPECT_THAT(fits.out, HasSubstr("Reserved"));
+    const Finished small = headroomProgram({"allocator", stepPath(), "--gpu", "rtx-4060-8gb", "--json"});
+    EXPECT_EQ(small.json()["capacity_bytes"],
+              static_cast<Bytes>(7.62 * static_cast<double>(GiB)) - 152 * MiB - 8'519'680);
 }
 
 TEST_F(CliTest, AllocatorRefusesWhatItDoesNotKnow)

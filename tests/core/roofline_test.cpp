@@ -55,9 +55,9 @@ TEST(DeviceSpecs, everyEntryIsCompleteAndNamedOnce)
     for (const DeviceSpec& spec : deviceSpecs()) {
         EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
         EXPECT_FALSE(spec.title.empty()) << spec.name;
-        EXPECT_GT(spec.memory, 14 * GiB) << spec.name;
+        EXPECT_GT(spec.memory, 7 * GiB) << spec.name;
         EXPECT_LT(spec.memory, 180 * GiB) << spec.name;
-        EXPECT_GT(spec.gigabytesPerSecond, 299) << spec.name;
+        EXPECT_GT(spec.gigabytesPerSecond, 270) << spec.name;
         EXPECT_GT(spec.float32Flops, 8e12) << spec.name;
         EXPECT_GE(spec.tensorFloat32Flops, spec.float32Flops) << spec.name;
         EXPECT_GT(spec.halfFlops, spec.float32Flops) << spec.name;

@@ -294,7 +294,7 @@ class OutOfMemory(unittest.TestCase):
         note = next(line for line in recorded.stdout.splitlines() if line.startswith("note: out of memory at "))
         self.assertIn(f" in Deep.layers.{seen['layer']}: The program asked for 1.00 GiB, and the device had ", note)
         # The batch and a result of each layer are saved, a product is not; a segment of 2 MiB holds small tensors.
-        room = (torch.cuda.get_device_properties(0).total_memory - 2**21) // _GIB
+        room = (torch.cuda.get_device_properties(0).total_memory - 468 * 2**20 - 2**21) // _GIB
         self.assertEqual(seen["step"], 0)
         self.assertEqual(seen["layer"], room - 2)
         self.assertEqual(seen["reserved"], room * _GIB + 2**21)

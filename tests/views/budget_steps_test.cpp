@@ -18,17 +18,19 @@ TEST(BudgetStep, Is64MiBOnALongAxisAndFinerOnAShortOne)
     EXPECT_EQ(budgetStep(0), 512); // never less than a block of the allocator
 }
 
-TEST(CardSizes, AreThoseOnTheAxisWithTheSmallestCapacityOfEachSize)
+TEST(CardSizes, AreTheKnownCardsOnTheAxisWithWhatTheyGiveToTensors)
 {
-    std::vector<int> sizes;
-    for (const auto& card : cardSizes(10 * GiB, 60 * GiB))
-        sizes.push_back(card.gigabytes);
-    EXPECT_THAT(sizes, ElementsAre(12, 16, 24, 32, 40, 48));
-    // A plan that fits the stop must fit every card of that name: of the two 48 GB cards the L40S shows less.
-    const auto large = cardSizes(41 * GiB, 60 * GiB);
-    ASSERT_EQ(large.size(), 1u);
-    EXPECT_LT(large.front().bytes, static_cast<Bytes>(44.5 * static_cast<double>(GiB)));
-    EXPECT_GT(large.front().bytes, 44 * GiB);
+    std::vector<std::string> names;
+    for (const auto& card : cardSizes(7 * GiB, 60 * GiB))
+        names.push_back(card.name);
+    EXPECT_THAT(names, ElementsAre("RTX 4060", "RTX 3060", "T4", "RTX 4070 Ti SUPER", "A10", "L4", "RTX 4090",
+                                   "RTX 3090", "V100-SXM2-32GB", "A100-SXM4-40GB", "L40S", "RTX 6000 Ada Generation",
+                                   "RTX A6000"));
+    // 23.64 GiB, less 490 MiB of context and two workspaces of cuBLAS of 8.125 MiB and one of cuBLASLt.
+    const auto consumer = cardSizes(static_cast<Bytes>(23.1 * static_cast<double>(GiB)), 24 * GiB);
+    ASSERT_FALSE(consumer.empty());
+    EXPECT_EQ(consumer.front().name, "RTX 4090");
+    EXPECT_EQ(consumer.front().bytes, 25'383'256'719 - 490 * MiB - (2 * 8'519'680 + MiB));
 }
 
 TEST(Stops, NextAndPrevious)

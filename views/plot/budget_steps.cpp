@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/budget_steps.h"
 
-#include "core/cost/roofline.h"
+#include "core/cost/card_memory.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 namespace headroom {
 namespace {
@@ -19,6 +20,15 @@ Bytes powerOfTwoBelow(double bytes) noexcept
 {
     const double inside = std::clamp(bytes, static_cast<double>(allocationGranularity), static_cast<double>(GiB));
     return static_cast<Bytes>(std::bit_floor(static_cast<std::uint64_t>(inside)));
+}
+
+/// "NVIDIA GeForce RTX 4090" → "RTX 4090", "NVIDIA H100 80GB HBM3 (SXM)" → "H100 80GB".
+std::string shortTitle(std::string title)
+{
+    for (const std::string_view maker : {"NVIDIA ", "GeForce ", "Tesla "})
+        if (title.starts_with(maker))
+            title.erase(0, maker.size());
+    return title.substr(0, title.find(" HBM"));
 }
 
 } // namespace
@@ -35,19 +45,11 @@ Bytes budgetPage(Bytes range) noexcept
 
 std::vector<CardSize> cardSizes(Bytes least, Bytes most)
 {
-    // 8 and 12 GB cards are not among the devices to simulate; the figures are those of a GeForce RTX 4060 and 3060.
-    std::vector<CardSize> sizes{{8, 7805 * MiB}, {12, 11910 * MiB}};
-    for (const int gigabytes : {16, 24, 32, 40, 48, 80, 141, 180}) {
-        const std::string ending = "-" + std::to_string(gigabytes) + "gb";
-        CardSize size{gigabytes, 0};
-        for (const auto& device : deviceSpecs()) {
-            if (device.name.ends_with(ending) && (size.bytes == 0 || device.memory < size.bytes))
-                size.bytes = device.memory;
-        }
-        if (size.bytes > 0)
-            sizes.push_back(size);
-    }
-    std::erase_if(sizes, [&](const CardSize& size) { return size.bytes < least || size.bytes > most; });
+    std::vector<CardSize> sizes;
+    for (const DeviceSpec& device : deviceSpecs())
+        if (const Bytes usable = cardMemory(device).usable(); least <= usable && usable <= most)
+            sizes.push_back({shortTitle(device.title), usable});
+    std::ranges::sort(sizes, {}, &CardSize::bytes);
     return sizes;
 }
 

@@ -6,6 +6,7 @@
 #include "core/policy/step_planner.h"
 
 #include <span>
+#include <string>
 #include <vector>
 
 namespace headroom {
@@ -15,11 +16,11 @@ namespace headroom {
 Bytes budgetStep(Bytes range) noexcept;
 Bytes budgetPage(Bytes range) noexcept; ///< 16 steps: 1 GiB on a long axis
 
-/// A usual size of GPU memory.
+/// A known card as a budget.
 struct CardSize
 {
-    int gigabytes = 0; ///< nominal: 48
-    Bytes bytes = 0; ///< what the smallest of the known cards of that size reports to PyTorch
+    std::string name; ///< "RTX 4090"
+    Bytes bytes = 0; ///< what it gives to tensors: CardMemory::usable()
 };
 /// Those within [least, most], ascending.
 std::vector<CardSize> cardSizes(Bytes least, Bytes most);

@@ -156,10 +156,9 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
     }
 }
 
-bool BudgetScale::placeLabels(std::vector<StopLabel>& labels, const QFontMetricsF& metrics) const
+void BudgetScale::placeLabels(std::vector<StopLabel>& labels, const QFontMetricsF& metrics) const
 {
     // The recorded peak comes first: it may push a card's label out.
-    bool all = true;
     std::vector<QRectF> taken;
     for (auto& label : labels) {
         const double w = metrics.horizontalAdvance(label.text) + 2;
@@ -175,10 +174,8 @@ bool BudgetScale::placeLabels(std::vector<StopLabel>& labels, const QFontMetrics
                 break;
             }
         }
-        all = all && !label.box.isEmpty();
         taken.emplace_back(label.x - 1, 2, 2, 15); // its line
     }
-    return all;
 }
 
 std::vector<BudgetScale::StopLabel> BudgetScale::stopLabels(const QFontMetricsF& metrics) const
@@ -186,15 +183,8 @@ std::vector<BudgetScale::StopLabel> BudgetScale::stopLabels(const QFontMetricsF&
     std::vector<StopLabel> labels;
     if (recordedPeak_ > 0 && axis_.contains(static_cast<double>(recordedPeak_)))
         labels.push_back({map().toPixel(static_cast<double>(recordedPeak_)), tr("recorded peak"), {}, false});
-    const auto cards = cardSizes(minimum(), maximum());
-    const std::size_t first = labels.size();
-    for (const auto& card : cards)
-        labels.push_back(
-            {map().toPixel(static_cast<double>(card.bytes)), tr("%1 GB card").arg(card.gigabytes), {}, true});
-    if (placeLabels(labels, metrics))
-        return labels;
-    for (std::size_t i = 0; i < cards.size(); ++i)
-        labels[first + i].text = tr("%1 GB").arg(cards[i].gigabytes);
+    for (const auto& card : cardSizes(minimum(), maximum()))
+        labels.push_back({map().toPixel(static_cast<double>(card.bytes)), QString::fromStdString(card.name), {}, true});
     placeLabels(labels, metrics);
     return labels;
 }

@@ -49,7 +49,7 @@ private:
     double trackY() const;
     void updateStops();
     std::vector<StopLabel> stopLabels(const QFontMetricsF& metrics) const;
-    bool placeLabels(std::vector<StopLabel>& labels, const QFontMetricsF& metrics) const;
+    void placeLabels(std::vector<StopLabel>& labels, const QFontMetricsF& metrics) const;
     void paintHatch(QPainter& painter, const Theme& theme) const;
     void paintCurve(QPainter& painter, const Theme& theme) const;
     void paintStops(QPainter& painter, const Theme& theme) const;

@@ -20,7 +20,7 @@ class _Memory(ctypes.Structure):
         (name, ctypes.c_int64)
         for name in (
             *("live", "peak", "blocks", "allocations", "allocated", "out_of_memories", "requested", "requested_peak"),
-            *("reserved", "reserved_peak", "segments", "capacity"),
+            *("reserved", "reserved_peak", "segments", "capacity", "usable"),
         )
     ]
 
@@ -120,7 +120,7 @@ def _no_history(*_, **__):
 
 def _free_and_total(library):
     memory = read(library)
-    return max(memory.capacity - memory.reserved, 0), memory.capacity
+    return max(memory.usable - memory.reserved, 0), memory.capacity
 
 
 class _CudaRuntime:
