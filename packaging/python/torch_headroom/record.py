@@ -13,7 +13,6 @@ runs on the real one and is measured. In a program of one's own, after torch_hea
             rec.step()
 """
 
-import argparse
 import contextlib
 import ctypes
 import gc
@@ -28,6 +27,7 @@ import traceback
 import types
 
 from ._library import HeadroomError, check, load
+from ._record_options import parser, recorded_again
 
 
 class Recording:
@@ -106,56 +106,6 @@ def _checked_output(path):
     if not path.parent.is_dir():
         raise HeadroomError(f"{path}: the folder {path.parent} is not there; create it first")
     return path
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise HeadroomError(f"{message} (see python -m torch_headroom.record --help)")
-
-
-def _at_least_one(text):
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, not {text}")
-    return int(text)
-
-
-def _device(text):
-    kind, colon, number = text.partition(":")
-    if text == "sim" or (kind == "cuda" and (not colon or (number.isdigit() and len(number) < 4))):
-        return text
-    raise argparse.ArgumentTypeError(f"unknown device '{text}'; known are sim, the simulated GPU, and cuda or cuda:N")
-
-
-def _parser():
-    parser = _Parser(
-        prog="python -m torch_headroom.record",
-        usage="%(prog)s [options] (script.py | -m module) [arguments of the script]",
-        description="Runs a training script with `cuda` standing for a simulated GPU, until one step is recorded.",
-        epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before or ran out "
-        "of the card's memory: the step so far is written where there is one; 130 interrupted, nothing is written.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--gpu", default="h100-80gb", help="the GPU that the simulation stands for; list: print all")
-    parser.add_argument(
-        "--device", type=_device, default="sim", help="sim: the simulated GPU; cuda, cuda:N: the real one, measured"
-    )
-    parser.add_argument("-o", "--output", default="step.hrs", help="the step file to write (default: %(default)s)")
-    parser.add_argument(
-        "--steps", type=_at_least_one, default=2, help="the step to record: 2, the default, has its optimizer state"
-    )
-    parser.add_argument(
-        "--unlimited", action="store_true", help="let the step take more memory than the card has, to see all of it"
-    )
-    parser.add_argument(
-        "--without-checkpointing", action="store_true", help="let what the script checkpoints itself save everything"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON document on stdout; the script prints on stderr")
-    parser.add_argument("--progress", action="store_true", help="progress as JSON lines on stderr")
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
-    parser.add_argument("-m", dest="module", action="store_true", help="the script is a module, as in `python -m`")
-    parser.add_argument("script", nargs="?", help="the training script")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-    return parser
 
 
 def _print_gpus():
@@ -249,18 +199,6 @@ class _Interrupts:
             signal.signal(signal.SIGINT, self._before)
 
 
-def _again(options):
-    """Arguments of `torch-headroom record` that make the step again."""
-    device = ["--gpu", options.gpu] if options.device == "sim" else ["--device", options.device]
-    arguments = [*device, "--steps", str(options.steps)]
-    if options.unlimited:
-        arguments.append("--unlimited")
-    if options.without_checkpointing:
-        arguments.append("--without-checkpointing")
-    script = ["-m", options.script] if options.module else [str(pathlib.Path(options.script).resolve())]
-    return arguments + script + options.arguments
-
-
 def _record_script(options, progress):
     """Runs the script and records. Returns the recorder, whether it has a step, and how the script ended."""
     from ._early_end import end_children, end_data_workers
@@ -268,7 +206,7 @@ def _record_script(options, progress):
     from ._step import Hooks, StepRecorder
 
     program = (["-m"] if options.module else []) + [options.script, *options.arguments]
-    recorder = StepRecorder(pathlib.Path(options.script).name, program, _again(options))
+    recorder = StepRecorder(pathlib.Path(options.script).name, program, recorded_again(options))
     if options.without_checkpointing:
         recorder.note("checkpointing", "left out")
     loop = ScriptLoop(recorder, options.steps, progress)
@@ -429,7 +367,7 @@ def _record(options):
 def main(arguments=None):
     """The command line. Returns the exit code."""
     try:
-        options = _parser().parse_args(arguments)
+        options = parser().parse_args(arguments)
         if options.version:
             print("torch_headroom.record", load().headroom_version().decode())
             return 0

@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of `python -m torch_headroom.record`."""
+
+import argparse
+import pathlib
+
+from ._library import HeadroomError
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise HeadroomError(f"{message} (see python -m torch_headroom.record --help)")
+
+
+def _at_least_one(text):
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, not {text}")
+    return int(text)
+
+
+def _device(text):
+    kind, colon, number = text.partition(":")
+    if text == "sim" or (kind == "cuda" and (not colon or (number.isdigit() and len(number) < 4))):
+        return text
+    raise argparse.ArgumentTypeError(f"unknown device '{text}'; known are sim, the simulated GPU, and cuda or cuda:N")
+
+
+def parser():
+    options = _Parser(
+        prog="python -m torch_headroom.record",
+        usage="%(prog)s [options] (script.py | -m module) [arguments of the script]",
+        description="Runs a training script with `cuda` standing for a simulated GPU, until one step is recorded.",
+        epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before or ran out "
+        "of the card's memory: the step so far is written where there is one; 130 interrupted, nothing is written.",
+        allow_abbrev=False,
+    )
+    options.add_argument("--gpu", default="h100-80gb", help="the GPU that the simulation stands for; list: print all")
+    options.add_argument(
+        "--device", type=_device, default="sim", help="sim: the simulated GPU; cuda, cuda:N: the real one, measured"
+    )
+    options.add_argument("-o", "--output", default="step.hrs", help="the step file to write (default: %(default)s)")
+    options.add_argument(
+        "--steps", type=_at_least_one, default=2, help="the step to record: 2, the default, has its optimizer state"
+    )
+    options.add_argument(
+        "--unlimited", action="store_true", help="let the step take more memory than the card has, to see all of it"
+    )
+    options.add_argument(
+        "--without-checkpointing", action="store_true", help="let what the script checkpoints itself save everything"
+    )
+    options.add_argument("--json", action="store_true", help="one JSON document on stdout; the script prints on stderr")
+    options.add_argument("--progress", action="store_true", help="progress as JSON lines on stderr")
+    options.add_argument("--version", action="store_true", help="print the version and exit")
+    options.add_argument("-m", dest="module", action="store_true", help="the script is a module, as in `python -m`")
+    options.add_argument("script", nargs="?", help="the training script")
+    options.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    return options
+
+
+def recorded_again(options):
+    """Arguments of `torch-headroom record` that make the step again."""
+    device = ["--gpu", options.gpu] if options.device == "sim" else ["--device", options.device]
+    arguments = [*device, "--steps", str(options.steps)]
+    if options.unlimited:
+        arguments.append("--unlimited")
+    if options.without_checkpointing:
+        arguments.append("--without-checkpointing")
+    script = ["-m", options.script] if options.module else [str(pathlib.Path(options.script).resolve())]
+    return arguments + script + options.arguments
