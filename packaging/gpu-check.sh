@@ -5,7 +5,7 @@
 # Builds the recorder on a machine with a GPU, compares what Headroom says of the card with what it does, and writes
 # tests/reference/gpu/CARD.json:
 #   gpu-check.sh [--prepare | --only-build] [--build FOLDER] [options of packaging/gpu_check/check.py]
-# It needs a Python with torch 2.11 (a CUDA build), CMake, Ninja, a C++ compiler and the headers of nlohmann/json; no Qt.
+# It needs a Python with torch (a CUDA build), CMake, Ninja, a C++ compiler and the headers of nlohmann/json; no Qt.
 # Where GLPK, Boost's headers and CLI11 are there too, torch-headroom-record is built, and plans of single ops are executed on
 # the card. HEADROOM_PYTHON names the Python, else it is python3. Nothing is downloaded.
 #
@@ -89,11 +89,11 @@ build_recorder() {
 import importlib.util, pathlib, re, sys
 spec = importlib.util.find_spec("torch")
 folder = pathlib.Path(spec.submodule_search_locations[0]) if spec else None
-if not folder or not re.search(r"__version__ = '2\.11\.", (folder / "version.py").read_text()):
+if not folder or not re.search(r"__version__ = '2\.1[1-5]\.", (folder / "version.py").read_text()):
     sys.exit(1)
 print(folder)
 PYTHON
-    ) || fail 2 "$python has no torch 2.11: set HEADROOM_PYTHON to one that has"
+    ) || fail 2 "$python has no torch of a version that Headroom knows: set HEADROOM_PYTHON to one that has"
     given=$(find_header nlohmann/json.hpp) || fail 2 "nlohmann/json.hpp is missing: install nlohmann-json3-dev, or run gpu-check.sh --prepare where it is and bring $prefix"
     ! find_planner || planner=ON
     build=$root/build/gpu-check

@@ -43,7 +43,7 @@ Json askRecorder(const std::filesystem::path& recorder, Json& advice)
     const QByteArray complaint = process.readAllStandardError().trimmed().split('\n').last();
     advice.push_back("torch-headroom-record does not answer"
                      + (complaint.isEmpty() ? std::string() : " (" + complaint.toStdString() + ")")
-                     + ": steps cannot be recorded; run packaging/run.sh, which installs torch 2.11 and builds it.");
+                     + ": steps cannot be recorded; run packaging/run.sh, which installs torch and builds it.");
     return {};
 }
 
@@ -66,7 +66,7 @@ Json report()
         machine = askRecorder(*recorder, advice);
     else
         advice.push_back("No torch-headroom-record beside this program: steps cannot be recorded; build it with "
-                         "HEADROOM_RECORDER=ON, which needs torch 2.11.");
+                         "HEADROOM_RECORDER=ON, which needs torch.");
     for (const char* key : {"torch", "cuda_driver", "cupti"})
         json[key] = machine.is_object() ? machine.value(key, Json()) : Json();
     json["gpus"] = machine.is_object() ? machine.value("gpus", Json::array()) : Json::array();

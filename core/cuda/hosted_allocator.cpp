@@ -164,6 +164,25 @@ allocator::CheckpointDelta HostedCudaAllocator::setCheckpointPoolState(c10::Devi
     return inner_.setCheckpointPoolState(device, std::move(state));
 }
 
+#if TORCH_VERSION_MINOR >= 12
+void HostedCudaAllocator::attachOomRejectionObserver(allocator::OomRejectionObserver observer)
+{
+    inner_.attachOomRejectionObserver(std::move(observer));
+}
+
+std::shared_ptr<c10::GatheredContext> HostedCudaAllocator::getContextForPointer(const void* address)
+{
+    return inner_.getContextForPointer(address);
+}
+#endif
+
+#if TORCH_VERSION_MINOR >= 13
+c10::DataPtr HostedCudaAllocator::allocateWithAddress(std::size_t bytes, void* address)
+{
+    return inner_.allocateWithAddress(bytes, address);
+}
+#endif
+
 void setCudaHost(MemoryHost* host, c10::DeviceIndex device)
 {
     // Storages remember it, as they do torch's own: it is in its place from the first host on.

@@ -5,6 +5,7 @@
 #include "core/device/memory_host.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <torch/version.h>
 
 namespace headroom {
 
@@ -85,6 +86,31 @@ public:
     setCheckpointPoolState(c10::DeviceIndex device,
                            std::shared_ptr<c10::cuda::CUDACachingAllocator::AllocatorState> state) override;
     std::string name() override { return inner_.name(); }
+#if TORCH_VERSION_MINOR >= 12
+    void attachOomRejectionObserver(c10::cuda::CUDACachingAllocator::OomRejectionObserver observer) override;
+    std::shared_ptr<c10::GatheredContext> getContextForPointer(const void* address) override;
+#endif
+#if TORCH_VERSION_MINOR >= 13
+    void markCaptureBegin(c10::DeviceIndex device) override
+    {
+        inner_.markCaptureBegin(device);
+    }
+    void markCaptureEnd(c10::DeviceIndex device) override
+    {
+        inner_.markCaptureEnd(device);
+    }
+    c10::DataPtr allocateWithAddress(std::size_t bytes, void* address) override;
+#endif
+#if TORCH_VERSION_MINOR >= 14
+    bool supportsUserMetadata() override
+    {
+        return inner_.supportsUserMetadata();
+    }
+    void annotateMemory(const void* address, const std::string& data) override
+    {
+        inner_.annotateMemory(address, data);
+    }
+#endif
 
 private:
     CUDAAllocator& inner_;

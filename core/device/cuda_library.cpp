@@ -52,9 +52,9 @@ Result<std::unique_ptr<RealDevice>> openCuda(int index)
     if (!complaint.empty())
         return Error{ErrorKind::noDevice,
                      "no GPU can be used: Headroom's library for CUDA cannot be loaded (" + complaint
-                         + "); install the CUDA build of torch 2.11 with the libraries that it needs"};
+                         + "); install the CUDA build of torch with the libraries that it needs"};
     return Error{ErrorKind::noDevice,
-                 "no GPU can be used: Headroom was built without CUDA; build it against the CUDA build of torch 2.11, "
+                 "no GPU can be used: Headroom was built without CUDA; build it against the CUDA build of torch, "
                  "whose wheels bring the headers of CUDA 13 and CUPTI"};
 }
 

@@ -20,7 +20,7 @@ void refuseSparse(const c10::OperatorHandle& op, torch::jit::Stack*)
 void refuseQuantized(const c10::OperatorHandle& op, torch::jit::Stack*)
 {
     TORCH_CHECK_NOT_IMPLEMENTED(false, "The simulated device has no quantized tensors, and ", op.operator_name(),
-                                " got one. Measure this model on a GPU.");
+                                " needs one. Measure this model on a GPU.");
 }
 
 void refuseNested(const c10::OperatorHandle& op, torch::jit::Stack*)
@@ -61,6 +61,14 @@ TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, library)
 TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, library)
 {
     library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuseQuantized>());
+}
+
+/// Their meta kernels give dense tensors in later versions than 2.11.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
+{
+    for (const char* const name : {"quantize_per_tensor", "quantize_per_tensor.tensor_qparams",
+                                   "quantize_per_tensor_dynamic", "quantize_per_channel"})
+        library.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuseQuantized>());
 }
 
 } // namespace

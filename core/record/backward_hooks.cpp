@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/record/backward_hooks.h"
 
+#include "core/record/autograd_node.h"
+
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
@@ -15,7 +17,6 @@ namespace headroom {
 namespace {
 
 using torch::autograd::FunctionPreHook;
-using torch::autograd::Node;
 using torch::autograd::variable_list;
 
 /// Calls `notify` with the gradient of one tensor; changes nothing.
@@ -46,15 +47,14 @@ public:
         : leaf_(c10::weak_intrusive_ptr<c10::TensorImpl>(
             tensor.is_leaf() ? tensor.getIntrusivePtr()
                              : c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>()))
+        , node_(tensor.is_leaf() ? NodePtr() : tensor.grad_fn())
     {
-        if (!tensor.is_leaf())
-            node_ = tensor.grad_fn();
     }
 
     /// Whether the running backward pass computes it (_will_engine_execute_node).
     bool willBeComputed() const
     {
-        const std::shared_ptr<Node> node = this->node();
+        const NodePtr node = this->node();
         const auto* nodes = torch::autograd::get_current_graph_task_nodes_in_graph();
         if (!node || !nodes || nodes->find(node.get()) == nodes->end())
             return false;
@@ -66,16 +66,16 @@ public:
     }
 
 private:
-    std::shared_ptr<Node> node() const
+    NodePtr node() const
     {
-        if (std::shared_ptr<Node> node = node_.lock())
+        if (NodePtr node = node_.lock())
             return node;
         const auto leaf = leaf_.lock();
-        return leaf ? torch::autograd::impl::try_get_grad_accumulator(at::Tensor(leaf)) : nullptr;
+        return leaf ? torch::autograd::impl::try_get_grad_accumulator(at::Tensor(leaf)) : NodePtr();
     }
 
-    std::weak_ptr<Node> node_;
     c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> leaf_;
+    WeakNodePtr node_;
 };
 
 /// add_hook() takes one hook a leaf; a leaf may be an argument of several modules.

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/record/saved_tensor_hooks.h"
 
+#include "core/record/autograd_node.h"
+
 #include <torch/csrc/autograd/engine.h>
 
 #include <utility>
@@ -48,8 +50,8 @@ public:
         return inner_->execute(roots, inputs, keepGraph, createGraph, accumulateGrad, outputs);
     }
     c10::intrusive_ptr<at::ivalue::Future>
-    execute_with_graph_task(const std::shared_ptr<torch::autograd::GraphTask>& task,
-                            std::shared_ptr<torch::autograd::Node> root, torch::autograd::InputBuffer&& input) override
+    execute_with_graph_task(const std::shared_ptr<torch::autograd::GraphTask>& task, NodePtr root,
+                            torch::autograd::InputBuffer&& input) override
     {
         return inner_->execute_with_graph_task(task, std::move(root), std::move(input));
     }

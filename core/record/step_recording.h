@@ -4,6 +4,7 @@
 
 #include "core/cost/roofline.h"
 #include "core/device/simulated_allocator.h"
+#include "core/record/autograd_node.h"
 #include "core/record/device_measurement.h"
 #include "core/record/held_arguments.h"
 #include "core/record/node_table.h"
@@ -153,7 +154,7 @@ private:
     {
         bool backward = false; ///< inside a backward pass
         bool recomputed = false; ///< a forward op that runs again inside of it
-        std::shared_ptr<torch::autograd::Node> node; ///< that runs now
+        NodePtr node; ///< that runs now
         std::string pythonName; ///< of a node that is a torch.autograd.Function: its class says less than its name
     };
     Situation situation() const;

@@ -61,13 +61,13 @@ install_packages() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
 }
 
-# The folder of torch in the Python given, when it is 2.11.
+# The folder of torch in the Python given, when it is one that packaging/cmake/FindLibtorch.cmake knows.
 torch_of() {
     command -v "$1" > /dev/null && "$1" - <<'PYTHON' 2> /dev/null
 import importlib.util, pathlib, re, sys
 spec = importlib.util.find_spec("torch")
 folder = pathlib.Path(spec.submodule_search_locations[0]) if spec else None
-version = folder and re.search(r"__version__ = '2\.11\.", (folder / "version.py").read_text())
+version = folder and re.search(r"__version__ = '2\.1[1-5]\.", (folder / "version.py").read_text())
 if not version:
     sys.exit(1)
 print(folder)

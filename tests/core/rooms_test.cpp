@@ -73,7 +73,7 @@ const std::map<std::string, Room>& rooms()
            "core/device", "core/record", "core/model"}}},
         {"core/model", {torch, {"core/base", "core/trace", "core/cost", "core/device", "core/record"}}},
         {"core/model/exported", {torch, {"core/base", "core/trace", "core/device", "core/record", "core/model"}}},
-        {"app/python", {torch, coreRooms + Names{"core/device", "core/record", "core/model"}}},
+        {"app/python", {torch, coreRooms + Names{"core/device", "core/record"}}},
         {"app/record", {torch, coreRooms + Names{"core/device", "core/record", "core/checkpoint", "core/model"}}},
         // Views: Qt and core's results, never libtorch.
         {"views/theme", {qt, coreRooms}},

@@ -56,17 +56,20 @@ bool checkMasks(const Tensor& self, const c10::IValue& indices)
 }
 
 /// Positions count from the begin or, negative ones, from the end.
+void checkPosition(const Tensor& index, std::int64_t dim, std::int64_t size)
+{
+    const auto outside = indexOutside(index, -size, size);
+    TORCH_CHECK_INDEX(!outside, "index ", outside.value_or(0), " is out of bounds for dimension ", dim, " with size ",
+                      size);
+}
+
 void checkPositions(const Tensor& self, const c10::IValue& indices)
 {
     std::int64_t dim = 0;
     for (const c10::IValue& element : indices.toListRef()) {
         const bool masks = isMask(element);
-        if (!masks && element.isTensor() && element.toTensor().defined() && dim < self.dim()) {
-            const std::int64_t size = self.size(dim);
-            const auto outside = indexOutside(element.toTensor(), -size, size);
-            TORCH_CHECK_INDEX(!outside, "index ", outside.value_or(0), " is out of bounds for dimension ", dim,
-                              " with size ", size);
-        }
+        if (!masks && element.isTensor() && element.toTensor().defined() && dim < self.dim())
+            checkPosition(element.toTensor(), dim, self.size(dim));
         dim += masks ? element.toTensor().dim() : 1;
     }
 }
@@ -108,8 +111,9 @@ Tensor& indexPut(Tensor& self, const c10::List<std::optional<Tensor>>& indices, 
 
 Tensor& indexFill(Tensor& self, std::int64_t dim, const Tensor& index, const at::Scalar&)
 {
-    at::maybe_wrap_dim(dim, self.dim());
+    dim = at::maybe_wrap_dim(dim, self.dim());
     TORCH_CHECK_INDEX(index.dim() <= 1, "Index has to be a vector/scalar");
+    checkPosition(index, dim, self.dim() == 0 ? 1 : self.size(dim));
     return self;
 }
 

@@ -29,12 +29,21 @@ struct Differences
     std::optional<at::MemoryFormat> format;
 };
 
+/// Whether its dimensions have names, which torch has no longer from 2.13 on.
+bool hasNames(const auto& self)
+{
+    if constexpr (requires { self.has_names(); })
+        return self.has_names();
+    else
+        return false;
+}
+
 /// Not on the CPU, nor sparse, nor of a tensor of the CPU.
 bool isOrdinary(const Tensor& self, const Differences& other)
 {
     return isSimulated(self.device()) && isSimulated(other.device.value_or(self.device()))
         && self.layout() == at::kStrided && other.layout.value_or(at::kStrided) == at::kStrided
-        && !other.pinned.value_or(false) && !self.has_names();
+        && !other.pinned.value_or(false) && !hasNames(self);
 }
 
 Tensor like(const Tensor& self, const Differences& other)

@@ -48,7 +48,7 @@ void checkSchema(const Json& document, const ExportedProgram& program)
         return;
     throw Unreadable{badInput(program.name + " has schema version " + std::to_string(major) + " of torch.export (torch "
                               + program.torchVersion + "), and Headroom reads version " + std::to_string(schemaMajor)
-                              + "; export the model with torch 2.11")};
+                              + "; export the model with torch 2.11 to 2.15")};
 }
 
 InputSpec readInputSpec(const Json& value)

@@ -2,20 +2,42 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Casts of weights that torch.autocast keeps until it is left, in regions that run twice."""
 
+import functools
+
 import torch
 
 _CAST = torch.ops.aten._to_copy.default
 
 
 def is_cached_cast(op, args):
-    """Whether a dispatch mode sees autocast's own cast of a weight (cached_cast in aten/src/ATen/autocast_mode.cpp). A
-    region runs it or not as the calls before it did, so that it has no index."""
+    """Whether a dispatch mode sees autocast's own cast of a weight (cached_cast in aten/src/ATen/autocast_mode.cpp)."""
     if op is not _CAST or not isinstance(args[0], torch.Tensor):
         return False
     weight = args[0]
     key = torch._C.DispatchKey.AutocastCPU if weight.device.type == "cpu" else torch._C.DispatchKey.AutocastCUDA
     return (weight.dtype == torch.float32 and weight.requires_grad and weight.is_leaf and not weight._is_view()
             and torch.is_autocast_cache_enabled() and torch._C._dispatch_tls_is_dispatch_key_excluded(key))
+
+
+def beside_cached_casts(mode, watch=None):
+    """A selective context, `mode`, which does not count those casts: a region runs them or not as the calls before it
+    did, and from torch 2.12 on an op of a recomputation is found by its index. `watch` is given their arguments."""
+    mode.__class__ = _beside_cached_casts(type(mode))
+    mode.headroom_watch = watch
+    return mode
+
+
+@functools.cache
+def _beside_cached_casts(mode_class):
+    class BesideCachedCasts(mode_class):
+        def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+            if not is_cached_cast(op, args):
+                return super().__torch_dispatch__(op, types, args, kwargs)
+            if self.headroom_watch is not None:
+                self.headroom_watch(args, kwargs or {})
+            return op(*args, **(kwargs or {}))
+
+    return BesideCachedCasts
 
 
 class Recomputing:

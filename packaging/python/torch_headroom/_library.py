@@ -44,7 +44,7 @@ def _check_torch(path, folder):
     if here != built_for:
         raise HeadroomError(
             f"torch-headroom was built for torch {built_for}, but this Python has torch {here}: install it again with "
-            "`pip install --no-build-isolation --force-reinstall packaging/python`"
+            "`pip install --force-reinstall --no-deps packaging/python`"
         )
 
 

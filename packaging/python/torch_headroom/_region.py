@@ -14,7 +14,7 @@ import torch
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from ._arguments import Arguments, Unrepeatable
-from ._autocast import Recomputing, is_cached_cast
+from ._autocast import Recomputing, beside_cached_casts
 from ._linear import with_own_linear
 from ._modules import is_plain, tensors_of
 from ._policy import HeldBytes, ModulePolicy
@@ -97,8 +97,6 @@ class Region:
                 watch(args, kwargs)
             if not self.checked:
                 self.subclass = self.subclass or _subclass_in((args, kwargs))
-            if is_cached_cast(op, args):
-                return CheckpointPolicy.MUST_RECOMPUTE
             name = str(op)
             seen = calls[context.is_recompute]
             index = seen[name]
@@ -109,6 +107,7 @@ class Region:
         forward, recompute = create_selective_checkpoint_contexts(decide)
         if call is None:  # compiling wants the dispatch modes themselves; a graph has no autocast
             return (forward if self.checked else _Checking(forward, self, calls[False])), recompute
+        forward, recompute = beside_cached_casts(forward, watch), beside_cached_casts(recompute)
         return _Checking(forward, self, calls[False]), Recomputing(recompute)
 
     def check(self, calls: Counter):
