@@ -121,17 +121,33 @@ DType dtypeOf(at::ScalarType type)
     }
 }
 
+void OpCost::add(const c10::IValue& value)
+{
+    encode(signature_, value);
+    forEachTensor(value, [&](const at::Tensor& tensor) {
+        if (!isNumber(tensor))
+            shapes_.push_back(shapeOf(tensor));
+    });
+}
+
+/// headroom::opaque(name, reads, writes, flops): what it writes is its result, as for any other kernel.
+void OpCost::addOpaque(std::span<const c10::IValue> arguments)
+{
+    add(arguments[1]);
+    inputCount_ = shapes_.size();
+    signature_.results();
+    add(arguments[2]);
+    given_ = static_cast<double>(arguments[3].toInt());
+}
+
 void OpCost::addInputs(const OpFacts& facts, const torch::jit::Stack& stack)
 {
     const std::size_t first = stack.size() - facts.arguments;
     signature_.setModes(modesNow());
-    for (std::size_t i = first; i < stack.size(); ++i) {
-        encode(signature_, stack[i]);
-        forEachTensor(stack[i], [&](const at::Tensor& tensor) {
-            if (!isNumber(tensor))
-                shapes_.push_back(shapeOf(tensor));
-        });
-    }
+    if (facts.kind == OpFacts::Kind::opaque)
+        return addOpaque(std::span(stack).subspan(first));
+    for (std::size_t i = first; i < stack.size(); ++i)
+        add(stack[i]);
     inputCount_ = shapes_.size();
     // convolution(input, weight, bias, stride, padding, dilation, transposed, …);
     // convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, …, mask)
@@ -147,6 +163,8 @@ void OpCost::addInputs(const OpFacts& facts, const torch::jit::Stack& stack)
 
 void OpCost::addOutputs(const OpFacts& facts, const torch::jit::Stack& stack)
 {
+    if (facts.kind == OpFacts::Kind::opaque)
+        return;
     signature_.results();
     for (std::size_t i = stack.size() - facts.returns; i < stack.size(); ++i) {
         encode(signature_, stack[i]);
@@ -161,6 +179,8 @@ DType OpCost::dtype() const noexcept
 
 double OpCost::flops(const OpFacts& facts) const
 {
+    if (facts.kind == OpFacts::Kind::opaque)
+        return given_;
     const std::span<const TensorShape> shapes(shapes_);
     return headroom::flops(facts.name, shapes.first(inputCount_), shapes.subspan(inputCount_), convolution_);
 }

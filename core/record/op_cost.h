@@ -7,6 +7,7 @@
 
 #include <ATen/core/stack.h>
 
+#include <span>
 #include <vector>
 
 namespace headroom {
@@ -28,9 +29,13 @@ public:
     std::span<const std::int64_t> signature() const noexcept { return signature_.values(); }
 
 private:
+    void add(const c10::IValue& value);
+    void addOpaque(std::span<const c10::IValue> arguments);
+
     std::vector<TensorShape> shapes_; ///< inputs, then outputs
     std::size_t inputCount_ = 0;
     ConvolutionArguments convolution_;
+    double given_ = 0; ///< flops of an opaque kernel
     SignatureEncoder signature_;
 };
 

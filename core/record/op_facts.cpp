@@ -57,6 +57,8 @@ OpFacts::Kind kindOf(std::string_view name)
         return OpFacts::Kind::convolution;
     if (name == "aten.convolution_backward.default")
         return OpFacts::Kind::convolutionBackward;
+    if (name == "headroom.opaque.default")
+        return OpFacts::Kind::opaque;
     return OpFacts::Kind::ordinary;
 }
 
@@ -83,7 +85,9 @@ OpFacts read(const c10::OperatorHandle& op)
     }
     facts.flags |= writes ? opInPlace : 0;
     facts.flags |= op.hasTag(at::Tag::nondeterministic_seeded) ? opRandom : 0;
-    facts.flags |= contains(sacIgnoredOps, facts.name) ? opSacIgnored : 0;
+    // A kernel that is launched past the dispatcher is no op for PyTorch's modes.
+    const bool unseen = facts.kind == OpFacts::Kind::opaque || contains(sacIgnoredOps, facts.name);
+    facts.flags |= unseen ? opSacIgnored : 0;
     return facts;
 }
 

@@ -25,7 +25,7 @@ struct OpFacts
     std::vector<bool> written; ///< by argument: the schema marks it as written
     std::optional<std::size_t>
         dropout; ///< the argument that says how much is dropped; an op that drops nothing is not random
-    enum class Kind : std::uint8_t { ordinary, cast, convolution, convolutionBackward } kind = Kind::ordinary;
+    enum class Kind : std::uint8_t { ordinary, cast, convolution, convolutionBackward, opaque } kind = Kind::ordinary;
 };
 
 OpFacts opFacts(const c10::OperatorHandle& op);

@@ -163,7 +163,7 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     running.flags |= isAutocastCast(facts.kind, stack, facts.arguments) ? opAutocastCast : 0;
     running.flags |= running.cost.hasTensorInput() ? 0 : opNoTensorInput;
 
-    running.columns.name = facts.id;
+    running.columns.name = facts.kind == OpFacts::Kind::opaque ? builder_.string(stack[first].toStringRef()) : facts.id;
     place(where, running.columns);
     if (isOwnUpdate(where, running.inputs))
         running.columns.phase = Phase::optimizer;

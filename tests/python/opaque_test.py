@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kernels that are not PyTorch's (torch_headroom/_opaque.py) are ops of the step.
+
+    opaque_test.py HEADROOM
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import support
+
+torch = support.simulated("a100-80gb")
+
+import torch_headroom  # noqa: E402
+from torch import nn  # noqa: E402
+from torch_headroom import _opaque  # noqa: E402
+
+HEADROOM = sys.argv.pop()
+ROWS, COLUMNS = 4096, 4096
+BYTES = ROWS * COLUMNS * 4
+FLOPS = 10**12
+
+
+class Scale(torch.autograd.Function):
+    """As libraries call their kernels."""
+
+    @staticmethod
+    def forward(context, x):
+        out, saved = torch.empty_like(x), torch.empty_like(x)
+        _opaque.launch("_scale_forward", [x], [out, saved])
+        context.save_for_backward(saved)
+        return out
+
+    @staticmethod
+    def backward(context, gradient):
+        (saved,) = context.saved_tensors
+        result = torch.empty_like(gradient)
+        _opaque.launch("_scale_backward", [gradient, saved], [result], flops=FLOPS)
+        return result
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(COLUMNS, COLUMNS)
+
+    def forward(self, x):
+        return Scale.apply(torch.relu(self.inner(Scale.apply(x))))
+
+
+def headroom(*arguments):
+    finished = subprocess.run([HEADROOM, *map(str, arguments)], capture_output=True, text=True)
+    if finished.returncode:
+        raise AssertionError(f"{arguments}: {finished.stderr or finished.stdout}")
+    return finished.stdout
+
+
+def record(path, policy=None):
+    model = nn.Sequential(*(Block() for _ in range(6))).cuda()
+    if policy:
+        torch_headroom.apply(model, policy)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torch_headroom.record(path) as recording:
+        for _ in range(2):
+            model(torch.randn(ROWS, COLUMNS, device="cuda", requires_grad=True)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            recording.step()
+    return recording.summary
+
+
+class InAStep(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp())
+        cls.step = cls.folder / "step.hrs"
+        cls.summary = record(cls.step)
+
+    def test_it_is_an_op_of_its_module_with_its_bytes_and_flops(self):
+        ops = json.loads(headroom("ops", self.step, "--json"))["ops"]
+        (forward, *more), backward = ([op for op in ops if op["name"] == f"_scale_{way}"] for way in ("forward", "backward"))
+        self.assertEqual((len(more) + 1, len(backward)), (12, 12))
+        self.assertEqual((forward["read_bytes"], forward["written_bytes"]), (BYTES, 2 * BYTES))
+        self.assertEqual((forward["module"], forward["class"], forward["phase"]), ("Sequential.0", "opaque", "forward"))
+        self.assertEqual((backward[0]["flops"], backward[0]["phase"]), (FLOPS, "backward"))
+        # As fast as its bytes, or its flops at half of the card's rate in TensorFloat-32.
+        self.assertAlmostEqual(backward[0]["ms"], FLOPS / 156e9 / 0.5, delta=0.1)
+        self.assertGreater(forward["ms"], 3 * BYTES / 2e9)
+
+    def test_a_plan_is_executed_to_the_byte_and_prices_it(self):
+        policy, executed = self.folder / "policy.json", self.folder / "executed.hrs"
+        budget = self.summary["peak_bytes"] * 7 // 10
+        plan = json.loads(headroom("plan", self.step, "--budget", budget, "-o", policy, "--json"))
+        self.assertLessEqual(record(executed, policy)["peak_bytes"], budget)
+        headroom("verify", self.step, "--executed", executed, "--policy", policy)
+        again = [op for op in json.loads(headroom("ops", executed, "--json"))["ops"] if op["phase"] == "backward"]
+        again = [op for op in again if op["name"] == "_scale_forward"]
+        self.assertTrue(again)
+        self.assertGreater(plan["recompute_ms"], sum(op["ms"] for op in again))
+
+    def test_the_plan_by_op_leaves_it_where_it_is(self):
+        plan = headroom("ops-plan", self.step, "--memory-budget", "0.8", "--json")
+        self.assertNotIn("_scale", plan)
+
+
+class Values(unittest.TestCase):
+    def test_what_it_writes_is_forgotten(self):
+        known = torch.tensor([3.0, 4.0], device="cuda")
+        kept = torch.tensor([5.0], device="cuda")
+        before = support.invented_values()
+        self.assertEqual(known.sum().item(), 7)
+        _opaque.launch("writes", [kept], [known])
+        self.assertEqual(kept.item(), 5)
+        self.assertEqual(support.invented_values(), before)
+        known.sum().item()
+        self.assertGreater(support.invented_values(), before)
+
+    def test_it_allocates_nothing_and_leaves_versions(self):
+        tensor = torch.ones(8, 8, device="cuda", requires_grad=True)
+        view = tensor[2:4].view(-1)[3:]
+        before = torch.cuda.memory_stats()["allocation.all.allocated"]
+        version = tensor._version
+        _opaque.launch("writes", [view], [tensor, view])
+        self.assertEqual(torch.cuda.memory_stats()["allocation.all.allocated"], before)
+        self.assertEqual(tensor._version, version)
+
+    def test_launches_are_counted_by_how_their_time_was_guessed(self):
+        tensor = torch.ones(8, device="cuda")
+        _opaque.launch("counted", [], [tensor])
+        _opaque.launch("counted", [tensor], [], flops=5)
+        _opaque.launch("counted", [tensor], [], flops=5)
+        self.assertEqual(_opaque.launches["counted", "bytes"], 1)
+        self.assertEqual(_opaque.launches["counted", "flops given"], 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
