@@ -631,18 +631,6 @@ class Refusals(unittest.TestCase):
 
         self.refused(lambda: bitsandbytes.functional.get_paged(4, 4), "paged optimizers", "AdamW8bit")
 
-    def test_triton(self):
-        try:
-            import triton
-        except ImportError:
-            self.skipTest("this torch comes without Triton")
-
-        @triton.jit
-        def kernel(pointer):
-            pass
-
-        self.refused(lambda: kernel[(1,)](torch.ones(2, device="cuda")), "Triton kernel", "kernel")
-
 
 if __name__ == "__main__":
     unittest.main()

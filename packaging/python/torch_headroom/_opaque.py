@@ -10,7 +10,8 @@ import torch
 # By name of the kernel and how its time was guessed: how often it was launched in this process.
 launches = collections.Counter()
 
-BYTES, FLOPS, TABLE = "bytes", "flops given", "table"  # how
+# How: PRODUCTS are matrices that a kernel multiplies, of which nobody knows how often.
+BYTES, FLOPS, TABLE, PRODUCTS = "bytes", "flops given", "table", "bytes, without its matrix products"
 
 
 def launch(name, reads, writes, flops=0, how=None):

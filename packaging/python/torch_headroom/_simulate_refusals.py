@@ -19,7 +19,7 @@ _EXTENSIONS = {
     "causal_conv1d_cuda": "causal-conv1d",
     "selective_scan_cuda": "mamba-ssm",
 }
-_TRITON = "triton.runtime.jit"
+_TRITON = "triton"
 _BITSANDBYTES = "bitsandbytes.functional"
 
 
@@ -70,16 +70,6 @@ class _Loader(importlib.abc.Loader):
         _CHANGED[module.__name__](module)
 
 
-def _refuse_launches(module):
-    def run(self, *arguments, **named):
-        raise HeadroomError(
-            f"the Triton kernel {self.__name__} cannot run on the GPU that Headroom simulates: choose an implementation "
-            "by PyTorch's own operators, or record this step on a GPU"
-        )
-
-    module.JITFunction.run = run
-
-
 def _refuse_paged_memory(module):
     def get_paged(*shape, **options):
         raise HeadroomError(
@@ -90,7 +80,13 @@ def _refuse_paged_memory(module):
     module.get_paged = get_paged
 
 
-_CHANGED = {_TRITON: _refuse_launches, _BITSANDBYTES: _refuse_paged_memory}  # modules, after they are imported
+def _simulate_triton(module):
+    from . import _simulate_triton
+
+    _simulate_triton.patch(module)
+
+
+_CHANGED = {_TRITON: _simulate_triton, _BITSANDBYTES: _refuse_paged_memory}  # modules, after they are imported
 
 
 def _refuse_jiterator(code, name, *arguments):
@@ -107,4 +103,4 @@ def patch():
     _substitute({id(torch.cuda.CUDAGraph): NoCudaGraph})
     sys.meta_path.insert(0, _Imports())
     if _TRITON in sys.modules:
-        _refuse_launches(sys.modules[_TRITON])
+        _simulate_triton(sys.modules[_TRITON])

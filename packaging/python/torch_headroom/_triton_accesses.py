@@ -1,0 +1,235 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which arguments a Triton kernel reads and which it writes, as its source says: the parameters from which the pointers of
+its loads and stores are made. Branches that constants of the launch rule out do not count. What cannot be told counts as
+read and written."""
+
+import ast
+import re
+
+_STORES = re.compile(r"store|scatter")
+_LOADS = re.compile(r"load|gather")
+_ATOMICS = re.compile(r"atomic|asm")
+
+
+class Accesses:
+    """Names of parameters that a kernel reads and writes; `dots`: it multiplies matrices."""
+
+    def __init__(self):
+        self.reads, self.writes, self.dots = set(), set(), False
+
+    def add(self, other, of_caller):
+        """What a function does that the kernel calls; `of_caller`: from which of the caller's parameters its own come."""
+        for name in other.reads:
+            self.reads |= of_caller.get(name, set())
+        for name in other.writes:
+            self.writes |= of_caller.get(name, set())
+        self.dots |= other.dots
+
+
+def of_launch(kernel, arguments):
+    """Of a JITFunction that is launched with `arguments`, by parameter. A tensor stands for itself, all else is constant."""
+    constants = {name: _plain(value) for name, value in arguments.items() if not _has_memory(value)}
+    try:
+        found = _Function(kernel, constants, depth=0).accesses
+    except (SyntaxError, RecursionError, AttributeError):
+        found = Accesses()
+    if not found.writes:  # it has some effect, through pointers that are made where nobody sees it
+        found.reads = found.writes = set(arguments)
+    return found
+
+
+def tensors_in(value):
+    """The tensors that an argument of a launch brings along."""
+    if isinstance(value, (tuple, list)):
+        return [tensor for item in value for tensor in tensors_in(item)]
+    if hasattr(value, "data_ptr"):
+        return [value]
+    return tensors_in(value.base) if hasattr(value, "base") and hasattr(value, "block_shape") else []
+
+
+def _has_memory(value):
+    return hasattr(value, "data_ptr") or hasattr(value, "base") or isinstance(value, (tuple, list))
+
+
+def constant(value):
+    """What a branch of the kernel may depend on: of memory only its kind."""
+    value = _plain(value)
+    return type(value) if _has_memory(value) or type(value).__hash__ is None else value
+
+
+def _plain(value):
+    return getattr(value, "value", value) if type(value).__name__ == "constexpr" else value
+
+
+class _Function(ast.NodeVisitor):
+    """A pass over the body of a function; repeated until no variable turns out to come of a further parameter, as loops
+    use what they assign later."""
+
+    def __init__(self, function, constants, depth):
+        self.accesses = Accesses()
+        self._globals = function.fn.__globals__ | _nonlocals(function.fn)
+        self._depth = depth
+        body = function.parse().body[0]
+        self.parameters = [argument.arg for argument in (*body.args.posonlyargs, *body.args.args, *body.args.kwonlyargs)]
+        assigned = {node.id for node in ast.walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        self._constants = {name: value for name, value in constants.items() if name not in assigned}
+        self._locals = assigned | set(self.parameters)
+        self._origins = {name: {name} for name in self.parameters}
+        self._changed = True
+        while self._changed:
+            self._changed = False
+            for statement in body.body:
+                self.visit(statement)
+
+    def _of(self, node):
+        """The parameters that a value is made of, unless through memory."""
+        if node is None or (isinstance(node, ast.Call) and _LOADS.search(_name(node.func))):
+            return set()
+        if isinstance(node, ast.Name):
+            return self._origins.get(node.id, set())
+        children = ast.iter_child_nodes(node)
+        return set().union(*(self._of(child) for child in children))
+
+    def _assign(self, target, origins):
+        for node in ast.walk(target):
+            if isinstance(node, ast.Name):
+                known = self._origins.setdefault(node.id, set())
+                if not origins <= known:
+                    known |= origins
+                    self._changed = True
+
+    def visit_Assign(self, node):
+        self.visit(node.value)
+        for target in node.targets:
+            pairs = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = zip(target.elts, node.value.elts)
+            for name, value in pairs:
+                self._assign(name, self._of(value))
+
+    def visit_AugAssign(self, node):
+        self.visit(node.value)
+        self._assign(node.target, self._of(node.value))
+
+    def visit_AnnAssign(self, node):
+        if node.value is not None:
+            self.visit(node.value)
+            self._assign(node.target, self._of(node.value))
+
+    def visit_For(self, node):
+        self.visit(node.iter)
+        self._assign(node.target, self._of(node.iter))
+        for statement in (*node.body, *node.orelse):
+            self.visit(statement)
+
+    def visit_If(self, node):
+        taken = self._value(node.test)
+        for statement in (*(node.body if taken is not False else ()), *(node.orelse if taken is not True else ())):
+            self.visit(statement)
+        if taken is None:
+            self.visit(node.test)
+
+    def visit_IfExp(self, node):
+        taken = self._value(node.test)
+        for value in ((node.body,) if taken else (node.orelse,) if taken is False else (node.body, node.orelse)):
+            self.visit(value)
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        name = _name(node.func)
+        callee = self._callee(node.func)
+        if hasattr(callee, "params") and not callee.__module__.startswith("triton.language"):  # another @triton.jit
+            return self._call(callee, node)
+        is_method = isinstance(node.func, ast.Attribute) and _root(node.func) in self._locals
+        place = node.func.value if is_method else _argument(node, 0, ("pointer", "desc"))
+        pointers = self._of(place)
+        if _ATOMICS.search(name):
+            everywhere = self._of(node) if "asm" in name else pointers
+            self.accesses.reads |= everywhere
+            self.accesses.writes |= everywhere
+        elif _STORES.search(name):
+            self.accesses.writes |= pointers
+        elif _LOADS.search(name):
+            self.accesses.reads |= pointers
+        elif callee is None and not is_method:
+            self.accesses.reads |= self._of(node)
+            self.accesses.writes |= self._of(node)
+        self.accesses.dots |= name in ("dot", "dot_scaled", "warpgroup_mma", "mma_v2")
+
+    def _call(self, callee, node):
+        if self._depth > 8:
+            raise RecursionError
+        named = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+        values = dict(zip([p.name for p in callee.params], node.args)) | named
+        constants = {}
+        for name, value in values.items():
+            known, constant = self._constant(value)
+            if known:
+                constants[name] = constant
+        defaults = {p.name: _plain(p.default) for p in callee.params if p.has_default and p.name not in values}
+        inner = _Function(callee, defaults | constants, self._depth + 1)
+        self.accesses.add(inner.accesses, {name: self._of(value) for name, value in values.items()})
+
+    def _callee(self, function):
+        """What is called, where it is a global of the kernel or of a module that it imports."""
+        if isinstance(function, ast.Name):
+            if function.id in self._locals:
+                return None
+            builtins = self._globals.get("__builtins__", {})
+            builtins = builtins if isinstance(builtins, dict) else vars(builtins)
+            return self._globals.get(function.id, builtins.get(function.id))
+        if isinstance(function, ast.Attribute):
+            owner = self._callee(function.value)
+            return getattr(owner, function.attr, None)
+        return None
+
+    def _constant(self, node):
+        """Whether a value is the same in all programs of the launch, and which."""
+        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        if any(isinstance(n, ast.Call) for n in ast.walk(node)) or any(
+            name in self._locals and name not in self._constants for name in names
+        ):
+            return False, None
+        known = {name: _plain(value) for name, value in self._globals.items() if name in names} | self._constants
+        try:
+            return True, eval(compile(ast.Expression(node), "<kernel>", "eval"), known)
+        except Exception:
+            return False, None
+
+    def _value(self, test):
+        """True, False, or None where the kernel itself decides. A tensor is not None."""
+        if isinstance(test, ast.BoolOp):
+            values = [self._value(value) for value in test.values]
+            decides = isinstance(test.op, ast.Or)
+            return decides if decides in values else None if None in values else not decides
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            value = self._value(test.operand)
+            return None if value is None else not value
+        if isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and len(test.ops) == 1:
+            against_none = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
+            if against_none and test.left.id in self.parameters and test.left.id not in self._constants:
+                return isinstance(test.ops[0], (ast.IsNot, ast.NotEq))
+        known, value = self._constant(test)
+        return bool(value) if known else None
+
+
+def _name(function):
+    return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+
+
+def _root(node):
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _argument(call, position, names):
+    if position < len(call.args):
+        return call.args[position]
+    return next((keyword.value for keyword in call.keywords if keyword.arg in names), None)
+
+
+def _nonlocals(function):
+    cells = zip(function.__code__.co_freevars, function.__closure__ or ())
+    return {name: cell.cell_contents for name, cell in cells}
