@@ -34,6 +34,7 @@ using CallId = Index<struct CallTag>; ///< one call of a module's forward
 using OpId = Index<struct OpTag>;
 using StorageId = Index<struct StorageTag>;
 using SignatureId = Index<struct SignatureTag>; ///< arguments and results that calls of ops have in common
+using GroupId = Index<struct GroupTag>; ///< a process group of torch.distributed
 using PackId = Index<struct PackTag>; ///< one tensor saved for backward by autograd
 using EventIndex = Index<struct EventTag>;
 

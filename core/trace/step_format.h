@@ -134,6 +134,20 @@ void visitOptionalColumns(Trace& t, Visit visit)
 {
     visit("storages.stream", t.storages.stream.rows);
     visit("ops.signature", t.ops.signature.rows);
+    visit("ops.stream", t.ops.stream.rows);
+    visit("groups.name", t.groups.name.rows);
+    visit("groups.ranks.first", t.groups.ranks.first);
+    visit("groups.ranks", t.groups.ranks.rows);
+    visit("collectives.op", t.collectives.op);
+    visit("collectives.kind", t.collectives.kind);
+    visit("collectives.bytes", t.collectives.bytes);
+    visit("collectives.group", t.collectives.group);
+    visit("collectives.peer", t.collectives.peer);
+    visit("collectives.async", t.collectives.async);
+    visit("stream_events.op", t.streamEvents.op);
+    visit("stream_events.kind", t.streamEvents.kind);
+    visit("stream_events.stream", t.streamEvents.stream);
+    visit("stream_events.event", t.streamEvents.event);
     visit("signatures.first", t.signatures.values.first);
     visit("signatures", t.signatures.values.rows);
     visit("reserved.event", t.reserved.event);

@@ -37,6 +37,16 @@ void visitFields(Info& info, Visit visit)
     visit("arguments", info.arguments);
     visit("policy", info.policy);
     visit("measured", info.measured);
+    visit("distributed", info.distributed);
+}
+
+/// The same for the process of a distributed job.
+template <class Rank, class Visit>
+void visitRank(Rank& rank, Visit visit)
+{
+    visit("world_size", rank.worldSize);
+    visit("ranks_per_node", rank.ranksPerNode);
+    visit("rank", rank.rank);
 }
 
 /// The same for what a real device showed.
@@ -104,6 +114,7 @@ void read(const json::Json& value, std::vector<Item>& field)
 }
 
 void read(const json::Json& value, std::optional<MeasuredStep>& field);
+void read(const json::Json& value, std::optional<RankInfo>& field);
 
 template <class Field>
 void readIfThere(const json::Json& object, const char* key, Field& field)
@@ -115,6 +126,11 @@ void readIfThere(const json::Json& object, const char* key, Field& field)
 void read(const json::Json& value, std::optional<MeasuredStep>& field)
 {
     visitMeasured(field.emplace(), [&](const char* key, auto& member) { readIfThere(value, key, member); });
+}
+
+void read(const json::Json& value, std::optional<RankInfo>& field)
+{
+    visitRank(field.emplace(), [&](const char* key, auto& member) { readIfThere(value, key, member); });
 }
 
 template <class Field>
@@ -139,12 +155,24 @@ Json written(const std::optional<MeasuredStep>& field)
     return field ? toJson(*field) : Json();
 }
 
+Json written(const std::optional<RankInfo>& field)
+{
+    return field ? toJson(*field) : Json();
+}
+
 } // namespace
 
 nlohmann::ordered_json toJson(const MeasuredStep& measured)
 {
     Json json = Json::object();
     visitMeasured(measured, [&](const char* key, const auto& member) { json[key] = member; });
+    return json;
+}
+
+nlohmann::ordered_json toJson(const RankInfo& rank)
+{
+    Json json = Json::object();
+    visitRank(rank, [&](const char* key, const auto& member) { json[key] = member; });
     return json;
 }
 

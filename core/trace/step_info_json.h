@@ -17,6 +17,9 @@ std::string stepInfoToJson(const StepInfo& info);
 /// What a real device showed, as "measured" of every document about a step.
 nlohmann::ordered_json toJson(const MeasuredStep& measured);
 
+/// Which process of a job, as "distributed" of every document about a step.
+nlohmann::ordered_json toJson(const RankInfo& rank);
+
 /// Keys that are missing keep their default, so that older files stay readable; unknown ones are passed over. Errors,
 /// which `source` begins: not an object, a value of another type.
 Result<StepInfo> stepInfoFromJson(std::string_view text, const std::string& source);

@@ -47,6 +47,14 @@ std::string_view eventKindName(EventKind kind)
     return nameIn(names, kind);
 }
 
+std::string_view collectiveName(CollectiveKind kind)
+{
+    static constexpr std::array<std::string_view, collectiveKindCount> names{
+        "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce",
+        "gather",     "scatter",    "send",           "recv",       "barrier"};
+    return nameIn(names, kind);
+}
+
 std::string_view markName(Mark mark)
 {
     static constexpr std::array<std::string_view, markCount> names{"start", "after_forward", "after_backward",

@@ -99,6 +99,32 @@ enum class EventKind : std::uint8_t {
 inline constexpr std::size_t eventKindCount = 15;
 std::string_view eventKindName(EventKind kind); ///< as the enumerator, for messages
 
+/// What ranks of a group do together, or two of them with each other.
+enum class CollectiveKind : std::uint8_t {
+    allReduce,
+    allGather,
+    reduceScatter,
+    allToAll,
+    broadcast,
+    reduce,
+    gather,
+    scatter,
+    send,
+    receive,
+    barrier
+};
+inline constexpr std::size_t collectiveKindCount = 11;
+std::string_view collectiveName(CollectiveKind kind); ///< "all_reduce", … as functions of torch.distributed, "recv"
+
+/// What orders the work of streams, and the CPU behind it: cudaEventRecord, cudaStreamWaitEvent, cudaEventSynchronize.
+/// wait_stream() is record of the one and wait of the other; Work.wait() waits for what the collective recorded.
+enum class StreamEventKind : std::uint8_t {
+    record, ///< the event is the work that the stream was given before
+    wait, ///< what the stream is given from here begins after the event; one never recorded holds nobody up
+    synchronize, ///< the CPU goes on after the event; the stream has no meaning
+};
+inline constexpr std::size_t streamEventKindCount = 3;
+
 /// Instants of the step. Everything before stepBegin is the state that the step starts from.
 /// stepBegin is there exactly once; the others may repeat (gradient accumulation) or miss (an interrupted step).
 enum class Mark : std::uint32_t { stepBegin, forwardEnd, backwardEnd, stepEnd, zeroGradEnd };
@@ -154,6 +180,16 @@ struct MeasuredStep
     friend bool operator==(const MeasuredStep&, const MeasuredStep&) = default;
 };
 
+/// Which process of a distributed job the step is of, by torchrun's words.
+struct RankInfo
+{
+    std::int64_t worldSize = 1; ///< WORLD_SIZE
+    std::int64_t ranksPerNode = 1; ///< LOCAL_WORLD_SIZE: rank r is on node r / ranksPerNode
+    std::int64_t rank = 0; ///< RANK
+
+    friend bool operator==(const RankInfo&, const RankInfo&) = default;
+};
+
 /// How the step was recorded: what a user needs to know to trust or repeat it.
 struct StepInfo
 {
@@ -190,6 +226,7 @@ struct StepInfo
     /// Arguments of `torch-headroom record` that make this step again, without -o; empty: that command did not make it.
     std::vector<std::string> arguments;
     std::optional<MeasuredStep> measured; ///< none: the step was simulated
+    std::optional<RankInfo> distributed; ///< none: the script ran as one process
     /// Whose milliseconds the ops have: "roofline" (as recorded), "kernel", "calibration", "measured". Set by who reads
     /// the file; not in it.
     std::string times;
@@ -272,6 +309,8 @@ struct StepTrace
         Lists<OpId, StorageId> outputs; ///< storages of tensor results
         Lists<OpId, StorageId> mutated; ///< storages of arguments that the schema marks as written
         Column<OpId, SignatureId> signature; ///< no rows: a file of before there were signatures
+        /// Number of the stream that runs its kernels, as storages.stream; no rows: all on stream 0.
+        Column<OpId, std::uint32_t> stream;
         std::size_t size() const noexcept { return name.size(); }
     } ops;
 
@@ -282,6 +321,42 @@ struct StepTrace
         Lists<SignatureId, std::int64_t> values;
         std::size_t size() const noexcept { return values.first.empty() ? 0 : values.first.size() - 1; }
     } signatures;
+
+    /// Process groups that collectives ran in.
+    struct Groups
+    {
+        Column<GroupId, StringId> name; ///< c10d's: "0" is the default group
+        Lists<GroupId, std::uint32_t> ranks; ///< global ranks of its members, in the order of the group
+        std::size_t size() const noexcept { return name.size(); }
+    } groups;
+
+    /// Ops that talk to other ranks. Coalesced collectives are the one op that ran them.
+    struct Collectives
+    {
+        static constexpr std::uint32_t noPeer = 0xffffffff;
+
+        std::span<const OpId> op; ///< rising, each once
+        std::span<const CollectiveKind> kind;
+        /// The size that nccl-tests prints: of all_gather the gathered output, of reduce_scatter and scatter the whole
+        /// input, of gather the whole output, of all_to_all what one rank sends, its own part included; else the
+        /// buffer.
+        std::span<const Bytes> bytes;
+        std::span<const GroupId> group;
+        std::span<const std::uint32_t> peer; ///< of send and recv the other's global rank, else noPeer
+        std::span<const std::uint8_t> async; ///< 1: the call returned a Work that someone waits for
+        std::size_t size() const noexcept { return op.size(); }
+    } collectives;
+
+    /// Events between streams, in order. Those of a collective on a stream of its own are here too: the process group
+    /// records the current stream, lets its own wait, and records that behind the collective.
+    struct StreamEvents
+    {
+        std::span<const OpId> op; ///< rising: happens before this op; one past the last op: behind all
+        std::span<const StreamEventKind> kind;
+        std::span<const std::uint32_t> stream; ///< that is recorded, or waits
+        std::span<const std::uint32_t> event; ///< any number; recording it again replaces what it was
+        std::size_t size() const noexcept { return op.size(); }
+    } streamEvents;
 
     /// Storages on the device, in the order of allocation.
     struct Storages

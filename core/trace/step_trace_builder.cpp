@@ -27,6 +27,22 @@ void appendList(std::vector<T>& rows, std::vector<std::uint32_t>& first, std::sp
     first.push_back(static_cast<std::uint32_t>(rows.size()));
 }
 
+/// Rows end with the last that is not on stream 0; fill() makes them whole.
+void putStream(std::vector<std::uint32_t>& rows, std::size_t row, std::uint32_t stream)
+{
+    if (stream == 0 && rows.size() <= row)
+        return;
+    if (rows.size() <= row)
+        rows.resize(row + 1, 0);
+    rows[row] = stream;
+}
+
+void fill(std::vector<std::uint32_t>& rows, std::size_t count)
+{
+    if (!rows.empty())
+        rows.resize(count, 0);
+}
+
 } // namespace
 
 StringId StepTraceBuilder::string(std::string_view text)
@@ -117,6 +133,47 @@ OpId StepTraceBuilder::outOfMemory(Op where, Bytes requested, Bytes deviceFree)
     return id;
 }
 
+void StepTraceBuilder::setStream(OpId op, std::uint32_t stream)
+{
+    if (op.value >= columns_.opName.size())
+        return misuse("an op got a stream that does not exist");
+    putStream(columns_.opStream, op.value, stream);
+}
+
+GroupId StepTraceBuilder::group(std::string_view name, std::span<const std::uint32_t> ranks)
+{
+    const StringId text = string(name);
+    const auto known = std::ranges::find(columns_.groupName, text);
+    const GroupId id(static_cast<std::uint32_t>(known - columns_.groupName.begin()));
+    if (known != columns_.groupName.end())
+        return id;
+    if (columns_.groupRankFirst.empty())
+        columns_.groupRankFirst.push_back(0);
+    columns_.groupName.push_back(text);
+    appendList(columns_.groupRanks, columns_.groupRankFirst, ranks);
+    return id;
+}
+
+void StepTraceBuilder::collective(OpId op, const Collective& collective)
+{
+    if (op.value + 1 != columns_.opName.size())
+        return misuse("a collective is not the op that began last");
+    columns_.collectiveOp.push_back(op);
+    columns_.collectiveKind.push_back(collective.kind);
+    columns_.collectiveBytes.push_back(collective.bytes);
+    columns_.collectiveGroup.push_back(collective.group);
+    columns_.collectivePeer.push_back(collective.peer);
+    columns_.collectiveAsync.push_back(collective.async ? 1 : 0);
+}
+
+void StepTraceBuilder::streamEvent(StreamEventKind kind, std::uint32_t stream, std::uint32_t event)
+{
+    columns_.streamEventOp.push_back(nextId<OpId>(columns_.opName));
+    columns_.streamEventKind.push_back(kind);
+    columns_.streamEventStream.push_back(stream);
+    columns_.streamEventNumber.push_back(event);
+}
+
 void StepTraceBuilder::measured(OpId op, double ms)
 {
     if (op.value >= columns_.opMs.size())
@@ -174,11 +231,7 @@ void StepTraceBuilder::setStream(StorageId storage, std::uint32_t stream)
 {
     if (storage.value >= columns_.storageCreator.size())
         return misuse("a storage got a stream that does not exist");
-    if (stream == 0 && columns_.storageStream.size() <= storage.value)
-        return;
-    if (columns_.storageStream.size() <= storage.value)
-        columns_.storageStream.resize(storage.value + 1, 0);
-    columns_.storageStream[storage.value] = stream;
+    putStream(columns_.storageStream, storage.value, stream);
 }
 
 void StepTraceBuilder::setReserved(Bytes bytes)
@@ -285,8 +338,8 @@ Result<StepTracePtr> StepTraceBuilder::finish()
     for (OpId& op : columns->packOp)
         if (op.valid() && op.value >= columns->opName.size())
             op = OpId();
-    if (!columns->storageStream.empty())
-        columns->storageStream.resize(columns->storageCreator.size(), 0);
+    fill(columns->storageStream, columns->storageCreator.size());
+    fill(columns->opStream, columns->opName.size());
     if (columns->signatureRows.empty()) { // a step made by hand
         columns->opSignature.clear();
         columns->signatureFirst.clear();
@@ -328,10 +381,15 @@ StepTrace StepTraceBuilder::view(const Columns& c)
              {c.opInputFirst, c.opInputs},
              {c.opOutputFirst, c.opOutputs},
              {c.opMutatedFirst, c.opMutated},
-             {c.opSignature}};
+             {c.opSignature},
+             {c.opStream}};
     t.signatures = {{c.signatureFirst, c.signatureRows}};
     t.storages = {{c.storageBytes}, {c.storageRequested}, {c.storageCategory}, {c.storageCreator}, {c.storageStream}};
     t.reserved = {c.reservedEvent, c.reservedBytes};
+    t.groups = {{c.groupName}, {c.groupRankFirst, c.groupRanks}};
+    t.collectives
+        = {c.collectiveOp, c.collectiveKind, c.collectiveBytes, c.collectiveGroup, c.collectivePeer, c.collectiveAsync};
+    t.streamEvents = {c.streamEventOp, c.streamEventKind, c.streamEventStream, c.streamEventNumber};
     t.outOfMemory = {c.outOfMemoryOp, c.outOfMemoryRequested, c.outOfMemoryDeviceFree};
     t.packs = {{c.packStorage}, {c.packOp}};
     t.resizes = {c.resizeBytes, c.resizeRequested};

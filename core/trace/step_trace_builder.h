@@ -52,6 +52,20 @@ public:
     OpId beginOp(const Op& op); ///< adds opBegin
     void endOp(OpId op, const OpResult& result); ///< adds opEnd; ops do not nest
     OpId outOfMemory(Op where, Bytes requested, Bytes deviceFree); ///< begins the op that such a request is
+    void setStream(OpId op, std::uint32_t stream); ///< of its kernels; 0 where it is not said
+    GroupId group(std::string_view name, std::span<const std::uint32_t> ranks); ///< the same id for the same name
+
+    struct Collective
+    {
+        CollectiveKind kind = CollectiveKind::allReduce;
+        Bytes bytes = 0; ///< as StepTrace::Collectives counts them
+        GroupId group = {};
+        std::uint32_t peer = StepTrace::Collectives::noPeer;
+        bool async = false;
+    };
+    void collective(OpId op, const Collective& collective); ///< of the op that began last
+    /// Happens before the next op.
+    void streamEvent(StreamEventKind kind, std::uint32_t stream, std::uint32_t event);
     void measured(OpId op, double ms); ///< of an op that has ended: its time, instead of the roofline's
 
     StorageId alloc(Bytes requested, Category category, OpId creator); ///< rounds; adds the event
@@ -106,6 +120,18 @@ private:
         std::vector<std::uint32_t> opInputFirst{0}, opOutputFirst{0}, opMutatedFirst{0};
         std::vector<StorageId> opInputs, opOutputs, opMutated;
         std::vector<SignatureId> opSignature;
+        std::vector<std::uint32_t> opStream; ///< up to the last one that is not on stream 0
+        std::vector<StringId> groupName;
+        std::vector<std::uint32_t> groupRankFirst, groupRanks; ///< no offsets without groups
+        std::vector<OpId> collectiveOp;
+        std::vector<CollectiveKind> collectiveKind;
+        std::vector<Bytes> collectiveBytes;
+        std::vector<GroupId> collectiveGroup;
+        std::vector<std::uint32_t> collectivePeer;
+        std::vector<std::uint8_t> collectiveAsync;
+        std::vector<OpId> streamEventOp;
+        std::vector<StreamEventKind> streamEventKind;
+        std::vector<std::uint32_t> streamEventStream, streamEventNumber;
         std::vector<std::uint32_t> signatureFirst{0};
         std::vector<std::int64_t> signatureRows;
         std::vector<Bytes> storageBytes, storageRequested;

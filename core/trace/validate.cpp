@@ -199,6 +199,31 @@ void checkOps(const StepTrace& t, ColumnChecks& checks)
     checks.ids("ops.signature", o.signature, t.signatures.size());
 }
 
+void checkStreams(const StepTrace& t, ColumnChecks& checks)
+{
+    if (const auto& d = t.info.distributed; d && (d->ranksPerNode < 1 || d->rank < 0 || d->rank >= d->worldSize))
+        checks.fail("rank " + std::to_string(d->rank) + " of " + std::to_string(d->worldSize) + ", "
+                    + std::to_string(d->ranksPerNode) + " a node, is not one of a job");
+    if (t.ops.stream.size() > 0)
+        checks.rows("ops", t.ops.size(), {t.ops.stream.size()});
+    checks.ids("groups.name", t.groups.name, t.strings.size(), false);
+    if (t.groups.size() > 0)
+        checks.offsets("groups.ranks", t.groups.ranks.first, t.groups.size(), t.groups.ranks.rows.size());
+    const auto& c = t.collectives;
+    checks.rows("collectives", c.size(),
+                {c.kind.size(), c.bytes.size(), c.group.size(), c.peer.size(), c.async.size()});
+    checks.ids("collectives.op", c.op, t.ops.size(), false);
+    checks.rising("collectives.op", c.op);
+    checks.enumerators("collectives.kind", c.kind, collectiveKindCount);
+    checks.sizes("collectives.bytes", c.bytes);
+    checks.ids("collectives.group", c.group, t.groups.size(), false);
+    const auto& e = t.streamEvents;
+    checks.rows("stream_events", e.size(), {e.kind.size(), e.stream.size(), e.event.size()});
+    checks.ids("stream_events.op", e.op, t.ops.size() + 1, false);
+    checks.rising("stream_events.op", e.op);
+    checks.enumerators("stream_events.kind", e.kind, streamEventKindCount);
+}
+
 void checkMemory(const StepTrace& t, ColumnChecks& checks)
 {
     const auto& s = t.storages;
@@ -409,6 +434,7 @@ Status validate(const StepTrace& trace)
     checkNames(trace, checks);
     checkCalls(trace, checks);
     checkOps(trace, checks);
+    checkStreams(trace, checks);
     checkMemory(trace, checks);
     if (checks.failed())
         return checks.status();

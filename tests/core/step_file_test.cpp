@@ -5,6 +5,7 @@
 #include "core/base/checksum.h"
 #include "core/predict/predict.h"
 #include "core/trace/step_format.h"
+#include "core/trace/step_trace_builder.h"
 #include "tests/core/step_bytes.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/core/temporary_folder.h"
@@ -100,6 +101,65 @@ TEST_F(StepFile, RoundTripKeepsEveryColumn)
         ++at;
     });
     EXPECT_EQ(at, 43U);
+}
+
+TEST_F(StepFile, CollectivesAndStreamsAreKept)
+{
+    StepTraceBuilder builder;
+    builder.info.distributed = RankInfo{16, 8, 9};
+    builder.mark(Mark::stepBegin);
+    const auto run = [&](std::uint32_t stream) {
+        const OpId op = builder.beginOp({builder.string("c10d.allreduce_.default"), {}, {}, {}, {}, Phase::backward});
+        builder.setStream(op, stream);
+        return op;
+    };
+    builder.endOp(run(0), {});
+    builder.streamEvent(StreamEventKind::record, 0, 3);
+    builder.streamEvent(StreamEventKind::wait, 5, 3);
+    const OpId op = run(5);
+    const GroupId group = builder.group("1", std::array{1U, 9U});
+    EXPECT_EQ(builder.group("1", {}), group);
+    builder.collective(op, {CollectiveKind::allReduce, 4096, group, StepTrace::Collectives::noPeer, true});
+    builder.endOp(op, {});
+    builder.streamEvent(StreamEventKind::synchronize, 0, 3);
+    builder.endOp(run(0), {});
+    const auto written = builder.finish();
+    ASSERT_TRUE(written) << written.error().message;
+    ASSERT_TRUE(writeStepTrace(**written, path_));
+
+    const auto result = readStepTrace(path_);
+    ASSERT_TRUE(result) << result.error().message;
+    const StepTrace& read = **result;
+    EXPECT_EQ(read.info.distributed, (RankInfo{16, 8, 9}));
+    EXPECT_THAT(read.ops.stream.rows, ElementsAre(0, 5, 0));
+    ASSERT_EQ(read.groups.size(), 1U);
+    EXPECT_EQ(read.strings[read.groups.name[group]], "1");
+    EXPECT_THAT(read.groups.ranks[group], ElementsAre(1, 9));
+    ASSERT_EQ(read.collectives.size(), 1U);
+    EXPECT_EQ(read.collectives.op[0], op);
+    EXPECT_EQ(collectiveName(read.collectives.kind[0]), "all_reduce");
+    EXPECT_EQ(read.collectives.bytes[0], 4096);
+    EXPECT_EQ(read.collectives.group[0], group);
+    EXPECT_EQ(read.collectives.async[0], 1);
+    EXPECT_THAT(read.streamEvents.op, ElementsAre(op, op, OpId(2)));
+    EXPECT_THAT(read.streamEvents.kind,
+                ElementsAre(StreamEventKind::record, StreamEventKind::wait, StreamEventKind::synchronize));
+    EXPECT_THAT(read.streamEvents.stream, ElementsAre(0, 5, 0));
+    EXPECT_THAT(read.streamEvents.event, ElementsAre(3, 3, 3));
+}
+
+TEST_F(StepFile, ACollectiveOfNoGroupAndARankOutsideOfItsJobAreRefused)
+{
+    StepTraceBuilder builder;
+    builder.mark(Mark::stepBegin);
+    const OpId op = builder.beginOp({builder.string("c10d.barrier.default"), {}, {}, {}, {}, Phase::forward});
+    builder.collective(op, {.kind = CollectiveKind::barrier});
+    EXPECT_THAT(builder.finish().error().message, HasSubstr("row 0 of collectives.group is not an id in range"));
+
+    StepTraceBuilder rank;
+    rank.info.distributed = RankInfo{8, 8, 8};
+    rank.mark(Mark::stepBegin);
+    EXPECT_THAT(rank.finish().error().message, HasSubstr("rank 8 of 8, 8 a node, is not one of a job"));
 }
 
 TEST_F(StepFile, WritingReplacesTheFileAndKeepsItsPermissions)
