@@ -60,7 +60,12 @@ nlohmann::json describe(const DeviceSpec& spec)
             {"title", spec.title},
             {"memory_bytes", spec.memory},
             {"compute_capability", spec.computeCapability},
-            {"multiprocessors", spec.multiprocessors}};
+            {"multiprocessors", spec.multiprocessors},
+            {"l2_bytes", spec.l2},
+            {"gigabytes_per_second", spec.gigabytesPerSecond},
+            {"float32_flops", spec.float32Flops},
+            {"tensor_float32_flops", spec.tensorFloat32Flops},
+            {"half_flops", spec.halfFlops}};
 }
 
 } // namespace

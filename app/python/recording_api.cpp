@@ -132,6 +132,10 @@ void at(int instant)
         return running.recorder->setRecomputes(true);
     case headroomRecomputationEnd:
         return running.recorder->setRecomputes(false);
+    case headroomCompilationBegin:
+        return running.recorder->setCompiles(true);
+    case headroomCompilationEnd:
+        return running.recorder->setCompiles(false);
     default:
         return;
     }
@@ -224,6 +228,11 @@ void leave(std::int64_t call, at::TensorList results)
     Recorder::exit(call < 0 ? CallId() : CallId(static_cast<std::uint32_t>(call)), results);
 }
 
+void origin(std::optional<std::string_view> path)
+{
+    Recorder::setOrigin(path.value_or(""), path.has_value());
+}
+
 TORCH_LIBRARY(torch_headroom, library)
 {
     library.def("registered(int[] modules, str[] names, Tensor[] tensors, bool[] buffers) -> ()");
@@ -232,6 +241,7 @@ TORCH_LIBRARY(torch_headroom, library)
     library.def("enter(int module, Tensor[] arguments) -> int");
     library.def("held(int call, Tensor[] tensors, int[] places) -> ()");
     library.def("leave(int call, Tensor[] results) -> ()");
+    library.def("origin(str? path) -> ()");
 }
 
 void implement(torch::Library& library)
@@ -242,6 +252,7 @@ void implement(torch::Library& library)
     library.impl("enter", &enter);
     library.impl("held", &held);
     library.impl("leave", &leave);
+    library.impl("origin", &origin);
 }
 
 // Before autograd, so that arguments come with their history; and at the recorder's own key, which a call without

@@ -17,6 +17,8 @@
 ///     held(int call, Tensor[] tensors, int[] places) -> ()                 what a checkpoint of it holds besides its
 ///                                                                          arguments (Recorder::addHeld())
 ///     leave(int call, Tensor[] results) -> ()                              and has ended
+///     origin(str? path) -> ()                                              the module that compiled code comes from,
+///                                                                          inside of the region; none: it has ended
 ///
 /// The first three are called between headroom_recording_new() and headroom_recording_begin(), optimizer_state() also
 /// before HeadroomInstant::optimizerEnd.
@@ -47,6 +49,8 @@ enum HeadroomInstant : int {
     headroomOwnUpdateEnd,
     headroomRecomputationBegin, ///< a checkpoint runs its region again
     headroomRecomputationEnd,
+    headroomCompilationBegin, ///< torch.compile traces a function or compiles its graph
+    headroomCompilationEnd,
 };
 HEADROOM_PYTHON_API void headroom_recording_at(int instant);
 

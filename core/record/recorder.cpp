@@ -120,7 +120,7 @@ void Recorder::begin()
     if (!state.real)
         setDefaultSavedTensorHooks([weak = std::weak_ptr(state.recording)]() -> std::unique_ptr<ShadowSave> {
             const auto alive = weak.lock();
-            return alive ? std::make_unique<ShadowSave>(alive) : nullptr;
+            return alive && !alive->compiles() ? std::make_unique<ShadowSave>(alive) : nullptr;
         });
     state.interception.emplace();
 }
@@ -193,6 +193,18 @@ void Recorder::setRecomputes(bool recomputes)
 {
     if (state_->recording)
         state_->recording->setRecomputes(recomputes);
+}
+
+void Recorder::setCompiles(bool compiles)
+{
+    if (state_->recording)
+        state_->recording->setCompiles(compiles);
+}
+
+void Recorder::setOrigin(std::string_view path, bool inside)
+{
+    if (const auto recording = StepRecording::active())
+        recording->setOrigin(path, inside);
 }
 
 StepInfo& Recorder::info()

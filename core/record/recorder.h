@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -88,6 +89,8 @@ public:
     /// A checkpoint begins to run its region again or has done so. Inside of a torch.autograd.Function neither
     /// gradients nor modules tell that.
     void setRecomputes(bool recomputes);
+    /// PyTorch compiles from here on, or has done so: its ops are none of the step's.
+    void setCompiles(bool compiles);
     /// What is known of the step; to be completed between begin() and finish().
     StepInfo& info();
     /// What the device holds now, for the recorder of the next step. Between begin() and finish().
@@ -105,6 +108,9 @@ public:
     /// the same for all calls of the module, negative ones where a checkpoint holds the tensor whether it is read or
     /// not.
     static void addHeld(CallId call, at::ArrayRef<at::Tensor> tensors, at::IntArrayRef places);
+    /// Ops of compiled code come from the module at this path inside of what was compiled (".layers.0") until the next
+    /// call; `inside` false: what was compiled has returned.
+    static void setOrigin(std::string_view path, bool inside);
 
 private:
     struct State;

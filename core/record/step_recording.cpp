@@ -255,6 +255,7 @@ void StepRecording::refused(Bytes requested, Bytes deviceFree)
     failure.forwardOp = {};
     builder_.endOp(builder_.outOfMemory(failure, requested, deviceFree), {});
     opModules_.push_back(failure.module);
+    opRegions_.push_back(failure.module);
 }
 
 StepRecording::Pack StepRecording::pack(const at::Tensor& tensor)
@@ -342,6 +343,17 @@ void StepRecording::setOwnUpdate(bool updates)
 void StepRecording::setRecomputes(bool recomputes)
 {
     recomputations_ += recomputes ? 1 : -1;
+}
+
+void StepRecording::setCompiles(bool compiles)
+{
+    compiles_ = compiles;
+}
+
+void StepRecording::setOrigin(std::string_view path, bool inside)
+{
+    const std::lock_guard lock(mutex_);
+    origin_ = inside ? std::optional<std::string>(path) : std::nullopt;
 }
 
 void StepRecording::setBuildsBackwardGraph(bool builds)

@@ -69,6 +69,7 @@ public:
         OpId id; ///< invalid: not one of the step's
         OpFacts* facts = nullptr;
         StepTraceBuilder::Op columns;
+        ModuleId region; ///< of the innermost call; the op of compiled code may be of a module inside
         std::uint64_t traced = 0; ///< the number under which a real device traces its work; 0: it does not
         bool waits = false; ///< has not begun in the trace, as it has touched nothing of the device yet
         std::uint16_t flags = 0; ///< before beginOp() those that the interceptor knows
@@ -135,6 +136,12 @@ public:
     /// While a backward pass builds a graph of itself, GradMode does not tell a recomputed forward.
     void setBuildsBackwardGraph(bool builds);
     void setRecomputes(bool recomputes);
+    /// While PyTorch compiles, its ops are none of the step's: they run on tensors without memory, or to fold constants.
+    void setCompiles(bool compiles);
+    bool compiles() const noexcept { return compiles_; }
+    /// The module that ops come from until the next call, by its path inside of the region that was compiled (".layers.0");
+    /// `inside` false: they are the program's own again.
+    void setOrigin(std::string_view path, bool inside);
 
     /// The step's, to be completed until finish().
     StepInfo& info() noexcept { return builder_.info; }
@@ -174,6 +181,7 @@ private:
     std::uint32_t passOf(int graphTask);
     void beginInTrace(RunningOp& running);
     void interrupt(RunningOp& running);
+    ModuleId originIn(ModuleId region);
     void place(const Situation& where, StepTraceBuilder::Op& op);
 
     mutable std::mutex mutex_;
@@ -192,10 +200,14 @@ private:
     NodeTable nodes_;
     std::unordered_map<ShadowSave*, Pack> saved_;
     std::vector<ModuleId> opModules_; ///< by OpId
+    std::vector<ModuleId> opRegions_; ///< by OpId: RunningOp::region
+    std::optional<std::string> origin_; ///< setOrigin()
+    std::unordered_map<std::string_view, ModuleId> moduleOfName_; ///< of moduleNames_, once an origin was asked for
     std::vector<OpenCall> calls_;
     HeldArguments heldArguments_;
     std::atomic<int> callsAgain_{0}; ///< of them, those that run again
     std::atomic<int> recomputations_{0}; ///< that run now
+    std::atomic<bool> compiles_{false};
     std::unordered_map<int, std::uint32_t> passes_; ///< autograd's graph task -> number of the backward pass
     std::uint32_t passCount_ = 0;
     std::vector<CallId> exitAfterBackward_;

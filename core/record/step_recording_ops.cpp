@@ -57,7 +57,7 @@ std::uint32_t StepRecording::passOf(int graphTask)
 bool StepRecording::isOfStep(const Situation& where) const
 {
     // Two of autograd's threads may run at once; ops do not nest in a step.
-    return !running_ && (where.backward || std::this_thread::get_id() == stepThread_);
+    return !running_ && !compiles_ && (where.backward || std::this_thread::get_id() == stepThread_);
 }
 
 Phase StepRecording::phaseOf(const Situation& where) const
@@ -130,7 +130,7 @@ void StepRecording::place(const Situation& where, StepTraceBuilder::Op& op)
     if (!forward.valid())
         return;
     if (!op.call.valid())
-        op.module = opModules_[forward.value];
+        op.module = opRegions_[forward.value];
     if (!where.recomputed)
         op.forwardOp = forward;
 }
@@ -165,6 +165,9 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
 
     running.columns.name = facts.kind == OpFacts::Kind::opaque ? builder_.string(stack[first].toStringRef()) : facts.id;
     place(where, running.columns);
+    running.region = running.columns.module;
+    if (origin_)
+        running.columns.module = originIn(running.region);
     if (isOwnUpdate(where, running.inputs))
         running.columns.phase = Phase::optimizer;
     running.id = OpId(static_cast<std::uint32_t>(builder_.opCount()));
@@ -175,6 +178,22 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     nodes_.opBegins(running.id);
     if (!running.waits)
         beginInTrace(running);
+}
+
+/// The module at the origin's path from `region`, or the nearest above it that the step has: the compiler may know more.
+ModuleId StepRecording::originIn(ModuleId region)
+{
+    if (!region.valid())
+        return region;
+    if (moduleOfName_.empty())
+        for (std::uint32_t i = 0; i < moduleNames_.size(); ++i)
+            moduleOfName_.try_emplace(moduleNames_[i], i);
+    std::string name = moduleNames_[region.value] + *origin_;
+    for (const std::size_t least = moduleNames_[region.value].size(); name.size() > least; name.resize(name.rfind('.'))) {
+        if (const auto found = moduleOfName_.find(name); found != moduleOfName_.end())
+            return found->second;
+    }
+    return region;
 }
 
 std::string StepRecording::moduleOf(const RunningOp& running) const
@@ -189,6 +208,7 @@ void StepRecording::beginInTrace(RunningOp& running)
     running.id = builder_.beginOp(running.columns);
     openOp_ = running.id;
     opModules_.push_back(running.columns.module);
+    opRegions_.push_back(running.region);
 }
 
 /// What it does from here on is an op again, if it goes on: some try with less memory.

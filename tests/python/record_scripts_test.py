@@ -3,6 +3,7 @@
 """python -m torch_headroom.record on scripts that know nothing of it, and on scripts that fail."""
 
 import gzip
+import importlib.util
 import json
 import os
 import pathlib
@@ -324,7 +325,8 @@ class Failures(Recorded):
         result = self.run_script(self.written(_LOOP.format(steps=2, inside=compiled + "pass")))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         result = self.run_script(self.written(_LOOP.format(steps=2, inside=compiled + "loss = unused(loss)")))
-        self.assertEqual((result.returncode, result.stderr.count("torch.compile is left out")), (0, 1))
+        left_out = 0 if importlib.util.find_spec("triton") else 1
+        self.assertEqual((result.returncode, result.stderr.count("torch.compile is left out")), (0, left_out))
 
     def test_masks_that_the_step_makes_are_known_in_its_backward(self):
         # TRL's log-probabilities: how many elements the mask selects says the sizes of the gradients.

@@ -10,9 +10,10 @@ import warnings
 import weakref
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from ._modules import without_compilation
 from ._objects import find
+from ._optimizer_hooks import before_steps
 from ._policy import PolicyError, read_policy
 from ._region import Region, region_of
 from ._watch import MemoryWatch
@@ -37,7 +38,7 @@ def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn
     _refuse_other_checkpointing(root, fits)
     applied = _Applied(document, root, fits)
     if not _hooks:
-        _hooks.append(register_optimizer_step_pre_hook(_before_step))
+        _hooks.append(before_steps(_before_step))
     _all.add(applied)
     return model
 
@@ -125,10 +126,9 @@ def _unwrapped(model):
     if not isinstance(model, torch.nn.Module):
         raise PolicyError(f"expected a torch.nn.Module, not {type(model).__name__}")
     while True:
+        model = without_compilation(model)
         kind = type(model).__name__
-        if kind == "OptimizedModule":
-            model = model._orig_mod
-        elif isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             model = model.module
         elif isinstance(model, torch.jit.ScriptModule):
             raise PolicyError("a scripted model cannot be checkpointed: apply the policy to the model in Python")

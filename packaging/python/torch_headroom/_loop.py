@@ -26,6 +26,9 @@ class Loop:
     def module_called(self, module, args, kwargs):
         pass
 
+    def compilation_begins(self):
+        pass
+
     def backward_begins(self):
         pass
 
@@ -64,6 +67,7 @@ class ScriptLoop(Loop):
         self._wanted = wanted
         self._progress = progress
         self.steps = 0  # completed
+        self._done = 0  # of the step that runs, a share
         self.awaits_forward = True
         self._complete = False  # the optimizers have made their steps; only the end is missing
         self._functional = False  # no module was called: there is no forward to begin with
@@ -95,6 +99,9 @@ class ScriptLoop(Loop):
             self._recorder.inventory.add_root(module)
             self._functional = False
             self._begin((*args, kwargs))
+
+    def compilation_begins(self):
+        self._report("compile", self._done)
 
     def backward_begins(self):
         self._report("backward", 0.3)
@@ -200,5 +207,6 @@ class ScriptLoop(Loop):
             raise Finished
 
     def _report(self, stage, done):
+        self._done = done
         share = 0.85 / self._wanted
         self._progress(stage, min(0.05 + share * (self.steps + done), 0.9))

@@ -9,6 +9,8 @@ import weakref
 import torch
 from torch.nn.parameter import UninitializedTensorMixin
 
+from ._compiling import compiling
+
 _PLAIN = {torch.Tensor: True, torch.nn.Parameter: True}
 
 
@@ -71,7 +73,7 @@ def _note_first(kind, name):
 
     @functools.wraps(original)
     def noted(thing, *arguments, **named):
-        if id(thing) not in known:
+        if id(thing) not in known and not compiling.now:
             _note(known, thing)
         return original(thing, *arguments, **named)
 
@@ -113,6 +115,17 @@ def _has_parameters(module):
     return any(True for _ in module.parameters())
 
 
+def is_compiled(module):
+    """Whether torch.compile() made it around the program's own."""
+    return type(module).__name__ == "OptimizedModule"
+
+
+def without_compilation(module):
+    while is_compiled(module):
+        module = module._modules["_orig_mod"]
+    return module
+
+
 class Inventory:
     """Models (modules that no other module holds) and optimizers of the process, those that live when it is asked: a
     script makes some after the first call of a module, and lets others go."""
@@ -123,6 +136,7 @@ class Inventory:
 
     def add_root(self, module):
         """`module` is called by no other module: the first one that is called is the main one."""
+        module = without_compilation(module)
         if all(module is not known() for known in self._called):
             self._called.append(weakref.ref(module))
 
@@ -139,8 +153,9 @@ class Inventory:
         """Those that have parameters, the main one first; what lies inside of another, perhaps since its first call, is
         left out."""
         called = [module for module in (known() for known in self._called) if module is not None]
-        born = _living(torch.nn.Module)
-        inner = {id(child) for module in born for child in (module.__dict__.get("_modules") or {}).values()}
+        born = [module for module in _living(torch.nn.Module) if not is_compiled(module)]
+        children = [child for module in born for child in (module.__dict__.get("_modules") or {}).values()]
+        inner = {id(without_compilation(child)) for child in children}
         # A class may be unpickled without a word to nn.Module: what is called is there without having been noted.
         outer = {id(module): module for module in born + called if id(module) not in inner}
         roots = [module for module in outer.values() if _has_parameters(module)]
@@ -164,6 +179,9 @@ class ModuleNames:
             used[name] = used.get(name, 0) + 1
             name += f"_{used[name]}" if used[name] > 1 else ""
             self._add_tree(root, name if parent < 0 else f"models.{name}", parent)
+        for module in filter(is_compiled, _living(torch.nn.Module)):
+            if id(without_compilation(module)) in self.numbers:
+                self.numbers[id(module)] = self.numbers[id(without_compilation(module))]
 
     def _add_tree(self, root, prefix, parent):
         """In the order of root.named_modules(), which goes through one generator a level for each module."""
@@ -174,7 +192,8 @@ class ModuleNames:
                 continue
             number = self.numbers[id(module)] = len(self.modules)
             self.modules.append((fqn, type(module).__name__, above, module))
-            children = [(f"{fqn}.{name}", number, child) for name, child in module._modules.items() if child is not None]
+            children = [(f"{fqn}.{name}", number, without_compilation(child)) for name, child in module._modules.items()
+                        if child is not None]
             waiting.extend(reversed(children))
 
     def declare(self, library, registered):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 
+from ._modules import without_compilation
 from ._policy import PolicyError
 
 
@@ -98,7 +99,7 @@ def _fit(base, name, entries, is_root=False):
     for entry in entries:
         module = base
         for place, key in enumerate(entry.fqn[len(name) + 1 :].split(".") if entry.fqn != name else (), depth + 1):
-            module = module._modules.get(key)
+            module = without_compilation(module._modules.get(key))
             if module is None or not (is_root or not entry.types or _is_a(module, entry.types[place])):
                 return None
         modules.append(module)

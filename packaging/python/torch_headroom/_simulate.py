@@ -7,6 +7,7 @@ import ctypes
 import json
 import sys
 
+from . import _compile_cache
 from ._library import HeadroomError, check, load, torch_folder
 
 _card = None  # of this process, once it is simulated
@@ -38,17 +39,19 @@ def simulate(gpu="h100-80gb"):
     library = load()
     _load_cuda()
     library.headroom_claim_cuda()
+    _compile_cache.prepare(card["name"])
     import torch  # noqa: F401  (its libraries have to be there before the device)
 
     check(library.headroom_simulate(gpu.encode(), b"cuda"))
     atexit.register(library.headroom_await_autograd)
-    from . import _endless_loops, _modules, _simulate_cuda, _simulate_refusals, _simulate_values
+    from . import _compile, _endless_loops, _modules, _simulate_cuda, _simulate_refusals, _simulate_values
 
     _simulate_cuda.patch(library, card)
     _simulate_refusals.patch()
     _simulate_values.patch(library)
     _endless_loops.patch(library)
     _modules.watch()
+    _compile.patch(card)
     _card = card
 
 

@@ -6,7 +6,6 @@ The device itself is C++ (core/device/cuda_device.h). Here are the functions of 
 the few classes that are made of CUDA's own objects.
 """
 
-import functools
 import sys
 import threading
 import time
@@ -33,6 +32,7 @@ class DeviceProperties:
         self.shared_memory_per_block = 48 << 10
         self.shared_memory_per_block_optin = _SHARED_KIB[capability] << 10
         self.shared_memory_per_multiprocessor = (_SHARED_KIB[capability] + 1) << 10
+        self.L2_cache_size = card["l2_bytes"]
         self.is_integrated = 0
         self.is_multi_gpu_board = 0
         self.gcnArchName = ""
@@ -127,7 +127,6 @@ def patch(library, card):
     _patch_module(properties)
     _simulate_memory.patch(library)
     _patch_threads(library)
-    _patch_compile()
 
 
 def at_first_use(action):
@@ -264,35 +263,3 @@ def _patch_threads(library):
         bootstrap(self)
 
     threading.Thread._bootstrap_inner = bootstrap_with_device
-
-
-def _patch_compile():
-    told = []
-
-    def tell():
-        if not told:
-            print("torch-headroom: torch.compile is left out on the simulated GPU, the model runs eagerly", file=sys.stderr)
-            told.append(True)
-
-    def eager(function):
-        # Libraries compile functions that a program may never call.
-        @functools.wraps(function)
-        def call(*arguments, **named):
-            tell()
-            return function(*arguments, **named)
-
-        return call
-
-    def compile(model=None, **options):
-        if model is None:
-            return lambda function: compile(function, **options)
-        if not isinstance(model, torch.nn.Module):
-            return eager(model)
-        tell()
-        return model
-
-    def compile_module(self, *arguments, **options):
-        tell()
-
-    torch.compile = compile
-    torch.nn.Module.compile = compile_module

@@ -96,6 +96,14 @@ def _refuse_jiterator(code, name, *arguments):
     )
 
 
+def change_after_import(name, change):
+    """Calls `change` with the module of this name when the program has imported it."""
+    if name in sys.modules:
+        change(sys.modules[name])
+    else:
+        _CHANGED[name] = change
+
+
 def patch():
     from ._simulate_cuda import _substitute
 

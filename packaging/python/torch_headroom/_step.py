@@ -10,15 +10,17 @@ import shlex
 import sys
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.checkpoint import _recomputation_hook
 
 from ._arguments import HeldInCalls
 from ._batch import sizes_of, sizes_with
+from ._compile import sentences
+from ._compiling import compiling
 from ._endless_loops import decisions
 from ._library import check, load
 from ._loop import in_backward, in_transform
-from ._modules import Inventory, ModuleNames, state_tensors, tensors_of
+from ._modules import Inventory, ModuleNames, is_compiled, state_tensors, tensors_of
+from ._optimizer_hooks import after_steps, before_steps
 
 # Instants of a step (HeadroomInstant in app/python/recording_api.h).
 (
@@ -34,7 +36,9 @@ from ._modules import Inventory, ModuleNames, state_tensors, tensors_of
     OWN_UPDATE_END,
     RECOMPUTATION_BEGIN,
     RECOMPUTATION_END,
-) = range(12)
+    COMPILATION_BEGIN,
+    COMPILATION_END,
+) = range(14)
 
 
 def _declared(library):
@@ -78,6 +82,7 @@ class StepRecorder:
         self.calls = 0  # of modules in this step
         self.calls_in_transforms = 0  # besides, inside of torch.func
         self.depth = 0  # of modules that run now
+        self.compiled = None  # number of the compiled module that was called last, and the depth inside of it
         self.step = 0  # number of the step that was finished last
         self.notes = []  # what to know of that step, sentences
         self._names = None
@@ -143,6 +148,7 @@ class StepRecorder:
         if decisions.count:
             self.notes.append(f"the program asked {decisions} whether something is true that nobody knows without data, and "
                               "was given an answer: on the card the step may go another way from there")
+        self.notes.extend(sentences())
         info = json.dumps(self._info(step)).encode()
         self._stop()
         check(self.library.headroom_recording_finish(info))
@@ -209,23 +215,38 @@ class StepRecorder:
         return os.getpid() != self._process
 
 
-_placed = {}  # (id of a class or module of torch, name) -> what a call of it calls, the last one
+class _Placed:
+    """A function of torch that calls the last of a list."""
+
+    def __init__(self, owner, name):
+        self.owner, self.name = owner, name
+        self.original = getattr(owner, name)
+        self.calls = calls = [self.original]
+
+        @functools.wraps(self.original)
+        def call(*args, **kwargs):
+            return calls[-1](*args, **kwargs)
+
+        self.call = call
+        self.put_back()
+
+    def set_aside(self):
+        setattr(self.owner, self.name, self.original)
+
+    def put_back(self):
+        setattr(self.owner, self.name, self.call)
+
+
+_placed = {}  # (id of a class or module of torch, name) -> what was placed there
 
 
 def _calls_of(owner, name):
     """What a function of torch calls, as a list whose last item counts. A class is changed once and stays it: Python then
     looks at all classes that inherit from it, which for modules takes as long as to record a small step's backward."""
-    calls = _placed.get((id(owner), name))
-    if calls is None:
-        original = getattr(owner, name)
-        calls = _placed[id(owner), name] = [original]
-
-        @functools.wraps(original)
-        def call(*args, **kwargs):
-            return calls[-1](*args, **kwargs)
-
-        setattr(owner, name, call)
-    return calls
+    placed = _placed.get((id(owner), name))
+    if placed is None:
+        placed = _placed[id(owner), name] = _Placed(owner, name)
+    return placed.calls
 
 
 class Hooks:
@@ -238,6 +259,8 @@ class Hooks:
         self._undo = []
 
     def install(self):
+        compiling.listeners.append(self._compile)
+        self._undo.append(lambda: compiling.listeners.remove(self._compile))
         module, optimizer = torch.nn.Module, torch.optim.Optimizer
         self._replace(module, "__call__", self._module_call)
         self._replace(module, "zero_grad", self._zero_grad)
@@ -246,11 +269,8 @@ class Hooks:
         self._replace(torch.autograd, "grad", self._backward)
         self._replace(_recomputation_hook, "__enter__", self._tells(RECOMPUTATION_BEGIN))
         self._replace(_recomputation_hook, "__exit__", self._tells(RECOMPUTATION_END))
-        for register, hook in (
-            (register_optimizer_step_pre_hook, self._before_step),
-            (register_optimizer_step_post_hook, self._after_step),
-        ):
-            self._undo.append(register(hook).remove)
+        self._undo.append(before_steps(self._before_step))
+        self._undo.append(after_steps(self._after_step))
 
     def remove(self):
         while self._undo:
@@ -260,6 +280,14 @@ class Hooks:
         calls = _calls_of(owner, name)
         calls.append(functools.wraps(calls[-1])(make(calls[-1])))
         self._undo.append(calls.pop)
+
+    def _compile(self, begins):
+        """What PyTorch compiles is the program without the recorder."""
+        self._recorder.at(COMPILATION_BEGIN if begins else COMPILATION_END)
+        for placed in _placed.values():
+            (placed.set_aside if begins else placed.put_back)()
+        if begins:
+            self._loop.compilation_begins()
 
     def _tells(self, instant):
         def make(original):
@@ -280,7 +308,8 @@ class Hooks:
             if loop.awaits_forward:
                 loop.module_called(module, args, kwargs)
             number = numbers.get(id(module))
-            if number is None:
+            # What torch.compile() made calls the program's module, of which it is a call.
+            if number is None or recorder.compiled == (number, recorder.depth):
                 return original(module, *args, **kwargs)
             if in_transform():
                 recorder.calls_in_transforms += 1
@@ -288,9 +317,11 @@ class Hooks:
             if recorder.depth == 0:
                 recorder.add_root_call((*args, kwargs))
             tensors = tensors_of((args, kwargs))
+            recorder.depth += 1
+            if is_compiled(module):
+                recorder.compiled = number, recorder.depth
             number = enter(number, tensors)
             recorder.add_held(number, args, kwargs, tensors)
-            recorder.depth += 1
             recorder.calls += 1
             if recorder.calls == 2:  # a trainer may switch it on inside of the model's own call
                 recorder.autocast |= torch.is_autocast_enabled("cuda")

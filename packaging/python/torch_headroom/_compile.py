@@ -1,0 +1,65 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""torch.compile on the simulated GPU: Dynamo, AOTAutograd, the partitioner and Inductor run as they are. What Inductor
+generates runs, too; only its kernels do nothing (_compile_kernels.py). Decisions that it makes by measuring fall without
+(_compile_choices.py)."""
+
+import importlib.util
+import pathlib
+
+import torch
+
+from . import _compile_choices, _compile_kernels, _compile_left_out, _optimizer_hooks
+from ._compiling import follow
+from ._simulate_refusals import change_after_import
+
+_PACKAGE = pathlib.Path(__file__).parent
+
+# What the program calls through them is compiled; they are not: the recorder's hooks, and what stands for torch.cuda.
+_OURS = ("_arguments", "_batch", "_checkpointing", "_compile", "_endless_loops", "_loop", "_modules", "_opaque", "_simulate",
+         "_step", "record")
+
+
+def patch(card):
+    """Nothing is imported for programs that do not compile."""
+    _let_higher_order_operators_through()
+    if importlib.util.find_spec("triton") is None:
+        _compile_left_out.patch()
+        return
+    change_after_import("torch._dynamo.callback", follow)
+    change_after_import("torch._dynamo.trace_rules", _leave_ours_out)
+    _compile_kernels.patch()
+    _compile_choices.patch(card)
+    _optimizer_hooks.patch()
+
+
+def sentences():
+    """What to know of a step, where torch.compile on the card would do other things."""
+    return [*_compile_left_out.sentences(), *_compile_choices.sentences()]
+
+
+def _leave_ours_out(module):
+    module.SKIP_DIRS.extend(str(_PACKAGE / name) for name in _OURS)
+    module._recompile_re()
+
+
+def _let_higher_order_operators_through():
+    """Operators that call functions (flex_attention, checkpoints in graphs) are Python's: the key at which ops become those
+    of the simulated GPU has nothing for them."""
+    keys = torch._C.DispatchKeySet
+    own = torch._C._dispatch_tls_local_include_set()
+    for usual in ("BackendSelect", "ADInplaceOrView"):
+        own = own.remove(getattr(torch._C.DispatchKey, usual))
+
+    def let_through(operator):
+        operator.non_fallthrough_keys = keys.from_raw_repr(operator.non_fallthrough_keys.raw_repr() & ~own.raw_repr())
+
+    make = torch._ops.HigherOrderOperator.__init__
+
+    def init(self, *arguments, **named):
+        make(self, *arguments, **named)
+        let_through(self)
+
+    torch._ops.HigherOrderOperator.__init__ = init
+    for operator in torch._ops._higher_order_ops.values():
+        let_through(operator)

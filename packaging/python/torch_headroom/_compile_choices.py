@@ -1,0 +1,106 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Inductor decides by measuring on the card, decided without: by its own model of costs where it has one, else as it
+is by default. Each is counted, also where a graph comes out of the cache, and the recorder says so."""
+
+import collections
+
+import torch
+
+from ._simulate_refusals import change_after_import
+
+AUTOTUNED, PADDED, FUSED, GRAPHS = "autotuned", "padded", "fused", "CUDA graphs"
+
+decided = collections.Counter()  # of the graphs of this process
+_pending = collections.Counter()  # since the last graph was generated
+
+
+def sentences():
+    """What to know of a step that runs compiled code."""
+    if decided[AUTOTUNED]:
+        yield (f"torch.compile chose {_times(AUTOTUNED)} between kernels without measuring: PyTorch's own, or the first "
+               "template where there is none; on the card another may be faster and need other memory")
+    if decided[PADDED]:
+        yield (f"torch.compile chose {_times(PADDED)} without measuring whether to pad a matrix multiplication: it does where "
+               "its own model calls it bound by computation; on the card it may not, and need less memory")
+    if decided[FUSED]:
+        yield (f"torch.compile chose {_times(FUSED)} without measuring how to fuse or split kernels: as it is by default")
+    if decided[GRAPHS]:
+        yield ("CUDA graphs were left out of what torch.compile made: on the card their private pool keeps what a compiled "
+               "graph allocates reserved between its runs, and copies inputs that move")
+
+
+def _times(kind):
+    count = decided[kind]
+    return "once" if count == 1 else f"{count} times"
+
+
+def note(counts):
+    """Code that was generated with such decisions is loaded."""
+    decided.update(counts)
+
+
+def take_pending():
+    taken = dict(_pending)
+    _pending.clear()
+    return taken
+
+
+def patch(card):
+    change_after_import("torch._inductor.utils", lambda module: _give_peaks(module, card))
+    change_after_import("torch._inductor.select_algorithm", _choose_first)
+    change_after_import("torch._inductor.fx_passes.pad_mm", _pad_where_bound)
+    change_after_import("torch._inductor.codegen.triton", _fuse_as_usual)
+    change_after_import("torch._inductor.cudagraph_trees", _leave_graphs_out)
+    change_after_import("torch._inductor.compile_fx", _leave_graphs_out)
+
+
+def _give_peaks(module, card):
+    """Of the card, for its models of costs, which would ask the driver for clocks."""
+
+    def get_device_tflops(dtype):
+        tensor_cores = torch.backends.cuda.matmul.fp32_precision == "tf32"
+        wide = card["tensor_float32_flops" if tensor_cores else "float32_flops"]
+        return (card["half_flops"] if dtype.itemsize == 2 else wide) / 1e12
+
+    module.get_device_tflops = get_device_tflops
+    module.get_gpu_dram_gbps = lambda: card["gigabytes_per_second"]
+
+
+def _choose_first(module):
+    cache = module.AlgorithmSelectorCache
+
+    def do_autotuning(self, name, input_nodes, layout, input_gen_fns, inputs_key, choices, *more, **named):
+        _pending[AUTOTUNED] += 1
+        extern = [choice for choice in choices if isinstance(choice, module.ExternKernelCaller)]
+        return {(extern or choices)[0]: 1.0}
+
+    cache.do_autotuning = do_autotuning
+    cache.make_precompile_fn = lambda self, *arguments, **named: lambda: {}
+
+
+def _pad_where_bound(module):
+    """It measures only where is_mm_compute_bound()."""
+
+    def bench(call):
+        is_padded = call.__name__ != "orig_bench_fn"
+        _pending[PADDED] += is_padded
+        return 1.0 if is_padded else 2.0
+
+    module.get_do_bench = lambda: bench
+
+
+def _fuse_as_usual(module):
+    def benchmark(self, loaded, *arguments, **named):
+        _pending[FUSED] += 1
+        return 1.0, loaded.__file__
+
+    module.TritonScheduling.benchmark_codegened_module = benchmark
+
+
+def _leave_graphs_out(module):
+    def cudagraphify(model, inputs, *arguments, **named):
+        decided[GRAPHS] += 1
+        return model
+
+    module.cudagraphify_impl = cudagraphify

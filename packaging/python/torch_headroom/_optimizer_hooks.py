@@ -1,0 +1,91 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Calls before and after the steps of all optimizers, those inside of compiled functions included: tracing goes through the
+hooks without a trace, and the graph that holds the step calls them when it runs."""
+
+import weakref
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from ._simulate_refusals import change_after_import
+
+_before, _after = {}, {}  # what is registered, by itself
+_stepping = weakref.WeakSet()  # optimizers whose step runs now and has called its hooks
+_traced = []  # optimizers whose step the graph holds that is compiled next
+
+
+def before_steps(hook):
+    """Returns what takes it off again."""
+    return _register(hook, _before, register_optimizer_step_pre_hook, _stepping.add)
+
+
+def after_steps(hook):
+    return _register(hook, _after, register_optimizer_step_post_hook, _stepping.discard)
+
+
+def _register(hook, known, register, follow):
+    def call(optimizer, args, kwargs):
+        if torch.compiler.is_compiling():
+            return None
+        follow(optimizer)
+        return hook(optimizer, args, kwargs)
+
+    handle = register(call)
+    known[hook] = call
+    change_after_import("torch._dynamo.eval_frame", _leave_out)
+
+    def remove():
+        known.pop(hook, None)
+        handle.remove()
+
+    return remove
+
+
+def _leave_out(module):
+    """Where they are called from code that is not compiled, neither are they."""
+    for call in (*_before.values(), *_after.values()):
+        module.skip_code(call.__code__)
+
+
+def patch():
+    change_after_import("torch._dynamo.variables.optimizer", _note_steps)
+    change_after_import("torch._inductor.output_code", _call_from_graphs)
+
+
+def _note_steps(module):
+    variable = module.OptimizerVariable
+    call_method = variable.call_method
+
+    def call_method_noted(self, tx, name, *arguments, **named):
+        if name == "_init_group" and not any(self.value is known for known in _traced):
+            _traced.append(self.value)
+        return call_method(self, tx, name, *arguments, **named)
+
+    variable.call_method = call_method_noted
+
+
+def _call_from_graphs(module):
+    graph = module.CompiledFxGraph
+    post_compile, run = graph.post_compile, graph.__call__
+
+    def post_compile_noted(self, *arguments):
+        post_compile(self, *arguments)
+        self.headroom_optimizers = tuple(_traced)
+        _traced.clear()
+
+    def run_with_hooks(self, inputs):
+        optimizers = [optimizer for optimizer in getattr(self, "headroom_optimizers", ()) if optimizer not in _stepping]
+        _call(_before, optimizers)
+        try:
+            return run(self, inputs)
+        finally:
+            _call(_after, optimizers)
+
+    graph.post_compile, graph.__call__ = post_compile_noted, run_with_hooks
+
+
+def _call(hooks, optimizers):
+    for optimizer in optimizers:
+        for hook in list(hooks):
+            hook(optimizer, (optimizer,), {})

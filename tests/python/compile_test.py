@@ -1,0 +1,211 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""torch.compile on the simulated GPU: recorded as compiled (torch_headroom/_compile.py).
+
+    compile_test.py HEADROOM
+"""
+
+import gc
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import support
+
+support.need("torch", "triton")
+torch = support.simulated("a100-80gb")
+
+import torch_headroom  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from wrapper_memory import Plan, rounded  # noqa: E402
+
+HEADROOM = sys.argv.pop()
+ROWS, WIDTH = 512, 256
+
+
+class Block(nn.Module):
+    def __init__(self, breaks=False):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.breaks = breaks
+
+    def forward(self, x):
+        y = self.norm(x)
+        if self.breaks:
+            torch._dynamo.graph_break()
+        return x + self.down(F.gelu(self.up(y)))
+
+
+class Net(nn.Module):
+    def __init__(self, layers=2, classes=1000, **options):
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH)
+        self.blocks = nn.ModuleList(Block(**options) for _ in range(layers))
+        self.head = nn.Linear(WIDTH, classes)
+
+    def forward(self, x, y):
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x)
+        return F.cross_entropy(self.head(x), y)
+
+
+def batch(rows=ROWS, classes=1000):
+    return torch.randn(rows, WIDTH, device="cuda"), torch.randint(0, classes, (rows,), device="cuda")
+
+
+class Recorded:
+    """Steps of a program, the last of which was recorded."""
+
+    def __init__(self, step, steps=2):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "step.hrs"
+            with torch_headroom.record(path) as recording:
+                for _ in range(steps):
+                    step()
+                    recording.step()
+            self.summary = recording.summary
+            self.notes = recording._recorder.notes
+            found = subprocess.run([HEADROOM, "ops", path, "--json"], capture_output=True, text=True, check=True)
+        self.ops = json.loads(found.stdout)["ops"]
+        self.peak = self.summary["peak_bytes"]
+
+    def named(self, part):
+        return [op for op in self.ops if part in op["name"]]
+
+    @property
+    def kernels(self):
+        return self.named("triton_")
+
+
+def training(model, optimizer=None, data=batch):
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step():
+        model(*data()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def recorded(model, **named):
+    return Recorded(training(model, **named))
+
+
+class Compiled(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        gc.collect()
+
+
+class Kernels(Compiled):
+    def test_they_are_ops_of_the_step_with_their_bytes_and_modules(self):
+        step = recorded(torch.compile(Net().cuda()))
+        (gelu, _) = step.named("triton_poi_fused_gelu_1")
+        self.assertEqual(gelu["module"], "Net.blocks.0")
+        self.assertEqual((gelu["read_bytes"], gelu["written_bytes"]), (ROWS * 4 * WIDTH * 4,) * 2)
+        self.assertEqual({op["phase"] for op in step.kernels}, {"forward", "backward"})
+        modules = {op["module"] for op in step.ops if op["phase"] == "backward"}
+        self.assertLessEqual({"Net.blocks.1.norm", "Net.blocks.1.up", "Net.head"}, modules)
+        matmuls = step.named("aten.mm.out") + step.named("aten.addmm.out")
+        self.assertEqual({op["module"] for op in matmuls if op["phase"] == "forward"},
+                         {"Net.first", "Net.head", *(f"Net.blocks.{i}.{part}" for i in (0, 1) for part in ("up", "down"))})
+
+    def test_compilation_is_none_of_it(self):
+        model = Net().cuda()
+        compiled = torch.compile(model)
+        first, later = Recorded(training(compiled), steps=1), Recorded(training(compiled))
+
+        def work(step):  # AOTAutograd detaches its inputs once
+            return [op["name"] for op in step.ops if op["name"] != "aten.detach.default"]
+
+        self.assertEqual(work(first), work(later))
+        self.assertEqual(first.peak, later.peak)
+
+    def test_regions_are_calls_of_their_modules(self):
+        def by_torch_compile(model):
+            for i, block in enumerate(model.blocks):
+                model.blocks[i] = torch.compile(block)
+
+        def in_place(model):
+            for block in model.blocks:
+                block.compile()
+
+        for compile in (by_torch_compile, in_place):
+            with self.subTest(compile.__name__):
+                model = Net().cuda()
+                compile(model)
+                step = recorded(model)
+                self.assertLessEqual({"Net.blocks.0.up", "Net.blocks.1.up", "Net.blocks.1.norm"},
+                                     {op["module"] for op in step.ops if op["phase"] == "backward"})
+                self.assertEqual(len(step.named("triton_poi_fused_gelu_1")), 2)
+
+    def test_graph_breaks(self):
+        step = recorded(torch.compile(Net(breaks=True).cuda()))
+        self.assertEqual({op["module"] for op in step.named("layer_norm_") if op["phase"] == "forward"},
+                         {"Net.blocks.0.norm", "Net.blocks.1.norm"})
+
+    def test_functions(self):
+        model = Net().cuda()
+        step = recorded(model, data=lambda: batch())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        compiled = torch.compile(lambda x, y: model(x, y))
+
+        def train():
+            compiled(*batch()).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        step = Recorded(train)
+        self.assertEqual({op["module"] for op in step.named("triton_poi_fused_gelu")}, {"Net.blocks.0", "Net.blocks.1"})
+
+    def test_dynamic_shapes(self):
+        sizes = iter([512, 640, 768, 896])
+        step = Recorded(training(torch.compile(Net().cuda(), dynamic=True), data=lambda: batch(next(sizes))), steps=3)
+        (gelu, _) = step.named("triton_poi_fused_gelu_1")
+        self.assertEqual(gelu["read_bytes"], 768 * 4 * WIDTH * 4)
+
+    def test_optimizers(self):
+        model = Net().cuda()
+        optimizer = torch.optim.AdamW(model.parameters())
+        update = torch.compile(lambda: optimizer.step())
+
+        def step():
+            model(*batch()).backward()
+            update()
+            optimizer.zero_grad()
+
+        compiled = Recorded(step, steps=3)
+        self.assertTrue(compiled.kernels)
+        self.assertEqual({op["phase"] for op in compiled.kernels}, {"optimizer"})
+        self.assertFalse(compiled.named("_foreach_addcdiv"))
+
+
+class Memory(Compiled):
+    """Inductor's plan, line by line of its code, is what the step took, to the byte."""
+
+    def test_of_a_whole_step(self):
+        sources = []
+        graph = torch._inductor.graph.GraphLowering
+        with mock.patch.object(graph, "save_output_code", staticmethod(sources.append)), \
+                torch.compiler.config.patch(force_disable_caches=True):
+            model = Net(layers=3).cuda()
+            data = batch()
+            step = recorded(torch.compile(model), data=lambda: data)
+        forward = Plan(sources[0])
+        backward = Plan(sources[1], before=forward)
+        start = sum(rounded(tensor.nbytes) for tensor in (*model.parameters(), *data))
+        empty = step.named("aten.empty_strided.default")
+        self.assertEqual([op["bytes"] for op in empty], forward.allocations + backward.allocations)
+        tangent = rounded(4)
+        self.assertEqual(step.peak, start + max(forward.peak, backward.peak + tangent))
+
+
+if __name__ == "__main__":
+    unittest.main()
