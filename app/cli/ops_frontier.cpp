@@ -5,11 +5,14 @@
 #include "app/cli/ops_arguments.h"
 #include "app/cli/pictures.h"
 #include "app/cli/table.h"
+#include "core/predict/predict.h"
 #include "core/trace/phase_times.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <iostream>
+#include <vector>
 
 namespace headroom::cli {
 
@@ -19,7 +22,55 @@ struct Arguments : OpsArguments
 {
     std::string points = "101";
     std::string output; ///< a picture or a table
+    std::vector<std::string> compiled; ///< the same step, as torch.compile runs it
 };
+
+/// What torch.compile's own partitioner makes of a fraction, as it was recorded.
+struct CompiledPoint
+{
+    double fraction = 0;
+    Bytes peak = 0;
+    double stepMs = 0;
+};
+
+Result<CompiledPoint> readCompiled(const std::string& file, const TimeChoice& times)
+{
+    const Result<StepTracePtr> trace = readStep(file, times);
+    if (!trace)
+        return trace.error();
+    const auto& settings = (*trace)->info.settings;
+    const auto fraction
+        = std::ranges::find(settings, "activation_memory_budget", [](const auto& setting) { return setting.first; });
+    if (fraction == settings.end())
+        return badInput(file + ": the step was not recorded with --activation-memory-budget, which --compiled needs");
+    const Result<Timeline> timeline = predict(**trace, {});
+    if (!timeline)
+        return timeline.error();
+    return CompiledPoint{std::stod(fraction->second), timeline->peak, forwardBackwardMs(**trace)};
+}
+
+Status addCompiled(const Arguments& arguments, Json& json)
+{
+    if (arguments.compiled.empty())
+        return {};
+    json["compiled"] = Json::array();
+    using enum Table::Align;
+    Table table({{"Compiled", right}, {"Peak", right}, {"Bytes", right}, {"Forward and backward ms", right}});
+    for (const std::string& file : arguments.compiled) {
+        const Result<CompiledPoint> point = readCompiled(file, arguments.times);
+        if (!point)
+            return point.error();
+        json["compiled"].push_back(
+            {{"memory_budget", point->fraction}, {"peak_bytes", point->peak}, {"step_ms", point->stepMs}});
+        table.addRow({formatNumber(point->fraction, 3), formatBytes(point->peak), groupedDigits(point->peak),
+                      formatNumber(point->stepMs, 3)});
+    }
+    if (!arguments.json) {
+        std::cout << '\n';
+        table.print(std::cout);
+    }
+    return {};
+}
 
 Result<int> runFrontier(const Arguments& arguments)
 {
@@ -58,10 +109,13 @@ Result<int> runFrontier(const Arguments& arguments)
         table.addRow({formatNumber(plan.fraction, 3), formatBytes(plan.savedBytes), formatBytes(plan.peak),
                       groupedDigits(plan.peak), formatNumber(plan.recomputeMs, 3)});
     }
+    if (!arguments.json)
+        table.print(std::cout);
+    const Status compiled = addCompiled(arguments, json);
+    if (!compiled)
+        return compiled.error();
     if (arguments.json)
         printJson(json);
-    else
-        table.print(std::cout);
     return 0;
 }
 
@@ -77,6 +131,11 @@ void addOpsFrontier(CLI::App& program, Action& chosen)
     command->add_option("--points", arguments->points, "Fractions to plan, spread evenly (default 101)")
         ->type_name("N");
     command->add_option("-o,--output", arguments->output, "Write a picture or a table: .svg, .pdf, .png or .csv")
+        ->type_name("FILE");
+    command
+        ->add_option("--compiled", arguments->compiled,
+                     "The same step as torch.compile runs it with a memory budget (record --activation-memory-budget), "
+                     "shown beside")
         ->type_name("FILE");
     command->callback([=, &chosen] { chosen = [=] { return runFrontier(*arguments); }; });
 }

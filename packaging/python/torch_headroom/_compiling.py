@@ -9,9 +9,11 @@ class Compiling:
     def __init__(self):
         self.listeners = []
         self.now = False
+        self.count = 0  # how often it began
 
     def tell(self, begins):
         self.now = begins
+        self.count += begins
         for listener in self.listeners:
             listener(begins)
 

@@ -26,6 +26,16 @@ def _device(text):
     raise argparse.ArgumentTypeError(f"unknown device '{text}'; known are sim, the simulated GPU, and cuda or cuda:N")
 
 
+def _fractions(text):
+    try:
+        found = [float(word) for word in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or not all(0 <= fraction <= 1 for fraction in found):
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1, or several with commas, not {text}")
+    return found
+
+
 def parser():
     options = _Parser(
         prog="python -m torch_headroom.record",
@@ -49,6 +59,11 @@ def parser():
     options.add_argument(
         "--without-checkpointing", action="store_true", help="let what the script checkpoints itself save everything"
     )
+    options.add_argument(
+        "--activation-memory-budget", type=_fractions, metavar="FRACTION[,…]",
+        help="what torch.compile's partitioner may save, as torch._functorch.config.activation_memory_budget; several: a step "
+        "for each, and one that is not compiled, in files of their own, and a table",
+    )
     options.add_argument("--json", action="store_true", help="one JSON document on stdout; the script prints on stderr")
     options.add_argument("--progress", action="store_true", help="progress as JSON lines on stderr")
     options.add_argument("--version", action="store_true", help="print the version and exit")
@@ -66,5 +81,7 @@ def recorded_again(options):
         arguments.append("--unlimited")
     if options.without_checkpointing:
         arguments.append("--without-checkpointing")
+    if options.activation_memory_budget:
+        arguments += ["--activation-memory-budget", str(options.activation_memory_budget[0])]
     script = ["-m", options.script] if options.module else [str(pathlib.Path(options.script).resolve())]
     return arguments + script + options.arguments

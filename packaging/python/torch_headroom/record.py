@@ -201,6 +201,7 @@ class _Interrupts:
 
 def _record_script(options, progress):
     """Runs the script and records. Returns the recorder, whether it has a step, and how the script ended."""
+    from ._compiling import compiling
     from ._early_end import end_children, end_data_workers
     from ._loop import Finished, ScriptLoop
     from ._step import Hooks, StepRecorder
@@ -209,6 +210,8 @@ def _record_script(options, progress):
     recorder = StepRecorder(pathlib.Path(options.script).name, program, recorded_again(options))
     if options.without_checkpointing:
         recorder.note("checkpointing", "left out")
+    if options.activation_memory_budget:
+        recorder.note("activation_memory_budget", str(options.activation_memory_budget[0]))
     loop = ScriptLoop(recorder, options.steps, progress)
     hooks = Hooks(recorder, loop)
     hooks.install()
@@ -225,6 +228,8 @@ def _record_script(options, progress):
         finally:
             hooks.remove()
             end_data_workers()
+    if options.activation_memory_budget and not compiling.count:
+        recorder.notes.append("--activation-memory-budget decided nothing, as the script compiled nothing")
     if finished:
         end_children()
     if interrupts.seen:
@@ -317,6 +322,10 @@ def _prepare(options):
         from ._modules import watch
 
         watch()
+    if options.activation_memory_budget:
+        import torch._functorch.config
+
+        (torch._functorch.config.activation_memory_budget,) = options.activation_memory_budget
     if options.without_checkpointing:
         from ._checkpointing import leave_out
 
@@ -329,6 +338,10 @@ def _record(options):
     if not options.module and not pathlib.Path(options.script).is_file():
         raise HeadroomError(f"{options.script}: there is no such script")
     _checked_output(options.output)
+    if options.activation_memory_budget and len(options.activation_memory_budget) > 1:
+        from ._budgets import record_each
+
+        return record_each(options)
     begin = time.perf_counter()
     document = _script_prints_on_stderr() if options.json else sys.stdout
 
