@@ -10,6 +10,7 @@
 #include "core/device/invented_values.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
+#include "core/device/stream_observer.h"
 #include "core/record/interceptor.h"
 
 #include <nlohmann/json.hpp>
@@ -117,6 +118,16 @@ const char* headroom_devices()
 void headroom_claim_cuda()
 {
     sim::claimCuda();
+}
+
+void headroom_join_job()
+{
+    sim::joinJob();
+}
+
+void headroom_process_group(const char* name, const std::uint32_t* ranks, std::int64_t count)
+{
+    sim::addProcessGroup(name, {ranks, ranks + count});
 }
 
 void headroom_intercept_thread()

@@ -71,6 +71,12 @@ HEADROOM_PYTHON_API int headroom_simulate(const char* gpu, const char* device);
 /// Before the program ends: waits for autograd's thread (core/device/autograd_threads.h). Without Python's lock.
 HEADROOM_PYTHON_API int headroom_await_autograd();
 
+/// This process is one of a distributed job, of which it is the only one that is there: collectives on the CPU ask
+/// nobody either.
+HEADROOM_PYTHON_API void headroom_join_job();
+/// The global ranks of a process group, by c10d's name of it.
+HEADROOM_PYTHON_API void headroom_process_group(const char* name, const std::uint32_t* ranks, std::int64_t count);
+
 /// Every thread but the one that called headroom_simulate() calls this before it uses "cuda".
 HEADROOM_PYTHON_API void headroom_intercept_thread();
 

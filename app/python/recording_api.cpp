@@ -9,6 +9,7 @@
 #include "core/device/simulated_state.h"
 #include "core/predict/predict.h"
 #include "core/record/recorder.h"
+#include "core/record/step_recording.h"
 #include "core/sac/record_summary.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_info_json.h"
@@ -201,6 +202,14 @@ void inputs(at::TensorList tensors)
             recording().recorder->addInput(tensor);
 }
 
+void retype(at::TensorList tensors, std::int64_t category)
+{
+    TORCH_CHECK(category >= 0 && category < static_cast<std::int64_t>(categoryCount), "no category ", category);
+    if (const auto active = StepRecording::active())
+        for (const at::Tensor& tensor : tensors)
+            active->retype(tensor, static_cast<Category>(category));
+}
+
 void optimizerState(at::TensorList tensors)
 {
     Recording& running = recording();
@@ -237,6 +246,7 @@ TORCH_LIBRARY(torch_headroom, library)
 {
     library.def("registered(int[] modules, str[] names, Tensor[] tensors, bool[] buffers) -> ()");
     library.def("inputs(Tensor[] tensors) -> ()");
+    library.def("retype(Tensor[] tensors, int category) -> ()");
     library.def("optimizer_state(Tensor[] tensors) -> ()");
     library.def("enter(int module, Tensor[] arguments) -> int");
     library.def("held(int call, Tensor[] tensors, int[] places) -> ()");
@@ -248,6 +258,7 @@ void implement(torch::Library& library)
 {
     library.impl("registered", &registered);
     library.impl("inputs", &inputs);
+    library.impl("retype", &retype);
     library.impl("optimizer_state", &optimizerState);
     library.impl("enter", &enter);
     library.impl("held", &held);

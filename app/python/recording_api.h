@@ -12,6 +12,7 @@
 ///     registered(int[] modules, str[] names, Tensor[] tensors, bool[] buffers) -> ()
 ///                                                                          parameters and buffers of modules
 ///     inputs(Tensor[] tensors) -> ()                                       the batch
+///     retype(Tensor[] tensors, int category) -> ()                         they are of this Category from here on
 ///     optimizer_state(Tensor[] tensors) -> ()                              what optimizers keep
 ///     enter(int module, Tensor[] arguments) -> int                         a module's forward begins; returns its call
 ///     held(int call, Tensor[] tensors, int[] places) -> ()                 what a checkpoint of it holds besides its

@@ -28,7 +28,7 @@ public:
     {
         if (requested <= 0)
             return true;
-        const auto block = allocator_.allocate(requested, streams_.size() > 0 ? streams_[storage] : 0);
+        const auto block = allocator_.allocate(requested, stream(storage));
         if (block)
             live_[storage].push_back({*block, rounded});
         return block.has_value();
@@ -53,6 +53,8 @@ public:
         allocator_.free(old.block);
         return taken;
     }
+
+    std::uint32_t stream(StorageId storage) const { return streams_.size() > 0 ? streams_[storage] : 0; }
 
     /// 0 when it has no block.
     Bytes size(StorageId storage) const
@@ -178,23 +180,24 @@ bool takeAll(Replayer& replayer, const StepTrace& trace, const Storages& storage
 /// False when the device is full.
 bool startAgain(Replayer& replayer, const StepTrace& trace, const std::set<StorageId>& start)
 {
-    std::multimap<Bytes, StorageId> left;
+    std::multimap<std::pair<Bytes, std::uint32_t>, StorageId> left; // memory is its stream's
     for (const auto& [storage, bytes] : replayer.live()) {
         if (!start.contains(storage))
-            left.emplace(bytes, storage);
+            left.emplace(std::pair(bytes, replayer.stream(storage)), storage);
     }
     std::vector<StorageId> missing;
     for (const StorageId storage : start) {
         if (replayer.size(storage) > 0)
             continue;
-        if (const auto same = left.find(trace.storages.bytes[storage]); same != left.end()) {
+        const auto same = left.find({trace.storages.bytes[storage], replayer.stream(storage)});
+        if (same != left.end()) {
             replayer.rename(same->second, storage);
             left.erase(same);
         } else {
             missing.push_back(storage);
         }
     }
-    for (const auto& [bytes, storage] : left)
+    for (const auto& [place, storage] : left)
         replayer.giveBack(storage);
     return takeAll(replayer, trace, missing);
 }

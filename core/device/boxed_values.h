@@ -15,7 +15,8 @@ inline bool isListOfTensors(const c10::IValue& value)
         || (value.isList() && !value.isIntList() && !value.isDoubleList() && !value.isBoolList());
 }
 
-/// Calls visit(tensor) for each defined tensor in a boxed argument or result, in order.
+/// Calls visit(tensor) for each defined tensor in a boxed argument or result, in order; in lists of lists, too, which
+/// collectives take.
 template <class Visit>
 void forEachTensor(const c10::IValue& value, Visit&& visit)
 {
@@ -25,8 +26,8 @@ void forEachTensor(const c10::IValue& value, Visit&& visit)
             visit(tensor);
     } else if (isListOfTensors(value)) {
         for (const c10::IValue& element : value.toListRef()) {
-            if (element.isTensor() && element.toTensor().defined())
-                visit(element.toTensor());
+            if (!element.isNone())
+                forEachTensor(element, visit);
         }
     }
 }
@@ -41,7 +42,7 @@ bool allTensors(const c10::IValue& value, Predicate&& holds)
     if (!isListOfTensors(value))
         return true;
     for (const c10::IValue& element : value.toListRef()) {
-        if (element.isTensor() && element.toTensor().defined() && !holds(element.toTensor()))
+        if (!element.isNone() && !allTensors(element, holds))
             return false;
     }
     return true;

@@ -8,9 +8,11 @@
 #include "core/device/cuda_hooks.h"
 #include "core/device/deferred_fill.h"
 #include "core/device/known_storage.h"
+#include "core/device/kernels/collectives.h"
 #include "core/device/known_values.h"
 #include "core/device/meta_call.h"
 #include "core/device/op_traits.h"
+#include "core/device/silence.h"
 #include "core/device/simulated_guard.h"
 #include "core/device/simulated_state.h"
 #include "core/device/unsupported.h"
@@ -134,18 +136,10 @@ std::vector<Replacement> replacements()
             {DispatchKey::NestedTensorCUDA, c10::KernelFunction::makeFromBoxedFunction<&refusal<refuseNested>>()}};
 }
 
-/// The dispatcher warns of every kernel that takes another's place.
-class Silence final : public c10::WarningHandler
-{
-public:
-    void process(const c10::Warning&) override {}
-};
-
 /// No kernel of libtorch_cuda may run: it would read addresses that are not there.
 void replaceCudaKernels()
 {
-    Silence silence;
-    const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+    const Silence silence;
     auto& dispatcher = c10::Dispatcher::singleton();
     static auto* const registrations = new std::vector<c10::RegistrationHandleRAII>; // never taken back
     const auto replace = [&](const c10::OperatorName& name, DispatchKey key, const c10::KernelFunction& kernel) {
@@ -197,8 +191,14 @@ Status simulateCuda(const DeviceSpec& spec)
     c10::impl::device_guard_impl_registry[static_cast<std::size_t>(c10::DeviceType::CUDA)].store(&guard);
     at::native::_fused_sdp_choice_stub.set_cuda_dispatch_ptr(&fusedAttentionChoice);
     registerMetaKernels();
+    registerCollectives();
     replaceCudaKernels();
     return {};
+}
+
+void joinJob()
+{
+    registerCpuCollectives();
 }
 
 void call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack)

@@ -24,6 +24,9 @@ void claimCuda();
 /// CUDA's own hooks already.
 Status simulateCuda(const DeviceSpec& spec);
 
+/// After that: this process is one of a distributed job, and collectives on the CPU too ask no other one.
+void joinJob();
+
 /// Runs an op: on the simulated device if that is CUDA and the op concerns it, else where its keys say.
 void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 

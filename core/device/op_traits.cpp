@@ -88,6 +88,7 @@ OpTraits read(const c10::OperatorHandle& op)
         && (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)
             || op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional)
             || op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd));
+    traits.composite |= name.starts_with("c10d::"); // by copies the group says what a collective writes
     traits.returnsNumbers = !schema.returns().empty() && !returnsTensor(schema);
     traits.filled = filledOf(op.operator_name());
     traits.chosen = chosenResult(op);

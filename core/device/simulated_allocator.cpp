@@ -4,6 +4,7 @@
 
 #include "core/device/hosted_memory.h"
 #include "core/device/simulated_device.h"
+#include "core/device/simulated_guard.h"
 #include "core/device/simulated_state.h"
 
 #include <c10/util/Exception.h>
@@ -44,13 +45,14 @@ c10::DataPtr SimulatedAllocator::allocate(std::size_t bytes)
         return {nullptr, nullptr, &c10::detail::deleteNothing, device()};
     auto block = std::make_unique<Block>();
     block->requested = static_cast<Bytes>(bytes);
+    block->stream = currentStreamNumber();
     block->memory = std::make_shared<DeviceMemory>(block->requested);
     BlockObserver* observer = nullptr;
     bool fits = false;
     {
         const std::lock_guard lock(mutex_);
         observer = observer_;
-        fits = take(*block->memory);
+        fits = take(*block->memory, block->stream);
         if (fits)
             link(block.get());
     }
@@ -91,10 +93,10 @@ c10::DataPtr SimulatedAllocator::allocateHeld(Bytes bytes, void* address, BlockT
     return hand(block);
 }
 
-bool SimulatedAllocator::take(DeviceMemory& memory)
+bool SimulatedAllocator::take(DeviceMemory& memory, std::uint32_t stream)
 {
     if (cache_) {
-        memory.place_ = cache_->allocate(memory.requested_);
+        memory.place_ = cache_->allocate(memory.requested_, stream);
         if (!memory.place_) {
             ++stats_.outOfMemories;
             return false;
@@ -181,21 +183,34 @@ void SimulatedAllocator::release(Block* block)
     delete block;
 }
 
+c10::DataPtr SimulatedAllocator::allocateNothing()
+{
+    auto* block = new Block;
+    block->stream = currentStreamNumber();
+    block->memory = std::make_shared<DeviceMemory>(0);
+    const std::lock_guard lock(mutex_);
+    block->address = reinterpret_cast<void*>(nextAddress_);
+    nextAddress_ += static_cast<std::uintptr_t>(allocationGranularity);
+    append(block);
+    return hand(block);
+}
+
 void SimulatedAllocator::resize(c10::StorageImpl& storage, Bytes bytes)
 {
     Block* old = blockOf(storage);
-    c10::DataPtr replacement = allocate(static_cast<std::size_t>(bytes));
+    // A storage that is emptied stays who it was: FSDP empties what it gathered and fills it again, and what autograd
+    // saved of it is the same storage then.
+    c10::DataPtr replacement = bytes == 0 && old ? allocateNothing() : allocate(static_cast<std::size_t>(bytes));
     if (old) {
         auto* moved = static_cast<Block*>(replacement.get_context());
         BlockObserver* observer = nullptr;
         {
             const std::lock_guard lock(mutex_);
             observer = observer_;
-            auto nothing = std::make_shared<DeviceMemory>(0);
-            old->memory->exchange(moved ? *moved->memory : *nothing);
-            old->memory.swap(moved ? moved->memory : nothing);
+            old->memory->exchange(*moved->memory);
+            old->memory.swap(moved->memory);
         }
-        if (observer && moved)
+        if (observer)
             observer->moved(*old, *moved);
     }
     storage.set_data_ptr_noswap(std::move(replacement));

@@ -55,6 +55,7 @@ struct Block
 {
     void* address = nullptr; ///< unique while the process lives, never readable
     Bytes requested = 0;
+    std::uint32_t stream = 0; ///< on which it was allocated, and on which alone its memory is used again
     bool counted = true; ///< false: a shadow, which takes no memory of its own
     BlockTag tag;
     std::shared_ptr<DeviceMemory> memory; ///< of a shadow that of the storage for which it stands
@@ -122,8 +123,10 @@ public:
 private:
     friend class DeviceMemory;
     static c10::DataPtr hand(Block* block);
+    /// A block of no bytes, of which no observer is told.
+    c10::DataPtr allocateNothing();
     /// False: there is no room.
-    bool take(DeviceMemory& memory);
+    bool take(DeviceMemory& memory, std::uint32_t stream);
     void giveBack(DeviceMemory& memory);
     /// Tells the observer, if there is one, and throws.
     [[noreturn]] void refuse(Bytes bytes, BlockObserver* observer);

@@ -4,6 +4,7 @@
 
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
+#include "core/device/stream_observer.h"
 
 #include <atomic>
 #include <chrono>
@@ -22,13 +23,31 @@ c10::Stream streamOf(c10::StreamId id)
     return c10::Stream(c10::Stream::UNSAFE, device(), id);
 }
 
-c10::Stream newStream()
+std::uint32_t numberOf(const c10::Stream& stream)
 {
-    static std::atomic<c10::StreamId> last{defaultStream};
-    return streamOf(++last);
+    return static_cast<std::uint32_t>(stream.id());
 }
 
+/// Behind a pointer of c10's.
+struct Event
+{
+    Clock::time_point time;
+    std::uint32_t number = newEvent();
+};
+
 } // namespace
+
+std::uint32_t currentStreamNumber() noexcept
+{
+    return static_cast<std::uint32_t>(currentStream);
+}
+
+std::uint32_t newStreamNumber(bool isHighPriority) noexcept
+{
+    constexpr std::uint32_t poolSize = 32;
+    static std::atomic<std::uint32_t> made[2]{};
+    return 1 + (isHighPriority ? poolSize : 0) + made[isHighPriority ? 1 : 0]++ % poolSize;
+}
 
 c10::DeviceType SimulatedGuard::type() const
 {
@@ -55,14 +74,14 @@ c10::Stream SimulatedGuard::getDefaultStream(c10::Device) const
     return streamOf(defaultStream);
 }
 
-c10::Stream SimulatedGuard::getNewStream(c10::Device, int) const
+c10::Stream SimulatedGuard::getNewStream(c10::Device, int priority) const
 {
-    return newStream();
+    return streamOf(newStreamNumber(priority < 0));
 }
 
-c10::Stream SimulatedGuard::getStreamFromGlobalPool(c10::Device, bool) const
+c10::Stream SimulatedGuard::getStreamFromGlobalPool(c10::Device, bool isHighPriority) const
 {
-    return newStream();
+    return streamOf(newStreamNumber(isHighPriority));
 }
 
 c10::Stream SimulatedGuard::exchangeStream(c10::Stream stream) const
@@ -70,21 +89,42 @@ c10::Stream SimulatedGuard::exchangeStream(c10::Stream stream) const
     return streamOf(std::exchange(currentStream, stream.id()));
 }
 
-void SimulatedGuard::record(void** event, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const
+void SimulatedGuard::synchronizeStream(const c10::Stream& stream) const
+{
+    const std::uint32_t event = newEvent();
+    tell(StreamEventKind::record, numberOf(stream), event);
+    tell(StreamEventKind::synchronize, 0, event);
+}
+
+void SimulatedGuard::record(void** event, const c10::Stream& stream, c10::DeviceIndex, c10::EventFlag) const
 {
     if (!*event)
-        *event = new Clock::time_point;
-    *static_cast<Clock::time_point*>(*event) = Clock::now();
+        *event = new Event;
+    auto& recorded = *static_cast<Event*>(*event);
+    recorded.time = Clock::now();
+    tell(StreamEventKind::record, numberOf(stream), recorded.number);
+}
+
+void SimulatedGuard::block(void* event, const c10::Stream& stream) const
+{
+    if (event)
+        tell(StreamEventKind::wait, numberOf(stream), static_cast<Event*>(event)->number);
+}
+
+void SimulatedGuard::synchronizeEvent(void* event) const
+{
+    if (event)
+        tell(StreamEventKind::synchronize, 0, static_cast<Event*>(event)->number);
 }
 
 void SimulatedGuard::destroyEvent(void* event, c10::DeviceIndex) const noexcept
 {
-    delete static_cast<Clock::time_point*>(event);
+    delete static_cast<Event*>(event);
 }
 
 double SimulatedGuard::elapsedTime(void* first, void* second, c10::DeviceIndex) const
 {
-    const auto elapsed = *static_cast<Clock::time_point*>(second) - *static_cast<Clock::time_point*>(first);
+    const auto elapsed = static_cast<Event*>(second)->time - static_cast<Event*>(first)->time;
     return std::chrono::duration<double, std::milli>(elapsed).count();
 }
 

@@ -4,10 +4,18 @@
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <cstdint>
+
 namespace headroom::sim {
 
+/// That of this thread, as a number; 0 is the default stream.
+std::uint32_t currentStreamNumber() noexcept;
+/// A stream of CUDA's pools (c10/cuda/CUDAStream.cpp): 32 for each priority, in turn.
+std::uint32_t newStreamNumber(bool isHighPriority) noexcept;
+
 /// One device whose streams run at once what they are given: nothing ever waits. c10's NoOpDeviceGuardImpl will not do:
-/// it counts no device, and the autograd engine then has no thread for it. Events keep the time of this machine.
+/// it counts no device, and the autograd engine then has no thread for it. Events keep the time of this machine, and
+/// tell the observer of streams what they order.
 struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface
 {
     c10::DeviceType type() const override;
@@ -23,14 +31,14 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface
     c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override;
     c10::Stream exchangeStream(c10::Stream stream) const override;
     bool queryStream(const c10::Stream&) const override { return true; }
-    void synchronizeStream(const c10::Stream&) const override {}
+    void synchronizeStream(const c10::Stream& stream) const override;
     void synchronizeDevice(c10::DeviceIndex) const override {}
     void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
 
     void record(void** event, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override;
-    void block(void*, const c10::Stream&) const override {}
+    void block(void* event, const c10::Stream& stream) const override;
     bool queryEvent(void*) const override { return true; }
-    void synchronizeEvent(void*) const override {}
+    void synchronizeEvent(void* event) const override;
     void destroyEvent(void* event, c10::DeviceIndex) const noexcept override;
     double elapsedTime(void* first, void* second, c10::DeviceIndex) const override;
 };

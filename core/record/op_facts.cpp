@@ -78,6 +78,9 @@ OpFacts read(const c10::OperatorHandle& op)
             facts.dropout = facts.written.size() - 1;
     }
     const std::string_view qualified = op.operator_name().name;
+    if (qualified.starts_with("c10d::") && qualified != "c10d::send" && !qualified.ends_with("barrier")
+        && !qualified.ends_with("barrier_"))
+        writes = facts.written.front() = true; // their schemas say nothing
     if (qualified.starts_with("aten::")) {
         const std::string_view packet = qualified.substr(std::string_view("aten::").size());
         facts.flags |= contains(viewOps, packet) ? opView : 0;

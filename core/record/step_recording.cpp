@@ -4,6 +4,7 @@
 
 #include "core/device/addressed_memory.h"
 #include "core/device/boxed_values.h"
+#include "core/device/simulated_guard.h"
 #include "core/device/simulated_state.h"
 #include "core/record/shadow_save.h"
 
@@ -65,11 +66,12 @@ RecordedMemory& memoryOf(std::optional<DeviceMeasurement>& measurement)
     return measurement ? measurement->memory() : simulated;
 }
 
-/// Only the memory of a real device has streams; the simulated one runs one op after the other.
+/// Memory is used again by the stream that it was allocated on, also on the simulated device, whose streams wait for
+/// nothing.
 std::uint32_t streamOf(RecordedMemory& memory, const sim::Block& block)
 {
     const auto* const addressed = dynamic_cast<AddressedMemory*>(&memory);
-    return addressed ? addressed->streamOf(block) : 0;
+    return addressed ? addressed->streamOf(block) : block.stream;
 }
 
 } // namespace
@@ -93,6 +95,7 @@ void StepRecording::activate(std::shared_ptr<StepRecording> recording)
 {
     if (const auto before = active())
         before->memory_.setObserver(nullptr);
+    sim::setStreamObserver(recording && !recording->measurement_ ? recording.get() : nullptr);
     if (recording)
         recording->memory_.setObserver(recording.get());
     activeRecording().set(std::move(recording));
@@ -232,7 +235,8 @@ void StepRecording::moved(sim::Block& old, sim::Block& replacement)
     const StorageId storage = tagged(&old);
     if (!storage.valid())
         return;
-    builder_.free(tagged(&replacement)); // it stood for the moment in which both blocks existed
+    if (const StorageId both = tagged(&replacement)) // it stood for the moment in which both blocks existed
+        builder_.free(both);
     builder_.resize(storage, replacement.requested);
     replacement.tag = old.tag;
     old.tag = {};

@@ -4,6 +4,7 @@
 
 #include "core/cost/roofline.h"
 #include "core/device/simulated_allocator.h"
+#include "core/device/stream_observer.h"
 #include "core/record/autograd_node.h"
 #include "core/record/device_measurement.h"
 #include "core/record/held_arguments.h"
@@ -38,7 +39,7 @@ class ShadowSave;
 ///
 /// Other threads of the program (those that load data) may use the device meanwhile: what they hold counts, their ops
 /// are not the step's. Nor are ops that touch no tensor of the device: a script prepares its batch on the CPU.
-class StepRecording final : public sim::BlockObserver
+class StepRecording final : public sim::BlockObserver, public sim::StreamObserver
 {
 public:
     /// What the device held when a step ended, by address, which no later block has.
@@ -71,6 +72,7 @@ public:
         StepTraceBuilder::Op columns;
         ModuleId region; ///< of the innermost call; the op of compiled code may be of a module inside
         std::uint64_t traced = 0; ///< the number under which a real device traces its work; 0: it does not
+        bool communicates = false; ///< with other ranks, as said already
         bool waits = false; ///< has not begun in the trace, as it has touched nothing of the device yet
         std::uint16_t flags = 0; ///< before beginOp() those that the interceptor knows
         std::vector<StorageId> inputs;
@@ -93,6 +95,10 @@ public:
     void moved(sim::Block& old, sim::Block& replacement) override;
     /// An op of its own in the step (core/trace/out_of_memory.h), at this instant: the op that asked is cut in two.
     void refused(Bytes requested, Bytes deviceFree) override;
+
+    // --- streams and other ranks, of the simulated device
+    void communicated(const sim::Communication& communication) override;
+    void streamEvent(StreamEventKind kind, std::uint32_t stream, std::uint32_t event) override;
 
     // --- saved tensors
     struct Pack
@@ -178,6 +184,7 @@ private:
     OpFacts& factsOf(const c10::OperatorHandle& op);
     StringId nameOf(const Situation& where);
     bool isOfStep(const Situation& where) const;
+    bool isThreadOfStep(bool inBackward) const noexcept;
     std::uint32_t passOf(int graphTask);
     void beginInTrace(RunningOp& running);
     void interrupt(RunningOp& running);

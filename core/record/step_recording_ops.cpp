@@ -4,12 +4,15 @@
 // StepRecording's ops and backward passes: which of them are the step's, and where in it they stand.
 #include "core/record/step_recording.h"
 
+#include "core/device/simulated_guard.h"
+
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -57,7 +60,12 @@ std::uint32_t StepRecording::passOf(int graphTask)
 bool StepRecording::isOfStep(const Situation& where) const
 {
     // Two of autograd's threads may run at once; ops do not nest in a step.
-    return !running_ && !compiles_ && (where.backward || std::this_thread::get_id() == stepThread_);
+    return !running_ && !compiles_ && isThreadOfStep(where.backward);
+}
+
+bool StepRecording::isThreadOfStep(bool inBackward) const noexcept
+{
+    return inBackward || std::this_thread::get_id() == stepThread_;
 }
 
 Phase StepRecording::phaseOf(const Situation& where) const
@@ -206,6 +214,8 @@ void StepRecording::beginInTrace(RunningOp& running)
 {
     running.waits = false;
     running.id = builder_.beginOp(running.columns);
+    if (!measurement_)
+        builder_.setStream(running.id, sim::currentStreamNumber());
     openOp_ = running.id;
     opModules_.push_back(running.columns.module);
     opRegions_.push_back(running.region);
@@ -261,6 +271,42 @@ void StepRecording::endOp(RunningOp& running, const torch::jit::Stack* stack)
     openOp_ = {};
     if (measurement_)
         measurement_->endOp(running.traced, running.id, result.ms > 0);
+}
+
+void StepRecording::communicated(const sim::Communication& communication)
+{
+    const std::lock_guard lock(mutex_);
+    if (!running_)
+        return;
+    if (running_->waits)
+        beginInTrace(*running_);
+    if (std::exchange(running_->communicates, true))
+        return;
+    StepTraceBuilder::Collective collective;
+    collective.kind = communication.kind;
+    collective.bytes = communication.bytes;
+    collective.group = builder_.group(communication.group, communication.ranks);
+    collective.peer = communication.peer.value_or(StepTrace::Collectives::noPeer);
+    collective.async = communication.async;
+    builder_.collective(running_->id, collective);
+    // What the program keeps for others from step to step, and nothing else told of: DistributedDataParallel's buckets.
+    for (const StorageId storage : running_->mutated) {
+        if (builder_.categoryOf(storage) == Category::other)
+            builder_.retype(storage, Category::communication);
+    }
+    if (!communication.async)
+        return;
+    builder_.streamEvent(StreamEventKind::record, sim::currentStreamNumber(), communication.before, running_->id);
+    builder_.streamEvent(StreamEventKind::wait, communication.stream, communication.before, running_->id);
+    builder_.setStream(running_->id, communication.stream);
+}
+
+void StepRecording::streamEvent(StreamEventKind kind, std::uint32_t stream, std::uint32_t event)
+{
+    const bool inBackward = torch::autograd::get_current_graph_task_id() != -1;
+    const std::lock_guard lock(mutex_);
+    if (isThreadOfStep(inBackward))
+        builder_.streamEvent(kind, stream, event);
 }
 
 void StepRecording::enterTrace(const RunningOp& running) const noexcept

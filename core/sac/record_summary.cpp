@@ -30,6 +30,14 @@ std::string exactly(const Json& value)
     return bytes(value) + " (" + groupedDigits(value.get<Bytes>()) + " bytes)";
 }
 
+std::string rankText(const Json& summary)
+{
+    if (!summary.contains("distributed"))
+        return {};
+    const Json& job = summary["distributed"];
+    return ", rank " + job["rank"].dump() + " of " + job["world_size"].dump();
+}
+
 void addMeasured(const Json& measured, std::ostream& out)
 {
     if (measured["kernels"] > 0)
@@ -91,6 +99,8 @@ Json recordSummary(const StepTrace& step, const DeviceSpec& card, const Timeline
                  {"lifetimes", step.info.lifetimes},
                  {"fallbacks", fallbacksJson(step)},
                  {"invented_values", step.info.inventedValues}};
+    if (step.info.distributed)
+        summary["distributed"] = toJson(*step.info.distributed);
     if (step.info.measured)
         summary["measured"] = toJson(*step.info.measured);
     addAccount(summary, step.info, timeline);
@@ -108,7 +118,7 @@ std::string recordText(const Json& summary)
     std::ostringstream out;
     out << std::fixed << std::setprecision(2) << summary["model"].get<std::string>() << " on "
         << summary["gpu_title"].get<std::string>() << (summary.contains("measured") ? " (measured)" : " (simulated)")
-        << ", step " << summary["steps"] << "\npeak on the device   " << exactly(summary["peak_bytes"]) << '\n';
+        << ", step " << summary["steps"] << rankText(summary) << "\npeak on the device   " << exactly(summary["peak_bytes"]) << '\n';
     if (summary.contains("baseline_peak_bytes"))
         out << "PyTorch's estimate   " << exactly(summary["baseline_peak_bytes"])
             << ": parameters, gradients and activations, without optimizer state\nforward and backward "

@@ -18,7 +18,9 @@
 namespace headroom {
 
 /// What a storage is used for, as MemTracker's _MemRefType (torch/distributed/_tools/mem_tracker.py), with the batch
-/// apart. Of a real GPU also what PyTorch's allocator does not know: CUDA's context, workspaces of libraries, NCCL.
+/// apart. Of a real GPU also what PyTorch's allocator does not know: CUDA's context, workspaces of libraries, NCCL. The
+/// last three are of one process of a distributed job, as _FSDPRefType (fsdp2_mem_tracker.py): what a rank holds of
+/// parameters and gradients is of the first categories.
 enum class Category : std::uint8_t {
     parameter,
     buffer,
@@ -28,9 +30,12 @@ enum class Category : std::uint8_t {
     optimizer,
     input,
     other,
-    nonPyTorch
+    nonPyTorch,
+    unshardedParameter, ///< gathered from all ranks
+    unshardedGradient, ///< before it is reduced and scattered
+    communication ///< buffers of collectives: the output of an all-gather, the input of a reduce-scatter
 };
-inline constexpr std::size_t categoryCount = 9;
+inline constexpr std::size_t categoryCount = 12;
 std::string_view categoryName(Category category); ///< "parameter", … as in JSON
 
 enum class Phase : std::uint8_t { forward, backward, optimizer, zeroGrad };
@@ -232,10 +237,13 @@ struct StepInfo
     std::string times;
 };
 
-/// How many categories a step's account has, in the order of Category: nonPyTorch only where a device was measured.
+/// How many categories a step's account has, in the order of Category: nonPyTorch only where a device was measured, or
+/// other ranks.
 inline std::size_t categoriesOf(const StepInfo& info)
 {
-    return info.measured ? categoryCount : static_cast<std::size_t>(Category::nonPyTorch);
+    if (info.distributed)
+        return categoryCount;
+    return static_cast<std::size_t>(Category::nonPyTorch) + (info.measured ? 1 : 0);
 }
 
 /// One recorded training step: columns over one ordered list of events. The hinge of Headroom: everything left of it

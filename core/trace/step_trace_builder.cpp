@@ -166,9 +166,9 @@ void StepTraceBuilder::collective(OpId op, const Collective& collective)
     columns_.collectiveAsync.push_back(collective.async ? 1 : 0);
 }
 
-void StepTraceBuilder::streamEvent(StreamEventKind kind, std::uint32_t stream, std::uint32_t event)
+void StepTraceBuilder::streamEvent(StreamEventKind kind, std::uint32_t stream, std::uint32_t event, OpId before)
 {
-    columns_.streamEventOp.push_back(nextId<OpId>(columns_.opName));
+    columns_.streamEventOp.push_back(before.valid() ? before : nextId<OpId>(columns_.opName));
     columns_.streamEventKind.push_back(kind);
     columns_.streamEventStream.push_back(stream);
     columns_.streamEventNumber.push_back(event);

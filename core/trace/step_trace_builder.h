@@ -64,8 +64,8 @@ public:
         bool async = false;
     };
     void collective(OpId op, const Collective& collective); ///< of the op that began last
-    /// Happens before the next op.
-    void streamEvent(StreamEventKind kind, std::uint32_t stream, std::uint32_t event);
+    /// Happens before that op: the next one, or the one that runs.
+    void streamEvent(StreamEventKind kind, std::uint32_t stream, std::uint32_t event, OpId before = {});
     void measured(OpId op, double ms); ///< of an op that has ended: its time, instead of the roofline's
 
     StorageId alloc(Bytes requested, Category category, OpId creator); ///< rounds; adds the event

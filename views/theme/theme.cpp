@@ -83,7 +83,10 @@ Theme Theme::light()
                    {Category::gradient, 0x1E8A6E},
                    {Category::activation, 0xEE8434},
                    {Category::temporary, 0xF3D06B},
-                   {Category::nonPyTorch, 0x2F3640}});
+                   {Category::nonPyTorch, 0x2F3640},
+                   {Category::unshardedParameter, 0x6A10F6},
+                   {Category::unshardedGradient, 0x7410BA},
+                   {Category::communication, 0xBA60F6}});
     theme.ramp
         = {QColor(0x1F3A5F), QColor(0x1B6E86), QColor(0x2E9C7B), QColor(0x8DBB5A), QColor(0xE9CE62), QColor(0xEE8434)};
     setFonts(theme);
@@ -116,7 +119,10 @@ Theme Theme::dark()
                    {Category::gradient, 0x3CAE8E},
                    {Category::activation, 0xF0934A},
                    {Category::temporary, 0xF2D57E},
-                   {Category::nonPyTorch, 0x5E4A8C}});
+                   {Category::nonPyTorch, 0x5E4A8C},
+                   {Category::unshardedParameter, 0x5624F6},
+                   {Category::unshardedGradient, 0x921042},
+                   {Category::communication, 0x7E10BA}});
     theme.ramp
         = {QColor(0x3F6299), QColor(0x2C8CA6), QColor(0x45B08F), QColor(0x9BC56C), QColor(0xEBD57A), QColor(0xF0934A)};
     setFonts(theme);
@@ -292,6 +298,12 @@ QString categoryTitle(Category category)
         return QStringLiteral("Other");
     case Category::nonPyTorch:
         return QStringLiteral("Not PyTorch's");
+    case Category::unshardedParameter:
+        return QStringLiteral("Unsharded parameters");
+    case Category::unshardedGradient:
+        return QStringLiteral("Unsharded gradients");
+    case Category::communication:
+        return QStringLiteral("Communication buffers");
     }
     return {};
 }

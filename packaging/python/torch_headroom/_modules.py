@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The models and optimizers of a script, found without its help, and their modules' names."""
 
+import contextlib
 import functools
 import gc
 import weakref
@@ -30,14 +31,22 @@ def _collect(value, found):
     if _PLAIN.get(type(value)):
         found.append(value)
     elif isinstance(value, torch.Tensor):
-        if is_plain(type(value)):
-            found.append(value)
+        found.extend(plain_parts(value))
     elif isinstance(value, (tuple, list)):
         for item in value:
             _collect(item, found)
     elif isinstance(value, dict):  # also a model's output in transformers
         for item in value.values():
             _collect(item, found)
+
+
+def plain_parts(tensor):
+    """A plain tensor itself; those that one of a class like DTensor is made of: what this process holds of it."""
+    if is_plain(type(tensor)):
+        return [tensor]
+    flatten = getattr(type(tensor), "__tensor_flatten__", None)
+    names = flatten(tensor)[0] if flatten else []
+    return [part for name in names for part in plain_parts(getattr(tensor, name))]
 
 
 def tensors_of(value):
@@ -126,6 +135,29 @@ def without_compilation(module):
     return module
 
 
+def is_sharded(module):
+    """Whether hooks of torch.distributed surround the module's forward: those of fully_shard, and of DTensor's styles."""
+    if module is None:
+        return False
+    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
+    return any((getattr(hook, "__module__", None) or "").startswith("torch.distributed.") for hook in hooks)
+
+
+@contextlib.contextmanager
+def around_forward(module, around):
+    """Inside, the module's forward is around(forward, …)."""
+    own = module.__dict__.get("forward")
+    forward = module.forward
+    module.__dict__["forward"] = functools.partial(around, forward)
+    try:
+        yield
+    finally:
+        if own is None:
+            module.__dict__.pop("forward", None)
+        else:
+            module.__dict__["forward"] = own
+
+
 class Inventory:
     """Models (modules that no other module holds) and optimizers of the process, those that live when it is asked: a
     script makes some after the first call of a module, and lets others go."""
@@ -206,10 +238,11 @@ class ModuleNames:
                 continue
             for tensors, is_buffer in ((module._parameters, False), (module._buffers, True)):
                 for name, tensor in tensors.items():
-                    if tensor is None or isinstance(tensor, UninitializedTensorMixin) or not is_plain(type(tensor)):
+                    if tensor is None or isinstance(tensor, UninitializedTensorMixin):
                         continue
-                    owners.append(number)
-                    names.append(name)
-                    held.append(tensor)
-                    kinds.append(is_buffer)
+                    for part in plain_parts(tensor):
+                        owners.append(number)
+                        names.append(name)
+                        held.append(part)
+                        kinds.append(is_buffer)
         registered(owners, names, held, kinds)

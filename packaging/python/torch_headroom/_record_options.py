@@ -5,6 +5,7 @@
 import argparse
 import pathlib
 
+from ._distributed_job import job_of
 from ._library import HeadroomError
 
 
@@ -39,7 +40,7 @@ def _fractions(text):
 def parser():
     options = _Parser(
         prog="python -m torch_headroom.record",
-        usage="%(prog)s [options] (script.py | -m module) [arguments of the script]",
+        usage="%(prog)s [options] [torchrun [its options]] (script.py | -m module) [arguments of the script]",
         description="Runs a training script with `cuda` standing for a simulated GPU, until one step is recorded.",
         epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before or ran out "
         "of the card's memory: the step so far is written where there is one; 130 interrupted, nothing is written.",
@@ -64,6 +65,11 @@ def parser():
         help="what torch.compile's partitioner may save, as torch._functorch.config.activation_memory_budget; several: a step "
         "for each, and one that is not compiled, in files of their own, and a table",
     )
+        "--nproc-per-node", "--nproc_per_node", type=_at_least_one, metavar="N",
+        help="record one of N processes of a distributed job, as torchrun starts them"
+    )
+    options.add_argument("--nnodes", type=_at_least_one, default=1, metavar="N", help="machines of that job (default: 1)")
+    options.add_argument("--rank", type=int, default=0, help="which process of it (default: %(default)s)")
     options.add_argument("--json", action="store_true", help="one JSON document on stdout; the script prints on stderr")
     options.add_argument("--progress", action="store_true", help="progress as JSON lines on stderr")
     options.add_argument("--version", action="store_true", help="print the version and exit")
@@ -74,7 +80,7 @@ def parser():
 
 
 def recorded_again(options):
-    """Arguments of `torch-headroom record` that make the step again."""
+    """Arguments of `torch-headroom record` that make the step again: options, and the script with its own."""
     device = ["--gpu", options.gpu] if options.device == "sim" else ["--device", options.device]
     arguments = [*device, "--steps", str(options.steps)]
     if options.unlimited:
@@ -83,5 +89,7 @@ def recorded_again(options):
         arguments.append("--without-checkpointing")
     if options.activation_memory_budget:
         arguments += ["--activation-memory-budget", str(options.activation_memory_budget[0])]
+    if options.nproc_per_node is not None:
+        arguments += job_of(options).options()
     script = ["-m", options.script] if options.module else [str(pathlib.Path(options.script).resolve())]
-    return arguments + script + options.arguments
+    return arguments, script + options.arguments

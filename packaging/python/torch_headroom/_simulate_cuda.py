@@ -50,7 +50,7 @@ _SHARED_KIB = {70: 96, 75: 64, 80: 163, 86: 99, 89: 99, 90: 227, 100: 227}
 
 
 class Stream(torch.Stream):
-    """torch.cuda.Stream: a name for an order of work, all of which is done at once."""
+    """torch.cuda.Stream: a name for an order of work, all of which is done at once. What waits for what is recorded."""
 
     def __new__(cls, device=None, priority=0, **identity):
         if identity:
@@ -68,10 +68,10 @@ class Stream(torch.Stream):
         return event
 
     def wait_event(self, event):
-        pass
+        event.wait(self)
 
     def wait_stream(self, stream):
-        pass
+        self.wait_event(stream.record_event())
 
     @property
     def cuda_stream(self):
@@ -98,6 +98,7 @@ class Event(torch.Event):
         self._time = None
 
     def record(self, stream=None):
+        super().record(torch.cuda.current_stream() if stream is None else stream)
         self._time = time.perf_counter()
 
     def elapsed_time(self, end_event):
@@ -108,13 +109,10 @@ class Event(torch.Event):
         return (end_event._time - self._time) * 1e3
 
     def wait(self, stream=None):
-        pass
+        super().wait(torch.cuda.current_stream() if stream is None else stream)
 
     def query(self):
         return True
-
-    def synchronize(self):
-        pass
 
 
 def patch(library, card):
@@ -149,8 +147,18 @@ def _index_of(device):
     return torch.device(device).index
 
 
+_own_index = 0  # on its machine, of the GPU that this process of a job has
+
+
+def join_job(job):
+    """This process is one of several on its machine, each of which sees all GPUs, and uses its own as cuda:0."""
+    global _own_index
+    _own_index = job.rank % job.per_node
+    torch.cuda.device_count = lambda: job.per_node
+
+
 def _only_device(index):
-    if index not in (None, 0, -1):
+    if index not in (None, 0, -1, _own_index):
         raise HeadroomError(f"Headroom simulates one GPU, cuda:0; the program asks for cuda:{index}")
     return 0
 

@@ -12,6 +12,7 @@ import sys
 import torch
 from torch.utils.checkpoint import _recomputation_hook
 
+from . import _distributed_fsdp
 from ._arguments import HeldInCalls
 from ._batch import sizes_of, sizes_with
 from ._compile import sentences
@@ -19,7 +20,7 @@ from ._compiling import compiling
 from ._endless_loops import decisions
 from ._library import check, load
 from ._loop import in_backward, in_transform
-from ._modules import Inventory, ModuleNames, is_compiled, state_tensors, tensors_of
+from ._modules import Inventory, ModuleNames, around_forward, is_compiled, is_sharded, state_tensors, tensors_of
 from ._optimizer_hooks import after_steps, before_steps
 
 # Instants of a step (HeadroomInstant in app/python/recording_api.h).
@@ -68,14 +69,15 @@ class StepRecorder:
     """Records what runs between begin() and finish() as a step. Who calls them when is up to others.
 
     `program` are the words of the command line that is recorded, `again` the arguments of `torch-headroom record` that make the
-    step again, if that command runs it.
+    step again, if that command runs it; `job` is the distributed one of which this is a process (_distributed_job.py).
     """
 
-    def __init__(self, model, program, again=()):
+    def __init__(self, model, program, again=(), job=None):
         self.model = _readable(model)  # what the step file calls it
         self.library = _declared(load())
         self.inventory = Inventory()
         self.numbers = {}  # id(module) -> number, of the step that is recorded; the hook looks here
+        self.sharded = set()  # of these numbers, modules that hooks of torch.distributed surround
         self.recording = False
         self.autocast = False
         self._held = None  # of the calls of the step that is recorded
@@ -90,6 +92,7 @@ class StepRecorder:
         self._summary = None  # of the step that was finished last
         self._on_cpu = False  # all parameters, in the step that was finished last
         self._process = os.getpid()
+        self.job = job  # None: the script runs alone
         self._again = [_readable(word) for word in again]
         # Now: the program may go to another folder.
         origin = [("program", shlex.join(program)), ("interpreter", sys.executable), ("folder", os.getcwd())]
@@ -113,6 +116,7 @@ class StepRecorder:
         decisions.clear()
         check(self.library.headroom_recording_begin())
         self.numbers.update(self._names.numbers)
+        self.sharded = {number for number, (_, _, _, module) in enumerate(self._names.modules) if is_sharded(module)}
         self.recording = True
         self.autocast = torch.is_autocast_enabled("cuda")
         self.calls = self.calls_in_transforms = 0
@@ -208,7 +212,17 @@ class StepRecorder:
             "steps": step,
             "settings": self._origin + ([("invented decisions", str(decisions))] if decisions.count else []),
             "arguments": self._again,
-        }
+        } | self._rank()
+
+    def _rank(self):
+        """Which process of a job this is, if it is one: also of a program that makes a process group of its own."""
+        if self.job:
+            return {"distributed": self.job.described()}
+        dist = torch.distributed
+        if not dist.is_available() or not dist.is_initialized():
+            return {}
+        per_node = int(os.environ.get("LOCAL_WORLD_SIZE", min(8, dist.get_world_size())))
+        return {"distributed": {"world_size": dist.get_world_size(), "ranks_per_node": per_node, "rank": dist.get_rank()}}
 
     def forked(self):
         """Whether this is a child, such as a worker that loads data: nothing is recorded there."""
@@ -271,6 +285,7 @@ class Hooks:
         self._replace(_recomputation_hook, "__exit__", self._tells(RECOMPUTATION_END))
         self._undo.append(before_steps(self._before_step))
         self._undo.append(after_steps(self._after_step))
+        _distributed_fsdp.install(self._replace, self._recorder.job is not None)
 
     def remove(self):
         while self._undo:
@@ -316,6 +331,13 @@ class Hooks:
                 return original(module, *args, **kwargs)
             if recorder.depth == 0:
                 recorder.add_root_call((*args, kwargs))
+            # What is sharded is gathered by hooks, which no checkpoint of the module runs again: its call is its forward.
+            if number in recorder.sharded:
+                with around_forward(module, functools.partial(recorded, number)):
+                    return original(module, *args, **kwargs)
+            return recorded(number, functools.partial(original, module), *args, **kwargs)
+
+        def recorded(number, run, *args, **kwargs):
             tensors = tensors_of((args, kwargs))
             recorder.depth += 1
             if is_compiled(module):
@@ -326,7 +348,7 @@ class Hooks:
             if recorder.calls == 2:  # a trainer may switch it on inside of the model's own call
                 recorder.autocast |= torch.is_autocast_enabled("cuda")
             try:
-                result = original(module, *args, **kwargs)
+                result = run(*args, **kwargs)
             except BaseException:
                 recorder.depth -= 1
                 leave(number, [])

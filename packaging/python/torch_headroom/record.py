@@ -26,6 +26,7 @@ import time
 import traceback
 import types
 
+from ._distributed_job import ADVICE, NAMES, job_of, take_torchrun
 from ._library import HeadroomError, check, load
 from ._record_options import parser, recorded_again
 
@@ -174,6 +175,10 @@ def _outcome_of(options, error):
         return _Outcome(f"{script} ended with exit code {error.code}", 2)
     print("".join(_own_traceback(error).format()), end="", file=sys.stderr)
     problem = f"{script} raised {_first_line(error)}"
+    if isinstance(error, KeyError) and error.args and error.args[0] in NAMES:
+        problem += f": torchrun sets it; {ADVICE}"
+    if isinstance(error, torch.distributed.DistStoreError):
+        problem += ": another rank would have written that into the store, and of the job only one runs"
     invented = load().headroom_invented_values()
     if invented:
         problem += f" (values that it had read from the simulated GPU, {invented} of them, were invented: they may be why)"
@@ -207,7 +212,8 @@ def _record_script(options, progress):
     from ._step import Hooks, StepRecorder
 
     program = (["-m"] if options.module else []) + [options.script, *options.arguments]
-    recorder = StepRecorder(pathlib.Path(options.script).name, program, recorded_again(options))
+    again = [word for words in recorded_again(options) for word in words]
+    recorder = StepRecorder(pathlib.Path(options.script).name, program, again, job_of(options))
     if options.without_checkpointing:
         recorder.note("checkpointing", "left out")
     if options.activation_memory_budget:
@@ -317,6 +323,9 @@ def _prepare(options):
 
         simulate(options.gpu)
         _search_garbage_seldom()
+        from ._distributed import enter
+
+        enter(job_of(options), recorded_again(options))
     else:
         measure(options.device)
         from ._modules import watch
@@ -333,6 +342,9 @@ def _prepare(options):
 
 
 def _record(options):
+    take_torchrun(options)
+    if job_of(options) and options.device != "sim":
+        raise HeadroomError("--nproc-per-node records one process without the others, which a real GPU waits for: leave out --device")
     if options.script is None:
         raise HeadroomError("a script is missing: python -m torch_headroom.record train.py")
     if not options.module and not pathlib.Path(options.script).is_file():

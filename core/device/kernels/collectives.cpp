@@ -1,0 +1,295 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Collectives of torch.distributed in a job of which only this process is there. They take no memory of their own, are
+// over at once, and write what they write when all others hold what this process holds (collective_values.h).
+#include "core/device/kernels/collectives.h"
+
+#include "core/device/boxed_values.h"
+#include "core/device/kernels/collective_values.h"
+#include "core/device/silence.h"
+#include "core/device/simulated_guard.h"
+#include "core/device/simulated_state.h"
+#include "core/device/stream_observer.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue_inl.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <torch/csrc/distributed/c10d/reducer_timer.hpp>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace headroom::sim {
+namespace {
+
+using at::Tensor;
+using c10d::ProcessGroup;
+using c10d::ReduceOp;
+using torch::jit::Stack;
+
+/// A collective's kind, by the name of its op without "c10d::", and what it does to values.
+struct Collective
+{
+    std::string_view name;
+    CollectiveKind kind;
+    void (*values)(const CollectiveCall& call); ///< null: they stay what they are
+};
+constexpr Collective collectives[]{
+    {"allreduce_", CollectiveKind::allReduce, &reduceInPlace},
+    {"allreduce_coalesced_", CollectiveKind::allReduce, &reduceInPlace},
+    {"allgather_", CollectiveKind::allGather, &gatherApart},
+    {"allgather_coalesced_", CollectiveKind::allGather, &gatherCoalesced},
+    {"_allgather_base_", CollectiveKind::allGather, &gatherInto},
+    {"allgather_into_tensor_coalesced_", CollectiveKind::allGather, &gatherInto},
+    {"reduce_scatter_", CollectiveKind::reduceScatter, &scatterApart},
+    {"_reduce_scatter_base_", CollectiveKind::reduceScatter, &scatterFrom},
+    {"reduce_scatter_tensor_coalesced_", CollectiveKind::reduceScatter, &scatterFrom},
+    {"alltoall_", CollectiveKind::allToAll, &exchangeApart},
+    {"alltoall_base_", CollectiveKind::allToAll, nullptr}, // its parts have sizes of their own
+    {"broadcast_", CollectiveKind::broadcast, nullptr},
+    {"reduce_", CollectiveKind::reduce, &reduceInPlace},
+    {"gather_", CollectiveKind::gather, &gatherApart},
+    {"scatter_", CollectiveKind::scatter, &scatterApart},
+    {"send", CollectiveKind::send, nullptr},
+    {"recv_", CollectiveKind::receive, &forgetReceived},
+    {"recv_any_source_", CollectiveKind::receive, &forgetReceived},
+    {"barrier", CollectiveKind::barrier, nullptr},
+    {"monitored_barrier_", CollectiveKind::barrier, nullptr},
+};
+
+const Collective* find(std::string_view op)
+{
+    constexpr std::string_view space = "c10d::";
+    if (!op.starts_with(space))
+        return nullptr;
+    const auto* const found = std::ranges::find(collectives, op.substr(space.size()), &Collective::name);
+    return found != std::end(collectives) ? found : nullptr;
+}
+
+/// It is over when it begins. As NCCL's it holds what it reads until someone waits for it, and the result as long as it
+/// lives.
+class Done final : public c10d::Work
+{
+public:
+    Done(std::vector<Tensor> results, std::vector<Tensor> read, std::uint32_t event)
+        : results_(std::move(results))
+        , read_(std::move(read))
+        , event_(event)
+    {
+    }
+    bool isCompleted() override { return true; }
+    bool isSuccess() const override { return true; }
+    bool wait(std::chrono::milliseconds) override
+    {
+        synchronize();
+        return true;
+    }
+    void synchronize() override
+    {
+        if (event_ != 0)
+            tell(StreamEventKind::wait, currentStreamNumber(), event_);
+        read_.clear();
+    }
+    std::vector<Tensor> result() override { return results_; }
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override
+    {
+        std::vector<c10::Device> devices;
+        if (!results_.empty() && !results_.front().device().is_cpu())
+            devices.push_back(results_.front().device());
+        auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), devices);
+        future->markCompleted(c10::IValue(results_));
+        return future;
+    }
+
+private:
+    std::vector<Tensor> results_;
+    std::vector<Tensor> read_;
+    std::uint32_t event_; ///< behind it on its group's stream; 0: it was on the caller's
+};
+
+void collect(const c10::IValue& value, std::vector<Tensor>& tensors)
+{
+    forEachTensor(value, [&](const Tensor& tensor) { tensors.push_back(tensor); });
+}
+
+/// The boxed arguments of a call.
+class Arguments
+{
+public:
+    Arguments(const c10::OperatorHandle& op, const Stack& stack)
+        : arguments_(op.schema().arguments())
+        , values_(std::span<const c10::IValue>(stack).last(arguments_.size()))
+    {
+    }
+
+    const c10::IValue* find(std::string_view name) const
+    {
+        const auto found = std::ranges::find(arguments_, name, &c10::Argument::name);
+        return found != arguments_.end() ? &values_[static_cast<std::size_t>(found - arguments_.begin())] : nullptr;
+    }
+
+    ProcessGroup& group() const { return *find("process_group")->toCustomClass<ProcessGroup>(); }
+
+    CollectiveCall call(CollectiveKind kind) const
+    {
+        CollectiveCall call;
+        collect(values_[0], kind == CollectiveKind::send ? call.read : call.written);
+        if (values_[1].isTensor() || values_[1].isList())
+            collect(values_[1], call.read);
+        call.ranks = group().getSize();
+        call.rank = group().getRank();
+        if (const c10::IValue* reduction = find("reduce_op"))
+            call.reduction = *reduction->toCustomClass<ReduceOp>();
+        return call;
+    }
+
+    at::DimVector sizes(std::string_view name) const { return at::DimVector(find(name)->toIntVector()); }
+
+    /// Whether the group's own stream carries it, and who needs the result waits: NCCL puts only collectives that are
+    /// asked not to be on the caller's stream.
+    bool isAsync() const
+    {
+        const c10::IValue* async = find("async_op");
+        return !async || async->toBool();
+    }
+
+private:
+    const std::vector<c10::Argument>& arguments_;
+    std::span<const c10::IValue> values_;
+};
+
+Bytes bytesOf(const std::vector<Tensor>& tensors)
+{
+    Bytes bytes = 0;
+    for (const Tensor& tensor : tensors)
+        bytes += static_cast<Bytes>(tensor.nbytes());
+    return bytes;
+}
+
+Bytes sizeOf(CollectiveKind kind, const CollectiveCall& call)
+{
+    switch (kind) {
+    case CollectiveKind::barrier:
+        return 0;
+    case CollectiveKind::allToAll:
+        return bytesOf(call.read);
+    default: // one of the two is the whole, the other a part
+        return std::max(bytesOf(call.written), bytesOf(call.read));
+    }
+}
+
+/// NCCL makes a stream for each communicator.
+std::uint32_t streamOf(const std::string& group)
+{
+    static std::mutex mutex;
+    static auto* const streams = new std::map<std::string, std::uint32_t>; // asked also after main() has returned
+    const std::lock_guard lock(mutex);
+    const auto [entry, isNew] = streams->try_emplace(group);
+    if (isNew)
+        entry->second = newStreamNumber(/*isHighPriority=*/false);
+    return entry->second;
+}
+
+Communication communicationOf(CollectiveKind kind, const Arguments& arguments, const CollectiveCall& call)
+{
+    Communication communication;
+    communication.kind = kind;
+    communication.bytes = sizeOf(kind, call);
+    communication.group = arguments.group().getGroupName();
+    communication.ranks = ranksOf(communication.group, arguments.group().getSize());
+    const c10::IValue* peer = arguments.find(kind == CollectiveKind::send ? "dst" : "src");
+    if (peer && static_cast<std::size_t>(peer->toInt()) < communication.ranks.size())
+        communication.peer = communication.ranks[static_cast<std::size_t>(peer->toInt())];
+    communication.async = arguments.isAsync();
+    communication.stream = communication.async ? streamOf(communication.group) : currentStreamNumber();
+    return communication;
+}
+
+/// Returns the event behind it, 0 where nobody has to wait.
+std::uint32_t observe(Communication communication)
+{
+    if (!communication.async) {
+        tell(communication);
+        return 0;
+    }
+    communication.before = newEvent();
+    tell(communication);
+    const std::uint32_t behind = newEvent();
+    tell(StreamEventKind::record, communication.stream, behind);
+    return behind;
+}
+
+void run(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack)
+{
+    const Collective& collective = *find(op.schema().name());
+    const Arguments arguments(op, *stack);
+    const CollectiveCall call = arguments.call(collective.kind);
+    const std::vector<Tensor>& tensors = call.written.empty() ? call.read : call.written;
+    if (!tensors.empty())
+        arguments.group().getBackend(tensors.front().device().type()); // throws where the group serves no such device
+    {
+        const c10::impl::ExcludeDispatchKeyGuard belowAutograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+        if (collective.values)
+            collective.values(call);
+        else if (collective.kind == CollectiveKind::allToAll)
+            exchangeParts(call, arguments.sizes("output_split_sizes"), arguments.sizes("input_split_sizes"));
+    }
+    const std::uint32_t behind = !tensors.empty() && isSimulated(tensors.front().device())
+        ? observe(communicationOf(collective.kind, arguments, call))
+        : std::uint32_t{0};
+    const c10::IValue written = (*stack)[stack->size() - op.schema().arguments().size()];
+    stack->resize(stack->size() - op.schema().arguments().size());
+    if (op.schema().returns().empty())
+        return;
+    if (op.schema().returns().size() == 2)
+        stack->push_back(written);
+    stack->emplace_back(c10::intrusive_ptr<c10d::Work>(c10::make_intrusive<Done>(
+        call.written, arguments.isAsync() ? call.read : std::vector<Tensor>(), behind)));
+}
+
+/// DistributedDataParallel's, which for CUDA makes events of CUDA's own. Nothing takes time here.
+class NoTimer final : public c10d::Timer
+{
+public:
+    std::optional<std::int64_t> measureDifference(Event, Event) override { return std::nullopt; }
+    void record(Event) override {}
+};
+
+void registerFor(c10::DispatchKey key)
+{
+    const Silence silence;
+    auto& dispatcher = c10::Dispatcher::singleton();
+    static auto* const registrations = new std::vector<c10::RegistrationHandleRAII>; // never taken back
+    for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+        if (find(name.name) && dispatcher.findSchema(name))
+            registrations->push_back(dispatcher.registerImpl(
+                name, key, c10::KernelFunction::makeFromBoxedFunction<&run>(), std::nullopt, nullptr, "headroom"));
+    }
+}
+
+} // namespace
+
+void registerCollectives()
+{
+    c10d::TimerRegistry()->Register(
+        c10::DeviceType::CUDA, [](c10::Device) { return std::unique_ptr<c10d::Timer>(std::make_unique<NoTimer>()); },
+        c10::REGISTRY_PREFERRED);
+    registerFor(c10::DispatchKey::PrivateUse1);
+}
+
+void registerCpuCollectives()
+{
+    registerFor(c10::DispatchKey::CPU);
+}
+
+} // namespace headroom::sim

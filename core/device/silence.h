@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <c10/util/Exception.h>
+
+namespace headroom::sim {
+
+/// While it is there nothing warns: the dispatcher does of every kernel that takes another's place.
+class Silence
+{
+public:
+    Silence()
+        : guard_(&nobody_)
+    {
+    }
+
+private:
+    class Nobody final : public c10::WarningHandler
+    {
+    public:
+        void process(const c10::Warning&) override {}
+    };
+
+    Nobody nobody_;
+    c10::WarningUtils::WarningHandlerGuard guard_;
+};
+
+} // namespace headroom::sim

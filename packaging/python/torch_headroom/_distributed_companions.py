@@ -1,0 +1,138 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Objects that another rank alone has: the shapes that a stage of a pipeline gets from the one before it, a word that rank
+0 tells all.
+
+The rank that sends them is started beside this one when they are asked for: the same script as another process that
+simulates its own GPU. Ranks of a job have a folder in which each object is a file; whoever is there writes what it sends.
+"""
+
+import ctypes
+import fcntl
+import itertools
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch.distributed as dist
+
+from ._library import HeadroomError
+
+_FOLDER = "TORCH_HEADROOM_JOB"  # of a companion: where the ranks of its job meet
+_LOOK = 0.02  # seconds
+_PR_SET_PDEATHSIG = 1
+
+
+class _Meeting:
+    def __init__(self, job, command_line):
+        self._job = job
+        self._command_line = command_line
+        self._given = os.environ.get(_FOLDER)
+        self._folder = None
+        self._numbers = {}
+
+    def _place(self):
+        if self._folder is None:
+            if self._given is None:
+                self._kept = tempfile.TemporaryDirectory(prefix="torch-headroom-job-")
+            self._folder = pathlib.Path(self._given or self._kept.name)
+            if self._given is None:
+                self._lock(self._job.rank)
+        return self._folder
+
+    def next(self, key):
+        return f"{key}-{next(self._numbers.setdefault(key, itertools.count()))}"
+
+    def send(self, name, objects):
+        path = self._place() / name
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_bytes(pickle.dumps(objects))
+        part.rename(path)
+
+    def receive(self, name, source):
+        path = self._place() / name
+        self._start(source)
+        while not path.exists():
+            if self._has_ended(source) and not path.exists():
+                raise HeadroomError(f"rank {source}, which was started for what it tells rank {self._job.rank}, ended before: "
+                                    f"{self._last_words(source)}")
+            time.sleep(_LOOK)
+        return pickle.loads(path.read_bytes())
+
+    def _lock(self, rank):
+        """The lock of a rank that begins, held as long as it runs; None where it was begun before."""
+        try:
+            descriptor = os.open(self._place() / f"rank-{rank}", os.O_CREAT | os.O_EXCL | os.O_RDWR)
+        except FileExistsError:
+            return None
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return descriptor
+
+    def _start(self, rank):
+        descriptor = self._lock(rank)
+        if descriptor is None:
+            return
+        options, script = self._command_line
+        words = [*options, "--rank", str(rank), "-o", str(self._place() / f"rank-{rank}.hrs"), *script]
+        with open(self._place() / f"rank-{rank}.text", "wb") as text:
+            subprocess.Popen([sys.executable, "-m", "torch_headroom.record", *words], stdin=subprocess.DEVNULL, stdout=text,
+                             stderr=text, pass_fds=(descriptor,), env={**os.environ, _FOLDER: str(self._place())},
+                             preexec_fn=_end_with_parent)
+        os.close(descriptor)
+
+    def _has_ended(self, rank):
+        with open(self._place() / f"rank-{rank}") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
+
+    def _last_words(self, rank):
+        lines = (self._place() / f"rank-{rank}.text").read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+
+def _end_with_parent():
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.nice(5)
+
+
+def patch(job, command_line):
+    meeting = _Meeting(job, command_line)
+    c10d = dist.distributed_c10d
+
+    def other(rank, group_rank, group):
+        return dist.get_global_rank(group or dist.group.WORLD, group_rank) if rank is None else rank
+
+    def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, use_batch=False):
+        meeting.send(meeting.next(f"{job.rank}-to-{other(dst, group_dst, group)}"), list(object_list))
+
+    def recv_object_list(object_list, src=None, group=None, device=None, group_src=None, use_batch=False):
+        if src is None and group_src is None:
+            raise HeadroomError("recv_object_list() takes from any rank: say which one, as only one is started")
+        source = other(src, group_src, group)
+        object_list[:] = meeting.receive(meeting.next(f"{source}-to-{job.rank}"), source)
+        return source
+
+    broadcast = dist.broadcast_object_list
+
+    def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None):
+        if dist.get_rank(group) < 0:
+            return
+        source = other(src, group_src if src is not None or group_src is not None else 0, group)
+        name = meeting.next(f"{(group or dist.group.WORLD).group_name}-from-{source}")
+        if source == job.rank:
+            meeting.send(name, list(object_list))
+        else:
+            object_list[:] = meeting.receive(name, source)
+        broadcast(object_list, group=group, device=device, group_src=dist.get_rank(group))
+
+    for function in (send_object_list, recv_object_list, broadcast_object_list):
+        for module in (dist, c10d):
+            setattr(module, function.__name__, function)

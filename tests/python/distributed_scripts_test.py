@@ -1,0 +1,200 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Scripts for torchrun, recorded as one rank of a job of which the others do not run."""
+
+import json
+import pathlib
+import time
+import unittest
+
+import support
+from recorded_script import Recorded
+
+support.need("torch")
+
+_SCRIPTS = pathlib.Path(__file__).with_name("scripts")
+_LLAMA = _SCRIPTS / "distributed_llama.py"
+_PIPELINE = _SCRIPTS / "distributed_pipeline.py"
+
+
+class Distributed(Recorded):
+    def sharded(self, how, *options, processes=8, script=_LLAMA):
+        result = self.run_script(script, "--json", "--nproc-per-node", str(processes), *options, arguments=[how])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    def refused(self, text, *options, arguments=()):
+        begin = time.monotonic()
+        script = self.written(text) if isinstance(text, str) else text
+        result = self.run_script(script, *options, arguments=arguments)
+        self.assertLess(time.monotonic() - begin, 60)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        return result.stderr.strip().splitlines()[-1]
+
+
+class WaysToShard(Distributed):
+    def test_data_parallel(self):
+        plain, views = self.sharded("ddp"), self.sharded("ddp-views")
+        self.assertEqual(plain["distributed"], {"world_size": 8, "ranks_per_node": 8, "rank": 0})
+        parameters = plain["phases"]["start"]["parameter"]
+        # The buckets hold a copy of all gradients, but for the rounding of each; with views gradients lie in them.
+        self.assertAlmostEqual(plain["phases"]["start"]["communication"] / parameters, 1, delta=0.001)
+        self.assertEqual(plain["phases"]["after_backward"]["gradient"], parameters)
+        self.assertEqual(views["phases"]["after_backward"]["communication"], 0)
+
+    def test_fully_shard(self):
+        phases = self.sharded("fsdp2")["phases"]
+        whole = self.sharded("ddp")["phases"]["start"]["parameter"]
+        self.assertAlmostEqual(phases["start"]["parameter"] * 8 / whole, 1, delta=0.01)
+        self.assertEqual(phases["after_backward"]["gradient"], phases["start"]["parameter"])
+        self.assertEqual(phases["start"]["unsharded_parameter"], 0)
+        self.assertGreater(phases["after_forward"]["unsharded_parameter"], 0)  # the root's
+        self.assertEqual(self.sharded("hsdp")["phases"]["start"]["parameter"], 2 * phases["start"]["parameter"])
+        self.assertEqual(self.sharded("fsdp2-offload")["phases"]["start"]["parameter"], 0)
+
+    def test_flat_parameters(self):
+        phases = self.sharded("fsdp1")["phases"]
+        whole = self.sharded("ddp")["phases"]["start"]["parameter"]
+        self.assertAlmostEqual(phases["start"]["parameter"] * 8 / whole, 1, delta=0.01)
+        self.assertGreater(phases["after_forward"]["unsharded_parameter"], 0)
+        self.assertEqual(phases["after_backward"]["gradient"], phases["start"]["parameter"])
+
+    def test_tensor_parallel(self):
+        alone, both = self.sharded("tp"), self.sharded("tp-fsdp2")
+        whole = self.sharded("ddp")["phases"]["start"]["parameter"]
+        self.assertAlmostEqual(alone["phases"]["start"]["parameter"] * 8 / whole, 1, delta=0.01)
+        self.assertAlmostEqual(both["phases"]["start"]["parameter"] * 8 / whole, 1, delta=0.01)
+
+    def test_every_stage_of_a_pipeline(self):
+        parameters = [self.sharded("1f1b", "--rank", str(rank), processes=4, script=_PIPELINE)["phases"]["start"]["parameter"]
+                      for rank in (0, 1, 3)]
+        self.assertGreater(parameters[0], parameters[1])  # it has the embedding
+        self.assertEqual(parameters[0], parameters[2] - 512 * 2)  # the last has the norm and the head
+
+    def test_interleaved_stages(self):
+        self.sharded("interleaved", "--rank", "1", processes=2, script=_PIPELINE)
+
+
+class Jobs(Distributed):
+    def test_words_of_torchrun(self):
+        script = self.written("""
+            import os, sys, torch, torch.distributed as dist
+            dist.init_process_group()
+            assert sys.argv[1:] == ["--lr", "3"], sys.argv
+            assert (dist.get_rank(), dist.get_world_size(), os.environ["LOCAL_WORLD_SIZE"]) == (4, 8, "4")
+            model = torch.nn.Linear(4, 4, device="cuda")
+            optimizer = torch.optim.SGD(model.parameters())
+            for _ in range(3):
+                model(torch.ones(1, 4, device="cuda")).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        """)
+        result = self.run_script("torchrun", "--gpu", "a100-80gb", arguments=[
+            "--nproc_per_node=4", "--nnodes", "2", "--node-rank=1", "--rdzv-backend", "c10d", script, "--lr", "3"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.noted("distributed"), {"world_size": 8, "ranks_per_node": 4, "rank": 4})
+
+    def test_values_are_those_of_equal_ranks(self):
+        self.recorded("""
+            import torch, torch.distributed as dist, torch.distributed._functional_collectives as functional
+            dist.init_process_group("cpu:gloo,cuda:nccl")
+            for device in ("cpu", "cuda"):
+                def numbers(*values):
+                    return torch.tensor(values, dtype=torch.float32, device=device)
+                def check(tensor, *values):
+                    assert tensor.tolist() == list(values), (device, tensor, values)
+                total, most, parts = numbers(3.0), numbers(3.0), [numbers(0.0, 0.0) for _ in range(4)]
+                dist.all_reduce(total)
+                dist.all_reduce(most, op=dist.ReduceOp.MAX)
+                check(total, 12), check(most, 3)
+                dist.all_gather(parts, numbers(1.0, 2.0))
+                assert [part.tolist() for part in parts] == [[1, 2]] * 4
+                whole = numbers(*[0.0] * 4)
+                work = dist.all_gather_into_tensor(whole, numbers(5.0), async_op=True)
+                work.wait()
+                check(whole, 5, 5, 5, 5)
+                part = numbers(0.0)
+                dist.reduce_scatter_tensor(part, numbers(1.0, 2.0, 3.0, 4.0))
+                check(part, 8)  # rank 1's
+                dist.all_to_all_single(whole, numbers(1.0, 2.0, 3.0, 4.0))
+                check(whole, 2, 2, 2, 2)
+                check(functional.all_reduce(numbers(1.0, 2.0), "sum", dist.group.WORLD) + 0, 4, 8)
+                check(functional.all_gather_tensor(numbers(1.0), 0, dist.group.WORLD) + 0, 1, 1, 1, 1)
+                group = dist.new_group([1, 3])
+                total = numbers(3.0)
+                dist.all_reduce(total, group=group)
+                check(total, 6)
+                assert dist.get_group_rank(group, 1) == 0 and dist.new_group([0, 2]) is dist.GroupMember.NON_GROUP_MEMBER
+                dist.broadcast(total, src=1), dist.barrier(), dist.reduce(total, dst=1)
+                check(total, 24)
+            found = [None] * 4
+            dist.all_gather_object(found, {"rank": dist.get_rank()})
+            assert found == [{"rank": 1}] * 4, found
+            with dist._coalescing_manager(device=torch.device("cuda")):
+                dist.all_reduce(torch.ones(3, device="cuda"))
+            model = torch.nn.Linear(4, 4, device="cuda")
+            optimizer = torch.optim.SGD(model.parameters())
+            for _ in range(3):
+                model(torch.ones(1, 4, device="cuda")).sum().backward()
+                dist.send(torch.ones(4, device="cuda"), 0), dist.recv(torch.ones(4, device="cuda"), 0)
+                optimizer.step()
+                optimizer.zero_grad()
+        """, "--nproc-per-node", "4", "--rank", "1")
+
+    def test_objects_of_another_rank(self):
+        self.recorded("""
+            import torch, torch.distributed as dist
+            dist.init_process_group("nccl")
+            word = ["of rank 0", 3] if dist.get_rank() == 0 else [None, None]
+            dist.broadcast_object_list(word, src=0)
+            assert word == ["of rank 0", 3], word
+            model = torch.nn.Linear(4, 4, device="cuda")
+            optimizer = torch.optim.SGD(model.parameters())
+            for _ in range(3):
+                model(torch.ones(1, 4, device="cuda")).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        """, "--nproc-per-node", "4", "--rank", "2")
+
+
+class Refusals(Distributed):
+    def test_a_script_for_torchrun_alone(self):
+        alone = 'import os\nlocal_rank = int(os.environ["LOCAL_RANK"])\n'
+        self.assertRegex(self.refused(alone), "LOCAL_RANK.*torchrun sets it; record one process .*--nproc-per-node")
+        waits = "import torch.distributed as dist\ndist.init_process_group('nccl')\n"
+        self.assertRegex(self.refused(waits), "RANK and WORLD_SIZE are not set: .*--nproc-per-node")
+        waits = "import torch.distributed as dist\ndist.init_process_group('gloo', 'tcp://127.0.0.1:1', rank=0, world_size=2)\n"
+        self.assertRegex(self.refused(waits), "waits for the other 1 of 2 processes: .*--nproc-per-node")
+
+    def test_more_ranks_than_there_are(self):
+        job = ("--nproc-per-node", "8")
+        many = "import torch.distributed as dist\ndist.init_process_group('nccl', world_size=16, rank=0)\n"
+        self.assertRegex(self.refused(many, *job), "a process group of 16 processes in a job of 8")
+        self.assertRegex(self.refused(_LLAMA, *job, arguments=["large-mesh"]), "Mesh should not be bigger than default world size")
+        self.assertRegex(self.refused(_LLAMA, *job, "--rank", "8"), "no rank 8 in a job of 8: expected 0 to 7")
+
+    def test_devices(self):
+        job = ("--nproc-per-node", "8")
+        self.assertRegex(self.refused(_LLAMA, *job, arguments=["mixed-devices"]), "No backend type associated with device type cpu")
+        other = "import torch\ntorch.cuda.set_device(5)\n"
+        self.assertRegex(self.refused(other, *job), "asks for cuda:5")
+
+    def test_a_value_that_nobody_writes(self):
+        waits = """
+            import torch.distributed as dist
+            store = dist.TCPStore("127.0.0.1", 1234, 8, False)
+            store.get("of rank 3")
+        """
+        self.assertRegex(self.refused(waits, "--nproc-per-node", "8"), "another rank would have written that")
+
+    def test_memory_of_other_ranks(self):
+        maps = """
+            import torch, torch.distributed as dist, torch.distributed._symmetric_memory as symmetric
+            dist.init_process_group("nccl")
+            symmetric.enable_symm_mem_for_group(dist.group.WORLD.group_name)
+        """
+        self.assertRegex(self.refused(maps, "--nproc-per-node", "8"), "maps the memory of other ranks' GPUs")
+
+
+if __name__ == "__main__":
+    unittest.main()
