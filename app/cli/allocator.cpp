@@ -7,6 +7,7 @@
 #include "core/allocator/replay.h"
 #include "core/base/atomic_write.h"
 #include "core/cost/card_memory.h"
+#include "core/cost/workspaces.h"
 #include "core/predict/predict.h"
 #include "core/snapshot/import.h"
 
@@ -62,16 +63,25 @@ Result<Source> readSource(const Arguments& arguments)
     return Source{*std::move(step), std::nullopt};
 }
 
-Result<AllocatorRules> rulesOf(const Arguments& arguments, const StepTrace& step)
+/// The rules, and what libraries take on a card that has a name.
+struct Allocator
 {
     AllocatorRules rules;
+    Workspaces workspaces;
+};
+
+Result<Allocator> allocatorOf(const Arguments& arguments, const StepTrace& step)
+{
+    AllocatorRules rules;
+    Workspaces workspaces;
     if (!arguments.gpu.empty() && !arguments.capacity.empty())
         return badInput("--gpu and --capacity exclude each other: expected one of them");
     if (!arguments.gpu.empty()) {
         const Result<DeviceSpec> gpu = findDeviceSpec(arguments.gpu);
         if (!gpu)
             return gpu.error();
-        rules.capacity = cardMemory(*gpu, step).usable();
+        rules.capacity = cardMemory(*gpu).allocators();
+        workspaces = workspacesOf(step, *gpu);
     } else if (!arguments.capacity.empty()) {
         const Result<Bytes> capacity = parseBytes(arguments.capacity);
         if (!capacity)
@@ -80,8 +90,11 @@ Result<AllocatorRules> rulesOf(const Arguments& arguments, const StepTrace& step
             return badInput("--capacity 0: expected more than no memory");
         rules.capacity = *capacity;
     }
-    return withAllocatorSettings(rules,
-                                 arguments.settingsGiven ? arguments.settings : recordedAllocatorSettings(step.info));
+    const auto set = withAllocatorSettings(
+        rules, arguments.settingsGiven ? arguments.settings : recordedAllocatorSettings(step.info));
+    if (!set)
+        return set.error();
+    return Allocator{*set, std::move(workspaces)};
 }
 
 Json recordedJson(const ImportedSnapshot& imported)
@@ -114,9 +127,10 @@ Json failureJson(const StepTrace& step, const AllocatorRun::Failure& failure)
     return json;
 }
 
-Json toJson(const Source& source, const AllocatorRules& rules, const AllocatorRun& run)
+Json toJson(const Source& source, const Allocator& allocator, const AllocatorRun& run)
 {
     const AllocatorSample& peak = run.atPeak;
+    const AllocatorRules& rules = allocator.rules;
     Json json;
     json["settings"] = allocatorSettings(rules);
     json["capacity_bytes"] = rules.capacity;
@@ -129,6 +143,8 @@ Json toJson(const Source& source, const AllocatorRules& rules, const AllocatorRu
                                 {"active", peak.active},
                                 {"reserved", peak.reserved},
                                 {"inactive_split", peak.inactiveSplit}};
+    json["workspace_bytes"] = allocator.workspaces.keptBytes();
+    json["convolution_workspace_bytes"] = allocator.workspaces.mostDuringAnOp();
     json["segments"] = run.stats.segments;
     json["retries"] = run.stats.retries;
     json["out_of_memory"] = run.failure ? failureJson(*source.step, *run.failure) : Json();
@@ -143,6 +159,11 @@ void print(const Json& json, std::ostream& out)
     out << "Settings    " << (text.empty() ? "PyTorch's defaults" : text) << '\n';
     if (json["capacity_bytes"].get<Bytes>() > 0)
         out << "Device      " << bytes("capacity_bytes") << '\n';
+    if (const auto kept = json["workspace_bytes"].get<Bytes>(),
+        during = json["convolution_workspace_bytes"].get<Bytes>();
+        kept + during > 0)
+        out << "Workspaces  " << formatBytes(kept) << " of cuBLAS; cuDNN's take at most " << formatBytes(during)
+            << " (estimated)\n";
     const Json& peak = json["at_reserved_peak"];
     out << "Requested   " << bytes("requested_peak_bytes") << " at most\nAllocated   " << bytes("allocated_peak_bytes")
         << " in blocks\nActive      " << bytes("active_peak_bytes") << "\nReserved    " << bytes("reserved_peak_bytes")
@@ -184,23 +205,23 @@ Result<int> run(const Arguments& arguments)
     const Result<Source> source = readSource(arguments);
     if (!source)
         return source.error();
-    const Result<AllocatorRules> rules = rulesOf(arguments, *source->step);
-    if (!rules)
-        return rules.error();
+    const Result<Allocator> allocator = allocatorOf(arguments, *source->step);
+    if (!allocator)
+        return allocator.error();
     const Result<Timeline> timeline = predict(*source->step, {});
     if (!timeline)
         return timeline.error();
-    const AllocatorRun result = simulateAllocator(*source->step, *timeline, *rules);
+    const AllocatorRun result = simulateAllocator(*source->step, *timeline, allocator->rules, allocator->workspaces);
     if (!arguments.output.empty()) {
         if (const Status written = writeAtomically(arguments.output, samplesCsv(*timeline, result)); !written)
             return written.error();
     }
-    const Json json = toJson(*source, *rules, result);
+    const Json json = toJson(*source, *allocator, result);
     if (arguments.json)
         printJson(json);
     else
         print(json, std::cout);
-    if (const std::string note = noteOnRules(*rules); !note.empty())
+    if (const std::string note = noteOnRules(allocator->rules); !note.empty())
         std::cerr << "torch-headroom: note: " << note << '\n';
     return result.failure ? static_cast<int>(ErrorKind::infeasible) : 0;
 }

@@ -6,6 +6,7 @@
 #include "app/cli/table.h"
 #include "core/allocator/replay.h"
 #include "core/cost/card_memory.h"
+#include "core/cost/workspaces.h"
 #include "core/predict/predict.h"
 #include "core/sac/record_summary.h"
 #include "core/timeline/timeline_json.h"
@@ -72,18 +73,25 @@ std::string inventedDecisions(const StepInfo& info)
 }
 
 /// What the step needs of the card that it was recorded for; null where the card is none of the known ones.
-Json cardJson(const StepTrace& trace, const CachingAllocator::Stats& allocator)
+Json cardJson(const StepTrace& trace, const Timeline& timeline)
 {
     const Result<DeviceSpec> spec = findDeviceSpec(trace.info.gpu);
     if (!spec || trace.info.source == "snapshot")
         return nullptr;
     const CardMemory card = cardMemory(*spec, trace);
-    const Bytes needed = allocator.allocatedPeak + card.workspaces + card.context;
-    return {{"total_bytes", card.total},
-            {"context_bytes", card.context},
-            {"workspace_bytes", card.workspaces},
-            {"needed_bytes", needed},
-            {"fits", needed <= card.total}};
+    const Workspaces workspaces = workspacesOf(trace, *spec);
+    const CachingAllocator::Stats free = simulateAllocator(trace, timeline, {}, workspaces).stats;
+    AllocatorRules full;
+    full.capacity = card.allocators();
+    return {
+        {"total_bytes", card.total},
+        {"context_bytes", card.context},
+        {"workspace_bytes", card.workspaces},
+        {"convolution_workspace_bytes", workspaces.mostDuringAnOp()},
+        {"allocated_peak_bytes", free.allocatedPeak},
+        {"reserved_peak_bytes", free.reservedPeak},
+        {"needed_bytes", free.allocatedPeak + card.context},
+        {"fits", free.reservedPeak <= full.capacity || !simulateAllocator(trace, timeline, full, workspaces).failure}};
 }
 
 Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAllocator::Stats& allocator)
@@ -100,7 +108,7 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAlloc
     addAccount(json, trace.info, timeline);
     json["active_peak_bytes"] = allocator.allocatedPeak;
     json["reserved_peak_bytes"] = allocator.reservedPeak;
-    if (Json card = cardJson(trace, allocator); !card.is_null())
+    if (Json card = cardJson(trace, timeline); !card.is_null())
         json["card"] = std::move(card);
     json["ops"] = trace.ops.size();
     json["step_ms"] = timeline.durationMs;
@@ -186,14 +194,15 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
         out << ", " << peak.op << " in " << peak.module;
     out << "\nActive    " << exactBytes(allocator.allocatedPeak) << " in the caching allocator's blocks\nReserved  "
         << exactBytes(allocator.reservedPeak) << " in its segments";
-    if (const Json card = cardJson(trace, allocator); !card.is_null())
+    if (const Json card = cardJson(trace, timeline); !card.is_null())
         out << "\nCard      " << exactBytes(card["needed_bytes"].get<Bytes>()) << " of "
             << formatBytes(card["total_bytes"].get<Bytes>()) << " with CUDA's context ("
-            << formatBytes(card["context_bytes"].get<Bytes>()) << ") and cuBLAS's workspaces ("
-            << formatBytes(card["workspace_bytes"].get<Bytes>()) << ")"
-            << (card["fits"].get<bool>() ? "" : ": out of memory");
-    out << "\nOps       "
-        << groupedDigits(static_cast<std::int64_t>(trace.ops.size()));
+            << formatBytes(card["context_bytes"].get<Bytes>()) << "), cuBLAS's workspaces ("
+            << formatBytes(card["workspace_bytes"].get<Bytes>()) << ") and cuDNN's (estimated, at most "
+            << formatBytes(card["convolution_workspace_bytes"].get<Bytes>()) << ")"
+            << (card["fits"].get<bool>() ? "" : ": out of memory") << "\n          "
+            << exactBytes(card["reserved_peak_bytes"].get<Bytes>()) << " reserved with the workspaces";
+    out << "\nOps       " << groupedDigits(static_cast<std::int64_t>(trace.ops.size()));
     if (trace.info.source != "snapshot")
         out << "\nTimes     " << timesTitle(trace.info);
     if (!clock.empty())

@@ -6,6 +6,7 @@
 #include "app/window/session.h"
 #include "core/allocator/replay.h"
 #include "core/cost/card_memory.h"
+#include "core/cost/workspaces.h"
 #include "views/plot/number_text.h"
 #include "views/widgets/allocator_panel.h"
 
@@ -108,11 +109,14 @@ QString words(const StepTrace& trace, const AllocatorRules& rules, const Allocat
 } // namespace
 
 AllocatorAnswer allocatorAnswer(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,
-                                std::size_t count)
+                                const Workspaces& workspaces, std::size_t count)
 {
-    const AllocatorRun run = simulateAllocator(trace, timeline, rules);
+    const AllocatorRun run = simulateAllocator(trace, timeline, rules, workspaces);
     AllocatorAnswer answer;
     answer.words = words(trace, rules, run);
+    if (const Bytes kept = workspaces.keptBytes(), during = workspaces.mostDuringAnOp(); kept + during > 0)
+        answer.words += AllocatorPage::tr(" With workspaces: %1 of cuBLAS, at most %2 of cuDNN (estimated).")
+                            .arg(bytesText(kept, 2), bytesText(during, 2));
     answer.curves.durationMs = timeline.durationMs;
     answer.curves.capacity = rules.capacity;
     Stretches active(timeline.durationMs, count, run.start.active);
@@ -134,7 +138,7 @@ Result<AllocatorRules> allocatorRules(const QString& settings, const QString& ca
     AllocatorRules rules;
     if (!card.isEmpty()) {
         if (const Result<DeviceSpec> device = findDeviceSpec(card.toStdString()); device.ok()) {
-            rules.capacity = cardMemory(*device).usable();
+            rules.capacity = cardMemory(*device).allocators();
         } else {
             const Result<Bytes> bytes = parseBytes(card.toStdString());
             if (!bytes || *bytes == 0)
@@ -144,6 +148,12 @@ Result<AllocatorRules> allocatorRules(const QString& settings, const QString& ca
         }
     }
     return withAllocatorSettings(rules, settings.toStdString());
+}
+
+Workspaces workspacesOn(const QString& card, const StepTrace& trace)
+{
+    const Result<DeviceSpec> device = findDeviceSpec(card.toStdString());
+    return device ? workspacesOf(trace, *device) : Workspaces();
 }
 
 AllocatorPage::AllocatorPage(Session& session, QObject* parent)
@@ -185,9 +195,9 @@ void AllocatorPage::ask()
     const OpenStepPtr step = session_.step();
     const TimelinePtr planned = session_.shownTimeline();
     const TimelinePtr timeline = planned ? planned : step->engine->recorded();
-    lane_.post([this, question, step, timeline, rules = *rules](std::stop_token) {
-        const auto answer
-            = std::make_shared<const AllocatorAnswer>(allocatorAnswer(step->trace(), *timeline, rules, stretches));
+    lane_.post([this, question, step, timeline, rules = *rules, card = panel_->card()](std::stop_token) {
+        const auto answer = std::make_shared<const AllocatorAnswer>(
+            allocatorAnswer(step->trace(), *timeline, rules, workspacesOn(card, step->trace()), stretches));
         QMetaObject::invokeMethod(
             this,
             [this, question, answer] {

@@ -5,6 +5,7 @@
 #include "core/allocator/allocator_rules.h"
 #include "core/base/lane.h"
 #include "core/timeline/timeline.h"
+#include "core/trace/workspaces.h"
 #include "views/widgets/reserved_plot.h"
 
 #include <QObject>
@@ -49,9 +50,11 @@ struct AllocatorAnswer
 
 /// `stretches`: of the time axis.
 AllocatorAnswer allocatorAnswer(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,
-                                std::size_t stretches);
+                                const Workspaces& workspaces, std::size_t stretches);
 
 /// Rules by what was typed. Errors say which token is wrong.
 Result<AllocatorRules> allocatorRules(const QString& settings, const QString& card);
+/// What libraries take on a card that has a name.
+Workspaces workspacesOn(const QString& card, const StepTrace& trace);
 
 } // namespace headroom

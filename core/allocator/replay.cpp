@@ -17,9 +17,10 @@ namespace {
 class Replayer
 {
 public:
-    Replayer(const StepTrace& trace, const AllocatorRules& rules)
+    Replayer(const StepTrace& trace, const AllocatorRules& rules, const Workspaces& workspaces)
         : streams_(trace.storages.stream)
         , allocator_(rules)
+        , workspaces_(workspaces)
     {
     }
 
@@ -28,10 +29,29 @@ public:
     {
         if (requested <= 0)
             return true;
-        const auto block = allocator_.allocate(requested, stream(storage));
+        const auto block = allocator_.allocate(requested, streamOf(storage));
         if (block)
             live_[storage].push_back({*block, rounded});
         return block.has_value();
+    }
+
+    /// What libraries keep from the ops up to this one on; false when the device is full.
+    bool keepWorkspacesUpTo(OpId op)
+    {
+        for (; kept_ < workspaces_.kept.size() && workspaces_.kept[kept_].op <= op; ++kept_)
+            if (!allocator_.allocate(workspaces_.kept[kept_].bytes, 0))
+                return false;
+        return true;
+    }
+
+    /// Takes the workspace of an op that made this storage, and gives it back.
+    void useWorkspace(OpId op, StorageId storage)
+    {
+        const Bytes bytes = workspaces_.duringOp(op);
+        if (bytes == 0)
+            return;
+        if (const auto block = allocator_.allocate(bytes, streamOf(storage)))
+            allocator_.free(*block);
     }
 
     void giveBack(StorageId storage)
@@ -54,7 +74,7 @@ public:
         return taken;
     }
 
-    std::uint32_t stream(StorageId storage) const { return streams_.size() > 0 ? streams_[storage] : 0; }
+    std::uint32_t streamOf(StorageId storage) const { return streams_.size() > 0 ? streams_[storage] : 0; }
 
     /// 0 when it has no block.
     Bytes size(StorageId storage) const
@@ -96,8 +116,11 @@ private:
         CachingAllocator::Block block = 0;
         Bytes bytes = 0;
     };
+
     Column<StorageId, std::uint32_t> streams_;
     CachingAllocator allocator_;
+    const Workspaces& workspaces_;
+    std::size_t kept_ = 0; ///< of the workspaces that are kept, those that were taken
     std::unordered_map<StorageId, std::vector<Held>> live_;
 };
 
@@ -153,11 +176,13 @@ void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, A
             result.samples.insert(result.samples.end(), 2, replayer.sample());
             continue;
         }
-        if (!play(replayer, trace, change)) {
+        if ((change.op && !replayer.keepWorkspacesUpTo(change.op)) || !play(replayer, trace, change)) {
             result.failure
                 = AllocatorRun::Failure{row, change.storage, change.op, change.ms, replayer.allocator().outOfMemory()};
             return;
         }
+        if (change.delta > 0)
+            replayer.useWorkspace(change.op, change.storage);
         result.samples.push_back(replayer.sample());
         const AllocatorSample& now = result.samples.back();
         if (std::pair(now.reserved, now.active) > std::pair(result.atPeak.reserved, result.atPeak.active))
@@ -183,13 +208,13 @@ bool startAgain(Replayer& replayer, const StepTrace& trace, const std::set<Stora
     std::multimap<std::pair<Bytes, std::uint32_t>, StorageId> left; // memory is its stream's
     for (const auto& [storage, bytes] : replayer.live()) {
         if (!start.contains(storage))
-            left.emplace(std::pair(bytes, replayer.stream(storage)), storage);
+            left.emplace(std::pair(bytes, replayer.streamOf(storage)), storage);
     }
     std::vector<StorageId> missing;
     for (const StorageId storage : start) {
         if (replayer.size(storage) > 0)
             continue;
-        const auto same = left.find({trace.storages.bytes[storage], replayer.stream(storage)});
+        const auto same = left.find({trace.storages.bytes[storage], replayer.streamOf(storage)});
         if (same != left.end()) {
             replayer.rename(same->second, storage);
             left.erase(same);
@@ -209,9 +234,10 @@ bool isImported(const StepInfo& info)
 
 } // namespace
 
-AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules)
+AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,
+                               const Workspaces& workspaces)
 {
-    Replayer replayer(trace, rules);
+    Replayer replayer(trace, rules, workspaces);
     const std::set<StorageId> start = aliveAtStart(trace, timeline);
     AllocatorRun result;
     bool fits = takeAll(replayer, trace, start);

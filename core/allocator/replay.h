@@ -4,6 +4,7 @@
 
 #include "core/allocator/caching_allocator.h"
 #include "core/timeline/timeline.h"
+#include "core/trace/workspaces.h"
 
 #include <optional>
 #include <string>
@@ -48,8 +49,10 @@ struct AllocatorRun
 /// What PyTorch's caching allocator hands out and reserves during a step that is repeated, as in training: the
 /// timeline's allocations and frees are played twice, the first time on an allocator that holds the state before the
 /// step, and the second time, whose samples and peaks are returned, on the cache that the first one left. A step that
-/// was imported from a memory snapshot is a stretch of time and is played once.
-AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules);
+/// was imported from a memory snapshot is a stretch of time and is played once. `workspaces` take their blocks beside
+/// the tensors'; a convolution for whose workspace there is no room runs without, as PyTorch tries the next algorithm.
+AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,
+                               const Workspaces& workspaces = {});
 
 /// The same without samples.
 CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline, AllocatorRules rules = {});

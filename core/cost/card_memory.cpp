@@ -4,35 +4,13 @@
 
 #include "core/base/json_reader.h"
 #include "core/cost/devices_json.h"
-#include "core/cost/time_model.h"
+#include "core/cost/workspaces.h"
 
-#include <array>
 #include <map>
 #include <string>
-#include <string_view>
 
 namespace headroom {
 namespace {
-
-using namespace std::string_view_literals;
-
-/// Whose workspaces a thread has. cuBLASLt's handle is cuBLAS's: who uses it has both.
-struct Libraries
-{
-    bool blas = false;
-    bool blasLt = false;
-};
-
-// A bias that is added to a product goes through cuBLASLt (at::native::addmm_out_cuda_impl).
-constexpr std::array blasLtOps{"aten.addmm"sv, "aten._addmm_activation"sv, "aten._scaled_mm"sv};
-
-/// aten/src/ATen/cuda/CublasHandlePool.cpp of torch 2.11: one for each handle and stream, kept for good.
-Bytes workspacesOf(const DeviceSpec& card, const Libraries& thread) noexcept
-{
-    const Bytes blas = card.computeCapability == 90 ? 8 * 4096 * KiB : (2 * 4096 + 8 * 16) * KiB;
-    const Bytes blasLt = 1024 * KiB;
-    return (thread.blas ? blas : 0) + (thread.blasLt ? blasLt : 0);
-}
 
 Bytes contextOf(const DeviceSpec& card)
 {
@@ -58,25 +36,13 @@ Bytes estimatedContext(int multiprocessors) noexcept
 
 CardMemory cardMemory(const DeviceSpec& card)
 {
-    return {card.memory, contextOf(card),
-            workspacesOf(card, {.blas = true, .blasLt = true}) + workspacesOf(card, {.blas = true})};
+    const BlasWorkspaces own = ownBlasWorkspaces(card);
+    return {card.memory, contextOf(card), 2 * own.blas + own.blasLt};
 }
 
 CardMemory cardMemory(const DeviceSpec& card, const StepTrace& step)
 {
-    Libraries program;
-    Libraries autograd;
-    for (std::uint32_t row = 0; row < step.ops.size(); ++row) {
-        const OpId op(row);
-        if (workOf(step, op).kind != WorkClass::matmul)
-            continue;
-        const std::string_view name = step.opName(op);
-        Libraries& thread = step.ops.phase[op] == Phase::backward ? autograd : program;
-        thread.blas = true;
-        thread.blasLt
-            = thread.blasLt || std::ranges::find(blasLtOps, name.substr(0, name.rfind('.'))) != blasLtOps.end();
-    }
-    return {card.memory, contextOf(card), workspacesOf(card, program) + workspacesOf(card, autograd)};
+    return {card.memory, contextOf(card), workspacesOf(step, card).keptBytes()};
 }
 
 } // namespace headroom

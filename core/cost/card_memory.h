@@ -17,13 +17,15 @@ struct CardMemory
     Bytes context = 0; ///< CUDA's context with the kernels that it loaded, which PyTorch's allocator does not know
     Bytes workspaces = 0; ///< of cuBLAS and cuBLASLt: blocks of PyTorch's allocator that no tensor has
 
+    Bytes allocators() const noexcept { return std::max<Bytes>(total - context, 0); } ///< for tensors and workspaces
     Bytes usable() const noexcept { return std::max<Bytes>(total - context - workspaces, 0); }
 };
 
 /// Of a card without its figure: what those with one have for their multiprocessors, within 20 %.
 Bytes estimatedContext(int multiprocessors) noexcept;
 
-/// For any training step: forward multiplies matrices with a bias, autograd's thread multiplies some too.
+/// For any training step of this program's environment: forward multiplies matrices with a bias, autograd's thread
+/// multiplies some too.
 CardMemory cardMemory(const DeviceSpec& card);
 /// For this step: a thread that multiplies no matrices has no workspace.
 CardMemory cardMemory(const DeviceSpec& card, const StepTrace& step);

@@ -132,10 +132,24 @@ double points(const TensorShape& image)
     return count;
 }
 
+/// As PyTorch tells it, is_channels_last_strides_2d() of c10/core/MemoryFormat.h: where sizes of one leave it open, as
+/// the filters of 1x1 convolutions do, a tensor is row by row.
 bool isChannelsLast(const TensorShape& image)
 {
-    const auto order = layoutOf(image);
-    return image.sizes.size() >= 4 && !order.empty() && order.back() == 1 && order.size() > 1;
+    const std::size_t rank = image.sizes.size();
+    if (rank < 4 || image.strides.size() != rank || image.strides[1] == 0)
+        return false;
+    double least = 0; // no damaged size overflows it
+    const auto follows = [&](std::size_t d) {
+        const auto stride = static_cast<double>(image.strides[d]);
+        const bool isOutside = stride >= least;
+        least = stride * static_cast<double>(std::max<std::int64_t>(image.sizes[d], 1));
+        return isOutside;
+    };
+    bool isLast = follows(1);
+    for (std::size_t d = rank - 1; d > 1; --d)
+        isLast = isLast && follows(d);
+    return isLast && least != static_cast<double>(image.strides[1]) && follows(0);
 }
 
 /// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);

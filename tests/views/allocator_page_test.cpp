@@ -147,7 +147,7 @@ private Q_SLOTS:
         QVERIFY(timeline.ok());
         const AllocatorRun run = simulateAllocator(*trace, *timeline, {});
         constexpr std::size_t stretches = 37;
-        const AllocatorAnswer answer = allocatorAnswer(*trace, *timeline, {}, stretches);
+        const AllocatorAnswer answer = allocatorAnswer(*trace, *timeline, {}, {}, stretches);
         QCOMPARE(answer.curves.reserved.size(), stretches);
         QVERIFY(answer.curves.recorded.empty());
         BytesOverTime expected(stretches, 0);

@@ -65,6 +65,9 @@ def _readable(word):
     return os.fsencode(word).decode(errors="replace")
 
 
+_WORKSPACES = "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE"  # variables that size cuBLAS's blocks
+
+
 class StepRecorder:
     """Records what runs between begin() and finish() as a step. Who calls them when is up to others.
 
@@ -200,6 +203,8 @@ class StepRecorder:
         self._on_cpu = bool(parameters) and all(p.device.type == "cpu" for p in parameters)
         self._names = None
         batch, sequence = self._sizes
+        # The program sets them itself, before its first matrix product.
+        noted = self._origin + [(key, _readable(os.environ[key])) for key in _WORKSPACES if key in os.environ]
         return {
             "model": self.model,
             "device": "sim",
@@ -210,7 +215,7 @@ class StepRecorder:
             "batch": batch,
             "sequence": sequence,
             "steps": step,
-            "settings": self._origin + ([("invented decisions", str(decisions))] if decisions.count else []),
+            "settings": noted + ([("invented decisions", str(decisions))] if decisions.count else []),
             "arguments": self._again,
         } | self._rank()
 
@@ -331,6 +336,8 @@ class Hooks:
                 return original(module, *args, **kwargs)
             if recorder.depth == 0:
                 recorder.add_root_call((*args, kwargs))
+            if is_compiled(module):
+                recorder.compiled = number, recorder.depth + 1
             # What is sharded is gathered by hooks, which no checkpoint of the module runs again: its call is its forward.
             if number in recorder.sharded:
                 with around_forward(module, functools.partial(recorded, number)):
@@ -340,8 +347,6 @@ class Hooks:
         def recorded(number, run, *args, **kwargs):
             tensors = tensors_of((args, kwargs))
             recorder.depth += 1
-            if is_compiled(module):
-                recorder.compiled = number, recorder.depth
             number = enter(number, tensors)
             recorder.add_held(number, args, kwargs, tensors)
             recorder.calls += 1

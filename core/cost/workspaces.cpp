@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cost/workspaces.h"
+
+#include "core/cost/time_model.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+namespace headroom {
+namespace {
+
+using namespace std::string_view_literals;
+
+// A bias that is added to a product goes through cuBLASLt (at::native::addmm_out_cuda_impl).
+constexpr std::array blasLtOps{"aten.addmm"sv, "aten._addmm_activation"sv, "aten._scaled_mm"sv};
+constexpr Bytes mostKiB = Bytes{1} << 32; // more than any card has: what is above is no size
+
+/// The number that the text begins with, which is cut off.
+std::optional<Bytes> takeNumber(std::string_view& text)
+{
+    Bytes number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || number < 0 || number > mostKiB)
+        return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return number;
+}
+
+/// ":4096:2:16:8"
+std::optional<Bytes> configuredBytes(std::string_view config)
+{
+    Bytes total = 0;
+    const auto next = [&] {
+        if (!config.starts_with(':'))
+            return std::optional<Bytes>();
+        config.remove_prefix(1);
+        return takeNumber(config);
+    };
+    do {
+        const auto size = next();
+        const auto count = next();
+        if (!size || !count || *size * *count > mostKiB)
+            return std::nullopt;
+        total += *size * *count * KiB;
+    } while (!config.empty());
+    return total;
+}
+
+std::string_view settingOf(const StepInfo& info, std::string_view name)
+{
+    const auto found = std::ranges::find(info.settings, name, [](const auto& setting) { return setting.first; });
+    return found == info.settings.end() ? std::string_view() : found->second;
+}
+
+/// cuDNN 7 named its sizes in warnings (github.com/chainer/chainer/pull/3972): those of all three tensors of a half
+/// precision convolution together, within 0.1 %, the result in float32. Later ones copy it in its own type
+/// (nhwcToNchwKernel<__half, __half, …> in traces). Depthwise kernels read any layout.
+Bytes convolutionWorkspace(const OpWork& work, const DeviceSpec& card)
+{
+    const ConvolutionWork& c = work.convolution;
+    if (c.channelsLast || (c.groups > 1 && c.inputChannels <= 1))
+        return 0;
+    const bool isHalf = work.dtype == DType::float16 || work.dtype == DType::bfloat16;
+    const bool hasTensorCores = card.computeCapability >= (work.dtype == DType::float16 ? 70 : 80);
+    const bool isTF32 = work.dtype == DType::float32 && (work.modes & convolutionTF32) != 0;
+    if (!hasTensorCores || !(isHalf || isTF32))
+        return 0;
+    return static_cast<Bytes>(c.inputBytes + c.outputBytes + c.weightBytes);
+}
+
+} // namespace
+
+BlasWorkspaces blasWorkspaces(const DeviceSpec& card, std::string_view config, std::string_view ltSize)
+{
+    BlasWorkspaces sizes;
+    sizes.blas = configuredBytes(config).value_or((card.computeCapability == 90 ? 8 * 4096 : 2 * 4096 + 8 * 16) * KiB);
+    sizes.blasLt = takeNumber(ltSize).value_or(1024) * KiB;
+    return sizes;
+}
+
+BlasWorkspaces ownBlasWorkspaces(const DeviceSpec& card)
+{
+    const auto variable = [](std::string_view name) {
+        const char* const value = std::getenv(name.data()); // NOLINT(concurrency-mt-unsafe): nothing sets it
+        return std::string_view(value ? value : "");
+    };
+    return blasWorkspaces(card, variable(cublasVariable), variable(cublasLtVariable));
+}
+
+Workspaces workspacesOf(const StepTrace& step, const DeviceSpec& card)
+{
+    const BlasWorkspaces sizes
+        = blasWorkspaces(card, settingOf(step.info, cublasVariable), settingOf(step.info, cublasLtVariable));
+    Workspaces workspaces;
+    if (!step.info.source.empty())
+        return workspaces; // its blocks are all those that the allocator had
+    // A handle is a thread's, and its workspaces a stream's: the program has one thread, autograd another.
+    std::array<bool, 2> hasBlas{};
+    std::array<bool, 2> hasBlasLt{};
+    const auto keepOnce = [&](bool& has, OpId op, Bytes bytes) {
+        if (!has && bytes > 0)
+            workspaces.kept.push_back({op, bytes});
+        has = true;
+    };
+    for (std::uint32_t row = 0; row < step.ops.size(); ++row) {
+        const OpId op(row);
+        const OpWork work = workOf(step, op);
+        if (work.kind == WorkClass::convolution || work.kind == WorkClass::convolutionBackward) {
+            workspaces.during.resize(step.ops.size());
+            workspaces.during[row] = convolutionWorkspace(work, card);
+        }
+        if (work.kind != WorkClass::matmul)
+            continue;
+        const std::size_t thread = step.ops.phase[op] == Phase::backward ? 1 : 0;
+        const std::string_view name = step.opName(op);
+        keepOnce(hasBlas[thread], op, sizes.blas);
+        if (std::ranges::find(blasLtOps, name.substr(0, name.rfind('.'))) != blasLtOps.end())
+            keepOnce(hasBlasLt[thread], op, sizes.blasLt);
+    }
+    return workspaces;
+}
+
+} // namespace headroom

@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/allocator/replay.h"
+#include "core/cost/op_signature.h"
+#include "core/cost/workspaces.h"
+#include "core/predict/predict.h"
+#include "core/trace/step_trace_builder.h"
+
+#include <gtest/gtest.h>
+
+namespace headroom {
+namespace {
+
+constexpr Bytes blas = 8'519'680;
+constexpr Bytes blasHopper = 33'554'432;
+
+DeviceSpec card(const char* name)
+{
+    return *findDeviceSpec(name);
+}
+
+TEST(Workspaces, TheProgramsVariablesSizeThoseOfCublas)
+{
+    const DeviceSpec h100 = card("h100-80gb");
+    EXPECT_EQ(blasWorkspaces(h100, ":4096:2:16:8").blas, blas);
+    EXPECT_EQ(blasWorkspaces(h100, ":0:0", "0").blas, 0);
+    EXPECT_EQ(blasWorkspaces(h100, ":0:0", "0").blasLt, 0);
+    EXPECT_EQ(blasWorkspaces(h100, {}, "32768").blasLt, 32 * MiB);
+    for (const char* broken : {"4096:2", ":4096", ":4096:x", ":4096:2:", ":-1:2", ":99999999999:9", "::"})
+        EXPECT_EQ(blasWorkspaces(h100, broken).blas, blasHopper) << broken;
+}
+
+struct Images
+{
+    DType dtype = DType::float16;
+    bool channelsLast = false;
+    std::int64_t groups = 1;
+    std::int64_t filter = 5;
+};
+
+OpSignature::Value numbers(std::vector<std::int64_t> values)
+{
+    return {OpSignature::Value::Kind::integers, {}, std::move(values)};
+}
+
+OpSignature::Value tensor(std::vector<std::int64_t> sizes, const Images& images)
+{
+    const auto c = sizes[1];
+    const auto points = sizes[2] * sizes[3];
+    TensorShape shape;
+    shape.dtype = images.dtype;
+    shape.itemSize = static_cast<std::uint8_t>(images.dtype == DType::float32 ? 4 : 2);
+    shape.strides = images.channelsLast ? std::vector{c * points, std::int64_t{1}, sizes[3] * c, c}
+                                        : std::vector{c * points, points, sizes[3], std::int64_t{1}};
+    shape.sizes = std::move(sizes);
+    return {OpSignature::Value::Kind::tensor, {shape}, {}};
+}
+
+/// 32 images of 96 channels, 256 filters of 5x5: the convolution whose workspace cuDNN 7 told.
+OpSignature convolution(const Images& images)
+{
+    const std::int64_t out = images.groups == 1 ? 256 : 96;
+    OpSignature call;
+    call.modes = convolutionTF32;
+    call.arguments = {tensor({32, 96, 27, 27}, images),
+                      tensor({out, 96 / images.groups, images.filter, images.filter}, images),
+                      {},
+                      numbers({1, 1}),
+                      numbers({2, 2}),
+                      numbers({1, 1}),
+                      numbers({0}),
+                      numbers({0, 0}),
+                      numbers({images.groups})};
+    call.results = {tensor({32, out, 27, 27}, images)};
+    return call;
+}
+
+/// A product, the convolution, a product and the convolution again, its result freed before.
+StepTracePtr step(const Images& images, std::vector<std::pair<std::string, std::string>> settings = {})
+{
+    StepTraceBuilder builder;
+    builder.info.settings = std::move(settings);
+    const ModuleId net = builder.addModule("Net", "Net", {});
+    const auto run = [&](const char* name, Phase phase, Bytes bytes, std::span<const std::int64_t> signature) {
+        StepTraceBuilder::Op call;
+        call.name = builder.string(name);
+        call.module = net;
+        call.phase = phase;
+        const OpId op = builder.beginOp(call);
+        const StorageId made = builder.alloc(bytes, Category::activation, op);
+        StepTraceBuilder::OpResult result;
+        result.signature = signature;
+        builder.endOp(op, result);
+        builder.free(made);
+    };
+    const std::vector<std::int64_t> signature = encoded(convolution(images));
+    builder.mark(Mark::stepBegin);
+    run("aten.mm.default", Phase::forward, 30 * MiB, {});
+    run("aten.convolution.default", Phase::forward, 12 * MiB, signature);
+    run("aten.addmm.default", Phase::backward, 30 * MiB, {});
+    builder.mark(Mark::stepEnd);
+    const Result<StepTracePtr> finished = builder.finish();
+    EXPECT_TRUE(finished.ok());
+    return *finished;
+}
+
+TEST(Workspaces, CuDNNCopiesAllThreeTensorsForTensorCores)
+{
+    const auto most = [](const Images& images, const char* name) {
+        return workspacesOf(*step(images), card(name)).mostDuringAnOp();
+    };
+    constexpr Bytes half = 2 * (Bytes{32} * 96 * 729 + Bytes{32} * 256 * 729 + Bytes{256} * 96 * 25);
+    EXPECT_EQ(most({}, "v100-32gb"), half);
+    // The warning of cuDNN 7 for this convolution, less its result's second half: the result was float32 then.
+    EXPECT_NEAR(29'600'043 - 2 * 32 * 256 * 729, half, 0.001 * 29'600'043);
+    EXPECT_EQ(most({DType::bfloat16}, "a100-80gb"), half);
+    EXPECT_EQ(most({DType::bfloat16}, "v100-32gb"), 0);
+    EXPECT_EQ(most({DType::float32}, "a100-80gb"), 2 * half); // TF32
+    EXPECT_EQ(most({DType::float32}, "v100-32gb"), 0);
+    EXPECT_EQ(most({DType::float16, true}, "a100-80gb"), 0);
+    EXPECT_EQ(most({DType::float16, false, 96}, "a100-80gb"), 0);
+}
+
+/// The filters of a 1x1 convolution lie in memory as both layouts have them: the images decide.
+TEST(Workspaces, FiltersOfOnePointAreNotChannelsLast)
+{
+    Images images;
+    images.filter = 1;
+    constexpr Bytes half = 2 * (Bytes{32} * 96 * 729 + Bytes{32} * 256 * 729 + Bytes{256} * 96);
+    EXPECT_EQ(workspacesOf(*step(images), card("v100-32gb")).mostDuringAnOp(), half);
+    images.channelsLast = true;
+    EXPECT_EQ(workspacesOf(*step(images), card("v100-32gb")).mostDuringAnOp(), 0);
+}
+
+TEST(Workspaces, TheAllocatorHoldsThem)
+{
+    const StepTracePtr trace = step({});
+    const Timeline timeline = *predict(*trace, {});
+    const DeviceSpec a100 = card("a100-80gb");
+    const Workspaces workspaces = workspacesOf(*trace, a100);
+    using Kept = Workspaces::Kept;
+    EXPECT_EQ(workspaces.kept,
+              (std::vector<Kept>{{OpId(0), blas}, {OpId(2), blas}, {OpId(2), MiB}})); // autograd's thread, with a bias
+    const AllocatorRun without = simulateAllocator(*trace, timeline, {});
+    const AllocatorRun with = simulateAllocator(*trace, timeline, {}, workspaces);
+    EXPECT_EQ(without.stats.allocatedPeak, 30 * MiB);
+    // At the convolution its result and workspace lie beside cuBLAS's blocks; they are the step's after next, too.
+    const Bytes atConvolution = 12 * MiB + (workspaces.mostDuringAnOp() + 511) / 512 * 512;
+    EXPECT_EQ(with.stats.allocatedPeak, std::max(30 * MiB, atConvolution) + 2 * blas + MiB);
+    EXPECT_EQ(with.start.allocated, 2 * blas + MiB);
+    EXPECT_GT(with.stats.reservedPeak, without.stats.reservedPeak + 2 * blas);
+
+    // The card is full in cuBLAS's last block; a convolution without room for its workspace runs without.
+    AllocatorRules rules;
+    rules.capacity = 40 * MiB;
+    const AllocatorRun full = simulateAllocator(*trace, timeline, rules, workspaces);
+    ASSERT_TRUE(full.failure);
+    EXPECT_NE(full.failure->op, OpId(1));
+    rules.capacity = 72 * MiB;
+    EXPECT_FALSE(simulateAllocator(*trace, timeline, rules, workspaces).failure);
+}
+
+TEST(Workspaces, TheStepKnowsWhatItsProgramSet)
+{
+    const StepTracePtr none = step({}, {{"CUBLAS_WORKSPACE_CONFIG", ":0:0"}, {"CUBLASLT_WORKSPACE_SIZE", "0"}});
+    EXPECT_TRUE(workspacesOf(*none, card("a100-80gb")).kept.empty());
+    const StepTracePtr small = step({}, {{"CUBLAS_WORKSPACE_CONFIG", ":16:8"}});
+    EXPECT_EQ(workspacesOf(*small, card("a100-80gb")).keptBytes(), 2 * 128 * KiB + MiB);
+}
+
+} // namespace
+} // namespace headroom
