@@ -174,7 +174,6 @@ class Shapes(unittest.TestCase):
             "layer_norm": lambda x, to: torch.nn.functional.layer_norm(x, (2,), to(two)),
             "masked_scatter_": lambda x, to: x.masked_scatter_(to(mask), to(two)),
             "copy_": lambda x, to: x.copy_(to(two)),
-            "index_fill": lambda to: to(table).index_fill_(0, to(beyond), 0),
             "setitem": lambda x, to: x.__setitem__((slice(None), slice(1, 4)), to(two)),
             "setitem by a mask": lambda x, to: x.__setitem__(to(mask), 0),
             "index_put_": lambda x, to: x.index_put_((to(index),), to(torch.zeros(3))),

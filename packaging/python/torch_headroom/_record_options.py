@@ -65,6 +65,7 @@ def parser():
         help="what torch.compile's partitioner may save, as torch._functorch.config.activation_memory_budget; several: a step "
         "for each, and one that is not compiled, in files of their own, and a table",
     )
+    options.add_argument(
         "--nproc-per-node", "--nproc_per_node", type=_at_least_one, metavar="N",
         help="record one of N processes of a distributed job, as torchrun starts them"
     )
