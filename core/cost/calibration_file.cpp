@@ -125,7 +125,14 @@ std::filesystem::path calibrationFile(const std::string& gpu)
     std::ranges::replace_if(
         name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '-' && c != '.'; }, '-');
     const auto folder = calibrationFolder();
-    return folder.empty() ? folder : folder / (name + ".json");
+    if (folder.empty())
+        return folder;
+    // Programs before 0.2 were called headroom, and so was the folder: what was learned there stays where it is.
+    std::error_code ignored;
+    const auto file = folder / (name + ".json");
+    const auto old = folder.parent_path().parent_path() / "headroom" / "calibration" / file.filename();
+    const bool isNamed = folder.parent_path().filename() != "torch-headroom"; // HEADROOM_CALIBRATION_DIR
+    return isNamed || std::filesystem::exists(file, ignored) || !std::filesystem::exists(old, ignored) ? file : old;
 }
 
 Result<std::optional<Calibration>> readCalibration(const std::filesystem::path& file)

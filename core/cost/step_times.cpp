@@ -16,14 +16,12 @@ std::string otherKernels(const StepTrace& trace, const DeviceSpec& recorded, con
     };
     if (generation(recorded) == generation(wanted))
         return {};
-    bool attends = false;
     bool isBFloat16 = false;
     for (std::uint32_t row = 0; row < trace.ops.size(); ++row) {
-        attends = attends || workOf(trace, OpId(row)).kind == WorkClass::attention;
+        if (workOf(trace, OpId(row)).kind == WorkClass::attention)
+            return "its attention would run in other kernels there";
         isBFloat16 = isBFloat16 || trace.ops.dtype[OpId(row)] == DType::bfloat16;
     }
-    if (attends)
-        return "its attention would run in other kernels there";
     const bool bothHave = std::min(recorded.computeCapability, wanted.computeCapability) >= 80;
     return isBFloat16 && !bothHave ? "one of the two has no tensor cores for its bfloat16" : std::string();
 }
@@ -70,8 +68,7 @@ Result<TimedStep> withTimes(StepTracePtr step, const TimeChoice& choice)
     if (device && (moves || times.model == TimeModel::kernel))
         step = withOpTimes(step, opTimes(*step, *device, times.model), gpu, timeModelName(times.model));
 
-    const std::filesystem::path file
-        = named ? std::filesystem::path(choice.calibration) : calibrationFile(step->info.gpu);
+    const std::filesystem::path file = named ? std::filesystem::path(choice.calibration) : calibrationFile(gpu);
     const auto calibration = readCalibration(file);
     if (!calibration && choice.calibration != "none")
         return calibration.error();

@@ -177,6 +177,24 @@ TEST_F(CalibrationFile, IsReadAsItWasWrittenAndGrows)
     EXPECT_THAT(refused.error().message, testing::HasSubstr("is the calibration of a100-80gb, not of h100-80gb"));
 }
 
+/// Programs before the name torch-headroom had a folder of theirs: what was learned there is found.
+TEST_F(CalibrationFile, IsFoundInTheFolderOfTheOldName)
+{
+    const std::filesystem::path now = folder_.path() / "torch-headroom" / "calibration" / "a100-80gb.json";
+    const std::filesystem::path old = folder_.path() / "headroom" / "calibration" / "a100-80gb.json";
+    unsetenv("HEADROOM_CALIBRATION_DIR");
+    setenv("XDG_CONFIG_HOME", folder_.path().c_str(), 1);
+    EXPECT_EQ(calibrationFile("a100-80gb"), now);
+    const Calibration first = learned({{"aten.add.Tensor", large, 1.0}});
+    ASSERT_TRUE(addToCalibration(first, old));
+    EXPECT_EQ(calibrationFile("a100-80gb"), old);
+    EXPECT_EQ(*readCalibration(calibrationFile("a100-80gb")), first);
+    EXPECT_EQ(calibrationFile("h100-80gb"), now.parent_path() / "h100-80gb.json");
+    ASSERT_TRUE(addToCalibration(first, now));
+    EXPECT_EQ(calibrationFile("a100-80gb"), now);
+    unsetenv("XDG_CONFIG_HOME");
+}
+
 TEST_F(CalibrationFile, WhatIsNoCalibrationIsRefusedByName)
 {
     for (
