@@ -102,9 +102,47 @@ OpSignature::Value numbersIn(const std::string& text)
     return value;
 }
 
+/// The first element type in the arguments of a kernel's template: CatArrayBatchedCopy<float, unsigned int, …>. Where
+/// it only moves bytes (OpaqueType<2u>) a type of that size.
+Type typeIn(std::string_view kernel)
+{
+    struct Word
+    {
+        std::string_view text;
+        std::string_view type;
+    };
+    static constexpr std::array<Word, 10> words{{{"c10::BFloat16", "c10::BFloat16"},
+                                                 {"__nv_bfloat16", "c10::BFloat16"},
+                                                 {"c10::Half", "c10::Half"},
+                                                 {"__half", "c10::Half"},
+                                                 {"float", "float"},
+                                                 {"double", "double"},
+                                                 {"OpaqueType<1u>", "bool"},
+                                                 {"OpaqueType<2u>", "c10::Half"},
+                                                 {"OpaqueType<4u>", "float"},
+                                                 {"OpaqueType<8u>", "double"}}};
+    const auto first = std::ranges::min_element(words, {}, [&](const Word& word) { return kernel.find(word.text); });
+    return kernel.find(first->text) == std::string_view::npos ? Type() : typeOf(&Type::name, first->type);
+}
+
+/// [[2, 3], [4, 3]]
+bool addList(const json& sizes, const Type& type, OpArguments& arguments)
+{
+    OpSignature::Value list{OpSignature::Value::Kind::tensors, {}, {}};
+    for (const json& one : sizes) {
+        auto read = one.is_array() ? sizesIn(one) : std::nullopt;
+        if (!read || type.itemSize == 0)
+            return false;
+        list.tensors.push_back({*std::move(read), {}, type.dtype, type.itemSize});
+    }
+    arguments.tensors.insert(arguments.tensors.end(), list.tensors.begin(), list.tensors.end());
+    arguments.call.push_back(std::move(list));
+    return !sizes.empty();
+}
+
 } // namespace
 
-std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Span& span)
+std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Span& span, std::string_view kernel)
 {
     const Profile::Arguments& given = profile.arguments[span.arguments];
     const auto list = [&](Profile::Text text) { return json::parse(profile.texts[text], nullptr, false); };
@@ -117,8 +155,11 @@ std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Sp
     arguments.values = list(given.values);
     for (std::size_t i = 0; i < sizes.size(); ++i) {
         const std::string name = names[i].is_string() ? names[i].get<std::string>() : std::string();
-        if (name == "TensorList")
-            return std::nullopt;
+        if (name == "TensorList") {
+            if (!sizes[i].is_array() || !addList(sizes[i], typeIn(kernel), arguments))
+                return std::nullopt;
+            continue;
+        }
         const Type type = typeOf(&Type::name, name);
         // A number of the program is a tensor without dimensions of the widest type.
         if (type.itemSize == 0 || !sizes[i].is_array() || (sizes[i].empty() && name == "double" && i > 0)) {

@@ -27,8 +27,9 @@ struct OpArguments
     std::optional<Sizes> numbers(std::size_t position) const; ///< "[2, 2]"
 };
 
-/// None: the trace has no shapes, or they are not all known (a list of tensors has no type).
-std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Span& span);
+/// None: the trace has no shapes, or they are not all known. Of lists of tensors a trace says no type: it is that in
+/// the name of the `kernel`.
+std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Span& span, std::string_view kernel);
 
 /// Gives a shape the type that a value names, which is c10::ScalarType's number. False: it names none.
 bool setType(TensorShape& shape, std::string_view number);

@@ -34,6 +34,8 @@ enum class Rule {
     sum,
     attention,
     attentionBackward,
+    concatenated, ///< the tensors of a list, joined
+    list, ///< like those of the first list
 };
 
 struct Family
@@ -45,7 +47,7 @@ struct Family
 const std::map<std::string_view, Rule>& rules()
 {
     using enum Rule;
-    static constexpr std::array<Family, 17> families{{
+    static constexpr std::array<Family, 19> families{{
         {broadcast,
          "add sub rsub mul div pow neg exp log sqrt rsqrt sin cos tanh sigmoid gelu silu relu leaky_relu elu "
          "hardtanh hardswish softplus erf abs reciprocal clamp clamp_min clamp_max maximum minimum addcmul "
@@ -75,6 +77,11 @@ const std::map<std::string_view, Rule>& rules()
          "_scaled_dot_product_flash_attention_backward "
          "_scaled_dot_product_efficient_attention_backward "
          "_scaled_dot_product_cudnn_attention_backward"},
+        {concatenated, "cat"},
+        {list,
+         "_foreach_add _foreach_sub _foreach_mul _foreach_div _foreach_addcmul _foreach_addcdiv _foreach_sqrt "
+         "_foreach_lerp _foreach_neg _foreach_reciprocal _foreach_maximum _foreach_zero _foreach_copy _fused_adam "
+         "_fused_adamw _fused_sgd"},
     }};
     static const std::map<std::string_view, Rule> table = [] {
         std::map<std::string_view, Rule> made;
@@ -203,6 +210,23 @@ std::optional<TensorShape> reduced(const Arguments& arguments, const TensorShape
     return shaped(std::move(sizes), x);
 }
 
+std::optional<TensorShape> concatenation(const Arguments& arguments, const std::vector<TensorShape>& tensors)
+{
+    const auto rank = static_cast<std::int64_t>(tensors.front().sizes.size());
+    const std::vector<std::int64_t> given
+        = arguments.call.size() > 1 ? arguments.call[1].integers : std::vector<std::int64_t>();
+    const std::int64_t dimension = given.empty() ? 0 : given.front() < 0 ? given.front() + rank : given.front();
+    if (dimension < 0 || dimension >= rank)
+        return std::nullopt;
+    Sizes sizes = tensors.front().sizes;
+    for (auto tensor = tensors.begin() + 1; tensor != tensors.end(); ++tensor) {
+        if (tensor->sizes.size() != sizes.size())
+            return std::nullopt;
+        sizes[static_cast<std::size_t>(dimension)] += tensor->sizes[static_cast<std::size_t>(dimension)];
+    }
+    return shaped(std::move(sizes), tensors.front());
+}
+
 bool addAttention(OpShapes& op)
 {
     const auto hasFour = [](const TensorShape& tensor) { return tensor.sizes.size() == 4; };
@@ -278,6 +302,11 @@ bool addResults(Rule rule, const Arguments& arguments, OpShapes& op)
     }
     case Rule::sum:
         return add(reduced(arguments, in[0]));
+    case Rule::concatenated:
+        return add(concatenation(arguments, in));
+    case Rule::list:
+        op.outputs = arguments.call.front().tensors;
+        return arguments.call.front().kind == OpSignature::Value::Kind::tensors;
     case Rule::attention:
         return addAttention(op);
     case Rule::attentionBackward:
@@ -296,7 +325,7 @@ std::string stepOpName(std::string_view traceName)
     return name;
 }
 
-std::optional<OpShapes> opShapes(const Profile& profile, const Profile::Span& span)
+std::optional<OpShapes> opShapes(const Profile& profile, const Profile::Span& span, std::string_view kernel)
 {
     constexpr std::string_view aten = "aten.";
     OpShapes op;
@@ -310,11 +339,11 @@ std::optional<OpShapes> opShapes(const Profile& profile, const Profile::Span& sp
     const auto rule = rules().find(base);
     if (rule == rules().end())
         return std::nullopt;
-    const auto arguments = opArguments(profile, span);
+    const auto arguments = opArguments(profile, span, kernel);
     if (!arguments)
         return std::nullopt;
     op.inputs = arguments->tensors;
-    if (!addResults(inPlace ? Rule::first : rule->second, *arguments, op))
+    if (!addResults(inPlace && rule->second != Rule::list ? Rule::first : rule->second, *arguments, op))
         return std::nullopt;
     const auto isPossible = [](const TensorShape& tensor) { return elements(tensor.sizes) < mostElements; };
     if (!std::ranges::all_of(op.inputs, isPossible) || !std::ranges::all_of(op.outputs, isPossible))

@@ -26,7 +26,8 @@ struct OpShapes
 /// "aten::mm" as a step names it: "aten.mm".
 std::string stepOpName(std::string_view traceName);
 
-/// None where the trace has no shapes, or the results of this op do not follow from them.
-std::optional<OpShapes> opShapes(const Profile& profile, const Profile::Span& span);
+/// None where the trace has no shapes, or the results of this op do not follow from them. `kernel`: the first that the
+/// op launched; its name says the element type of a list of tensors.
+std::optional<OpShapes> opShapes(const Profile& profile, const Profile::Span& span, std::string_view kernel);
 
 } // namespace headroom

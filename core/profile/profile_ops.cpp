@@ -119,6 +119,7 @@ private:
             state.op = static_cast<std::uint32_t>(step_.ops.size() - 1);
         if (node.kernels > 0) {
             ProfiledOp& op = launchesOnItsOwn ? step_.ops.back() : step_.ops[state.op];
+            op.kernel = op.kernels > 0 ? op.kernel : node.kernel;
             op.kernels += node.kernels;
             op.gpuMs += milliseconds(node.kernelTime);
         }

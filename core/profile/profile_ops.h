@@ -21,6 +21,7 @@ struct ProfiledOp
     double gpuMs = 0; ///< of its kernels, copies and fills, and those of the ops inside of it
     double cpuMs = 0;
     std::int64_t kernels = 0;
+    Profile::Text kernel = 0; ///< name of the first of them
 };
 
 /// What a trace says of one step.

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdio>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -105,9 +106,9 @@ private:
         // Below a microsecond the first traces say 0.
         if (op.gpuMs > 0)
             result.flags |= opMeasured;
-        const auto [known, isNew] = shapes_.try_emplace({op.span->name, op.span->arguments});
+        const auto [known, isNew] = shapes_.try_emplace({op.span->name, op.span->arguments, op.kernel});
         if (isNew)
-            known->second = opShapes(profile_, *op.span);
+            known->second = opShapes(profile_, *op.span, profile_.texts[op.kernel]);
         if (const auto& shapes = known->second) {
             std::vector<TensorShape> all = shapes->inputs;
             all.insert(all.end(), shapes->outputs.begin(), shapes->outputs.end());
@@ -179,7 +180,8 @@ private:
     StepTraceBuilder builder_;
     std::vector<ModuleId> modules_;
     std::vector<double> moduleMs_;
-    std::map<std::pair<Profile::Text, std::uint32_t>, std::optional<OpShapes>> shapes_;
+    /// By name, arguments and kernel.
+    std::map<std::tuple<Profile::Text, std::uint32_t, Profile::Text>, std::optional<OpShapes>> shapes_;
     std::size_t withShapes_ = 0;
     std::vector<std::int64_t> signature_; ///< of the op that ends now
     bool inBackward_ = false;

@@ -95,7 +95,8 @@ void SpanTree::attribute(const Profile& profile, const ProfileWindow& window)
             withoutSpan_ += kernel.end - kernel.begin;
             continue;
         }
-        ++nodes_[node].kernels;
+        if (++nodes_[node].kernels == 1)
+            nodes_[node].kernel = kernel.name;
         nodes_[node].kernelTime += kernel.end - kernel.begin;
     }
 }

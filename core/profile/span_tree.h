@@ -22,6 +22,7 @@ public:
         std::uint32_t parent = none; ///< an earlier node
         std::int64_t kernels = 0; ///< that it launched, and nothing inside of it
         Profile::Nanoseconds kernelTime = 0;
+        Profile::Text kernel = 0; ///< name of the first of them
         Profile::Nanoseconds inside = 0; ///< CPU time of its children
     };
 

@@ -272,11 +272,38 @@ TEST(Profile, CostsFollowFromTheShapes)
               Cost(4 * (192 + 162 + 96), 2.0 * 16 * 162));
     // Nothing that does not follow is guessed.
     EXPECT_EQ(costOf("aten::convolution", "[[1,3,8,8],[6,3,3,3],[],[],[],[],[],[],[]]", three), Cost(0, 0));
-    EXPECT_EQ(costOf("aten::cat", "[[[2],[3]],[]]", R"(["TensorList","Scalar"])"), Cost(0, 0));
+    EXPECT_EQ(costOf("aten::cat", "[[[2],[3]],[]]", R"(["TensorList","Scalar"])"), Cost(0, 0)) << "no kernel";
     EXPECT_EQ(costOf("aten::add", "[[4],[3]]", R"(["float","float"])"), Cost(0, 0));
     EXPECT_EQ(costOf("aten::mm", "[[4,8],[8,-2]]", R"(["float","float"])"), Cost(0, 0));
     EXPECT_EQ(costOf("aten::mm", "[[90000000000000,8],[8,90000000000000]]", R"(["float","float"])"), Cost(0, 0));
     EXPECT_EQ(costOf("aten::some_new_op", "[[4]]", R"(["float"])"), Cost(0, 0));
+}
+
+/// A trace says no type of a list of tensors; the kernel's name does.
+TEST(Profile, ListsOfTensorsHaveTheTypeOfTheirKernel)
+{
+    const auto cost = [](const std::string& op, const std::string& sizes, const std::string& types,
+                         const std::string& values, const std::string& name) {
+        std::string ran = kernel(1, 1, 3);
+        ran.replace(ran.find("\"k\""), 3, '"' + name + '"');
+        const StepTracePtr step = imported(
+            traceOf({span("cpu_op", op, 0, 9,
+                          "\"Input Dims\":" + sizes + ",\"Input type\":" + types + ",\"Concrete Inputs\":" + values),
+                     launch(1, 1), ran}));
+        return std::pair(step->ops.bytes[OpId(0)], step->ops.dtype[OpId(0)]);
+    };
+    const std::string joins = "[[[2,3],[2,5]],[]]";
+    const std::string joined = R"(["TensorList","Scalar"])";
+    EXPECT_EQ(cost("aten::cat", joins, joined, R"(["","-1"])", "CatArrayBatchedCopy<c10::Half, unsigned int, 2>"),
+              std::pair(Bytes{2 * 2 * 16}, DType::float16));
+    EXPECT_EQ(
+        cost("aten::cat", joins, joined, R"(["","1"])", "CatArrayBatchedCopy<OpaqueType<4u>, unsigned int>").first,
+        4 * 2 * 16);
+    EXPECT_EQ(cost("aten::cat", joins, joined, R"(["","2"])", "CatArrayBatchedCopy<float>").first, 0) << "no dimension";
+    EXPECT_EQ(cost("aten::cat", joins, joined, R"(["","1"])", "CatArrayBatchedCopy<Unknown>").first, 0);
+    EXPECT_EQ(cost("aten::_foreach_mul_", "[[[10],[20]],[]]", joined, R"(["",""])",
+                   "multi_tensor_apply_kernel<TensorListMetadata<1>, BinaryOpScalarFunctor<c10::BFloat16, 1>, float>"),
+              std::pair(Bytes{2 * 2 * 30}, DType::bfloat16));
 }
 
 TEST(Profile, ReadsTorch19)
