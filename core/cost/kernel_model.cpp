@@ -129,9 +129,13 @@ private:
         case WorkClass::softmaxBackward:
             return softmaxShare();
         case WorkClass::batchNorm:
-            return c_.share(work_.innermost ? "batch_norm" : "batch_norm_channels_last");
+            return c_.share(work_.halfWeights     ? "batch_norm_half_weights"
+                                : work_.innermost ? "batch_norm"
+                                                  : "batch_norm_channels_last");
         case WorkClass::batchNormBackward:
-            return c_.share(work_.innermost ? "batch_norm_backward" : "batch_norm_channels_last_backward");
+            return c_.share(work_.halfWeights     ? "batch_norm_half_weights_backward"
+                                : work_.innermost ? "batch_norm_backward"
+                                                  : "batch_norm_channels_last_backward");
         default:
             return c_.share(workClassName(work_.kind));
         }

@@ -399,6 +399,8 @@ OpWork workOf(std::string_view op, const OpSignature& signature, std::uint16_t f
             work.columns = numel(*first) / std::max(work.rows, 1.0);
             work.innermost = !isChannelsLast(*first);
         }
+        if (const TensorShape* const weight = signature.tensor(work.kind == batchNorm ? 1 : 2))
+            work.halfWeights = weight->itemSize == 2;
         break;
     case reduction:
         readReduction(signature, work);

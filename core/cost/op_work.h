@@ -103,6 +103,7 @@ struct OpWork
     double columns = 0;
     bool toHost = false; ///< of a transfer: the CPU may wait for it
     bool innermost = true; ///< a row's elements lie beside each other
+    bool halfWeights = false; ///< of batch norm: cuDNN takes float32 ones alone, PyTorch's own kernels run
     bool strided = false; ///< tensors of one size lie in memory in different orders
     MatrixProduct product;
     ConvolutionWork convolution;
