@@ -3,208 +3,27 @@
 
 // The time model `kernel` beside what others published: kernel rates, profiler traces, step times.
 //
-//     bench_times [--constants FILE] [--rows] [STEP_FOLDER TRAINING_THROUGHPUT.json]
+//     bench_times [--constants FILE] [--rows] [--picture FILE.svg] [STEP_FOLDER TRAINING_THROUGHPUT.json]
 //     bench_times --plans STEP.hrs ...
 //
 // STEP_FOLDER holds steps that record_published.py recorded. --constants: others than the program's, as a fit tries
-// them. --rows: every figure, not only the means. --plans: how much slower the plans are that the roofline chooses,
-// when the kernel model tells the time.
-#include "core/cost/kernel_model.h"
+// them. --rows: every figure, not only the means. --picture: the rates as curves over size. --plans: how much slower
+// the plans are that the roofline chooses, when the kernel model tells the time.
 #include "core/cost/step_times.h"
 #include "core/policy/step_planner.h"
 #include "core/predict/predict.h"
 #include "core/predict/step_clock.h"
 #include "core/trace/step_file.h"
-
-#include <nlohmann/json.hpp>
+#include "tests/bench/published_bench.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
 namespace headroom {
 namespace {
-
-using Json = nlohmann::json;
-namespace fs = std::filesystem;
-
-std::string textOf(const fs::path& file)
-{
-    std::ifstream in(file);
-    std::ostringstream text;
-    text << in.rdbuf();
-    return text.str();
-}
-
-/// Errors of a group of figures; `weight` of a figure is what counts of it.
-class Errors
-{
-public:
-    void add(double predicted, double published, double weight = 1)
-    {
-        const double error = std::abs(predicted / published - 1);
-        sum_ += weight * error;
-        weights_ += weight;
-        worst_ = std::max(worst_, error);
-        bias_ += weight * std::log(predicted / published);
-        ++count_;
-    }
-    void print(const std::string& name) const
-    {
-        std::printf("%-44s %4d figures, mean error %5.1f %%, worst %6.1f %%, mean ratio %.3f\n", name.c_str(), count_,
-                    100 * sum_ / weights_, 100 * worst_, std::exp(bias_ / weights_));
-    }
-
-private:
-    double sum_ = 0, weights_ = 0, worst_ = 0, bias_ = 0;
-    int count_ = 0;
-};
-
-TensorShape tensor(std::vector<std::int64_t> sizes, DType dtype)
-{
-    const int itemSize = dtype == DType::float32 || dtype == DType::int32 ? 4
-        : dtype == DType::int64 || dtype == DType::float64                ? 8
-        : dtype == DType::boolean || dtype == DType::uint8                ? 1
-                                                                          : 2;
-    std::vector<std::int64_t> strides(sizes.size(), 1);
-    for (std::size_t i = sizes.size(); i-- > 1;)
-        strides[i - 1] = strides[i] * std::max<std::int64_t>(sizes[i], 1);
-    return {std::move(sizes), std::move(strides), dtype, itemSize};
-}
-
-OpSignature::Value given(TensorShape shape)
-{
-    return {OpSignature::Value::Kind::tensor, {std::move(shape)}, {}};
-}
-
-OpSignature::Value numbers(std::vector<std::int64_t> values)
-{
-    return {OpSignature::Value::Kind::integers, {}, std::move(values)};
-}
-
-struct Bench
-{
-    const KernelModel& model;
-    bool rows = false;
-
-    double us(std::string_view op, const OpSignature& signature, const DeviceSpec& card) const
-    {
-        return 1e3 * model.ms(workOf(op, signature, 0, 0), card);
-    }
-
-    void row(const std::string& name, double predicted, double published) const
-    {
-        if (rows)
-            std::printf("  %-64s %10.2f us, published %10.2f us, ratio %.2f\n", name.c_str(), predicted, published,
-                        predicted / published);
-    }
-
-    void rates(const fs::path& file) const;
-    void trace(const fs::path& file) const;
-    void steps(const fs::path& folder, const fs::path& throughput) const;
-};
-
-/// [batch, heads, length, width] as SDPA takes them.
-OpSignature attentionCall(const Json& config, bool backward)
-{
-    const auto number = [&](const char* name) { return config.at(name).get<std::int64_t>(); };
-    const TensorShape x
-        = tensor({number("batch"), number("heads"), number("seq"), number("head_dim")}, DType::bfloat16);
-    OpSignature call;
-    const bool causal = config.at("causal").get<bool>();
-    for (int i = 0; i < (backward ? 6 : 3); ++i)
-        call.arguments.push_back(given(x));
-    if (backward)
-        for (int i = 0; i < 5; ++i)
-            call.arguments.push_back(numbers({}));
-    call.arguments.resize(backward ? 11 : 4);
-    call.arguments.push_back(numbers({causal}));
-    for (int i = 0; i < (backward ? 3 : 1); ++i)
-        call.results.push_back(given(x));
-    return call;
-}
-
-void Bench::rates(const fs::path& file) const
-{
-    std::map<std::string, Errors> groups;
-    for (const Json& figure : Json::parse(textOf(file))) {
-        const std::string kernel = figure.at("kernel");
-        const std::string implementation = figure.at("impl");
-        const std::string gpu = figure.at("gpu");
-        const Json& config = figure.at("config");
-        const double rate = figure.at("value");
-        const bool isA100 = gpu.starts_with("A100");
-        const bool isH100 = gpu.starts_with("H100");
-        const bool isSure = isA100 || isH100 || gpu.find("not named; matches H100") == 0;
-        if (!isSure)
-            continue;
-        const DeviceSpec card
-            = *findDeviceSpec(isA100 ? (kernel.starts_with("attention") ? "a100-80gb" : "a100-40gb") : "h100-80gb");
-        double predicted = 0;
-        double published = 0;
-        std::string group = kernel;
-        if (kernel.starts_with("attention")) {
-            std::string op = "aten._scaled_dot_product_flash_attention";
-            if (implementation == "cuDNN")
-                op = "aten._scaled_dot_product_cudnn_attention";
-            else if (!implementation.starts_with("FlashAttention-2") && !implementation.starts_with("torch SDPA"))
-                continue;
-            group += std::string(", ") + (implementation == "cuDNN" ? "cuDNN, " : "flash, ") + card.name;
-            const auto number = [&](const char* name) { return config.at(name).get<double>(); };
-            // cuDNN's and flash's is_causal stand at different places.
-            OpSignature forward = attentionCall(config, false);
-            OpSignature backward = attentionCall(config, true);
-            if (implementation == "cuDNN") {
-                forward.arguments.insert(forward.arguments.begin() + 3, 2, OpSignature::Value());
-            }
-            const double flops = 4 * number("batch") * number("heads") * number("seq") * number("seq")
-                * number("head_dim") * (config.at("causal").get<bool>() ? 0.5 : 1);
-            const bool both = kernel.ends_with("fwd+bwd");
-            const bool isBackward = kernel.ends_with(" bwd");
-            predicted = (isBackward ? 0 : us(op, forward, card))
-                + (both || isBackward ? us(op + "_backward", backward, card) : 0);
-            published = flops * (both ? 3.5 : isBackward ? 2.5 : 1) / rate / 1e6;
-        } else if (kernel == "gemm") {
-            const auto size = [&](const char* name) { return config.at(name).get<std::int64_t>(); };
-            OpSignature call;
-            call.arguments = {given(tensor({size("M"), size("K")}, DType::float16)),
-                              given(tensor({size("K"), size("N")}, DType::float16))};
-            call.results = {given(tensor({size("M"), size("N")}, DType::float16))};
-            predicted = us("aten.mm", call, card);
-            published = 2e-6 * static_cast<double>(size("M") * size("N")) * static_cast<double>(size("K")) / rate;
-            group += ", " + card.name;
-        } else {
-            const auto size = [&](const char* name) { return config.at(name).get<std::int64_t>(); };
-            const DType type = config.at("dtype") == "fp32" ? DType::float32 : DType::float16;
-            const TensorShape x = tensor({size("M"), size("N")}, type);
-            OpSignature call;
-            if (kernel.starts_with("softmax")) {
-                call.arguments = {given(x), numbers({-1}), numbers({0})};
-                call.results = {given(x)};
-                predicted = us("aten._softmax", call, card);
-                published = 2e-3 * static_cast<double>(size("M") * size("N") * x.itemSize) / rate;
-            } else {
-                const TensorShape weight = tensor({size("N")}, type);
-                const TensorShape statistic = tensor({size("M"), 1}, DType::float32);
-                call.arguments = {given(x),         given(x),      numbers({size("N")}), given(statistic),
-                                  given(statistic), given(weight), given(weight)};
-                call.results = {given(x), given(weight), given(weight)};
-                predicted = us("aten.native_layer_norm_backward", call, card);
-                published = 3e-3 * static_cast<double>(size("M") * size("N") * x.itemSize) / rate;
-            }
-        }
-        row(figure.at("id").get<std::string>() + ", " + card.name, predicted, published);
-        groups[group].add(predicted, published);
-    }
-    for (const auto& [name, errors] : groups)
-        errors.print(name);
-}
 
 DType dtypeOfKineto(const std::string& name)
 {
@@ -295,6 +114,8 @@ std::pair<std::string, OpSignature> oldConvolution(const std::string& op, const 
                       numbers({isInput, !isInput, 0})};
     return {"aten.convolution_backward", call};
 }
+
+} // namespace
 
 void Bench::trace(const fs::path& file) const
 {
@@ -429,6 +250,8 @@ void Bench::steps(const fs::path& folder, const fs::path& throughput) const
         errors.print("steps " + name);
 }
 
+namespace {
+
 /// Recompute time of the plan for a share of the peak that each model chooses, both by the kernel model's clock.
 void plans(const std::vector<std::string>& files)
 {
@@ -469,10 +292,13 @@ int main(int argc, char** argv)
     std::vector<std::string> rest;
     KernelModel model = KernelModel::standard();
     bool rows = false;
+    fs::path picture;
     for (int i = 1; i < argc; ++i) {
         const std::string argument = argv[i];
         if (argument == "--rows") {
             rows = true;
+        } else if (argument == "--picture" && i + 1 < argc) {
+            picture = argv[++i];
         } else if (argument == "--constants" && i + 1 < argc) {
             const auto read = KernelModel::fromJson(textOf(argv[i + 1]), argv[i + 1]);
             if (!read) {
@@ -491,7 +317,7 @@ int main(int argc, char** argv)
     }
     const Bench bench{model, rows};
     const fs::path published = fs::path(HEADROOM_SOURCE_DIR) / "tests" / "data" / "published";
-    bench.rates(published / "kernel_rates.json");
+    bench.rates(published / "kernel_rates.json", picture);
     for (const char* const name :
          {"resnet50_v100_nw0_a", "owlv2_large_h100_forward", "vit_base_h100_forward", "dlrm_a100"})
         bench.trace(published / "traces" / (std::string(name) + ".json"));
