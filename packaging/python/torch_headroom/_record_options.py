@@ -66,7 +66,7 @@ def parser():
         "for each, and one that is not compiled, in files of their own, and a table",
     )
     options.add_argument(
-        "--nproc-per-node", "--nproc_per_node", type=_at_least_one, metavar="N",
+        "--nproc-per-node", type=_at_least_one, metavar="N",
         help="record one of N processes of a distributed job, as torchrun starts them"
     )
     options.add_argument("--nnodes", type=_at_least_one, default=1, metavar="N", help="machines of that job (default: 1)")
