@@ -97,11 +97,17 @@ void addTimeArguments(CLI::App& command, TimeChoice& choice, bool withCard)
                 + std::string(timeModelName(choice.model)) + ")")
         ->check(CLI::IsMember({"kernel", "roofline"}))
         ->type_name("kernel|roofline");
-    if (withCard)
+    if (withCard) {
         command
             .add_option("--gpu", choice.gpu,
                         "The card whose times count (default: the one that the step was recorded for)")
             ->type_name("NAME");
+        command
+            .add_option("--topology", choice.topology,
+                        "How the GPUs of a distributed step are connected, for the time of collectives: a name, or a "
+                        "file as `torch-headroom calibrate` writes it (default: as the card is mostly sold)")
+            ->type_name("NAME|FILE");
+    }
     command
         .add_option(
             "--calibration", choice.calibration,
@@ -214,12 +220,25 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
         return trace.error();
     if (const Status can = plannable(**trace); !can && (plansExactly(arguments) || !(*trace)->info.measured))
         return badInput(arguments.stepFile + ": " + can.error().message);
+    const auto& job = (*trace)->info.distributed;
+    if (job && arguments.worldSize != "1" && arguments.worldSize != std::to_string(job->worldSize))
+        return badInput(arguments.stepFile + " was recorded as one of " + std::to_string(job->worldSize)
+                        + " ranks, which --world-size does not change: record it again with --nproc-per-node and "
+                          "--nnodes for "
+                        + arguments.worldSize);
     Result<ModuleInfo> info = modulesToPlan(StepModel(*trace));
     if (!info)
         return info.error();
     source.trace = *std::move(trace);
     source.info = std::make_shared<const ModuleInfo>(*std::move(info));
     return source;
+}
+
+PlanRequest asRecorded(PlanRequest request, const PlanSource& source)
+{
+    if (source.trace && source.trace->info.distributed)
+        request.worldSize = 1;
+    return request;
 }
 
 Result<PlanRequest> planRequest(const PlanArguments& arguments)

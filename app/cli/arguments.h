@@ -83,5 +83,7 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments);
 
 /// The request, without its budget.
 Result<PlanRequest> planRequest(const PlanArguments& arguments);
+/// A rank of a distributed step holds its share already: nothing of it is divided again.
+PlanRequest asRecorded(PlanRequest request, const PlanSource& source);
 
 } // namespace headroom::cli

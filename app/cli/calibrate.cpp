@@ -3,17 +3,23 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/table.h"
+#include "core/base/atomic_write.h"
 #include "core/compare/step_comparison.h"
 #include "core/cost/calibration.h"
+#include "core/cost/nccl_tests.h"
 #include "core/cost/roofline.h"
 #include "core/profile/import.h"
+#include "core/profile/profile_collectives.h"
 #include "core/profile/profile_reader.h"
 #include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <sstream>
 
 namespace headroom::cli {
 
@@ -26,6 +32,7 @@ struct Arguments
     std::string gpu;
     std::string predicted;
     std::string profileStep;
+    std::string topology; ///< that nccl-tests ran on
     bool json = false;
 };
 
@@ -78,8 +85,64 @@ Result<StepTracePtr> readProfiledStep(const std::string& file, const Arguments& 
     return withMeasuredTimes(*predicted, **trace, file);
 }
 
+std::string textOf(const std::string& file)
+{
+    std::ifstream in(file);
+    std::ostringstream text;
+    text << in.rdbuf();
+    return text.str();
+}
+
+bool isNcclTestsFile(const std::string& file)
+{
+    return !file.ends_with(".hrs") && !isProfileFile(file) && isNcclTests(textOf(file));
+}
+
+Result<std::vector<CollectiveSample>> samplesIn(const std::string& file, const Topology& topology)
+{
+    if (!isProfileFile(file))
+        return readNcclTests(textOf(file), file);
+    const Result<Profile> profile = readProfile(std::filesystem::path(file));
+    if (!profile)
+        return profile.error();
+    return collectivesOf(*profile, topology.ranksPerNode);
+}
+
+/// What nccl-tests printed, or NCCL's kernels of a trace, as a topology that --topology takes.
+Result<int> runTopology(const Arguments& arguments)
+{
+    if (arguments.topology.empty())
+        return badInput("--topology: expected the one that the collectives ran on, whose bandwidths they measured");
+    if (arguments.output.empty())
+        return badInput("-o: expected the file that the topology is written to");
+    const Result<Topology> known = findTopology(arguments.topology);
+    if (!known)
+        return known.error();
+    std::vector<CollectiveSample> samples;
+    for (const std::string& file : arguments.steps) {
+        const auto read = samplesIn(file, *known);
+        if (!read)
+            return read.error();
+        samples.insert(samples.end(), read->begin(), read->end());
+    }
+    const Result<Topology> learned = calibrated(*known, samples);
+    if (!learned)
+        return learned.error();
+    if (const Status written = writeAtomically(arguments.output, topologyToJson(*learned)); !written)
+        return written.error();
+    if (arguments.json)
+        printJson({{"topology", learned->name}, {"file", arguments.output}, {"collectives_measured", samples.size()}});
+    else
+        std::cout << "Topology      " << learned->name << "\nLearned from  " << groupedDigits(std::ssize(samples))
+                  << " collectives\nWritten to    " << arguments.output << "; --topology " << arguments.output
+                  << " prices collectives by it\n";
+    return 0;
+}
+
 Result<int> run(const Arguments& arguments)
 {
+    if (!arguments.topology.empty() || std::ranges::all_of(arguments.steps, isNcclTestsFile))
+        return runTopology(arguments);
     Calibration learned;
     Coverage coverage;
     for (const std::string& file : arguments.steps) {
@@ -131,7 +194,8 @@ void addCalibrate(CLI::App& program, Action& chosen)
     CLI::App* command
         = addCommand(program, "calibrate", "Learn how long ops take on a GPU from steps that were measured there");
     command
-        ->add_option("step", arguments->steps, "Step files, recorded with --device cuda, or traces of torch.profiler")
+        ->add_option("step", arguments->steps,
+                     "Step files, recorded with --device cuda, or traces of torch.profiler; or what nccl-tests printed")
         ->required();
     command->add_option("--gpu", arguments->gpu,
                         "Of a trace: the card, where it does not name one that Headroom knows");
@@ -141,6 +205,11 @@ void addCalibrate(CLI::App& program, Action& chosen)
                      "order, and the trace needs no shapes")
         ->type_name("FILE");
     addProfileArgument(*command, arguments->profileStep);
+    command
+        ->add_option("--topology", arguments->topology,
+                     "Of nccl-tests, or of NCCL's kernels in a trace: the topology that they ran on; -o is then the "
+                     "same with their bandwidths")
+        ->type_name("NAME|FILE");
     command->add_option(
         "-o,--output", arguments->output,
         "The calibration to write or to add to (default: one for each GPU in the user's configuration)");

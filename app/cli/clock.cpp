@@ -6,6 +6,8 @@
 #include "core/cost/time_model.h"
 
 #include <cmath>
+#include <map>
+#include <string_view>
 
 namespace headroom::cli {
 
@@ -18,6 +20,50 @@ std::string timesTitle(const StepInfo& info)
         return "the time model's, corrected by what was measured on " + info.gpu;
     return "of the time model `" + times + "` on " + info.gpu;
 }
+
+namespace {
+
+const char* boundBy(const StepClock& clock)
+{
+    switch (clock.bound()) {
+    case StepClock::Bound::cpu:
+        return "cpu";
+    case StepClock::Bound::communication:
+        return "communication";
+    case StepClock::Bound::gpu:
+        break;
+    }
+    return "gpu";
+}
+
+void addCommunication(Json& json, const StepTrace& trace, const StepClock& clock)
+{
+    json["clock"]["communication_ms"] = clock.communicationMs;
+    json["clock"]["exposed_ms"] = clock.exposedMs;
+    Json& modules = json["communication"]["modules"] = Json::array();
+    for (const ModuleCommunication& module : communicationByModule(trace, clock))
+        modules.push_back({{"module", trace.moduleFqn(module.module)},
+                           {"collectives", module.collectives},
+                           {"bytes", module.bytes},
+                           {"ms", module.ms},
+                           {"exposed_ms", module.exposedMs}});
+    Json& runs = json["communication"]["collectives"] = Json::array();
+    for (const TimedCollective& run : clock.collectives) {
+        const std::size_t row = collectiveRow(trace, run.op);
+        const GroupId group = trace.collectives.group[row];
+        runs.push_back({{"collective", collectiveName(trace.collectives.kind[row])},
+                        {"op", run.op.value},
+                        {"module", trace.moduleFqn(trace.ops.module[run.op])},
+                        {"bytes", trace.collectives.bytes[row]},
+                        {"group", trace.strings[trace.groups.name[group]]},
+                        {"ranks", trace.groups.ranks[group].size()},
+                        {"begin_ms", run.beginMs},
+                        {"ms", run.ms},
+                        {"exposed_ms", run.exposedMs}});
+    }
+}
+
+} // namespace
 
 Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan)
 {
@@ -32,7 +78,11 @@ Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan)
                      {"cpu_ms", clock->cpuMs},
                      {"kernels", std::llround(clock->kernels)},
                      {"recomputed_kernels", std::llround(clock->recomputedKernels)},
-                     {"bound_by", clock->boundByCpu() ? "cpu" : "gpu"}};
+                     {"bound_by", boundBy(*clock)}};
+    if (!clock->collectives.empty())
+        addCommunication(json, trace, *clock);
+    if (const std::int64_t tokens = trace.info.batch * trace.info.sequence; tokens > 0)
+        json["clock"]["tokens_per_second"] = static_cast<double>(tokens) / clock->stepMs * 1e3;
     return {};
 }
 
@@ -45,7 +95,12 @@ Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan
         + groupedDigits(std::llround(clock->kernels)) + " kernels in " + formatMs(clock->cpuMs);
     if (clock->recomputedKernels >= 1)
         text += " (" + groupedDigits(std::llround(clock->recomputedKernels)) + " of them again)";
-    return text + "; the " + (clock->boundByCpu() ? "CPU" : "GPU") + " binds";
+    if (!clock->collectives.empty())
+        text += ", " + groupedDigits(static_cast<std::int64_t>(clock->collectives.size())) + " collectives take "
+            + formatMs(clock->communicationMs) + " (" + formatMs(clock->exposedMs) + " exposed)";
+    static const std::map<std::string_view, std::string> binding{
+        {"cpu", "the CPU"}, {"gpu", "the GPU"}, {"communication", "communication"}};
+    return text + "; " + binding.at(boundBy(*clock)) + " binds";
 }
 
 } // namespace headroom::cli

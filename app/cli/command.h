@@ -39,6 +39,7 @@ void addImport(CLI::App& program, Action& chosen);
 void addAllocator(CLI::App& program, Action& chosen);
 void addRecord(CLI::App& program, Action& chosen);
 void addVerify(CLI::App& program, Action& chosen);
+void addShard(CLI::App& program, Action& chosen);
 void addDoctor(CLI::App& program, Action& chosen);
 void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWindow);
 

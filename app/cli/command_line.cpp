@@ -119,7 +119,7 @@ CommandLine::CommandLine(const OpenWindow& openWindow)
     cli::addProfileArgument(program, profileStep);
     for (const auto add : {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan,
                            cli::addFrontier, cli::addCalibrate, cli::addOpPolicy, cli::addOpsPlan, cli::addOpsFrontier,
-                           cli::addExport, cli::addImport, cli::addAllocator, cli::addDoctor})
+                           cli::addExport, cli::addImport, cli::addAllocator, cli::addShard, cli::addDoctor})
         add(program, chosen);
     cli::addScreenshot(program, chosen, openWindow);
 }

@@ -121,8 +121,9 @@ Result<int> run(const Arguments& arguments)
     const Result<PlanSource> source = readPlanSource(arguments);
     if (!source)
         return source.error();
-    const Result<Frontier> frontier = plansExactly(arguments) ? solveOnDevice(*source, *request, *points)
-                                                              : solveBudgets(*source, *request, *points);
+    const PlanRequest asked = asRecorded(*request, *source);
+    const Result<Frontier> frontier
+        = plansExactly(arguments) ? solveOnDevice(*source, asked, *points) : solveBudgets(*source, asked, *points);
     if (!frontier)
         return frontier.error();
     if (!arguments.output.empty()) {

@@ -116,7 +116,8 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
     Json json;
     json["status"] = planStatusName(plan.status);
     json["budget_bytes"] = plan.budget;
-    json["world_size"] = plan.worldSize;
+    const bool isRank = source.trace && source.trace->info.distributed;
+    json["world_size"] = isRank ? source.trace->info.distributed->worldSize : plan.worldSize;
     json["peak_bytes"] = plan.peak;
     json["baseline_peak_bytes"] = plan.baselinePeak;
     json["recompute_ms"] = plan.recomputeMs;
@@ -165,6 +166,10 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
     if (plan.worldSize > 1)
         out << " on each of " << plan.worldSize << " ranks";
     out << "\n              It counts " << countedMemory(plansExactly(arguments)) << ".\n";
+    if (plan.worldSize > 1)
+        out << "              Calculated from a step of one GPU: gathered parameters, buffers of collectives and "
+               "their\n"
+               "              time are left out; record the script with --nproc-per-node for those.\n";
     if (source.trace)
         printCard(plan.budget, *source.trace, out);
     if (plan.status == PlanStatus::infeasible) {
@@ -260,6 +265,7 @@ Result<int> run(const Arguments& arguments)
     const Result<PlanSource> source = readPlanSource(arguments);
     if (!source)
         return source.error();
+    *request = asRecorded(std::move(*request), *source);
     Result<Answer> found = plansExactly(arguments) ? answerDevice(*source, *request, !arguments.policyFile.empty())
                                                    : answerModel(*source, *request);
     if (!found)

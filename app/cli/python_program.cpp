@@ -77,17 +77,26 @@ bool namesScript(char** arguments)
     return false;
 }
 
-std::string becomePython(char** arguments)
+Result<std::string> pythonWithPackage()
 {
     const std::string python = pythonOfEnvironment();
     const int answer = run(python, {"-c", hasPackage});
     if (answer == notStarted)
-        return "a training script is recorded by python3, which cannot be started; activate the environment that the "
-               "script runs in";
+        return badInput("a training script is recorded by python3, which cannot be started; activate the environment "
+                        "that the script runs in");
     if (answer != 0)
-        return "a training script is recorded by the Python package torch-headroom, which " + python
-            + " does not have; install it into the environment that the script runs in: " + python
-            + " -m pip install packaging/python";
+        return badInput("a training script is recorded by the Python package torch-headroom, which " + python
+                        + " does not have; install it into the environment that the script runs in: " + python
+                        + " -m pip install packaging/python");
+    return python;
+}
+
+std::string becomePython(char** arguments)
+{
+    const Result<std::string> found = pythonWithPackage();
+    if (!found)
+        return found.error().message;
+    const std::string& python = *found;
     std::vector<std::string> all{"-m", "torch_headroom.record"};
     for (; *arguments != nullptr; ++arguments)
         all.emplace_back(*arguments);

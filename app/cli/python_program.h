@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/base/error.h"
+
 #include <string>
 
 namespace headroom::cli {
@@ -13,5 +15,8 @@ bool namesScript(char** arguments);
 /// Becomes `python3 -m torch_headroom.record` with these arguments, in the Python of the active environment or of PATH.
 /// Returns only when it cannot, with one sentence that says what to install.
 std::string becomePython(char** arguments);
+
+/// The Python that becomePython() would become. Errors (badInput): it has no package torch-headroom, or there is none.
+Result<std::string> pythonWithPackage();
 
 } // namespace headroom::cli

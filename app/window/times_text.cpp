@@ -42,7 +42,21 @@ QString clockText(const StepClock& clock)
 
 QString bindsText(const StepClock& clock)
 {
-    return clock.boundByCpu() ? tr("the CPU binds") : tr("the GPU binds");
+    switch (clock.bound()) {
+    case StepClock::Bound::cpu:
+        return tr("the CPU binds");
+    case StepClock::Bound::communication:
+        return tr("communication binds");
+    case StepClock::Bound::gpu:
+        break;
+    }
+    return tr("the GPU binds");
+}
+
+/// Of a distributed step: what it waits for its collectives.
+QString exposedText(const StepClock& clock)
+{
+    return tr("%1 of %2 of communication is exposed").arg(msText(clock.exposedMs), msText(clock.communicationMs));
 }
 
 } // namespace
@@ -101,6 +115,8 @@ QString timesTip(const OpenStep& step)
                   .arg(clockText(*step.clock), msText(step.clock->gpuMs),
                        QString::fromStdString(groupedDigits(std::llround(step.clock->kernels))),
                        msText(step.clock->cpuMs), bindsText(*step.clock));
+    if (step.clock && !step.clock->collectives.empty())
+        tip += QLatin1Char('\n') + exposedText(*step.clock);
     return tip;
 }
 
@@ -129,6 +145,8 @@ QString clockLine(const Session& session)
     if (more)
         text += tr("; %1 kernels are launched again")
                     .arg(QString::fromStdString(groupedDigits(std::llround(shown.recomputedKernels))));
+    if (!shown.collectives.empty())
+        text += tr("; %1").arg(exposedText(shown));
     return text;
 }
 

@@ -8,5 +8,7 @@ namespace headroom {
 
 /// The text of resources/devices.json as it was when this program was configured.
 std::string_view devicesJson();
+/// The same of resources/topologies.json.
+std::string_view topologiesJson();
 
 } // namespace headroom

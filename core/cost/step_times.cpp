@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cost/step_times.h"
 
+#include "core/cost/collective_model.h"
+
 #include <algorithm>
 
 namespace headroom {
@@ -43,7 +45,23 @@ Status standsFor(const StepTrace& trace, const std::string& gpu)
     return {};
 }
 
-Result<TimedStep> withTimes(StepTracePtr step, const TimeChoice& choice)
+namespace {
+
+/// The step whose collectives take what the topology says; one without collectives stays what it is.
+Result<StepTracePtr> withTopology(StepTracePtr step, const std::string& name, bool slowed)
+{
+    const Result<Topology> topology = name.empty() ? topologyOf(step->info.gpu) : findTopology(name);
+    if (!topology)
+        return topology.error();
+    if (step->collectives.size() == 0)
+        return step;
+    const auto ms = step->ops.ms.rows;
+    return withOpTimes(step, withCollectives(*step, *topology, {ms.begin(), ms.end()}, slowed), step->info.gpu,
+                       step->info.times);
+}
+
+/// Times of ops by the model and the card, or by a calibration; collectives as other ops.
+Result<TimedStep> withOwnTimes(StepTracePtr step, const TimeChoice& choice)
 {
     const bool named = choice.calibration != "auto" && choice.calibration != "none";
     const bool moves = !choice.gpu.empty() && choice.gpu != step->info.gpu;
@@ -85,6 +103,21 @@ Result<TimedStep> withTimes(StepTracePtr step, const TimeChoice& choice)
     if (times.calibrated)
         step = calibrated(step, **calibration);
     return TimedStep{std::move(step), times};
+}
+
+} // namespace
+
+Result<TimedStep> withTimes(StepTracePtr step, const TimeChoice& choice)
+{
+    auto timed = withOwnTimes(std::move(step), choice);
+    if (!timed || !timed->step->info.simulated)
+        return timed;
+    const bool byKernel = timed->times.model == TimeModel::kernel && !timed->times.calibrated;
+    auto priced = withTopology(std::move(timed->step), choice.topology, byKernel);
+    if (!priced)
+        return priced.error();
+    timed->step = *std::move(priced);
+    return timed;
 }
 
 } // namespace headroom

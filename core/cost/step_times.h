@@ -16,6 +16,7 @@ struct TimeChoice
     TimeModel model = TimeModel::kernel;
     std::string gpu; ///< the card; empty: the one that the step was recorded for
     std::string calibration = "auto"; ///< what was learned of the card, if anything; "none"; or a file
+    std::string topology = {}; ///< of a distributed step: a name or a file; empty: the card's
 };
 
 /// Whose times a step has.
@@ -41,8 +42,8 @@ struct TimedStep
 Status standsFor(const StepTrace& trace, const std::string& gpu);
 
 /// The step with the times that are asked for, and on the card; every command and the window read steps through this.
-/// Errors (badInput): as standsFor(); a calibration that is not there, broken, or of another GPU; a measured step has
-/// times of its own, of its own card.
+/// Errors (badInput): as standsFor() and findTopology(); a calibration that is not there, broken, or of another GPU; a
+/// measured step has times of its own, of its own card.
 Result<TimedStep> withTimes(StepTracePtr step, const TimeChoice& choice);
 
 } // namespace headroom

@@ -7,19 +7,57 @@
 #include "core/predict/replay_rules.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <unordered_map>
 
 namespace headroom {
 namespace {
 
-/// A Memory of replays that counts no memory: it follows two clocks.
+struct Span
+{
+    double begin = 0;
+    double end = 0;
+};
+
+/// Begins after what came before it where it would begin inside of that.
+void append(std::vector<Span>& spans, Span span)
+{
+    if (!spans.empty() && span.begin <= spans.back().end && span.begin >= spans.back().begin)
+        spans.back().end = std::max(spans.back().end, span.end);
+    else
+        spans.push_back(span);
+}
+
+/// Spans without overlap, in order.
+std::vector<Span> joined(std::vector<Span> spans)
+{
+    std::ranges::sort(spans, {}, &Span::begin);
+    std::vector<Span> result;
+    for (const Span& span : spans)
+        append(result, span);
+    return result;
+}
+
+/// What of `span` lies outside of `busy`.
+double outside(Span span, const std::vector<Span>& busy)
+{
+    double free = std::max(0.0, span.end - span.begin);
+    for (auto at = std::ranges::upper_bound(busy, span.begin, {}, &Span::end); at != busy.end() && at->begin < span.end;
+         ++at)
+        free -= std::min(span.end, at->end) - std::max(span.begin, at->begin);
+    return free;
+}
+
+/// A Memory of replays that counts no memory: it follows the clocks of the CPU and of each stream.
 class ClockMemory
 {
 public:
     using Block = std::uint32_t;
 
     explicit ClockMemory(const StepTrace& trace)
-        : issues_(opIssues(trace))
+        : trace_(&trace)
+        , issues_(opIssues(trace))
         , storages_(static_cast<Block>(trace.storages.size()))
     {
     }
@@ -35,29 +73,52 @@ public:
             return;
         clock_ = {};
         cpu_ = 0;
-        gpu_ = 0;
+        streams_.clear();
+        recorded_.clear();
+        busy_.clear();
     }
 
     void beginOp(OpId op, double ms)
     {
         op_ = op;
+        happenBefore(op.value);
+        const std::uint32_t stream = trace_->ops.stream.size() > 0 ? trace_->ops.stream[op] : 0;
+        double& gpu = streams_[stream];
         const OpIssue& issue = issues_[op.value];
         cpu_ += issue.cpuMs;
         clock_.cpuMs += issue.cpuMs;
         if (ms > 0) {
-            gpu_ = std::max(gpu_, cpu_ + launchMs) + ms + issue.gapMs;
-            clock_.gpuMs += ms;
+            const double begin = std::max(gpu, cpu_ + launchMs);
+            gpu = begin + ms + issue.gapMs;
             clock_.kernels += issue.kernels;
+            run(op, {begin, gpu}, ms);
         }
         if (issue.waits)
-            cpu_ = std::max(cpu_, gpu_);
+            cpu_ = std::max(cpu_, gpu);
+        // A recomputed op brings the events along that stand behind it: the next op may not be its neighbour.
+        happenBefore(op.value + 1, [&](const StepTrace::StreamEvents& events, std::size_t row) {
+            return events.kind[row] == StreamEventKind::record && events.stream[row] == stream;
+        });
     }
     void endOp() {}
     void addRecomputeMs(double ms) { clock_.recomputedKernels += ms > 0 ? issues_[op_.value].kernels : 0; }
 
     StepClock finish() &&
     {
-        clock_.stepMs = std::max(cpu_, gpu_);
+        happenBefore(static_cast<std::uint32_t>(trace_->ops.size()));
+        clock_.stepMs = cpu_;
+        for (const auto& [stream, end] : streams_)
+            clock_.stepMs = std::max(clock_.stepMs, end);
+        std::ranges::sort(clock_.collectives, {}, &TimedCollective::beginMs);
+        const std::vector<Span> busy = joined(std::move(busy_));
+        double reached = 0; // by the collectives that began before
+        for (TimedCollective& collective : clock_.collectives) {
+            const double end = collective.beginMs + collective.ms;
+            collective.exposedMs = outside({std::max(collective.beginMs, reached), end}, busy);
+            reached = std::max(reached, end);
+            clock_.communicationMs += collective.ms;
+            clock_.exposedMs += collective.exposedMs;
+        }
         return clock_;
     }
 
@@ -65,11 +126,56 @@ private:
     /// From the launch on the CPU until a kernel begins on an idle GPU.
     static constexpr double launchMs = 0.004;
 
+    void run(OpId op, Span span, double ms)
+    {
+        if (std::ranges::binary_search(trace_->collectives.op, op)) {
+            clock_.collectives.push_back({op, span.begin, ms, 0});
+            return;
+        }
+        clock_.gpuMs += ms;
+        append(busy_, span);
+    }
+
+    static bool any(const StepTrace::StreamEvents&, std::size_t) { return true; }
+
+    /// The events between the op before and this one.
+    template <class Wanted = decltype(&any)>
+    void happenBefore(std::uint32_t op, Wanted wanted = &any)
+    {
+        const StepTrace::StreamEvents& events = trace_->streamEvents;
+        const auto rows = std::ranges::equal_range(events.op, OpId(op));
+        const auto first = static_cast<std::size_t>(rows.begin() - events.op.begin());
+        for (std::size_t row = first; row < first + rows.size(); ++row)
+            if (wanted(events, row))
+                happen(row);
+    }
+
+    void happen(std::size_t row)
+    {
+        const StepTrace::StreamEvents& events = trace_->streamEvents;
+        double& stream = streams_[events.stream[row]];
+        double& event = recorded_[events.event[row]];
+        switch (events.kind[row]) {
+        case StreamEventKind::record:
+            event = stream;
+            break;
+        case StreamEventKind::wait:
+            stream = std::max(stream, event);
+            break;
+        case StreamEventKind::synchronize:
+            cpu_ = std::max(cpu_, event);
+            break;
+        }
+    }
+
+    const StepTrace* trace_;
     std::vector<OpIssue> issues_;
     Block storages_;
     OpId op_;
     double cpu_ = 0; ///< when the CPU has issued what came until now
-    double gpu_ = 0; ///< when the GPU has run it
+    std::unordered_map<std::uint32_t, double> streams_; ///< when each has run it
+    std::unordered_map<std::uint32_t, double> recorded_; ///< when each event is reached
+    std::vector<Span> busy_; ///< with kernels other than collectives
     StepClock clock_;
 };
 
@@ -96,6 +202,29 @@ Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const 
         replay.step(event);
     replay.finish();
     return std::move(replay.memory()).finish();
+}
+
+std::size_t collectiveRow(const StepTrace& trace, OpId op)
+{
+    return static_cast<std::size_t>(std::ranges::lower_bound(trace.collectives.op, op) - trace.collectives.op.begin());
+}
+
+std::vector<ModuleCommunication> communicationByModule(const StepTrace& trace, const StepClock& clock)
+{
+    std::map<ModuleId, ModuleCommunication> modules;
+    for (const TimedCollective& collective : clock.collectives) {
+        ModuleCommunication& module = modules[trace.ops.module[collective.op]];
+        module.module = trace.ops.module[collective.op];
+        ++module.collectives;
+        module.bytes += trace.collectives.bytes[collectiveRow(trace, collective.op)];
+        module.ms += collective.ms;
+        module.exposedMs += collective.exposedMs;
+    }
+    std::vector<ModuleCommunication> result;
+    for (const auto& [id, module] : modules)
+        result.push_back(module);
+    std::ranges::stable_sort(result, std::ranges::greater(), &ModuleCommunication::exposedMs);
+    return result;
 }
 
 } // namespace headroom

@@ -43,7 +43,7 @@ Field eventField(std::string_view key)
 Field argumentField(std::string_view key)
 {
     using enum Field;
-    static constexpr std::array<std::pair<std::string_view, Field>, 18> names{{{"External id", externalId},
+    static constexpr std::array<std::pair<std::string_view, Field>, 24> names{{{"External id", externalId},
                                                                                {"external id", externalId},
                                                                                {"correlation", correlation},
                                                                                {"Sequence number", sequence},
@@ -60,6 +60,12 @@ Field argumentField(std::string_view key)
                                                                                {"Total Reserved", reserved},
                                                                                {"Device Type", deviceType},
                                                                                {"Device Id", deviceId},
+                                                                               {"Collective name", collective},
+                                                                               {"dtype", elementType},
+                                                                               {"In msg nelems", inElements},
+                                                                               {"Out msg nelems", outElements},
+                                                                               {"Group size", groupSize},
+                                                                               {"Process Group Ranks", groupRanks},
                                                                                {"id", number}}};
     return find(names, key);
 }
@@ -103,9 +109,10 @@ void EventFields::clear()
 {
     phase = 0;
     category = EventClass::other;
-    for (std::string* one : {&name, &process, &thread, &sizes, &strides, &types, &values, &hierarchy})
+    for (std::string* one : {&name, &process, &thread, &sizes, &strides, &types, &values, &hierarchy, &collective,
+                             &elementType, &groupRanks})
         one->clear();
-    begin = duration = 0;
+    begin = duration = inElements = outElements = groupSize = 0;
     externalId = correlation = bytes = deviceType = 0;
     sequence = device = allocated = reserved = deviceId = -1;
     address = 0;
@@ -130,6 +137,12 @@ std::string* EventFields::text(Field field)
         return &values;
     case Field::hierarchy:
         return &hierarchy;
+    case Field::collective:
+        return &collective;
+    case Field::elementType:
+        return &elementType;
+    case Field::groupRanks:
+        return &groupRanks;
     default:
         return nullptr;
     }
@@ -155,6 +168,9 @@ bool EventFields::setNumber(Field field, std::string_view text)
         : field == Field::reserved                          ? &reserved
         : field == Field::deviceType                        ? &deviceType
         : field == Field::deviceId                          ? &deviceId
+        : field == Field::inElements                        ? &inElements
+        : field == Field::outElements                       ? &outElements
+        : field == Field::groupSize                         ? &groupSize
                                                             : nullptr;
     if (!target)
         return true;

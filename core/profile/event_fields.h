@@ -38,6 +38,13 @@ enum class Field : std::uint8_t {
     reserved,
     deviceType,
     deviceId,
+    // of NCCL's kernels
+    collective,
+    elementType,
+    inElements,
+    outElements,
+    groupSize,
+    groupRanks,
     // of a device
     number,
     memory,
@@ -59,6 +66,7 @@ struct EventFields
     char phase = 0;
     EventClass category = EventClass::other;
     std::string name, process, thread, sizes, strides, types, values, hierarchy;
+    std::string collective, elementType, groupRanks;
     Profile::Nanoseconds begin = 0;
     Profile::Nanoseconds duration = 0;
     std::int64_t externalId = 0;
@@ -70,6 +78,9 @@ struct EventFields
     std::int64_t reserved = -1;
     std::int64_t deviceType = 0;
     std::int64_t deviceId = -1;
+    std::int64_t inElements = 0;
+    std::int64_t outElements = 0;
+    std::int64_t groupSize = 0;
     std::uint64_t address = 0;
 
     void clear();

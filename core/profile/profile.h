@@ -82,6 +82,18 @@ struct Profile
         int device = 0;
     };
 
+    /// What a kernel of NCCL did, as c10d said it to the profiler.
+    struct Collective
+    {
+        Nanoseconds duration = 0; ///< with the wait for ranks that came later
+        std::int64_t in = 0; ///< elements
+        std::int64_t out = 0;
+        std::int64_t groupSize = 0;
+        Text name = 0; ///< "_allgather_base"
+        Text elementType = 0; ///< "BFloat16"
+        Text ranks = 0; ///< "[0, 1, 2, 3]", of large groups with "..." in it
+    };
+
     /// A block that an allocator gave or took back.
     struct Block
     {
@@ -107,6 +119,7 @@ struct Profile
     std::vector<Span> spans;
     std::vector<Launch> launches;
     std::vector<Kernel> kernels;
+    std::vector<Collective> collectives;
     std::vector<Block> blocks;
     std::vector<Device> devices;
     std::size_t events = 0; ///< that the file has

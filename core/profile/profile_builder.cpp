@@ -61,6 +61,11 @@ bool ProfileBuilder::addEvent()
             event.device = wholeNumber(event.process).value_or(0);
         profile.kernels.push_back({event.begin, end, event.correlation, event.externalId,
                                    profile.texts.number(event.name), static_cast<int>(event.device)});
+        if (!event.collective.empty())
+            profile.collectives.push_back({event.duration, event.inElements, event.outElements, event.groupSize,
+                                           profile.texts.number(event.collective),
+                                           profile.texts.number(event.elementType),
+                                           profile.texts.number(event.groupRanks)});
         break;
     default:
         break;

@@ -3,6 +3,7 @@
 
 // What is read of a file that may be a trace of torch.profiler, and what is said of one that is none.
 #include "core/profile/import.h"
+#include "core/profile/profile_collectives.h"
 #include "core/profile/profile_reader.h"
 
 #include <gmock/gmock.h>
@@ -22,6 +23,30 @@ const std::string folder = HEADROOM_TEST_DATA "/profiles/";
 Result<Profile> read(const std::string& text)
 {
     return readProfile(std::as_bytes(std::span(text)), "t.json");
+}
+
+TEST(ProfileReader, KernelsOfNcclSayWhatTheyMoved)
+{
+    const auto profile = read(
+        R"({"traceEvents":[
+            {"ph":"X","cat":"cpu_op","name":"aten::mm","ts":0,"dur":1,"pid":1,"tid":1},
+            {"ph":"X","cat":"kernel","name":"ncclDevKernel_AllGather_RING_LL","pid":0,"tid":7,"ts":2,"dur":900.5,
+             "args":{"Collective name":"_allgather_base","dtype":"BFloat16","In msg nelems":16777216,
+             "Out msg nelems":134217728,"Group size":8,"Process Group Ranks":"[0, 1, 2, 3, 4, 5, 6, 7]"}},
+            {"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum","pid":0,"tid":7,"ts":1000,"dur":50,
+             "args":{"Collective name":"allreduce","dtype":"Float","In msg nelems":1024,"Out msg nelems":1024,
+             "Group size":16,"Process Group Ranks":"[0, 8, ..., 120]"}},
+            {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":3000,"dur":50,"args":{}}]})");
+    ASSERT_TRUE(profile) << profile.error().message;
+    const std::vector<CollectiveSample> samples = collectivesOf(*profile, 8);
+    ASSERT_EQ(samples.size(), 2U);
+    EXPECT_EQ(samples[0].kind, CollectiveKind::allGather);
+    EXPECT_EQ(samples[0].bytes, 2.0 * 134217728);
+    EXPECT_EQ(samples[0].us, 900.5);
+    EXPECT_EQ(samples[0].group.nodes, 1);
+    EXPECT_EQ(samples[1].kind, CollectiveKind::allReduce);
+    EXPECT_EQ(samples[1].group.ranks, 16);
+    EXPECT_EQ(samples[1].group.nodes, 16);
 }
 
 TEST(ProfileReader, WhatIsNoTraceIsOneSentence)

@@ -1,0 +1,357 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/arguments.h"
+#include "app/cli/command.h"
+#include "app/cli/shard_recordings.h"
+#include "app/cli/table.h"
+#include "core/policy/shard_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+#include <unistd.h>
+
+namespace headroom::cli {
+
+namespace {
+
+struct Arguments
+{
+    ShardChoices choices;
+    std::vector<std::string> reshard;
+    std::vector<std::string> words; ///< step files, or a script and its arguments
+    bool module = false;
+    std::string vary;
+    std::string folder;
+    std::string jobs;
+    TimeChoice times;
+    bool torchtitan = false;
+    bool json = false;
+};
+
+/// What `--vary torchtitan` stands for.
+constexpr const char* torchtitanWords
+    = "--parallelism.data_parallel_replicate_degree {replicate} --parallelism.data_parallel_shard_degree {shard} "
+      "--parallelism.tensor_parallel_degree {tp} --parallelism.fsdp_reshard_after_forward {reshard} "
+      "--training.local_batch_size {batch}";
+
+bool areSteps(const std::vector<std::string>& words)
+{
+    return std::ranges::all_of(words, [](const std::string& word) { return word.ends_with(".hrs"); });
+}
+
+std::vector<std::string> split(const std::string& text)
+{
+    std::istringstream in(text);
+    std::vector<std::string> words;
+    for (std::string word; in >> word;)
+        words.push_back(word);
+    return words;
+}
+
+/// Without a batch of its own an option leaves out the words that would set it.
+std::vector<std::string> variedWords(const std::string& vary, const ShardOption& option)
+{
+    std::vector<std::string> words;
+    for (const std::string& word : split(vary == "torchtitan" ? torchtitanWords : vary)) {
+        if (option.batch == 0 && word.find("{batch}") != std::string::npos) {
+            if (word == "{batch}" && !words.empty() && words.back().starts_with('-'))
+                words.pop_back();
+            continue;
+        }
+        words.push_back(filledIn(word, option));
+    }
+    return words;
+}
+
+std::string nameOf(const ShardOption& option)
+{
+    std::string name = "replicate" + std::to_string(option.replicate) + "-shard" + std::to_string(option.shard) + "-tp"
+        + std::to_string(option.tensor) + (option.reshard ? "" : "-kept");
+    return option.batch > 0 ? name + "-batch" + std::to_string(option.batch) : name;
+}
+
+Recording recordingOf(const Arguments& arguments, const ShardOption& option, const std::filesystem::path& folder)
+{
+    const int perNode = std::min(arguments.choices.perNode, arguments.choices.cards);
+    Recording recording;
+    recording.output = folder / (nameOf(option) + ".hrs");
+    recording.arguments = {"--nproc-per-node",
+                           std::to_string(perNode),
+                           "--nnodes",
+                           std::to_string(arguments.choices.cards / perNode),
+                           "--unlimited",
+                           "-o",
+                           recording.output.string()};
+    if (!arguments.times.gpu.empty())
+        recording.arguments.insert(recording.arguments.end(), {"--gpu", arguments.times.gpu});
+    if (arguments.module)
+        recording.arguments.emplace_back("-m");
+    recording.arguments.insert(recording.arguments.end(), arguments.words.begin(), arguments.words.end());
+    const auto varied = variedWords(arguments.vary, option);
+    recording.arguments.insert(recording.arguments.end(), varied.begin(), varied.end());
+    recording.environment = {{"SHARD_REPLICATE", std::to_string(option.replicate)},
+                             {"SHARD_SHARD", std::to_string(option.shard)},
+                             {"SHARD_TP", std::to_string(option.tensor)},
+                             {"SHARD_RESHARD", option.reshard ? "always" : "never"}};
+    if (option.batch > 0)
+        recording.environment.emplace_back("SHARD_BATCH", std::to_string(option.batch));
+    return recording;
+}
+
+/// The row of one step file; what is wrong with it is the row's failure.
+ShardRow rowOf(const std::string& file, const ShardOption& option, const Arguments& arguments, int worldSize)
+{
+    const Result<StepTracePtr> step = readStep(file, arguments.times);
+    const Result<ShardRow> read = step ? shardRow(*step, option, worldSize) : Result<ShardRow>(step.error());
+    ShardRow row = read ? *read : ShardRow();
+    row.option = option;
+    row.step = file;
+    row.failure = read ? std::string() : read.error().message;
+    return row;
+}
+
+/// A step that was recorded on one card is calculated for the cards; one of a job stands for its own.
+Result<std::vector<ShardRow>> rowsOfSteps(const Arguments& arguments)
+{
+    std::vector<ShardRow> rows;
+    for (const std::string& file : arguments.words) {
+        const Result<StepTracePtr> step = readStep(file, arguments.times);
+        if (!step)
+            return step.error();
+        const auto& job = (*step)->info.distributed;
+        ShardOption option;
+        option.shard = job ? static_cast<int>(job->worldSize) : arguments.choices.cards;
+        rows.push_back(rowOf(file, option, arguments, job ? 1 : arguments.choices.cards));
+    }
+    return rows;
+}
+
+/// Where recordings go: a folder of the user's, or one that goes with this object.
+class RecordingFolder
+{
+public:
+    explicit RecordingFolder(const std::string& kept)
+        : isKept_(!kept.empty())
+        , path_(isKept_ ? std::filesystem::path(kept)
+                        : std::filesystem::temp_directory_path() / ("torch-headroom-shard-" + std::to_string(getpid())))
+    {
+        std::filesystem::create_directories(path_, problem_);
+    }
+    ~RecordingFolder()
+    {
+        std::error_code ignored;
+        if (!isKept_)
+            std::filesystem::remove_all(path_, ignored);
+    }
+    RecordingFolder(const RecordingFolder&) = delete;
+    RecordingFolder& operator=(const RecordingFolder&) = delete;
+
+    const std::filesystem::path& path() const noexcept { return path_; }
+    const std::error_code& problem() const noexcept { return problem_; }
+
+private:
+    bool isKept_;
+    std::filesystem::path path_;
+    std::error_code problem_;
+};
+
+Result<std::vector<ShardRow>> rowsOfScript(const Arguments& arguments, const std::filesystem::path& folder)
+{
+    if (arguments.choices.cards < 2)
+        return badInput("--gpus: expected how many cards to lay the script over, 2 or more");
+    const Result<std::vector<ShardOption>> options = shardOptions(arguments.choices);
+    if (!options)
+        return options.error();
+    if (options->size() > 1 && arguments.vary.empty())
+        std::cerr << "torch-headroom: the script takes its setting from SHARD_REPLICATE, SHARD_SHARD, SHARD_TP, "
+                     "SHARD_RESHARD and SHARD_BATCH; --vary sets it by arguments\n";
+    const Result<int> jobs
+        = arguments.jobs.empty() ? recordingsAtOnce() : parseInteger("--jobs", arguments.jobs, 1, 1024);
+    if (!jobs)
+        return jobs.error();
+    std::vector<Recording> recordings;
+    for (const ShardOption& option : *options)
+        recordings.push_back(recordingOf(arguments, option, folder));
+    const Status ran = runRecordings(recordings, *jobs, [](const Recording& recording) {
+        std::cerr << "recording " << recording.output.stem().string() << '\n';
+    });
+    if (!ran)
+        return ran.error();
+    std::vector<ShardRow> rows;
+    for (std::size_t i = 0; i < recordings.size(); ++i) {
+        ShardRow row;
+        row.option = (*options)[i];
+        row.failure = recordings[i].failure;
+        rows.push_back(row.failure.empty() ? rowOf(recordings[i].output.string(), row.option, arguments, 1) : row);
+    }
+    return rows;
+}
+
+Json toJson(const ShardRow& row)
+{
+    Json json{{"replicate", row.option.replicate},           {"shard", row.option.shard}, {"tp", row.option.tensor},
+              {"reshard_after_forward", row.option.reshard}, {"batch", row.option.batch}, {"step", row.step}};
+    if (!row.failure.empty()) {
+        json["failure"] = row.failure;
+        return json;
+    }
+    json["fits"] = row.fits;
+    json["peak_bytes"] = row.peak;
+    json["usable_bytes"] = row.usable;
+    json["step_ms"] = row.stepMs;
+    json["exposed_ms"] = row.exposedMs;
+    json["samples_per_second"] = row.samplesPerSecond;
+    json["recompute_ms"] = row.plan ? row.plan->plan.recomputeMs : 0;
+    json["calculated"] = row.calculated;
+    return json;
+}
+
+void print(const std::vector<ShardRow>& rows, std::ostream& out)
+{
+    using enum Table::Align;
+    Table table({{"Replicate", right},
+                 {"Shard", right},
+                 {"TP", right},
+                 {"Reshard"},
+                 {"Batch", right},
+                 {"Peak", right},
+                 {"Fits"},
+                 {"Recompute", right},
+                 {"Exposed", right},
+                 {"Step", right},
+                 {"Samples/s", right},
+                 {"Step file"}});
+    bool calculated = false;
+    for (const ShardRow& row : rows) {
+        const ShardOption& option = row.option;
+        std::vector<std::string> cells{std::to_string(option.replicate), std::to_string(option.shard),
+                                       std::to_string(option.tensor), option.reshard ? "always" : "never",
+                                       option.batch > 0 ? std::to_string(option.batch) : "-"};
+        if (row.failure.empty())
+            cells.insert(cells.end(),
+                         {formatBytes(row.peak),
+                          !row.fits      ? "no"
+                              : row.plan ? "with a plan"
+                                         : "yes",
+                          row.plan ? formatMs(row.plan->plan.recomputeMs) : "-", formatMs(row.exposedMs),
+                          formatMs(row.stepMs),
+                          row.samplesPerSecond > 0 ? formatNumber(row.samplesPerSecond, 2) : "-"});
+        else
+            cells.insert(cells.end(), {"-", "failed", "-", "-", "-", "-"});
+        cells.push_back(std::filesystem::path(row.step).stem().string());
+        table.addRow(std::move(cells));
+        calculated = calculated || row.calculated;
+    }
+    table.print(out);
+    if (!rows.empty() && rows.front().failure.empty())
+        out << "\nThe card gives " << exactBytes(rows.front().usable)
+            << " to PyTorch; a peak that does not fit is the least that a plan reaches.\n";
+    if (calculated)
+        out << "\nCalculated from a step of one card: parameters, gradients and optimizer state by the share of one "
+               "rank.\nGathered parameters, buffers of collectives and their time are left out: record the script "
+               "with\n--nproc-per-node, or name it here, for those.\n";
+    for (const ShardRow& row : rows)
+        if (!row.failure.empty())
+            out << '\n' << nameOf(row.option) << " failed: " << row.failure << '\n';
+}
+
+Result<int> run(Arguments arguments)
+{
+    if (arguments.words.empty())
+        return badInput("expected step files, or a training script and its arguments");
+    if (arguments.words.front().starts_with('-'))
+        return badInput(arguments.words.front()
+                        + " is no option of torch-headroom shard: expected a script or a step file "
+                          "before what is the script's");
+    for (const std::string& value : arguments.reshard) {
+        if (value != "always" && value != "never")
+            return badInput("--reshard " + value + ": expected always or never");
+        arguments.choices.reshard.push_back(value == "always");
+    }
+    const bool steps = !arguments.module && areSteps(arguments.words);
+    const RecordingFolder folder(steps ? "." : arguments.folder);
+    if (folder.problem())
+        return badInput(folder.path().string() + " cannot be created: " + folder.problem().message());
+    Result<std::vector<ShardRow>> rows = steps ? rowsOfSteps(arguments) : rowsOfScript(arguments, folder.path());
+    if (!rows)
+        return rows.error();
+    sortRows(*rows);
+    const ShardRow& best = rows->front();
+    if (arguments.torchtitan) {
+        if (!best.failure.empty() || !best.fits)
+            return Error{ErrorKind::infeasible,
+                         best.failure.empty() ? "no option fits the card: the least peak is " + formatBytes(best.peak)
+                                              : best.failure};
+        const Result<StepTracePtr> step = readStep(best.step, arguments.times);
+        if (!step)
+            return step.error();
+        std::cout << "# predicted: peak " << exactBytes(best.peak) << ", step " << formatMs(best.stepMs) << '\n'
+                  << torchtitanConfig(*step, best);
+    } else if (arguments.json) {
+        Json list = Json::array();
+        for (const ShardRow& row : *rows)
+            list.push_back(toJson(row));
+        printJson({{"rows", std::move(list)}});
+    } else {
+        print(*rows, std::cout);
+    }
+    return best.failure.empty() && best.fits ? 0 : static_cast<int>(ErrorKind::infeasible);
+}
+
+} // namespace
+
+void addShard(CLI::App& program, Action& chosen)
+{
+    const auto arguments = std::make_shared<Arguments>();
+    CLI::App* command = addCommand(program, "shard",
+                                   "How to lay a model over several cards: what fits, and what is fastest, as a table");
+    command->add_flag("-m", arguments->module, "The script is a module, as in `python -m`");
+    command->add_option("--gpus", arguments->choices.cards, "Cards of the whole job")->type_name("N");
+    command->add_option("--gpus-per-node", arguments->choices.perNode, "Cards of a node (default 8)")->type_name("N");
+    command
+        ->add_option("--replicate", arguments->choices.replicate,
+                     "Degrees of replication to try: HSDP where it is above 1 (default 1)")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("N,…");
+    command->add_option("--tp", arguments->choices.tensor, "Degrees of tensor parallelism to try (default 1)")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("N,…");
+    command->add_option("--reshard", arguments->reshard, "reshard_after_forward to try: always, never (default always)")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("WHAT,…");
+    command->add_option("--batch", arguments->choices.batch, "Samples a rank to try (default: the script's own)")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("N,…");
+    command
+        ->add_option("--vary", arguments->vary,
+                     "Arguments that set the option in the script, with {replicate}, {shard}, {tp}, {reshard} and "
+                     "{batch}; torchtitan: as that takes them. The variables SHARD_REPLICATE, SHARD_SHARD, SHARD_TP, "
+                     "SHARD_RESHARD and SHARD_BATCH are always set")
+        ->type_name("ARGUMENTS");
+    command->add_option("--jobs", arguments->jobs, "Recordings at once (default: a core and 4 GiB of memory for each)")
+        ->type_name("N");
+    command->add_option("--keep", arguments->folder, "Folder that keeps the recorded steps")->type_name("FOLDER");
+    addTimeArguments(*command, arguments->times);
+    command->add_flag("--torchtitan", arguments->torchtitan,
+                      "Print the fastest that fits as torchtitan's configuration");
+    command->add_flag("--json", arguments->json, "Print one JSON document");
+    // What comes behind the script is the script's.
+    command->prefix_command();
+    command->footer(
+        "Behind the options: step files; or a training script and its arguments, which is recorded with each "
+        "option.");
+    command->callback([=, &chosen] {
+        arguments->words = command->remaining();
+        chosen = [=] { return run(*arguments); };
+    });
+}
+
+} // namespace headroom::cli

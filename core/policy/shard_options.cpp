@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/policy/shard_options.h"
+
+#include "core/cost/card_memory.h"
+#include "core/policy/trainer_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace headroom {
+namespace {
+
+template <class T>
+std::vector<T> orDefault(const std::vector<T>& values, T otherwise)
+{
+    return values.empty() ? std::vector<T>{otherwise} : values;
+}
+
+Status checkDegrees(const std::vector<int>& degrees, const char* name, int cards)
+{
+    for (const int degree : degrees)
+        if (degree < 1 || cards % degree != 0)
+            return badInput(std::string(name) + " " + std::to_string(degree) + " does not divide "
+                            + std::to_string(cards) + " cards: expected a divisor");
+    return {};
+}
+
+std::string reshardName(bool reshard)
+{
+    return reshard ? "always" : "never";
+}
+
+} // namespace
+
+Result<std::vector<ShardOption>> shardOptions(const ShardChoices& choices)
+{
+    if (const Status good = checkDegrees(choices.tensor, "--tp", choices.cards); !good)
+        return good.error();
+    if (const Status good = checkDegrees(choices.replicate, "--replicate", choices.cards); !good)
+        return good.error();
+    std::vector<ShardOption> options;
+    for (const int tensor : orDefault(choices.tensor, 1))
+        for (const int replicate : orDefault(choices.replicate, 1)) {
+            if (tensor > choices.perNode || choices.cards % (tensor * replicate) != 0)
+                continue;
+            const int shard = choices.cards / (tensor * replicate);
+            for (const bool reshard : orDefault(choices.reshard, true)) {
+                if (shard == 1 && !reshard && choices.reshard.size() > 1)
+                    continue;
+                for (const std::int64_t batch : orDefault<std::int64_t>(choices.batch, 0))
+                    options.push_back({replicate, shard, tensor, reshard, batch});
+            }
+        }
+    if (options.empty())
+        return badInput("no mesh of these degrees has " + std::to_string(choices.cards) + " cards with "
+                        + std::to_string(choices.perNode) + " a node: name others with --tp and --replicate");
+    return options;
+}
+
+std::string filledIn(std::string text, const ShardOption& option)
+{
+    const auto values = std::to_array<std::pair<std::string_view, std::string>>({
+        {"{replicate}", std::to_string(option.replicate)},
+        {"{shard}", std::to_string(option.shard)},
+        {"{tp}", std::to_string(option.tensor)},
+        {"{reshard}", reshardName(option.reshard)},
+        {"{batch}", std::to_string(option.batch)},
+    });
+    for (const auto& [name, value] : values)
+        for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + value.size()))
+            text.replace(at, name.size(), value);
+    return text;
+}
+
+bool ShardRow::faster(const ShardRow& other) const noexcept
+{
+    if (samplesPerSecond > 0 && other.samplesPerSecond > 0)
+        return samplesPerSecond > other.samplesPerSecond;
+    return stepMs < other.stepMs;
+}
+
+Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, int worldSize)
+{
+    const Result<DeviceSpec> card = findDeviceSpec(step->info.gpu);
+    if (!card)
+        return card.error();
+    const Result<StepPlanner> planner = StepPlanner::create(step);
+    if (!planner)
+        return planner.error();
+    ShardRow row;
+    row.option = option;
+    row.calculated = worldSize > 1;
+    row.usable = cardMemory(*card, *step).usable();
+    PlanRequest request;
+    request.budget = row.usable;
+    request.worldSize = worldSize;
+    Result<PlannedStep> planned = planner->solve(request);
+    if (!planned)
+        return planned.error();
+    row.fits = planned->plan.status != PlanStatus::infeasible;
+    row.peak = row.fits ? planned->plan.peak : planned->plan.leastBudget;
+    const Result<StepClock> clock = clockOf(*step, planner->model().index(), planned->regions);
+    if (!clock)
+        return clock.error();
+    row.stepMs = clock->stepMs;
+    row.exposedMs = clock->exposedMs;
+    if (const std::int64_t batch = option.batch > 0 ? option.batch : step->info.batch; batch > 0)
+        row.samplesPerSecond = static_cast<double>(batch) * option.dataRanks() / clock->stepMs * 1e3;
+    if (row.fits && !planned->plan.decisions.empty())
+        row.plan = *std::move(planned);
+    return row;
+}
+
+void sortRows(std::vector<ShardRow>& rows)
+{
+    std::ranges::stable_sort(rows, [](const ShardRow& a, const ShardRow& b) {
+        const auto rank = [](const ShardRow& row) { return !row.failure.empty() ? 2 : row.fits ? 0 : 1; };
+        return rank(a) != rank(b) ? rank(a) < rank(b) : rank(a) == 0 && a.faster(b);
+    });
+}
+
+std::string torchtitanConfig(const StepTracePtr& step, const ShardRow& row)
+{
+    const ShardOption& option = row.option;
+    std::string text;
+    if (option.batch > 0)
+        text += "[training]\nlocal_batch_size = " + std::to_string(option.batch) + "\n\n";
+    text += "[parallelism]\ndata_parallel_replicate_degree = " + std::to_string(option.replicate)
+        + "\ndata_parallel_shard_degree = " + std::to_string(option.shard) + "\ntensor_parallel_degree = "
+        + std::to_string(option.tensor) + "\nfsdp_reshard_after_forward = \"" + reshardName(option.reshard) + "\"\n\n";
+    if (!row.plan)
+        return text;
+    PlanRequest request;
+    request.budget = row.usable;
+    const Result<PlannedStep> planned = planForTrainer(step, Trainer::torchtitan, request);
+    const Result<std::string> config = !planned ? planned.error()
+        : planned->plan.status == PlanStatus::infeasible
+        ? Result<std::string>(badInput(planned->plan.reason))
+        : trainerConfig(*step, planned->policy(step), Trainer::torchtitan);
+    return text + (config ? *config : "# checkpointing: " + config.error().message + "\n");
+}
+
+} // namespace headroom

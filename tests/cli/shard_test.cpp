@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/cli/cli_test.h"
+
+namespace headroom {
+namespace {
+
+using testing::HasSubstr;
+
+class ShardTest : public CliTest
+{
+protected:
+    void SetUp() override
+    {
+        CliTest::SetUp();
+        auto step = std::make_shared<StepTrace>(*trace);
+        step->info.gpu = "a100-80gb";
+        ASSERT_TRUE(writeStepTrace(*step, stepPath()).ok());
+        // A Python that keeps what it is asked, and copies the step; tensor parallelism is not for it.
+        std::filesystem::create_directory(path("bin"));
+        writeFile(path("bin/python3"),
+                  "#!/bin/sh\n[ \"$1\" = -c ] && exit 0\n"
+                  "echo \"$@\" \"tp=$SHARD_TP\" >> "
+                      + path("asked")
+                      + "\nif [ \"$SHARD_TP\" = 2 ]; then echo 'heads do not divide' >&2; exit 1; fi\n"
+                        "while [ \"$1\" != -o ]; do shift; done\ncp "
+                      + stepPath() + " \"$2\"\n");
+        std::filesystem::permissions(path("bin/python3"), std::filesystem::perms::owner_all);
+    }
+
+    Finished run(std::vector<std::string> arguments) const
+    {
+        arguments.insert(arguments.begin(), "shard");
+        return runProgram(HEADROOM_BIN_DIR "/torch-headroom", arguments, {{"VIRTUAL_ENV", folder.path().string()}});
+    }
+};
+
+TEST_F(ShardTest, AScriptIsRecordedWithEachOption)
+{
+    const Finished finished = run({"--gpus", "16", "--tp", "1,2", "--batch", "4", "--jobs", "1", "--gpu", "a100-80gb",
+                                   "--vary", "--shard {shard} --bs={batch}", "--json", "train.py", "--epochs", "3"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto rows = finished.json()["rows"];
+    ASSERT_EQ(rows.size(), 2U);
+    EXPECT_EQ(rows[0]["shard"], 16);
+    EXPECT_EQ(rows[0]["fits"], true);
+    EXPECT_EQ(rows[1]["failure"], "heads do not divide");
+    const std::string asked = readFile(path("asked"));
+    EXPECT_THAT(asked, HasSubstr("-m torch_headroom.record --nproc-per-node 8 --nnodes 2 --unlimited -o "));
+    EXPECT_THAT(asked, HasSubstr("--gpu a100-80gb train.py --epochs 3 --shard 16 --bs=4 tp=1"));
+    EXPECT_THAT(asked, HasSubstr("--shard 8 --bs=4 tp=2"));
+}
+
+TEST_F(ShardTest, TheFastestIsATorchtitanConfiguration)
+{
+    const Finished finished
+        = run({"--gpus", "8", "--vary", "torchtitan", "--torchtitan", "--gpu", "a100-80gb", "train.py"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    EXPECT_THAT(finished.out, HasSubstr("[parallelism]\ndata_parallel_replicate_degree = 1\n"));
+    EXPECT_THAT(readFile(path("asked")), HasSubstr("--parallelism.fsdp_reshard_after_forward always"));
+    EXPECT_THAT(readFile(path("asked")), testing::Not(HasSubstr("local_batch_size"))) << "no batch was named";
+}
+
+TEST_F(ShardTest, AStepOfOneCardIsCalculatedAndSaysWhatIsLeftOut)
+{
+    const Finished finished = run({"--gpus", "8", stepPath()});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    EXPECT_THAT(finished.out, HasSubstr("Gathered parameters, buffers of collectives and their time are left out"));
+}
+
+TEST_F(ShardTest, WhatCannotBeIsOneSentence)
+{
+    expectBadInput(run({}), {"expected step files, or a training script"});
+    expectBadInput(run({"--gpsu", "8", "train.py"}), {"--gpsu is no option of torch-headroom shard"});
+    expectBadInput(run({"train.py"}), {"--gpus: expected how many cards"});
+    expectBadInput(run({"--gpus", "8", "--tp", "3", "train.py"}), {"--tp 3 does not divide 8 cards"});
+    expectBadInput(run({"--gpus", "8", "--reshard", "maybe", "train.py"}),
+                   {"--reshard maybe: expected always or never"});
+    expectBadInput(run({"--gpus", "8", "none.hrs"}), {"none.hrs"});
+}
+
+TEST_F(ShardTest, APlanOfARankKeepsTheWorldThatItWasRecordedWith)
+{
+    auto rank = std::make_shared<StepTrace>(*trace);
+    rank->info.distributed = RankInfo{8, 8, 0};
+    ASSERT_TRUE(writeStepTrace(*rank, stepPath()).ok());
+    const auto plan = [&](const char* world) {
+        return runProgram(HEADROOM_BIN_DIR "/torch-headroom",
+                          {"plan", stepPath(), "--budget", "1GiB", "--world-size", world, "--json"});
+    };
+    EXPECT_EQ(plan("8").json()["world_size"], 8);
+    EXPECT_EQ(plan("8").json()["predicted_peak_bytes"], plan("1").json()["predicted_peak_bytes"]);
+    expectBadInput(plan("16"), {"was recorded as one of 8 ranks, which --world-size does not change"});
+}
+
+} // namespace
+} // namespace headroom
