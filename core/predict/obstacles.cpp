@@ -21,6 +21,7 @@ public:
         , begin_(trace.storages.size(), 0)
         , holdsCheckpoint_(trace.modules.size(), false)
     {
+        const std::vector<bool> gathered = findGathered();
         for (std::uint32_t event = 0; event < trace.events.size(); ++event) {
             const std::uint32_t a = trace.events.a[EventIndex(event)];
             const EventKind kind = trace.events.kind[EventIndex(event)];
@@ -28,7 +29,8 @@ public:
                 begin_[a] = event;
             else if (kind == EventKind::opEnd)
                 for (const StorageId storage : trace.ops.mutated[OpId(a)])
-                    changes_[storage.value].push_back(event);
+                    if (!gathered[storage.value])
+                        changes_[storage.value].push_back(event);
         }
         ofStep_ = findObstacleOfStep();
         findOwnCheckpoints();
@@ -64,6 +66,19 @@ private:
     bool runsInBackward(OpId op) const
     {
         return trace_.ops.node[op].valid() && (trace_.ops.flags[op] & opRecomputed) == 0;
+    }
+
+    /// By storage: what FSDP gathers, before forward and again before backward, is each time what it was.
+    std::vector<bool> findGathered() const
+    {
+        std::vector<bool> gathered(trace_.storages.size());
+        for (std::uint32_t storage = 0; storage < trace_.storages.size(); ++storage)
+            gathered[storage] = trace_.storages.category[StorageId(storage)] == Category::unshardedParameter;
+        for (std::uint32_t event = 0; event < trace_.events.size(); ++event)
+            if (const EventIndex at(event); trace_.events.kind[at] == EventKind::retype
+                && static_cast<Category>(trace_.events.b[at]) == Category::unshardedParameter)
+                gathered[trace_.events.a[at]] = true;
+        return gathered;
     }
 
     CheckpointObstacle findObstacleOfStep() const

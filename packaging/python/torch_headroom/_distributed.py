@@ -100,9 +100,8 @@ def _patch_groups():
         group, prefix_store = made
         if not isinstance(group, ProcessGroup):
             return made
+        # No bound_device_id: a group that is bound to a device is split, which the fake one cannot be.
         group._set_default_backend(ProcessGroup.BackendType.CUSTOM)
-        if device_id is not None:
-            group.bound_device_id = device_id
         c10d._world.pg_map[group] = (backend, prefix_store)  # what get_backend() says
         ranks = list(global_ranks_in_group) or list(range(group_size))
         declare(group.group_name.encode(), (ctypes.c_uint32 * len(ranks))(*ranks), len(ranks))

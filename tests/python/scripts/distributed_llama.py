@@ -22,7 +22,7 @@ from distributed_model import Block, Llama  # noqa: E402
 how = sys.argv[1]
 local_rank = int(os.environ["LOCAL_RANK"])
 torch.cuda.set_device(local_rank)
-dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank) if how == "fsdp2" else None)
+dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank) if how in ("fsdp2", "hsdp") else None)
 world = dist.get_world_size()
 torch.manual_seed(0)
 
