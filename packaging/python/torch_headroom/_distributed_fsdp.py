@@ -88,10 +88,10 @@ def _install_fsdp1(replace):
         return unshard
 
     def reducing(original):
-        def post_backward(state, handle, flat_param, *unused):
-            _retype([flat_param.grad], _UNSHARDED_GRADIENT)
-            result = original(state, handle, flat_param, *unused)
-            _retype([getattr(flat_param, "_saved_grad_shard", None)], _GRADIENT)
+        def post_backward(state, handle, *unused):
+            _retype([handle.flat_param.grad], _UNSHARDED_GRADIENT)
+            result = original(state, handle, *unused)
+            _retype([getattr(handle.flat_param, "_saved_grad_shard", None)], _GRADIENT)
             return result
 
         return post_backward

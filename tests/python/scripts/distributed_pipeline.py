@@ -44,6 +44,7 @@ with torch.device(device):
 numbers = [rank, rank + world] if interleaved else [rank]
 count = world * len(numbers)
 parts = [Part(llama, number, count) for number in numbers]
+del llama  # each rank holds its stages alone
 stages = [PipelineStage(part, number, count, device) for part, number in zip(parts, numbers)]
 
 
