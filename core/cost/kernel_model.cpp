@@ -245,7 +245,8 @@ private:
         }
         double us = 0;
         if (!backward)
-            return start + one(c.outputPoints, c.outputChannels, c.inputChannels * c.kernelPoints, "forward");
+            return start + one(c.outputPoints, c.outputChannels, c.inputChannels * c.kernelPoints, "forward")
+                + (c.bias ? start + moved(2 * c.outputBytes, c_.share("pointwise")) : 0);
         if (c.gradInput)
             us += start + one(c.outputPoints, c.inputChannels * c.kernelPoints, c.outputChannels, "grad_input");
         if (c.gradWeight)

@@ -191,6 +191,10 @@ void readConvolution(std::string_view name, const OpSignature& signature, OpWork
         c.gradInput = signature.integer(10, 0, 1) != 0;
         c.gradWeight = signature.integer(10, 1, 1) != 0;
         c.gradBias = signature.integer(10, 2, 0) != 0;
+    } else {
+        const bool isDepthwise = c.groups > 1 && c.inputChannels <= 1; // PyTorch's own kernels add it as they go
+        c.bias = !isCudnn && !isDepthwise && signature.tensor(2) != nullptr;
+        work.kernels += c.bias ? 1 : 0;
     }
     const double once = 2 * c.groups * c.outputPoints * c.outputChannels * c.inputChannels * c.kernelPoints;
     work.flops = once * (backward ? (c.gradInput ? 1 : 0) + (c.gradWeight ? 1 : 0) : 1);

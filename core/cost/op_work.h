@@ -65,6 +65,7 @@ struct ConvolutionWork
     double kernelPoints = 0;
     bool channelsLast = false;
     bool strideIsKernel = false; ///< patches that do not overlap
+    bool bias = false; ///< added by a pass of its own, as PyTorch does after cuDNN
     bool gradInput = false;
     bool gradWeight = false;
     bool gradBias = false;

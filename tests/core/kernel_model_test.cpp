@@ -126,6 +126,22 @@ TEST(KernelModel, TensorFloat32IsWhatPyTorchWasTold)
               product("v100-32gb", 4096, 4096, 4096, DType::float32, matmulTF32));
 }
 
+/// After cuDNN's kernel a pass over the result adds the bias: at::native::_convolution().
+TEST(KernelModel, TheBiasOfAConvolutionIsAPassOfItsOwn)
+{
+    const auto time = [](bool bias, std::int64_t groups) {
+        const Value image = given(tensor({64, 64, 56, 56}));
+        return us("a100-80gb", "aten.convolution",
+                  {image, given(tensor({64, 64 / groups, 1, 1})), bias ? given(tensor({64})) : Value(), numbers({1, 1}),
+                   numbers({0, 0}), numbers({1, 1}), numbers({0}), numbers({0, 0}), numbers({groups})},
+                  {image});
+    };
+    const double pass = us("a100-80gb", "aten.mul_", {given(tensor({64, 64, 56, 56})), numbers({1})},
+                           {given(tensor({64, 64, 56, 56}))});
+    EXPECT_WITHIN(0.15, time(true, 1) - time(false, 1), pass);
+    EXPECT_DOUBLE_EQ(time(true, 64), time(false, 64));
+}
+
 TEST(KernelModel, ConstantsThatMissAValueSayWhich)
 {
     std::string text(kernelTimesJson());
