@@ -7,6 +7,8 @@
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 
+#include <c10/util/ParallelGuard.h>
+
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -57,7 +59,8 @@ public:
         void* address = memory.get();
         const c10::Device device = memory.device();
         c10::DataPtr block{nullptr, memory.release_context(), memory.get_deleter(), device};
-        if (uncounted == 0 && bytes > (device.is_cpu() ? number : 0))
+        // Scratch of a kernel's parallel loop: how much of it there is at a time is up to the threads.
+        if (uncounted == 0 && !c10::ParallelGuard::is_enabled() && bytes > (device.is_cpu() ? number : 0))
             block = counted(std::move(block), address, bytes);
         const std::lock_guard lock(blocks().mutex);
         blocks().byAddress.emplace(address, std::move(block));

@@ -125,5 +125,22 @@ TEST(ReproducibleSteps, PutBackWhatTheyChanged)
     EXPECT_EQ(at::globalContext().deterministicAlgorithms(), before);
 }
 
+/// As attention's backward on the CPU takes it: a block for each thread, alive beside the others' or not.
+TEST(HostedMemory, ScratchOfAKernelsThreadsDoesNotCount)
+{
+    const int threads = at::get_num_threads();
+    at::set_num_threads(2);
+    const std::shared_ptr<RealDevice> device = openCpu();
+    const sim::HostedMemory hosted(device);
+    sim::resetPeak();
+    const sim::MemoryStats before = sim::memoryStats();
+    const at::Tensor counted = at::empty({1000});
+    at::parallel_for(0, 8, 1, [](std::int64_t, std::int64_t) { at::empty({1000}); });
+    const sim::MemoryStats after = sim::memoryStats();
+    at::set_num_threads(threads);
+    EXPECT_EQ(after.allocations, before.allocations + 1);
+    EXPECT_EQ(after.peak, before.live + 4096);
+}
+
 } // namespace
 } // namespace headroom
