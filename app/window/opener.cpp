@@ -193,13 +193,19 @@ void Opener::refuse(const QString& reason)
 /// The open step says nothing of a card that would run other kernels: it can be recorded for it, if at all.
 void Opener::offerRecording(const QString& reason)
 {
-    const OpenStepPtr& step = parts_.session.step();
+    const OpenStepPtr step = parts_.session.step();
     const std::string card = std::exchange(wanted_.card, {});
-    if (!step || card.empty() || !canRecordAgain(step->trace()) || standsFor(*step->file, card))
+    if (!step || card.empty() || standsFor(*step->file, card))
         return;
-    parts_.messages.showError(sentence(reason), {tr("Record again"), [this, card] {
+    const bool isScript = !recordedScript(step->trace()).isEmpty();
+    if (!isScript && !canRecordAgain(step->trace()))
+        return;
+    parts_.messages.showError(sentence(reason), {tr("Record again"), [this, card, step, isScript] {
                                                      parts_.messages.dismiss();
-                                                     parts_.whatIf.want(WhatIf::card, QString::fromStdString(card));
+                                                     if (isScript)
+                                                         parts_.records.askAgain(step->trace(), card);
+                                                     else
+                                                         parts_.whatIf.want(WhatIf::card, QString::fromStdString(card));
                                                  }});
 }
 

@@ -164,6 +164,14 @@ bool canRecordAgain(const StepTrace& trace)
     return !trace.info.arguments.empty() && !trace.info.dimensions.empty();
 }
 
+QString recordedScript(const StepTrace& trace)
+{
+    const auto& arguments = trace.info.arguments;
+    const auto script
+        = std::ranges::find_if(arguments, [](const std::string& argument) { return argument.ends_with(".py"); });
+    return trainingProgram(trace).isEmpty() || script == arguments.end() ? QString() : QString::fromStdString(*script);
+}
+
 QString trainingProgram(const StepTrace& trace)
 {
     return settingOf(trace, "program");

@@ -21,6 +21,8 @@ QString gpuTitle(const std::string& name);
 
 /// The step was made by a command that can make it again at other sizes.
 bool canRecordAgain(const StepTrace& trace);
+/// The script that `torch-headroom record` made the step of: a sheet asks how to run it again. Empty: another source.
+QString recordedScript(const StepTrace& trace);
 
 /// The command line of the training program that a step was recorded from in Python; empty: `torch-headroom record` ran
 /// a model. And what is known of its origin, and why its sizes are fixed, one sentence each; empty for a model.

@@ -5,11 +5,13 @@
 #include "app/recording/interpreters.h"
 #include "app/recording/record_sheet.h"
 #include "app/recording/recording_bar.h"
+#include "app/window/plan_text.h"
 #include "app/window/settings.h"
 
 #include <QDir>
 #include <QFileInfo>
 
+#include <algorithm>
 #include <utility>
 
 namespace headroom {
@@ -70,11 +72,17 @@ void RecordDesk::ask(const QString& path)
 {
     if (refuseWhileBusy())
         return;
-    const QFileInfo file(path);
-    if (!file.isFile()) {
+    if (!QFileInfo(path).isFile()) {
         Q_EMIT refused(tr("%1 is not there.").arg(QDir::toNativeSeparators(path)));
         return;
     }
+    openSheet(requestFor(path));
+}
+
+/// What was chosen for the file before, or for one of its kind.
+RecordRequest RecordDesk::requestFor(const QString& path) const
+{
+    const QFileInfo file(path);
     RecordRequest request;
     request.kind = sourceKind(path);
     request.model = file.absoluteFilePath();
@@ -85,6 +93,29 @@ void RecordDesk::ask(const QString& path)
     if (request.isScript() && request.interpreter.isEmpty()) {
         const std::vector<Interpreter> found = findInterpreters(request.model, lastUsed);
         request.interpreter = found.empty() ? QString() : found.front().path;
+    }
+    return request;
+}
+
+void RecordDesk::askAgain(const StepTrace& trace, const std::string& card)
+{
+    const QString script = recordedScript(trace);
+    if (refuseWhileBusy())
+        return;
+    if (!QFileInfo(script).isFile()) {
+        Q_EMIT refused(tr("%1 is not there.").arg(QDir::toNativeSeparators(script)));
+        return;
+    }
+    RecordRequest request = requestFor(script);
+    request.gpu = QString::fromStdString(card);
+    const std::vector<std::string>& words = trace.info.arguments;
+    QStringList arguments;
+    for (auto word = std::ranges::find(words, script.toStdString()); word != words.end(); ++word)
+        arguments << QString::fromStdString(*word);
+    request.scriptArguments = shellLine(arguments.mid(1));
+    for (const auto& [key, value] : trace.info.settings) {
+        if (key == "interpreter" || key == "folder")
+            takeChoices(request, {{QString::fromStdString(key), QString::fromStdString(value)}});
     }
     openSheet(request);
 }

@@ -4,6 +4,7 @@
 
 #include "app/recording/record_request.h"
 #include "app/recording/recording.h"
+#include "core/trace/step_trace.h"
 #include "views/widgets/start_page.h"
 
 #include <QObject>
@@ -32,6 +33,7 @@ public:
     RecordDesk(Places places, Settings& settings, RecordingBar& bar, QWidget* window);
 
     void ask(const QString& path); ///< opens the sheet for a model or a script
+    void askAgain(const StepTrace& trace, const std::string& card); ///< for the script of a step, on another card
     void recordDemo(const DemoModel& demo);
     void start(const RecordRequest& request);
 
@@ -49,6 +51,7 @@ Q_SIGNALS:
 private:
     void wire();
     bool refuseWhileBusy();
+    RecordRequest requestFor(const QString& path) const;
     void openSheet(const RecordRequest& request);
     void run(const RecordCommand& command, const QString& name);
 

@@ -10,6 +10,7 @@
 #include <QDir>
 
 #include <cmath>
+#include <map>
 
 namespace headroom {
 namespace {
@@ -88,10 +89,15 @@ TimesMenu timesMenu(const OpenStep& step)
     const std::string& recorded = step.file->info.gpu;
     if (!findDeviceSpec(recorded))
         return menu;
-    for (const DeviceSpec& device : deviceSpecs())
-        menu.cards.push_back({QString::fromStdString(device.title),
-                              device.name == recorded ? tr("recorded") : QString(), onCard(step.choice, device.name),
-                              device.name == info.gpu});
+    std::map<int, bool> isSame; ///< kernels, by compute capability
+    for (const DeviceSpec& device : deviceSpecs()) {
+        const auto [same, isNew] = isSame.try_emplace(device.computeCapability);
+        if (isNew)
+            same->second = standsFor(*step.file, device.name).ok();
+        const QString note = device.name == recorded ? tr("recorded") : same->second ? QString() : tr("other kernels");
+        menu.cards.push_back(
+            {QString::fromStdString(device.title), note, onCard(step.choice, device.name), device.name == info.gpu});
+    }
     return menu;
 }
 

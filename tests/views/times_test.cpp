@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/recording/record_sheet.h"
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/plan_text.h"
@@ -14,6 +15,7 @@
 #include "views/widgets/message_bar.h"
 
 #include <QAction>
+#include <QFile>
 #include <QLabel>
 #include <QMenu>
 #include <QPushButton>
@@ -67,6 +69,13 @@ private Q_SLOTS:
         shaped.info.dimensions = {{"batch", 8, 1, 4096}};
         shaped.info.arguments = {"cards:" + inFolder({}).toStdString(), "--batch", "8"};
         QVERIFY(writeStepTrace(shaped, inFolder(QStringLiteral("again.hrs")).toStdString()));
+        QFile script(inFolder(QStringLiteral("train.py")));
+        QVERIFY(script.open(QIODevice::WriteOnly));
+        StepTrace ofScript = withShapes(step);
+        ofScript.info.arguments
+            = {"--gpu", "a100-80gb", "--steps", "2", script.fileName().toStdString(), "--lr", "1", "a b"};
+        ofScript.info.settings = {{"program", "train.py --lr 1 'a b'"}, {"folder", inFolder({}).toStdString()}};
+        QVERIFY(writeStepTrace(ofScript, inFolder(QStringLiteral("script.hrs")).toStdString()));
         shaped.info.gpu = "v100-32gb";
         QVERIFY(writeStepTrace(shaped, inFolder(QStringLiteral("v100-32gb.hrs")).toStdString()));
     }
@@ -141,6 +150,36 @@ private Q_SLOTS:
         QVERIFY(!window().messages().actionButton()->isVisible());
         QCOMPARE(window().session().step(), before);
         QCOMPARE(checked().last(), QStringLiteral("NVIDIA A100-SXM4-80GB\trecorded"));
+    }
+
+    void cardsOfOtherKernelsAreMarked()
+    {
+        open(QStringLiteral("shaped.hrs"));
+        const auto note = [this](const QString& card) {
+            for (const QAction* action : entries())
+                if (action->text().section(u'\t', 0, 0) == card)
+                    return action->text().section(u'\t', 1);
+            return QStringLiteral("none");
+        };
+        QCOMPARE(note(QStringLiteral("Tesla V100-SXM2-32GB")), QStringLiteral("other kernels"));
+        QCOMPARE(note(QStringLiteral("NVIDIA L4")), QString());
+        QCOMPARE(note(QStringLiteral("NVIDIA A100-SXM4-80GB")), QStringLiteral("recorded"));
+    }
+
+    /// Of a script the sheet asks, with the card, the arguments and the folder of the step.
+    void aScriptIsAskedForAgain()
+    {
+        open(QStringLiteral("script.hrs"));
+        choose(QStringLiteral("Tesla V100-SXM2-32GB"));
+        QTRY_VERIFY(window().messages().actionButton()->isVisible());
+        QTest::mouseClick(window().messages().actionButton(), Qt::LeftButton);
+        const auto* const sheet = window().findChild<RecordSheet*>();
+        QVERIFY(sheet);
+        const RecordRequest request = sheet->request();
+        QCOMPARE(request.model, inFolder(QStringLiteral("train.py")));
+        QCOMPARE(request.gpu, QStringLiteral("v100-32gb"));
+        QCOMPARE(request.scriptArguments, QStringLiteral("--lr 1 'a b'"));
+        QCOMPARE(request.workingFolder, inFolder({}));
     }
 
     void aCardOfOtherKernelsIsRecorded()
