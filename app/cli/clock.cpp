@@ -65,6 +65,16 @@ void addCommunication(Json& json, const StepTrace& trace, const StepClock& clock
 
 } // namespace
 
+Json clockJson(const StepClock& clock)
+{
+    return {{"step_ms", clock.stepMs},
+            {"gpu_ms", clock.gpuMs},
+            {"cpu_ms", clock.cpuMs},
+            {"kernels", std::llround(clock.kernels)},
+            {"recomputed_kernels", std::llround(clock.recomputedKernels)},
+            {"bound_by", boundBy(clock)}};
+}
+
 Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan)
 {
     json["time_model"] = timesOf(trace.info);
@@ -73,12 +83,7 @@ Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan)
     const Result<StepClock> clock = clockOf(trace, plan);
     if (!clock)
         return clock.error();
-    json["clock"] = {{"step_ms", clock->stepMs},
-                     {"gpu_ms", clock->gpuMs},
-                     {"cpu_ms", clock->cpuMs},
-                     {"kernels", std::llround(clock->kernels)},
-                     {"recomputed_kernels", std::llround(clock->recomputedKernels)},
-                     {"bound_by", boundBy(*clock)}};
+    json["clock"] = clockJson(*clock);
     if (!clock->collectives.empty())
         addCommunication(json, trace, *clock);
     if (const std::int64_t tokens = trace.info.batch * trace.info.sequence; tokens > 0)
@@ -86,21 +91,26 @@ Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan)
     return {};
 }
 
+std::string clockText(const StepClock& clock)
+{
+    std::string text = formatMs(clock.stepMs) + ": the GPU works " + formatMs(clock.gpuMs) + ", the CPU issues "
+        + groupedDigits(std::llround(clock.kernels)) + " kernels in " + formatMs(clock.cpuMs);
+    if (clock.recomputedKernels >= 1)
+        text += " (" + groupedDigits(std::llround(clock.recomputedKernels)) + " of them again)";
+    if (!clock.collectives.empty())
+        text += ", " + groupedDigits(static_cast<std::int64_t>(clock.collectives.size())) + " collectives take "
+            + formatMs(clock.communicationMs) + " (" + formatMs(clock.exposedMs) + " exposed)";
+    static const std::map<std::string_view, std::string> binding{
+        {"cpu", "the CPU"}, {"gpu", "the GPU"}, {"communication", "communication"}};
+    return text + "; " + binding.at(boundBy(clock)) + " binds";
+}
+
 Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan)
 {
     const Result<StepClock> clock = clockOf(trace, plan);
     if (!clock)
         return clock.error();
-    std::string text = formatMs(clock->stepMs) + ": the GPU works " + formatMs(clock->gpuMs) + ", the CPU issues "
-        + groupedDigits(std::llround(clock->kernels)) + " kernels in " + formatMs(clock->cpuMs);
-    if (clock->recomputedKernels >= 1)
-        text += " (" + groupedDigits(std::llround(clock->recomputedKernels)) + " of them again)";
-    if (!clock->collectives.empty())
-        text += ", " + groupedDigits(static_cast<std::int64_t>(clock->collectives.size())) + " collectives take "
-            + formatMs(clock->communicationMs) + " (" + formatMs(clock->exposedMs) + " exposed)";
-    static const std::map<std::string_view, std::string> binding{
-        {"cpu", "the CPU"}, {"gpu", "the GPU"}, {"communication", "communication"}};
-    return text + "; " + binding.at(boundBy(*clock)) + " binds";
+    return clockText(*clock);
 }
 
 } // namespace headroom::cli

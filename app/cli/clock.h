@@ -15,7 +15,10 @@ std::string timesTitle(const StepInfo& info);
 /// The clock of the step under `plan` as the object `clock`; `plan` empty: the recorded step.
 Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan);
 
+Json clockJson(const StepClock& clock);
+
 /// "272.0 ms: the GPU works 270.2 ms, the CPU issues 1,743 kernels in 63.7 ms; the GPU binds".
+std::string clockText(const StepClock& clock);
 Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan);
 
 } // namespace headroom::cli

@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
+#include "app/cli/clock.h"
 #include "app/cli/command.h"
 #include "app/cli/obstacles.h"
 #include "app/cli/ops_arguments.h"
 #include "app/cli/table.h"
+#include "core/joint/ops_clock.h"
 #include "core/joint/ops_policy.h"
 #include "core/trace/phase_times.h"
 
@@ -127,6 +129,8 @@ Json toJson(const OpsPlanner& planner, const Arguments& arguments, const Answer&
     json["recompute_flops"] = plan.recomputeFlops;
     json["recompute_ms"] = plan.recomputeMs;
     json["step_ms"] = forwardBackwardMs(trace);
+    if (hasClock(trace))
+        json["clock"] = clockJson(clockOf(planner.graph(), plan));
     json["lower_peak"] = nullptr;
     if (found.lower != nullptr)
         json["lower_peak"] = {{"memory_budget", found.lower->fraction},
@@ -199,6 +203,8 @@ void print(const OpsPlanner& planner, const Arguments& arguments, const Answer& 
     if (ms > 0)
         out << ", " << formatPercent(plan.recomputeMs / ms) << " of the " << formatMs(ms) << " of forward and backward";
     out << "; " << formatNumber(plan.recomputeFlops / 1e9, 3) << " GFLOP\n";
+    if (hasClock(trace))
+        out << "Step          " << clockText(clockOf(planner.graph(), plan)) << '\n';
     if (found.lower != nullptr)
         out << "Note          another plan takes less at its peak: " << exactBytes(found.lower->peak) << ", for "
             << formatMs(found.lower->recomputeMs) << " at a fraction of " << formatNumber(found.lower->fraction, 2)

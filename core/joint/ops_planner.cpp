@@ -54,14 +54,7 @@ struct OpsPlanner::Shared
     }
 
     std::string whyTooLittle() const;
-    OpsSchedule scheduleOf(const OpsPlan& plan) const
-    {
-        std::vector<bool> saved(graph.values.size(), false);
-        for (const StorageId storage : plan.saved)
-            if (const ValueId value = graph.valueOf[storage.value]; value.valid())
-                saved[value.value] = true;
-        return scheduler.of(std::move(saved));
-    }
+    OpsSchedule scheduleOf(const OpsPlan& plan) const { return scheduler.of(savedValues(graph, plan)); }
 
     OpsPlan finished(const OpsRequest& request, Bytes cap, const OpsCandidate& candidate) const;
     std::vector<OpsPlan> paretoOf(std::vector<OpsPlan> plans) const;

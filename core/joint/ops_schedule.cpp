@@ -76,6 +76,15 @@ void OpsScheduler::leaveOutWhatIsOfNoUse(OpsSchedule& schedule) const
     }
 }
 
+std::vector<bool> savedValues(const JointGraph& graph, const OpsPlan& plan)
+{
+    std::vector<bool> saved(graph.values.size(), false);
+    for (const StorageId storage : plan.saved)
+        if (const ValueId value = graph.valueOf[storage.value]; value.valid())
+            saved[value.value] = true;
+    return saved;
+}
+
 std::vector<OpId> opsOf(const JointGraph& graph, std::span<const NodeId> nodes)
 {
     std::vector<OpId> ops;

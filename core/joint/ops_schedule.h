@@ -56,6 +56,9 @@ private:
     std::vector<Unpack> unpacks_; ///< of values that count, in their order
 };
 
+/// What a plan saves, by value.
+std::vector<bool> savedValues(const JointGraph& graph, const OpsPlan& plan);
+
 /// The ops of nodes, in the order in which they run: that of forward.
 std::vector<OpId> opsOf(const JointGraph& graph, std::span<const NodeId> nodes);
 

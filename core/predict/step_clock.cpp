@@ -3,6 +3,7 @@
 #include "core/predict/step_clock.h"
 
 #include "core/cost/op_issue.h"
+#include "core/predict/issued_ops.h"
 #include "core/predict/regions.h"
 #include "core/predict/replay_rules.h"
 
@@ -189,6 +190,18 @@ bool hasClock(const StepTrace& trace)
 Result<StepClock> clockOf(const StepTrace& trace, const CheckpointPlan& plan)
 {
     return clockOf(trace, StepIndex(trace), plan);
+}
+
+StepClock clockOfOps(const StepTrace& trace, std::span<const IssuedOp> ops)
+{
+    ClockMemory clock(trace);
+    for (const IssuedOp& issued : ops) {
+        clock.beginOp(issued.op, trace.ops.ms[issued.op]);
+        if (issued.again)
+            clock.addRecomputeMs(trace.ops.ms[issued.op]);
+        clock.endOp();
+    }
+    return std::move(clock).finish();
 }
 
 Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/joint/ops_clock.h"
 #include "core/joint/ops_planner.h"
 #include "core/joint/ops_policy.h"
 #include "core/policy/policy_maker.h"
@@ -41,6 +42,22 @@ OpsPlan planOf(const OpsPlanner& planner, double fraction, OpsSolver solver = Op
     if (!plan)
         throw std::runtime_error(plan.error().message);
     return *std::move(plan);
+}
+
+TEST(OpsPlan, theClockRunsWhatIsMadeAgainToo)
+{
+    const StepTracePtr trace = makeSyntheticStep();
+    const OpsPlanner planner = plannerOf(trace);
+    const OpsPlan whole = planOf(planner, 1);
+    const OpsPlan least = planOf(planner, 0);
+    const StepClock recorded = *clockOf(*trace, CheckpointPlan());
+    const StepClock again = clockOf(planner.graph(), least);
+    ASSERT_GT(least.recomputeMs, 0);
+    EXPECT_DOUBLE_EQ(clockOf(planner.graph(), whole).gpuMs, recorded.gpuMs + whole.recomputeMs);
+    EXPECT_NEAR(again.gpuMs, recorded.gpuMs + least.recomputeMs, 1e-9);
+    EXPECT_GE(again.recomputedKernels, 1);
+    EXPECT_NEAR(again.kernels, recorded.kernels + again.recomputedKernels, 1e-9);
+    EXPECT_GT(again.stepMs, recorded.stepMs);
 }
 
 TEST(OpsPlan, whatIsSavedStaysAndWhatIsNotIsMadeAgain)

@@ -1,0 +1,14 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/joint/joint_graph.h"
+#include "core/joint/ops_plan.h"
+#include "core/predict/step_clock.h"
+
+namespace headroom {
+
+/// The step's clock under a plan of single ops; hasClock() says whether it says anything.
+StepClock clockOf(const JointGraph& graph, const OpsPlan& plan);
+
+} // namespace headroom
