@@ -67,6 +67,7 @@ Result<Source> readSource(const Arguments& arguments)
 struct Allocator
 {
     AllocatorRules rules;
+    std::string card; ///< empty: none is named
     Workspaces workspaces;
 };
 
@@ -94,7 +95,7 @@ Result<Allocator> allocatorOf(const Arguments& arguments, const StepTrace& step)
         rules, arguments.settingsGiven ? arguments.settings : recordedAllocatorSettings(step.info));
     if (!set)
         return set.error();
-    return Allocator{*set, std::move(workspaces)};
+    return Allocator{*set, arguments.gpu, std::move(workspaces)};
 }
 
 Json recordedJson(const ImportedSnapshot& imported)
@@ -133,7 +134,7 @@ Json toJson(const Source& source, const Allocator& allocator, const AllocatorRun
     const AllocatorRules& rules = allocator.rules;
     Json json;
     json["settings"] = allocatorSettings(rules);
-    json["capacity_bytes"] = rules.capacity;
+    json["capacity_bytes"] = rules.capacity - allocator.workspaces.keptBytes(); // for tensors
     json["requested_peak_bytes"] = run.stats.requestedPeak;
     json["allocated_peak_bytes"] = run.stats.allocatedPeak;
     json["active_peak_bytes"] = run.stats.activePeak;
@@ -143,8 +144,10 @@ Json toJson(const Source& source, const Allocator& allocator, const AllocatorRun
                                 {"active", peak.active},
                                 {"reserved", peak.reserved},
                                 {"inactive_split", peak.inactiveSplit}};
-    json["workspace_bytes"] = allocator.workspaces.keptBytes();
-    json["convolution_workspace_bytes"] = allocator.workspaces.mostDuringAnOp();
+    if (!allocator.card.empty()) {
+        json["workspace_bytes"] = allocator.workspaces.keptBytes();
+        json["convolution_workspace_bytes"] = allocator.workspaces.mostDuringAnOp();
+    }
     json["segments"] = run.stats.segments;
     json["retries"] = run.stats.retries;
     json["out_of_memory"] = run.failure ? failureJson(*source.step, *run.failure) : Json();
@@ -159,11 +162,9 @@ void print(const Json& json, std::ostream& out)
     out << "Settings    " << (text.empty() ? "PyTorch's defaults" : text) << '\n';
     if (json["capacity_bytes"].get<Bytes>() > 0)
         out << "Device      " << bytes("capacity_bytes") << '\n';
-    if (const auto kept = json["workspace_bytes"].get<Bytes>(),
-        during = json["convolution_workspace_bytes"].get<Bytes>();
-        kept + during > 0)
-        out << "Workspaces  " << formatBytes(kept) << " of cuBLAS; cuDNN's take at most " << formatBytes(during)
-            << " (estimated)\n";
+    if (json.contains("workspace_bytes"))
+        out << "Workspaces  " << bytes("workspace_bytes") << " of cuBLAS; cuDNN's take at most "
+            << formatBytes(json["convolution_workspace_bytes"].get<Bytes>()) << " (estimated)\n";
     const Json& peak = json["at_reserved_peak"];
     out << "Requested   " << bytes("requested_peak_bytes") << " at most\nAllocated   " << bytes("allocated_peak_bytes")
         << " in blocks\nActive      " << bytes("active_peak_bytes") << "\nReserved    " << bytes("reserved_peak_bytes")

@@ -156,6 +156,11 @@ TEST_F(CliTest, AllocatorPredictsWhereACardIsFull)
     const Finished small = headroomProgram({"allocator", stepPath(), "--gpu", "rtx-4060-8gb", "--json"});
     EXPECT_EQ(small.json()["capacity_bytes"],
               static_cast<Bytes>(7.62 * static_cast<double>(GiB)) - 152 * MiB - 8'519'680);
+    EXPECT_EQ(small.json()["workspace_bytes"], 8'519'680);
+    EXPECT_EQ(small.json()["convolution_workspace_bytes"], 0);
+    EXPECT_EQ(small.json()["allocated_peak_bytes"],
+              headroomProgram({"allocator", stepPath(), "--json"}).json()["allocated_peak_bytes"].get<Bytes>()
+                  + 8'519'680);
 }
 
 TEST_F(CliTest, AllocatorRefusesWhatItDoesNotKnow)
