@@ -196,10 +196,11 @@ ModuleId StepRecording::originIn(ModuleId region)
     if (moduleOfName_.empty())
         for (std::uint32_t i = 0; i < moduleNames_.size(); ++i)
             moduleOfName_.try_emplace(moduleNames_[i], i);
-    std::string name = moduleNames_[region.value] + *origin_;
-    for (const std::size_t least = moduleNames_[region.value].size(); name.size() > least; name.resize(name.rfind('.'))) {
+    const std::size_t least = moduleNames_[region.value].size();
+    for (std::string name = moduleNames_[region.value] + *origin_; name.size() > least;) {
         if (const auto found = moduleOfName_.find(name); found != moduleOfName_.end())
             return found->second;
+        name.resize(std::max(least, name.find_last_of('.') + 1) - 1);
     }
     return region;
 }

@@ -5,6 +5,7 @@
     compile_test.py HEADROOM
 """
 
+import collections
 import gc
 import json
 import pathlib
@@ -20,8 +21,13 @@ support.need("torch", "triton")
 torch = support.simulated("a100-80gb")
 
 import torch_headroom  # noqa: E402
+import triton  # noqa: E402
+import triton.language as tl  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+from torch_headroom import _compile_choices  # noqa: E402
 from wrapper_memory import Plan, rounded  # noqa: E402
 
 HEADROOM = sys.argv.pop()
@@ -153,7 +159,6 @@ class Kernels(Compiled):
 
     def test_functions(self):
         model = Net().cuda()
-        step = recorded(model, data=lambda: batch())
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         compiled = torch.compile(lambda x, y: model(x, y))
 
@@ -205,6 +210,144 @@ class Memory(Compiled):
         self.assertEqual([op["bytes"] for op in empty], forward.allocations + backward.allocations)
         tangent = rounded(4)
         self.assertEqual(step.peak, start + max(forward.peak, backward.peak + tangent))
+
+
+def headroom(*arguments):
+    finished = subprocess.run([HEADROOM, *map(str, arguments)], capture_output=True, text=True)
+    if finished.returncode:
+        raise AssertionError(f"{arguments}: {finished.stderr or finished.stdout}")
+    return finished.stdout
+
+
+class Plans(Compiled):
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.step, self.executed, self.policy = (pathlib.Path(folder.name) / name for name in ("a.hrs", "b.hrs", "policy.json"))
+
+    def record(self, path, policy=None):
+        model = Net(layers=4).cuda()
+        for block in model.blocks:
+            block.compile()
+        if policy:
+            torch_headroom.apply(model, policy)
+        step = training(model, data=lambda: batch(8 * ROWS))
+        with torch_headroom.record(path) as recording:
+            for _ in range(2):
+                step()
+                recording.step()
+        del model, step
+        return recording.summary["peak_bytes"]
+
+    def test_of_compiled_regions_are_executed_to_the_byte(self):
+        budget = self.record(self.step) * 6 // 10
+        headroom("plan", self.step, "--budget", budget, "-o", self.policy)
+        gc.collect()
+        self.assertLessEqual(self.record(self.executed, self.policy), budget)
+        headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy)
+
+    def test_single_ops_of_a_graph_are_refused(self):
+        self.record(self.step)
+        headroom("plan", self.step, "--budget", "1024GiB", "--pin", "Net.blocks.0=recompute", "-o", self.policy)
+        document = json.loads(self.policy.read_text())
+        document["modules"][0]["ops"] = [{"op": "aten.mm.default", "index": 0, "save": True}]
+        self.policy.write_text(json.dumps(document))
+        with self.assertRaisesRegex(torch_headroom.PolicyError, r"blocks.0 is compiled.*--pin Net.blocks.0=recompute"):
+            self.record(self.executed, self.policy)
+
+    def test_a_memory_budget_is_the_partitioners(self):
+        with torch._functorch.config.patch(activation_memory_budget=0.4):
+            less = recorded(torch.compile(Net(layers=4).cuda()))
+            torch._dynamo.reset()
+            again = recorded(torch.compile(Net(layers=4).cuda()))
+        torch._dynamo.reset()
+        usual = recorded(torch.compile(Net(layers=4).cuda()))
+        self.assertEqual(less.peak, again.peak)
+        self.assertLess(less.peak, usual.peak)
+
+
+class Choices(Compiled):
+    def notes_of(self, mode=None, **model):
+        with torch.compiler.config.patch(force_disable_caches=True):
+            return " ".join(recorded(torch.compile(Net(**model).cuda(), mode=mode)).notes)
+
+    def test_what_would_be_measured_is_said(self):
+        with mock.patch.object(_compile_choices, "decided", collections.Counter()):
+            self.assertNotIn("torch.compile", self.notes_of())
+            self.assertIn("chose 3 times without measuring whether to pad", self.notes_of(classes=999))
+            self.assertNotIn("CUDA graphs", self.notes_of())
+            self.assertIn("CUDA graphs were left out", self.notes_of(mode="reduce-overhead"))
+            self.assertRegex(self.notes_of(mode="max-autotune-no-cudagraphs"), "chose [0-9]+ times between kernels")
+
+
+@triton.jit
+def _double(x, out, count, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + place, tl.load(x + place, mask=place < count) * 2, mask=place < count)
+
+
+class Programs(Compiled):
+    def test_kernels_of_the_program_in_a_graph(self):
+        class Own(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Linear(WIDTH, WIDTH)
+
+            def forward(self, x, y):
+                x = self.inner(x)
+                out = torch.empty_like(x)
+                _double[(x.numel() // 1024,)](x.detach(), out, x.numel(), 1024)
+                return (x + out).sum()
+
+        step = recorded(torch.compile(Own().cuda()))
+        (kernel,) = step.named("_double")
+        self.assertEqual((kernel["read_bytes"], kernel["written_bytes"]), (ROWS * WIDTH * 4,) * 2)
+
+    def test_checkpoints_in_a_graph(self):
+        class Checkpointed(Net):
+            def forward(self, x, y):
+                x = self.first(x)
+                for block in self.blocks:
+                    x = checkpoint(block, x, use_reentrant=False)
+                return F.cross_entropy(self.head(x), y)
+
+        plain, saving = (recorded(torch.compile(model(layers=4).cuda())) for model in (Net, Checkpointed))
+        self.assertGreater(len(saving.named("mm.out")), len(plain.named("mm.out")))
+        self.assertLess(saving.summary["phases"]["after_forward"]["activation"],
+                        plain.summary["phases"]["after_forward"]["activation"])
+
+    def test_flex_attention(self):
+        class Attention(nn.Module):
+            def __init__(self, attend):
+                super().__init__()
+                self.qkv, self.attend = nn.Linear(WIDTH, 3 * WIDTH), attend
+
+            def forward(self, x, y):
+                q, k, v = (t.view(1, ROWS, 4, 64).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+                mask = create_block_mask(lambda b, h, q, k: q >= k, 1, None, ROWS, ROWS, device="cuda")
+                return self.attend(q, k, v, block_mask=mask).sum()
+
+        eager = recorded(Attention(flex_attention).cuda())
+        self.assertTrue(eager.named("softmax") or eager.named("aten.exp"))
+        compiled = recorded(Attention(torch.compile(flex_attention)).cuda())
+        self.assertEqual([op["name"] for op in compiled.named("triton_tem_fused_flex_attention")],
+                         ["triton_tem_fused_flex_attention_0", "triton_tem_fused_flex_attention_backward_1"])
+        self.assertLess(compiled.peak, eager.peak)
+
+    def test_compiled_autograd_is_left_out_by_name(self):
+        model = Net().cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step():
+            loss = model(*batch())
+            with torch._dynamo.compiled_autograd._enable(torch.compile(backend="inductor")):
+                loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        with mock.patch.object(_compile_choices, "decided", collections.Counter()):
+            self.assertIn("compiled autograd was left out", " ".join(Recorded(step).notes))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import weakref
 
 import torch
 
+from ._compiled_region import CompiledRegion, compiled_calls
 from ._modules import without_compilation
 from ._objects import find
 from ._optimizer_hooks import before_steps
@@ -70,12 +71,16 @@ class _Applied:
         self.root = root
         self.names = [fit.name for fit in fits]
         self.watch = MemoryWatch(document, root)
-        self.regions = [(module, Region(self, module, entry)) for fit in fits
+        compiled = compiled_calls(root)
+        self.regions = [(module, self._region(module, entry, compiled.get(id(module)))) for fit in fits
                         for module, entry in zip(fit.modules, fit.entries)]
         for module, region in self.regions:
             region.put_on(module)
         self._closure_may_come = True
         self._waits = True
+
+    def _region(self, module, entry, compiled):
+        return CompiledRegion(self, module, entry, *compiled) if compiled else Region(self, module, entry)
 
     def is_of(self, document):
         return os.path.abspath(self.document.source) == os.path.abspath(document.source)

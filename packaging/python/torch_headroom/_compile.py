@@ -13,8 +13,6 @@ from . import _compile_choices, _compile_kernels, _compile_left_out, _optimizer_
 from ._compiling import follow
 from ._simulate_refusals import change_after_import
 
-_PACKAGE = pathlib.Path(__file__).parent
-
 # What the program calls through them is compiled; they are not: the recorder's hooks, and what stands for torch.cuda.
 _OURS = ("_arguments", "_batch", "_checkpointing", "_compile", "_endless_loops", "_loop", "_modules", "_opaque", "_simulate",
          "_step", "record")
@@ -33,14 +31,15 @@ def patch(card):
     _optimizer_hooks.patch()
 
 
+def _leave_ours_out(module):
+    package = pathlib.Path(__file__).parent
+    module.SKIP_DIRS.extend(str(package / name) for name in _OURS)
+    module._recompile_re()
+
+
 def sentences():
     """What to know of a step, where torch.compile on the card would do other things."""
     return [*_compile_left_out.sentences(), *_compile_choices.sentences()]
-
-
-def _leave_ours_out(module):
-    module.SKIP_DIRS.extend(str(_PACKAGE / name) for name in _OURS)
-    module._recompile_re()
 
 
 def _let_higher_order_operators_through():

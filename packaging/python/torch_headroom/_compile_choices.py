@@ -4,12 +4,13 @@
 is by default. Each is counted, also where a graph comes out of the cache, and the recorder says so."""
 
 import collections
+import contextlib
 
 import torch
 
 from ._simulate_refusals import change_after_import
 
-AUTOTUNED, PADDED, FUSED, GRAPHS = "autotuned", "padded", "fused", "CUDA graphs"
+AUTOTUNED, PADDED, FUSED, GRAPHS, AUTOGRAD = "autotuned", "padded", "fused", "CUDA graphs", "compiled autograd"
 
 decided = collections.Counter()  # of the graphs of this process
 _pending = collections.Counter()  # since the last graph was generated
@@ -28,6 +29,9 @@ def sentences():
     if decided[GRAPHS]:
         yield ("CUDA graphs were left out of what torch.compile made: on the card their private pool keeps what a compiled "
                "graph allocates reserved between its runs, and copies inputs that move")
+    if decided[AUTOGRAD]:
+        yield ("compiled autograd was left out: backward runs the graphs that torch.compile made, and what is between them "
+               "node by node; compiled as one graph it may need other memory")
 
 
 def _times(kind):
@@ -53,6 +57,7 @@ def patch(card):
     change_after_import("torch._inductor.codegen.triton", _fuse_as_usual)
     change_after_import("torch._inductor.cudagraph_trees", _leave_graphs_out)
     change_after_import("torch._inductor.compile_fx", _leave_graphs_out)
+    change_after_import("torch._dynamo.compiled_autograd", _leave_autograd_out)
 
 
 def _give_peaks(module, card):
@@ -104,3 +109,14 @@ def _leave_graphs_out(module):
         return model
 
     module.cudagraphify_impl = cudagraphify
+
+
+def _leave_autograd_out(module):
+    """It takes no hooks of saved tensors but Python's, and the recorder's are not."""
+
+    @contextlib.contextmanager
+    def enable(*arguments, **named):
+        decided[AUTOGRAD] += 1
+        yield
+
+    module._enable = enable

@@ -8,11 +8,13 @@ import re
 
 import torch
 
-from . import _compile_choices, _opaque
+from . import _compile_choices, _opaque, _triton_accesses
 from ._simulate_refusals import change_after_import
 
 
 _ROOT = re.compile(r"^[LG]\['[^']*'\]")  # how Dynamo names what was compiled, as seen from its frame
+
+_ITEM = re.compile(r"\['?([^]']*)'?\]")  # of a module that holds others
 
 
 def patch():
@@ -31,19 +33,24 @@ class Kernel:
 
     def __init__(self, name, source):
         self.name = name
+        self._source = source
         self._names, self._written = _parameters(source)
 
     def run(self, *arguments, stream=None, **named):
-        reads, writes = [], []
-        for name, value in (*zip(self._names, arguments), *named.items()):
-            if not isinstance(value, torch.Tensor):
-                continue
-            written = name in self._written or name.startswith(("out_ptr", "in_out_ptr", "ws_ptr"))
-            if written:
-                writes.append(value)
-            if not name.startswith("out_ptr"):
-                reads.append(value)
-        _opaque.launch(self.name, reads, writes)
+        tensors = {name: value for name, value in (*zip(self._names, arguments), *named.items())
+                   if isinstance(value, torch.Tensor)}
+        reads, writes = self._of_the_program(tensors) if "user_autotune" in self._source else self._generated(tensors)
+        _opaque.launch(self.name, [tensors[name] for name in reads], [tensors[name] for name in writes])
+
+    def _generated(self, tensors):
+        """Inductor names pointers by what is done with them."""
+        written = [name for name in tensors if name in self._written or name.startswith(("out_ptr", "in_out_ptr", "ws_ptr"))]
+        return [name for name in tensors if not name.startswith("out_ptr")], written
+
+    def _of_the_program(self, tensors):
+        kernel = getattr(torch._inductor.codecache.PyCodeCache.load(self._source), self.name).fn
+        accesses = _triton_accesses.of_launch(kernel, tensors)
+        return accesses.reads & tensors.keys(), accesses.writes & tensors.keys()
 
 
 def _parameters(source):
@@ -87,7 +94,7 @@ def _path_of(node):
     if not stack:
         return ""
     path, _ = list(stack.values())[-1]
-    return _ROOT.sub("", path)
+    return _ITEM.sub(r".\1", _ROOT.sub("", path))
 
 
 def _end_origins(module):

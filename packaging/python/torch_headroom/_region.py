@@ -245,6 +245,8 @@ class _Checking:
 
 def region_of(module):
     forward = module.__dict__.get("forward")
+    if forward is None:
+        return module.__dict__.get("headroom_region")  # _compiled_region.py
     return getattr(getattr(forward, "__func__", None), "headroom_region", None)
 
 

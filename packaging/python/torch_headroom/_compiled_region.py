@@ -1,0 +1,48 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A checkpointed module that torch.compile() made a graph of, for itself: the checkpoint stands around the graph, which is
+what was recorded. In a larger graph the module's checkpoint would be a part of that (_region.py), and the partitioner makes
+of it what it can."""
+
+from __future__ import annotations
+
+import torch
+
+from ._modules import is_compiled, without_compilation
+from ._policy import PolicyError
+from ._region import Region
+
+
+def compiled_calls(root: torch.nn.Module):
+    """Where the calls of modules inside of `root` are compiled: id(module) -> the object and its attribute."""
+    found = {}
+    for module in root.modules():
+        if is_compiled(module):
+            found[id(without_compilation(module))] = module, "forward"
+        elif module._compiled_call_impl is not None:
+            found[id(module)] = module, "_compiled_call_impl"
+    return found
+
+
+class CompiledRegion(Region):
+    """Its ops are those of a graph, which nobody looks into: it is not watched."""
+
+    def __init__(self, applied, module, policy, owner, name):
+        super().__init__(applied, module, policy)
+        if policy.saved:
+            raise PolicyError(f"{applied.document.source}: module {policy.fqn} is compiled, and single ops of a compiled graph "
+                              f"cannot be kept: plan with --pin {policy.fqn}=recompute, or =save, or apply before torch.compile")
+        self.checked = self.settled = True
+        self._owner, self._name = owner, name
+        self._graph = getattr(owner, name)
+
+    def put_on(self, module):
+        setattr(self._owner, self._name, lambda *args, **kwargs: self.run(module, args, kwargs))
+        module.headroom_region = self
+
+    def remove_from(self, module):
+        setattr(self._owner, self._name, self._graph)
+        del module.headroom_region
+
+    def forward_of(self, module):
+        return self._graph
