@@ -12,6 +12,7 @@
 #include "core/timeline/timeline_json.h"
 #include "core/trace/out_of_memory.h"
 #include "core/trace/phase_times.h"
+#include "core/trace/remarks.h"
 
 #include <CLI/CLI.hpp>
 
@@ -104,6 +105,7 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAlloc
     json["torch"] = trace.info.torch;
     json["steps"] = trace.info.steps;
     json["peak_bytes"] = timeline.peak;
+    json["remarks"] = remarks(trace);
     json["peak"] = {{"phase", peak.phase}, {"op", peak.op}, {"module", peak.module}, {"instant", peak.ms}};
     addAccount(json, trace.info, timeline);
     json["active_peak_bytes"] = allocator.allocatedPeak;
@@ -202,6 +204,8 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
             << formatBytes(card["convolution_workspace_bytes"].get<Bytes>()) << ")"
             << (card["fits"].get<bool>() ? "" : ": out of memory") << "\n          "
             << exactBytes(card["reserved_peak_bytes"].get<Bytes>()) << " reserved with the workspaces";
+    for (const std::string& remark : remarks(trace))
+        out << "\nRemark    " << remark;
     out << "\nOps       " << groupedDigits(static_cast<std::int64_t>(trace.ops.size()));
     if (trace.info.source != "snapshot")
         out << "\nTimes     " << timesTitle(trace.info);
@@ -227,9 +231,6 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
     if (trace.info.inventedValues > 0)
         out << "\nThe model read " << groupedDigits(trace.info.inventedValues)
             << " values that a simulated device does not have; it was given made-up ones.\n";
-    if (const std::string decisions = inventedDecisions(trace.info); !decisions.empty())
-        out << "It asked " << decisions
-            << " whether something is true; on the card the step may go another way there.\n";
 }
 
 Result<int> run(const std::string& file, const TimeChoice& times, bool json)

@@ -12,6 +12,7 @@
 #include "core/policy/trainer_plan.h"
 #include "core/predict/predict.h"
 #include "core/trace/phase_times.h"
+#include "core/trace/remarks.h"
 
 #include <CLI/CLI.hpp>
 
@@ -135,6 +136,7 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
     json["reason"] = plan.reason;
     if (source.trace) {
         json["predicted_peak_bytes"] = answer.predictedPeak;
+        json["remarks"] = remarks(*source.trace);
         addTo(json, notCheckpointable(*source.info));
         addTo(json, wholeOnly(*source.info));
     }
@@ -179,8 +181,10 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
             out << "Starts from   " << ownCheckpoints(answer.scriptRecomputeMs, "\n              ") << '\n';
         return;
     }
-    out << "Peak          " << exactBytes(plan.peak) << "; without checkpointing " << exactBytes(plan.baselinePeak)
-        << "\nRecompute     " << formatMs(plan.recomputeMs);
+    out << "Peak          " << exactBytes(plan.peak) << "; without checkpointing " << exactBytes(plan.baselinePeak);
+    for (const std::string& remark : source.trace ? remarks(*source.trace) : std::vector<std::string>())
+        out << "\nRemark        " << remark;
+    out << "\nRecompute     " << formatMs(plan.recomputeMs);
     if (plan.stepMs > 0)
         out << ", " << formatPercent(plan.recomputeMs / plan.stepMs) << " of the " << formatMs(plan.stepMs)
             << " of forward and backward";

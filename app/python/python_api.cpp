@@ -8,6 +8,8 @@
 #include "core/device/cuda_device.h"
 #include "core/device/deferred_fill.h"
 #include "core/device/invented_values.h"
+#include "core/device/known_storage.h"
+#include "core/device/meta_call.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 #include "core/device/stream_observer.h"
@@ -53,6 +55,11 @@ Status simulate(std::string_view gpu, std::string_view device)
     interceptThread();
     simulatedCard() = *spec;
     return {};
+}
+
+at::Tensor tensorOf(void* data)
+{
+    return at::Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(static_cast<c10::TensorImpl*>(data)));
 }
 
 nlohmann::json describe(const DeviceSpec& spec)
@@ -143,10 +150,21 @@ void headroom_defer_fills()
 int headroom_make_values(void* tensor)
 {
     return python::guarded([&]() -> Status {
-        auto* impl = static_cast<c10::TensorImpl*>(tensor);
-        sim::makeValues(at::Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(impl)));
+        sim::makeValues(python::tensorOf(tensor));
         return {};
     });
+}
+
+int headroom_known_integers(void* tensor, std::int64_t* values)
+{
+    const at::Tensor onDevice = python::tensorOf(tensor);
+    if (!at::isIntegralType(onDevice.scalar_type(), /*includeBool=*/false)
+        || sim::knownPart(onDevice) != sim::Known::all)
+        return 0;
+    const c10::impl::ExcludeDispatchKeyGuard guard(sim::keysAboveBackend());
+    const at::Tensor known = sim::valuesOf(onDevice).to(at::kLong).contiguous();
+    std::copy_n(known.const_data_ptr<std::int64_t>(), known.numel(), values);
+    return 1;
 }
 
 int headroom_simulate(const char* gpu, const char* device)
@@ -166,9 +184,18 @@ void headroom_memory(HeadroomMemory* memory)
 {
     const sim::MemoryStats stats = sim::memoryStats();
     const auto& card = python::simulatedCard();
-    *memory = {stats.live,      stats.peak,          stats.blocks,    stats.allocations,
-               stats.allocated, stats.outOfMemories, stats.requested, stats.requestedPeak,
-               stats.reserved,  stats.reservedPeak,  stats.segments,  card ? card->memory : 0,
+    *memory = {stats.live,
+               stats.peak,
+               stats.blocks,
+               stats.allocations,
+               stats.allocated,
+               stats.outOfMemories,
+               stats.requested,
+               stats.requestedPeak,
+               stats.reserved,
+               stats.reservedPeak,
+               stats.segments,
+               card ? card->memory : 0,
                card ? cardMemory(*card).usable() : 0};
 }
 
@@ -265,7 +292,7 @@ void headroom_on_invented_value(void (*tell)(int))
     told = tell;
     sim::onInventedValue(tell ? [](sim::Invented what) {
         if (auto* const callback = told.load())
-            callback(what == sim::Invented::truth ? 1 : 0);
+            callback(static_cast<int>(what));
     } : static_cast<void (*)(sim::Invented)>(nullptr));
 }
 

@@ -85,6 +85,10 @@ HEADROOM_PYTHON_API void headroom_intercept_thread();
 HEADROOM_PYTHON_API void headroom_defer_fills();
 HEADROOM_PYTHON_API int headroom_make_values(void* tensor);
 
+/// Whether all elements of a tensor of integers on the device are known; they are put into `values`. Nothing is
+/// invented. `tensor` is its _cdata.
+HEADROOM_PYTHON_API int headroom_known_integers(void* tensor, std::int64_t* values);
+
 /// Memory of the simulated device, in blocks of 512 bytes. packaging/python/torch_headroom/_simulate_memory.py has
 /// these fields in this order.
 struct HeadroomMemory
@@ -124,7 +128,7 @@ HEADROOM_PYTHON_API int headroom_resize_storage(void* storage, std::int64_t byte
 HEADROOM_PYTHON_API std::int64_t headroom_invented_values();
 
 /// Calls `tell` after each of them, in the thread that reads it; null: nobody. It gets 1 where the value is true or
-/// false, by which the program decides, else 0.
+/// false, by which the program decides, 2 where it is the size of a result, else 0.
 HEADROOM_PYTHON_API void headroom_on_invented_value(void (*tell)(int));
 
 /// Ops that ran on zeros for want of a kernel, as JSON: [{"op", "count"}].

@@ -6,6 +6,7 @@
 #include "app/window/ops_text.h"
 #include "app/window/times_text.h"
 #include "core/cost/roofline.h"
+#include "core/trace/remarks.h"
 #include "views/plot/number_text.h"
 #include "views/plot/tradeoff_curve.h"
 
@@ -217,6 +218,8 @@ QString stepFacts(const StepTrace& trace)
         facts << tr("simulated"); // the times say the card
     else if (!info.gpu.empty())
         facts << gpuTitle(info.gpu);
+    if (const auto count = remarks(trace).size(); count > 0)
+        facts << (count == 1 ? tr("1 remark") : tr("%1 remarks").arg(count));
     facts << tr("%1 events").arg(QString::fromStdString(groupedDigits(static_cast<std::int64_t>(trace.events.size()))));
     return facts.join(QStringLiteral(", "));
 }

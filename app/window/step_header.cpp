@@ -5,6 +5,7 @@
 #include "app/window/actions.h"
 #include "app/window/plan_text.h"
 #include "app/window/times_text.h"
+#include "core/trace/remarks.h"
 #include "views/widgets/elided_label.h"
 #include "views/widgets/size_fields.h"
 
@@ -82,7 +83,10 @@ void StepHeader::setStep(const OpenStepPtr& step)
     name_->setToolTip(lines({QDir::toNativeSeparators(step->path), originText(trace)}));
     sizes_->setDimensions(canRecordAgain(trace) ? trace.info.dimensions : std::vector<StepInfo::Dimension>());
     facts_->setText(stepFacts(trace));
-    facts_->setToolTip(lines({facts_->text(), whyFixedSizes(trace)}));
+    QStringList tip{facts_->text(), whyFixedSizes(trace)};
+    for (const std::string& remark : remarks(trace))
+        tip << QString::fromStdString(remark);
+    facts_->setToolTip(lines(tip));
 }
 
 void StepHeader::fillTimes()

@@ -4,8 +4,9 @@
 
 namespace headroom::sim {
 
-/// What is invented. By a truth value, true or false, the program decides what it does next.
-enum class Invented { number, truth };
+/// What is invented. By a truth value, true or false, the program decides what it does next; a
+/// size is that of a result.
+enum class Invented { number = 0, truth = 1, size = 2 };
 
 /// The program reads a value, or is given a size, that no data says.
 void countInvented(Invented what = Invented::number);

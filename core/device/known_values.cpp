@@ -206,7 +206,13 @@ private:
             && std::isinf(arguments_[1].toScalar().toDouble());
     }
 
-    void runOnDevice() const { op_.redispatchBoxed(DispatchKeySet(DispatchKey::PrivateUse1), stack_); }
+    void runOnDevice() const
+    {
+        if (traits_.shapesOnly)
+            callMeta(op_, stack_);
+        else
+            op_.redispatchBoxed(DispatchKeySet(DispatchKey::PrivateUse1), stack_);
+    }
 
     Stack onCpu() const
     {
@@ -323,7 +329,9 @@ private:
             return runOnDevice();
         }
         if (invented_ || known_ == Known::some)
-            countInvented(saysTruth(results) ? Invented::truth : Invented::number); // it is read, or a size follows
+            countInvented(saysTruth(results)          ? Invented::truth
+                              : traits_.sizedByValues ? Invented::size
+                                                      : Invented::number);
         for (c10::IValue& result : results)
             mapTensors(result, [&](const Tensor& tensor) { return toDevice(tensor); });
         stack_->resize(stack_->size() - arguments_.size());

@@ -84,7 +84,10 @@ OpTraits read(const c10::OperatorHandle& op)
     const std::string_view name = schema.name();
 
     OpTraits traits;
-    traits.composite = !op.hasKernelForDispatchKey(DispatchKey::PrivateUse1)
+    const bool ours = op.hasKernelForDispatchKey(DispatchKey::PrivateUse1);
+    traits.shapesOnly
+        = !ours && op.hasKernelForDispatchKey(DispatchKey::CUDA) && op.hasKernelForDispatchKey(DispatchKey::Meta);
+    traits.composite = !ours && !traits.shapesOnly
         && (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)
             || op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional)
             || op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd));

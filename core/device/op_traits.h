@@ -26,6 +26,9 @@ struct OpTraits
     Asks asks = Asks::nothing;
     Filled filled = Filled::no;
     bool composite = false; ///< made of other ops, each of which is looked at by itself
+    /// A library has registered a kernel for CUDA itself, which cannot run here, and one that says shapes. Ops that the
+    /// same op is made of elsewhere would allocate what the kernel does not.
+    bool shapesOnly = false;
     /// The CPU has a kernel, and its results follow from the arguments: no random numbers, no uninitialised memory.
     bool computable = false;
     bool returnsNumbers = false; ///< results, but no tensor among them: item(), equal()

@@ -4,6 +4,7 @@
 
 #include "core/device/cannot_simulate.h"
 #include "core/device/cuda_device.h"
+#include "core/device/opaque_flops.h"
 #include "core/device/simulated_state.h"
 #include "core/record/step_recording.h"
 
@@ -56,6 +57,7 @@ public:
     OpScope(StepRecording& recording, const c10::OperatorHandle& op, const torch::jit::Stack& stack)
         : recording_(recording)
         , fallbacks_(sim::simulatedState().fallbackCount)
+        , opaqueFlops_(sim::opaqueFlops())
     {
         running_.flags |= subclassDepth > 0 ? opInSubclass : 0;
         recording_.beginOp(op, stack, running_);
@@ -75,6 +77,7 @@ public:
         recording_.leaveTrace(running_);
         if (sim::simulatedState().fallbackCount != fallbacks_)
             running_.flags |= opFallback;
+        running_.cost.giveFlops(sim::opaqueFlops() - opaqueFlops_);
         recording_.endOp(running_, stack);
     }
 
@@ -84,6 +87,7 @@ private:
     StepRecording& recording_;
     StepRecording::RunningOp running_;
     std::int64_t fallbacks_;
+    double opaqueFlops_;
     bool ended_ = false;
 };
 

@@ -137,7 +137,6 @@ void OpCost::addOpaque(std::span<const c10::IValue> arguments)
     inputCount_ = shapes_.size();
     signature_.results();
     add(arguments[2]);
-    given_ = static_cast<double>(arguments[3].toInt());
 }
 
 void OpCost::addInputs(const OpFacts& facts, const torch::jit::Stack& stack)
@@ -179,7 +178,7 @@ DType OpCost::dtype() const noexcept
 
 double OpCost::flops(const OpFacts& facts) const
 {
-    if (facts.kind == OpFacts::Kind::opaque)
+    if (given_ > 0 || facts.kind == OpFacts::Kind::opaque)
         return given_;
     const std::span<const TensorShape> shapes(shapes_);
     return headroom::flops(facts.name, shapes.first(inputCount_), shapes.subspan(inputCount_), convolution_);

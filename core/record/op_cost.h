@@ -26,6 +26,8 @@ public:
     DType dtype() const noexcept; ///< of the first result
     Bytes bytes() const { return transferBytes(shapes_); }
     double flops(const OpFacts& facts) const;
+    /// Those of opaque kernels in it; where there are any, no formula is asked.
+    void giveFlops(double flops) noexcept { given_ = flops; }
     std::span<const std::int64_t> signature() const noexcept { return signature_.values(); }
 
 private:
@@ -35,7 +37,7 @@ private:
     std::vector<TensorShape> shapes_; ///< inputs, then outputs
     std::size_t inputCount_ = 0;
     ConvolutionArguments convolution_;
-    double given_ = 0; ///< flops of an opaque kernel
+    double given_ = 0;
     SignatureEncoder signature_;
 };
 

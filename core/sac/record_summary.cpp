@@ -6,12 +6,12 @@
 #include "core/sac/step_statistics.h"
 #include "core/timeline/timeline_json.h"
 #include "core/trace/phase_times.h"
+#include "core/trace/remarks.h"
 #include "core/trace/step_info_json.h"
 
 #include <nlohmann/json.hpp>
 
 #include <iomanip>
-#include <map>
 #include <sstream>
 
 namespace headroom {
@@ -60,12 +60,6 @@ void addSimulated(const Json& summary, std::ostream& out)
     if (summary["peak_bytes"] > summary["gpu_usable_bytes"])
         out << "note: this is more than the card's " << bytes(summary["gpu_usable_bytes"])
             << " (without CUDA's context and cuBLAS's workspaces); torch-headroom plan says what to recompute\n";
-    for (const Json& fallback : summary["fallbacks"]) {
-        const auto module = fallback["module"].get<std::string>();
-        out << "note: " << fallback["op"].get<std::string>() << " in " << (module.empty() ? "no module" : module)
-            << " has no kernel on the simulated GPU and ran " << fallback["count"]
-            << " times on zeros to learn its shapes\n";
-    }
     if (summary["invented_values"] > 0)
         out << "note: " << summary["invented_values"]
             << " values read back from the GPU were invented, as there is no data\n";
@@ -75,13 +69,9 @@ void addSimulated(const Json& summary, std::ostream& out)
 
 Json fallbacksJson(const StepTrace& step)
 {
-    std::map<std::pair<std::string_view, std::string_view>, std::int64_t> counts;
-    for (std::uint32_t row = 0; row < step.ops.size(); ++row)
-        if (const OpId op(row); (step.ops.flags[op] & opFallback) != 0)
-            ++counts[{step.opName(op), step.moduleFqn(step.ops.module[op])}];
     Json fallbacks = Json::array();
-    for (const auto& [where, count] : counts)
-        fallbacks.push_back({{"op", where.first}, {"module", where.second}, {"count", count}});
+    for (const FallbackOp& fallback : fallbackOps(step))
+        fallbacks.push_back({{"op", fallback.op}, {"module", fallback.module}, {"count", fallback.count}});
     return fallbacks;
 }
 
@@ -94,6 +84,7 @@ Json recordSummary(const StepTrace& step, const DeviceSpec& card, const Timeline
                  {"gpu_usable_bytes", cardMemory(card, step).usable()},
                  {"steps", step.info.steps},
                  {"peak_bytes", timeline.peak},
+                 {"remarks", remarks(step)},
                  {"ops", step.ops.size()},
                  {"loss", step.info.loss},
                  {"lifetimes", step.info.lifetimes},
@@ -119,6 +110,8 @@ std::string recordText(const Json& summary)
     out << std::fixed << std::setprecision(2) << summary["model"].get<std::string>() << " on "
         << summary["gpu_title"].get<std::string>() << (summary.contains("measured") ? " (measured)" : " (simulated)")
         << ", step " << summary["steps"] << rankText(summary) << "\npeak on the device   " << exactly(summary["peak_bytes"]) << '\n';
+    for (const Json& remark : summary["remarks"])
+        out << "remark: " << remark.get<std::string>() << '\n';
     if (summary.contains("baseline_peak_bytes"))
         out << "PyTorch's estimate   " << exactly(summary["baseline_peak_bytes"])
             << ": parameters, gradients and activations, without optimizer state\nforward and backward "

@@ -32,6 +32,7 @@ void visitFields(Info& info, Visit visit)
     visit("sequence", info.sequence);
     visit("steps", info.steps);
     visit("invented_values", info.inventedValues);
+    visit("remarks", info.remarks);
     visit("settings", info.settings);
     visit("dimensions", info.dimensions);
     visit("arguments", info.arguments);

@@ -226,6 +226,7 @@ struct StepInfo
     std::int64_t sequence = 0; ///< 0: the model has no sequence dimension
     std::int64_t steps = 2; ///< training steps run; the last one is recorded
     std::int64_t inventedValues = 0; ///< `.item()` calls answered with a made-up number
+    std::vector<std::string> remarks; ///< sentences of the recorder: what is other than on the card (trace/remarks.h)
     std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE
     std::vector<Dimension> dimensions; ///< empty: the model runs at its own sizes only
     /// Arguments of `torch-headroom record` that make this step again, without -o; empty: that command did not make it.

@@ -134,8 +134,8 @@ class Values(unittest.TestCase):
         _opaque.launch("counted", [], [tensor])
         _opaque.launch("counted", [tensor], [], flops=5)
         _opaque.launch("counted", [tensor], [], flops=5)
-        self.assertEqual(_opaque.launches["counted", "bytes"], 1)
-        self.assertEqual(_opaque.launches["counted", "flops given"], 2)
+        self.assertEqual(_opaque.launches["counted", _opaque.BYTES], 1)
+        self.assertEqual(_opaque.launches["counted", _opaque.FLOPS], 2)
 
 
 if __name__ == "__main__":

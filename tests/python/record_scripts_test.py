@@ -349,11 +349,23 @@ class Failures(Recorded):
         result = self.run_script(script)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         line = 1 + script.read_text().splitlines().index("    if (scores.argmax() == 3).all() or (scores > 0).any().cpu():")
-        self.assertIn(f"note: the program asked 2 times, first at {script}:{line} whether something is true that nobody knows "
+        self.assertIn(f"remark: the program asked 2 times, first at {script}:{line} whether something is true that nobody knows "
                       "without data, and was given an answer", result.stdout)
         self.assertEqual(dict(self.noted("settings"))["invented decisions"], f"2 times, first at {script}:{line}")
         result = self.run_script(self.written(_LOOP.format(steps=2, inside=inside[:inside.index("if")])))
         self.assertNotIn("whether something is true", result.stdout)
+
+    def test_strict(self):
+        plain = self.written(_LOOP.format(steps=2, inside="pass"))
+        self.assertEqual(self.run_script(plain, "--strict").returncode, 0)
+        selects = self.written(_LOOP.format(steps=2, inside="""scores = model(torch.randn(64, 1000, device="cuda"))
+        loss = scores[scores > 0].sum()"""))
+        result = self.run_script(selects)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("remark: the sizes of results were invented once at ", result.stdout)
+        result = self.run_script(selects, "--strict")
+        self.refused(result, 2, "--strict: 1 remark")
+        self.assertRegex(self.noted("remarks")[0], "the sizes of results were invented once at .*: on the card")
 
     def test_masks_that_follow_from_the_model(self):
         inside = """scores = model(torch.randn(64, 1000, device="cuda"))

@@ -24,6 +24,7 @@ from torch.utils.checkpoint import (  # noqa: E402
     checkpoint,
     create_selective_checkpoint_contexts,
 )
+from torch_headroom import _remarks  # noqa: E402
 
 GIB = 1 << 30
 
@@ -627,11 +628,45 @@ class Refusals(unittest.TestCase):
         double = torch.cuda.jiterator._create_jit_fn("template <typename T> T twice(T x) { return x + x; }")
         self.refused(lambda: double(torch.ones(2, device="cuda")), "twice", "jiterator")
 
-    def test_paged_memory(self):
+    def test_allocators_of_the_program(self):
+        memory = torch.cuda.memory
+        self.refused(lambda: memory.CUDAPluggableAllocator("alloc.so", "malloc", "free"), "CUDAPluggableAllocator")
+        self.refused(lambda: memory.change_current_allocator(None), "CUDAPluggableAllocator")
+        before = torch.cuda.memory_allocated()
+        with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+            kept = torch.empty(1 << 20, device="cuda")
+        self.assertEqual(torch.cuda.memory_allocated() - before, kept.nbytes)
+        self.assertIn("torch.cuda.MemPool was left out", "\n".join(_remarks.of_step()))
+
+
+class KernelsOfLibraries(unittest.TestCase):
+    def test_what_stands_for_a_kernel_for_cuda_elsewhere_does_not_run(self):
+        library = torch.library.Library("simulated_cuda_test", "DEF")
+        self.addCleanup(library._destroy)
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: self.fail("there is no GPU"), "CUDA")
+        library.impl("twice", lambda x: self.fail("it allocates more"), "CompositeExplicitAutograd")
+        torch.library.register_fake("simulated_cuda_test::twice", torch.empty_like, lib=library)
+        before, _ = support.tensor_bytes()
+        x = torch.ops.simulated_cuda_test.twice(torch.ones(1 << 20, device="cuda"))
+        self.assertEqual(support.tensor_bytes()[0] - before, x.nbytes)
+
+
+class ManagedMemory(unittest.TestCase):
+    def test_paged_tensors_are_not_on_the_card(self):
         support.skip_without("bitsandbytes")
         import bitsandbytes
 
-        self.refused(lambda: bitsandbytes.functional.get_paged(4, 4), "paged optimizers", "AdamW8bit")
+        weight = nn.Parameter(torch.randn(1000, 1000, device="cuda"))
+        optimizer = bitsandbytes.optim.PagedAdamW32bit([weight])
+        weight.grad = torch.ones_like(weight)
+        before, _ = support.tensor_bytes()
+        optimizer.step()
+        self.assertLess(support.tensor_bytes()[0] - before, weight.nbytes)
+        self.assertIn("8,000,000 bytes are managed memory", "\n".join(_remarks.of_step()))
+        del optimizer.state[weight], optimizer
+        bitsandbytes.functional.GlobalPageManager.get_instance().paged_tensors.clear()
+        self.assertNotIn("managed memory", "\n".join(_remarks.of_step()))
 
 
 if __name__ == "__main__":

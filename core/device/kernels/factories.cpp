@@ -146,7 +146,7 @@ Tensor maskedScatterBackward(const Tensor& gradOutput, const Tensor& mask, c10::
 /// How many differ depends on values: all of them, the upper bound.
 std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool, bool returnInverse, bool returnCounts)
 {
-    countInvented();
+    countInvented(Invented::size);
     return {emptyTensor({self.numel()}, self.scalar_type()),
             returnInverse ? emptyTensor(self.sizes(), at::kLong) : emptyTensor({0}, at::kLong),
             emptyTensor({returnCounts ? self.numel() : 0}, at::kLong)};

@@ -22,7 +22,7 @@ std::optional<std::int64_t> fromValues(const at::Tensor& tensor, Compute&& compu
 {
     const bool known = isSimulated(tensor.device()) && knownPart(tensor) == Known::all;
     if (!known || areInvented(tensor))
-        countInvented();
+        countInvented(Invented::size);
     if (!known)
         return std::nullopt;
     const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());

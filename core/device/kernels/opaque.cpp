@@ -3,6 +3,8 @@
 
 // A kernel that is not PyTorch's, launched past the dispatcher (Triton, extension modules). It is an op here so that it
 // is one of the step: recorded under the name it is given, priced by what it reads and writes and by `flops`.
+#include "core/device/opaque_flops.h"
+
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
@@ -12,8 +14,13 @@
 namespace headroom::sim {
 namespace {
 
+thread_local double flopsOfThread = 0;
+
 /// What it writes is forgotten by who calls it (known_values.cpp).
-void launch(std::string_view, at::TensorList, at::TensorList, std::int64_t) {}
+void launch(std::string_view, at::TensorList, at::TensorList, std::int64_t flops)
+{
+    flopsOfThread += static_cast<double>(flops);
+}
 
 TORCH_LIBRARY(headroom, library)
 {
@@ -32,4 +39,10 @@ TORCH_LIBRARY_IMPL(headroom, Autograd, library)
 }
 
 } // namespace
+
+double opaqueFlops()
+{
+    return flopsOfThread;
+}
+
 } // namespace headroom::sim

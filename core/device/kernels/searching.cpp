@@ -149,14 +149,14 @@ Tensor inverseOf(at::IntArrayRef sizes, bool wanted)
 
 std::tuple<Tensor, Tensor> uniqueWithInverse(const Tensor& self, bool, bool returnInverse)
 {
-    countInvented();
+    countInvented(Invented::size);
     return {emptyTensor({self.numel()}, self.scalar_type()), inverseOf(self.sizes(), returnInverse)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> uniqueAlong(const Tensor& self, std::int64_t dim, bool, bool returnInverse,
                                                bool returnCounts)
 {
-    countInvented();
+    countInvented(Invented::size);
     const std::int64_t size = self.dim() == 0 ? 1 : self.size(dim);
     return {emptyContiguous(self), inverseOf({size}, returnInverse), inverseOf({size}, returnCounts)};
 }
@@ -166,7 +166,7 @@ std::tuple<Tensor, Tensor, Tensor> uniqueConsecutive(const Tensor& self, bool re
 {
     if (dim.has_value())
         return uniqueAlong(self, *dim, false, returnInverse, returnCounts);
-    countInvented();
+    countInvented(Invented::size);
     return {emptyTensor({self.numel()}, self.scalar_type()), inverseOf(self.sizes(), returnInverse),
             inverseOf({self.numel()}, returnCounts)};
 }

@@ -5,6 +5,7 @@
     torch_headroom.simulate("a100-80gb")    before `import torch`: `cuda` is a simulated GPU in this process
     torch_headroom.record("step.hrs")       with it: records the training steps inside of the block
     torch_headroom.export(model, args, "model.pt2")
+    torch_headroom.opaque("my_kernels.forward", results=…)    says what a kernel makes that is not PyTorch's
     torch_headroom.apply(model, "policy.json")   checkpoints what a plan says; torch_headroom.remove(model) takes it off
 
 and, without a change to a script: `python -m torch_headroom.record train.py`.
@@ -15,7 +16,7 @@ Importing this package does not import torch, since simulate() has to come first
 import importlib
 
 _HOMES = {"simulate": "_simulate", "record": "record", "export": "_export", "apply": "_apply",
-          "remove": "_apply", "PolicyError": "_policy"}
+          "remove": "_apply", "PolicyError": "_policy", "opaque": "_own_kernels"}
 
 __all__ = sorted(_HOMES)
 

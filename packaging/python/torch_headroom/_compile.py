@@ -9,7 +9,7 @@ import pathlib
 
 import torch
 
-from . import _compile_choices, _compile_kernels, _compile_left_out, _optimizer_hooks
+from . import _compile_choices, _compile_kernels, _compile_left_out, _optimizer_hooks, _remarks
 from ._compiling import follow
 from ._simulate_refusals import change_after_import
 
@@ -20,6 +20,7 @@ _OURS = ("_arguments", "_batch", "_checkpointing", "_compile", "_endless_loops",
 
 def patch(card):
     """Nothing is imported for programs that do not compile."""
+    _remarks.ask(_sentences)
     _let_higher_order_operators_through()
     if importlib.util.find_spec("triton") is None:
         _compile_left_out.patch()
@@ -37,7 +38,7 @@ def _leave_ours_out(module):
     module._recompile_re()
 
 
-def sentences():
+def _sentences():
     """What to know of a step, where torch.compile on the card would do other things."""
     return [*_compile_left_out.sentences(), *_compile_choices.sentences()]
 

@@ -24,8 +24,8 @@ class EndlessLoop(SystemExit):
     """Ends the program with a sentence, also where it catches every Exception."""
 
 
-class Decisions:
-    """Truth values that were invented, by which a program decides what it does next."""
+class Inventions:
+    """Values that were invented and change what the program does: how many, and where first."""
 
     def __init__(self):
         self.clear()
@@ -46,7 +46,11 @@ class Decisions:
         return f"{self.count} times" + (f", first{place}" if place else "")
 
 
-decisions = Decisions()
+decisions = Inventions()  # truth values, by which a program decides what it does next
+sizes = Inventions()  # of results
+
+
+_CHANGES = {1: decisions, 2: sizes}  # as headroom_on_invented_value() says
 
 
 class _Reads:
@@ -55,10 +59,11 @@ class _Reads:
     def __init__(self):
         self._counts = {}
 
-    def add(self, decides):
+    def add(self, what):
         frame = _of_the_program(sys._getframe().f_back)  # none in a thread of autograd
-        if decides:
-            decisions.add(frame)
+        changed = _CHANGES.get(what)
+        if changed:
+            changed.add(frame)
         if frame is None:
             return
         place = frame.f_code, frame.f_lineno

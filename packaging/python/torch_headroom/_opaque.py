@@ -10,8 +10,12 @@ import torch
 # By name of the kernel and how its time was guessed: how often it was launched in this process.
 launches = collections.Counter()
 
-# How: PRODUCTS are matrices that a kernel multiplies, of which nobody knows how often.
-BYTES, FLOPS, TABLE, PRODUCTS = "bytes", "flops given", "table", "bytes, without its matrix products"
+# Kernels whose configuration, or time, would have been measured.
+choices = set()
+
+# How. PRODUCTS: a kernel multiplies matrices, and nobody knows how many.
+BYTES, FLOPS = "their bytes", "their bytes and the flops given"
+TABLE, PRODUCTS = "their bytes and the flops of Headroom's table", "their bytes alone, though they multiply matrices"
 
 
 def launch(name, reads, writes, flops=0, how=None):

@@ -43,7 +43,8 @@ def parser():
         usage="%(prog)s [options] [torchrun [its options]] (script.py | -m module) [arguments of the script]",
         description="Runs a training script with `cuda` standing for a simulated GPU, until one step is recorded.",
         epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before or ran out "
-        "of the card's memory: the step so far is written where there is one; 130 interrupted, nothing is written.",
+        "of the card's memory: the step so far is written where there is one; or --strict and a remark; 130 "
+        "interrupted, nothing is written.",
         allow_abbrev=False,
     )
     options.add_argument("--gpu", default="h100-80gb", help="the GPU that the simulation stands for; list: print all")
@@ -71,6 +72,9 @@ def parser():
     )
     options.add_argument("--nnodes", type=_at_least_one, default=1, metavar="N", help="machines of that job (default: 1)")
     options.add_argument("--rank", type=int, default=0, help="which process of it (default: %(default)s)")
+    options.add_argument(
+        "--strict", action="store_true", help="exit code 2 where the step is in any way not what the card would do"
+    )
     options.add_argument("--json", action="store_true", help="one JSON document on stdout; the script prints on stderr")
     options.add_argument("--progress", action="store_true", help="progress as JSON lines on stderr")
     options.add_argument("--version", action="store_true", help="print the version and exit")

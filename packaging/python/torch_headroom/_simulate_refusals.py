@@ -3,22 +3,16 @@
 """What a GPU without memory cannot do is refused by name where the program asks for it: machine code is launched on real
 addresses, which here are none."""
 
+import contextlib
 import importlib.abc
 import importlib.util
 import sys
 
 import torch
 
+from . import _extensions, _remarks
 from ._library import HeadroomError
 
-# Extension modules that launch their kernels without PyTorch's dispatcher, and whose they are.
-_EXTENSIONS = {
-    "flash_attn_2_cuda": "flash-attn",
-    "flash_attn_3_cuda": "flash-attn",
-    "flash_attn_3._C": "flash-attn",
-    "causal_conv1d_cuda": "causal-conv1d",
-    "selective_scan_cuda": "mamba-ssm",
-}
 _TRITON = "triton"
 _BITSANDBYTES = "bitsandbytes.functional"
 
@@ -33,23 +27,48 @@ class NoCudaGraph:
         )
 
 
+def _refuse_allocators(*arguments, **named):
+    raise HeadroomError(
+        "CUDAPluggableAllocator hands out memory of the CUDA driver, which the GPU that Headroom simulates does not have: "
+        "record without it, by the rules of PyTorch's own allocator"
+    )
+
+
+class _MemPool:
+    """In the place of torch.cuda.MemPool: what is allocated into it counts, in segments that it shares with the rest."""
+
+    def __init__(self, allocator=None, *options, **named):
+        if allocator is not None:
+            _refuse_allocators()
+        _remarks.add("torch.cuda.MemPool was left out: its memory is part of the peak, and its own segments may reserve more")
+        self.allocator, self.id = None, (0, 1)
+
+    def use_count(self):
+        return 1
+
+    def snapshot(self):
+        return []
+
+
 class _Imports(importlib.abc.MetaPathFinder):
-    """Sees modules that the program imports later. Whether they are installed is answered truly."""
+    """Sees modules that the program imports later. Whether they are installed is answered truly, but that the kernels of
+    one that is there are (_extensions.py)."""
 
     def __init__(self):
         self.looking = False
 
     def find_spec(self, name, path=None, target=None):
-        if self.looking or (name not in _CHANGED and name not in _EXTENSIONS):
+        if self.looking:
             return None
         self.looking = True
         try:
-            spec = importlib.util.find_spec(name)
+            stand_in = _extensions.spec_of(name)
+            spec = None if stand_in or name not in _CHANGED else importlib.util.find_spec(name)
         finally:
             self.looking = False
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader)
-        return spec
+        return stand_in or spec
 
 
 class _Loader(importlib.abc.Loader):
@@ -57,12 +76,6 @@ class _Loader(importlib.abc.Loader):
         self.loader = loader
 
     def create_module(self, spec):
-        if spec.name in _EXTENSIONS:
-            raise ImportError(
-                f"{_EXTENSIONS[spec.name]} launches CUDA kernels of its own, which cannot run on the GPU that Headroom "
-                "simulates: choose PyTorch's implementation (for attention: sdpa)",
-                name=spec.name,
-            )
         return self.loader.create_module(spec)
 
     def exec_module(self, module):
@@ -70,14 +83,10 @@ class _Loader(importlib.abc.Loader):
         _CHANGED[module.__name__](module)
 
 
-def _refuse_paged_memory(module):
-    def get_paged(*shape, **options):
-        raise HeadroomError(
-            "bitsandbytes' paged optimizers keep their state in the CUDA driver's managed memory, which the GPU that Headroom "
-            "simulates does not have: record with the same optimizer that is not paged (AdamW8bit for PagedAdamW8bit)"
-        )
+def _manage_memory(module):
+    from ._managed_memory import patch_bitsandbytes
 
-    module.get_paged = get_paged
+    patch_bitsandbytes(module)
 
 
 def _simulate_triton(module):
@@ -86,7 +95,7 @@ def _simulate_triton(module):
     _simulate_triton.patch(module)
 
 
-_CHANGED = {_TRITON: _simulate_triton, _BITSANDBYTES: _refuse_paged_memory}  # modules, after they are imported
+_CHANGED = {_TRITON: _simulate_triton, _BITSANDBYTES: _manage_memory}  # modules, after they are imported
 
 
 def _refuse_jiterator(code, name, *arguments):
@@ -108,7 +117,15 @@ def patch():
     from ._simulate_cuda import _substitute
 
     torch._C._cuda_jiterator_compile_and_launch_kernel = _refuse_jiterator
-    _substitute({id(torch.cuda.CUDAGraph): NoCudaGraph})
+    memory = torch.cuda.memory
+    _substitute({
+        id(torch.cuda.CUDAGraph): NoCudaGraph,
+        id(memory.CUDAPluggableAllocator): _refuse_allocators,
+        id(memory.change_current_allocator): _refuse_allocators,
+        id(memory.MemPool): _MemPool,
+        id(memory.use_mem_pool): lambda pool, device=None: contextlib.nullcontext(),
+    })
     sys.meta_path.insert(0, _Imports())
+    _extensions.run_own_code_of_ops(torch)
     if _TRITON in sys.modules:
         _simulate_triton(sys.modules[_TRITON])

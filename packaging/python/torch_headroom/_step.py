@@ -12,10 +12,9 @@ import sys
 import torch
 from torch.utils.checkpoint import _recomputation_hook
 
-from . import _distributed_fsdp
+from . import _distributed_fsdp, _remarks
 from ._arguments import HeldInCalls
 from ._batch import sizes_of, sizes_with
-from ._compile import sentences
 from ._compiling import compiling
 from ._endless_loops import decisions
 from ._library import check, load
@@ -116,7 +115,7 @@ class StepRecorder:
         self._held = HeldInCalls()
         self._sizes = sizes_of(arguments)
         ops.optimizer_state.default([t for o in self.inventory.optimizers() for t in state_tensors(o)])
-        decisions.clear()
+        _remarks.begin()
         check(self.library.headroom_recording_begin())
         self.numbers.update(self._names.numbers)
         self.sharded = {number for number, (_, _, _, module) in enumerate(self._names.modules) if is_sharded(module)}
@@ -152,10 +151,6 @@ class StepRecorder:
         if self.calls_in_transforms:
             self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), where no "
                               "checkpoint can be: their memory counts, but no plan recomputes them")
-        if decisions.count:
-            self.notes.append(f"the program asked {decisions} whether something is true that nobody knows without data, and "
-                              "was given an answer: on the card the step may go another way from there")
-        self.notes.extend(sentences())
         info = json.dumps(self._info(step)).encode()
         self._stop()
         check(self.library.headroom_recording_finish(info))
@@ -217,6 +212,7 @@ class StepRecorder:
             "steps": step,
             "settings": noted + ([("invented decisions", str(decisions))] if decisions.count else []),
             "arguments": self._again,
+            "remarks": _remarks.of_step(),
         } | self._rank()
 
     def _rank(self):

@@ -380,6 +380,9 @@ def _record(options):
         else:
             print(recorder.text(summary), end="")
         document.flush()
+        if options.strict and summary["remarks"] and not outcome.exit_code:
+            remarks = f"{len(summary['remarks'])} remark{'s' if len(summary['remarks']) > 1 else ''}"
+            outcome.problem, outcome.exit_code = f"--strict: {remarks} on {options.output}, as printed beside the peak", 2
     if outcome.problem:
         print(f"torch_headroom.record: {outcome.problem}", file=sys.stderr)
     if outcome.ended_early:

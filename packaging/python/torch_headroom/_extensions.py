@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Extension modules with CUDA kernels of their own, in whose place functions stand that make results of the same shape and
+element type, in the same order, and launch an opaque kernel. They come into being where the Python half of the library is
+installed, whether its kernels were built or not.
+
+Where the facts come from is said at each function: repository, file, version.
+"""
+
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import sys
+import types
+
+from ._library import HeadroomError
+
+
+class Extension:
+    """An extension module `name` of a `package`, of which `module` (of this package) has the functions."""
+
+    def __init__(self, package, distribution, module, least=None):
+        self.package = package
+        self.distribution = distribution
+        self.module = module
+        self.least = least  # version with these signatures
+
+    def is_wanted(self):
+        """Whether the half of the library in Python is there."""
+        return importlib.util.find_spec(self.package) is not None
+
+    def check(self):
+        try:
+            version = importlib.metadata.version(self.distribution)
+        except importlib.metadata.PackageNotFoundError:
+            return
+        numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+        if self.least and numbers < self.least:
+            wanted = ".".join(map(str, self.least))
+            raise HeadroomError(
+                f"{self.distribution} {version} is older than what Headroom knows the kernels of: expected at least {wanted}"
+            )
+
+
+EXTENSIONS = {
+    "flash_attn_2_cuda": Extension("flash_attn", "flash-attn", "_flash_attention", (2, 7)),
+    "flash_attn_3._C": Extension("flash_attn_3", "flash-attn-3", "_flash_attention_3"),
+    "selective_scan_cuda": Extension("mamba_ssm", "mamba-ssm", "_mamba", (2, 0)),
+    "causal_conv1d_cuda": Extension("causal_conv1d", "causal-conv1d", "_mamba", (1, 2)),
+    "amp_C": Extension("apex", "apex", "_apex"),
+    "fused_layer_norm_cuda": Extension("apex", "apex", "_apex"),
+}
+
+# Of these nothing stands in: their modules say so when they are imported.
+REFUSED = {
+    "transformer_engine_torch": "TransformerEngine",
+    "flash_attn_3_cuda": "flash-attn 3 before its version 3.0",
+}
+
+
+def spec_of(name):
+    """The spec of the module in whose place ours stands; None: there is none."""
+    extension = EXTENSIONS.get(name)
+    if extension is None and name not in REFUSED:
+        return None
+    if extension is not None and not extension.is_wanted():
+        return None
+    return importlib.machinery.ModuleSpec(name, _Loader(), origin="torch_headroom")
+
+
+class _Loader:
+    def create_module(self, spec):
+        if spec.name in REFUSED:
+            raise ImportError(
+                f"{REFUSED[spec.name]} launches CUDA kernels of its own, which cannot run on the GPU that Headroom "
+                "simulates: choose PyTorch's implementation, or say what they read and write by torch_headroom.opaque()",
+                name=spec.name,
+            )
+        extension = EXTENSIONS[spec.name]
+        extension.check()
+        return _Module(spec.name)
+
+    def exec_module(self, module):
+        functions = importlib.import_module(f".{EXTENSIONS[module.__name__].module}", __package__)
+        vars(module).update(functions.MODULES[module.__name__])
+
+
+class _Module(types.ModuleType):
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise HeadroomError(
+            f"{self.__name__}.{name} is not among the kernels that Headroom knows: give it one by "
+            f"torch_headroom.opaque({self.__name__!r}, {name!r}, …), which says what it makes"
+        )
+
+
+# Python ops of libraries whose kernels are in such modules: their own code runs, as on the card, where otherwise the
+# function would that only says shapes.
+_NAMESPACES = ("flash_attn", "flash_attn_3")
+
+
+def run_own_code_of_ops(torch):
+    definition = torch.library.CustomOpDef
+    register = definition.register_kernel
+
+    def register_kernel(self, device_types, fn=None, /):
+        if self._namespace in _NAMESPACES and device_types == "cuda":
+            device_types = ["cuda", torch._C._get_privateuse1_backend_name()]
+        return register(self, device_types, fn)
+
+    definition.register_kernel = register_kernel
+
+
+def extend(name, functions):
+    """Functions of the user in an extension module, which need not exist."""
+    module = sys.modules.get(name)
+    if module is None:
+        module = sys.modules[name] = _Module(name)
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None, origin="torch_headroom")
+    vars(module).update(functions)

@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What makes a recorded step other than the user's program on the card, as sentences that say what it may change. They
+stand beside the peak wherever a step is shown (core/trace/remarks.h)."""
+
+from . import _endless_loops, _managed_memory, _opaque
+
+_said = {}  # of this process, in order
+_sources = []  # functions that return sentences
+
+
+def add(sentence):
+    """Something that is true of every step from now on."""
+    _said[sentence] = True
+
+
+def ask(source):
+    """From now on what `source` returns at the end of a step is said of it."""
+    _sources.append(source)
+
+
+def begin():
+    """A step begins."""
+    _endless_loops.decisions.clear()
+    _endless_loops.sizes.clear()
+    _opaque.launches.clear()
+
+
+def of_step():
+    """The sentences of the step that was begun last."""
+    sentences = [*_said, *_of_kernels(), *(sentence for source in _sources for sentence in source())]
+    if _managed_memory.live:
+        sentences.append(
+            f"{_managed_memory.live:,} bytes are managed memory of paged optimizers, which is the host's and not part of the "
+            "peak: on the card it takes room only where there is some"
+        )
+    if _endless_loops.decisions.count:
+        sentences.append(
+            f"the program asked {_endless_loops.decisions} whether something is true that nobody knows without data, and was "
+            "given an answer: on the card the step may go another way from there"
+        )
+    if _endless_loops.sizes.count:
+        sentences.append(
+            f"the sizes of results were invented {_endless_loops.sizes}, as only data says them: on the card they may be "
+            "smaller, and memory with them"
+        )
+    return sentences
+
+
+def _of_kernels():
+    by_way = {}
+    for (name, how), count in _opaque.launches.items():
+        by_way.setdefault(how, []).append(f"{name} ({count:,} ×)")
+    for how, kernels in by_way.items():
+        yield f"kernels that are not PyTorch's, whose time is a guess by {how}: {', '.join(kernels)}"
+    if _opaque.choices:
+        kernels = ", ".join(sorted(_opaque.choices))
+        yield f"configurations that are chosen by measuring on the card, of which the first was taken: {kernels}"
