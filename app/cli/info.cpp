@@ -231,6 +231,10 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
     if (trace.info.inventedValues > 0)
         out << "\nThe model read " << groupedDigits(trace.info.inventedValues)
             << " values that a simulated device does not have; it was given made-up ones.\n";
+    // Files of before there were remarks.
+    if (const std::string decisions = inventedDecisions(trace.info); trace.info.remarks.empty() && !decisions.empty())
+        out << "It asked " << decisions
+            << " whether something is true; on the card the step may go another way there.\n";
 }
 
 Result<int> run(const std::string& file, const TimeChoice& times, bool json)

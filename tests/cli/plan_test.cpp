@@ -129,7 +129,7 @@ TEST_F(CliTest, PiecewisePlanOfAStepPredictsTheDeviceAndWritesThePolicy)
     ASSERT_EQ(finished.exitCode, 0) << finished.err;
     const auto plan = finished.json();
     std::vector<std::string> keys = planKeys;
-    keys.insert(keys.end(), {"predicted_peak_bytes", "time_model"});
+    keys.insert(keys.end(), {"predicted_peak_bytes", "remarks", "time_model"});
     EXPECT_EQ(keysOf(plan), keys);
     EXPECT_LE(plan["peak_bytes"].get<std::int64_t>(), budget);
     EXPECT_FALSE(plan["decisions"].empty());
@@ -153,7 +153,7 @@ TEST_F(CliTest, PlanOfAStepIsExactAndFits)
     ASSERT_EQ(finished.exitCode, 0) << finished.err;
     const auto plan = finished.json();
     std::vector<std::string> keys = planKeys;
-    keys.insert(keys.end(), {"predicted_peak_bytes", "nodes", "ms_per_gib", "time_model"});
+    keys.insert(keys.end(), {"predicted_peak_bytes", "remarks", "nodes", "ms_per_gib", "time_model"});
     EXPECT_EQ(keysOf(plan), keys);
     EXPECT_EQ(plan["status"], "optimal");
     EXPECT_EQ(plan["baseline_peak_bytes"], peak);

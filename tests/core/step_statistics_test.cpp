@@ -540,6 +540,8 @@ TEST(RecordSummary, isOneTextForEveryRecorder)
     EXPECT_THAT(textOf(), HasSubstr("recorded in          12 ms, written to a/step.hrs\n"));
     EXPECT_THAT(textOf(), HasSubstr("note: The program said so.\nnote: this is more than the card's "));
 
+    step.info.remarks = {"a kernel is opaque"};
+    EXPECT_THAT(textOf(), HasSubstr(" bytes)\nremark: a kernel is opaque\nPyTorch's estimate"));
     step.info.inventedValues = 3;
     EXPECT_THAT(textOf(), HasSubstr("note: 3 values read back from the GPU were invented"));
     step.info.measured.emplace().notes = {"CUPTI is not there"};

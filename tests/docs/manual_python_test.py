@@ -11,8 +11,7 @@ import unittest
 import torch_headroom
 from torch_headroom._library import HeadroomError
 
-# The module `torch_headroom.record` is called like a function, too.
-record = __import__("importlib").import_module("torch_headroom.record")
+from torch_headroom import _record_options  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MANUAL = ROOT / "resources" / "manual"

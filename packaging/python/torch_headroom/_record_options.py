@@ -43,8 +43,8 @@ def parser():
         usage="%(prog)s [options] [torchrun [its options]] (script.py | -m module) [arguments of the script]",
         description="Runs a training script with `cuda` standing for a simulated GPU, until one step is recorded.",
         epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before or ran out "
-        "of the card's memory: the step so far is written where there is one; or --strict and a remark; 130 "
-        "interrupted, nothing is written.",
+        "of the card's memory: the step so far is written where there is one; or --strict and a remark; 130 interrupted, "
+        "nothing is written.",
         allow_abbrev=False,
     )
     options.add_argument("--gpu", default="h100-80gb", help="the GPU that the simulation stands for; list: print all")
