@@ -4,6 +4,7 @@
 #include "core/joint/ops_planner.h"
 #include "core/predict/predict.h"
 #include "core/sac/step_statistics.h"
+#include "core/trace/step_trace_builder.h"
 #include "tests/cli/cli_test.h"
 
 namespace headroom {
@@ -129,6 +130,42 @@ TEST_F(CalibrateTest, WhatCannotBeLearnedFromIsRefused)
     expectBadInput(
         run({"plan", path("other.hrs"), "--budget", "1GiB", "--calibration", path("calibration/a100-80gb.json")}),
         {"is of a100-80gb, and the step is of"});
+}
+
+TEST_F(CalibrateTest, NcclTestsMakeATopologyThatPricesCollectives)
+{
+    std::string printed = "# Collective test starting: all_gather_perf\n";
+    for (int rank = 0; rank < 8; ++rank)
+        printed += "#  Rank  " + std::to_string(rank) + " Group  0 Pid  7 on box device  " + std::to_string(rank)
+            + " [0x07] NVIDIA H100\n";
+    printed += "#  size  count  type  redop  root  time  algbw  busbw\n"
+               "  1073741824  67108864  float  none  -1  10000  107.37  93.95  0  10000  107.37  93.95  0\n";
+    writeFile(path("gathered.txt"), printed);
+    expectBadInput(run({"calibrate", path("gathered.txt")}),
+                   {"--topology: expected the one that the collectives ran on"});
+    expectBadInput(run({"calibrate", path("gathered.txt"), "--topology", "h100-8x400"}), {"-o: expected the file"});
+    const Finished learned
+        = run({"calibrate", path("gathered.txt"), "--topology", "h100-8x400", "-o", path("ours.json"), "--json"});
+    ASSERT_EQ(learned.exitCode, 0) << learned.err;
+    EXPECT_EQ(learned.json()["collectives_measured"], 1);
+
+    StepTraceBuilder builder;
+    builder.info.gpu = "h100-80gb";
+    builder.info.distributed = RankInfo{8, 8, 0};
+    builder.mark(Mark::stepBegin);
+    const OpId op = builder.beginOp({builder.string("c10d._allgather_base_.default"), {}, {}, {}, {}, Phase::forward});
+    builder.collective(
+        op, {CollectiveKind::allGather, GiB, builder.group("0", std::array{0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U})});
+    const std::vector<std::int64_t> signature{0, 0, 0};
+    builder.endOp(op, {.signature = signature});
+    ASSERT_TRUE(writeStepTrace(**builder.finish(), path("rank.hrs")).ok());
+    const auto exposed = [&](const std::string& topology) {
+        return run({"info", path("rank.hrs"), "--topology", topology, "--json"})
+            .json()["clock"]["exposed_ms"]
+            .get<double>();
+    };
+    EXPECT_NEAR(exposed(path("ours.json")), 10, 0.05);
+    EXPECT_LT(exposed("h100-8x400"), 4);
 }
 
 TEST_F(CalibrateTest, AMeasuredStepIsNotPlannedOn)

@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""torch-headroom shard records a script with each option and lays the answers side by side."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import support
+
+support.need("torch")
+
+_PROGRAM = sys.argv.pop()
+_SCRIPT = pathlib.Path(__file__).with_name("scripts") / "distributed_shard.py"
+
+
+class Shard(unittest.TestCase):
+    def setUp(self):
+        """A Python environment in which python3 is the one that runs this."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        (pathlib.Path(folder.name) / "bin").mkdir()
+        python = pathlib.Path(folder.name) / "bin" / "python3"
+        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        python.chmod(0o755)
+        self.environment = {**os.environ, "VIRTUAL_ENV": folder.name}
+
+    def shard(self, *options):
+        command = [_PROGRAM, "shard", "--gpus", "16", "--batch", "4", "--vary", "--reshard {reshard}", *options, str(_SCRIPT)]
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True)
+
+    def test_meshes_and_resharding(self):
+        done = self.shard("--replicate", "1,2", "--reshard", "always,never", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(done.stdout)["rows"]
+        self.assertEqual([row.get("failure") for row in rows], [None] * 4)
+        by_option = {(row["replicate"], row["reshard_after_forward"]): row for row in rows}
+        # Over 8 ranks a shard is twice that of 16; what is not resharded stays.
+        self.assertGreater(by_option[2, True]["peak_bytes"], by_option[1, True]["peak_bytes"])
+        self.assertGreater(by_option[1, False]["peak_bytes"], by_option[1, True]["peak_bytes"])
+        self.assertLessEqual(by_option[1, False]["step_ms"], by_option[1, True]["step_ms"])
+        speeds = [row["samples_per_second"] for row in rows]
+        self.assertEqual(speeds, sorted(speeds, reverse=True))
+
+    def test_the_network_decides(self):
+        fast, slow = (json.loads(self.shard("--topology", name, "--json").stdout)["rows"][0]
+                      for name in ("h100-8x400", "pcie4-25"))
+        self.assertEqual(fast["peak_bytes"], slow["peak_bytes"])
+        self.assertGreater(slow["exposed_ms"], 10 * fast["exposed_ms"])
+
+    def test_torchtitan(self):
+        done = self.shard("--torchtitan")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("data_parallel_shard_degree = 16\n", done.stdout)
+        self.assertIn("local_batch_size = 4\n", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
