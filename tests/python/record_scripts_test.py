@@ -118,6 +118,15 @@ class Origins(Recorded):
         self.assertEqual(self.noted("arguments")[-2:], ["-m", "train"])
         self.assertEqual(dict(self.noted("settings"))["program"], "-m train")
 
+    def test_variables_that_size_the_workspaces_of_cublas(self):
+        sets = 'import os\n    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":16:8"\n    import torch'
+        loop = _LOOP.format(steps=2, inside="pass").replace("import torch", sets, 1)
+        result = self.run_script(self.written(loop).name)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        settings = dict(self.noted("settings"))
+        self.assertEqual(settings["CUBLAS_WORKSPACE_CONFIG"], ":16:8")
+        self.assertNotIn("CUBLASLT_WORKSPACE_SIZE", settings)
+
     def recording_itself(self, loop):
         simulated = "import torch_headroom\n    torch_headroom.simulate('t4-16gb')"
         head, loop = loop.replace("import torch", f"{simulated}\n    import torch").split("    for step", 1)
