@@ -20,8 +20,8 @@ public:
         , changes_(trace.storages.size())
         , begin_(trace.storages.size(), 0)
         , holdsCheckpoint_(trace.modules.size(), false)
+        , gathered_(findGathered())
     {
-        const std::vector<bool> gathered = findGathered();
         for (std::uint32_t event = 0; event < trace.events.size(); ++event) {
             const std::uint32_t a = trace.events.a[EventIndex(event)];
             const EventKind kind = trace.events.kind[EventIndex(event)];
@@ -29,7 +29,7 @@ public:
                 begin_[a] = event;
             else if (kind == EventKind::opEnd)
                 for (const StorageId storage : trace.ops.mutated[OpId(a)])
-                    if (!gathered[storage.value])
+                    if (!gathered_[storage.value])
                         changes_[storage.value].push_back(event);
         }
         ofStep_ = findObstacleOfStep();
@@ -49,6 +49,9 @@ public:
             const auto next = std::ranges::upper_bound(changes, region.enter);
             return next != changes.end() && *next < region.end;
         };
+        for (std::uint32_t i = call.firstOp; i < call.endOp; ++i)
+            if (std::ranges::any_of(trace_.ops.mutated[OpId(i)], [this](StorageId s) { return gathered_[s.value]; }))
+                return CheckpointObstacle::gathersInside;
         if (std::ranges::any_of(trace_.calls.arguments[id], isChanged))
             return CheckpointObstacle::argumentChanged;
         for (std::uint32_t i = call.firstOp; i < call.endOp; ++i)
@@ -132,6 +135,7 @@ private:
     std::vector<std::vector<std::uint32_t>> changes_; ///< by storage: events at which an op has changed it, ascending
     std::vector<std::uint32_t> begin_; ///< by storage: event of its allocation
     std::vector<bool> holdsCheckpoint_; ///< by module
+    std::vector<bool> gathered_; ///< by storage
     CheckpointObstacle ofStep_ = CheckpointObstacle::none; ///< of each of its modules
 };
 
@@ -157,6 +161,8 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
         return "the program checkpoints a part of it already";
     case CheckpointObstacle::ownBackward:
         return "a backward pass runs inside of its forward";
+    case CheckpointObstacle::gathersInside:
+        return "fully_shard gathers the parameters of modules inside of it, one after the other: checkpoint these";
     }
     return "";
 }

@@ -26,6 +26,7 @@ enum class CheckpointObstacle : std::uint8_t {
                           ///< recomputations empty autocast's cache
     ownCheckpoint, ///< the program checkpoints a part of it already
     ownBackward, ///< a backward pass inside of its forward goes through what it has saved
+    gathersInside, ///< what FSDP gathers for parts of it is there at other times when it runs again
 };
 
 /// What is said of such a module: "one of its arguments is changed in place".

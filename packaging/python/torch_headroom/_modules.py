@@ -195,6 +195,13 @@ class Inventory:
         return sorted(roots, key=lambda root: root is not main)
 
 
+def _class_name(module):
+    """Of the user's class: fully_shard makes a class of it and FSDPModule."""
+    kind = type(module)
+    is_made = len(kind.__bases__) == 2 and kind.__bases__[0].__module__.startswith("torch.distributed.")
+    return (kind.__bases__[1] if is_made else kind).__name__
+
+
 class ModuleNames:
     """The numbered module tree of a step: a model by the name of its class, or several under one root."""
 
@@ -207,7 +214,7 @@ class ModuleNames:
             parent = 0
         used = {}
         for root in roots:
-            name = type(root).__name__
+            name = _class_name(root)
             used[name] = used.get(name, 0) + 1
             name += f"_{used[name]}" if used[name] > 1 else ""
             self._add_tree(root, name if parent < 0 else f"models.{name}", parent)
@@ -223,7 +230,7 @@ class ModuleNames:
             if id(module) in self.numbers:
                 continue
             number = self.numbers[id(module)] = len(self.modules)
-            self.modules.append((fqn, type(module).__name__, above, module))
+            self.modules.append((fqn, _class_name(module), above, module))
             children = [(f"{fqn}.{name}", number, without_compilation(child)) for name, child in module._modules.items()
                         if child is not None]
             waiting.extend(reversed(children))
