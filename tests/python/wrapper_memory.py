@@ -47,7 +47,7 @@ class Plan:
         for name, storage in zip(saved, forward.returned[-len(saved):]):
             self._storages[name] = storage
         self._bytes = dict(forward._bytes)
-        self._kept = forward._bytes.keys() - set(self._storages.values())
+        self._kept = set(forward.returned[: -len(saved)])
 
     def _run(self, statements):
         for statement in statements:
