@@ -76,7 +76,7 @@ class Recorded:
                     step()
                     recording.step()
             self.summary = recording.summary
-            self.notes = recording._recorder.notes
+            self.notes = recording.summary["remarks"]
             found = subprocess.run([HEADROOM, "ops", path, "--json"], capture_output=True, text=True, check=True)
         self.ops = json.loads(found.stdout)["ops"]
         self.peak = self.summary["peak_bytes"]
