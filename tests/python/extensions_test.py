@@ -142,6 +142,7 @@ class FlashAttention(Extensions):
             self.forward()
         with self.assertRaisesRegex(HeadroomError, "torch_headroom.opaque"):
             self.kernels.fwd_kvcache
+        self.assertFalse(hasattr(self.kernels, "fwd_kvcache"))
 
 
 class FlashAttention3(Extensions):

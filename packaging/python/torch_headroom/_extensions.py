@@ -85,11 +85,15 @@ class _Loader:
         vars(module).update(functions.MODULES[module.__name__])
 
 
+class NoKernel(HeadroomError, AttributeError):
+    """A kernel that is not in the table, which hasattr() may ask for."""
+
+
 class _Module(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        raise HeadroomError(
+        raise NoKernel(
             f"{self.__name__}.{name} is not among the kernels that Headroom knows: give it one by "
             f"torch_headroom.opaque({self.__name__!r}, {name!r}, …), which says what it makes"
         )
