@@ -275,7 +275,7 @@ class Choices(Compiled):
     def test_what_would_be_measured_is_said(self):
         with mock.patch.object(_compile_choices, "decided", collections.Counter()):
             self.assertNotIn("torch.compile", self.notes_of())
-            self.assertIn("chose 3 times without measuring whether to pad", self.notes_of(classes=999))
+            self.assertRegex(self.notes_of(classes=999), "chose [0-9]+ times without measuring whether to pad")
             self.assertNotIn("CUDA graphs", self.notes_of())
             self.assertIn("CUDA graphs were left out", self.notes_of(mode="reduce-overhead"))
             self.assertRegex(self.notes_of(mode="max-autotune-no-cudagraphs"), "chose [0-9]+ times between kernels")
