@@ -134,9 +134,9 @@ void SimulatedAllocator::refuse(Bytes bytes, BlockObserver* observer)
     // The words of c10/cuda/CUDACachingAllocator.cpp, which programs look for.
     TORCH_CHECK_WITH(
         OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", formatBytes(bytes),
-        ". GPU 0 has a total capacity of ", formatBytes(simulatedState().spec.memory), " of which ", formatBytes(deviceFree),
-        " is free. Of the allocated memory ", formatBytes(now.live), " is allocated by PyTorch, and ",
-        formatBytes(reserved - now.live),
+        ". GPU 0 has a total capacity of ", formatBytes(simulatedState().spec.memory), " of which ",
+        formatBytes(deviceFree), " is free. Of the allocated memory ", formatBytes(now.live),
+        " is allocated by PyTorch, and ", formatBytes(reserved - now.live),
         " is reserved by PyTorch but unallocated. This GPU is simulated by Headroom: CUDA's context and cuBLAS's "
         "workspaces take the rest of the card, cuDNN's may take more there.");
 }

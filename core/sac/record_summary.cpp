@@ -109,7 +109,8 @@ std::string recordText(const Json& summary)
     std::ostringstream out;
     out << std::fixed << std::setprecision(2) << summary["model"].get<std::string>() << " on "
         << summary["gpu_title"].get<std::string>() << (summary.contains("measured") ? " (measured)" : " (simulated)")
-        << ", step " << summary["steps"] << rankText(summary) << "\npeak on the device   " << exactly(summary["peak_bytes"]) << '\n';
+        << ", step " << summary["steps"] << rankText(summary) << "\npeak on the device   "
+        << exactly(summary["peak_bytes"]) << '\n';
     for (const Json& remark : summary["remarks"])
         out << "remark: " << remark.get<std::string>() << '\n';
     if (summary.contains("baseline_peak_bytes"))

@@ -73,10 +73,18 @@ void loadFonts();
 void applyTheme(QApplication& application, const Theme& theme);
 
 /// Order of the bands from the bottom up: what no plan can move below, what it can move on top.
-inline constexpr std::array<Category, categoryCount> stackOrder
-    = {Category::nonPyTorch, Category::parameter, Category::buffer,     Category::optimizer, Category::input,
-       Category::other,      Category::gradient,  Category::unshardedParameter, Category::unshardedGradient,
-       Category::communication, Category::activation, Category::temporary};
+inline constexpr std::array<Category, categoryCount> stackOrder = {Category::nonPyTorch,
+                                                                   Category::parameter,
+                                                                   Category::buffer,
+                                                                   Category::optimizer,
+                                                                   Category::input,
+                                                                   Category::other,
+                                                                   Category::gradient,
+                                                                   Category::unshardedParameter,
+                                                                   Category::unshardedGradient,
+                                                                   Category::communication,
+                                                                   Category::activation,
+                                                                   Category::temporary};
 
 /// "Parameters", "Optimizer state", … as legends and tables print it.
 QString categoryTitle(Category category);

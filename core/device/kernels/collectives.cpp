@@ -253,8 +253,8 @@ void run(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack)
         return;
     if (op.schema().returns().size() == 2)
         stack->push_back(written);
-    stack->emplace_back(c10::intrusive_ptr<c10d::Work>(c10::make_intrusive<Done>(
-        call.written, arguments.isAsync() ? call.read : std::vector<Tensor>(), behind)));
+    stack->emplace_back(c10::intrusive_ptr<c10d::Work>(
+        c10::make_intrusive<Done>(call.written, arguments.isAsync() ? call.read : std::vector<Tensor>(), behind)));
 }
 
 /// DistributedDataParallel's, which for CUDA makes events of CUDA's own. Nothing takes time here.
