@@ -128,7 +128,8 @@ private Q_SLOTS:
         const auto lines = content("t.csv").trimmed().split('\n');
         QCOMPARE(lines.first(),
                  QByteArray("step,ms,phase,module,op,recomputed,total,parameter,buffer,gradient,activation,temporary,"
-                            "optimizer,input,other,non_pytorch"));
+                            "optimizer,input,other,non_pytorch,"
+                            "unsharded_parameter,unsharded_gradient,communication"));
         QCOMPARE(static_cast<std::size_t>(lines.size()), step->changes.size() + 2);
         Bytes highest = 0;
         bool named = false;
