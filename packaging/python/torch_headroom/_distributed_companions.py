@@ -100,7 +100,6 @@ class _Meeting:
 
 def _end_with_parent():
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    os.nice(5)
 
 
 def patch(job, command_line):
