@@ -5,8 +5,11 @@
 #include "app/cli/table.h"
 #include "core/cost/time_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <ostream>
+#include <span>
 #include <string_view>
 
 namespace headroom::cli {
@@ -47,13 +50,14 @@ void addCommunication(Json& json, const StepTrace& trace, const StepClock& clock
                            {"bytes", module.bytes},
                            {"ms", module.ms},
                            {"exposed_ms", module.exposedMs}});
+    const std::vector<ModuleId> of = collectiveModules(trace);
     Json& runs = json["communication"]["collectives"] = Json::array();
     for (const TimedCollective& run : clock.collectives) {
         const std::size_t row = collectiveRow(trace, run.op);
         const GroupId group = trace.collectives.group[row];
         runs.push_back({{"collective", collectiveName(trace.collectives.kind[row])},
                         {"op", run.op.value},
-                        {"module", trace.moduleFqn(trace.ops.module[run.op])},
+                        {"module", trace.moduleFqn(of[row])},
                         {"bytes", trace.collectives.bytes[row]},
                         {"group", trace.strings[trace.groups.name[group]]},
                         {"ranks", trace.groups.ranks[group].size()},
@@ -111,6 +115,27 @@ Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan
     if (!clock)
         return clock.error();
     return clockText(*clock);
+}
+
+Status printCommunication(const StepTrace& trace, std::ostream& out)
+{
+    if (trace.collectives.size() == 0 || !hasClock(trace))
+        return {};
+    const Result<StepClock> clock = clockOf(trace, {});
+    if (!clock)
+        return clock.error();
+    constexpr std::size_t most = 8;
+    using enum Table::Align;
+    Table table({{"Communication"}, {"Collectives", right}, {"Bytes", right}, {"Time", right}, {"Exposed", right}});
+    const std::vector<ModuleCommunication> modules = communicationByModule(trace, *clock);
+    for (const ModuleCommunication& module : std::span(modules).first(std::min(most, modules.size())))
+        table.addRow({std::string(trace.moduleFqn(module.module)), groupedDigits(module.collectives),
+                      formatBytes(module.bytes), formatMs(module.ms), formatMs(module.exposedMs)});
+    out << '\n';
+    table.print(out);
+    if (modules.size() > most)
+        out << "and " << modules.size() - most << " modules more: --json has all\n";
+    return {};
 }
 
 } // namespace headroom::cli

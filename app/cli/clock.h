@@ -5,6 +5,7 @@
 #include "app/cli/command.h"
 #include "core/predict/step_clock.h"
 
+#include <iosfwd>
 #include <string>
 
 namespace headroom::cli {
@@ -20,5 +21,8 @@ Json clockJson(const StepClock& clock);
 /// "272.0 ms: the GPU works 270.2 ms, the CPU issues 1,743 kernels in 63.7 ms; the GPU binds".
 std::string clockText(const StepClock& clock);
 Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan);
+
+/// Of a distributed step: the modules whose collectives are most exposed, as a table; else nothing.
+Status printCommunication(const StepTrace& trace, std::ostream& out);
 
 } // namespace headroom::cli

@@ -261,6 +261,8 @@ Result<int> run(const std::string& file, const TimeChoice& times, bool json)
         clock = *text;
     }
     print(**trace, *timeline, allocator, clock, std::cout);
+    if (const Status printed = printCommunication(**trace, std::cout); !printed)
+        return printed.error();
     return 0;
 }
 

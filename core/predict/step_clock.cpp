@@ -222,12 +222,60 @@ std::size_t collectiveRow(const StepTrace& trace, OpId op)
     return static_cast<std::size_t>(std::ranges::lower_bound(trace.collectives.op, op) - trace.collectives.op.begin());
 }
 
+std::vector<ModuleId> collectiveModules(const StepTrace& trace)
+{
+    const ModuleId root(0);
+    const auto isInside = [&](ModuleId module) { return module.valid() && module != root; };
+    std::vector<bool> communicates(trace.modules.size(), false);
+    std::vector<ModuleId> owners(trace.storages.size());
+    for (const OpId op : trace.collectives.op)
+        if (isInside(trace.ops.module[op]))
+            communicates[trace.ops.module[op].value] = true;
+    for (std::size_t row = 0; row < trace.registered.size(); ++row)
+        if (trace.registered.storage[row].valid())
+            owners[trace.registered.storage[row].value] = trace.registered.module[row];
+    const auto up = [&](ModuleId module) {
+        while (isInside(module) && !communicates[module.value])
+            module = trace.modules.parent[module];
+        return isInside(module) ? module : root;
+    };
+    /// Of the shards that were read last, which the ops before a gather pack for it.
+    const auto gathered = [&](OpId op) {
+        for (std::uint32_t row = op.value + 1; row-- > 0 && trace.ops.phase[OpId(row)] == trace.ops.phase[op];)
+            for (const StorageId read : trace.ops.inputs[OpId(row)])
+                if (isInside(owners[read.value]))
+                    return owners[read.value];
+        return ModuleId();
+    };
+    const auto ranBefore = [&](OpId op) {
+        for (std::uint32_t row = op.value; row-- > 0 && trace.ops.phase[OpId(row)] == trace.ops.phase[op];)
+            if (isInside(trace.ops.module[OpId(row)]))
+                return trace.ops.module[OpId(row)];
+        return ModuleId();
+    };
+    std::vector<ModuleId> modules;
+    for (std::size_t row = 0; row < trace.collectives.size(); ++row) {
+        const OpId op = trace.collectives.op[row];
+        ModuleId module = trace.ops.module[op];
+        if (trace.collectives.kind[row] == CollectiveKind::allGather) {
+            if (const ModuleId owner = gathered(op); owner.valid())
+                module = up(owner);
+        } else if (!isInside(module) && trace.ops.phase[op] == Phase::backward) {
+            module = up(ranBefore(op));
+        }
+        modules.push_back(module.valid() ? module : root);
+    }
+    return modules;
+}
+
 std::vector<ModuleCommunication> communicationByModule(const StepTrace& trace, const StepClock& clock)
 {
+    const std::vector<ModuleId> of = collectiveModules(trace);
     std::map<ModuleId, ModuleCommunication> modules;
     for (const TimedCollective& collective : clock.collectives) {
-        ModuleCommunication& module = modules[trace.ops.module[collective.op]];
-        module.module = trace.ops.module[collective.op];
+        const ModuleId id = of[collectiveRow(trace, collective.op)];
+        ModuleCommunication& module = modules[id];
+        module.module = id;
         ++module.collectives;
         module.bytes += trace.collectives.bytes[collectiveRow(trace, collective.op)];
         module.ms += collective.ms;

@@ -58,6 +58,11 @@ Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const 
 /// The row of an op in StepTrace::Collectives; it has one.
 std::size_t collectiveRow(const StepTrace& trace, OpId op);
 
+/// By row of StepTrace::Collectives: the module that it works for. FSDP's hooks run outside of it: a gather is of the
+/// module whose shards were read last, another collective of backward of that whose ops ran before it, both up to the
+/// next module inside of which one runs.
+std::vector<ModuleId> collectiveModules(const StepTrace& trace);
+
 /// A module's collectives, those of the modules inside of it apart.
 struct ModuleCommunication
 {

@@ -209,6 +209,33 @@ TEST(StepClock, CommunicationIsExposedWhereNothingElseRuns)
     EXPECT_EQ(modules[0].bytes, 2 * GiB);
 }
 
+TEST(StepClock, CollectivesOfHooksInBackwardAreThoseOfTheModuleThatTheyServe)
+{
+    Gathered step;
+    StepTraceBuilder& builder = step.builder;
+    const ModuleId norm = builder.addModule("Net.layer.norm", "RMSNorm", step.layer);
+    const StorageId weight = builder.alloc(4096, Category::parameter, {});
+    builder.addRegistered(norm, "weight", weight, Category::parameter);
+    const auto run = [&](ModuleId module, Phase phase, CollectiveKind kind, std::vector<StorageId> inputs, bool talks) {
+        const OpId op = builder.beginOp({builder.string("op"), {}, module, {}, {}, phase});
+        if (talks)
+            builder.collective(op, {kind, GiB, step.group});
+        const StorageId made = builder.alloc(4096, Category::temporary, op);
+        builder.endOp(op, {.inputs = inputs, .outputs = std::array{made}});
+        return made;
+    };
+    using enum CollectiveKind;
+    run(step.layer, Phase::forward, allGather, {}, true);
+    const StorageId packed = run(step.root, Phase::backward, allGather, {weight}, false);
+    run(step.root, Phase::backward, allGather, {packed}, true);
+    run(norm, Phase::backward, allGather, {}, false);
+    run(step.root, Phase::backward, reduceScatter, {}, true);
+    run(step.root, Phase::optimizer, allReduce, {}, true);
+    const auto trace = builder.finish();
+    ASSERT_TRUE(trace) << trace.error().message;
+    EXPECT_THAT(collectiveModules(**trace), ElementsAre(step.layer, step.layer, step.layer, step.root));
+}
+
 TEST(StepClock, WithoutEventsStreamsRunSideBySideAndOneStreamInARow)
 {
     for (const bool apart : {true, false}) {
