@@ -142,11 +142,12 @@ public:
     /// While a backward pass builds a graph of itself, GradMode does not tell a recomputed forward.
     void setBuildsBackwardGraph(bool builds);
     void setRecomputes(bool recomputes);
-    /// While PyTorch compiles, its ops are none of the step's: they run on tensors without memory, or to fold constants.
+    /// While PyTorch compiles, its ops are none of the step's: they run on tensors without memory, or to fold
+    /// constants.
     void setCompiles(bool compiles);
     bool compiles() const noexcept { return compiles_; }
-    /// The module that ops come from until the next call, by its path inside of the region that was compiled (".layers.0");
-    /// `inside` false: they are the program's own again.
+    /// The module that ops come from until the next call, by its path inside of the region that was compiled
+    /// (".layers.0"); `inside` false: they are the program's own again.
     void setOrigin(std::string_view path, bool inside);
 
     /// The step's, to be completed until finish().

@@ -188,7 +188,8 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
         beginInTrace(running);
 }
 
-/// The module at the origin's path from `region`, or the nearest above it that the step has: the compiler may know more.
+/// The module at the origin's path from `region`, or the nearest above it that the step has: the compiler may know
+/// more.
 ModuleId StepRecording::originIn(ModuleId region)
 {
     if (!region.valid())

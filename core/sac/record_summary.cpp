@@ -35,7 +35,7 @@ std::string rankText(const Json& summary)
     if (!summary.contains("distributed"))
         return {};
     const Json& job = summary["distributed"];
-    return ", rank " + job["rank"].dump() + " of " + job["world_size"].dump();
+    return ", rank " + std::to_string(job["rank"].get<int>()) + " of " + std::to_string(job["world_size"].get<int>());
 }
 
 void addMeasured(const Json& measured, std::ostream& out)

@@ -21,8 +21,8 @@ std::string_view nameIn(const std::array<std::string_view, count>& names, Enum v
 std::string_view categoryName(Category category)
 {
     static constexpr std::array<std::string_view, categoryCount> names{
-        "parameter", "buffer", "gradient", "activation", "temporary", "optimizer", "input", "other", "non_pytorch",
-        "unsharded_parameter", "unsharded_gradient", "communication"};
+        "parameter", "buffer", "gradient",    "activation",          "temporary",          "optimizer",
+        "input",     "other",  "non_pytorch", "unsharded_parameter", "unsharded_gradient", "communication"};
     return nameIn(names, category);
 }
 

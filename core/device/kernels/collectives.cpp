@@ -3,7 +3,7 @@
 //
 // Collectives of torch.distributed in a job of which only this process is there. They take no memory of their own, are
 // over at once, and write what they write when all others hold what this process holds (collective_values.h).
-#include "core/device/kernels/collectives.h"
+#include "core/device/collectives.h"
 
 #include "core/device/boxed_values.h"
 #include "core/device/kernels/collective_values.h"
