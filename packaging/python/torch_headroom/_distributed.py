@@ -3,7 +3,7 @@
 """torch.distributed with one of its processes: a job of any size runs as one rank, alone.
 
 Every process group is PyTorch's fake one (torch.testing._internal.distributed.fake_pg), whatever backend the program asks
-for and goes on to see. What its collectives write is core/device/kernels/collectives.h's: the values that they have when all
+for and goes on to see. What its collectives write is core/device/collectives.h's: the values that they have when all
 others hold what this rank holds. Objects that another rank alone has come from that rank (_distributed_companions.py).
 """
 
