@@ -46,14 +46,14 @@ def recorded_scripts(text):
 def problem(arguments):
     """Why the module would not take the arguments; None: it does."""
     try:
-        options = record.parser().parse_args(arguments)
+        options = _record_options.parser().parse_args(arguments)
     except HeadroomError as error:
         return str(error)
     return None if options.script or options.gpu == "list" else "no script"
 
 
 def options_of_module():
-    names = {name for action in record.parser()._actions for name in action.option_strings}
+    names = {name for action in _record_options.parser()._actions for name in action.option_strings}
     return names - {"-h", "--help", "--version"}
 
 

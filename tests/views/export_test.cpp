@@ -135,9 +135,9 @@ private Q_SLOTS:
         bool named = false;
         for (int i = 1; i < lines.size(); ++i) {
             const auto cells = lines[i].split(',');
-            QCOMPARE(cells.size(), 16);
+            QCOMPARE(cells.size(), 19);
             Bytes sum = 0;
-            for (int cell = 7; cell < 16; ++cell)
+            for (int cell = 7; cell < 19; ++cell)
                 sum += cells[cell].toLongLong();
             QCOMPARE(sum, cells[6].toLongLong());
             highest = std::max(highest, sum);
