@@ -156,7 +156,10 @@ void printHow(const StepInfo& info, std::ostream& out)
     if (info.sequence > 0)
         out << "sequence " << info.sequence << ", ";
     out << info.dtype << ", " << info.optimizer << ", " << info.gpu << (info.simulated ? " (simulated)" : " (measured)")
-        << ", torch " << info.torch << ", step " << info.steps << "\n\n";
+        << ", torch " << info.torch << ", step " << info.steps;
+    if (info.distributed)
+        out << ", rank " << info.distributed->rank << " of " << info.distributed->worldSize;
+    out << "\n\n";
 }
 
 void printCategories(const Timeline& timeline, std::ostream& out)

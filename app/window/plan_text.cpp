@@ -218,6 +218,8 @@ QString stepFacts(const StepTrace& trace)
         facts << tr("simulated"); // the times say the card
     else if (!info.gpu.empty())
         facts << gpuTitle(info.gpu);
+    if (info.distributed)
+        facts << tr("rank %1 of %2").arg(info.distributed->rank).arg(info.distributed->worldSize);
     if (const auto count = remarks(trace).size(); count > 0)
         facts << (count == 1 ? tr("1 remark") : tr("%1 remarks").arg(count));
     facts << tr("%1 events").arg(QString::fromStdString(groupedDigits(static_cast<std::int64_t>(trace.events.size()))));

@@ -84,6 +84,7 @@ TEST_F(ShardTest, APlanOfARankKeepsTheWorldThatItWasRecordedWith)
     auto rank = std::make_shared<StepTrace>(*trace);
     rank->info.distributed = RankInfo{8, 8, 0};
     ASSERT_TRUE(writeStepTrace(*rank, stepPath()).ok());
+    EXPECT_THAT(runProgram(HEADROOM_BIN_DIR "/torch-headroom", {"info", stepPath()}).out, HasSubstr(", rank 0 of 8\n"));
     const auto plan = [&](const char* world) {
         return runProgram(HEADROOM_BIN_DIR "/torch-headroom",
                           {"plan", stepPath(), "--budget", "1GiB", "--world-size", world, "--json"});

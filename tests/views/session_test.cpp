@@ -259,6 +259,9 @@ private Q_SLOTS:
         const StepTrace& trace = session_->step()->trace();
         QCOMPARE(stepName(trace), QStringLiteral("synthetic"));
         QVERIFY(stepFacts(trace).startsWith(QStringLiteral("batch 8 × 128, float32, adam, simulated, ")));
+        StepTrace rank = trace;
+        rank.info.distributed = RankInfo{8, 8, 3};
+        QVERIFY(stepFacts(rank).contains(QStringLiteral("simulated, rank 3 of 8, ")));
         QVERIFY(firstCandidate(*session_->step()->engine->moduleInfo(), trace) == moduleNamed(block0));
     }
 
