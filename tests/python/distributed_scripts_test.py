@@ -82,6 +82,8 @@ class Jobs(Distributed):
             dist.init_process_group()
             assert sys.argv[1:] == ["--lr", "3"], sys.argv
             assert (dist.get_rank(), dist.get_world_size(), os.environ["LOCAL_WORLD_SIZE"]) == (4, 8, "4")
+            cards = {torch.cuda.get_device_properties(card).name for card in range(torch.cuda.device_count())}
+            assert torch.cuda.device_count() == 4 and len(cards) == 1  # torch's has_triton() asks all
             model = torch.nn.Linear(4, 4, device="cuda")
             optimizer = torch.optim.SGD(model.parameters())
             for _ in range(3):

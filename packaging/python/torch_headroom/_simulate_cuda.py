@@ -237,7 +237,9 @@ def _patch_module(properties):
     cuda = torch.cuda
 
     def get_device_properties(device=None):
-        _only_device(_index_of(device))
+        index = _index_of(device)
+        if index is None or not 0 <= index < cuda.device_count():  # the cards of a job's machine are alike
+            _only_device(index)
         return properties
 
     def is_bf16_supported(including_emulation=True):
