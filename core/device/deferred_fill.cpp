@@ -9,6 +9,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/version.h>
 
 #include <atomic>
 #include <mutex>
@@ -77,12 +78,15 @@ bool coversStorage(const Tensor& tensor)
 }
 
 /// Numbers that the kernel draws (aten/src/ATen/native/cpu/DistributionTemplates.h): one an element, two for doubles;
-/// normal_fill() draws the last sixteen again when the size is not a multiple of sixteen.
+/// normal_fill() draws the last sixteen again when the size is not a multiple of sixteen. From torch 2.13 on it fills
+/// the last sixteen of a reduced type apart instead.
 std::int64_t draws(const OpTraits& traits, const Tensor& tensor)
 {
     constexpr std::int64_t group = 16;
-    const std::int64_t elements
-        = tensor.numel() + (traits.fills == OpTraits::Fills::normal && tensor.numel() % group != 0 ? group : 0);
+    constexpr bool fillsApart = TORCH_VERSION_MINOR >= 13;
+    const std::int64_t rest = traits.fills == OpTraits::Fills::normal ? tensor.numel() % group : 0;
+    const bool apart = fillsApart && at::isReducedFloatingType(tensor.scalar_type());
+    const std::int64_t elements = tensor.numel() + (rest == 0 ? 0 : group - (apart ? rest : 0));
     return tensor.scalar_type() == at::kDouble ? 2 * elements : elements;
 }
 

@@ -21,7 +21,7 @@ import types
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from ._modules import is_plain
+from ._modules import inner_tensors, is_plain
 
 
 class Unrepeatable(Exception):
@@ -109,8 +109,7 @@ def _parts_of(tensor):
     """The tensors whose memory a tensor has."""
     if not is_traceable_wrapper_subclass(tensor):
         return [tensor]
-    names, _ = tensor.__tensor_flatten__()
-    return [part for name in names for part in _parts_of(getattr(tensor, name))]
+    return [part for inner in inner_tensors(tensor) for part in _parts_of(inner)]
 
 
 _NOT_AGAIN = ("so that it cannot run again in backward; give it a copy (in transformers: use_cache=False) and record the "

@@ -94,7 +94,7 @@ def _patch_groups():
     declare.argtypes, declare.restype = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint32), ctypes.c_int64], None
 
     def make_fake(group_size, group_rank, global_ranks_in_group, backend, store, group_name, backend_options=None,
-                  timeout=None, pg_tag=None, device_id=None, group_desc=None):
+                  timeout=None, pg_tag=None, device_id=None, group_desc=None, **_):
         made = make(group_size, group_rank, global_ranks_in_group, c10d.Backend(_devices(backend)), store, group_name,
                     timeout=timeout, pg_tag=pg_tag, group_desc=group_desc)
         group, prefix_store = made

@@ -44,9 +44,15 @@ def plain_parts(tensor):
     """A plain tensor itself; those that one of a class like DTensor is made of: what this process holds of it."""
     if is_plain(type(tensor)):
         return [tensor]
-    flatten = getattr(type(tensor), "__tensor_flatten__", None)
-    names = flatten(tensor)[0] if flatten else []
-    return [part for name in names for part in plain_parts(getattr(tensor, name))]
+    if not hasattr(type(tensor), "__tensor_flatten__"):
+        return []
+    return [plain for part in inner_tensors(tensor) for plain in plain_parts(part)]
+
+
+def inner_tensors(tensor):
+    """Those that one of a wrapper's class has. From torch 2.12 on a DTensor names its mesh beside them."""
+    inner = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
+    return [part for part in inner if isinstance(part, torch.Tensor)]
 
 
 def tensors_of(value):

@@ -172,9 +172,6 @@ def _driver_functions(properties):
     def always(value):
         return lambda *_: value
 
-    def select(index):
-        return _only_device(index)
-
     def current_stream(_):
         stream = torch._C._accelerator_getStream(0)
         return stream.stream_id, stream.device_index, stream.device_type
@@ -187,9 +184,10 @@ def _driver_functions(properties):
         "_cuda_init": nothing,
         "_cuda_getDeviceCount": always(1),
         "_cuda_getDevice": always(0),
-        "_cuda_setDevice": select,
-        "_cuda_exchangeDevice": select,
-        "_cuda_maybeExchangeDevice": select,
+        # Functions of their own: Dynamo knows each by what it is.
+        "_cuda_setDevice": lambda index: _only_device(index),
+        "_cuda_exchangeDevice": lambda index: _only_device(index),
+        "_cuda_maybeExchangeDevice": lambda index: _only_device(index),
         "_cuda_hasPrimaryContext": always(True),
         "_cuda_canDeviceAccessPeer": always(False),
         "_cuda_getCompiledVersion": always(13000),

@@ -113,6 +113,11 @@ def change_after_import(name, change):
         _CHANGED[name] = change
 
 
+@contextlib.contextmanager
+def _use_mem_pool(pool, device=None):
+    yield
+
+
 def patch():
     from ._simulate_cuda import _substitute
 
@@ -123,7 +128,7 @@ def patch():
         id(memory.CUDAPluggableAllocator): _refuse_allocators,
         id(memory.change_current_allocator): _refuse_allocators,
         id(memory.MemPool): _MemPool,
-        id(memory.use_mem_pool): lambda pool, device=None: contextlib.nullcontext(),
+        id(memory.use_mem_pool): _use_mem_pool,
     })
     sys.meta_path.insert(0, _Imports())
     _extensions.run_own_code_of_ops(torch)
