@@ -21,7 +21,8 @@ def is_cached_cast(op, args):
 
 def beside_cached_casts(mode, watch=None):
     """A selective context, `mode`, which does not count those casts: a region runs them or not as the calls before it
-    did, and from torch 2.12 on an op of a recomputation is found by its index. `watch` is given their arguments."""
+    did, and from torch 2.12 on an op of a recomputation is found by its index. `watch` is given their arguments. Nor does
+    it count the recorder's marks of modules' calls, which are no ops of the program."""
     mode.__class__ = _beside_cached_casts(type(mode))
     mode.headroom_watch = watch
     return mode
@@ -31,6 +32,8 @@ def beside_cached_casts(mode, watch=None):
 def _beside_cached_casts(mode_class):
     class BesideCachedCasts(mode_class):
         def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+            if getattr(op, "namespace", None) == "torch_headroom":
+                return op(*args, **(kwargs or {}))
             if not is_cached_cast(op, args):
                 return super().__torch_dispatch__(op, types, args, kwargs)
             if self.headroom_watch is not None:
