@@ -143,6 +143,26 @@ class Jobs(Distributed):
                 optimizer.zero_grad()
         """, "--nproc-per-node", "4", "--rank", "1")
 
+    def test_checkpoints_are_left_out_with_a_sentence(self):
+        script = self.written("""
+            import pathlib, torch, torch.distributed as dist
+            dist.init_process_group("nccl")
+            import torch.distributed.checkpoint as checkpoints
+            model = torch.nn.Linear(4, 4, device="cuda")
+            optimizer = torch.optim.SGD(model.parameters())
+            for step in range(3):
+                model(torch.ones(1, 4, device="cuda")).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                checkpoints.save(model.state_dict(), checkpoint_id="there")
+                checkpoints.async_save(model.state_dict(), checkpoint_id="there").result()
+                assert not pathlib.Path("there").exists()
+        """)
+        result = self.run_script(script, "--nproc-per-node", "2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("torch.distributed.checkpoint.save is left out: the other ranks", result.stderr)
+        self.assertIn("torch.distributed.checkpoint.async_save is left out", result.stderr)
+
     def test_objects_of_another_rank(self):
         self.recorded("""
             import torch, torch.distributed as dist

@@ -3,18 +3,15 @@
 """Distributed checkpoints are not written: each rank writes a part, and the others are not there."""
 
 import concurrent.futures
-import importlib.abc
-import importlib.util
 import sys
+
+from ._simulate_refusals import change_after_import
 
 _NAME = "torch.distributed.checkpoint"
 
 
 def patch():
-    if _NAME in sys.modules:
-        _leave_out(sys.modules[_NAME])
-    else:
-        sys.meta_path.insert(0, _Import())
+    change_after_import(_NAME, _leave_out)
 
 
 def _leave_out(module):
@@ -35,20 +32,3 @@ def _leave_out(module):
     for place in (module, savers):
         place.save = told("save", lambda: None)
         place.async_save = told("async_save", done)
-
-
-class _Import(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    def find_spec(self, name, path=None, target=None):
-        if name != _NAME:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        self._loader, spec.loader = spec.loader, self
-        return spec
-
-    def create_module(self, spec):
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module):
-        self._loader.exec_module(module)
-        _leave_out(module)

@@ -95,7 +95,7 @@ def _simulate_triton(module):
     _simulate_triton.patch(module)
 
 
-_CHANGED = {_TRITON: _simulate_triton, _BITSANDBYTES: _manage_memory}  # modules, after they are imported
+_CHANGED = {}  # functions that change a module, by its name, after it is imported
 
 
 def _refuse_jiterator(code, name, *arguments):
@@ -132,5 +132,5 @@ def patch():
     })
     sys.meta_path.insert(0, _Imports())
     _extensions.run_own_code_of_ops(torch)
-    if _TRITON in sys.modules:
-        _simulate_triton(sys.modules[_TRITON])
+    change_after_import(_TRITON, _simulate_triton)
+    change_after_import(_BITSANDBYTES, _manage_memory)
