@@ -8,6 +8,7 @@
 #include "core/cost/step_times.h"
 #include "core/predict/step_clock.h"
 #include "core/trace/step_trace_builder.h"
+#include "tests/core/signature_values.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,24 +20,6 @@ namespace {
 
 using testing::HasSubstr;
 using Value = OpSignature::Value;
-
-TensorShape tensor(std::vector<std::int64_t> sizes, DType dtype = DType::float32)
-{
-    std::vector<std::int64_t> strides(sizes.size(), 1);
-    for (std::size_t i = sizes.size(); i-- > 1;)
-        strides[i - 1] = strides[i] * sizes[i];
-    return {std::move(sizes), std::move(strides), dtype, dtype == DType::float32 ? 4 : 2};
-}
-
-Value given(TensorShape shape)
-{
-    return {Value::Kind::tensor, {std::move(shape)}, {}};
-}
-
-Value numbers(std::vector<std::int64_t> values)
-{
-    return {Value::Kind::integers, {}, std::move(values)};
-}
 
 double us(const char* card, const char* op, std::vector<Value> arguments, std::vector<Value> results,
           std::uint8_t modes = 0)

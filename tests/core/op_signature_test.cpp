@@ -3,6 +3,7 @@
 #include "core/cost/op_signature.h"
 #include "core/cost/time_model.h"
 #include "core/trace/step_trace_builder.h"
+#include "tests/core/signature_values.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,24 +15,6 @@ namespace {
 
 using testing::DoubleNear;
 using Value = OpSignature::Value;
-
-TensorShape tensor(std::vector<std::int64_t> sizes, DType dtype = DType::float32)
-{
-    std::vector<std::int64_t> strides(sizes.size(), 1);
-    for (std::size_t i = sizes.size(); i-- > 1;)
-        strides[i - 1] = strides[i] * sizes[i];
-    return {std::move(sizes), std::move(strides), dtype, dtype == DType::float32 ? 4 : 2};
-}
-
-Value given(TensorShape shape)
-{
-    return {Value::Kind::tensor, {std::move(shape)}, {}};
-}
-
-Value numbers(std::vector<std::int64_t> values)
-{
-    return {Value::Kind::integers, {}, std::move(values)};
-}
 
 OpSignature everything()
 {
