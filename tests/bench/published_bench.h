@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/cost/kernel_model.h"
+#include "tests/core/signature_values.h"
 
 #include <nlohmann/json.hpp>
 
@@ -50,28 +51,6 @@ private:
     double sum_ = 0, weights_ = 0, worst_ = 0, bias_ = 0;
     int count_ = 0;
 };
-
-inline TensorShape tensor(std::vector<std::int64_t> sizes, DType dtype)
-{
-    const int itemSize = dtype == DType::float32 || dtype == DType::int32 ? 4
-        : dtype == DType::int64 || dtype == DType::float64                ? 8
-        : dtype == DType::boolean || dtype == DType::uint8                ? 1
-                                                                          : 2;
-    std::vector<std::int64_t> strides(sizes.size(), 1);
-    for (std::size_t i = sizes.size(); i-- > 1;)
-        strides[i - 1] = strides[i] * std::max<std::int64_t>(sizes[i], 1);
-    return {std::move(sizes), std::move(strides), dtype, itemSize};
-}
-
-inline OpSignature::Value given(TensorShape shape)
-{
-    return {OpSignature::Value::Kind::tensor, {std::move(shape)}, {}};
-}
-
-inline OpSignature::Value numbers(std::vector<std::int64_t> values)
-{
-    return {OpSignature::Value::Kind::integers, {}, std::move(values)};
-}
 
 struct Bench
 {
