@@ -3,6 +3,7 @@
 #include "core/sac/record_summary.h"
 
 #include "core/cost/card_memory.h"
+#include "core/cost/time_model.h"
 #include "core/sac/step_statistics.h"
 #include "core/timeline/timeline_json.h"
 #include "core/trace/phase_times.h"
@@ -36,6 +37,23 @@ std::string rankText(const Json& summary)
         return {};
     const Json& job = summary["distributed"];
     return ", rank " + std::to_string(job["rank"].get<int>()) + " of " + std::to_string(job["world_size"].get<int>());
+}
+
+/// PyTorch's estimate of memory and time, and what Headroom says of the time.
+void addTimes(const Json& summary, std::ostream& out)
+{
+    const bool isMeasured = !summary.contains("kernel_compute_ms");
+    const auto ms = summary["compute_ms"].get<double>();
+    out << "PyTorch's estimate   " << exactly(summary["baseline_peak_bytes"])
+        << ": parameters, gradients and activations, without optimizer state";
+    if (!isMeasured)
+        out << "; " << ms << " ms";
+    out << "\nforward and backward ";
+    if (isMeasured)
+        out << ms << " ms as measured, ";
+    else
+        out << summary["kernel_compute_ms"].get<double>() << " ms of the time model `kernel`, ";
+    out << summary["ops"] << " ops in the step\n";
 }
 
 void addMeasured(const Json& measured, std::ostream& out)
@@ -100,6 +118,8 @@ Json recordSummary(const StepTrace& step, const DeviceSpec& card, const Timeline
     if (const Result<ModuleInfo> modules = moduleInfo(step)) {
         summary["baseline_peak_bytes"] = baseline(*modules).peak;
         summary["compute_ms"] = forwardBackwardMs(step);
+        if (timesOf(step.info) != "measured")
+            summary["kernel_compute_ms"] = forwardBackwardMs(step, opTimes(step, card, TimeModel::kernel));
     }
     return summary;
 }
@@ -114,9 +134,7 @@ std::string recordText(const Json& summary)
     for (const Json& remark : summary["remarks"])
         out << "remark: " << remark.get<std::string>() << '\n';
     if (summary.contains("baseline_peak_bytes"))
-        out << "PyTorch's estimate   " << exactly(summary["baseline_peak_bytes"])
-            << ": parameters, gradients and activations, without optimizer state\nforward and backward "
-            << summary["compute_ms"].get<double>() << " ms, " << summary["ops"] << " ops in the step\n";
+        addTimes(summary, out);
     out << "recorded in          " << std::setprecision(0) << summary["record_ms"].get<double>() << " ms, written to "
         << summary["step"].get<std::string>() << '\n'
         << std::setprecision(2);

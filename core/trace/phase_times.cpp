@@ -7,12 +7,12 @@ namespace headroom {
 namespace {
 
 template <class Counts>
-double sumOfMs(const StepTrace& trace, Counts counts)
+double sumOfMs(const StepTrace& trace, std::span<const double> times, Counts counts)
 {
     double ms = 0;
     for (std::uint32_t op = 0; op < trace.ops.size(); ++op)
         if (trace.ops.phase[OpId(op)] <= Phase::backward && counts(OpId(op)))
-            ms += trace.ops.ms[OpId(op)];
+            ms += times[op];
     return ms;
 }
 
@@ -20,12 +20,17 @@ double sumOfMs(const StepTrace& trace, Counts counts)
 
 double forwardBackwardMs(const StepTrace& trace)
 {
-    return sumOfMs(trace, [](OpId) { return true; });
+    return forwardBackwardMs(trace, trace.ops.ms.rows);
+}
+
+double forwardBackwardMs(const StepTrace& trace, std::span<const double> ms)
+{
+    return sumOfMs(trace, ms, [](OpId) { return true; });
 }
 
 double recomputedMs(const StepTrace& trace)
 {
-    return sumOfMs(trace, [&](OpId op) { return (trace.ops.flags[op] & opRecomputed) != 0; });
+    return sumOfMs(trace, trace.ops.ms.rows, [&](OpId op) { return (trace.ops.flags[op] & opRecomputed) != 0; });
 }
 
 } // namespace headroom

@@ -537,6 +537,7 @@ TEST(RecordSummary, isOneTextForEveryRecorder)
                 StartsWith("synthetic on NVIDIA A100-SXM4-80GB (simulated), step 2\npeak on the device   "
                            + formatBytes(timeline.peak) + " (" + groupedDigits(timeline.peak) + " bytes)\n"
                            + "PyTorch's estimate   "));
+    EXPECT_THAT(textOf(), HasSubstr(" ms of the time model `kernel`, "));
     EXPECT_THAT(textOf(), HasSubstr("recorded in          12 ms, written to a/step.hrs\n"));
     EXPECT_THAT(textOf(), HasSubstr("note: The program said so.\nnote: this is more than the card's "));
 
