@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Distributed checkpoints are not written: each rank writes a part, and the others are not there."""
+"""Leaves distributed checkpoints out: each rank writes a part, and the other ranks do not run."""
 
 import concurrent.futures
 import sys

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What reads the memory of other GPUs is refused by name: it is not there."""
+"""Refuses functions that read the memory of other GPUs, which does not exist here; the error names the function."""
 
 import torch
 

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""flash_attn_2_cuda. Source: github.com/Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp, commit 0251105a (2.8)."""
+"""Kernels of flash_attn_2_cuda. Source: github.com/Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp, commit
+0251105a (2.8)."""
 
 import torch
 
@@ -32,7 +33,8 @@ def _floats(query, *sizes):
 
 
 def _splits(blocks, processors, key_blocks, most=128):
-    """Into how many parts the keys of few queries are split so that they fill the card (num_splits_heuristic)."""
+    """Returns the number of parts into which the keys are split so that few queries fill the card
+    (num_splits_heuristic)."""
     if blocks >= 0.8 * processors:
         return 1
     most = min(most, processors, key_blocks)
@@ -46,7 +48,7 @@ def _splits(blocks, processors, key_blocks, most=128):
 
 
 def _parts(query, batch, length, key_length, dropout):
-    """Memory of a forward that splits keys; it is gone with the call (set_params_splitkv)."""
+    """Creates the scratch tensors of a forward that splits keys; the call frees them (set_params_splitkv)."""
     heads, width = query.shape[-2:]
     key_block = 256 if width <= 64 else 128 if width <= 128 else 64
     processors = 2 * torch.cuda.get_device_properties(query.device).multi_processor_count
@@ -57,7 +59,7 @@ def _parts(query, batch, length, key_length, dropout):
 
 
 def _forward(name, query, key, value, out, slopes, dropout, window, causal, keeps_probabilities, shape, ends=None):
-    """mha_fwd and mha_varlen_fwd."""
+    """Runs mha_fwd or mha_varlen_fwd."""
     _check(query)
     batch, length, key_length = shape
     heads = query.shape[-2]
@@ -88,7 +90,7 @@ def varlen_fwd(q, k, v, out, cu_seqlens_q, cu_seqlens_k, seqused_k, leftpad_k, b
 
 
 def _backward(name, dout, q, k, v, out, lse, dq, dk, dv, window, causal, deterministic, shape, ends=None):
-    """mha_bwd and mha_varlen_bwd."""
+    """Runs mha_bwd or mha_varlen_bwd."""
     _check(q)
     batch, length = shape
     heads, width = q.shape[-2:]
@@ -106,7 +108,7 @@ def _backward(name, dout, q, k, v, out, lse, dq, dk, dv, window, causal, determi
     else:
         dq_sum = _floats(q, *sums)
     expanded = []
-    if k.shape[-2] != heads:  # a gradient for each head of the queries, which are summed afterwards
+    if k.shape[-2] != heads:  # one gradient for each query head; they are summed afterwards
         expanded = [torch.empty(*k.shape[:-2], heads, width, dtype=q.dtype, device=q.device) for _ in range(2)]
     work = flops(q, k, v, BACKWARD, causal, window, ends)
     reads = [dout, q, k, v, out, lse, *expanded, *(ends or ())]

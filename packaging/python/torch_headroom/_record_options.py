@@ -85,7 +85,8 @@ def parser():
 
 
 def recorded_again(options):
-    """Arguments of `torch-headroom record` that make the step again: options, and the script with its own."""
+    """Returns arguments of `torch-headroom record` that record the step again: options, and the script with its own
+    arguments."""
     device = ["--gpu", options.gpu] if options.device == "sim" else ["--device", options.device]
     arguments = [*device, "--steps", str(options.steps)]
     if options.unlimited:
