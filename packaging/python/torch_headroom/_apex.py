@@ -80,7 +80,8 @@ _AMP |= {"multi_tensor_l2norm": functools.partial(_norm, "multi_tensor_l2norm")}
 
 _NORMS = {}
 for _prefix, _mean in (("", True), ("rms_", False)):
-    for _suffix, _affine, _mixed in (("", False, False), ("_affine", True, False), ("_affine_mixed_dtypes", True, True)):
+    for _suffix, _affine, _mixed in (("", False, False), ("_affine", True, False),
+                                     ("_affine_mixed_dtypes", True, True)):
         _name = f"{_prefix}forward{_suffix}"
         _NORMS[_name] = functools.partial(_norm_forward, _name, _mean, _affine, _mixed)
     for _suffix, _affine in (("", False), ("_affine", True)):

@@ -121,8 +121,9 @@ class _Applied:
             names = ", ".join(dict.fromkeys(name.partition(".")[0] for name in missing))
             count = f"{len(missing)} modules" if len(missing) > 1 else "a module"
             warnings.warn(
-                f"{self.document.source} has plans for {count} of {names}, to which it was not applied, and the step may "
-                "take more memory than was planned; apply it there too, or plan with --pin", stacklevel=5)  # of the program
+                f"{self.document.source} has plans for {count} of {names}, to which it was not applied, and the step "
+                "may take more memory than was planned; apply it there too, or plan with --pin",
+                stacklevel=5)  # the user's line
 
 
 def _unwrapped(model):

@@ -114,8 +114,8 @@ def _parts_of(tensor):
     return [part for inner in inner_tensors(tensor) for part in _parts_of(inner)]
 
 
-_NOT_AGAIN = ("so that it cannot run again in backward; give it a copy (in transformers: use_cache=False) and record the "
-              "step again, or leave the module out of the plan (--pin)")
+_NOT_AGAIN = ("so that it cannot run again in backward; give it a copy (in transformers: use_cache=False) and record "
+              "the step again, or leave the module out of the plan (--pin)")
 
 
 class Held:
@@ -142,8 +142,8 @@ class _Unread(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
-        raise RuntimeError(f"{op} reads a tensor in the recomputation of a module whose forward did not: take the policy "
-                           "off with torch_headroom.remove(model), or leave the module out of the plan (--pin)")
+        raise RuntimeError(f"{op} reads a tensor in the recomputation of a module whose forward did not: take the "
+                           "policy off with torch_headroom.remove(model), or leave the module out of the plan (--pin)")
 
 
 @functools.lru_cache(maxsize=1024)

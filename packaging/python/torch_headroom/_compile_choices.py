@@ -19,19 +19,20 @@ _pending = collections.Counter()  # by kind, since the last graph was generated
 def sentences():
     """Yields notes on a step that runs compiled code."""
     if decided[AUTOTUNED]:
-        yield (f"torch.compile chose {_times(AUTOTUNED)} between kernels without measuring: PyTorch's own, or the first "
-               "template where there is none; on the card another may be faster and need other memory")
+        yield (f"torch.compile chose {_times(AUTOTUNED)} between kernels without measuring: PyTorch's own, or the "
+               "first template where there is none; on the card another may be faster and need other memory")
     if decided[PADDED]:
-        yield (f"torch.compile chose {_times(PADDED)} without measuring whether to pad a matrix multiplication: it does where "
-               "its own model calls it bound by computation; on the card it may not, and need less memory")
+        yield (f"torch.compile chose {_times(PADDED)} without measuring whether to pad a matrix multiplication: it "
+               "does where its own model calls it bound by computation; on the card it may not, and need less memory")
     if decided[FUSED]:
-        yield (f"torch.compile chose {_times(FUSED)} without measuring how to fuse or split kernels: as it is by default")
+        yield (f"torch.compile chose {_times(FUSED)} without measuring how to fuse or split kernels: as it is by "
+               "default")
     if decided[GRAPHS]:
-        yield ("CUDA graphs were left out of what torch.compile made: on the card their private pool keeps what a compiled "
-               "graph allocates reserved between its runs, and copies inputs that move")
+        yield ("CUDA graphs were left out of what torch.compile made: on the card their private pool keeps what a "
+               "compiled graph allocates reserved between its runs, and copies inputs that move")
     if decided[AUTOGRAD]:
-        yield ("compiled autograd was left out: backward runs the graphs that torch.compile made, and what is between them "
-               "node by node; compiled as one graph it may need other memory")
+        yield ("compiled autograd was left out: backward runs the graphs that torch.compile made, and what is between "
+               "them node by node; compiled as one graph it may need other memory")
 
 
 def _times(kind):

@@ -44,7 +44,8 @@ class Kernel:
 
     def _generated(self, tensors):
         """Returns the tensors that a generated kernel reads and writes: Inductor names pointers by their use."""
-        written = [name for name in tensors if name in self._written or name.startswith(("out_ptr", "in_out_ptr", "ws_ptr"))]
+        written = [name for name in tensors
+                   if name in self._written or name.startswith(("out_ptr", "in_out_ptr", "ws_ptr"))]
         return [name for name in tensors if not name.startswith("out_ptr")], written
 
     def _of_the_program(self, tensors):
@@ -63,7 +64,8 @@ def _parameters(source):
 
 
 def _load_opaque(module):
-    module.AsyncCompile.triton = lambda self, kernel_name, source_code, device_str="cuda": Kernel(kernel_name, source_code)
+    module.AsyncCompile.triton = (
+        lambda self, kernel_name, source_code, device_str="cuda": Kernel(kernel_name, source_code))
 
 
 def at(path):

@@ -8,7 +8,8 @@ import sys
 import torch
 
 _told = []
-_SENTENCE = "torch.compile is left out, as Triton is not installed here: the model runs eagerly (install it: pip install triton)"
+_SENTENCE = ("torch.compile is left out, as Triton is not installed here: the model runs eagerly "
+             "(install it: pip install triton)")
 
 
 def sentences():

@@ -31,8 +31,9 @@ class CompiledRegion(Region):
     def __init__(self, applied, module, policy, owner, name):
         super().__init__(applied, module, policy)
         if policy.saved:
-            raise PolicyError(f"{applied.document.source}: module {policy.fqn} is compiled, and single ops of a compiled graph "
-                              f"cannot be kept: plan with --pin {policy.fqn}=recompute, or =save, or apply before torch.compile")
+            raise PolicyError(f"{applied.document.source}: module {policy.fqn} is compiled, and single ops of a "
+                              f"compiled graph cannot be kept: plan with --pin {policy.fqn}=recompute, or =save, or "
+                              "apply before torch.compile")
         self.checked = self.settled = True
         self._owner, self._name = owner, name
         self._graph = getattr(owner, name)

@@ -68,8 +68,8 @@ class _Store(dist.HashStore):
 def _patch_rendezvous(job):
     def meet(url, rank=-1, world_size=-1, **_):
         if world_size not in (-1, job.processes):
-            raise HeadroomError(f"the script starts a process group of {world_size} processes in a job of {job.processes}: "
-                                "--nproc-per-node times --nnodes has to be as many")
+            raise HeadroomError(f"the script starts a process group of {world_size} processes in a job of "
+                                f"{job.processes}: --nproc-per-node times --nnodes has to be as many")
         yield _Store(), job.rank, job.processes
 
     for module in (dist, dist.distributed_c10d, sys.modules["torch.distributed.rendezvous"]):

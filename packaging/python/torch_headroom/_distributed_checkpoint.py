@@ -17,7 +17,8 @@ def patch():
 def _leave_out(module):
     def told(name, result):
         def call(*arguments, **named):
-            print(f"torch-headroom: {_NAME}.{name} is left out: the other ranks, which would write their parts, do not run",
+            print(f"torch-headroom: {_NAME}.{name} is left out: the other ranks, which would write their parts, do not "
+                  "run",
                   file=sys.stderr)
             return result()
 

@@ -59,8 +59,8 @@ class _Meeting:
         self._start(source)
         while not path.exists():
             if self._has_ended(source) and not path.exists():
-                raise HeadroomError(f"rank {source}, which was started for what it tells rank {self._job.rank}, ended before: "
-                                    f"{self._last_words(source)}")
+                raise HeadroomError(f"rank {source}, which was started for what it tells rank {self._job.rank}, ended "
+                                    f"before: {self._last_words(source)}")
             time.sleep(_LOOK)
         return pickle.loads(path.read_bytes())
 
@@ -81,9 +81,9 @@ class _Meeting:
         options, script = self._command_line
         words = [*options, "--rank", str(rank), "-o", str(self._place() / f"rank-{rank}.hrs"), *script]
         with open(self._place() / f"rank-{rank}.text", "wb") as text:
-            subprocess.Popen([sys.executable, "-m", "torch_headroom.record", *words], stdin=subprocess.DEVNULL, stdout=text,
-                             stderr=text, pass_fds=(descriptor,), env={**os.environ, _FOLDER: str(self._place())},
-                             preexec_fn=_end_with_parent)
+            subprocess.Popen([sys.executable, "-m", "torch_headroom.record", *words], stdin=subprocess.DEVNULL,
+                             stdout=text, stderr=text, pass_fds=(descriptor,),
+                             env={**os.environ, _FOLDER: str(self._place())}, preexec_fn=_end_with_parent)
         os.close(descriptor)
 
     def _has_ended(self, rank):

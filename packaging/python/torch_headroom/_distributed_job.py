@@ -18,7 +18,8 @@ class Job:
     def __init__(self, per_node, nodes=1, rank=0):
         self.processes, self.per_node, self.rank = per_node * nodes, per_node, rank
         if not 0 <= rank < self.processes:
-            raise HeadroomError(f"there is no rank {rank} in a job of {self.processes}: expected 0 to {self.processes - 1}")
+            raise HeadroomError(f"there is no rank {rank} in a job of {self.processes}: expected 0 to "
+                                f"{self.processes - 1}")
 
     def environment(self):
         """Returns torchrun's environment variables. Each process sees only its own GPU, so LOCAL_RANK is 0."""
@@ -60,9 +61,9 @@ def _torchrun():
     add("nnodes", default="1")
     add("node-rank", default="0")
     for name in ("rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "max-restarts", "monitor-interval",
-                 "start-method", "role", "log-dir", "redirects", "tee", "local-ranks-filter", "master-addr", "master-port",
-                 "local-addr", "logs-specs", "numa-binding", "event-log-handler", "signals-to-handle", "duplicate-stdout-filters",
-                 "duplicate-stderr-filters", "virtual-local-rank"):
+                 "start-method", "role", "log-dir", "redirects", "tee", "local-ranks-filter", "master-addr",
+                 "master-port", "local-addr", "logs-specs", "numa-binding", "event-log-handler", "signals-to-handle",
+                 "duplicate-stdout-filters", "duplicate-stderr-filters", "virtual-local-rank"):
         add(name, **({"action": "store_true"} if name == "virtual-local-rank" else {}))
     options.add_argument("-r", dest="redirects")
     options.add_argument("-t", dest="tee")
@@ -78,14 +79,17 @@ def _whole(text, option):
     # torchrun accepts MIN:MAX nodes, and "gpu" or "auto" processes, which depend on the machine.
     number = text.rpartition(":")[2]
     if not number.isdigit() or int(number) < 1:
-        raise HeadroomError(f"torchrun --{option} {text}: expected how many, as this machine is not the one that will run it")
+        raise HeadroomError(f"torchrun --{option} {text}: expected how many, as this machine is not the one that will "
+                            "run it")
     return int(number)
 
 
 def take_torchrun(options):
     """Converts `torchrun [its options] script [arguments]` to the recorder's own options and script."""
     is_torchrun = options.script == "torchrun" and not options.module
-    if not is_torchrun and not (options.module and options.script in ("torch.distributed.run", "torch.distributed.launch")):
+    if not is_torchrun and not (
+        options.module and options.script in ("torch.distributed.run", "torch.distributed.launch")
+    ):
         return
     words = _torchrun().parse_args(options.arguments)
     if words.no_python or words.run_path:
@@ -93,7 +97,10 @@ def take_torchrun(options):
     options.nproc_per_node = options.nproc_per_node or _whole(words.nproc_per_node, "nproc-per-node")
     if options.nnodes == 1:
         options.nnodes = _whole(words.nnodes, "nnodes")
-    options.rank = options.rank or _whole(str(int(words.node_rank) + 1), "node-rank") * options.nproc_per_node - options.nproc_per_node
+    options.rank = (
+        options.rank
+        or _whole(str(int(words.node_rank) + 1), "node-rank") * options.nproc_per_node - options.nproc_per_node
+    )
     options.module, options.script, options.arguments = words.module, words.script, words.arguments
 
 
@@ -101,6 +108,7 @@ def job_of(options):
     """Returns the job that the recorder's options describe; None: the script runs alone."""
     if options.nproc_per_node is None:
         if options.nnodes != 1 or options.rank:
-            raise HeadroomError("--nnodes and --rank say which process of a job is recorded: --nproc-per-node is missing")
+            raise HeadroomError("--nnodes and --rank say which process of a job is recorded: --nproc-per-node is "
+                                "missing")
         return None
     return Job(options.nproc_per_node, options.nnodes, options.rank)

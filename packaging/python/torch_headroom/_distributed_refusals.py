@@ -10,8 +10,8 @@ from ._library import HeadroomError
 def _refuse(name):
     def refuse(*_, **__):
         raise HeadroomError(
-            f"{name} maps the memory of other ranks' GPUs, which are not there: record the step with NCCL's collectives "
-            "(in torchtitan without async tensor parallelism)"
+            f"{name} maps the memory of other ranks' GPUs, which are not there: record the step with NCCL's "
+            "collectives (in torchtitan without async tensor parallelism)"
         )
 
     return refuse

@@ -77,8 +77,9 @@ class _Reads:
             return
         _end(
             frame,
-            f"{loop.f_code.co_filename}:{loop.f_lineno}: this loop has read {count:,} values of the GPU that Headroom simulates, which has no data and "
-            "invents them, and may never end: end it after a number of steps, or by values that are made on the CPU",
+            f"{loop.f_code.co_filename}:{loop.f_lineno}: this loop has read {count:,} values of the GPU that Headroom "
+            "simulates, which has no data and invents them, and may never end: end it after a number of steps, or by "
+            "values that are made on the CPU",
         )
 
 

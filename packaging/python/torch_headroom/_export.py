@@ -29,7 +29,8 @@ def _batch_dimension(args, kwargs):
         raise HeadroomError("dynamic_batch needs an argument that is a tensor with a batch dimension")
     size = tensors[0].shape[0]
     if size < 2:
-        raise HeadroomError("dynamic_batch needs example arguments with a batch of at least 2: torch.export takes 1 as fixed")
+        raise HeadroomError("dynamic_batch needs example arguments with a batch of at least 2: torch.export takes 1 as "
+                            "fixed")
     batch = torch.export.Dim("batch")
 
     def dimensions(value):

@@ -38,7 +38,8 @@ class Extension:
         if self.least and numbers < self.least:
             wanted = ".".join(map(str, self.least))
             raise HeadroomError(
-                f"{self.distribution} {version} is older than what Headroom knows the kernels of: expected at least {wanted}"
+                f"{self.distribution} {version} is older than what Headroom knows the kernels of: expected at least "
+                f"{wanted}"
             )
 
 
@@ -73,7 +74,8 @@ class _Loader:
         if spec.name in REFUSED:
             raise ImportError(
                 f"{REFUSED[spec.name]} launches CUDA kernels of its own, which cannot run on the GPU that Headroom "
-                "simulates: choose PyTorch's implementation, or say what they read and write by torch_headroom.opaque()",
+                "simulates: choose PyTorch's implementation, or say what they read and write by "
+                "torch_headroom.opaque()",
                 name=spec.name,
             )
         extension = EXTENSIONS[spec.name]

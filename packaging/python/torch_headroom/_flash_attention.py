@@ -25,7 +25,8 @@ def _check(query):
     if query.dtype not in (torch.float16, torch.bfloat16):
         raise RuntimeError(f"flash-attn 2 takes float16 and bfloat16, and got {query.dtype}")
     if query.shape[-1] > _WIDEST or query.shape[-1] % 8:
-        raise RuntimeError(f"flash-attn 2 takes heads of a width up to {_WIDEST} that is a multiple of 8, got {query.shape[-1]}")
+        raise RuntimeError(f"flash-attn 2 takes heads of a width up to {_WIDEST} that is a multiple of 8, got "
+                           f"{query.shape[-1]}")
 
 
 def _floats(query, *sizes):
@@ -55,7 +56,8 @@ def _parts(query, batch, length, key_length, dropout):
     splits = _splits(batch * heads * -(-length // 64), processors, -(-key_length // key_block))
     if dropout or splits < 2:
         return ()
-    return _floats(query, splits, batch, heads, length), _floats(query, splits, batch, heads, length, _rounded_width(width))
+    return (_floats(query, splits, batch, heads, length),
+            _floats(query, splits, batch, heads, length, _rounded_width(width)))
 
 
 def _forward(name, query, key, value, out, slopes, dropout, window, causal, keeps_probabilities, shape, ends=None):
@@ -75,10 +77,11 @@ def _forward(name, query, key, value, out, slopes, dropout, window, causal, keep
     return [out, lse, probabilities, random_state]
 
 
-def fwd(q, k, v, out, alibi_slopes, p_dropout, softmax_scale, is_causal, left, right, softcap, return_softmax, generator=None):
+def fwd(q, k, v, out, alibi_slopes, p_dropout, softmax_scale, is_causal, left, right, softcap, return_softmax,
+        generator=None):
     shape = q.shape[0], q.shape[1], k.shape[1]
-    return _forward("flash_attn_2_cuda.fwd", q, k, v, out, alibi_slopes, p_dropout, (left, right), is_causal, return_softmax,
-                    shape)
+    return _forward("flash_attn_2_cuda.fwd", q, k, v, out, alibi_slopes, p_dropout, (left, right), is_causal,
+                    return_softmax, shape)
 
 
 def varlen_fwd(q, k, v, out, cu_seqlens_q, cu_seqlens_k, seqused_k, leftpad_k, block_table, alibi_slopes, max_seqlen_q,
@@ -116,8 +119,8 @@ def _backward(name, dout, q, k, v, out, lse, dq, dk, dv, window, causal, determi
     return [dq, dk, dv, delta]
 
 
-def bwd(dout, q, k, v, out, softmax_lse, dq, dk, dv, alibi_slopes, p_dropout, softmax_scale, is_causal, left, right, softcap,
-        deterministic, generator=None, rng_state=None):
+def bwd(dout, q, k, v, out, softmax_lse, dq, dk, dv, alibi_slopes, p_dropout, softmax_scale, is_causal, left, right,
+        softcap, deterministic, generator=None, rng_state=None):
     return _backward("flash_attn_2_cuda.bwd", dout, q, k, v, out, softmax_lse, dq, dk, dv, (left, right), is_causal,
                      deterministic, q.shape[:2])
 
@@ -126,8 +129,8 @@ def varlen_bwd(dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, cu_seq
                max_seqlen_k, p_dropout, softmax_scale, zero_tensors, is_causal, left, right, softcap, deterministic,
                generator=None, rng_state=None):
     shape = cu_seqlens_q.numel() - 1, max_seqlen_q
-    return _backward("flash_attn_2_cuda.varlen_bwd", dout, q, k, v, out, softmax_lse, dq, dk, dv, (left, right), is_causal,
-                     deterministic, shape, (cu_seqlens_q, cu_seqlens_k))
+    return _backward("flash_attn_2_cuda.varlen_bwd", dout, q, k, v, out, softmax_lse, dq, dk, dv, (left, right),
+                     is_causal, deterministic, shape, (cu_seqlens_q, cu_seqlens_k))
 
 
 MODULES = {"flash_attn_2_cuda": {"fwd": fwd, "varlen_fwd": varlen_fwd, "bwd": bwd, "varlen_bwd": varlen_bwd}}

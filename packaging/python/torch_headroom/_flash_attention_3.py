@@ -15,7 +15,8 @@ _WIDTHS = (64, 96, 128, 192, 256)  # widths for which kernels are compiled
 
 def _ends(cu_seqlens_q, cu_seqlens_k):
     if (cu_seqlens_q is None) != (cu_seqlens_k is None):
-        raise HeadroomError("flash_attn_3 with sequences of different length on one side only is not in Headroom's table")
+        raise HeadroomError("flash_attn_3 with sequences of different length on one side only is not in Headroom's "
+                            "table")
     return None if cu_seqlens_q is None else (cu_seqlens_q, cu_seqlens_k)
 
 
@@ -26,11 +27,11 @@ def _batch(q, ends, max_seqlen):
     return ends[0].numel() - 1, max_seqlen, q.shape[0]
 
 
-def fwd(q, k, v, k_new=None, v_new=None, q_v=None, out=None, cu_seqlens_q=None, cu_seqlens_k=None, cu_seqlens_k_new=None,
-        seqused_q=None, seqused_k=None, max_seqlen_q=None, max_seqlen_k=None, page_table=None, kv_batch_idx=None,
-        leftpad_k=None, rotary_cos=None, rotary_sin=None, seqlens_rotary=None, q_descale=None, k_descale=None, v_descale=None,
-        softmax_scale=None, is_causal=False, left=-1, right=-1, attention_chunk=0, softcap=0.0, is_rotary_interleaved=False,
-        scheduler_metadata=None, num_splits=0, pack_gqa=None, sm_margin=0):
+def fwd(q, k, v, k_new=None, v_new=None, q_v=None, out=None, cu_seqlens_q=None, cu_seqlens_k=None,
+        cu_seqlens_k_new=None, seqused_q=None, seqused_k=None, max_seqlen_q=None, max_seqlen_k=None, page_table=None,
+        kv_batch_idx=None, leftpad_k=None, rotary_cos=None, rotary_sin=None, seqlens_rotary=None, q_descale=None,
+        k_descale=None, v_descale=None, softmax_scale=None, is_causal=False, left=-1, right=-1, attention_chunk=0,
+        softcap=0.0, is_rotary_interleaved=False, scheduler_metadata=None, num_splits=0, pack_gqa=None, sm_margin=0):
     """Runs mha_fwd as in training: one split, no cache of keys."""
     if num_splits > 1 or k_new is not None or page_table is not None:
         raise HeadroomError("flash_attn_3.fwd with a cache of keys or several splits is not in Headroom's table")
@@ -67,9 +68,9 @@ def _blocks(width, causal, local, softcap):
     return 128 if width == 64 else 64, {192: 80, 256: 64}.get(width, 128)
 
 
-def bwd(dout, q, k, v, out, softmax_lse, dq=None, dk=None, dv=None, cu_seqlens_q=None, cu_seqlens_k=None, seqused_q=None,
-        seqused_k=None, max_seqlen_q=None, max_seqlen_k=None, softmax_scale=None, is_causal=False, left=-1, right=-1,
-        softcap=0.0, deterministic=False, sm_margin=0):
+def bwd(dout, q, k, v, out, softmax_lse, dq=None, dk=None, dv=None, cu_seqlens_q=None, cu_seqlens_k=None,
+        seqused_q=None, seqused_k=None, max_seqlen_q=None, max_seqlen_k=None, softmax_scale=None, is_causal=False,
+        left=-1, right=-1, softcap=0.0, deterministic=False, sm_margin=0):
     """Runs mha_bwd."""
     ends = _ends(cu_seqlens_q, cu_seqlens_k)
     batch, length, tokens = _batch(q, ends, max_seqlen_q)
@@ -96,7 +97,8 @@ def bwd(dout, q, k, v, out, softmax_lse, dq=None, dk=None, dv=None, cu_seqlens_q
         semaphores += [torch.zeros(sizes, dtype=torch.int32, device=q.device) for _ in range(2)]
     reads = [dout, q, k, v, out, softmax_lse, *key_sums, *(ends or ())]
     writes = [dq, dk, dv, delta, lse_log2, dq_sum, *key_sums, *semaphores]
-    _opaque.launch("flash_attn_3.bwd", reads, writes, flops(q, k, v, BACKWARD, is_causal, (left, right), ends), _opaque.TABLE)
+    _opaque.launch("flash_attn_3.bwd", reads, writes, flops(q, k, v, BACKWARD, is_causal, (left, right), ends),
+                   _opaque.TABLE)
     return delta, lse_log2, dq_sum, *(key_sums or (None, None))
 
 

@@ -66,7 +66,8 @@ def conv_bwd(x, weight, bias, dout, seq_idx, initial_states, dfinal_states, dx, 
         workspaces = [torch.zeros(size, dtype=torch.float32, device=x.device) for size in sizes]
     reads = _there(x, weight, bias, dout, seq_idx, initial_states, dfinal_states)
     writes = _there(dx, dweight, dbias, dinitial_states, *workspaces)
-    _opaque.launch("causal_conv1d_cuda.causal_conv1d_bwd", reads, writes, 6 * x.numel() * weight.shape[-1], _opaque.TABLE)
+    _opaque.launch("causal_conv1d_cuda.causal_conv1d_bwd", reads, writes, 6 * x.numel() * weight.shape[-1],
+                   _opaque.TABLE)
     for target, workspace in zip(_there(dweight, dbias), workspaces):
         target.add_(workspace.sum((0, 1) if last else 0))
 

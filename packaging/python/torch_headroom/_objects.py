@@ -122,7 +122,8 @@ def _is_a(module, kind):
 def _several_names(model, fits):
     names = ", ".join(fit.name for fit in fits)
     return (f"it has plans for {names} (the one that was called first in front), each of which fits this "
-            f"{type(model).__name__}: say which it is, as in torch_headroom.apply(model, policy, object=\"{fits[0].name}\")")
+            f"{type(model).__name__}: say which it is, as in torch_headroom.apply(model, policy, "
+            f"object=\"{fits[0].name}\")")
 
 
 def _several_modules(model, fits):
@@ -138,8 +139,8 @@ def _no_fit(model, policy, parts):
             return _missing(model, name, entries)
     first = next(iter(parts.values()))[0]
     kind = (first.types or _classes(next(iter(parts)), first))[0]
-    return (f"module {first.fqn} belongs to a {kind}, and this model is a {type(model).__name__}: the policy was made for "
-            f"another model ({policy.model})")
+    return (f"module {first.fqn} belongs to a {kind}, and this model is a {type(model).__name__}: the policy was made "
+            f"for another model ({policy.model})")
 
 
 def _missing(model, name, entries):

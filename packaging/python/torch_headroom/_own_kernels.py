@@ -69,7 +69,8 @@ def _by_name(target, kernel, results):
         extend(module, {function: lambda *arguments, **named: kernel(target, names, arguments, named)})
     else:
         raise HeadroomError(
-            f"torch_headroom.opaque: {target!r} names no kernel: expected module.function, or library::op of torch.library"
+            f"torch_headroom.opaque: {target!r} names no kernel: expected module.function, or library::op of "
+            "torch.library"
         )
 
 

@@ -57,7 +57,8 @@ def read_policy(path) -> Policy:
     except OSError as error:
         raise PolicyError(f"{source}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise PolicyError(f"{source} is not a policy: not JSON ({error}); `torch-headroom plan -o` writes one") from None
+        raise PolicyError(
+            f"{source} is not a policy: not JSON ({error}); `torch-headroom plan -o` writes one") from None
     return _Reader(source).policy(document)
 
 

@@ -64,7 +64,7 @@ class Region:
                 return checkpoint(forward, *args, use_reentrant=False)
             return checkpoint(forward, *args, use_reentrant=False, context_fn=self.compiled_context_fn)
         watch, held = self.applied.watch, self.policy.held
-        if module._forward_pre_hooks or module._forward_hooks:  # hooks ran in the recording, but run outside of this call
+        if module._forward_pre_hooks or module._forward_hooks:  # hooks ran in the recording, but run outside here
             held = HeldBytes()
         watch.at(f"at the begin of module {self.policy.fqn}", held.begin)
         try:
@@ -116,8 +116,8 @@ class Region:
             return
         self.difference = self.difference_of(calls)
         if self.difference and self.subclass and self.policy.saved:
-            self.refuse(f"its ops run inside of tensors of class {self.subclass}, where their results cannot be kept for "
-                        f"backward; plan with --pin {self.policy.fqn}=recompute, or =save")
+            self.refuse(f"its ops run inside of tensors of class {self.subclass}, where their results cannot be kept "
+                        f"for backward; plan with --pin {self.policy.fqn}=recompute, or =save")
         if self.difference and not self.subclass:
             if self.recomputed:
                 self.refuse(self.difference)

@@ -31,18 +31,18 @@ def of_step():
     sentences = [*_said, *_of_kernels(), *(sentence for source in _sources for sentence in source())]
     if _managed_memory.live:
         sentences.append(
-            f"{_managed_memory.live:,} bytes are managed memory of paged optimizers, which is the host's and not part of the "
-            "peak: on the card it takes room only where there is some"
+            f"{_managed_memory.live:,} bytes are managed memory of paged optimizers, which is the host's and not part "
+            "of the peak: on the card it takes room only where there is some"
         )
     if _endless_loops.decisions.count:
         sentences.append(
-            f"the program asked {_endless_loops.decisions} whether something is true that nobody knows without data, and was "
-            "given an answer: on the card the step may go another way from there"
+            f"the program asked {_endless_loops.decisions} whether something is true that nobody knows without data, "
+            "and was given an answer: on the card the step may go another way from there"
         )
     if _endless_loops.sizes.count:
         sentences.append(
-            f"the sizes of results were invented {_endless_loops.sizes}, as only data says them: on the card they may be "
-            "smaller, and memory with them"
+            f"the sizes of results were invented {_endless_loops.sizes}, as only data says them: on the card they may "
+            "be smaller, and memory with them"
         )
     return sentences
 

@@ -84,6 +84,6 @@ def _refuse_late_call():
             "torch_headroom.simulate() in the first lines of the program, before anything imports torch"
         )
     raise HeadroomError(
-        "torch was imported before torch_headroom.simulate(): call it in the first lines of the program, before anything "
-        "imports torch (in a notebook: restart the kernel first)"
+        "torch was imported before torch_headroom.simulate(): call it in the first lines of the program, before "
+        "anything imports torch (in a notebook: restart the kernel first)"
     )

@@ -29,8 +29,8 @@ class NoCudaGraph:
 
 def _refuse_allocators(*arguments, **named):
     raise HeadroomError(
-        "CUDAPluggableAllocator hands out memory of the CUDA driver, which the GPU that Headroom simulates does not have: "
-        "record without it, by the rules of PyTorch's own allocator"
+        "CUDAPluggableAllocator hands out memory of the CUDA driver, which the GPU that Headroom simulates does not "
+        "have: record without it, by the rules of PyTorch's own allocator"
     )
 
 
@@ -40,7 +40,8 @@ class _MemPool:
     def __init__(self, allocator=None, *options, **named):
         if allocator is not None:
             _refuse_allocators()
-        _remarks.add("torch.cuda.MemPool was left out: its memory is part of the peak, and its own segments may reserve more")
+        _remarks.add("torch.cuda.MemPool was left out: its memory is part of the peak, and its own segments may "
+                     "reserve more")
         self.allocator, self.id = None, (0, 1)
 
     def use_count(self):
@@ -100,8 +101,8 @@ _CHANGED = {}  # name of a module -> function that changes it after its import
 
 def _refuse_jiterator(code, name, *arguments):
     raise HeadroomError(
-        f"the kernel {name} of torch.cuda.jiterator cannot run on the GPU that Headroom simulates: choose PyTorch's own "
-        "operators, or record this step on a GPU"
+        f"the kernel {name} of torch.cuda.jiterator cannot run on the GPU that Headroom simulates: choose PyTorch's "
+        "own operators, or record this step on a GPU"
     )
 
 

@@ -64,7 +64,7 @@ def _readable(word):
     return os.fsencode(word).decode(errors="replace")
 
 
-_WORKSPACES = "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE"  # environment variables for the sizes of cuBLAS's workspaces
+_WORKSPACES = "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE"  # environment variables: cuBLAS's workspaces
 
 
 class StepRecorder:
@@ -151,8 +151,8 @@ class StepRecorder:
         self._summary = None
         self.notes = []
         if self.calls_in_transforms:
-            self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), where no "
-                              "checkpoint can be: their memory counts, but no plan recomputes them")
+            self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), "
+                              "where no checkpoint can be: their memory counts, but no plan recomputes them")
         info = json.dumps(self._info(step)).encode()
         self._stop()
         check(self.library.headroom_recording_finish(info))
@@ -175,7 +175,7 @@ class StepRecorder:
 
     def text(self, summary):
         """Returns the printed report; `summary` may have more keys than summary()."""
-        document = json.dumps(summary, ensure_ascii=False).encode(errors="replace")  # paths may have bytes that are not text
+        document = json.dumps(summary, ensure_ascii=False).encode(errors="replace")  # for bytes that are not text
         return _checked(self.library.headroom_recording_text(document)).decode()
 
     def cpu_problem(self):
@@ -184,8 +184,8 @@ class StepRecorder:
             return ""
         reason = ", as the model is on the CPU" if self._on_cpu else ""
         return (
-            f"step {self.step} used no memory of cuda{reason}: move the model and its input there before the training, by "
-            'model.cuda() or .to("cuda")'
+            f"step {self.step} used no memory of cuda{reason}: move the model and its input there before the training, "
+            'by model.cuda() or .to("cuda")'
         )
 
     def _stop(self):
@@ -225,7 +225,8 @@ class StepRecorder:
         if not dist.is_available() or not dist.is_initialized():
             return {}
         per_node = int(os.environ.get("LOCAL_WORLD_SIZE", min(8, dist.get_world_size())))
-        return {"distributed": {"world_size": dist.get_world_size(), "ranks_per_node": per_node, "rank": dist.get_rank()}}
+        return {"distributed": {"world_size": dist.get_world_size(), "ranks_per_node": per_node,
+                                "rank": dist.get_rank()}}
 
     def forked(self):
         """Returns whether this is a child process, such as a data loading worker: nothing is recorded there."""

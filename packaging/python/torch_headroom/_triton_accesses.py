@@ -73,8 +73,10 @@ class _Function(ast.NodeVisitor):
         self._globals = function.fn.__globals__ | _nonlocals(function.fn)
         self._depth = depth
         body = function.parse().body[0]
-        self.parameters = [argument.arg for argument in (*body.args.posonlyargs, *body.args.args, *body.args.kwonlyargs)]
-        assigned = {node.id for node in ast.walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        self.parameters = [argument.arg
+                           for argument in (*body.args.posonlyargs, *body.args.args, *body.args.kwonlyargs)]
+        assigned = {node.id for node in ast.walk(body)
+                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         self._constants = {name: value for name, value in constants.items() if name not in assigned}
         self._locals = assigned | set(self.parameters)
         self._origins = {name: {name} for name in self.parameters}
@@ -141,7 +143,7 @@ class _Function(ast.NodeVisitor):
         self.generic_visit(node)
         name = _name(node.func)
         callee = self._callee(node.func)
-        if hasattr(callee, "params") and not callee.__module__.startswith("triton.language"):  # another @triton.jit function
+        if hasattr(callee, "params") and not callee.__module__.startswith("triton.language"):  # another @triton.jit
             return self._call(callee, node)
         is_method = isinstance(node.func, ast.Attribute) and _root(node.func) in self._locals
         place = node.func.value if is_method else _argument(node, 0, ("pointer", "desc"))
@@ -217,7 +219,8 @@ class _Function(ast.NodeVisitor):
 
 
 def _name(function):
-    return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    return (function.attr if isinstance(function, ast.Attribute)
+            else function.id if isinstance(function, ast.Name) else "")
 
 
 def _root(node):

@@ -4,8 +4,8 @@
 
     python -m torch_headroom.record [--gpu NAME] [-o step.hrs] train.py [its arguments]
 
-runs an unmodified script with `cuda` standing for a simulated GPU, until the step is recorded; with --device cuda it
-runs on the real one and is measured. In a program of one's own, after torch_headroom.simulate(), or on the real GPU without:
+runs an unmodified script with `cuda` standing for a simulated GPU, until the step is recorded. With --device cuda it
+runs on the real one and is measured. In your own program, after torch_headroom.simulate() (or, on a real GPU, without):
 
     with torch_headroom.record("step.hrs") as rec:
         for batch in batches:
@@ -89,7 +89,8 @@ def measure(device):
 
         check(load().headroom_measure(ctypes.c_int(int(number or 0))))
     except HeadroomError as error:
-        raise HeadroomError(f"{error}; torch_headroom.simulate(), before `import torch`, needs no GPU", error.exit_code) from None
+        raise HeadroomError(f"{error}; torch_headroom.simulate(), before `import torch`, needs no GPU",
+                            error.exit_code) from None
 
 
 class _CallableModule(types.ModuleType):
@@ -128,9 +129,9 @@ def _run(options):
 
 
 _BY_HAND = (
-    "there is no torch.optim optimizer, so the step was taken to end with the first call of a model after backward; where "
-    "several backward passes make one update, put the loop into `with torch_headroom.record(\"step.hrs\") as rec:` and call "
-    "rec.step() after each update"
+    "there is no torch.optim optimizer, so the step was taken to end with the first call of a model after backward; "
+    "where several backward passes make one update, put the loop into `with torch_headroom.record(\"step.hrs\") as "
+    "rec:` and call rec.step() after each update"
 )
 
 
@@ -183,7 +184,8 @@ def _outcome_of(options, error):
         problem += ": another rank would have written that into the store, and of the job only one runs"
     invented = load().headroom_invented_values()
     if invented:
-        problem += f" (values that it had read from the simulated GPU, {invented} of them, were invented: they may be why)"
+        problem += (f" (values that it had read from the simulated GPU, {invented} of them, were invented: "
+                    "they may be why)")
     return _Outcome(problem, 2)
 
 
@@ -277,7 +279,8 @@ def _last_step(options, loop, outcome):
         outcome.problem += ", before a training step began"
         return False, outcome
     if loop.script_ended():
-        return True, _Outcome(f"note: {options.script} made {loop.steps} of {options.steps} steps; the last is recorded")
+        return True, _Outcome(f"note: {options.script} made {loop.steps} of {options.steps} steps; the last is "
+                              "recorded")
     problem = f"{options.script} {loop.why_unfinished()}"
     if loop.keep_interrupted():
         return True, _Outcome(f"{problem}; {options.output} holds what it did", 2)
@@ -348,7 +351,8 @@ def _prepare(options):
 def _record(options):
     take_torchrun(options)
     if job_of(options) and options.device != "sim":
-        raise HeadroomError("--nproc-per-node records one process without the others, which a real GPU waits for: leave out --device")
+        raise HeadroomError("--nproc-per-node records one process without the others, which a real GPU waits for: "
+                            "leave out --device")
     if options.script is None:
         raise HeadroomError("a script is missing: python -m torch_headroom.record train.py")
     if not options.module and not pathlib.Path(options.script).is_file():
@@ -386,7 +390,8 @@ def _record(options):
         document.flush()
         if options.strict and summary["remarks"] and not outcome.exit_code:
             remarks = f"{len(summary['remarks'])} remark{'s' if len(summary['remarks']) > 1 else ''}"
-            outcome.problem, outcome.exit_code = f"--strict: {remarks} on {options.output}, as printed beside the peak", 2
+            outcome.problem, outcome.exit_code = (
+                f"--strict: {remarks} on {options.output}, as printed beside the peak", 2)
     if outcome.problem:
         print(f"torch_headroom.record: {outcome.problem}", file=sys.stderr)
     if outcome.ended_early:
