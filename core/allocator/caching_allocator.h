@@ -126,7 +126,7 @@ public:
     /// recording. Ignored if another segment is there.
     void placeNextSegment(Block address) { nextPlace_ = address; }
 
-    /// A segment that exists at the begin of a recording.
+    /// A segment that exists at the start of a recording.
     struct Segment
     {
         struct Part

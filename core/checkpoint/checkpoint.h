@@ -30,7 +30,6 @@ struct CheckpointOptions
 ///
 /// - Tensors among `inputs` are saved through autograd, so that checkpoints may be nested. Everything else, lists of
 ///   tensors included, is kept as it is.
-///   lists of tensors included, is kept as it is.
 /// - With GradMode off, nothing happens.
 /// - If an exception leaves the region, the destructor undoes everything.
 ///

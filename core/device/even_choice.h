@@ -15,9 +15,9 @@ namespace headroom::sim {
 int chosenResult(const c10::OperatorHandle& op);
 
 /// Returns the indices that such an op chooses where the values are not known, as a CPU tensor with the sizes and type
-/// of its result `chosen`. No element appears twice in a row, and each row continues where the last one ended, so that
-/// all elements are chosen equally often. The experts of a mixture then get equally many tokens, as in a training that
-/// balances them.
+/// of its result `chosen`. Within a row no element appears twice, and each row continues where the last one ended, so
+/// that all elements are chosen equally often. The experts of a mixture then get equally many tokens, as in a training
+/// that balances them.
 at::Tensor evenChoice(const c10::OperatorHandle& op, std::span<const c10::IValue> arguments, const at::Tensor& chosen);
 
 } // namespace headroom::sim

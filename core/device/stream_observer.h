@@ -43,8 +43,8 @@ void tell(StreamEventKind kind, std::uint32_t stream, std::uint32_t event);
 /// Returns a new event number.
 std::uint32_t newEvent();
 
-/// Declares the global ranks of a process group. ranksOf() returns them; for an undeclared group, the ranks 0 to `size`
-/// - 1.
+/// Declares the global ranks of a process group. ranksOf() returns them; for an undeclared group, all ranks below
+/// `size`.
 void addProcessGroup(std::string_view name, std::vector<std::uint32_t> ranks);
 std::vector<std::uint32_t> ranksOf(const std::string& group, int size);
 

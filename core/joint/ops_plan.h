@@ -38,21 +38,16 @@ struct Recomputation
 
 /// A plan for single ops of the whole step. An executor follows these rules:
 ///
-/// - A saved value is held from the end of its last op in forward. What autograd packed of it stays packed. After that
+/// - A saved value is held from the end of its last op in forward. Autograd's packs of it stay as they are. After that
 ///   the executor holds it until the last recomputation that reads it.
-///   that the executor holds it until the last recomputation that reads it.
 /// - A pack of any other value that forward made holds nothing. An exception is a `kept` value of the graph, which the
 ///   program holds anyway: its packs stay as they are.
-///   program holds anyway, stays as it is).
 /// - At the unpack of a missing tensor the ops of its recomputation run, in order, each with the views between it and
 ///   what it reads. A random op starts from its generator state in forward. Storages that existed before the step and
 ///   that an op changes (running statistics) are restored.
-///   between it and what it reads. A random op starts from the state of the generator that it had in forward; storages
-///   that were there before the step and that an op changes (running statistics) are put back.
 /// - Each op runs again at most once. A recomputed value lives until its last use: the end of the last unpack that
 ///   returns it, or the last op of a recomputation that reads it, whichever comes later. A value without uses dies at
 ///   once.
-///   hands it out, or the last op of a recomputation that reads it, whichever comes later; at once, where it has none.
 struct OpsPlan
 {
     double fraction = 1; ///< as requested; in a frontier, the fraction that this plan answers

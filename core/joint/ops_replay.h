@@ -22,7 +22,7 @@ struct OpEvents
 /// events, and one over the events of each op that runs again.
 Timeline replayOps(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule);
 
-/// The same replay, counted by module.
+/// Replays the step likewise, and returns the tally by module.
 ModuleTally tallyOps(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule);
 
 } // namespace headroom

@@ -64,7 +64,7 @@ private:
 void collectTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors);
 
 /// Moves everything that the model holds to a device without values: parameters, buffers, tensors in lists, and devices
-/// that its code names. Tensors that share a storage still share one there. Constants of the code with one element stay
+/// that its code names. Tensors that share a storage still share one there. Zero-dimensional constants of the code stay
 /// on the CPU, as their values may determine shapes.
 void moveToDevice(torch::jit::Module& root, at::Device device);
 

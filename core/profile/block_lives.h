@@ -27,7 +27,7 @@ public:
     Bytes reservedPeak() const noexcept { return reservedPeak_; } ///< -1: not known
     Bytes reservedAtStart() const noexcept { return empty() ? -1 : blocks_.front().reserved; }
 
-    void start(StepTraceBuilder& builder); ///< allocates the blocks that exist at its begin
+    void start(StepTraceBuilder& builder); ///< allocates the blocks that exist at its start
     /// Adds the allocations and frees before `end` to `builder`, attributed to `op`.
     void playUntil(Profile::Nanoseconds end, StepTraceBuilder& builder, OpId op);
 

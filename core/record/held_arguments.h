@@ -19,7 +19,7 @@ namespace headroom {
 class HeldArguments
 {
 public:
-    /// Adds a storage, between the begin of the call and leave(). `place` numbers its position among the arguments; a
+    /// Adds a storage, between the start of the call and leave(). `place` numbers its position among the arguments; a
     /// negative number: a checkpoint holds it in any case.
     void add(CallId call, ModuleId module, StorageId storage, std::int64_t place);
     /// An op reads the storage.

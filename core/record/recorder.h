@@ -71,11 +71,11 @@ public:
 
     /// Starts recording; what is alive on the device now is the step's start state.
     void begin();
-    /// Begin and end of the optimizer's step: ops between them have phase optimizer. `state` are the tensors that the
+    /// Start and end of the optimizer's step: ops between them have phase optimizer. `state` are the tensors that the
     /// optimizer keeps.
     void beginOptimizer();
     void endOptimizer(at::ArrayRef<at::Tensor> state);
-    /// Begin and end of the code in which a program without an optimizer may update its parameters itself. Between
+    /// Start and end of the code in which a program without an optimizer may update its parameters itself. Between
     /// them, ops that read parameters or gradients outside of autograd have phase optimizer, and so have the ops that
     /// follow from them.
     void beginOwnUpdate();
@@ -87,12 +87,12 @@ public:
     /// Marks forwardEnd or backwardEnd; the functions above and finish() mark stepEnd and zeroGradEnd. Ops between the
     /// two have phase backward, including the creation of the first gradient.
     void mark(Mark mark);
-    /// Begin and end of a backward pass that builds a graph of itself (create_graph=True).
+    /// Start and end of a backward pass that builds a graph of itself (create_graph=True).
     void setBuildsBackwardGraph(bool builds);
-    /// Begin and end of a checkpoint's recomputation. Inside a torch.autograd.Function, neither gradients nor modules
+    /// Start and end of a checkpoint's recomputation. Inside a torch.autograd.Function, neither gradients nor modules
     /// show it.
     void setRecomputes(bool recomputes);
-    /// Begin and end of a compilation by PyTorch: its ops are not part of the step.
+    /// Start and end of a compilation by PyTorch: its ops are not part of the step.
     void setCompiles(bool compiles);
     /// The facts of the step; complete them between begin() and finish().
     StepInfo& info();
@@ -103,7 +103,7 @@ public:
     /// trace. Call it on the thread of begin().
     Result<StepTracePtr> finish();
 
-    /// Begin and end of a module's forward. enter() and exit() register tensor hooks that mark the module's backward as
+    /// Start and end of a module's forward. enter() and exit() register tensor hooks that mark the module's backward as
     /// ModTracker does. Both do nothing while no recorder is active, so that models may always call them. Calls nest.
     /// If an exception passes through a call (a checkpoint stops its recomputation with one), exit it without results.
     static CallId enter(ModuleId module, at::ArrayRef<at::Tensor> arguments);

@@ -219,7 +219,7 @@ private:
     std::vector<OpenCall> calls_;
     HeldArguments heldArguments_;
     std::atomic<int> callsAgain_{0}; ///< number of recomputed calls in calls_
-    std::atomic<int> recomputations_{0}; ///< that run now
+    std::atomic<int> recomputations_{0}; ///< number of recomputations that run now
     std::atomic<bool> compiles_{false};
     std::unordered_map<int, std::uint32_t> passes_; ///< autograd's graph task -> number of the backward pass
     std::uint32_t passCount_ = 0;

@@ -88,7 +88,7 @@ struct Snapshot
         std::vector<Index> blocks; ///< in address order
     };
 
-    /// Begin or end of an annotation, by torch.profiler.record_function or PyTorch itself.
+    /// Start or end of an annotation, by torch.profiler.record_function or PyTorch itself.
     struct Annotation
     {
         Index name = none; ///< string
@@ -102,7 +102,7 @@ struct Snapshot
     std::vector<Index> stackFirst{0}; ///< frames of stack i: stackFrames[stackFirst[i] .. stackFirst[i + 1]]
     std::vector<Index> stackFrames; ///< innermost first
     std::vector<std::uint64_t> streams; ///< stream handles
-    std::vector<std::vector<Event>> traces; ///< by device, oldest first; from the begin of the range on
+    std::vector<std::vector<Event>> traces; ///< by device, oldest first; from the start of the range on
     std::vector<Segment> segments;
     std::vector<Block> blocks;
     std::vector<Annotation> annotations;

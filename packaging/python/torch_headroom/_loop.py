@@ -51,7 +51,7 @@ class ScriptLoop(Loop):
     A step begins with the first call of a model under gradients and lasts until every optimizer has made its step, so
     that gradient accumulation and adversarial training count as one. Clearing the gradients afterwards belongs to it.
     It ends when all gradients are cleared, or with the next call of a module: a loop that clears them before backward
-    is then at its begin again. Every step is recorded and only the last one kept, since the script may fail in any.
+    is then at its start again. Every step is recorded and only the last one kept, since the script may fail in any.
 
     A call before any optimizer exists may only inspect the model's output: it begins no step if another call follows
     once an optimizer exists, before backward. If the script has no optimizer and changes the parameters itself, a step

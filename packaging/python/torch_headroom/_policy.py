@@ -18,7 +18,7 @@ class PolicyError(ValueError):
 
 @dataclass(frozen=True)
 class HeldBytes:
-    """Bytes that the plan expects on the device at the begin and end of a module's forward and before its
+    """Bytes that the plan expects on the device at the start and end of a module's forward and before its
     recomputation; one entry for each call in the recorded step."""
 
     begin: tuple = ()

@@ -58,7 +58,7 @@ class Region:
         forward = self.forward_of(module)
         if not torch.is_grad_enabled():
             return forward(*args, **kwargs)
-        if torch.compiler.is_compiling():  # Dynamo checks for each argument
+        if torch.compiler.is_compiling():  # in a graph: without _Call, keyword arguments bound
             forward = functools.partial(forward, **kwargs) if kwargs else forward
             if self.checked and not self.policy.saved:
                 return checkpoint(forward, *args, use_reentrant=False)

@@ -20,7 +20,7 @@ def ask(source):
 
 
 def begin():
-    """Resets the counters at the begin of a step."""
+    """Resets the counters at the start of a step."""
     _endless_loops.decisions.clear()
     _endless_loops.sizes.clear()
     _opaque.launches.clear()

@@ -131,7 +131,7 @@ class StepRecorder:
             self._sizes = sizes_with(self._sizes, arguments)
 
     def own_update(self, begins):
-        """Begin or end of the code in which a program without an optimizer may update its parameters."""
+        """Reports the start or end of the code in which a program without an optimizer may update its parameters."""
         self.at(OWN_UPDATE_BEGIN if begins else OWN_UPDATE_END)
 
     def add_held(self, call, args, kwargs, found):

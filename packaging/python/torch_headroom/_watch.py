@@ -12,7 +12,7 @@ class MemoryWatch:
     once of each. It stops after two steps, since optimizers create their state in the first. The budget is for
     everything on the device, so other models of the process count too.
 
-    The comparison with the plan counts only what is allocated during a step. Other memory at the begin of the step,
+    The comparison with the plan counts only what is allocated during a step. Other memory at the start of the step,
     such as the last results of an evaluation or the buckets of DistributedDataParallel, is not counted. A first step
     may hold less: it has no optimizer state yet, and often no gradients. Calls of a module are not matched with planned
     ones: the largest planned value of all its calls is the limit for each.
