@@ -86,7 +86,7 @@ struct EventFields
     void clear();
     /// Returns the string for a field of lists or words; null for a number, or a field that is not used.
     std::string* text(Field field);
-    /// Parses a number into its field; false if it is out of range.
+    /// Parses a number into its field. Returns false if `text` is not a valid number for it.
     bool setNumber(Field field, std::string_view text);
 };
 

@@ -39,7 +39,7 @@ struct ProfiledStep
     double cpuMs = 0; ///< CPU time of its ops
     double busyMs = 0; ///< time in which the GPU worked; overlapping streams count once
     double kernelMs = 0;
-    double withoutOpMs = 0; ///< share of kernelMs that no op launched
+    double withoutOpMs = 0; ///< part of kernelMs that no op launched
     double spanMs = 0; ///< from the first kernel's begin to the last one's end
     double synchronizationMs = 0; ///< time that the CPU waited for the GPU
     std::int64_t kernels = 0;

@@ -22,7 +22,7 @@ public:
     /// Adds a storage, between the start of the call and leave(). `place` numbers its position among the arguments; a
     /// negative number: a checkpoint holds it in any case.
     void add(CallId call, ModuleId module, StorageId storage, std::int64_t place);
-    /// An op reads the storage.
+    /// Marks the storage as read by an op.
     void read(StorageId storage);
     void leave(CallId call);
 

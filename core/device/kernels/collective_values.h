@@ -10,8 +10,8 @@
 
 namespace headroom::sim {
 
-/// A collective as its group's backend receives it. Lists of lists are flattened: each tensor is followed by its parts
-/// for all ranks.
+/// A collective as its group's backend receives it. Lists of lists are flattened: the parts of all ranks for the first
+/// tensor, then those for the second, and so on.
 struct CollectiveCall
 {
     std::vector<at::Tensor> written;
