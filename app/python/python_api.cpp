@@ -27,7 +27,7 @@
 namespace headroom::python {
 namespace {
 
-/// The card that is simulated; one in a process, since libtorch knows one allocator and one kernel an op.
+/// The simulated card. A process has only one, since libtorch knows one allocator and one kernel per op.
 std::optional<DeviceSpec>& simulatedCard()
 {
     static std::optional<DeviceSpec> card;

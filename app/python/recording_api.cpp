@@ -25,15 +25,15 @@
 namespace headroom::python {
 namespace {
 
-/// The recording of this process: operators have no context to find another one by.
+/// The recording of this process. It is global, since operators have no context argument.
 struct Recording
 {
     ModelTree tree;
     std::vector<at::Tensor> optimizerState;
-    std::unique_ptr<Recorder> recorder; ///< of the step that runs
-    std::shared_ptr<RealDevice> real; ///< on which steps are measured; null: the simulated one
+    std::unique_ptr<Recorder> recorder; ///< recorder of the running step
+    std::shared_ptr<RealDevice> real; ///< device that steps are measured on; null: the simulated one
     bool begun = false;
-    std::optional<std::unordered_map<const void*, Category>> before; ///< at the end of the last step
+    std::optional<std::unordered_map<const void*, Category>> before; ///< end state of the last step
     StepTracePtr finished;
 
     void stop()
@@ -66,7 +66,7 @@ Status measureOn(int device)
     if (recording().real && recording().real->device().index() == device)
         return {};
     recording().stop();
-    recording().real.reset(); // there is one trace at a time
+    recording().real.reset(); // only one trace can exist at a time
     auto opened = openCuda(device);
     if (!opened)
         return opened.error();
@@ -83,7 +83,7 @@ Status create()
                      "`import torch`"};
     recording().stop();
     if (recording().real)
-        recording().real->startTracing(); // once; the first step warms it up
+        recording().real->startTracing(); // no-op if it runs; the first step warms it up
     recording().recorder = std::make_unique<Recorder>(StepInfo(), spec, recording().real);
     if (recording().before)
         recording().recorder->setStateBefore(*recording().before);
@@ -266,8 +266,8 @@ void implement(torch::Library& library)
     library.impl("origin", &origin);
 }
 
-// Before autograd, so that arguments come with their history; and at the recorder's own key, which a call without
-// tensors reaches first.
+// Registered above autograd, so that arguments keep their autograd history, and at the recorder's own key, which a call
+// without tensors reaches first.
 TORCH_LIBRARY_IMPL(torch_headroom, CompositeImplicitAutograd, library)
 {
     implement(library);

@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// Address space of an expandable segment, whose pages are mapped as they are needed.
+/// The address space of an expandable segment, whose pages are mapped as needed.
 struct CachingAllocator::Range
 {
     Block address = 0;
@@ -28,13 +28,13 @@ struct CachingAllocator::Chunk
     Bytes requested = 0; ///< 0 while free
     Stream stream = 0;
     bool allocated = false;
-    bool awaitsFree = false; ///< freed by the program, in use by another stream
+    bool awaitsFree = false; ///< freed by the program, but in use by another stream
     bool mapped = true;
     Pool* pool = nullptr;
-    Range* range = nullptr; ///< of an expandable segment
+    Range* range = nullptr; ///< the expandable segment it belongs to; null: a plain segment
     Chunk* previous = nullptr; ///< neighbours in the same segment, in address order
     Chunk* next = nullptr;
-    std::int64_t callsWhenFreed = 0; ///< of the pool: what garbage collection takes for age
+    std::int64_t callsWhenFreed = 0; ///< Pool::calls at the free, from which garbage collection takes the age
 
     bool isSplit() const noexcept { return previous || next; }
     bool isFree() const noexcept { return !allocated && !awaitsFree; }
@@ -60,7 +60,7 @@ struct CachingAllocator::Pool
     std::set<Chunk*, BySize> free;
     std::set<Chunk*, ByAddress> unmapped;
     bool small = false;
-    std::int64_t calls = 0; ///< requests that looked for a free block while garbage collection was on
+    std::int64_t calls = 0; ///< requests that searched for a free block while garbage collection was on
 };
 
 struct CachingAllocator::PoolPair
@@ -81,10 +81,10 @@ struct CachingAllocator::Storage
 {
     std::deque<Chunk> chunks;
     std::vector<Chunk*> spare;
-    std::unordered_map<Block, Chunk*> inUse; ///< allocated, and those that await their free
-    std::vector<Chunk*> pending; ///< that await their free, in order
+    std::unordered_map<Block, Chunk*> inUse; ///< allocated chunks, and those that await their free
+    std::vector<Chunk*> pending; ///< chunks that await their free, in order
     std::list<Range> ranges;
-    std::map<Block, Bytes> extents; ///< of segments, by address
+    std::map<Block, Bytes> extents; ///< segment sizes by address
 };
 
 } // namespace headroom

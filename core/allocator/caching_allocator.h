@@ -18,64 +18,63 @@ namespace headroom {
 
 /// The rules of PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp, torch 2.11) on made-up addresses: best
 /// fit among the free blocks of a stream, blocks split and merged inside segments, segments kept until the device is
-/// full, or grown page by page where they are expandable. From the requests of a step it says what a GPU would have
-/// reserved.
+/// full, or grown page by page if they are expandable. It computes what a GPU would reserve for the requests of a step.
 ///
-/// Addresses of different segments never touch, as cudaMalloc's do not have to; ties between equal blocks go to the
-/// lowest.
+/// Segments never touch each other, since cudaMalloc does not promise that they do. Of equal blocks the one with the
+/// lowest address is used.
 class CachingAllocator
 {
 public:
     using Block = std::uint64_t; ///< a block's address: unique while it is allocated
     using Stream = std::uint64_t;
-    using PoolId = std::pair<std::int64_t, std::int64_t>; ///< {0, 0}: the default one; others are those of CUDA graphs
+    using PoolId = std::pair<std::int64_t, std::int64_t>; ///< {0, 0}: the default pool; others belong to CUDA graphs
 
     explicit CachingAllocator(AllocatorRules rules = {});
     ~CachingAllocator();
     CachingAllocator(CachingAllocator&&) noexcept;
     CachingAllocator& operator=(CachingAllocator&&) noexcept;
 
-    /// A block for `requested` > 0 bytes, or nothing when the device is full even after every unused segment went back
-    /// (outOfMemory() says more).
+    /// Allocates a block for `requested` > 0 bytes. Returns nullopt if the device is full even after every unused
+    /// segment was released (outOfMemory() has details).
     std::optional<Block> allocate(Bytes requested, Stream stream = 0, PoolId pool = {});
-    /// The program freed it, but another stream may still use it: it stays active until free().
+    /// Frees a block that another stream may still use: it stays active until free().
     void requestFree(Block block);
-    /// Free for the next request; requestFree() first is not needed.
+    /// Frees a block for the next request; requestFree() is not required before.
     void free(Block block);
 
-    /// Bytes that the device has from now on; 0: no limit. What is reserved stays.
+    /// Sets the bytes of the device from now on; 0: no limit. Reserved memory stays.
     void setCapacity(Bytes capacity) noexcept { rules_.capacity = capacity; }
     const AllocatorRules& rules() const noexcept { return rules_; }
-    /// Gives segments without an allocated block back to the device, as torch.cuda.empty_cache() does.
+    /// Returns segments without an allocated block to the device, as torch.cuda.empty_cache() does.
     void releaseUnused();
 
     struct Stats
     {
-        Bytes requested = 0; ///< as asked for, of active blocks
+        Bytes requested = 0; ///< requested bytes of active blocks
         Bytes allocated = 0; ///< in blocks handed out
-        Bytes active = 0; ///< and in those that another stream may still use
+        Bytes active = 0; ///< `allocated`, and blocks that another stream may still use
         Bytes reserved = 0; ///< in segments taken from the device
-        Bytes inactiveSplit = 0; ///< free, but in segments that hold an active block: true fragmentation
+        Bytes inactiveSplit = 0; ///< free bytes in segments that hold an active block: true fragmentation
         Bytes requestedPeak = 0;
         Bytes allocatedPeak = 0;
         Bytes activePeak = 0;
         Bytes reservedPeak = 0;
         std::int64_t segments = 0;
-        std::int64_t retries = 0; ///< times that every unused segment went back, and the request was tried again
+        std::int64_t retries = 0; ///< times that a request was retried after every unused segment was released
     };
     const Stats& stats() const noexcept { return stats_; }
     void resetPeaks() noexcept;
 
-    /// A number of torch.cuda.memory_stats().
+    /// One statistic of torch.cuda.memory_stats().
     struct Counter
     {
         std::int64_t current = 0;
         std::int64_t peak = 0;
-        std::int64_t allocated = 0; ///< all that was ever added
+        std::int64_t allocated = 0; ///< total of all increases
         std::int64_t freed = 0;
         void add(std::int64_t change) noexcept;
     };
-    /// Those that torch.cuda.memory_stats() tells of each pool, by its names.
+    /// The statistics that torch.cuda.memory_stats() reports for each pool, by its names.
     struct PoolCounters
     {
         Counter allocation;
@@ -92,27 +91,27 @@ public:
     {
         std::array<PoolCounters, 3> pools; ///< all, small, large
         std::int64_t retries = 0;
-        std::int64_t synchronizations = 0; ///< of all streams, before unused segments go back
+        std::int64_t synchronizations = 0; ///< of all streams, before unused segments are released
         std::int64_t outOfMemories = 0;
     };
     const Counters& counters() const noexcept { return counters_; }
-    /// As torch.cuda.reset_accumulated_memory_stats() does.
+    /// Does what torch.cuda.reset_accumulated_memory_stats() does.
     void resetAccumulated() noexcept;
 
-    /// Why the last request that failed did.
+    /// The state at the last failed request.
     struct OutOfMemory
     {
         Bytes requested = 0;
         Bytes size = 0; ///< rounded to a block
-        Bytes wanted = 0; ///< from the device: a segment, or an expandable one's pages
-        Bytes deviceFree = 0; ///< what the device, or the program's limit, still had
-        Bytes largestFree = 0; ///< free block of this pool and stream, too small
-        Stats stats; ///< then, with every unused segment given back
+        Bytes wanted = 0; ///< requested from the device: a segment, or an expandable segment's pages
+        Bytes deviceFree = 0; ///< free bytes of the device, or of the program's limit
+        Bytes largestFree = 0; ///< largest free block of this pool and stream
+        Stats stats; ///< at that moment, with every unused segment released
     };
     const OutOfMemory& outOfMemory() const noexcept { return outOfMemory_; }
-    Bytes largestFree() const; ///< free block of any pool and stream
+    Bytes largestFree() const; ///< largest free block of any pool and stream
 
-    /// Bytes that the device gives, or gets back (an expandable segment's pages too).
+    /// Memory that the device gives or takes back; pages of an expandable segment too.
     struct SegmentEvent
     {
         Block address = 0;
@@ -123,11 +122,11 @@ public:
     };
     void setSegmentObserver(std::function<void(const SegmentEvent&)> observer) { observer_ = std::move(observer); }
 
-    /// The next segment lies here, as a recording says: ties between equal blocks then resolve as they did there. Not
-    /// where another one is.
+    /// Places the next segment at `address`, as recorded, so that ties between equal blocks resolve as in the
+    /// recording. Ignored if another segment is there.
     void placeNextSegment(Block address) { nextPlace_ = address; }
 
-    /// A segment that exists already, as a recording found it.
+    /// A segment that exists at the start of a recording.
     struct Segment
     {
         struct Part
@@ -141,12 +140,12 @@ public:
         PoolId pool{};
         bool small = false;
         bool expandable = false;
-        Block address = 0; ///< an expandable one: of its reserved range, which begins with its first page ever
-        std::span<const Part> parts; ///< in order; gaps only in an expandable segment, whole pages
+        Block address = 0; ///< expandable: of its address range, which begins with the first page ever mapped
+        std::span<const Part> parts; ///< in order; only an expandable segment has gaps, of whole pages
     };
-    /// False: another segment is there. The counters do not know of it.
+    /// Adds a segment; returns false if another one is there. The counters do not include it.
     bool addSegment(const Segment& segment);
-    /// What there is, by address, as torch.cuda.memory_snapshot() tells of it.
+    /// A segment as torch.cuda.memory_snapshot() reports it; segments() returns them by address.
     struct SegmentState
     {
         Stream stream = 0;
@@ -155,7 +154,7 @@ public:
         std::vector<Segment::Part> parts;
     };
     std::vector<SegmentState> segments() const;
-    /// Gives back the segment at an address, as a recording says. False: it is not unused, or not there.
+    /// Releases the segment at an address, as recorded. Returns false if it is in use or does not exist.
     bool releaseSegmentAt(Block address);
 
 private:
@@ -207,7 +206,7 @@ private:
     std::function<void(const SegmentEvent&)> observer_;
     std::optional<Block> nextPlace_;
     Block nextAddress_ = 0;
-    Bytes refused_ = 0; ///< by the device, last: a segment or pages
+    Bytes refused_ = 0; ///< size that the device refused last: a segment or pages
 };
 
 } // namespace headroom

@@ -12,30 +12,30 @@
 
 namespace headroom {
 
-/// What the caching allocator holds at an instant.
+/// Bytes that the caching allocator holds at one moment.
 struct AllocatorSample
 {
     Bytes requested = 0;
     Bytes allocated = 0;
     Bytes active = 0;
     Bytes reserved = 0;
-    Bytes inactiveSplit = 0; ///< free in segments that hold an active block: true fragmentation
+    Bytes inactiveSplit = 0; ///< free bytes in segments that hold an active block: true fragmentation
 
     friend bool operator==(const AllocatorSample&, const AllocatorSample&) = default;
 };
 
-/// A step as PyTorch's caching allocator lives it.
+/// The course of a step in PyTorch's caching allocator.
 struct AllocatorRun
 {
-    CachingAllocator::Stats stats; ///< at its end, with the peaks of the step
+    CachingAllocator::Stats stats; ///< at the end of the step, with its peaks
     AllocatorSample start;
-    std::vector<AllocatorSample> samples; ///< after each change of the timeline; up to the failure when there is one
-    AllocatorSample atPeak; ///< where most is reserved; of all such instants the first of those with most in use
+    std::vector<AllocatorSample> samples; ///< after each change of the timeline, up to a failure
+    AllocatorSample atPeak; ///< with the most reserved bytes; of several, with the most active ones
 
-    /// A request that the device could not serve: PyTorch raises torch.OutOfMemoryError.
+    /// A request that does not fit on the device: PyTorch raises torch.OutOfMemoryError.
     struct Failure
     {
-        std::size_t change = 0; ///< of the timeline; npos: the state before the step does not fit already
+        std::size_t change = 0; ///< index in the timeline; npos: the state before the step does not fit
         StorageId storage;
         OpId op; ///< invalid between ops
         double ms = 0;
@@ -46,25 +46,26 @@ struct AllocatorRun
     std::optional<Failure> failure;
 };
 
-/// What PyTorch's caching allocator hands out and reserves during a step that is repeated, as in training: the
-/// timeline's allocations and frees are played twice, the first time on an allocator that holds the state before the
-/// step, and the second time, whose samples and peaks are returned, on the cache that the first one left. A step that
-/// was imported from a memory snapshot is a stretch of time and is played once. `workspaces` take their blocks beside
-/// the tensors'; a convolution for whose workspace there is no room runs without, as PyTorch tries the next algorithm.
+/// Simulates PyTorch's caching allocator during a step that is repeated, as in training. The timeline's allocations and
+/// frees are played twice: first on an allocator that holds the state before the step, then on the cache that the first
+/// pass left. Samples and peaks are those of the second pass. A step imported from a memory snapshot is played once.
+/// `workspaces` get blocks besides the tensors. A convolution whose workspace does not fit runs without it, as PyTorch
+/// tries the next algorithm.
 AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,
                                const Workspaces& workspaces = {});
 
-/// The same without samples.
+/// Simulates the allocator without samples.
 CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline, AllocatorRules rules = {});
 
-/// PYTORCH_CUDA_ALLOC_CONF of the program, where the step is of a memory snapshot that says it.
+/// Returns the program's PYTORCH_CUDA_ALLOC_CONF, if the step is from a memory snapshot that has it.
 std::string recordedAllocatorSettings(const StepInfo& info);
-/// What to know of the rules beside the bytes, the end of a sentence; empty: nothing.
+/// Returns what the user should know about the rules, as the end of a sentence; empty: nothing.
 std::string noteOnRules(const AllocatorRules& rules);
 
-/// The failure in one sentence: instant, op and module, block, and the reason.
+/// Describes the failure in one sentence: time, op and module, block, and the reason.
 std::string outOfMemorySentence(const StepTrace& trace, const AllocatorRun::Failure& failure);
-/// The reason alone: what was wanted from the device, what it had, and whether free memory lies in too small pieces.
+/// Describes the reason alone: what was requested from the device, what it had, and whether the free memory is in
+/// pieces that are too small.
 std::string outOfMemoryReason(const CachingAllocator::OutOfMemory& memory);
 
 } // namespace headroom

@@ -12,8 +12,8 @@
 
 namespace headroom {
 
-/// What of a region's surroundings decides its results: the state of the random number generators, and autocast. Taken
-/// before the region runs, so that it can be run again in the same surroundings.
+/// The global state that determines a region's results: the state of the random number generators, and autocast.
+/// Captured before the region runs, so that the region can run again in the same state.
 class AmbientState
 {
     struct Autocast
@@ -24,10 +24,10 @@ class AmbientState
     };
 
 public:
-    /// Generators are the CPU's and those of the devices of `inputs`; only when `random`.
+    /// Captures the state. Generators, captured only if `random`, are the CPU's and those of the devices of `inputs`.
     AmbientState(const Values& inputs, bool random);
 
-    /// The surroundings are as they were while it lives; afterwards they are what they have been before it.
+    /// Restores the captured state while it lives; its end restores the state found at construction.
     class Replay
     {
     public:
@@ -37,7 +37,7 @@ public:
         Replay& operator=(const Replay&) = delete;
 
     private:
-        std::vector<std::pair<at::Generator, at::Tensor>> generators_; ///< as found
+        std::vector<std::pair<at::Generator, at::Tensor>> generators_; ///< state at construction
         std::vector<Autocast> autocasts_;
         bool autocastCache_;
     };

@@ -17,23 +17,23 @@ class CheckpointFrame;
 /// How a region is checkpointed. The names are those of torch.utils.checkpoint's arguments.
 struct CheckpointOptions
 {
-    bool preserveRngState = true; ///< random numbers are drawn again as they were
+    bool preserveRngState = true; ///< the recomputation draws the same random numbers
     bool earlyStop = true; ///< recompute no further than the last tensor that backward needs
-    bool determinismCheck = true; ///< compare shape, dtype and device of what was recomputed
+    bool determinismCheck = true; ///< compare shape, dtype and device of recomputed tensors
     SavePolicy save; ///< which ops keep their results; empty: none
-    CountedOps counted = CountedOps::all; ///< which ops `save` is asked for and numbers
+    CountedOps counted = CountedOps::all; ///< the ops that `save` is called for and numbers
 };
 
-/// A region of a program whose tensors are not saved for backward but computed again when backward asks for the first
-/// of them: torch.utils.checkpoint with use_reentrant=False. The region is what runs in this thread from construction
-/// to complete(); `recompute` runs it again, from `inputs`, at most once in each backward pass.
+/// A checkpointed region: its tensors are not saved for backward but recomputed when backward unpacks the first of
+/// them, as by torch.utils.checkpoint with use_reentrant=False. The region is what runs in this thread from
+/// construction to complete(). `recompute` runs it again from `inputs`, at most once in each backward pass.
 ///
-/// - Tensors among `inputs` are saved as autograd saves tensors, so that checkpoints may be nested; everything else,
-///   lists of tensors included, is kept as it is.
-/// - Without gradients (GradMode off) nothing happens.
-/// - When an exception leaves the region, this object's end leaves nothing behind.
+/// - Tensors among `inputs` are saved through autograd, so that checkpoints may be nested. Everything else, lists of
+///   tensors included, is kept as it is.
+/// - With GradMode off, nothing happens.
+/// - If an exception leaves the region, the destructor undoes everything.
 ///
-/// Throws CheckpointError, also from backward: one sentence.
+/// Throws CheckpointError, with a message of one sentence; backward may throw it too.
 class CheckpointScope
 {
 public:
@@ -42,16 +42,16 @@ public:
     CheckpointScope(const CheckpointScope&) = delete;
     CheckpointScope& operator=(const CheckpointScope&) = delete;
 
-    /// The region has run to its end.
+    /// Ends the region, after it has run to its end.
     void complete();
 
-    /// Number of tensors that the region has saved for backward so far.
+    /// The number of tensors that the region has saved for backward so far.
     std::size_t savedTensors() const;
-    /// How often each op ran so far; empty when all is recomputed.
+    /// How often each op ran so far; empty if no op is saved.
     OpCounts opCounts() const;
 
 private:
-    std::shared_ptr<CheckpointFrame> frame_; ///< null without gradients
+    std::shared_ptr<CheckpointFrame> frame_; ///< null with GradMode off
     std::optional<CachingOps> caching_;
     std::optional<InterpositionScope> interposition_;
     std::optional<SavedTensorHooksScope> hooks_;

@@ -15,8 +15,8 @@
 
 namespace headroom {
 
-/// One run of a checkpointed region, as long as autograd holds something that the region saved: what it takes to run it
-/// again, and the tensors that this gave until backward has used them. Called from the threads of autograd.
+/// One run of a checkpointed region. It lives as long as autograd holds something that the region saved. It holds what
+/// the recomputation needs, and the recomputed tensors until backward has used them. Autograd's threads call it.
 class CheckpointFrame : public std::enable_shared_from_this<CheckpointFrame>
 {
 public:
@@ -26,7 +26,7 @@ public:
     std::size_t savedTensors() const { return slots_.size(); }
     void forwardCompleted() { forwardCompleted_ = true; }
 
-    /// Hooks of one tensor that the region saves in forward. They hold the frame.
+    /// Creates the hooks of one tensor that the region saves in forward. They hold the frame.
     std::unique_ptr<torch::autograd::SavedVariableHooks> saveInForward();
 
 private:
@@ -47,7 +47,7 @@ private:
     struct Slot
     {
         Metadata metadata;
-        std::map<int, at::Tensor> recomputed; ///< by backward pass; undefined: used already
+        std::map<int, at::Tensor> recomputed; ///< by backward pass; undefined: already used
     };
     struct Pass
     {
@@ -58,16 +58,16 @@ private:
     std::shared_ptr<Slot> addSlot(const at::Tensor& tensor);
     at::Tensor unpack(Slot& slot);
     void recompute(int pass);
-    /// A tensor that the recomputation saves. Throws StopRecomputation after the last one that is needed.
+    /// Takes a tensor that the recomputation saves. Throws StopRecomputation after the last one that is needed.
     void recomputed(int pass, const at::Tensor& tensor);
     void checkSame(int pass) const;
     Values inputs() const;
 
     struct Input
     {
-        c10::IValue value; ///< when it is no tensor
+        c10::IValue value; ///< the input, if it is not a tensor
         torch::autograd::SavedVariable saved;
-        c10::VariableVersion version; ///< of the tensor
+        c10::VariableVersion version; ///< the tensor's version counter
         std::uint32_t versionThen = 0;
         bool isTensor = false;
     };
@@ -79,9 +79,9 @@ private:
     std::shared_ptr<SelectiveCache> cache_;
     std::vector<std::weak_ptr<Slot>> slots_; ///< in the order of saving
     bool forwardCompleted_ = false;
-    bool mayDiffer_ = false; ///< backward ran inside of the region: the numbers of saved tensors need not be equal
+    bool mayDiffer_ = false; ///< backward ran inside the region, so the number of saved tensors may differ
 
-    std::recursive_mutex mutex_; ///< a recomputation may go through backward itself
+    std::recursive_mutex mutex_; ///< recursive, as a recomputation may run backward itself
     std::map<int, Pass> passes_;
 };
 

@@ -7,8 +7,8 @@
 
 namespace headroom {
 
-/// Watches the simulated device's memory while it lives, without any of the recorder's doing: what a step really takes.
-/// No recorder may be active.
+/// Measures the memory that a step takes on the simulated device, without the recorder: it observes the allocator while
+/// it lives. No recorder may be active.
 class ExecutedMemory final : public sim::BlockObserver
 {
 public:
@@ -29,7 +29,7 @@ private:
 
     MemoryLevels levels_;
     Bytes live_ = 0;
-    const sim::Block* movedAway_ = nullptr; ///< counted as gone before it is freed
+    const sim::Block* movedAway_ = nullptr; ///< already subtracted, though not yet freed
 };
 
 } // namespace headroom

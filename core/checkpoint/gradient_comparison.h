@@ -10,21 +10,21 @@
 
 namespace headroom {
 
-/// What another way to run a step does to the gradients of a model on a device that computes.
+/// How the gradients of a model change if its step is run in another way, on a device that computes.
 struct GradientComparison
 {
-    std::size_t parameters = 0; ///< with a gradient
+    std::size_t parameters = 0; ///< number of parameters with a gradient
     double largestDifference = 0;
-    std::string parameter; ///< where it is; empty when all gradients are equal to the bit
-    /// Where the plain step, run twice from the same random numbers, does not give the same gradients, as on a GPU some
-    /// kernels do not: the comparison then says nothing. Empty: it does, or nobody had to ask.
+    std::string parameter; ///< parameter with the largest difference; empty if all gradients are bitwise equal
+    /// Parameter whose gradient changes if the plain step runs twice from the same random numbers, as with some kernels
+    /// on a GPU; the comparison then says nothing. Empty: none does, or all gradients were equal at once.
     std::string unrepeatable;
 
     bool equal() const { return parameter.empty(); }
 };
 
-/// Both run forward and backward once, from the same random numbers; the gradients are taken away afterwards. Where
-/// they differ, `plainly` runs a second time.
+/// Runs `plainly` and `otherwise`, each from the same random numbers, and compares the gradients, which are then
+/// removed. Each function runs forward and backward once. If the gradients differ, `plainly` runs a second time.
 Result<GradientComparison> compareGradients(const ModelTree& tree, const std::function<Status()>& plainly,
                                             const std::function<Status()>& otherwise);
 

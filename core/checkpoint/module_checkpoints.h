@@ -12,23 +12,23 @@
 
 namespace headroom {
 
-/// Checkpoints the modules that a policy names, each with the ops that it saves. Lives as long as the model runs with
-/// it: install it with ModuleCallScope, or give it to StepRunner.
+/// Checkpoints the modules that a policy names, each with the ops that it saves. Install it with ModuleCallScope, or
+/// give it to StepRunner; it must live as long as the model runs with it.
 class ModuleCheckpoints final : public ModuleCallHandler
 {
 public:
-    /// How exactly a policy has to fit.
+    /// How exactly the model has to match a policy.
     enum class Match {
-        exact, ///< each op of the policy runs in the module, as often as the policy says: throws CheckpointError
-        byName, ///< ops that the policy does not name, or that never run, are recomputed: as on another device
+        exact, ///< each op of the policy must run as often as the policy says, or CheckpointError is thrown
+        byName, ///< ops that the policy does not name or that never run are recomputed: for another device
     };
-    /// Errors: a module that the model does not have, a module twice, an op twice.
+    /// Creates the handler. Errors: a module that the model does not have, a module twice, an op twice.
     static Result<std::shared_ptr<ModuleCheckpoints>> create(const ModelTree& tree, const Policy& policy, Match match);
 
     bool handles(ModuleId module) const override { return regions_.contains(module.value); }
     std::unique_ptr<Open> open(ModuleId module, Values arguments, RegionFunction forward) override;
 
-    /// After a step: a module of the policy that never ran is an error.
+    /// Returns an error if a module of the policy never ran; call it after a step.
     Status allRan() const;
 
 private:
@@ -37,7 +37,7 @@ private:
         std::string fqn;
         std::shared_ptr<const std::map<std::string, std::vector<bool>, std::less<>>> save; ///< by op; null: none
         int calls = 0;
-        bool checked = false; ///< a call that saves something for backward ran just the ops of the policy
+        bool checked = false; ///< a call that saves something for backward matched the ops of the policy
     };
     class Call;
 

@@ -16,41 +16,41 @@
 
 namespace headroom {
 
-/// What following a plan showed.
+/// Measurements of a step that followed a plan.
 struct OpsExecuted
 {
-    Bytes savedBytes = 0; ///< held for backward when forward had ended, each storage once, in the device's blocks
-    double recomputeFlops = 0; ///< counted on the shapes that ran again
+    Bytes savedBytes = 0; ///< held for backward at the end of forward, each storage once, rounded to blocks
+    double recomputeFlops = 0; ///< of the repeated ops, by the shapes that ran
     std::size_t repeatedOps = 0;
 };
 
-/// One step that follows a plan for its ops, by the rules of OpsPlan. The step has to be the one that the plan was made
-/// of, op by op: what it does is compared with the trace, and where they part a CheckpointError says so. What is to run
-/// again is kept as a call whose tensors are shapes; the storages that they stand on are held as the plan says, and not
-/// otherwise. Autograd's hooks hold it as long as there is something to unpack; its threads call it.
+/// Runs one step by a plan for its ops, with the rules of OpsPlan. The step must match the step of the plan op by op:
+/// it is compared with the trace, and throws CheckpointError at the first difference. An op that is to run again is
+/// kept as a call whose tensors are only shapes; their storages are held only where the plan says so. Autograd's hooks
+/// hold this object as long as there is something to unpack; autograd's threads call it.
 class OpsExecution final : public OpInterposer, public std::enable_shared_from_this<OpsExecution>
 {
 public:
     OpsExecution(std::shared_ptr<const JointGraph> graph, OpsPlan plan);
 
     void call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run) override;
-    /// Hooks of one tensor that autograd saves.
+    /// Creates the hooks of one tensor that autograd saves.
     std::unique_ptr<torch::autograd::SavedVariableHooks> save();
 
     OpsExecuted executed() const;
-    /// After the step. Errors: it had fewer ops than the plan, or did not repeat all.
+    /// Returns an error if the step had fewer ops than the plan, or did not repeat all of them. Call it after the step.
     Status complete() const;
 
 private:
     class Save;
 
-    /// A value that forward made, and its users besides the program and autograd.
+    /// A value that forward made, and its remaining uses apart from those by the program and autograd.
     struct Made
     {
         c10::weak_intrusive_ptr<c10::StorageImpl> original{c10::intrusive_ptr<c10::StorageImpl>()};
-        c10::Storage held; ///< the copy made again, or the saved one for those that read it when they run again
-        std::uint32_t readers = 0; ///< nodes that run again and have not yet
-        std::uint32_t unpacks = 0; ///< of a value that is made again
+        c10::Storage held; ///< the recomputed copy, or the saved storage for its readers that run again
+        std::uint32_t readers = 0; ///< nodes that read it again and have not run yet
+        std::uint32_t unpacks = 0; ///< unpacks that still need it, if it is recomputed
     };
 
     bool inForward() const;
@@ -76,23 +76,22 @@ private:
     const OpsPlan plan_;
     std::vector<bool> saved_; ///< by value
     std::vector<bool> repeated_; ///< by op
-    std::unordered_map<std::uint32_t, const Recomputation*> recomputations_; ///< by pack; those that have run are gone
+    std::unordered_map<std::uint32_t, const Recomputation*> recomputations_; ///< by pack; finished ones are removed
     std::unordered_map<c10::OperatorHandle, OpFacts> facts_;
 
     mutable std::recursive_mutex mutex_;
     std::uint32_t nextOp_ = 0;
     std::uint32_t nextPack_ = 0;
-    std::unordered_map<const c10::StorageImpl*, ValueId>
-        values_; ///< an entry is right while the value's original lives
+    std::unordered_map<const c10::StorageImpl*, ValueId> values_; ///< valid while the value's original lives
     std::vector<Made> made_; ///< by value
     std::unordered_map<std::uint32_t, RepeatedCall> calls_; ///< by op
-    std::vector<std::weak_ptr<at::Tensor>> kept_; ///< packs that hold something, in their order
-    std::vector<ValueId> keptValues_; ///< theirs
+    std::vector<std::weak_ptr<at::Tensor>> kept_; ///< packs that hold something, in order
+    std::vector<ValueId> keptValues_; ///< values of kept_
     bool measured_ = false;
     OpsExecuted executed_;
 };
 
-/// The step that this thread runs while it lives follows a plan.
+/// While it lives, the step that this thread runs follows a plan.
 class OpsExecutionScope
 {
 public:

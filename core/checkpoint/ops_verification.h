@@ -11,31 +11,32 @@
 
 namespace headroom {
 
-/// A plan for ops, and what following it showed on the device on which its step was recorded.
+/// The prediction of a plan for ops and the measurements of its execution, on the device of the recorded step.
 struct OpsVerification : LevelComparison
 {
     Bytes predictedPeak = 0;
-    OpsExecuted planned; ///< what the plan says of it
+    OpsExecuted planned; ///< as the plan predicts
     OpsExecuted executed;
-    /// What a real device's own allocator counted at the peaks of a plain step and of the planned one; else 0.
+    /// Peaks of the real device's own allocator, in a plain step and in the planned one; 0 on other devices.
     AllocatorPeaks plainPeaks, plannedPeaks;
 };
 
-/// Runs two steps, the second by the plan, and watches it. `planner` has the step of this model and these options.
-/// `real`: the device that it was recorded on with HostedMemory, and a third step is run to ask its allocator; null:
-/// the simulated one, or the CPU.
+/// Runs two steps, the second by the plan, and measures the second. `planner` was made from a step of this model with
+/// these options. `real` is the device on which that step was recorded with HostedMemory; a third step is then run for
+/// the peaks of its allocator. `real` null: the simulated device, or the CPU.
 Result<OpsVerification> verifyOps(ModelSource& model, const StepRunner::Options& options, const OpsPlanner& planner,
                                   const OpsPlan& plan, RealDevice* real = nullptr);
 
-/// What following the plan does to the values of a model on a device that computes.
+/// How following the plan changes the values of a model, on a device that computes.
 struct OpsValues : GradientComparison
 {
-    std::string buffer; ///< the first that is not as after the plain step (running statistics); empty: none
+    std::string buffer; ///< first buffer (running statistics) that differs from the plain step's; empty: none
 
     bool equal() const { return GradientComparison::equal() && buffer.empty(); }
 };
 
-/// The step was recorded with HostedMemory on the device where the model is.
+/// Runs forward and backward plainly and by the plan, and compares the values. The step must have been recorded with
+/// HostedMemory on the device of the model.
 Result<OpsValues> compareValues(ModelSource& model, const StepRunner::Options& options, const OpsPlanner& planner,
                                 const OpsPlan& plan);
 

@@ -18,7 +18,7 @@
 
 namespace headroom {
 
-/// Ops that this thread calls while it lives are bookkeeping: neither recorded, nor differentiated, nor counted.
+/// While it lives, ops of this thread are bookkeeping: not recorded, not differentiated, not counted.
 class Unseen
 {
 public:
@@ -30,29 +30,30 @@ private:
     sim::HostedMemory::Uncounted uncounted_;
 };
 
-/// One call of an op, remembered so that it can be made a second time: its arguments, of which tensors that the step
-/// made are only shapes, and what else decides its results (the generator's state). The others among its tensors are
-/// held: parameters, buffers and inputs, which the program holds anyway, and numbers, of which a copy will do.
+/// One call of an op, stored so that it can run a second time: its arguments, and the generator's state. Argument
+/// tensors that the step made are kept as shapes only. The other tensors are held: parameters, buffers and inputs,
+/// which the program holds anyway, and copies of numbers.
 class RepeatedCall
 {
 public:
-    /// The value of a tensor that the step made; invalid: it is another one's.
+    /// Returns the value of a tensor that the step made; invalid for any other tensor.
     using ValueOf = std::function<ValueId(const at::Tensor& tensor)>;
     using StorageOf = std::function<c10::Storage(ValueId value)>;
 
-    /// `facts`, the op's, outlive it.
+    /// `facts` are those of the op and must outlive this object.
     RepeatedCall(const c10::OperatorHandle& op, const OpFacts& facts, const torch::jit::Stack& stack, bool random,
                  const ValueOf& valueOf);
 
-    /// Runs it, below autograd. What it changes and did not make itself (running statistics) is put back afterwards.
-    /// Gives its results; `flops` are counted on the way. Throws CheckpointError where an argument was changed since.
+    /// Runs the call again below autograd and returns its results. Changes to storages that it did not make (running
+    /// statistics) are undone afterwards. Adds the call's flops to `flops`. Throws CheckpointError if an argument was
+    /// changed since.
     torch::jit::Stack runAgain(const StorageOf& storageOf, double& flops) const;
 
 private:
     struct Argument
     {
         ValueId value;
-        std::uint32_t version = 0; ///< of a tensor that is held, and that the op does not change itself
+        std::uint32_t version = 0; ///< of a held tensor, checked unless the op itself changes it
         bool changes = false; ///< the op writes to it
     };
 

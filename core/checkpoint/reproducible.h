@@ -6,9 +6,8 @@
 
 namespace headroom {
 
-/// While it lives, kernels of a GPU that could add in any order add in one, where they have such a way, so that a step
-/// from the same random numbers gives the same bits: torch.use_deterministic_algorithms(True, warn_only=True), without
-/// its warnings.
+/// While it lives, GPU kernels add in a fixed order where they can, so that a step from the same random numbers gives
+/// the same bits: torch.use_deterministic_algorithms(True, warn_only=True), without its warnings.
 class Reproducible
 {
 public:

@@ -16,27 +16,28 @@
 
 namespace headroom {
 
-/// A checkpoint that cannot do what it was asked for, or a region that did not do the same twice: one sentence.
+/// Thrown by a checkpoint that cannot do what was requested, and for a region that did not repeat itself exactly. The
+/// message is one sentence.
 class CheckpointError : public ModuleCallError
 {
 public:
     using ModuleCallError::ModuleCallError;
 };
 
-/// Whether an op of a region keeps its results: by its name ("aten.mm.default") and by how many of that name ran before
-/// it in the region. SAC_IGNORED_OPS are not asked for.
+/// Decides whether an op of a region saves its results, by its name ("aten.mm.default") and by the number of ops with
+/// that name that ran before it in the region. It is not called for SAC_IGNORED_OPS.
 using SavePolicy = std::function<bool(std::string_view op, int index)>;
 
 /// How often ops ran, by name.
 using OpCounts = std::map<std::string, int, std::less<>>;
 
-/// Which ops have a number in a region.
+/// The ops that are numbered in a region.
 enum class CountedOps {
     all,
-    ofDevices, ///< those that take or make a tensor outside of the CPU: the ops of a recorded step
+    ofDevices, ///< ops with a tensor outside of the CPU among arguments or results: the ops of a recorded step
 };
 
-/// Names of ops and their facts, and how often each was called in one run of a region.
+/// The ops of one run of a region: their names and facts, and how often each was called.
 class RegionOps
 {
 public:
@@ -51,7 +52,7 @@ public:
         std::size_t calls = 0;
     };
     Op& of(const c10::OperatorHandle& op);
-    /// Whether this call, about to run, has no number: whether it comes depends on more than the region.
+    /// Returns whether this call, which is about to run, gets no number, since it depends on more than the region.
     static bool skips(const Op& op, const torch::jit::Stack& stack)
     {
         return op.ignored || isAutocastCast(op.kind, stack, op.arguments);
@@ -61,25 +62,25 @@ private:
     std::unordered_map<c10::OperatorHandle, Op> ops_;
 };
 
-/// The results of the ops that a region keeps, from its forward to its recomputation, and the numbers of all of them.
+/// Keeps the saved results of a region's ops from its forward to its recomputation, and the numbers of all its ops.
 class SelectiveCache
 {
 public:
-    /// Gives the next call of `op` its number; -1 when it has none. The recomputation makes the same calls.
+    /// Returns the number of the next call of `op`; -1 if it is not counted. The recomputation makes the same calls.
     int number(const std::string& op, bool counted);
-    /// Of the `call`-th call.
+    /// Returns the number of the `call`-th call of `op`.
     int numberOf(const std::string& op, std::size_t call) const;
     OpCounts counts() const;
 
     void put(const std::string& op, int index, c10::ArrayRef<c10::IValue> results);
-    /// Gives up its hold. Throws when the results are not there or were changed in place.
+    /// Returns the results and releases them. Throws CheckpointError if they are missing or were changed in place.
     Values take(const std::string& op, int index);
 
 private:
     struct Entry
     {
         Values results; ///< without their autograd history
-        std::vector<std::uint32_t> versions; ///< of the tensors among them, when they were put here
+        std::vector<std::uint32_t> versions; ///< versions of their tensors at put()
     };
     struct Numbers
     {
@@ -91,7 +92,7 @@ private:
     std::map<std::pair<std::string, int>, bool> taken_;
 };
 
-/// Runs the ops of a region's forward and caches the results of those that the policy keeps.
+/// Runs the ops of a region's forward and caches the results of those that the policy saves.
 class CachingOps final : public OpInterposer
 {
 public:
@@ -105,7 +106,7 @@ private:
     RegionOps ops_;
 };
 
-/// In the recomputation: gives the cached results of the ops that the policy keeps, and runs the others.
+/// Runs the recomputation: returns the cached results of the ops that the policy saves, and runs the other ops.
 class CachedOps final : public OpInterposer
 {
 public:

@@ -13,26 +13,26 @@
 
 namespace headroom {
 
-/// A policy's promise and what running it showed, on the simulated device.
+/// The prediction for a policy and the measurements of its execution, on the simulated device.
 struct Verification : LevelComparison
 {
-    Bytes budget = 0; ///< the policy's
+    Bytes budget = 0; ///< of the policy
     Bytes baselinePeak = 0; ///< of the step without the policy
     Bytes predictedPeak = 0;
     double stepMs = 0; ///< forward and backward without the policy
-    double stepFlops = 0; ///< of the whole step without it
+    double stepFlops = 0; ///< of the whole step without the policy
     double predictedRecomputeMs = 0;
-    double executedRecomputeMs = 0; ///< beyond what the model recomputes without it
+    double executedRecomputeMs = 0; ///< without what the model recomputes by itself
 };
 
-/// Runs the step without the policy and records it, predicts it with the policy, and runs it with the policy. `info`
-/// and `device` as for StepRunner::record(). Errors: those of a policy that does not fit the model, and of the steps.
+/// Records the step without the policy, predicts it with the policy, and runs it with the policy. `info` and `device`
+/// are as for StepRunner::record(). Errors: a policy that does not fit the model, or a step that fails.
 Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options& options, const Policy& policy,
                                   const StepInfo& info, const DeviceSpec& device, const ProgressReport& progress,
                                   const TimeChoice& times = {});
 
 /// Runs forward and backward without and with the policy, both from the same random numbers. Ops that do not run on the
-/// CPU under the name that the policy has for them are recomputed.
+/// CPU under the policy's names are recomputed.
 Result<GradientComparison> compareGradients(ModelSource& model, const StepRunner::Options& options,
                                             const Policy& policy);
 

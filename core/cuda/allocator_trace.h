@@ -8,8 +8,8 @@
 
 namespace headroom {
 
-/// What a GPU's caching allocator did, in the words of the recorder. Called under the allocator's lock: it calls no
-/// function of CUDA, torch or Python.
+/// Reports one trace entry of a GPU's caching allocator to `memory`. It is called under the allocator's lock, so it
+/// calls no function of CUDA, torch or Python.
 void tell(AddressedMemory& memory, const c10::CachingDeviceAllocator::TraceEntry& entry);
 
 } // namespace headroom

@@ -8,7 +8,7 @@
 
 namespace headroom {
 
-/// Why CUDA cannot be used, and what to do about it, as one sentence (noDevice).
+/// Returns an error (noDevice) whose one sentence says why CUDA cannot be used and what to do.
 Error cudaFailure(cudaError_t code);
 
 } // namespace headroom

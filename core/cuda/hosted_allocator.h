@@ -9,9 +9,9 @@
 
 namespace headroom {
 
-/// Torch's allocator of CUDA with a host behind it: tensors on one GPU have their memory through that, all else is what
-/// the allocator itself does. Workspaces, which libraries take without a tensor, do not go through the host: no plan
-/// can know how large they are.
+/// Torch's CUDA allocator with a MemoryHost: the memory of tensors on one GPU goes through the host, everything else is
+/// passed to the allocator. Workspaces, which libraries allocate without a tensor, bypass the host: no plan can know
+/// their sizes.
 class HostedCudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocator
 {
 public:
@@ -20,11 +20,11 @@ public:
     {
     }
 
-    /// `host` null: none.
+    /// Sets the host for tensors on `device`; null: none.
     void setHost(MemoryHost* host, c10::DeviceIndex device);
 
     c10::DataPtr allocate(std::size_t bytes) override;
-    /// None: what is taken in one way may not be given back in the other.
+    /// Null, since memory allocated in one way must not be freed in the other.
     c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
     bool is_simple_data_ptr(const c10::DataPtr& pointer) const override { return inner_.is_simple_data_ptr(pointer); }
     void copy_data(void* to, const void* from, std::size_t bytes) const override { inner_.copy_data(to, from, bytes); }
@@ -118,7 +118,7 @@ private:
     c10::DeviceIndex device_ = 0;
 };
 
-/// From now on tensors on a GPU have their memory through `host`; null: from torch's allocator itself.
+/// Routes the memory of tensors on a GPU through `host`; null: torch's allocator alone.
 void setCudaHost(MemoryHost* host, c10::DeviceIndex device);
 
 } // namespace headroom

@@ -10,30 +10,30 @@
 
 namespace headroom::cupti {
 
-/// What the GPU did: a kernel, a copy or a fill, as one record of CUPTI says.
+/// One activity of the GPU, from one record of CUPTI: a kernel, a copy or a fill.
 struct GpuActivity
 {
     enum class Kind : std::uint8_t { kernel, memcpy, memset };
 
     Kind kind = Kind::kernel;
-    std::uint32_t correlation = 0; ///< of the call of CUDA that launched it; a graph's kernels share one
+    std::uint32_t correlation = 0; ///< of the CUDA call that launched it; a graph's kernels share one
     std::uint32_t device = 0;
     std::uint32_t context = 0;
     std::uint32_t stream = 0;
-    std::uint32_t name = 0; ///< in ActivityLog::names; 0: none
+    std::uint32_t name = 0; ///< index in ActivityLog::names; 0: none
     std::uint64_t start = 0; ///< ns
-    std::uint64_t end = 0; ///< not after start: the record came before the work was done
+    std::uint64_t end = 0; ///< ns; not after `start` if the record was written before the work had ended
     Bytes bytes = 0; ///< copied or filled
 };
 
-/// Time of the CPU: a wait for the GPU, or what CUPTI and the driver spent on tracing, compiling and loading.
+/// A stretch of CPU time: a wait for the GPU, or the time of CUPTI and the driver for tracing, compiling and loading.
 struct HostActivity
 {
     std::uint64_t start = 0; ///< ns
     std::uint64_t end = 0;
 };
 
-/// A call of CUDA was made while `id` was the innermost number of its kind in that thread.
+/// Links a CUDA call to the innermost id of its kind in the calling thread.
 struct ExternalId
 {
     enum class Kind : std::uint8_t { op, call };
@@ -43,7 +43,7 @@ struct ExternalId
     std::uint64_t id = 0;
 };
 
-/// The records of a step, in the order in which CUPTI's buffers came: none in particular.
+/// The records of a step, in the order of CUPTI's buffers, which is arbitrary.
 struct ActivityLog
 {
     std::vector<GpuActivity> gpu;
@@ -51,7 +51,7 @@ struct ActivityLog
     std::vector<HostActivity> overheads;
     std::vector<ExternalId> externals;
     std::vector<std::string> names{""};
-    std::uint64_t dropped = 0; ///< records that CUPTI or Headroom's own limit of memory threw away
+    std::uint64_t dropped = 0; ///< number of records that CUPTI or Headroom's own memory limit discarded
 };
 
 } // namespace headroom::cupti

@@ -12,31 +12,32 @@
 
 namespace headroom::cupti {
 
-/// Tracing of the GPU by CUPTI's activity API, from start() until stop(). One at a time in a process, since CUPTI's
-/// callbacks have no context to find another one by.
+/// Traces the GPU with CUPTI's activity API, from start() until stop(). A process can have one session at a time, since
+/// CUPTI's callbacks have no context argument.
 class ActivitySession
 {
 public:
-    /// Errors (noDevice) are cuptiError()'s sentences; nothing stays switched on then.
+    /// Starts tracing. Errors (noDevice) are those of cuptiError(); tracing is then off entirely.
     static Result<std::unique_ptr<ActivitySession>> start(const CuptiApi& api);
     ~ActivitySession();
     ActivitySession(const ActivitySession&) = delete;
     ActivitySession& operator=(const ActivitySession&) = delete;
 
-    /// What this thread launches from now on belongs to op or call `id`, until left. They nest, each kind by itself.
+    /// Attributes this thread's launches to op or call `id`, until the matching leave. Scopes nest, each kind
+    /// separately.
     void enterOp(std::uint64_t id) const noexcept { push(0, id); }
     void leaveOp() const noexcept { pop(0); }
     void enterCall(std::uint64_t id) const noexcept { push(1, id); }
     void leaveCall() const noexcept { pop(1); }
 
-    /// The records since start() or the last call. The caller has synchronised the device: CUPTI does not, and gives
-    /// work that runs without its end.
+    /// Returns the records since start() or the last call. The caller must have synchronised the device: CUPTI does
+    /// not, and returns running work without its end.
     ActivityLog take();
 
-    /// Ends tracing and gives the last records.
+    /// Ends tracing and returns the last records.
     ActivityLog stop();
 
-    /// What could not be traced though the rest can, as sentences.
+    /// Sentences about what could not be traced while the rest can.
     const std::vector<std::string>& notes() const noexcept { return notes_; }
 
 private:

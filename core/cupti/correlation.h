@@ -12,8 +12,8 @@
 
 namespace headroom::cupti {
 
-/// Time that work takes on the GPU. Where several streams work at once, `busyMs` counts the time once and `sumMs` for
-/// each of them.
+/// Time of work on the GPU. Where several streams work at once, `busyMs` counts the time once, `sumMs` once for each
+/// stream.
 struct WorkTime
 {
     double busyMs = 0;
@@ -24,7 +24,7 @@ struct WorkTime
     friend bool operator==(const WorkTime&, const WorkTime&) = default;
 };
 
-/// One activity of the GPU with the op and the module's call that launched it.
+/// One activity of the GPU, with the op and the module call that launched it.
 struct LaunchedWork
 {
     std::optional<std::uint64_t> op;
@@ -40,27 +40,27 @@ struct StreamTime
     WorkTime time;
 };
 
-/// What a step's records say once they are joined.
+/// The times of a step, from its joined records.
 struct StepTimes
 {
-    std::vector<LaunchedWork> work; ///< by start
+    std::vector<LaunchedWork> work; ///< sorted by start
     WorkTime all;
-    WorkTime withoutOp; ///< launched outside of every op, as by a library's own threads
-    std::vector<StreamTime> streams; ///< by device, context, stream
+    WorkTime withoutOp; ///< launched outside of any op, for example by a library's own threads
+    std::vector<StreamTime> streams; ///< sorted by device, context, stream
     double spanMs = 0; ///< from the first start to the last end
-    double overheadMs = 0; ///< what tracing cost the CPU, as CUPTI says
-    double synchronizationMs = 0; ///< what the CPU waited for the GPU
-    std::uint64_t unfinished = 0; ///< records without an end: in no time here
+    double overheadMs = 0; ///< CPU time of tracing, as reported by CUPTI
+    double synchronizationMs = 0; ///< time that the CPU waited for the GPU
+    std::uint64_t unfinished = 0; ///< records without an end; they are in none of these times
     std::uint64_t dropped = 0;
 };
 
-/// Joins activities of the GPU with the numbers that were pushed when they were launched, by correlation id. Records
-/// may come in any order: an id after its kernel too. Of several numbers for one launch the highest counts, which is
-/// that of the innermost op.
+/// Joins GPU activities with the ids that were pushed at their launch, by correlation id. Records may come in any
+/// order, for example an id after its kernel. If a launch has several ids, the highest counts, which is that of the
+/// innermost op.
 StepTimes correlate(const ActivityLog& log);
 
-/// The time of each key, `keysOf` calling its argument with every key that a piece of work counts to. `work` is sorted
-/// by start, as that of StepTimes.
+/// Returns the time of each key. `keysOf` calls `add` for every key that a piece of work counts for. `work` must be
+/// sorted by start, as in StepTimes.
 using AddKey = std::function<void(std::uint64_t key)>;
 std::unordered_map<std::uint64_t, WorkTime>
 timesByKey(const std::vector<LaunchedWork>& work,

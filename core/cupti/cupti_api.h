@@ -13,11 +13,11 @@
 
 namespace headroom::cupti {
 
-/// The functions of CUPTI that Headroom calls, found at run time: a program that holds this table starts on a machine
-/// without anything of NVIDIA's. Tests fill it with functions of their own.
+/// The CUPTI functions that Headroom calls, loaded at run time, so that a program also starts on a machine without
+/// NVIDIA software. Tests fill the table with their own functions.
 struct CuptiApi
 {
-    std::string library; ///< by which name it was found
+    std::string library; ///< name under which it was found
     std::uint32_t version = 0; ///< CUPTI_API_VERSION of the library: 130001 with CUDA 13.0
 
     decltype(&cuptiGetVersion) getVersion = nullptr;
@@ -32,11 +32,12 @@ struct CuptiApi
     decltype(&cuptiActivityPopExternalCorrelationId) popExternalId = nullptr;
 };
 
-/// The library that is in the process already, as torch's CUDA build brings it, or one of the usual names. Errors
-/// (noDevice) are one sentence: none is there, too old, without a function.
+/// Loads CUPTI: the library that is already in the process, as with torch's CUDA build, or one of `names`. Errors
+/// (noDevice) are one sentence: no library, too old, a missing function.
 Result<CuptiApi> loadCupti(const std::vector<std::string>& names = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"});
 
-/// Why kernel times cannot be had, and what to do about it, as one sentence. `call` is the function that failed.
+/// Returns an error whose one sentence says why kernel times are not available and what to do. `call` is the function
+/// that failed.
 Error cuptiError(const CuptiApi& api, CUptiResult result, std::string_view call);
 
 } // namespace headroom::cupti

@@ -16,7 +16,8 @@ namespace headroom::cupti {
 inline constexpr CUpti_ExternalCorrelationKind opKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
 inline constexpr CUpti_ExternalCorrelationKind callKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1;
 
-/// Makes plain records of CUPTI's buffers, whose strings and addresses are CUPTI's own and may go away.
+/// Converts CUPTI's buffers to plain records. Strings and addresses in the buffers belong to CUPTI and may become
+/// invalid.
 class RecordParser
 {
 public:
@@ -26,8 +27,8 @@ public:
     {
     }
 
-    /// Reads the records in `buffer`, which holds them without gaps. Kinds that Headroom does not ask for are passed
-    /// over. Records that CUPTI cannot read end the buffer: the error says so, what came before is kept.
+    /// Reads the records in `buffer`, which has no gaps between them. Kinds that Headroom does not use are skipped. A
+    /// record that CUPTI cannot read ends the buffer with an error; the records before it are kept.
     Status parse(std::span<std::byte> buffer);
 
 private:

@@ -9,19 +9,19 @@
 
 namespace headroom::cupti {
 
-/// What the recorder knows of the numbers that it pushed while a step ran.
+/// The recorder's tables for the ids that it pushed during a step.
 struct TracedStep
 {
-    std::vector<OpId> opOf; ///< by the number of an op; invalid: it became none of the step's
-    std::vector<bool> moves; ///< by OpId: it moves bytes, so that it should have a kernel
+    std::vector<OpId> opOf; ///< by traced number of an op; invalid: not an op of the step
+    std::vector<bool> moves; ///< by OpId: the op moves bytes, so a kernel is expected
     std::vector<ModuleId> moduleOf; ///< by OpId
-    std::vector<ModuleId> callModule; ///< by the number of a module's call
+    std::vector<ModuleId> callModule; ///< by traced number of a module call
     std::vector<ModuleId> parentOf; ///< by ModuleId
 };
 
-/// Gives the step's ops the times of their kernels, and fills in what `measured` says of times. An op without a kernel
-/// took no time, unless records are missing: then those that should have one keep the roofline's time, and a note says
-/// how many. With no record at all every op does.
+/// Sets the measured times of the step's ops, and fills in the times of `measured`. An op without a kernel took no
+/// time. If records are missing, an op that is expected to have a kernel keeps the roofline's time, and a note counts
+/// such ops. Without any record, all ops keep the roofline's time.
 void addTimes(const ActivityLog& log, const TracedStep& step, StepTraceBuilder& builder, MeasuredStep& measured);
 
 } // namespace headroom::cupti

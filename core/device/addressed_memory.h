@@ -15,32 +15,34 @@
 
 namespace headroom {
 
-/// The memory of a real device, known by what its allocator says of each address. Any thread may tell of it, also under
-/// the allocator's own lock: nothing here calls an allocator of the device, and its own lock is not held while the
-/// observer is called.
+/// The memory of a real device as its allocator reports it, block by block, keyed by address. Any thread may report,
+/// also under the allocator's own lock: this class calls no device allocator, and it releases its own lock before it
+/// calls the observer.
 class AddressedMemory final : public RecordedMemory
 {
 public:
-    /// A block of `requested` bytes at `address`, on the stream with that handle. One that is known already is what a
-    /// snapshot told of first.
+    /// Adds a block of `requested` bytes at `address`, allocated on the stream with handle `stream`. An address that is
+    /// already known keeps its first block, as a snapshot reported it.
     void allocated(const void* address, Bytes requested, std::uintptr_t stream = 0);
-    /// Unknown addresses, such as those from before the first telling, are passed over.
+    /// Removes the block at `address`. Unknown addresses, such as those allocated before the first report, are ignored.
     void freed(const void* address);
 
-    /// The device had no room for so many bytes, and so many were free.
+    /// Reports an allocation of `requested` bytes that failed while the device had `deviceFree` bytes free.
     void refused(Bytes requested, Bytes deviceFree);
 
-    /// The caching allocator took (or gave back, less than 0) so much of the device. The first telling says from when
-    /// on it is known.
+    /// Adds `bytes` to what the caching allocator has reserved on the device; a negative number is memory given back.
+    /// The reserved total is known from the first call on.
     void reservedMore(Bytes bytes);
 
     sim::Block* blockOf(const c10::StorageImpl& storage) override;
     std::vector<sim::Block*> liveBlocks() override;
-    /// What is reserved now; none: it is not known.
+    /// Bytes reserved now; nullopt before the first call of reservedMore().
     std::optional<Bytes> reserved() const;
-    /// Told of every change of what is reserved, as long as there is an observer, in the thread that makes it.
+    /// Sets the callback for each change of the reserved total, which it gets in bytes. It runs in the thread that
+    /// makes the change, and is dropped when the observer is set to null.
     void onReserved(std::function<void(Bytes)> told);
-    /// On which a block was allocated: numbered by their first appearance, 0 the default one.
+    /// The number of the stream on which a block was allocated. Streams are numbered by first appearance; 0 is the
+    /// default stream.
     std::uint32_t streamOf(const sim::Block& block) const;
     void setObserver(sim::BlockObserver* observer) override;
 
@@ -48,12 +50,12 @@ private:
     mutable std::mutex mutex_;
     sim::BlockObserver* observer_ = nullptr;
     std::unordered_map<const void*, std::unique_ptr<sim::Block>> blocks_;
-    std::map<std::uintptr_t, sim::Block*> byAge_; ///< by the number that a block has instead of an address
+    std::map<std::uintptr_t, sim::Block*> byAge_; ///< by Block::address, which holds a serial number here
     std::function<void(Bytes)> reservedTold_;
     std::vector<std::uintptr_t> streams_{0}; ///< handles by number
-    std::unordered_map<const sim::Block*, std::uint32_t> streamOf_; ///< of blocks that are not on the default one
+    std::unordered_map<const sim::Block*, std::uint32_t> streamOf_; ///< of blocks that are not on the default stream
     std::optional<Bytes> reserved_;
-    std::uintptr_t born_ = 0; ///< addresses come again, numbers do not
+    std::uintptr_t born_ = 0; ///< last serial number; unlike addresses, these are not reused
 };
 
 } // namespace headroom

@@ -6,19 +6,19 @@
 
 namespace headroom::sim {
 
-/// New tensors on the simulated device, without a dispatch: what a kernel allocates belongs to its op.
+/// Creates a tensor on the simulated device without a dispatch, so that a kernel's allocation is attributed to its op.
 at::Tensor emptyTensor(at::IntArrayRef sizes, at::ScalarType type);
 at::Tensor emptyTensor(at::IntArrayRef sizes, at::ScalarType type, at::MemoryFormat format);
 at::Tensor emptyStrided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type);
 
-/// As at::empty_like with the preserve format.
+/// Creates a tensor as at::empty_like does with torch.preserve_format.
 at::Tensor emptyLike(const at::Tensor& tensor, at::ScalarType type);
 at::Tensor emptyLike(const at::Tensor& tensor);
 
-/// Contiguous, of the same sizes.
+/// Creates a contiguous tensor with the sizes and the type of `tensor`.
 at::Tensor emptyContiguous(const at::Tensor& tensor);
 
-/// The number behind a size that cannot be symbolic here.
+/// The value of a size that is never symbolic on this device.
 std::int64_t number(const c10::SymInt& size);
 
 } // namespace headroom::sim

@@ -7,12 +7,12 @@
 
 namespace headroom::sim {
 
-/// The kernel that scaled_dot_product_attention takes on a CUDA card of this compute capability (86 for 8.6), as
-/// aten/src/ATen/native/transformers/cuda/sdp_utils.cpp of PyTorch 2.11 with the cuDNN of its CUDA 13 wheel (9.19)
-/// decides it. Users' switches (torch.backends.cuda.sdp_kernel) are obeyed.
+/// Returns the kernel that scaled_dot_product_attention uses on a CUDA card of this compute capability (86 for 8.6).
+/// The rules are those of aten/src/ATen/native/transformers/cuda/sdp_utils.cpp in PyTorch 2.11, with the cuDNN of its
+/// CUDA 13 wheel (9.19). The switches of torch.backends.cuda.sdp_kernel are obeyed.
 at::SDPBackend attentionBackend(const sdp::sdp_params& parameters, int computeCapability);
 
-/// The same for the simulated card: the kernel of _fused_sdp_choice.
+/// The kernel of _fused_sdp_choice on the simulated card: the number of an at::SDPBackend.
 std::int64_t fusedAttentionChoice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                   const std::optional<at::Tensor>& mask, double dropout, bool causal,
                                   std::optional<double> scale, bool gqa);

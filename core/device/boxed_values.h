@@ -15,8 +15,8 @@ inline bool isListOfTensors(const c10::IValue& value)
         || (value.isList() && !value.isIntList() && !value.isDoubleList() && !value.isBoolList());
 }
 
-/// Calls visit(tensor) for each defined tensor in a boxed argument or result, in order; in lists of lists, too, which
-/// collectives take.
+/// Calls visit(tensor) for each defined tensor in a boxed argument or result, in order. Lists of lists, which
+/// collectives take, are searched too.
 template <class Visit>
 void forEachTensor(const c10::IValue& value, Visit&& visit)
 {
@@ -32,8 +32,8 @@ void forEachTensor(const c10::IValue& value, Visit&& visit)
     }
 }
 
-/// Whether holds(tensor) is true of each defined tensor in a boxed argument or result; stops at the first of which it
-/// is not.
+/// Returns whether holds(tensor) is true for every defined tensor in a boxed argument or result. Stops at the first
+/// false.
 template <class Predicate>
 bool allTensors(const c10::IValue& value, Predicate&& holds)
 {

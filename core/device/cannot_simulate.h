@@ -8,8 +8,9 @@
 
 namespace headroom::sim {
 
-/// An op that the simulated device cannot run: one sentence names the op, the cause and what to do. Python sees it as
-/// NotImplementedError. The device does not know modules: the recorder catches it and adds the module's name.
+/// The error for an op that the simulated device cannot run. Its message names the op, the cause and what to do. Python
+/// sees it as NotImplementedError. The device does not know modules: the recorder catches the error and adds the
+/// module's name.
 class CannotSimulate : public c10::NotImplementedError
 {
 public:

@@ -4,10 +4,10 @@
 
 namespace headroom::sim {
 
-/// From now on collectives of torch.distributed on the simulated device ask no other process.
+/// Registers kernels with which collectives of torch.distributed on the simulated device contact no other process.
 void registerCollectives();
 
-/// The same of collectives on the CPU: this process is one of a job of which the others are not there.
+/// Does the same for collectives on the CPU, for a process that simulates one rank while the other ranks do not run.
 void registerCpuCollectives();
 
 } // namespace headroom::sim

@@ -12,22 +12,23 @@
 
 namespace headroom {
 
-/// The simulated device as DeviceType::CUDA itself, for Python programs that were written for a GPU: real CUDA tensors
-/// whose memory is not there. The kernels are those of the device `sim`, at PrivateUse1; ops come to them from the
-/// interceptor (core/record/interceptor.h), and from all kernels that were registered for CUDA.
+/// The simulated device registered as DeviceType::CUDA, for Python programs written for a GPU: CUDA tensors without
+/// memory behind them. The kernels are those of the device `sim` at PrivateUse1. Ops reach them through the interceptor
+/// (core/record/interceptor.h) and through every kernel that was registered for CUDA.
 namespace sim {
 
-/// Before Python imports torch, which asks for CUDA's hooks then, and only once.
+/// Call this once, before Python imports torch: the import queries CUDA's hooks.
 void claimCuda();
 
-/// After it, once in a process: allocator, guard, kernels, and a memory as large as the card's. Fails when torch took
-/// CUDA's own hooks already.
+/// Call this once, after the import of torch. Sets up the allocator, the guard, the kernels and the memory limit of the
+/// card. Fails when torch has already taken CUDA's own hooks.
 Status simulateCuda(const DeviceSpec& spec);
 
-/// After that: this process is one of a distributed job, and collectives on the CPU too ask no other one.
+/// Call this after simulateCuda() in a process that simulates one rank of a distributed job: collectives on the CPU too
+/// contact no other process.
 void joinJob();
 
-/// Runs an op: on the simulated device if that is CUDA and the op concerns it, else where its keys say.
+/// Runs an op on the simulated device if that device is CUDA and the op concerns it; otherwise dispatches it by `keys`.
 void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
 } // namespace sim

@@ -41,7 +41,7 @@ struct SimulatedCudaHooks final : at::CUDAHooksInterface
     c10::Allocator* getCUDADeviceAllocator() const override { return &simulatedState().allocator; }
     c10::Allocator* getPinnedMemoryAllocator() const override { return pinnedMemoryAllocator(); }
     bool isPinnedPtr(const void* address) const override { return isPinnedMemory(address); }
-    // Of the wheel for CUDA 13, as the choice of attention kernels supposes (kernels/attention_choice.h).
+    // Of the wheel for CUDA 13, as the choice of attention kernels supposes (core/device/attention_choice.h).
     long versionCuDNN() const override { return cudnnVersion; }
     long versionRuntimeCuDNN() const override { return cudnnVersion; }
     long versionCUDART() const override { return cudaVersion; }

@@ -4,11 +4,11 @@
 
 namespace headroom::sim {
 
-/// Has libtorch take the simulated device's CUDA hooks (generator, pinned memory, device count) rather than those of
-/// libtorch_cuda. It asks for them once, while Python imports torch: call this before.
+/// Makes libtorch use the simulated device's CUDA hooks (generator, pinned memory, device count) instead of those of
+/// libtorch_cuda. Call this before Python imports torch: libtorch queries the hooks once, during the import.
 void claimCudaHooks();
 
-/// Whether libtorch uses them.
+/// Returns whether libtorch uses the simulated device's CUDA hooks.
 bool ownsCudaHooks();
 
 } // namespace headroom::sim

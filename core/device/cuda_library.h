@@ -8,11 +8,12 @@ namespace headroom {
 
 class RealDevice;
 
-/// What core/cuda exports, and openCuda() looks for: a library of its own, so that programs start where no CUDA is.
+/// The library that core/cuda builds, and its one exported function, which openCuda() looks up. It is a separate
+/// library so that programs also start on machines without CUDA.
 inline constexpr const char* cudaLibraryName = "libheadroom_cuda.so";
 inline constexpr const char* openCudaDeviceName = "headroom_open_cuda_device";
 
-/// A new device for the caller, or null and the error.
+/// Opens GPU `index`. Returns a new device that the caller owns, or null with `error` set.
 using OpenCudaDevice = RealDevice*(int index, Error* error) noexcept;
 
 } // namespace headroom

@@ -8,21 +8,22 @@
 
 namespace headroom::sim {
 
-/// Models are built on the CPU, initialised there and moved to the device, where their values are gone. So the random
-/// values of a large CPU tensor are made when they are first read: by any op that is not a view, or by makeValues().
-/// What the program sees is the same: the generator is moved on at once by what the values take, and the values are
-/// drawn later from the state that it had. Tensors that are only moved to the device never cost their pages.
+/// Deferred initialisation of large CPU tensors. Programs build and initialise models on the CPU and then move them to
+/// the device, where the values are lost. So the random values of a large CPU tensor are drawn only when they are first
+/// read: by any op that is not a view, or by makeValues(). The program sees no difference: the generator advances at
+/// once by the numbers that the values take, and the values are drawn later from the saved state. Tensors that are only
+/// moved to the device never cost their pages.
 ///
-/// Puts an op on the CPU off; false: it is not one of those that fill tensors, or has to run now.
+/// Defers an op on the CPU. Returns false if the op does not fill a tensor, or has to run now.
 bool deferFill(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-/// Makes the values of all CPU tensors that an op is about to read.
+/// Draws the deferred values of all CPU tensors that an op is about to read.
 void makeArguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
-/// The same for one tensor, of which a program reads the memory without an op.
+/// Draws the deferred values of one tensor, before a program reads its memory without an op.
 void makeValues(const at::Tensor& tensor);
 
-/// Nothing is put off before this call. The caller promises to use makeValues() where it reads memory without an op.
+/// Enables deferral, which is off at first. The caller must use makeValues() wherever it reads memory without an op.
 void enableDeferredFills();
 
 } // namespace headroom::sim

@@ -10,13 +10,14 @@
 
 namespace headroom::sim {
 
-/// The number of the result of an op that says which elements were chosen along a dimension by their values (topk,
-/// argmax, sort, multinomial); -1 of other ops.
+/// Returns the index of the result that holds elements chosen along a dimension by their values (topk, argmax, sort,
+/// multinomial); -1 for other ops.
 int chosenResult(const c10::OperatorHandle& op);
 
-/// What such an op chooses where the values are not known, as a CPU tensor like its result `chosen`: within a row no
-/// element twice, and going on from row to row, so that all are chosen equally often. The experts of a mixture are sent
-/// as many tokens each as in a training that balances them.
+/// Returns the indices that such an op chooses where the values are not known, as a CPU tensor with the sizes and type
+/// of its result `chosen`. Within a row no element appears twice, and each row continues where the last one ended, so
+/// that all elements are chosen equally often. The experts of a mixture then get equally many tokens, as in a training
+/// that balances them.
 at::Tensor evenChoice(const c10::OperatorHandle& op, std::span<const c10::IValue> arguments, const at::Tensor& chosen);
 
 } // namespace headroom::sim

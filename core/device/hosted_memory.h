@@ -12,22 +12,23 @@ class RealDevice;
 
 namespace headroom::sim {
 
-/// A real device's memory as a recorded one. While it lives, what tensors on the device take is counted and watched by
-/// the simulated device's allocator, in its blocks of 512 bytes, but it is really there: a step can be recorded,
-/// planned and measured with the values that it computes. Open the model while it lives; there is one at a time.
+/// Counts the memory of a real device as the simulated device's is counted. While this object lives, the simulated
+/// device's allocator counts and observes what tensors on the device take, in its blocks of 512 bytes. The bytes really
+/// exist: a step can be recorded, planned and measured with the values that it computes. Load the model while it lives.
+/// Only one may exist at a time.
 class HostedMemory
 {
 public:
-    /// The CPU's. Numbers that stand in a program (`x * 2.0`) are tensors on the CPU also where a GPU trains: what
-    /// takes no more than a number does not count.
+    /// For the CPU. Constants in a program (`x * 2.0`) are CPU tensors even in training on a GPU, so allocations no
+    /// larger than one number do not count.
     HostedMemory();
-    /// That of a device that is open.
+    /// For an open device.
     explicit HostedMemory(std::shared_ptr<RealDevice> device);
     ~HostedMemory();
     HostedMemory(const HostedMemory&) = delete;
     HostedMemory& operator=(const HostedMemory&) = delete;
 
-    /// While it lives, allocations of this thread do not count: they are the measurement's own.
+    /// While this object lives, allocations of this thread do not count: the measurement itself makes them.
     class Uncounted
     {
     public:
@@ -38,15 +39,15 @@ public:
     };
 
 private:
-    std::shared_ptr<RealDevice> device_; ///< null: the CPU without one
+    std::shared_ptr<RealDevice> device_; ///< null: the CPU, with no device open
 };
 
 struct Block;
 
-/// The block that counts what an allocation on a real device takes; null: it does not count.
+/// Returns the block that counts an allocation on a real device; null if the allocation does not count.
 Block* hostedBlock(const c10::DataPtr& pointer);
 
-/// A block of the simulated device whose bytes are at `address` in the memory of a real one.
+/// Wraps `block`, a block of the simulated device, as a pointer to `address` in the memory of the real `device`.
 c10::DataPtr hosted(c10::DataPtr block, void* address, c10::Device device);
 
 } // namespace headroom::sim

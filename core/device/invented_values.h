@@ -4,14 +4,13 @@
 
 namespace headroom::sim {
 
-/// What is invented. By a truth value, true or false, the program decides what it does next; a
-/// size is that of a result.
+/// The kinds of invented values. A truth value decides a branch of the program; a size is that of an op's result.
 enum class Invented { number = 0, truth = 1, size = 2 };
 
-/// The program reads a value, or is given a size, that no data says.
+/// Counts a value that the program reads, or a size that it is given, where no data determines it.
 void countInvented(Invented what = Invented::number);
 
-/// Calls `tell` after each of these, in the thread that reads it; null: nobody.
+/// Sets the function that is called after each invented value, in the thread that reads the value; null: none.
 void onInventedValue(void (*tell)(Invented));
 
 } // namespace headroom::sim

@@ -9,39 +9,40 @@
 
 namespace headroom::sim {
 
-/// A program decides by small numbers (a loss scale, a count, a flag), and by masks, lengths, labels and positions,
-/// which come from its data. Tensors whose storage is at most this large keep their contents, as long as these follow
-/// from contents that are known; everything larger has none. Integers may be more than others: with those little is
-/// computed but comparisons and sums, and all other tensors of that size are weights and activations.
+/// The largest storage, in bytes, whose contents are kept. Programs branch on small numbers (a loss scale, a count, a
+/// flag), and on masks, lengths, labels and positions, which come from their data. Tensors up to this size keep their
+/// contents as long as these follow from known contents; larger ones keep none. The limit for integers is higher:
+/// little but comparisons and sums is computed with them, while all other tensors of that size are weights and
+/// activations.
 inline Bytes knownValuesLimit(at::ScalarType type)
 {
     return at::isIntegralType(type, /*includeBool=*/true) ? 4 * MiB : 64 * KiB;
 }
 
-/// How much of a tensor's contents is known. Of `some` each element is known or not.
+/// How much of a tensor's contents is known. With `some`, each element by itself is known or unknown.
 enum class Known { nothing, some, all };
 
-/// What stands behind a storage on the device, on the CPU: its known values, zeros where they are not known, and which
-/// elements those are. All of one storage, so that views share both.
+/// Known contents belong to a storage, so that views share them. They lie on the CPU: the values, with zeros for
+/// unknown elements, and flags that say which elements are unknown.
 
 bool isSmall(const at::Tensor& tensor);
 Known knownPart(const at::Tensor& tensor);
-/// The values as a CPU tensor on the same memory; undefined where nothing of the storage is known.
+/// Returns a CPU tensor that shares the memory of the known values; undefined where nothing of the storage is known.
 at::Tensor valuesOf(const at::Tensor& tensor);
-/// Which elements are not known, as a CPU tensor; undefined where all are.
+/// Returns a CPU tensor of flags, true for each unknown element; undefined where all elements are known.
 at::Tensor unknownOf(const at::Tensor& tensor);
-/// Whether known contents follow from an invented choice (even_choice.h).
+/// Returns whether the known contents follow from an invented choice (even_choice.h).
 bool areInvented(const at::Tensor& tensor);
 
-/// From now on nothing is known of the tensor's elements.
+/// Marks all elements of the tensor as unknown.
 void forget(const at::Tensor& tensor);
-/// From now on the tensor's elements are `values`, a CPU tensor, but for those that `unknown` says (undefined: none).
-/// Nothing is kept where there is no room.
+/// Stores `values`, a CPU tensor, as the tensor's contents, except for the elements flagged in `unknown` (undefined:
+/// none). Stores nothing if all known values together would exceed their limit.
 void keep(const at::Tensor& tensor, const at::Tensor& values, const at::Tensor& unknown, bool invented);
-/// The same number everywhere, in a tensor with a storage of its own.
+/// Stores `number` as the value of all elements of a tensor that has a storage of its own.
 void keepNumber(const at::Tensor& tensor, const at::Scalar& number);
 
-/// What is known of a storage, for another one that stands for it; empty: nothing.
+/// Returns the known contents of a storage, for a second storage that stands in for it; empty: nothing is known.
 c10::Storage knownContents(const c10::StorageImpl& storage);
 
 } // namespace headroom::sim

@@ -8,18 +8,18 @@
 
 namespace headroom {
 
-/// Stands between a real device's allocator and the tensors: each allocation goes through it. It outlives all tensors
-/// that have their memory through it.
+/// A hook between a real device's allocator and the tensors: each allocation passes through it. It must outlive all
+/// tensors whose memory it returned.
 class MemoryHost
 {
 public:
     virtual ~MemoryHost() = default;
-    /// `memory`, which is not null, as a tensor shall have it: at the same address, freed by deleter().
+    /// Takes `memory`, which is not null, and returns the pointer for the tensor: the same address, freed by deleter().
     virtual c10::DataPtr take(c10::DataPtr memory, std::size_t bytes) = 0;
     virtual c10::DeleterFnPtr deleter() const = 0;
 };
 
-/// From now on tensors on the CPU have their memory through `host`; null: from the allocator itself.
+/// Routes all later allocations of CPU tensors through `host`; null: the allocator itself.
 void setCpuHost(MemoryHost* host);
 
 } // namespace headroom

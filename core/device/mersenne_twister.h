@@ -8,10 +8,10 @@
 
 namespace headroom::sim {
 
-/// The state in which `engine` is after it has drawn `count` numbers. A model of a billion parameters takes as many
-/// numbers to be initialised; they are not drawn: that many steps of the Mersenne Twister are one polynomial over the
-/// field of two elements, applied to its state (Haramoto, Matsumoto, Nishimura, Panneton, L'Ecuyer: "Efficient Jump
-/// Ahead for F2-Linear Random Number Generators", 2008), which takes a millisecond for any count.
+/// Returns the state of `engine` after `count` draws, without drawing them: a model of a billion parameters draws as
+/// many numbers at initialisation. That many steps of the Mersenne Twister are one polynomial over the field of two
+/// elements, applied to its state (Haramoto, Matsumoto, Nishimura, Panneton, L'Ecuyer: "Efficient Jump Ahead for
+/// F2-Linear Random Number Generators", 2008). It takes a millisecond for any count.
 at::mt19937 afterDraws(const at::mt19937& engine, std::uint64_t count);
 
 } // namespace headroom::sim

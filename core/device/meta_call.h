@@ -7,23 +7,24 @@
 
 namespace headroom::sim {
 
-/// Runs an op on the simulated device through its Meta kernel: arguments get meta twins that share storages as the
-/// originals do, results get storages of the device by the identity of theirs (the same tensor: in place; the same
-/// storage: a view; else new memory). Nothing of the schema is needed for it. The op must have a Meta kernel.
+/// Runs an op on the simulated device through its Meta kernel, which the op must have. Arguments become meta tensors
+/// that share storages as the originals do. A result gets its storage by identity: the same tensor as an argument is an
+/// op in place, the same storage is a view, anything else gets new memory. The schema is not needed for it.
 void callMeta(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-/// Before Python imports torch, which puts Meta kernels written in Python in front of many of libtorch's: from now on
-/// callMeta() takes libtorch's where there is one. They are the code by which CUDA's own kernels make their results,
-/// and take a tenth of the time.
+/// Saves libtorch's own Meta kernels, which callMeta() then prefers. Call this before Python imports torch: the import
+/// replaces many of them with kernels written in Python. libtorch's are the code with which CUDA's own kernels create
+/// their results, and take a tenth of the time.
 void keepOwnMetaKernels();
-/// Whether libtorch's was there then.
+/// Returns whether keepOwnMetaKernels() saved a kernel for the op.
 bool hasOwnMetaKernel(const c10::OperatorHandle& op);
 
-/// The last resort for an op without a kernel: runs it on CPU tensors of zeros to learn the shapes of its results, and
-/// counts it. It really computes; an op that would need more than lastResortLimit of memory is refused.
+/// Runs an op that has no kernel on CPU tensors of zeros, to learn the shapes of its results, and counts the call. This
+/// last resort computes for real; it refuses an op that would need more memory than lastResortLimit.
 void callOnZeros(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-/// Keys that a kernel of the device leaves out while it calls libtorch for shapes: autograd, and the recorder's key.
+/// The dispatch keys that a kernel of the device excludes while it calls libtorch for shapes: autograd's, and the
+/// recorder's.
 c10::DispatchKeySet keysAboveBackend();
 
 } // namespace headroom::sim

@@ -10,40 +10,42 @@
 
 namespace headroom::sim {
 
-/// What the values of an op's results depend on, as its schema and tags say it. Arguments are bits by position.
+/// What the values of an op's results depend on, according to its schema and tags. Bit i of a mask stands for argument
+/// i.
 struct OpTraits
 {
-    /// Ops in place whose values depend on nothing but numbers: random ones, which may start to fill a tensor, and
-    /// those that initialisations (torch.nn.init) put after them.
+    /// Ops in place whose values depend on numbers only: random ones, which may begin a tensor's initialisation, and
+    /// those with which torch.nn.init continues it.
     enum class Fills { no, normal, uniform, inPlace };
-    /// Ops by which programs, and torch.isfinite and torch.isinf themselves, ask whether numbers are finite.
+    /// Comparisons with which programs, torch.isfinite and torch.isinf test whether numbers are finite.
     enum class Asks { nothing, whetherEqual, whetherDifferent, whetherNan };
 
-    /// The result is like an argument, but with one number everywhere; in the last case the second argument.
+    /// Ops like ones_like, whose result holds one number everywhere; with `asSaid` that number is the second argument.
     enum class Filled { no, zeros, ones, asSaid };
 
     Fills fills = Fills::no;
     Asks asks = Asks::nothing;
     Filled filled = Filled::no;
-    bool composite = false; ///< made of other ops, each of which is looked at by itself
-    /// A library has registered a kernel for CUDA itself, which cannot run here, and one that says shapes. Ops that the
-    /// same op is made of elsewhere would allocate what the kernel does not.
+    bool composite = false; ///< decomposes into other ops, each of which is examined by itself
+    /// The op has a kernel that another library registered for CUDA, which cannot run here, and a Meta kernel for the
+    /// shapes. Its decomposition for other devices is not used: that would allocate what the CUDA kernel does not.
     bool shapesOnly = false;
-    /// The CPU has a kernel, and its results follow from the arguments: no random numbers, no uninitialised memory.
+    /// The CPU has a kernel for the op, whose results follow from the arguments: no random numbers, no uninitialised
+    /// memory.
     bool computable = false;
-    bool returnsNumbers = false; ///< results, but no tensor among them: item(), equal()
-    bool sizedByValues = false; ///< in a way that only the CPU's kernel finds out: unique, nms
-    int chosen = -1; ///< the result that says which elements were chosen by their values: topk, argmax (even_choice.h)
-    bool copies = false; ///< from the second tensor to the first, or the other way round
+    bool returnsNumbers = false; ///< returns values but no tensor: item(), equal()
+    bool sizedByValues = false; ///< only the CPU's kernel can find the sizes of the results: unique, nms
+    int chosen = -1; ///< index of the result that holds elements chosen by value: topk, argmax (even_choice.h)
+    bool copies = false; ///< copy_ (second tensor to first) or _copy_from (first to second)
     bool isView = false; ///< all results are views of arguments
-    bool keepsValues = false; ///< changes sizes or strides of its argument only
-    bool checksGradients = false; ///< GradScaler's look for infinities, into its second argument
-    Partly partly; ///< what is known of the result where the arguments are known in part
+    bool keepsValues = false; ///< changes only the sizes or strides of its argument
+    bool checksGradients = false; ///< GradScaler's check for infinities, which writes to the second argument
+    Partly partly; ///< how known elements of the arguments make elements of the result known
     std::uint64_t written = 0;
-    std::uint64_t overwritten = 0; ///< of these, those whose old values are not read
+    std::uint64_t overwritten = 0; ///< subset of `written`: arguments whose old values are not read
 };
 
-/// Of an op as it was registered when it was first asked for.
+/// Returns the traits of an op, read from its registration at the first call in this thread.
 const OpTraits& traitsOf(const c10::OperatorHandle& op);
 
 } // namespace headroom::sim

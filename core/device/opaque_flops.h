@@ -4,8 +4,8 @@
 
 namespace headroom::sim {
 
-/// All flops that opaque kernels (kernels/opaque.cpp) were said to compute in this thread. The recorder compares it
-/// before and after an op, which may be another library's and launch one.
+/// Returns the total of the flops that were declared for opaque kernels (kernels/opaque.cpp) in this thread. The
+/// recorder compares it before and after an op, since an op of another library may launch such a kernel.
 double opaqueFlops();
 
 } // namespace headroom::sim

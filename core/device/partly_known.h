@@ -10,31 +10,32 @@
 
 namespace headroom::sim {
 
-/// Which elements of an op's result follow from arguments of which only some elements are known. Logic has three
-/// values: `unknown | true` is true.
+/// The rule by which elements of an op's result follow from arguments of which only some elements are known. Logic is
+/// three-valued: `unknown | true` is true.
 struct Partly
 {
     enum class Rule {
         no, ///< nothing is known of the result
-        elementwise, ///< an element is known where those are that it is made of
-        where, ///< and those that were not chosen do not count: where(condition, self, other)
+        elementwise, ///< an element is known where all elements that it is computed from are
+        where, ///< as elementwise, but elements that were not selected do not count: where(condition, self, other)
         fill, ///< masked_fill(self, mask, value)
-        reduction, ///< known where all that is reduced is
+        reduction, ///< an element is known where all elements reduced into it are
         moves, ///< elements go from one place to another
     };
-    /// An element by which the result is known, whatever the others are.
+    /// An input element that alone determines the result, whatever the other elements are.
     enum class Decider { none, zero, nonzero, allBits };
 
     Rule rule = Rule::no;
     Decider decider = Decider::none; ///< of elementwise ops and reductions
-    std::uint64_t places = 0; ///< arguments that say where elements are: all of them has to be known
+    std::uint64_t places = 0; ///< bits of arguments that say where elements go: these must be known entirely
 };
 
 Partly partlyOf(const c10::OperatorHandle& op);
 
-/// Which elements of the op's result, or of what it writes to, are not known: a CPU tensor that may be expanded to its
-/// sizes. `arguments` are on the CPU, with zeros where they are not known; `unknown` holds in the place of each tensor
-/// of them which of its elements those are. Bits of `overwritten` are arguments whose old values are not read.
+/// Returns which elements of the op's result, or of the tensor that it writes, are unknown: a CPU tensor of flags that
+/// can be expanded to the sizes of that tensor. `arguments` are on the CPU, with zeros for unknown elements. `unknown`
+/// holds, in place of each tensor, the flags of its unknown elements. Bits of `overwritten` mark arguments whose old
+/// values are not read.
 at::Tensor unknownElements(const c10::OperatorHandle& op, const Partly& partly, const torch::jit::Stack& arguments,
                            const torch::jit::Stack& unknown, std::uint64_t overwritten);
 

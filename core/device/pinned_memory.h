@@ -6,10 +6,10 @@
 
 namespace headroom::sim {
 
-/// Memory of the CPU that calls itself pinned: it has nothing that a GPU would copy from faster.
+/// Allocates ordinary CPU memory that reports itself as pinned: no GPU copies from it.
 c10::Allocator* pinnedMemoryAllocator();
 
-/// Whether an address lies in such memory.
+/// Returns whether an address lies in memory of this allocator.
 bool isPinnedMemory(const void* address);
 
 } // namespace headroom::sim

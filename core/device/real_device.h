@@ -18,7 +18,7 @@ namespace headroom {
 
 class MemoryHost;
 
-/// The allocator's account since its peaks were reset.
+/// Peaks in bytes of the allocator's statistics since they were reset.
 struct AllocatorPeaks
 {
     Bytes requested = 0;
@@ -27,8 +27,8 @@ struct AllocatorPeaks
     Bytes reserved = 0;
 };
 
-/// A device that computes, as far as the recorder needs it: its memory, its clock, and a trace of what it did. Where
-/// tracing is not possible the rest works, and notes() says why.
+/// A device that really computes, as the recorder uses it: its memory, its clock and a trace of its activity. Where
+/// tracing is impossible everything else works, and notes() says why.
 class RealDevice
 {
 public:
@@ -38,36 +38,37 @@ public:
     virtual const DeviceSpec& spec() const = 0;
     virtual RecordedMemory& memory() = 0;
     virtual void synchronize() = 0;
-    /// From now on tensors have their memory through `host`; null: from the allocator itself, as at first.
+    /// Routes all later allocations through `host`; null, as at first: the allocator itself.
     virtual void setHost(MemoryHost* host) = 0;
 
     virtual void resetPeaks() = 0;
     virtual AllocatorPeaks peaks() const = 0;
-    /// What the device has in use beyond what PyTorch's allocator reserved: CUDA's context, workspaces, NCCL, and other
+    /// Bytes in use on the device beyond what PyTorch's allocator reserved: CUDA's context, workspaces, NCCL and other
     /// programs.
     virtual Bytes nonPyTorch() const = 0;
 
-    /// Starts tracing, unless it runs or failed before; a step before the first recorded one warms it up.
+    /// Starts tracing, unless it already runs or failed before. The step before the first recorded one warms it up.
     virtual void startTracing() = 0;
     virtual bool traces() const = 0;
-    /// What was traced since the last call. The device is synchronised.
+    /// Synchronises the device and returns what was traced since the last call.
     virtual cupti::ActivityLog takeTrace() = 0;
     virtual void stopTracing() = 0;
-    /// Sentences: what could not be traced, and why.
+    /// Sentences that say what could not be traced, and why.
     virtual std::vector<std::string> notes() const = 0;
 
-    /// What this thread launches from now on belongs to op (module call) `id`, until left. They nest.
+    /// Attributes this thread's launches to op `id` (enterOp) or module call `id` (enterCall), until the matching
+    /// leave. Scopes nest.
     virtual void enterOp(std::uint64_t id) noexcept = 0;
     virtual void leaveOp() noexcept = 0;
     virtual void enterCall(std::uint64_t id) noexcept = 0;
     virtual void leaveCall() noexcept = 0;
 };
 
-/// The CPU of this machine: ops are timed by the clock, as each has run when it returns.
+/// Opens this machine's CPU. Ops are timed by the clock, since each has finished when it returns.
 std::unique_ptr<RealDevice> openCpu();
 
-/// GPU number `index`, through the library of Headroom that is linked to CUDA's half of torch and is loaded only now.
-/// Errors (noDevice) are one sentence: no driver, no GPU, a torch without CUDA, …
+/// Opens GPU `index` through Headroom's library that links to the CUDA part of torch; the library is loaded by this
+/// call. Errors (noDevice) are one sentence: no driver, no GPU, a torch without CUDA, …
 Result<std::unique_ptr<RealDevice>> openCuda(int index);
 
 } // namespace headroom

@@ -10,13 +10,13 @@
 
 namespace headroom {
 
-/// The memory of the device on which a step is recorded: which block is behind a storage, and which
-/// observer hears of changes.
+/// The memory of the device on which a step is recorded: finds the block behind a storage and reports changes to an
+/// observer.
 class RecordedMemory
 {
 public:
     virtual ~RecordedMemory() = default;
-    /// Null for what is not on the device.
+    /// Returns the block behind a storage; null for a storage that is not on the device.
     virtual sim::Block* blockOf(const c10::StorageImpl& storage) = 0;
     /// Blocks that exist now, oldest first.
     virtual std::vector<sim::Block*> liveBlocks() = 0;

@@ -6,7 +6,7 @@
 
 namespace headroom::sim {
 
-/// While it is there nothing warns: the dispatcher does of every kernel that takes another's place.
+/// Suppresses libtorch's warnings while it lives: the dispatcher warns of every kernel that replaces another.
 class Silence
 {
 public:

@@ -19,15 +19,15 @@
 
 namespace headroom::sim {
 
-/// What an observer remembers of a block. `epoch` tells its own notes from those of an earlier observer.
+/// An observer's note on a block. `epoch` tells its notes from those of an earlier observer.
 struct BlockTag
 {
     std::uint32_t epoch = 0;
     std::uint32_t id = 0;
 };
 
-/// What a storage takes of the device's memory. Its last holder gives it back. Holders are the storage itself and,
-/// while a step is recorded, autograd's saved tensors, which then no longer hold the storage
+/// The share of the device's memory that a storage takes; the last holder returns it. Holders are the storage and,
+/// while a step is recorded, autograd's saved tensors, which then do not hold the storage itself
 /// (core/record/shadow_save.h).
 class DeviceMemory
 {
@@ -46,7 +46,7 @@ private:
     void exchange(DeviceMemory& other) noexcept;
 
     Bytes requested_;
-    bool counted_ = false; ///< the device had room for it
+    bool counted_ = false; ///< it is part of the allocator's statistics
     std::optional<CachingAllocator::Block> place_; ///< in the caching allocator, on a device with a limit
 };
 
@@ -55,32 +55,32 @@ struct Block
 {
     void* address = nullptr; ///< unique while the process lives, never readable
     Bytes requested = 0;
-    std::uint32_t stream = 0; ///< on which it was allocated, and on which alone its memory is used again
-    bool counted = true; ///< false: a shadow, which takes no memory of its own
+    std::uint32_t stream = 0; ///< the block was allocated on it, and only this stream reuses its memory
+    bool counted = true; ///< false: a shadow, which takes no memory
     BlockTag tag;
-    std::shared_ptr<DeviceMemory> memory; ///< of a shadow that of the storage for which it stands
-    std::function<void()> onFree; ///< only of shadows: called when the storage dies
-    c10::Storage values; ///< on the CPU, of a small block whose contents are known (known_values.h)
+    std::shared_ptr<DeviceMemory> memory; ///< a shadow holds the memory of the storage that it replaces
+    std::function<void()> onFree; ///< shadows only: called when the storage dies
+    c10::Storage values; ///< known contents on the CPU, of small blocks only (known_storage.h)
     Block* previous = nullptr; ///< list of counted blocks, oldest first
     Block* next = nullptr;
 };
 
-/// Told of every change of the device's memory, in the thread that makes it.
+/// Interface for changes of the device's memory, called in the thread that makes the change.
 class BlockObserver
 {
 public:
     virtual ~BlockObserver() = default;
     virtual void allocated(Block& block) = 0;
     virtual void freed(Block& block) = 0;
-    /// A storage moves from `old` to `replacement`, of which allocated() was called; freed(old) follows. Both exist for
-    /// this instant, as on a GPU, where the contents are copied.
+    /// A storage moves from `old` to `replacement`. allocated(replacement) came before, freed(old) follows. Both blocks
+    /// exist at this moment, as on a GPU while the contents are copied.
     virtual void moved(Block& old, Block& replacement) = 0;
-    /// The device had no room for so many bytes: `deviceFree` is what nobody has reserved of it.
+    /// An allocation of `requested` bytes failed; `deviceFree` bytes of the device are not reserved.
     virtual void refused(Bytes requested, Bytes deviceFree) = 0;
 };
 
-/// Hands out memory that is not there: addresses are non-canonical, so that an access faults at once. It counts in the
-/// CUDA caching allocator's blocks of 512 bytes.
+/// An allocator without memory: its addresses are non-canonical, so that any access faults at once. It counts in blocks
+/// of 512 bytes, as CUDA's caching allocator does.
 class SimulatedAllocator final : public c10::Allocator
 {
 public:
@@ -90,15 +90,17 @@ public:
     c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
     void copy_data(void*, const void*, std::size_t) const override {}
 
-    /// A shadow: a storage on the device that takes no memory but holds `memory`. `onFree` is called when it dies.
+    /// Creates a shadow: the data of a storage that takes no memory itself but holds `memory`. `onFree` is called when
+    /// it dies.
     c10::DataPtr allocateUncounted(Bytes bytes, BlockTag tag, std::shared_ptr<DeviceMemory> memory,
                                    std::function<void()> onFree);
 
-    /// Memory whose storage died stands in a storage again, as the same block: what autograd held of a recorded step.
+    /// Puts memory whose storage died into a storage again, as the same block: memory that autograd held in a recorded
+    /// step.
     c10::DataPtr allocateHeld(Bytes bytes, void* address, BlockTag tag, std::shared_ptr<DeviceMemory> memory);
 
-    /// Gives a storage another size, as resize_ on CUDA does: allocate, copy, free the old one. Its
-    /// holders hold the new one from then on.
+    /// Resizes a storage as resize_ on CUDA does: allocates, copies and frees the old block. All holders of the storage
+    /// then hold the new block.
     void resize(c10::StorageImpl& storage, Bytes bytes);
 
     /// The block behind a storage; null for an empty one and for other devices.
@@ -106,11 +108,11 @@ public:
 
     MemoryStats stats() const;
     void resetPeak();
-    /// From now on allocate() throws c10::OutOfMemoryError when the caching allocator has no room on a device of this
-    /// size. Blocks that exist already do not count.
+    /// Limits the device to `capacity` bytes: allocate() then throws c10::OutOfMemoryError when the caching allocator
+    /// has no room. Blocks that already exist do not count.
     void setCapacity(Bytes capacity);
     void emptyCache();
-    /// What torch.cuda.memory_stats() and memory_snapshot() tell; nothing on a device without a limit.
+    /// The values of torch.cuda.memory_stats() and memory_snapshot(); empty on a device without a limit.
     CachingAllocator::Counters counters() const;
     std::vector<CachingAllocator::SegmentState> segments() const;
     void resetAccumulated();
@@ -123,12 +125,12 @@ public:
 private:
     friend class DeviceMemory;
     static c10::DataPtr hand(Block* block);
-    /// A block of no bytes, of which no observer is told.
+    /// Creates a block of 0 bytes, which is not reported to the observer.
     c10::DataPtr allocateNothing();
-    /// False: there is no room.
+    /// Counts `memory` and takes its place in the caching allocator. Returns false if there is no room.
     bool take(DeviceMemory& memory, std::uint32_t stream);
     void giveBack(DeviceMemory& memory);
-    /// Tells the observer, if there is one, and throws.
+    /// Reports the failed allocation to the observer, if there is one, and throws.
     [[noreturn]] void refuse(Bytes bytes, BlockObserver* observer);
     void link(Block* block);
     void append(Block* block);

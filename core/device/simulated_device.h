@@ -12,14 +12,13 @@
 
 namespace headroom {
 
-/// A GPU without memory and without compute: PrivateUse1 under the name `sim`. Tensors on it have storages that are
-/// counted but not there (an access faults at once), ops compute shapes only, lifetimes are those of C++'s own
-/// reference counts.
+/// A GPU without memory and without compute: PrivateUse1 under the name `sim`. Storages on it are counted but have no
+/// memory (an access faults at once). Ops compute only shapes. Lifetimes are those of C++'s own reference counts.
 namespace sim {
 
-/// Registers the backend, its allocator, guard, hooks, generator and kernels with libtorch, as the card `spec`:
-/// attention takes the kernel that CUDA would take there. Idempotent; call before the first tensor. Afterwards the
-/// simulated device is *the* accelerator of this process.
+/// Registers the backend with libtorch, as the card `spec`: its allocator, guard, hooks, generator and kernels.
+/// Attention uses the kernel that CUDA would use on that card. Idempotent; call it before the first tensor. Afterwards
+/// the simulated device is *the* accelerator of this process.
 void initialize(const DeviceSpec& spec);
 
 at::Device device();
@@ -29,10 +28,10 @@ struct MemoryStats
     Bytes live = 0; ///< rounded to blocks
     Bytes peak = 0;
     std::int64_t blocks = 0;
-    std::int64_t allocations = 0; ///< ever made
-    Bytes allocated = 0; ///< by these
+    std::int64_t allocations = 0; ///< since the start
+    Bytes allocated = 0; ///< bytes of all these allocations
     std::int64_t outOfMemories = 0;
-    Bytes requested = 0; ///< what programs asked for of the live bytes
+    Bytes requested = 0; ///< live bytes without rounding
     Bytes requestedPeak = 0;
     Bytes reserved = 0; ///< segments of the caching allocator; 0 on a device without a limit
     Bytes reservedPeak = 0;
@@ -41,23 +40,24 @@ struct MemoryStats
 MemoryStats memoryStats();
 void resetPeak();
 
-/// From now on memory is what the caching allocator makes of the device's `capacity` bytes, fragmentation included, and
-/// an allocation for which there is no room throws c10::OutOfMemoryError. At first there is no limit.
+/// Limits the device to `capacity` bytes, managed as by the caching allocator, fragmentation included. An allocation
+/// without room throws c10::OutOfMemoryError. There is no limit at first.
 void limitMemory(Bytes capacity);
 
-/// Gives what the caching allocator keeps without need back to the device.
+/// Returns unused segments of the caching allocator to the device, as torch.cuda.empty_cache() does.
 void emptyCache();
 
-/// From now on small tensors keep values that follow from values of the program (core/device/known_values.h), as they
-/// always do on a simulated CUDA device. Call interceptThread() (core/record/interceptor.h) in every thread that runs
-/// ops on the device but autograd's: what another one writes would go unseen.
+/// Lets small tensors keep values that follow from values of the program (core/device/known_values.h); a simulated CUDA
+/// device always does. Call interceptThread() (core/record/interceptor.h) in every thread that runs ops on the device,
+/// except autograd's: writes of other threads would be missed.
 void keepValues();
 
-/// Gives a storage on the device another size, as resize_ does.
+/// Resizes a storage on the device to `bytes`, as resize_ does.
 void resizeStorage(c10::StorageImpl& storage, Bytes bytes);
 
-/// Factory functions without a device create on the simulated device while one lives, as `with torch.device("cuda")`.
-/// An explicit device stays: torch::tensor(), which builds on the CPU and copies, needs options with device().
+/// While it lives, factory functions without a device create on the simulated device, as within `with
+/// torch.device("cuda")`. An explicit device is kept: torch::tensor(), which builds on the CPU and copies, needs
+/// options with device().
 class DefaultDevice
 {
 public:
@@ -67,10 +67,10 @@ public:
     DefaultDevice& operator=(const DefaultDevice&) = delete;
 
 private:
-    bool outer_; ///< one lives outside of this one
+    bool outer_; ///< another DefaultDevice was alive at construction
 };
 
-/// Ops without a kernel here, which ran on zero CPU tensors to learn shapes: the last resort.
+/// An op without a kernel on the device, which ran on CPU tensors of zeros to learn shapes: the last resort.
 struct Fallback
 {
     std::string op;
@@ -78,7 +78,7 @@ struct Fallback
 };
 std::vector<Fallback> fallbacks();
 
-/// How often a value that a program read, or one that says a size, was invented.
+/// Returns how often a value that the program read, or a value that determines a size, was invented.
 std::int64_t inventedValues();
 
 } // namespace sim

@@ -6,7 +6,7 @@
 
 namespace headroom::sim {
 
-/// Keeps a seed and an offset as CUDA's generator does; nothing is ever drawn from it.
+/// A generator that keeps a seed and an offset as CUDA's does; nothing is ever drawn from it.
 class SimulatedGenerator final : public c10::GeneratorImpl
 {
 public:
@@ -16,7 +16,7 @@ public:
     void set_offset(std::uint64_t offset) override { offset_ = offset; }
     std::uint64_t get_offset() const override { return offset_; }
     std::uint64_t current_seed() const override { return seed_; }
-    /// A new seed, drawn from the machine.
+    /// Sets and returns a new non-deterministic seed.
     std::uint64_t seed() override;
     void set_state(const c10::TensorImpl& state) override;
     c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
@@ -28,7 +28,7 @@ private:
     std::uint64_t offset_ = 0;
 };
 
-/// The generator that programs get without asking for one of their own.
+/// The device's default generator, for programs that pass none of their own.
 const at::Generator& defaultGenerator();
 
 } // namespace headroom::sim

@@ -8,14 +8,14 @@
 
 namespace headroom::sim {
 
-/// That of this thread, as a number; 0 is the default stream.
+/// Returns the number of this thread's current stream; 0 is the default stream.
 std::uint32_t currentStreamNumber() noexcept;
-/// A stream of CUDA's pools (c10/cuda/CUDAStream.cpp): 32 for each priority, in turn.
+/// Returns the number of a pooled stream, in turn, as CUDA does (c10/cuda/CUDAStream.cpp): 32 for each priority.
 std::uint32_t newStreamNumber(bool isHighPriority) noexcept;
 
-/// One device whose streams run at once what they are given: nothing ever waits. c10's NoOpDeviceGuardImpl will not do:
-/// it counts no device, and the autograd engine then has no thread for it. Events keep the time of this machine, and
-/// tell the observer of streams what they order.
+/// The guard of one device whose streams run all work at once: nothing ever waits. c10's NoOpDeviceGuardImpl cannot be
+/// used: it counts no device, and the autograd engine then has no thread for it. Events take this machine's time, and
+/// report the order that they impose to the observer of streams.
 struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface
 {
     c10::DeviceType type() const override;

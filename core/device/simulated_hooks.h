@@ -4,7 +4,7 @@
 
 namespace headroom::sim {
 
-/// Tells libtorch of the device's hooks (generator, resizing of storages). Once in a process.
+/// Registers the device's hooks (generator, resizing of storages) with libtorch. Call it once in a process.
 void registerHooks();
 
 } // namespace headroom::sim

@@ -15,16 +15,16 @@
 
 namespace headroom::sim {
 
-/// All that is global in the simulated device. It has to be: libtorch knows one allocator and one kernel an op for the
-/// process, and calls them without a context. Never destroyed, since tensors of static storage duration may be freed
-/// after main().
+/// All global state of the simulated device. It must be global: libtorch knows one allocator and one kernel per op for
+/// the process, and calls them without a context. It is never destroyed, since tensors of static storage duration may
+/// be freed after main().
 struct SimulatedState
 {
     SimulatedAllocator allocator;
     DeviceSpec spec; ///< written by initialize() only
-    /// What the device is for libtorch: PrivateUse1, or CUDA itself. Written before the first tensor.
+    /// The device type in libtorch: PrivateUse1, or CUDA itself. Written before the first tensor.
     c10::DeviceType type = c10::DeviceType::PrivateUse1;
-    bool keepsValues = false; ///< of small tensors on PrivateUse1; on CUDA always. Written before the first tensor.
+    bool keepsValues = false; ///< small tensors keep values (on CUDA always); written before the first tensor
     std::atomic<std::int64_t> inventedValues{0};
     std::mutex fallbackMutex;
     std::map<std::string, std::int64_t> fallbacks; ///< by op
@@ -37,14 +37,14 @@ inline bool isSimulated(c10::Device device)
     return device.type() == simulatedState().type;
 }
 
-/// Keys of a dense tensor on the device.
+/// The dispatch keys of a dense tensor on the device.
 inline c10::DispatchKeySet simulatedKeys()
 {
     return c10::DispatchKeySet(simulatedState().type == c10::DeviceType::CUDA ? c10::DispatchKey::CUDA
                                                                               : c10::DispatchKey::PrivateUse1);
 }
 
-/// Gives the ops that have a Meta kernel and none of ours a kernel on the device that goes through Meta.
+/// Gives the ops that have a Meta kernel but no kernel of the device a kernel that goes through Meta.
 void registerMetaKernels();
 
 } // namespace headroom::sim

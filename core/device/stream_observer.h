@@ -13,20 +13,20 @@
 
 namespace headroom::sim {
 
-/// What a rank tells others, or they tell it.
+/// One communication of a rank: a collective, a send or a receive.
 struct Communication
 {
     CollectiveKind kind = CollectiveKind::allReduce;
     Bytes bytes = 0; ///< as StepTrace::Collectives counts them
-    std::string group; ///< c10d's name of it
+    std::string group; ///< its name in c10d
     std::vector<std::uint32_t> ranks; ///< global, in the order of the group
-    std::optional<std::uint32_t> peer; ///< of send and recv the other's global rank
-    std::uint32_t stream = 0; ///< that carries it
-    bool async = false; ///< on the group's own stream: who needs it waits for it
-    std::uint32_t before = 0; ///< event of the caller's stream for which it waits, where it is asynchronous
+    std::optional<std::uint32_t> peer; ///< send and recv: the other side's global rank
+    std::uint32_t stream = 0; ///< the stream that runs it
+    bool async = false; ///< it runs on the group's own stream, and its user has to wait for it
+    std::uint32_t before = 0; ///< async only: the event of the caller's stream that it waits for
 };
 
-/// Told of what streams do besides ops, in the thread that does it.
+/// Interface for the work of streams other than ops, called in the thread that causes it.
 class StreamObserver
 {
 public:
@@ -40,10 +40,11 @@ void setStreamObserver(StreamObserver* observer);
 
 void tell(const Communication& communication);
 void tell(StreamEventKind kind, std::uint32_t stream, std::uint32_t event);
-/// A number that no event had before.
+/// Returns a new event number.
 std::uint32_t newEvent();
 
-/// The global ranks of a process group; those below `size` of one that nobody declared.
+/// Declares the global ranks of a process group. ranksOf() returns them; for an undeclared group, all ranks below
+/// `size`.
 void addProcessGroup(std::string_view name, std::vector<std::uint32_t> ranks);
 std::vector<std::uint32_t> ranksOf(const std::string& group, int size);
 

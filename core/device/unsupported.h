@@ -8,12 +8,12 @@
 
 namespace headroom::sim {
 
-/// Kernels for tensors that the simulated device does not hold: they throw a sentence that names the op.
+/// Kernels for tensors that the simulated device does not support: they throw an error that names the op.
 void refuseSparse(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void refuseQuantized(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void refuseNested(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-/// Refuses a tensor that an op got or made.
+/// Throws if a tensor that an op received or created is not dense.
 void refuseOthersThanDense(const c10::OperatorHandle& op, const at::Tensor& tensor);
 
 } // namespace headroom::sim

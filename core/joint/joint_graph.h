@@ -16,57 +16,56 @@ namespace headroom {
 using ValueId = Index<struct ValueTag>; ///< a value of a JointGraph
 using NodeId = Index<struct NodeTag>; ///< a node of a JointGraph
 
-/// What a node may do in backward.
+/// Whether a node may run again in backward.
 enum class Repeat : std::uint8_t {
-    once, ///< never runs again: it would give other values, or change something that is not its own, or no module
-          ///< around it can be checkpointed
+    once, ///< never: values would differ, or storages of others change, or no module around it can be checkpointed
     again, ///< may run again
 };
 
 /// Forward and backward of one step as one graph, as torch._functorch's partitioner sees it, but in storages instead of
-/// tensors: what is saved is a storage, whichever view of it autograd packed.
+/// tensors: a saved value is a storage, whichever view of it autograd packed.
 ///
-/// A value is a storage that a forward op made, or one that was there before. A node is what makes values: one forward
-/// op, with the in-place ops that change its result before another op reads it. Views make nothing: an op that reads
-/// a view reads its storage. Immutable.
+/// A value is a storage that a forward op made, or one that existed before. A node makes values: it is one forward op,
+/// with the in-place ops that change its result before another op reads it. Views are no nodes: an op that reads a view
+/// reads its storage. Immutable.
 struct JointGraph
 {
     StepTracePtr trace;
 
     struct Node
     {
-        std::vector<OpId> ops; ///< the op that makes the values, then those that change them in place; ascending
-        std::vector<ValueId> reads; ///< each once, without its own
+        std::vector<OpId> ops; ///< the op that makes the values, then the in-place ops; ascending
+        std::vector<ValueId> reads; ///< values read, each once; without its own
         std::vector<ValueId> makes;
         Repeat repeat = Repeat::again;
-        bool random = false; ///< draws random numbers: to run again it needs the generator's state of the first time
+        bool random = false; ///< draws random numbers; to run again it needs the generator's state of its first run
         double flops = 0;
         double ms = 0;
     };
-    std::vector<Node> nodes; ///< each after all that it reads: in the order of their last ops
+    std::vector<Node> nodes; ///< each after all nodes that it reads from: in the order of their last ops
 
     struct Value
     {
         StorageId storage;
-        NodeId node; ///< that makes it; invalid: it was there before the forward (parameter, buffer, input)
-        Bytes bytes = 0; ///< what the device loses to it
-        bool needed = false; ///< autograd saves it, and backward asks for it
-        bool kept = false; ///< the program holds it as long as backward needs it: keeping it costs nothing
+        NodeId node; ///< the node that makes it; invalid: it existed before forward (parameter, buffer, input)
+        Bytes bytes = 0; ///< of the device's memory, rounded to blocks
+        bool needed = false; ///< autograd saves it, and backward unpacks it
+        bool kept = false; ///< the program holds it as long as backward needs it: saving it is free
     };
-    std::vector<Value> values; ///< in the order in which forward meets them
+    std::vector<Value> values; ///< in the order of forward
 
     std::vector<std::vector<NodeId>> readers; ///< by value: nodes, ascending
     std::vector<std::vector<OpId>> backwardReaders; ///< by value: backward ops, ascending
-    std::vector<ValueId> valueOf; ///< by storage; invalid when it is none
-    std::vector<NodeId> nodeOf; ///< by op; invalid when it makes nothing
-    std::vector<KeptModule> keptModules; ///< in the way of ops of which backward needs something; in the model's order
+    std::vector<ValueId> valueOf; ///< by storage; invalid: not a value
+    std::vector<NodeId> nodeOf; ///< by op; invalid: it makes no value
+    std::vector<KeptModule> keptModules; ///< modules that keep needed ops from running again
 
     const Node& operator[](NodeId id) const { return nodes[id.value]; }
     const Value& operator[](ValueId id) const { return values[id.value]; }
 };
 
-/// What the program checkpoints itself counts as backward where it runs again. Errors (badInput): the step has no
-/// forward, backward or saved tensors, or was recorded with a policy.
+/// Builds the graph. The program's own recomputations count as backward. Errors (badInput): the step has no forward,
+/// backward or saved tensors, or was recorded with a policy.
 Result<JointGraph> buildJointGraph(const StepModel& model);
 
 } // namespace headroom

@@ -16,7 +16,7 @@ class MaxFlow
 public:
     static constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max() / 4;
 
-    explicit MaxFlow(std::size_t vertices); ///< numbered from 0, beside source and sink
+    explicit MaxFlow(std::size_t vertices); ///< numbered from 0; source and sink are added
     ~MaxFlow();
     MaxFlow(const MaxFlow&) = delete;
     MaxFlow& operator=(const MaxFlow&) = delete;
@@ -25,8 +25,8 @@ public:
     std::size_t sink() const noexcept { return vertices_ + 1; }
     void addEdge(std::size_t from, std::size_t to, std::int64_t capacity);
 
-    /// By vertex: is it on the sink's side of the minimum cut, of those with equal capacity the one nearest to the sink
-    /// (as networkx takes it)?
+    /// Returns, by vertex, whether it is on the sink's side of the minimum cut. Of cuts with equal capacity, the one
+    /// nearest to the sink is used, as in networkx.
     std::vector<bool> sinkSide();
 
 private:

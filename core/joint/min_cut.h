@@ -8,34 +8,34 @@
 
 namespace headroom {
 
-/// Which nodes must not run again, beside those that are too expensive: heuristics of the compiler, for running time
-/// (torch/_functorch/partitioners.py, MinCutOptions). The default is PyTorch's.
+/// Rules that ban nodes from running again, besides those that are too expensive: the compiler's heuristics for running
+/// time (torch/_functorch/partitioners.py, MinCutOptions). The defaults are PyTorch's.
 struct MinCutRules
 {
-    bool usedFarApart = true; ///< a result that is used near and far: what is far and fused with it is not repeated
-    bool longFusibleChains = true; ///< no chain of cheap nodes from one end of the model to the other
-    bool materializedInBackward = true; ///< a result that backward has in memory anyway
-    bool onlyKnownCheap = true; ///< all but what is known to be cheap; false: only random and compute-intensive ones
+    bool usedFarApart = true; ///< bans readers fusible with their value that come after one that is not
+    bool longFusibleChains = true; ///< bans parts of chains of cheap nodes through the whole model
+    bool materializedInBackward = true; ///< bans nodes whose result backward has in memory anyway
+    bool onlyKnownCheap = true; ///< bans nodes not known to be cheap; false: only random and compute-intensive ones
 };
 
 struct MinCut
 {
-    /// Cut: held from forward to backward. Ascending; values that live on anyway are left out.
+    /// The cut: values held from forward to backward. Ascending; values that live on anyway are left out.
     std::vector<ValueId> saved;
     std::vector<bool> banned; ///< by node: must not run again
 };
 
-/// The joint graph with what every minimum cut of it shares. Immutable.
+/// The joint graph with everything that its minimum cuts share. Immutable.
 class MinCutProblem
 {
 public:
     explicit MinCutProblem(const JointGraph& graph);
 
-    /// The cheapest set of values to hold so that all that backward needs can be made from it without a banned node.
-    /// `allowed` (by node; empty: none) may run again although the rules ban them.
+    /// Returns the cheapest set of values to hold so that everything that backward needs can be made from it without a
+    /// banned node. Nodes in `allowed` (by node; empty: none) may run again although the rules ban them.
     MinCut solve(const MinCutRules& rules, const std::vector<bool>& allowed = {}) const;
 
-    /// Nodes between this one and backward, at least 1; `unreachable` where none leads there.
+    /// Number of nodes between this one and backward, at least 1; `unreachable` if no path leads there.
     std::uint32_t distance(NodeId node) const { return distance_[node.value]; }
     static constexpr std::uint32_t unreachable = 1'000'000'000;
 
@@ -49,7 +49,7 @@ private:
         bool computeIntensive = false;
         bool random = false;
         bool concatenation = false;
-        std::uint32_t order = 0; ///< of its last op among the ops of forward
+        std::uint32_t order = 0; ///< position of its last op among the ops of forward
     };
     class Bans;
 
@@ -65,7 +65,7 @@ private:
     const JointGraph& graph_;
     std::vector<Facts> facts_; ///< by node
     std::vector<std::uint32_t> distance_; ///< by node
-    std::vector<bool> fusedByBackward_; ///< by value: all that reads it in backward can be fused with it
+    std::vector<bool> fusedByBackward_; ///< by value: all its readers in backward can be fused with it
     std::vector<bool> leadsToBackward_; ///< by value: backward needs it, or something made from it
 };
 

@@ -13,24 +13,26 @@ namespace headroom {
 struct KeptModule
 {
     ModuleId module;
-    std::string_view reason; ///< what is said of it
+    std::string_view reason; ///< for the user
 };
 
-/// By module: why it cannot, empty where it can. What obstacles.h says, and where several backward passes go through
-/// what it saves.
+/// Returns, by module, why its forward cannot run again; empty if it can. Reasons are those of obstacles.h, and several
+/// backward passes through what the module saves.
 std::vector<std::string_view> opsObstacles(const StepTrace& trace, const StepIndex& index);
 
-/// Which ops of forward stay as they are, since no module around them can run again: a checkpoint of one of them is
-/// what makes ops run again in PyTorch.
+/// Finds the forward ops that cannot run again, since no module around them can. PyTorch runs ops again only by
+/// checkpointing a module around them.
 class OpObstacles
 {
 public:
     OpObstacles(const StepTrace& trace, const StepIndex& index);
 
     bool keep(OpId op) const;
-    /// Adds the modules that are in the op's way, the outermost last; leaves of the model only where they are all.
+    /// Adds the modules that keep the op from running again, the outermost last. A leaf of the model is added only if
+    /// it is the outermost call.
     void addModules(OpId op, std::vector<ModuleId>& modules) const;
-    std::vector<KeptModule> named(std::vector<ModuleId> modules) const; ///< each once, in the model's order
+    std::vector<KeptModule>
+    named(std::vector<ModuleId> modules) const; ///< with reasons, each once, in the model's order
 
 private:
     const StepTrace& trace_;

@@ -14,19 +14,19 @@ namespace headroom {
 struct OpsCandidate
 {
     OpsSchedule schedule;
-    double cost = 0; ///< in the unit of the request
+    double cost = 0; ///< in the unit of OpsRequest::runtime
     double flops = 0;
     double ms = 0;
 };
 
-/// Less cost; as much, and less time; as much, and less saved.
+/// Orders candidates by cost, then by time, then by saved bytes.
 bool better(const OpsCandidate& left, const OpsCandidate& right);
 
-/// PyTorch's rules, each less careful than the one before: its "more aggressive" and "aggressive" options.
+/// Rules of PyTorch's "more aggressive" and "aggressive" options; the second forbids less than the first.
 inline constexpr MinCutRules withoutHeuristics{false, false, false, true};
 inline constexpr MinCutRules allThatIsCheap{false, false, false, false};
 
-/// Makes candidates for one request. It refers to what it is given.
+/// Makes candidates for one request. It holds references to its arguments.
 class OpsCandidates
 {
 public:

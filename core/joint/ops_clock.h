@@ -8,7 +8,7 @@
 
 namespace headroom {
 
-/// The step's clock under a plan of single ops; hasClock() says whether it says anything.
+/// Returns the step's clock under a plan of single ops; meaningful only if hasClock() is true.
 StepClock clockOf(const JointGraph& graph, const OpsPlan& plan);
 
 } // namespace headroom

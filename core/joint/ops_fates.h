@@ -10,27 +10,27 @@ namespace headroom {
 
 /// What a plan does with an op of forward.
 enum class OpFate : std::uint8_t {
-    none, ///< backward asks for nothing of it, or the program holds it anyway
-    saved, ///< a result of it is held until backward
+    none, ///< backward needs no result of it, or the program holds it anyway
+    saved, ///< one of its results is held until backward
     again, ///< runs again in backward
 };
 
-/// By OpId.
+/// Returns the fate of each op, by OpId.
 std::vector<OpFate> opFates(const StepTrace& trace, const OpsPlan& plan);
 
-/// An op whose fate is another one in another plan.
+/// An op whose fate or held bytes differ between two plans.
 struct OpFlip
 {
     OpId op;
     OpFate before = OpFate::none;
     OpFate now = OpFate::none;
-    Bytes bytes = 0; ///< of its results that are held, less than before; negative: more
+    Bytes bytes = 0; ///< held bytes of its results, before minus now
 };
 
-/// What is new in `now`; ops ascending.
+/// Returns the differences of `now` from `before`; ops ascending.
 std::vector<OpFlip> opFlips(const StepTrace& trace, const OpsPlan& before, const OpsPlan& now);
 
-/// The plan in which nothing runs again: the step as it was recorded. It may keep more than the default min-cut does.
+/// Returns the plan without recomputation: the step as recorded. It may save more than the default min-cut does.
 OpsPlan planAsRecorded(const OpsPlanner& planner);
 
 } // namespace headroom

@@ -10,8 +10,8 @@
 
 namespace headroom {
 
-/// A plan for ops as a document, so that another program can follow it: what is saved, by the storages of the step that
-/// was planned. `torch-headroom ops-plan --json` prints one, with more beside it.
+/// A plan for ops as a file that another program can follow: what is saved, by the storages of the planned step.
+/// `torch-headroom ops-plan --json` prints one, with more fields.
 struct SavedOps
 {
     double fraction = 1;
@@ -20,7 +20,7 @@ struct SavedOps
 
 Status writeOpsPlan(const StepTrace& trace, const OpsPlan& plan, const std::filesystem::path& file);
 
-/// Errors: no such document; a step other than `trace` was planned.
+/// Reads a plan. Errors: not such a file, or a plan of a step other than `trace`.
 Result<SavedOps> readOpsPlan(const std::filesystem::path& file, const StepTrace& trace);
 
 } // namespace headroom

@@ -12,49 +12,49 @@
 namespace headroom {
 
 /// Plans one step op by op, as PyTorch's activation_memory_budget does for a compiled graph
-/// (torch/_functorch/partitioners.py, choose_saved_values_set). What all fractions share is computed once. Immutable; a
-/// copy is cheap; any thread may ask.
+/// (torch/_functorch/partitioners.py, choose_saved_values_set). Work that all fractions share is done once. Immutable,
+/// cheap to copy, usable from any thread.
 class OpsPlanner
 {
 public:
-    /// Errors: as buildJointGraph().
+    /// Creates a planner. Errors: as buildJointGraph().
     static Result<OpsPlanner> create(StepModel model);
 
     const StepModel& model() const noexcept;
     const JointGraph& graph() const noexcept;
 
-    /// What the default min-cut saves: the plan of fraction 1, and 100 % of every other.
+    /// Bytes that the default min-cut saves: those of the plan of fraction 1, and 100 % for every other fraction.
     Bytes defaultSavedBytes() const noexcept;
 
-    /// Of the step as it was recorded.
+    /// Peak in bytes of the step as recorded.
     Bytes recordedPeak() const noexcept;
 
-    /// Errors: a fraction outside 0..1; measured times of another step; the solver gave up.
+    /// Plans one fraction. Errors: a fraction outside 0..1; measured times of another step; a solver that gave up.
     Result<OpsPlan> plan(const OpsRequest& request) const;
 
-    /// The plan for a fraction that takes no more at its peak than that of any larger one: plan()'s, or where another
-    /// takes less, the one that choose() finds in the frontier of `points` fractions. Errors: as plan().
+    /// Returns a plan for a fraction whose peak is not above that of any larger fraction: plan()'s, or choose()'s of
+    /// the frontier of `points` fractions if that has a lower peak. Errors: as plan().
     Result<OpsPlan> planMonotone(const OpsRequest& request, int points = 101) const;
 
-    /// The plan that saves exactly these, for a fraction that it was the answer for. Errors: one of them is not to be
-    /// saved, or more has to be.
+    /// Returns the plan that saves exactly these storages, for the fraction that it answers. Errors: a storage that is
+    /// not to be saved, or a missing one that has to be saved.
     Result<OpsPlan> planSaving(const std::vector<StorageId>& saved, double fraction) const;
 
     /// The step's timeline under a plan of this planner.
     Timeline timeline(const OpsPlan& plan) const;
 
-    /// What a plan of this planner does to each module, by ModuleId.
+    /// The effect of a plan of this planner on each module, by ModuleId.
     std::vector<ModuleEffect> effects(const OpsPlan& plan) const;
 
-    /// Plans to choose from, by fraction, ascending: a smaller fraction never has a higher peak (as it has in PyTorch:
-    /// issue 197838), and a higher peak always costs less. They are the best of the plans of `points` fractions, spread
-    /// evenly over 0..1, and of others for the same fractions with lower peaks. The plan for a fraction is the last one
-    /// that is not above it; the first one where all are: with less saved, the peak would rise. Ends early, with what
-    /// it has, when asked to stop.
+    /// Returns plans to choose from, by fraction, ascending. A smaller fraction never has a higher peak (unlike in
+    /// PyTorch: issue 197838), and a higher peak always costs less. They are the best of the plans for `points`
+    /// fractions, spread evenly over 0..1, and of further plans for the same fractions with lower peaks. The plan for a
+    /// fraction is the last one whose fraction is not above it. If all fractions are above it, it is the first one:
+    /// saving less would raise the peak. When `stop` is requested, returns what it has.
     Result<std::vector<OpsPlan>> frontier(const OpsRequest& request, int points,
                                           const std::stop_token& stop = {}) const;
 
-    /// The plan of a frontier for a fraction, as above. The frontier is not empty.
+    /// Returns the plan of a frontier for a fraction, as above. The frontier must not be empty.
     static const OpsPlan& choose(const std::vector<OpsPlan>& frontier, double fraction);
 
 private:

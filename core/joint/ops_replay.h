@@ -11,18 +11,18 @@
 
 namespace headroom {
 
-/// Where the ops of a step are in its list of events.
+/// The positions of a step's ops in its list of events.
 struct OpEvents
 {
     explicit OpEvents(const StepTrace& trace);
     std::vector<std::uint32_t> begin, end; ///< by op
 };
 
-/// The step's timeline under a schedule, by the rules of OpsPlan. Cost: one pass over the events and one over those of
-/// each op that runs again.
+/// Replays the step under a schedule, by the rules of OpsPlan, and returns its timeline. Cost: one pass over all
+/// events, and one over the events of each op that runs again.
 Timeline replayOps(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule);
 
-/// The same replay, counted by module.
+/// Replays the step likewise, and returns the tally by module.
 ModuleTally tallyOps(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule);
 
 } // namespace headroom

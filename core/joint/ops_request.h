@@ -11,16 +11,15 @@
 
 namespace headroom {
 
-/// "dp", "greedy" or "ilp".
+/// Parses "dp", "greedy" or "ilp".
 Result<OpsSolver> parseOpsSolver(std::string_view name);
 std::string_view opsSolverName(OpsSolver solver);
 
-/// "flops" or "measured".
+/// Parses "flops" or "measured".
 Result<OpsRuntime> parseOpsRuntime(std::string_view name);
 
-/// Times of a step's ops that were measured elsewhere, for OpsRequest::measuredMs: of a step file that has the same ops
-/// in forward and was measured, or of a JSON list with the ms of each op of the step. Errors name the file and what is
-/// wrong with it.
+/// Reads times of a step's ops for OpsRequest::measuredMs. `file` is a measured step file with the same ops in forward,
+/// or a JSON list with the ms of each op of the step. Errors name the file and the fault.
 Result<std::vector<double>> readOpTimes(const std::filesystem::path& file, const StepTrace& trace);
 
 } // namespace headroom

@@ -11,33 +11,34 @@
 
 namespace headroom {
 
-/// What follows from a set of saved values: what runs again, when, and which of the set is of use.
+/// What follows from a set of saved values: which nodes run again, when, and which of the saved values are used.
 struct OpsSchedule
 {
     /// Nodes that run again at the unpack of one tensor, in their order.
     struct Run
     {
-        std::uint32_t unpack = 0; ///< event
+        std::uint32_t unpack = 0; ///< index of the event
         PackId pack;
         std::vector<NodeId> nodes;
     };
     std::vector<Run> runs;
-    std::vector<bool> saved; ///< by value: of use, and held
+    std::vector<bool> saved; ///< by value: held, and used
     std::vector<bool> repeated; ///< by node
     Bytes savedBytes = 0;
 };
 
-/// Lays out saved sets on one step: a value that backward asks for and that is not there is made again at that moment,
-/// with all that it is made of, as far as that is not there either. Immutable.
+/// Makes schedules of one step from sets of saved values. A missing value that backward unpacks is recomputed at that
+/// moment, together with all missing values that it depends on. Immutable.
 class OpsScheduler
 {
 public:
     explicit OpsScheduler(const JointGraph& graph);
 
-    /// `saved` by value. Values that no node may make again are held where they are asked for.
+    /// Returns the schedule for `saved` (by value). Needed values that no node may recompute are saved too.
     OpsSchedule of(std::vector<bool> saved) const;
 
-    /// Does it take memory to hold the value? Not what was there before forward, nor what the program holds anyway.
+    /// Returns whether saving the value takes memory: not if it existed before forward, or if the program holds it
+    /// anyway.
     bool counts(ValueId value) const { return graph_[value].node.valid() && !graph_[value].kept; }
 
 private:
@@ -53,13 +54,13 @@ private:
     void leaveOutWhatIsOfNoUse(OpsSchedule& schedule) const;
 
     const JointGraph& graph_;
-    std::vector<Unpack> unpacks_; ///< of values that count, in their order
+    std::vector<Unpack> unpacks_; ///< unpacks of values that count, in order
 };
 
-/// What a plan saves, by value.
+/// Returns which values a plan saves, by value.
 std::vector<bool> savedValues(const JointGraph& graph, const OpsPlan& plan);
 
-/// The ops of nodes, in the order in which they run: that of forward.
+/// Returns the ops of nodes in the order in which they run, which is that of forward.
 std::vector<OpId> opsOf(const JointGraph& graph, std::span<const NodeId> nodes);
 
 } // namespace headroom

@@ -8,16 +8,17 @@
 
 namespace headroom {
 
-/// `with torch.autocast(device, dtype, enabled, cache_enabled)`: the copies of weights that it caches die at its end.
+/// `with torch.autocast(device, dtype, enabled, cache_enabled)`: the copies of weights that it caches are freed at its
+/// end.
 class AutocastScope
 {
 public:
     struct Options
     {
         at::DeviceType device = at::kCPU;
-        std::optional<at::ScalarType> dtype; ///< none: the device's usual one
+        std::optional<at::ScalarType> dtype; ///< nullopt: the device's current one
         bool enabled = true;
-        std::optional<bool> cache = std::nullopt; ///< none: as before
+        std::optional<bool> cache = std::nullopt; ///< nullopt: unchanged
     };
     explicit AutocastScope(const Options& options)
         : device_(options.device)

@@ -10,7 +10,7 @@ namespace headroom::demo {
 /// The largest batch of a demo.
 inline constexpr std::int64_t mostSamples = 65'536;
 
-/// A demo model with its batch: what all demos share. `Model` has `id` and `forward(const at::Tensor&)`.
+/// What all demos share: a demo model with its batch. `Model` has `id` and `forward(const at::Tensor&)`.
 template <class Model>
 class DemoSource final : public ModelSource
 {
@@ -22,7 +22,7 @@ public:
         at::Tensor input;
         std::int64_t batch;
         std::int64_t sequence;
-        std::int64_t longest; ///< sequence; 0: the model has none
+        std::int64_t longest; ///< longest sequence; 0: the model has no sequence dimension
     };
     explicit DemoSource(Parts parts)
         : parts_(std::move(parts))

@@ -8,7 +8,7 @@
 
 namespace headroom {
 
-/// A torch.export archive (.pt2).
+/// Opens a torch.export archive (.pt2).
 Result<std::unique_ptr<ModelSource>> openExportedProgram(const ModelRequest& request);
 
 } // namespace headroom

@@ -14,15 +14,15 @@
 
 namespace headroom {
 
-/// How large an input of the model's forward is, as --input says it: x=8x128:int64.
+/// The shape and type of an input of the model's forward, as --input gives it: x=8x128:int64.
 struct InputShape
 {
     std::string name;
     std::vector<std::int64_t> sizes; ///< empty: a tensor of one number
-    std::optional<at::ScalarType> dtype; ///< nothing: that of the trace, or float32
+    std::optional<at::ScalarType> dtype; ///< nullopt: that of the trace, or float32
 };
 
-/// Reads NAME=SHAPE[:DTYPE]. SHAPE is 8x128, or `scalar`. Errors (badInput) say what is wrong with `text`.
+/// Parses NAME=SHAPE[:DTYPE]. SHAPE is 8x128, or `scalar`. Errors (badInput) say what is wrong with `text`.
 Result<InputShape> parseInputShape(std::string_view text);
 
 /// PyTorch's name of a type: "int64".

@@ -21,7 +21,7 @@
 /// Layers of torch.nn in training, each with the ops and the temporaries of its Python forward.
 namespace headroom::demo {
 
-/// A call of a module, announced to the Recorder.
+/// Calls a module and reports the call to the Recorder.
 template <class Module>
 at::Tensor announced(Module& module, const at::Tensor& input)
 {
@@ -31,8 +31,8 @@ at::Tensor announced(Module& module, const at::Tensor& input)
     return result;
 }
 
-/// Module.__call__: announces the call, checkpoints it where a policy says so, and holds the argument as long as
-/// Python's frame does, until forward has returned. A C++ parameter may live until the end of the caller's full
+/// Does what Module.__call__ does: reports the call and checkpoints it where a policy says so. It holds the argument as
+/// long as Python's frame does, until forward has returned. A C++ parameter may live until the end of the caller's full
 /// expression, which would keep the `w1(x)` of `w2(gelu(w1(x)))` alive too long: so the argument moves into a local
 /// variable.
 template <class Module>

@@ -11,11 +11,11 @@
 
 namespace headroom::demo {
 
-/// Values that a new parameter or buffer starts with. On the simulated device there are none.
+/// Initial values of a new parameter or buffer. Tensors on the simulated device have none.
 struct Initial
 {
     enum class Kind { zero, one, normal, uniform } kind = Kind::zero;
-    double scale = 1; ///< standard deviation, or bound
+    double scale = 1; ///< standard deviation of normal, bound of uniform
 
     static Initial zero() { return {Kind::zero, 0}; }
     static Initial one() { return {Kind::one, 1}; }
@@ -23,8 +23,8 @@ struct Initial
     static Initial uniform(double bound) { return {Kind::uniform, bound}; }
 };
 
-/// Builds a ModelTree as nn.Module's constructors would: modules in the order of model.modules() (a module before its
-/// children, children in the order of their assignment), names as ModTracker makes them.
+/// Builds a ModelTree as nn.Module's constructors would. Modules are in the order of model.modules(): a module before
+/// its children, children in the order of their assignment. Names are those of ModTracker.
 class ModuleBuilder
 {
 public:
@@ -35,9 +35,9 @@ public:
 
     at::Tensor parameter(ModuleId owner, std::string_view name, at::IntArrayRef sizes, Initial initial);
     at::Tensor buffer(ModuleId owner, std::string_view name, at::IntArrayRef sizes, Initial initial);
-    /// A buffer of one int64, as BatchNorm's num_batches_tracked.
+    /// Creates a buffer of one int64, as BatchNorm's num_batches_tracked.
     at::Tensor counter(ModuleId owner, std::string_view name);
-    /// A second owner of a parameter: a tied weight.
+    /// Adds a second owner of a parameter: a tied weight.
     void share(ModuleId owner, std::string_view name, const at::Tensor& parameter);
 
     at::TensorOptions options() const { return options_; }

@@ -16,35 +16,35 @@
 namespace headroom {
 
 /// A pickle of a TorchScript file (data.pkl, constants.pkl, traced_inputs.pkl) as a tree of values, read without
-/// running anything. It knows the opcodes and callables that torch.jit.save writes and nothing else, and it holds every
-/// one to what libtorch's unpickler takes for granted, since that one reads foreign bytes with few checks: what read()
-/// lets through is safe to load.
+/// running anything. It accepts only the opcodes and callables that torch.jit.save writes. It also checks everything
+/// that libtorch's unpickler takes for granted, since that reads foreign bytes with few checks: what read() accepts is
+/// safe to load.
 class Pickle
 {
 public:
-    using Index = std::uint32_t; ///< of a value, or of a tensor
+    using Index = std::uint32_t; ///< index of a value, or of a tensor
 
     enum class Kind : std::uint8_t {
         none,
         boolean,
         integer,
-        real, ///< its number is not kept
+        real, ///< the number is not kept
         complex,
         text,
         device,
         list,
         tuple,
         dictionary, ///< items: key, value, key, value, …
-        tensor, ///< integer: its index in tensors()
-        object, ///< text: the class; items: its state
+        tensor, ///< integer: the index in tensors()
+        object, ///< text: the class; items: the object's state
         storage,
-        function, ///< text: a callable or a class by its name
+        function, ///< text: the name of a callable or a class
     };
 
     struct Value
     {
         Kind kind = Kind::none;
-        std::int64_t integer = 0; ///< also of a boolean
+        std::int64_t integer = 0; ///< also for a boolean: 0 or 1
         std::string text;
         std::vector<Index> items;
     };
@@ -53,7 +53,7 @@ public:
     struct Tensor
     {
         at::ScalarType dtype = at::kFloat;
-        std::string storage; ///< the name of its record
+        std::string storage; ///< the name of the storage's record
         std::int64_t storageElements = 0;
         std::int64_t offset = 0;
         std::vector<std::int64_t> sizes;
@@ -61,14 +61,14 @@ public:
         bool requiresGrad = false;
     };
 
-    /// `name` stands in messages. Errors (badInput) say the byte, and what is wrong there.
+    /// Reads a pickle; `name` is used in messages. Errors (badInput) give the byte offset and the fault there.
     static Result<Pickle> read(std::span<const std::byte> bytes, const std::string& name);
 
     const Value& root() const { return values_[root_]; }
     const Value& value(Index index) const { return values_[index]; }
     const std::vector<Tensor>& tensors() const { return tensors_; }
 
-    /// The value of a dictionary's key; null when it has none.
+    /// Returns the value of a dictionary's key; null if the key is missing.
     const Value* find(const Value& dictionary, std::string_view key) const;
 
 private:

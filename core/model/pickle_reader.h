@@ -7,11 +7,11 @@
 
 namespace headroom {
 
-/// Reads a pickle into a tree of values. Throws WrongPickle, which Pickle::read() makes an Error of.
+/// Reads a pickle into a tree of values. Throws WrongPickle, which Pickle::read() turns into an Error.
 class PickleReader : public PickleMachine<PickleReader, Pickle::Index>
 {
 public:
-    static constexpr std::size_t longestName = 4096; ///< of a callable, or of a type
+    static constexpr std::size_t longestName = 4096; ///< of a callable or a type
 
     explicit PickleReader(std::span<const std::byte> bytes)
         : PickleMachine(bytes)
@@ -25,12 +25,12 @@ private:
     using Kind = Pickle::Kind;
     using Value = Pickle::Value;
 
-    /// What a value holds, all the way down.
+    /// The extent of a value, nested values included.
     struct Extent
     {
         std::uint32_t depth = 1;
-        std::uint64_t visits = 1; ///< values met by one that follows every reference
-        bool inside = false; ///< of another value: it may not change any more
+        std::uint64_t visits = 1; ///< number of values met when every reference is followed
+        bool inside = false; ///< contained in another value: may not change any more
     };
     static constexpr int newestProtocol = 2;
 
@@ -39,7 +39,7 @@ private:
     Index integer(std::int64_t value) { return make({Kind::integer, value, {}, {}}); }
     Index real(std::string_view) { return make({Kind::real, 0, {}, {}}); }
     Index text(std::string_view text) { return make({Kind::text, 0, std::string(text), {}}); }
-    Index bytes(std::string_view) { return none(); } // of a later protocol
+    Index bytes(std::string_view) { return none(); } // only in later protocols
     Index list() { return make({Kind::list, 0, {}, {}}); }
     Index dictionary() { return make({Kind::dictionary, 0, {}, {}}); }
     Index tuple(Items items);
@@ -49,8 +49,8 @@ private:
 
     Index make(Value value);
     Value& at(Index index) { return pickle_.values_[index]; }
-    void adopt(Index owner, Items items); ///< puts values into another one
-    Index open(Index container, Kind kind); ///< the same, of this kind and still open
+    void adopt(Index owner, Items items); ///< appends values to another one
+    Index open(Index container, Kind kind); ///< checks that the container has this kind and may still change
 
     Index global();
     Index reduce();
@@ -63,7 +63,7 @@ private:
     std::vector<std::int64_t> integers(Index tuple);
 
     Pickle pickle_;
-    std::vector<Extent> extents_; ///< of each value
+    std::vector<Extent> extents_; ///< by value
 };
 
 } // namespace headroom

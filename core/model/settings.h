@@ -13,8 +13,8 @@
 
 namespace headroom {
 
-/// Reads a model's arguments from `--set KEY=VALUE`. The model names each argument once with its range, then asks
-/// finish() whether all was well: the first wrong value, or a key that no argument has, is the error.
+/// Reads a model's arguments from `--set KEY=VALUE`. The model declares each argument once with its range, then calls
+/// finish(), which returns the first error: a wrong value, or an unknown key.
 class SettingsReader
 {
 public:
@@ -36,15 +36,16 @@ private:
     const Settings& given_;
     std::string model_;
     std::vector<std::string> known_;
-    std::string error_; ///< the first; empty: none
+    std::string error_; ///< first error; empty: none
 };
 
-/// Batch or sequence length as asked for by `option`, `standard` for 0. Errors: below 1 or above `most`.
+/// Returns a batch size or sequence length: the value `asked` for by `option`, or `standard` if that is 0. Errors:
+/// below 1 or above `most`.
 Result<std::int64_t> chosenSize(const std::string& option, std::int64_t asked, std::int64_t standard,
                                 std::int64_t most);
 
-/// Sums of bytes are exact far below 2^63: a step that may need more than 2^60 bytes, by this generous estimate, is
-/// refused before anything overflows.
+/// Refuses a step that may need more than 2^60 bytes by this generous estimate. Sums of bytes are exact far below 2^63,
+/// so nothing overflows.
 Status checkStepSize(const std::string& model, double estimatedBytes);
 
 } // namespace headroom

@@ -19,41 +19,40 @@
 
 namespace headroom {
 
-/// When a recorded program lets go of a value.
+/// The time at which a recorded program releases a value.
 enum class Lifetimes {
-    frame, ///< when the forward returns whose code holds it, as Python's locals do
-    graph, ///< at its last use
+    frame, ///< when the forward whose code holds it returns, as with Python's locals
+    graph, ///< after its last use
 };
 std::string_view lifetimesName(Lifetimes lifetimes); ///< "frame", "graph"
 Result<Lifetimes> parseLifetimes(std::string_view name);
 
-/// What the user asks for: which model, how large a batch, in which element type, on which device.
+/// The model to open, as the user requests it: its name, batch size, element type and device.
 struct ModelRequest
 {
     std::string name; ///< "demo:transformer", or the path of a model file
     std::int64_t batch = 0; ///< 0: the model's default
     std::int64_t sequence = 0; ///< 0: the model's default
-    std::optional<at::ScalarType> dtype; ///< of parameters and activations; none: the model's own
-    std::optional<Lifetimes> lifetimes; ///< none: the model's own
+    std::optional<at::ScalarType> dtype; ///< of parameters and activations; nullopt: the model's own
+    std::optional<Lifetimes> lifetimes; ///< nullopt: the model's own
     at::Device device = at::kCPU;
     std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE, in the order given
     std::vector<InputShape> inputs{}; ///< --input, for models that do not state the shapes of their inputs
 };
 
-/// Whether tensors on a device have values: on all but the simulated one.
+/// Returns whether tensors on a device have values: true for all devices but the simulated one.
 inline bool computes(at::Device device)
 {
     return device.type() != at::kPrivateUse1;
 }
 
-/// Thrown by a forward that cannot run: names the operator and the module. A sentence for the user.
+/// Thrown by a forward that cannot run. The message is a sentence for the user that names the operator and the module.
 struct ModelFailed : std::runtime_error
 {
     using std::runtime_error::runtime_error;
 };
 
-/// A model that is open on a device, with its batch: what a training step needs. Parameters and inputs live as long as
-/// the source.
+/// A model that is open on a device, with its batch. Parameters and inputs live as long as the source.
 class ModelSource
 {
 public:
@@ -65,31 +64,32 @@ public:
     virtual const ModelTree& tree() const = 0;
     virtual const std::vector<at::Tensor>& inputs() const = 0; ///< the batch, on the device
 
-    /// The root module's forward, calls of modules announced to the Recorder. Nothing but the results, the parameters
-    /// and autograd's graph holds a tensor when it returns.
+    /// Runs the root module's forward, and reports module calls to the Recorder. When it returns, only the results, the
+    /// parameters and autograd's graph hold tensors.
     virtual std::vector<at::Tensor> forward() = 0;
 
     virtual std::int64_t batch() const = 0;
     virtual std::int64_t sequence() const = 0; ///< 0: the model has no sequence dimension
 
-    /// What --batch and --seq may choose.
+    /// The dimensions that --batch and --seq may choose.
     virtual std::vector<StepInfo::Dimension> dimensions() const = 0;
     virtual Lifetimes lifetimes() const { return Lifetimes::frame; }
-    /// Sentences that the user needs to trust the step.
+    /// Sentences about the step's accuracy, for the user.
     virtual std::vector<std::string> notes() const { return {}; }
 };
 
-/// Each trainable parameter once, a tied weight at its first owner, in the order of Python's model.parameters().
+/// Returns each trainable parameter once, in the order of Python's model.parameters(); a tied weight is listed at its
+/// first owner.
 std::vector<at::Tensor> trainableParameters(const ModelTree& tree);
 
-/// Opens a model. Errors (badInput): an unknown name lists what is known; settings and sizes are checked here, before
-/// anything is allocated.
+/// Opens a model. Errors (badInput): an unknown name, with a list of the known ones; wrong settings or sizes, which are
+/// checked before anything is allocated.
 Result<std::unique_ptr<ModelSource>> openModel(const ModelRequest& request);
 
 /// Names of the models that need no file: "demo:mlp", …
 std::vector<std::string> demoModels();
 
-/// "float32", "bfloat16", "float16" to PyTorch's type.
+/// Parses "float32", "bfloat16" or "float16".
 Result<at::ScalarType> parseDType(std::string_view name);
 
 } // namespace headroom

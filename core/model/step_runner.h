@@ -15,9 +15,9 @@
 
 namespace headroom {
 
-/// What the training loop makes of the model's (first) result.
+/// How the training loop gets the loss from the model's results.
 enum class Loss {
-    automatic, ///< the first result where it is one number that can be differentiated, else its sum
+    automatic, ///< the first floating-point result: as it is if it is a differentiable scalar, otherwise its sum
     sum, ///< loss = output.sum()
     mean, ///< loss = output.mean()
     output, ///< the model returns the loss itself
@@ -25,7 +25,7 @@ enum class Loss {
 std::string_view lossName(Loss loss);
 Result<Loss> parseLoss(std::string_view name); ///< "sum", "mean", "output"
 
-/// How far a recording is: what it does now, and the share of the work done before that.
+/// Reports the progress of a recording: the current stage, and the share of the work done before it (0 to 1).
 using ProgressReport = std::function<void(std::string_view stage, double done)>;
 
 /// Runs training steps of a model as this Python loop does:
@@ -35,7 +35,7 @@ using ProgressReport = std::function<void(std::string_view stage, double done)>;
 ///     optimizer.step()
 ///     optimizer.zero_grad()
 ///
-/// `output` then stays alive until the next forward has returned, as it does in many loops.
+/// In the second form `output` stays alive until the next forward has returned, as it does in many loops.
 class StepRunner
 {
 public:
@@ -46,19 +46,19 @@ public:
         bool autocast = false; ///< forward and loss under torch.autocast(dtype=torch.bfloat16)
         bool holdOutput = false;
         std::shared_ptr<ModuleCallHandler> moduleCalls = nullptr; ///< a policy, applied in forward
-        std::shared_ptr<RealDevice> real = nullptr; ///< on which the model is; null: the simulated one
+        std::shared_ptr<RealDevice> real = nullptr; ///< device of the model; null: the simulated one
     };
     StepRunner(ModelSource& model, const Options& options);
 
-    /// One step that nobody watches.
+    /// Runs one step without recording it.
     Status run();
-    /// Its first half: the gradients stay.
+    /// Runs forward and backward only: the gradients stay.
     Status forwardAndBackward();
-    /// The protocol of a recording: a first step, which creates the optimizer's state, then one that is recorded.
-    /// `info` says what the caller knows (model, torch, dtype, optimizer, settings); the rest is filled in.
+    /// Runs a first step, which creates the optimizer's state, then records a second one. `info` holds what the caller
+    /// knows (model, torch, dtype, optimizer, settings); the rest is filled in.
     Result<StepTracePtr> record(StepInfo info, const DeviceSpec& device, const ProgressReport& progress);
-    /// After record() failed on a real device that ran out of memory: the step up to there. Where that was in the first
-    /// step, it has run again to be seen. Null: there is none.
+    /// Returns the step up to the point where a real device ran out of memory, after record() failed; null if there is
+    /// none. If that was in the first step, the step has run again to be recorded.
     const StepTracePtr& interrupted() const noexcept { return interrupted_; }
 
 private:
@@ -74,8 +74,8 @@ private:
     std::unique_ptr<Optimizer> optimizer_;
     at::DeviceType device_ = at::kCPU;
     DType parameterDtype_ = DType::float32;
-    Loss usedLoss_ = Loss::automatic; ///< of the last step
-    std::vector<at::Tensor> output_; ///< the loop's variable, when it has one
+    Loss usedLoss_ = Loss::automatic; ///< the loss of the last step
+    std::vector<at::Tensor> output_; ///< the loop's variable `output`, if it holds one
     StepTracePtr interrupted_;
 };
 

@@ -10,13 +10,13 @@
 
 namespace headroom {
 
-/// TorchScript code that libtorch's parser can take: it and the compiler behind it call themselves for everything that
-/// is nested, without a limit, and end the process when the stack is used up. Generated code is nested a little; `name`
-/// stands in the message about other code.
+/// Checks that libtorch's parser can take this TorchScript code. The parser and the compiler recurse for everything
+/// nested, without a limit, and a stack overflow ends the process. Generated code is nested little; code that is nested
+/// too deeply is an error, whose message has `name`.
 Status checkTorchScriptCode(std::string_view code, const std::string& name);
 
-/// Runs `work` in a thread whose stack is large enough for code that checkTorchScriptCode() lets through. `work` must
-/// not throw.
+/// Runs `work` in a thread whose stack is large enough for code that checkTorchScriptCode() accepts. `work` must not
+/// throw.
 Status runOnLargeStack(const std::function<void()>& work);
 
 } // namespace headroom

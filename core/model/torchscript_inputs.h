@@ -12,22 +12,21 @@
 
 namespace headroom {
 
-/// The arguments of a TorchScript model's forward. A trace holds the shapes that it was made with; a scripted model
-/// says nothing, and --input must. Integers are zero, which is a valid index of everything; there are no others to
-/// guess.
+/// The arguments of a TorchScript model's forward. A trace holds the shapes of its inputs; a scripted model has none,
+/// and needs --input. Integers are zero, which is a valid index of everything; other values are not guessed.
 class TorchScriptInputs
 {
 public:
-    /// Errors (badInput): an argument whose shape or value is not known, an --input that forward does not have, a size
-    /// asked for that the model has no dimension for.
+    /// Makes the arguments. Errors (badInput): an argument whose shape or value is not known, an --input that forward
+    /// does not have, a requested size for which the model has no dimension.
     static Result<TorchScriptInputs> make(const TorchScriptFile& file, const c10::FunctionSchema& forward,
                                           const ModelRequest& request);
 
     const std::vector<c10::IValue>& arguments() const { return arguments_; }
-    const std::vector<at::Tensor>& tensors() const { return tensors_; } ///< in them, on the device
+    const std::vector<at::Tensor>& tensors() const { return tensors_; } ///< the tensors in arguments(), on the device
     std::int64_t batch() const { return batch_; }
     std::int64_t sequence() const { return sequence_; } ///< 0: there is none
-    /// "ids=2x64:int64", for messages.
+    /// The inputs as "ids=2x64:int64", for messages.
     const std::string& text() const { return text_; }
 
 private:

@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// While one lives, TorchScript in this thread runs every op as written: no fusion, no graphs of derivatives.
+/// While it lives, TorchScript in this thread runs every op as written: no fusion, no graphs of derivatives.
 class UnoptimizedScope
 {
 public:
@@ -25,9 +25,9 @@ private:
     bool before_;
 };
 
-/// The modules of a TorchScript model in the order of model.modules(): a module that has two names stands under the
-/// first. Their forwards are changed so that they announce themselves, to the Recorder and to the handler of module
-/// calls: TorchScript knows no hooks.
+/// The modules of a TorchScript model in the order of model.modules(); a module with two names is listed under the
+/// first. TorchScript has no hooks, so the constructor changes the modules' forwards: they report their calls to the
+/// Recorder and to the handler of module calls.
 class TorchScriptModules
 {
 public:
@@ -35,7 +35,7 @@ public:
 
     const ModelTree& tree() const { return tree_; }
 
-    /// While one lives, forwards that run in this thread announce their calls.
+    /// While it lives, forwards that run in this thread report their calls.
     class Announce
     {
     public:
@@ -44,8 +44,7 @@ public:
         Announce(const Announce&) = delete;
         Announce& operator=(const Announce&) = delete;
 
-        /// After an exception: throws what the handler of module calls refused, if that was it. The interpreter passes
-        /// it on as an error of its own.
+        /// Call this after an exception of the interpreter: rethrows the ModuleCallError that caused it, if one did.
         static void rethrowRefusal();
     };
 
@@ -61,12 +60,12 @@ private:
     std::unordered_set<const c10::TensorImpl*> registered_;
 };
 
-/// Every tensor in a value: itself, or those of a list, a tuple, a dictionary.
+/// Appends every tensor in a value to `tensors`: the value itself, or those of a list, a tuple, a dictionary.
 void collectTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors);
 
-/// Puts everything that the model holds on a device without values: parameters, buffers, tensors in lists, devices that
-/// its code names. Tensors that share a storage share one there; constants of the code that are one number stay, as
-/// their values may say shapes.
+/// Moves everything that the model holds to a device without values: parameters, buffers, tensors in lists, and devices
+/// that its code names. Tensors that share a storage still share one there. Zero-dimensional constants of the code stay
+/// on the CPU, as their values may determine shapes.
 void moveToDevice(torch::jit::Module& root, at::Device device);
 
 } // namespace headroom

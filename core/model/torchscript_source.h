@@ -6,10 +6,11 @@
 
 namespace headroom {
 
-/// A file of torch.jit.save (.pt), run by TorchScript's own interpreter, which frees a value at its last use.
+/// Opens a file of torch.jit.save (.pt), run by TorchScript's own interpreter, which frees a value after its last use.
 Result<std::unique_ptr<ModelSource>> openTorchScript(const ModelRequest& request);
 
-/// A file of torch.save: it holds Python objects and no code. Always an error, which says what to save instead.
+/// Refuses a file of torch.save, which holds Python objects and no code. Always returns an error, which says what to
+/// save instead.
 Result<std::unique_ptr<ModelSource>> refusePickledModel(const ModelRequest& request);
 
 } // namespace headroom

@@ -21,7 +21,8 @@ class PyTorchStreamReader;
 
 namespace headroom {
 
-/// A file as libtorch's readers want it. What lies in a hole is left as it is in the reader's memory.
+/// Adapts a file in memory to libtorch's readers. Ranges in `holes` are not copied: the reader's buffer stays unchanged
+/// there.
 class MappedBytes final : public caffe2::serialize::ReadAdapterInterface
 {
 public:
@@ -39,23 +40,23 @@ private:
 };
 
 /// The zip container of PyTorch's model files, read by libtorch and mapped: torch stores tensors without compression,
-/// so a weight's bytes are the file's own. Every record lies in one folder, whose name is left out of theirs.
+/// so a weight's bytes are the file's own. All records lie in one folder, which record names leave out.
 class ZipArchive
 {
 public:
-    /// Errors (badInput): not there, not a zip file, truncated.
+    /// Opens a file. Errors (badInput): missing, not a zip file, truncated.
     static Result<ZipArchive> open(const std::filesystem::path& path);
-    /// Of bytes that `memory` keeps alive; `name` stands in messages.
+    /// Reads from bytes that `memory` keeps alive; `name` is used in messages.
     static Result<ZipArchive> read(std::span<const std::byte> bytes, std::string name,
                                    std::shared_ptr<const void> memory);
 
     const std::string& name() const { return name_; }
     std::span<const std::byte> bytes() const { return bytes_; } ///< of the whole file
     bool contains(const std::string& record) const;
-    /// Throws what libtorch throws.
+    /// libtorch's reader, which throws libtorch's exceptions.
     caffe2::serialize::PyTorchStreamReader& reader() const { return *reader_; }
 
-    /// A record's bytes in the file. Errors (badInput): no such record, or one that is not stored as it is.
+    /// Returns a record's bytes in the file. Errors (badInput): a missing or a compressed record.
     Result<std::span<const std::byte>> record(const std::string& record) const;
 
 private:
@@ -65,7 +66,7 @@ private:
     std::shared_ptr<caffe2::serialize::PyTorchStreamReader> reader_;
 };
 
-/// Of what libtorch says: advice about checkpoints and a backtrace follow.
+/// Returns the first sentence of libtorch's message, without the advice about checkpoints and the backtrace.
 std::string firstSentence(const std::exception& error);
 
 } // namespace headroom

@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// Blocks of one device's allocator during a step, which profile_memory recorded.
+/// The blocks of one device's allocator during a step, from profile_memory.
 class BlockLives
 {
 public:
@@ -22,13 +22,13 @@ public:
     BlockLives(const Profile& profile, const ProfileWindow& window, const ProfiledStep& step, int device);
 
     bool empty() const noexcept { return blocks_.empty(); }
-    bool knowsStart() const noexcept { return knowsStart_; } ///< what was allocated before the trace began
+    bool knowsStart() const noexcept { return knowsStart_; } ///< whether the allocated bytes at its start are known
     Bytes allocatedPeak() const noexcept { return allocatedPeak_; }
     Bytes reservedPeak() const noexcept { return reservedPeak_; } ///< -1: not known
     Bytes reservedAtStart() const noexcept { return empty() ? -1 : blocks_.front().reserved; }
 
-    void start(StepTraceBuilder& builder); ///< what is there when the step begins
-    /// What is allocated and freed before `end`, by `op`.
+    void start(StepTraceBuilder& builder); ///< allocates the blocks that exist at its start
+    /// Adds the allocations and frees before `end` to `builder`, attributed to `op`.
     void playUntil(Profile::Nanoseconds end, StepTraceBuilder& builder, OpId op);
 
 private:
@@ -36,7 +36,7 @@ private:
     {
         Bytes bytes = 0;
         Phase made = Phase::forward;
-        std::uint32_t madeIn = 0; ///< how often the phase had changed
+        std::uint32_t madeIn = 0; ///< number of phase changes before
         bool freedSoon = false;
         bool freed = false;
         StorageId storage;
@@ -46,10 +46,10 @@ private:
     static std::uint64_t key(const Profile::Block& block);
 
     std::vector<Profile::Block> blocks_;
-    std::vector<std::size_t> lifeOf_; ///< of each event; `npos`: none
+    std::vector<std::size_t> lifeOf_; ///< by event: index in lives_; `npos`: none
     std::vector<Life> lives_;
-    std::size_t before_ = 0; ///< the first lives are of blocks from before the step
-    Bytes rest_ = 0; ///< allocated before the step and not freed in it
+    std::size_t before_ = 0; ///< index in lives_ of the first block from before the step
+    Bytes rest_ = 0; ///< bytes allocated before the step and not freed in it
     std::size_t next_ = 0;
     Bytes allocatedPeak_ = 0;
     Bytes reservedPeak_ = -1;

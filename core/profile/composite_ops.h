@@ -6,7 +6,7 @@
 
 namespace headroom {
 
-/// The text of resources/composite_ops.txt as it was when this program was configured.
+/// The text of resources/composite_ops.txt at configuration time.
 std::string_view compositeOps();
 
 } // namespace headroom

@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// Fields of an event, of its "args" and of a device, as far as they are read.
+/// The fields that are read of an event, of its "args" and of a device.
 enum class Field : std::uint8_t {
     none,
     phase,
@@ -56,11 +56,11 @@ Field eventField(std::string_view key);
 Field argumentField(std::string_view key);
 Field deviceField(std::string_view key);
 
-/// What kind of event a category is; Kineto renamed them after torch 1.9.
+/// The kind of an event by its category; Kineto renamed the categories after torch 1.9.
 enum class EventClass : std::uint8_t { other, op, annotation, python, launch, kernel, instant };
 EventClass eventClass(std::string_view category);
 
-/// An event while its fields come in. Its texts keep their memory from one event to the next.
+/// An event while its fields are read. Its strings keep their memory for the next event.
 struct EventFields
 {
     char phase = 0;
@@ -84,16 +84,16 @@ struct EventFields
     std::uint64_t address = 0;
 
     void clear();
-    /// The text that a field of lists or of words is kept in; null: it is a number or not wanted.
+    /// Returns the string for a field of lists or words; null for a number, or a field that is not used.
     std::string* text(Field field);
-    /// False: no such number can be, as text says it.
+    /// Parses a number into its field. Returns false if `text` is not a valid number for it.
     bool setNumber(Field field, std::string_view text);
 };
 
-/// "1695835542514261.123", microseconds, as nanoseconds; none: no number, or none of this age of the world.
+/// Converts microseconds such as "1695835542514261.123" to nanoseconds; nullopt: no number, or out of range.
 std::optional<Profile::Nanoseconds> nanoseconds(std::string_view microseconds);
 
-/// A whole number; one with a fraction is cut. None: no number or out of range.
+/// Parses a whole number; a fraction is cut off. Nullopt: no number, or out of range.
 std::optional<std::int64_t> wholeNumber(std::string_view text);
 
 } // namespace headroom

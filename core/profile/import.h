@@ -13,18 +13,18 @@
 
 namespace headroom {
 
-/// Which step of a profiler's trace is meant, and what the trace may not say.
+/// The step of a profiler's trace to import, and facts that the trace may lack.
 struct ProfileRequest
 {
-    std::optional<std::int64_t> step; ///< N of ProfilerStep#N; none: the last whole one
-    bool everyStep = false; ///< from the first whole one to the last, as one
-    std::string gpu; ///< a spec's name; empty: the trace says it
+    std::optional<std::int64_t> step; ///< N of ProfilerStep#N; nullopt: the last whole one
+    bool everyStep = false; ///< import all steps from the first whole one to the last as one
+    std::string gpu; ///< name of a GPU spec; empty: the GPU in the trace
 };
 
 Result<StepTracePtr> importProfile(const Profile& profile, const std::string& name, const ProfileRequest& request);
 Result<StepTracePtr> importProfile(const std::filesystem::path& path, const ProfileRequest& request = {});
 
-/// A step file, or a memory snapshot or a profiler's trace as a step: what the file begins with decides.
+/// Reads a step file, or a memory snapshot or a profiler's trace as a step; the first bytes of the file decide.
 Result<StepTracePtr> readMeasured(const std::filesystem::path& path, const ProfileRequest& request = {});
 
 } // namespace headroom

@@ -20,27 +20,27 @@ using Sizes = std::vector<std::int64_t>;
 struct OpArguments
 {
     std::vector<TensorShape> tensors;
-    std::vector<OpSignature::Value> call; ///< by position: tensors and numbers
+    std::vector<OpSignature::Value> call; ///< tensors and numbers, by position
     nlohmann::json values;
 
-    std::string value(std::size_t position) const; ///< empty: the trace does not say it
+    std::string value(std::size_t position) const; ///< empty: not in the trace
     std::optional<Sizes> numbers(std::size_t position) const; ///< "[2, 2]"
 };
 
-/// None: the trace has no shapes, or they are not all known. Of lists of tensors a trace says no type: it is that in
-/// the name of the `kernel`.
+/// Returns the arguments of an op; nullopt if the trace has no shapes or not all of them. Traces give no element type
+/// for lists of tensors: it is taken from the name of `kernel`.
 std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Span& span, std::string_view kernel);
 
-/// Gives a shape the type that a value names, which is c10::ScalarType's number. False: it names none.
+/// Sets the type of a shape from the number of a c10::ScalarType. Returns false if it is none.
 bool setType(TensorShape& shape, std::string_view number);
 
-/// None: one of them is no size of a tensor.
+/// Returns the sizes in a list; nullopt if one of them is not a valid size.
 std::optional<Sizes> sizesIn(const nlohmann::json& list);
 
-/// More than any memory holds, and few enough that what is computed of them does not overflow.
+/// The largest number of elements: more than any memory holds, and few enough that computing with it does not overflow.
 inline constexpr double mostElements = 1e14;
 
-/// As if an empty dimension had one element, so that the product is the largest one on the way.
+/// Returns the number of elements, with empty dimensions counted as 1: an upper limit for every partial product.
 double elements(const Sizes& sizes);
 
 } // namespace headroom

@@ -12,22 +12,22 @@
 
 namespace headroom {
 
-/// What an op of a trace was called with, as costs count it.
+/// The call of an op in a trace, as the cost formulas take it.
 struct OpShapes
 {
-    std::string name; ///< without its overload, which a trace does not say: "aten.mm"
+    std::string name; ///< without the overload, which traces lack: "aten.mm"
     std::vector<TensorShape> inputs; ///< tensor arguments in the schema's order
-    std::vector<TensorShape> outputs; ///< which a trace does not say: they follow from the op and its arguments
+    std::vector<TensorShape> outputs; ///< not in the trace: computed from the op and its arguments
     ConvolutionArguments convolution;
     OpSignature call;
-    DType dtype = DType::other; ///< of the first result
+    DType dtype = DType::other; ///< dtype of the first result
 };
 
-/// "aten::mm" as a step names it: "aten.mm".
+/// Converts "aten::mm" to the name in a step, "aten.mm".
 std::string stepOpName(std::string_view traceName);
 
-/// None where the trace has no shapes, or the results of this op do not follow from them. `kernel`: the first that the
-/// op launched; its name says the element type of a list of tensors.
+/// Returns the shapes of an op; nullopt if the trace has no shapes, or the results do not follow from them. `kernel` is
+/// the first kernel that the op launched; its name has the element type of a list of tensors.
 std::optional<OpShapes> opShapes(const Profile& profile, const Profile::Span& span, std::string_view kernel);
 
 } // namespace headroom

@@ -13,14 +13,14 @@
 
 namespace headroom {
 
-/// What a trace of torch.profiler says of ops, launches, kernels and memory. A trace of 1 GB has millions of events, so
-/// these are small: texts are kept once, times are nanoseconds since the trace's zero.
+/// The ops, launches, kernels and memory events of a torch.profiler trace. A trace of 1 GB has millions of events, so
+/// they are small: each text is kept once, times are nanoseconds since the trace's zero.
 struct Profile
 {
-    using Text = std::uint32_t; ///< of `texts`
+    using Text = std::uint32_t; ///< index in `texts`
     using Nanoseconds = std::int64_t;
 
-    /// Each text once. Number 0 is the empty one.
+    /// A table that holds each text once. Text 0 is the empty one.
     class Texts
     {
     public:
@@ -30,38 +30,38 @@ struct Profile
         std::size_t size() const noexcept { return texts_.size(); }
 
     private:
-        std::deque<std::string> texts_; ///< which do not move
+        std::deque<std::string> texts_; ///< a deque, so that texts do not move
         std::unordered_map<std::string_view, Text> numbers_;
     };
 
-    /// What an op was called with, as the trace writes it: lists of JSON, without spaces.
+    /// The arguments of an op as the trace writes them: JSON lists without spaces.
     struct Arguments
     {
         Text sizes = 0; ///< empty: recorded without record_shapes
         Text strides = 0;
         Text types = 0;
-        Text values = 0; ///< of numbers and lists of numbers
+        Text values = 0; ///< numbers and lists of numbers
 
         friend bool operator==(const Arguments&, const Arguments&) = default;
     };
 
     enum class Kind : std::uint8_t { op, annotation, module };
 
-    /// Something that lasted on a thread of the CPU.
+    /// A span of time on a CPU thread.
     struct Span
     {
         Nanoseconds begin = 0;
         Nanoseconds end = 0;
         std::int64_t externalId = 0;
-        std::int64_t sequence = -1; ///< of autograd: a forward op and its node in backward have the same
+        std::int64_t sequence = -1; ///< of autograd; a forward op and its backward node share it
         Text name = 0;
-        Text hierarchy = 0; ///< modules of TorchScript, where with_modules recorded them
+        Text hierarchy = 0; ///< modules of TorchScript, with with_modules
         std::uint32_t thread = 0;
-        std::uint32_t arguments = 0; ///< of `arguments`
+        std::uint32_t arguments = 0; ///< index in Profile::arguments
         Kind kind = Kind::op;
     };
 
-    /// A call of CUDA's runtime or driver.
+    /// A call of the CUDA runtime or driver.
     struct Launch
     {
         Nanoseconds begin = 0;
@@ -82,26 +82,26 @@ struct Profile
         int device = 0;
     };
 
-    /// What a kernel of NCCL did, as c10d said it to the profiler.
+    /// A NCCL kernel, as c10d described it to the profiler.
     struct Collective
     {
-        Nanoseconds duration = 0; ///< with the wait for ranks that came later
+        Nanoseconds duration = 0; ///< includes the wait for late ranks
         std::int64_t in = 0; ///< elements
         std::int64_t out = 0;
         std::int64_t groupSize = 0;
         Text name = 0; ///< "_allgather_base"
         Text elementType = 0; ///< "BFloat16"
-        Text ranks = 0; ///< "[0, 1, 2, 3]", of large groups with "..." in it
+        Text ranks = 0; ///< "[0, 1, 2, 3]"; for large groups with "..."
     };
 
-    /// A block that an allocator gave or took back.
+    /// An allocation or a free of a block.
     struct Block
     {
         Nanoseconds at = 0;
-        Bytes bytes = 0; ///< negative: taken back
-        Bytes allocated = -1; ///< in all, after it; -1: not said (torch 1.9)
+        Bytes bytes = 0; ///< negative: freed
+        Bytes allocated = -1; ///< total after the event; -1: unknown (torch 1.9)
         Bytes reserved = -1;
-        std::uint64_t address = 0; ///< 0: not said
+        std::uint64_t address = 0; ///< 0: unknown
         int device = -1; ///< -1: the CPU
     };
 
@@ -115,15 +115,15 @@ struct Profile
     };
 
     Texts texts;
-    std::vector<Arguments> arguments{Arguments()}; ///< each once
+    std::vector<Arguments> arguments{Arguments()}; ///< without duplicates
     std::vector<Span> spans;
     std::vector<Launch> launches;
     std::vector<Kernel> kernels;
     std::vector<Collective> collectives;
     std::vector<Block> blocks;
     std::vector<Device> devices;
-    std::size_t events = 0; ///< that the file has
-    std::size_t impossible = 0; ///< left out: they end before they begin
+    std::size_t events = 0; ///< number of events in the file
+    std::size_t impossible = 0; ///< number of events left out because they end before they begin
 };
 
 } // namespace headroom

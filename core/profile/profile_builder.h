@@ -10,15 +10,15 @@
 
 namespace headroom {
 
-/// Keeps of each event what is of use.
+/// Builds a Profile from events, keeping only the fields that are used.
 class ProfileBuilder
 {
 public:
-    EventFields event; ///< that is being read
+    EventFields event; ///< the event being read
     Profile::Device device;
     Profile profile;
 
-    bool addEvent(); ///< false: there is a problem
+    bool addEvent(); ///< false: problem() says what is wrong
     void addDevice();
     void setDeviceNumber(Field field, std::string_view text);
     const std::string& problem() const noexcept { return problem_; }
@@ -31,7 +31,7 @@ private:
     std::unordered_map<std::string, std::uint32_t> threads_;
     std::string lastThread_;
     std::uint32_t lastThreadNumber_ = 0;
-    std::unordered_map<std::uint64_t, std::uint32_t> argumentsAt_; ///< by hash: the last one with it
+    std::unordered_map<std::uint64_t, std::uint32_t> argumentsAt_; ///< by hash: the last arguments with it
     std::string problem_;
 };
 

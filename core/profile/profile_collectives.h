@@ -9,8 +9,8 @@
 
 namespace headroom {
 
-/// NCCL's kernels of a trace, as far as it says what they moved. A kernel waits for the last rank: of each size the
-/// fastest is the collective.
+/// Returns the NCCL kernels of a trace, as far as it gives their sizes. A kernel's time includes the wait for the last
+/// rank, so for each size the fastest kernel shows the collective.
 std::vector<CollectiveSample> collectivesOf(const Profile& profile, std::int64_t ranksPerNode);
 
 } // namespace headroom

@@ -12,45 +12,46 @@
 
 namespace headroom {
 
-/// An op of a trace as a recorded step has it: below composite ops, so that aten::linear is its aten::addmm.
+/// An op of a trace at the level of a recorded step, below composite ops: aten::linear is its aten::addmm.
 struct ProfiledOp
 {
     const Profile::Span* span = nullptr;
     Phase phase = Phase::forward;
-    std::uint32_t module = 0; ///< of `ProfiledStep::modules`
-    double gpuMs = 0; ///< of its kernels, copies and fills, and those of the ops inside of it
+    std::uint32_t module = 0; ///< index in ProfiledStep::modules
+    double gpuMs = 0; ///< time of its kernels, copies and fills, including ops inside it
     double cpuMs = 0;
     std::int64_t kernels = 0;
-    Profile::Text kernel = 0; ///< name of the first of them
+    Profile::Text kernel = 0; ///< name of the first kernel
 };
 
-/// What a trace says of one step.
+/// One step of a trace.
 struct ProfiledStep
 {
     struct Module
     {
-        std::string name; ///< "layers.0.attention"; of the root empty
+        std::string name; ///< "layers.0.attention"; empty for the root
         std::uint32_t parent = 0;
     };
 
-    std::vector<ProfiledOp> ops; ///< by their begin
+    std::vector<ProfiledOp> ops; ///< sorted by begin
     std::vector<Module> modules{Module()}; ///< parents before children; the first is the root
-    double stepMs = 0; ///< the longer of what the CPU took, and of the time from the first kernel to the last one's end
-    double cpuMs = 0; ///< of its ops on the CPU
-    double busyMs = 0; ///< the GPU worked; where streams overlap the time counts once
+    double stepMs = 0; ///< the longer of the step's CPU time and spanMs
+    double cpuMs = 0; ///< CPU time of its ops
+    double busyMs = 0; ///< time in which the GPU worked; overlapping streams count once
     double kernelMs = 0;
-    double withoutOpMs = 0; ///< of it, what no op launched
+    double withoutOpMs = 0; ///< part of kernelMs that no op launched
     double spanMs = 0; ///< from the first kernel's begin to the last one's end
-    double synchronizationMs = 0; ///< the CPU waited for the GPU
+    double synchronizationMs = 0; ///< time that the CPU waited for the GPU
     std::int64_t kernels = 0;
 };
 
-/// Kernels belong to the window in which they were launched, and to the innermost op that encloses the launch on its
-/// thread. Modules are those of python (with_stack), of TorchScript (with_modules) and what record_function named; an
-/// op of backward has that of the forward op with its sequence number.
+/// Extracts one step. A kernel belongs to the window of its launch, and to the innermost op that encloses the launch on
+/// its thread. Modules come from Python (with_stack), TorchScript (with_modules) and record_function. A backward op has
+/// the module of the forward op with its sequence number.
 ProfiledStep profiledStep(const Profile& profile, const ProfileWindow& window);
 
-/// "aten::linear" calls other ops and has no kernel of its own in any backend (resources/composite_ops.txt).
+/// Returns whether an op such as "aten::linear" only calls other ops and has no kernel of its own in any backend
+/// (resources/composite_ops.txt).
 bool isCompositeOp(std::string_view name);
 
 } // namespace headroom

@@ -12,13 +12,13 @@
 
 namespace headroom {
 
-/// Reads the Chrome trace that torch.profiler exports (Kineto's of torch 1.8 and later), plain or packed by gzip, from
-/// front to back without holding it. Errors (badInput), each one sentence that begins with the name: no JSON, cut off,
-/// damaged, JSON of something else, a trace without PyTorch's events.
+/// Reads a Chrome trace of torch.profiler (Kineto, torch 1.8 and later), plain or gzipped, from front to back without
+/// holding it in memory. Errors (badInput) are one sentence that begins with the file's name: not JSON, truncated,
+/// damaged, other JSON, a trace without PyTorch's events.
 Result<Profile> readProfile(const std::filesystem::path& path);
 Result<Profile> readProfile(std::span<const std::byte> bytes, const std::string& name);
 
-/// Does the file begin as JSON does, perhaps packed? False also when it cannot be read.
+/// Returns whether the file, unpacked if gzipped, begins as JSON does. False also if it cannot be read.
 bool isProfileFile(const std::filesystem::path& path);
 
 } // namespace headroom

@@ -11,14 +11,14 @@
 
 namespace headroom {
 
-/// A step of a trace as a measured step (StepInfo::source is "profile"). An op takes as long as its kernels, or, where
-/// the trace has no kernels, as the CPU took; its bytes and flops follow from the shapes, where there are any. Storages
-/// are the blocks that profile_memory recorded; what they are for is deduced from when they lived.
-/// `gpu` is the spec that is calibrated; empty: the card that the trace names, if it is known.
+/// Converts a step of a trace to a measured step (StepInfo::source is "profile"). The time of an op is that of its
+/// kernels, or its CPU time if the trace has no kernels. Bytes and flops follow from the shapes, if there are any.
+/// Storages are the blocks that profile_memory recorded; their categories are deduced from their lifetimes. `gpu` is
+/// the spec to calibrate; empty: the card that the trace names, if it is known.
 Result<StepTracePtr> stepOf(const Profile& profile, const ProfileWindow& window, const std::string& name,
                             const std::string& gpu);
 
-/// The known card on which most kernels ran; empty: the trace does not say, or no spec is known of it.
+/// Returns the known card on which most kernels ran; empty: the trace names none, or its card has no spec.
 std::string gpuOf(const Profile& profile);
 
 } // namespace headroom

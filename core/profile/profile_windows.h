@@ -11,23 +11,24 @@
 
 namespace headroom {
 
-/// A training step in a trace, by what began in it.
+/// A training step in a trace: all events that begin in this window.
 struct ProfileWindow
 {
     std::string name; ///< "ProfilerStep#4"
     std::int64_t number = 0; ///< 4
     Profile::Nanoseconds begin = 0;
-    Profile::Nanoseconds end = 0; ///< the first instant after it
+    Profile::Nanoseconds end = 0; ///< exclusive
     std::size_t spans = 0;
-    bool whole = true; ///< false: the trace begins or ends inside of it
+    bool whole = true; ///< false: the trace begins or ends inside it
 };
 
-/// The steps of a trace in their order: those that the profiler named (ProfilerStep#N), else what lies between the ends
-/// of Optimizer.step, counted from 1, else the trace. A step with less than half of the ops of the fullest one is not
-/// whole: the profiler's last one may hold nothing.
+/// Returns the steps of a trace in order: those that the profiler named (ProfilerStep#N). Without these, they are the
+/// windows between the ends of Optimizer.step, counted from 1; without those, the whole trace. A step with less than
+/// half of the spans of the fullest one is not whole: the profiler's last one may be empty.
 std::vector<ProfileWindow> profileWindows(const Profile& profile);
 
-/// The last whole step, or that of a number. Error (badInput), begins with `name`: there is none of this number.
+/// Returns the step with this number, or without a number the last whole step. Error (badInput), which begins with
+/// `name`: no step has this number.
 Result<ProfileWindow> chooseWindow(const std::vector<ProfileWindow>& windows, std::optional<std::int64_t> number,
                                    const std::string& name);
 

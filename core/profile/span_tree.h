@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// What of a trace began in a window: which span lies in which, and which kernels each launched itself.
+/// The spans that began in a window, as a tree with the kernels that each span launched itself.
 class SpanTree
 {
 public:
@@ -20,19 +20,19 @@ public:
     {
         const Profile::Span* span = nullptr;
         std::uint32_t parent = none; ///< an earlier node
-        std::int64_t kernels = 0; ///< that it launched, and nothing inside of it
+        std::int64_t kernels = 0; ///< launched by the span itself, not by spans inside it
         Profile::Nanoseconds kernelTime = 0;
-        Profile::Text kernel = 0; ///< name of the first of them
+        Profile::Text kernel = 0; ///< name of the first kernel
         Profile::Nanoseconds inside = 0; ///< CPU time of its children
     };
 
     SpanTree(const Profile& profile, const ProfileWindow& window);
 
-    /// By thread, each with the outer ones before the inner ones.
+    /// Nodes by thread; outer spans come before inner ones.
     std::span<const Node> nodes() const { return nodes_; }
-    /// Those launched in the window.
+    /// Kernels launched in the window.
     std::span<const Profile::Kernel* const> kernels() const { return kernels_; }
-    Profile::Nanoseconds withoutSpan() const noexcept { return withoutSpan_; } ///< of kernels that no node launched
+    Profile::Nanoseconds withoutSpan() const noexcept { return withoutSpan_; } ///< of kernels of no node
 
 private:
     void nest(const Profile& profile, const ProfileWindow& window);

@@ -13,20 +13,20 @@
 
 namespace headroom {
 
-/// A text from front to back, piece by piece; what gzip packed is unpacked on the way, and never all in memory.
+/// Reads a text from front to back in pieces. Gzipped text is unpacked on the way, never as a whole.
 class TextInput
 {
 public:
-    /// `file` may be null: the bytes are someone else's, and outlive this.
+    /// `file` keeps the bytes alive; if it is null, the caller must.
     TextInput(std::span<const std::byte> bytes, std::shared_ptr<const MappedFile> file);
     ~TextInput();
     TextInput(const TextInput&) = delete;
     TextInput& operator=(const TextInput&) = delete;
 
-    /// The next piece, valid until the next call; empty at the end or when it failed.
+    /// Returns the next piece, valid until the next call; empty at the end or after a failure.
     std::span<const char> next();
 
-    /// What is wrong with the packed bytes, as the end of a sentence; empty: nothing.
+    /// What is wrong with the gzipped bytes, as the end of a sentence; empty: nothing.
     const std::string& problem() const noexcept { return problem_; }
     std::size_t bytesRead() const noexcept { return read_; } ///< of the file
 

@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// Owns a node of autograd's graph: std::shared_ptr, from torch 2.13 on c10::intrusive_ptr.
+/// The owning pointer of a node of autograd's graph: std::shared_ptr, and c10::intrusive_ptr from torch 2.13 on.
 using NodePtr = std::remove_cvref_t<decltype(std::declval<const at::TensorBase&>().grad_fn())>;
 
 template <typename Owner>
@@ -25,7 +25,7 @@ struct WeakOf<c10::intrusive_ptr<Node>>
 {
     using Type = c10::weak_intrusive_ptr<Node>;
 };
-/// Knows a node without owning it.
+/// The weak pointer of a node of autograd's graph.
 using WeakNodePtr = WeakOf<NodePtr>::Type;
 
 } // namespace headroom

@@ -15,15 +15,16 @@ struct FunctionPreHook;
 
 namespace headroom {
 
-/// Marks when gradients pass the borders of a module's call, as ModTracker does (torch/distributed/_tools/
-/// mod_tracker.py, register_multi_grad_hook of torch/autograd/graph.py): backwardExit when the gradients of all
-/// `arguments` are there, or after the backward pass when none needs one.
+/// Records when the backward pass leaves a module's call, as ModTracker does (torch/distributed/_tools/mod_tracker.py,
+/// register_multi_grad_hook of torch/autograd/graph.py): backwardExit once the gradients of all `arguments` are
+/// computed, or after the backward pass if no argument requires a gradient.
 void hookArguments(const std::shared_ptr<StepRecording>& recording, CallId call, at::ArrayRef<at::Tensor> arguments);
-/// backwardEnter when the gradient of the first of `results` is there.
+/// Records when the backward pass enters a module's call: backwardEnter once the gradient of any of `results` is
+/// computed.
 void hookResults(const std::shared_ptr<StepRecording>& recording, CallId call, at::ArrayRef<at::Tensor> results);
 
-/// Hooks of parameters, which make what arrives a gradient: as MemTracker, when it arrives and again when it has been
-/// accumulated. They are taken away with this object, since parameters outlive the step.
+/// Hooks on parameters that give gradients the category gradient. As in MemTracker, they run when a gradient arrives
+/// and again when it has been accumulated. The destructor removes them, since parameters outlive the step.
 class GradientHooks
 {
 public:

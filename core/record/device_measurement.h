@@ -13,9 +13,9 @@
 
 namespace headroom {
 
-/// What a real device adds to a step while it is recorded: its clock, its account of memory, and the trace from which
-/// ops get the times of their kernels. Calls that take the builder, and those that number ops and calls, come under the
-/// recording's lock; the others wait for the device and come without it.
+/// Measures a recorded step on a real device: its times, its memory, and the trace from which ops get the times of
+/// their kernels. Calls that take the builder, and calls that number ops and module calls, are made under the
+/// recording's lock. The other calls wait for the device and are made without the lock.
 class DeviceMeasurement
 {
 public:
@@ -27,28 +27,28 @@ public:
     RecordedMemory& memory() { return device_->memory(); }
     void addModule(ModuleId parent) { traced_.parentOf.push_back(parent); }
 
-    /// The step begins: the device is synchronised, what was traced before is dropped.
+    /// Starts the step: synchronises the device and drops what was traced before.
     void start(StepTraceBuilder& builder);
 
-    /// The number under which the device traces what the op launches. 0 is no op.
+    /// Returns the number under which the device traces the op's launches; 0 is no op.
     std::uint64_t beginOp();
-    /// Which op of the step it became. `moves`: it moves bytes, so that it should have a kernel.
+    /// Maps a traced number to an op of the step. `moves`: the op moves bytes, so a kernel is expected.
     void endOp(std::uint64_t traced, OpId op, bool moves);
     void addCall(ModuleId module) { traced_.callModule.push_back(module); }
 
-    /// What this thread launches belongs to the op (module call), until left.
+    /// Attributes this thread's launches to the op (module call) until the matching leave.
     void enterOp(std::uint64_t traced) const noexcept { device_->enterOp(traced); }
     void leaveOp() const noexcept { device_->leaveOp(); }
     void enterCall(CallId call) const noexcept { device_->enterCall(call.value); }
     void leaveCall() const noexcept { device_->leaveCall(); }
 
-    /// Memory of the device beyond PyTorch's allocator, and its row in the step.
+    /// Bytes on the device beyond PyTorch's allocator, and the storage that stands for them in the step.
     Bytes nonPyTorch() const { return device_->nonPyTorch(); }
     void countNonPyTorch(StepTraceBuilder& builder, Bytes bytes);
 
-    /// The step has ended: the device is synchronised, its trace taken.
+    /// Ends the step: synchronises the device and takes its trace.
     void stop();
-    /// After stop(): gives the ops their times. `opModules` by OpId.
+    /// Adds the ops' measured times to the builder, after stop(). `opModules` is indexed by OpId.
     MeasuredStep addTimes(StepTraceBuilder& builder, const std::vector<ModuleId>& opModules);
 
 private:

@@ -13,20 +13,20 @@
 
 namespace headroom {
 
-/// Storages inside of objects among the arguments of module calls. A checkpoint of a module holds those at the places
-/// that its forward reads (packaging/python/torch_headroom/_arguments.py): a place counts as read when an op of any of
-/// the module's calls reads what is there.
+/// Storages of tensors inside objects among the arguments of module calls. A checkpoint of a module holds the storages
+/// at those places that its forward reads (packaging/python/torch_headroom/_arguments.py). A place counts as read when
+/// an op of any of the module's calls reads its storage.
 class HeldArguments
 {
 public:
-    /// `place` numbers where among the arguments the storage is; negative: it is held in any case. Between the begin of
-    /// the call and leave().
+    /// Adds a storage, between the start of the call and leave(). `place` numbers its position among the arguments; a
+    /// negative number: a checkpoint holds it in any case.
     void add(CallId call, ModuleId module, StorageId storage, std::int64_t place);
-    /// An op takes it.
+    /// Marks the storage as read by an op.
     void read(StorageId storage);
     void leave(CallId call);
 
-    /// What checkpoints hold, in the order of add().
+    /// Returns the storages that checkpoints of these calls hold, in the order of add().
     std::vector<std::pair<CallId, StorageId>> held() const;
 
 private:

@@ -8,9 +8,9 @@
 
 namespace headroom {
 
-/// Reports every op that this thread calls to the active recording while it lives: below autograd and above all
-/// backends, so that op names are those of PyTorch's dispatch modes. Autograd's threads work with the keys of the
-/// thread that calls backward, so theirs are reported too.
+/// While it lives, reports every op of this thread to the active recording. Ops are seen below autograd and above all
+/// backends, so that their names are those of PyTorch's dispatch modes. Autograd's threads inherit the dispatch keys of
+/// the thread that calls backward, so their ops are reported too.
 class Interception
 {
 public:
@@ -20,22 +20,23 @@ public:
     Interception& operator=(const Interception&) = delete;
 
 private:
-    bool outer_; ///< interception was on before
+    bool outer_; ///< whether interception was on before
 };
 
-/// Stands between a program and the ops that it calls, at the same place: sees what PyTorch's dispatch modes see, not
-/// what a composite kernel calls inside of its op.
+/// Intercepts the ops that a program calls, at the same level as Interception: it sees what PyTorch's dispatch modes
+/// see, not the ops that a composite kernel calls.
 class OpInterposer
 {
 public:
     virtual ~OpInterposer() = default;
 
-    /// `run` runs the op: its arguments, the last on the stack, become its results. An interposer may do that itself.
+    /// Handles one op. `run` runs it: the op's arguments on top of `stack` become its results. An interposer may run
+    /// the op itself.
     virtual void call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run) = 0;
 };
 
-/// Ops that this thread calls pass through `interposer` while it lives. Scopes nest: the innermost is asked first, and
-/// its `run` passes through the others.
+/// While it lives, the ops of this thread pass through `interposer`. Scopes nest: the innermost comes first, and its
+/// `run` continues with the next outer one.
 class InterpositionScope
 {
 public:
@@ -53,8 +54,8 @@ private:
     const InterpositionScope* outer_;
 };
 
-/// The same for the rest of this thread's life. On a simulated CUDA device every thread of a program needs it: ops find
-/// the device there (core/device/cuda_device.h).
+/// Turns interception on for the rest of this thread's life. Every thread of a program on a simulated CUDA device needs
+/// it: it routes ops to the device (core/device/cuda_device.h).
 void interceptThread();
 
 } // namespace headroom

@@ -16,17 +16,18 @@ namespace headroom {
 /// Boxed arguments or results: tensors, lists, dictionaries, numbers.
 using Values = std::vector<c10::IValue>;
 
-/// The forward of a module, or any region of a program. It may run again in backward, in autograd's thread.
+/// The forward of a module, or any region of a program. It may run again in backward, on autograd's thread.
 using RegionFunction = std::function<Values(const Values& inputs)>;
 
-/// What a handler of module calls refuses: one sentence for the user.
+/// Thrown when a handler of module calls refuses a call; the message is one sentence for the user.
 class ModuleCallError : public std::runtime_error
 {
 public:
     using std::runtime_error::runtime_error;
 };
 
-/// A module's call as the Recorder is told of it, from its entry to its end; also when an exception leaves it.
+/// Reports one module call to the Recorder: its entry at construction, and its end in returns(), or in the destructor
+/// if an exception leaves the call.
 class AnnouncedCall
 {
 public:
@@ -52,8 +53,8 @@ private:
     CallId call_;
 };
 
-/// Does something about the calls of chosen modules, such as checkpointing them. Every source of models asks for it at
-/// every module call, so that it works for all of them:
+/// Changes how calls of chosen modules run, for example by checkpointing them. Every model source queries it at every
+/// module call:
 ///
 ///     if (ModuleCallHandler* handler = ModuleCallHandler::of(module)) {
 ///         const auto open = handler->open(module, {arguments}, forward);
@@ -61,12 +62,12 @@ private:
 ///         open->complete();
 ///     }
 ///
-/// `forward` runs the module from its arguments alone, announces it, and does not ask for a handler of this module
-/// again. Parameters and constants may be captured; tensors that the caller computed must be arguments.
+/// `forward` runs the module from its arguments alone, reports the call, and does not query the handler for this module
+/// again. It may capture parameters and constants; tensors that the caller computed must be arguments.
 class ModuleCallHandler
 {
 public:
-    /// A call that runs; it ends with this object.
+    /// A running call; it ends with this object.
     class Open
     {
     public:
@@ -74,7 +75,7 @@ public:
         virtual ~Open() = default;
         Open(const Open&) = delete;
         Open& operator=(const Open&) = delete;
-        /// The forward has returned; not called when it threw.
+        /// Called after the forward has returned; not called when it threw.
         virtual void complete() = 0;
     };
 
@@ -82,11 +83,11 @@ public:
     virtual bool handles(ModuleId module) const = 0;
     virtual std::unique_ptr<Open> open(ModuleId module, Values arguments, RegionFunction forward) = 0;
 
-    /// The handler of this thread, if there is one for the module.
+    /// Returns this thread's handler if it handles the module; otherwise null.
     static ModuleCallHandler* of(ModuleId module);
 };
 
-/// Calls of modules in this thread are `handler`'s while it lives; null: nobody's.
+/// Sets the handler for module calls of this thread while it lives; null: none.
 class ModuleCallScope
 {
 public:

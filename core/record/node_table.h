@@ -9,20 +9,21 @@
 
 namespace headroom {
 
-/// Which op made which autograd node. libtorch numbers nodes by thread in the order of their making, and makes the node
-/// of an op before it calls the op's kernel: the numbers that appeared since the last op belong to the one that begins.
+/// Maps autograd nodes to the ops that created them. libtorch numbers nodes per thread in the order of creation, and
+/// creates the node of an op before it calls the op's kernel. So the numbers that appeared since the last op belong to
+/// the op that begins.
 class NodeTable
 {
 public:
-    /// Nodes of this thread from here on belong to ops.
+    /// Starts the table of this thread: its nodes from now on belong to ops.
     void startThread();
     /// `op` begins on this thread.
     void opBegins(OpId op);
-    /// `op`, the last that began on this thread, is none of the step's: its nodes have no op.
+    /// Removes `op`, the last that began on this thread, from the step: its nodes belong to no op.
     void forget(OpId op);
-    /// Nodes were made for an op that has not begun yet.
+    /// Returns whether nodes exist for an op that has not begun yet.
     bool nodesWait() const;
-    /// The op that made a node; invalid when it was not in this step.
+    /// Returns the op that created a node; invalid if no op of this step did.
     OpId opOf(std::uint64_t thread, std::uint64_t sequence) const;
 
 private:
@@ -37,7 +38,7 @@ private:
     Thread& current();
     const Thread* find(std::uint64_t id) const;
 
-    std::vector<Thread> threads_; ///< the step's, and one of autograd's for each device
+    std::vector<Thread> threads_; ///< the step's thread, and autograd's thread of each device
 };
 
 } // namespace headroom

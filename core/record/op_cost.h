@@ -14,8 +14,9 @@ namespace headroom {
 
 DType dtypeOf(at::ScalarType type);
 
-/// The shapes that one run of an op reads and writes, and its signature, taken before and after it. Tensors that stand
-/// for a number in the program (`x * 2.0`) are numbers in PyTorch's account: no shape.
+/// The shapes that one run of an op reads and writes, and its signature: inputs are added before it runs, outputs
+/// afterwards. Tensors that stand for a number in the program (`x * 2.0`) count as numbers, as in PyTorch's accounting:
+/// they add no shape.
 class OpCost
 {
 public:
@@ -23,10 +24,11 @@ public:
     void addOutputs(const OpFacts& facts, const torch::jit::Stack& stack);
 
     bool hasTensorInput() const noexcept { return inputCount_ > 0; }
-    DType dtype() const noexcept; ///< of the first result
+    DType dtype() const noexcept; ///< dtype of the first result
     Bytes bytes() const { return transferBytes(shapes_); }
     double flops(const OpFacts& facts) const;
-    /// Those of opaque kernels in it; where there are any, no formula is asked.
+    /// Sets the flops of opaque kernels that the op launched. If they are not 0, flops() returns them instead of a
+    /// formula.
     void giveFlops(double flops) noexcept { given_ = flops; }
     std::span<const std::int64_t> signature() const noexcept { return signature_.values(); }
 

@@ -14,24 +14,23 @@
 
 namespace headroom {
 
-/// What of an op does not depend on its arguments. Looked up once for each op of a step.
+/// Facts of an op that do not depend on its arguments. Looked up once for each op of a step.
 struct OpFacts
 {
     std::string name; ///< as PyTorch prints an OpOverload: "aten.mm.default"
-    StringId id; ///< the same in the step's strings
+    StringId id; ///< the name in the step's string table
     std::uint16_t flags = 0; ///< opView, opInPlace, opRandom, opCreate, opSacIgnored
     std::size_t arguments = 0;
     std::size_t returns = 0;
-    std::vector<bool> written; ///< by argument: the schema marks it as written
-    std::optional<std::size_t>
-        dropout; ///< the argument that says how much is dropped; an op that drops nothing is not random
+    std::vector<bool> written; ///< by argument: whether the schema marks it as written
+    std::optional<std::size_t> dropout; ///< index of the dropout probability; at 0 the op is not random
     enum class Kind : std::uint8_t { ordinary, cast, convolution, convolutionBackward, opaque } kind = Kind::ordinary;
 };
 
 OpFacts opFacts(const c10::OperatorHandle& op);
 
-/// Whether this call, about to run, is autocast's own cast of a weight, which autocast keeps until it is left
-/// (opAutocastCast; cached_cast() in aten/src/ATen/autocast_mode.cpp).
+/// Returns whether this call, which is about to run, is autocast's own cast of a weight. Autocast keeps the result
+/// until its context ends (opAutocastCast; cached_cast() in aten/src/ATen/autocast_mode.cpp).
 bool isAutocastCast(OpFacts::Kind kind, const torch::jit::Stack& stack, std::size_t arguments);
 
 } // namespace headroom

@@ -13,18 +13,19 @@
 
 namespace headroom {
 
-/// What the user chooses of an optimizer. Learning rates and the like change no byte and no time: PyTorch's defaults.
+/// The user's choice of an optimizer. Learning rates and other hyperparameters change neither bytes nor time, so they
+/// keep PyTorch's defaults.
 struct OptimizerChoice
 {
     enum class Kind { sgd, adam, adamw } kind = Kind::adam;
-    double momentum = 0; ///< of SGD; not 0: one state tensor a parameter
+    double momentum = 0; ///< SGD only; if not 0, each parameter has one state tensor
 };
 
-/// "sgd", "adam", "adamw". Errors list them.
+/// Parses "sgd", "adam" or "adamw"; an error lists these names.
 Result<OptimizerChoice::Kind> parseOptimizer(std::string_view name);
 
-/// An optimizer as torch.optim runs it on CUDA by default: the foreach implementation, with its temporaries, in its
-/// order.
+/// An optimizer as torch.optim runs it on CUDA by default: the foreach implementation, with its temporaries and its
+/// order of ops.
 class Optimizer
 {
 public:
@@ -35,9 +36,9 @@ public:
 
     /// Updates the parameters that have a gradient. The first step creates the state.
     virtual void step() = 0;
-    /// zero_grad(set_to_none=True): the gradients die.
+    /// Frees the gradients, as zero_grad(set_to_none=True) does.
     void zeroGrad();
-    /// Tensors kept between steps, those on the CPU included.
+    /// Returns the tensors kept between steps, including those on the CPU.
     virtual std::vector<at::Tensor> state() const = 0;
 
 protected:

@@ -23,7 +23,7 @@ struct ModelTree
 {
     struct Module
     {
-        std::string fqn; ///< ModTracker's: "Transformer.layers.0"
+        std::string fqn; ///< as in ModTracker: "Transformer.layers.0"
         std::string type;
         ModuleId parent;
     };
@@ -39,14 +39,15 @@ struct ModelTree
 };
 
 /// Records one training step below autograd: every op of forward, backward and optimizer with its module, every storage
-/// of the device, and the tensors that autograd saves, program and autograd holds apart.
+/// of the device, and the tensors that autograd saves. How long the program holds a storage and how long autograd holds
+/// it are recorded separately.
 ///
-/// On a real device, which is given, autograd keeps the tensors that it saves: their storages are freed when nobody
-/// holds them any more, so that such a step tells times and the true course of memory, and cannot be planned on.
+/// On a real device (`real` not null), autograd keeps the tensors that it saves, and their storages are freed with the
+/// last holder. Such a step gives times and the true course of memory, but cannot be used for planning.
 ///
-/// At most one is active in a process. The thread that calls begin() runs the step; autograd's device thread inherits
-/// what it needs. While it is active, saved tensors are replaced by shadows whose storages are not counted, so that a
-/// storage's free event shows the program's own lifetime (program and autograd hold apart).
+/// At most one recorder is active in a process. The thread that calls begin() runs the step; autograd's device thread
+/// inherits what it needs. On the simulated device, saved tensors are replaced by shadows whose storages are not
+/// counted, so that a storage's free event shows the program's own lifetime.
 class Recorder
 {
 public:
@@ -55,61 +56,64 @@ public:
     Recorder(const Recorder&) = delete;
     Recorder& operator=(const Recorder&) = delete;
 
-    /// Declares the model; names of gradients come from it. Before begin().
+    /// Declares the model, from which gradients get their names. Before begin().
     void setModel(ModelTree tree);
-    /// The batch: counted as inputs. Before begin().
+    /// Declares a tensor of the batch, counted as input. Before begin().
     void addInput(const at::Tensor& tensor);
-    /// Tensors of the optimizer's state that exist before the step. Before begin().
+    /// Declares a tensor of the optimizer's state that exists before the step. Before begin().
     void addOptimizerState(const at::Tensor& tensor);
-    /// A result of the step before that the training loop still holds: counted as activation, as MemTracker does.
-    /// Before begin(). What is alive at begin() and was never declared counts as `other`.
+    /// Declares a result of the previous step that the training loop still holds; it counts as activation, as in
+    /// MemTracker. Before begin(). Storages that are alive at begin() and were never declared count as `other`.
     void addHeldResult(const at::Tensor& tensor);
-    /// The step follows one that was recorded: what was alive at its end and was not declared keeps its category, and
-    /// what is newer than that is the batch. Before begin().
+    /// Declares that the step follows a recorded one with this end state. Storages that were alive then and are not
+    /// declared keep their category; newer ones are the batch. Before begin().
     void setStateBefore(std::unordered_map<const void*, Category> endState);
 
-    /// The recorded step starts: what is alive on the device now is its start state.
+    /// Starts recording; what is alive on the device now is the step's start state.
     void begin();
-    /// The optimizer's step begins / has ended: ops are of phase optimizer; `state` are the tensors it keeps.
+    /// Start and end of the optimizer's step: ops between them have phase optimizer. `state` are the tensors that the
+    /// optimizer keeps.
     void beginOptimizer();
     void endOptimizer(at::ArrayRef<at::Tensor> state);
-    /// The program, which has no optimizer, may change the parameters itself from here on / has done so: ops that take
-    /// parameters or gradients, and that autograd does not see, are of phase optimizer, and so is what follows from
-    /// them.
+    /// Start and end of the code in which a program without an optimizer may update its parameters itself. Between
+    /// them, ops that read parameters or gradients outside of autograd have phase optimizer, and so have the ops that
+    /// follow from them.
     void beginOwnUpdate();
     void endOwnUpdate();
     void beginZeroGrad();
-    /// Gradients are cleared, and the step goes on, as where a loop clears them before backward. Marks the instant.
+    /// The gradients are cleared but the step continues, as in a loop that clears them before backward. Marks
+    /// zeroGradEnd.
     void endZeroGrad();
-    /// Marks an instant: forwardEnd, backwardEnd (stepEnd and zeroGradEnd are marked by endOptimizer() and finish()).
-    /// What runs between the two is of phase backward, the making of the first gradient included.
+    /// Marks forwardEnd or backwardEnd; the functions above and finish() mark stepEnd and zeroGradEnd. Ops between the
+    /// two have phase backward, including the creation of the first gradient.
     void mark(Mark mark);
-    /// A backward pass begins or has ended that builds a graph of itself (create_graph=True).
+    /// Start and end of a backward pass that builds a graph of itself (create_graph=True).
     void setBuildsBackwardGraph(bool builds);
-    /// A checkpoint begins to run its region again or has done so. Inside of a torch.autograd.Function neither
-    /// gradients nor modules tell that.
+    /// Start and end of a checkpoint's recomputation. Inside a torch.autograd.Function, neither gradients nor modules
+    /// show it.
     void setRecomputes(bool recomputes);
-    /// PyTorch compiles from here on, or has done so: its ops are none of the step's.
+    /// Start and end of a compilation by PyTorch: its ops are not part of the step.
     void setCompiles(bool compiles);
-    /// What is known of the step; to be completed between begin() and finish().
+    /// The facts of the step; complete them between begin() and finish().
     StepInfo& info();
-    /// What the device holds now, for the recorder of the next step. Between begin() and finish().
+    /// Returns what the device holds now, for setStateBefore() of the next step's recorder. Between begin() and
+    /// finish().
     std::unordered_map<const void*, Category> endState() const;
-    /// The step has ended (gradients cleared, if it does so): recording stops, the trace is built and validated. On the
-    /// thread of begin().
+    /// Ends the step (after its gradients are cleared, if it clears them): stops recording, builds and validates the
+    /// trace. Call it on the thread of begin().
     Result<StepTracePtr> finish();
 
-    /// A module's forward begins / has ended. Registers tensor hooks that mark its backward as ModTracker does. Both do
-    /// nothing when no recorder is active, so that models call them always. Calls nest: leave one also when an
-    /// exception passes through it (a checkpoint stops its recomputation with one), then without results.
+    /// Start and end of a module's forward. enter() and exit() register tensor hooks that mark the module's backward as
+    /// ModTracker does. Both do nothing while no recorder is active, so that models may always call them. Calls nest.
+    /// If an exception passes through a call (a checkpoint stops its recomputation with one), exit it without results.
     static CallId enter(ModuleId module, at::ArrayRef<at::Tensor> arguments);
     static void exit(CallId call, at::ArrayRef<at::Tensor> results);
-    /// Tensors inside of objects among the arguments of a call that has begun, and where they are: numbers that mean
-    /// the same for all calls of the module, negative ones where a checkpoint holds the tensor whether it is read or
+    /// Adds tensors inside objects among the arguments of a call that has begun, with their places. A place is a number
+    /// with the same meaning for all calls of the module; negative: a checkpoint holds the tensor whether it is read or
     /// not.
     static void addHeld(CallId call, at::ArrayRef<at::Tensor> tensors, at::IntArrayRef places);
-    /// Ops of compiled code come from the module at this path inside of what was compiled (".layers.0") until the next
-    /// call; `inside` false: what was compiled has returned.
+    /// Attributes the following ops of compiled code to the module at `path` inside the compiled region (".layers.0"),
+    /// until the next call. `inside` false: the compiled region has returned.
     static void setOrigin(std::string_view path, bool inside);
 
 private:

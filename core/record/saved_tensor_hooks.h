@@ -9,12 +9,12 @@
 
 namespace headroom {
 
-/// Makes the hooks of one tensor that autograd saves; null: the tensor is saved as usual.
+/// Creates the hooks for one tensor that autograd saves; null: the tensor is saved as usual.
 using SavedTensorHooksFactory = std::function<std::unique_ptr<torch::autograd::SavedVariableHooks>()>;
 
-/// While it lives, tensors that this thread saves for backward get hooks of `factory`: what
-/// torch.autograd.graph.saved_tensors_hooks is in Python. The innermost one counts, alone; in a Python process, hooks
-/// that the program has set there come first.
+/// While it lives, tensors that this thread saves for backward get hooks from `factory`, as with
+/// torch.autograd.graph.saved_tensors_hooks in Python. Only the innermost scope applies. In a Python process, hooks
+/// that the program itself has set take precedence.
 class SavedTensorHooksScope
 {
 public:
@@ -28,7 +28,7 @@ private:
     const SavedTensorHooksFactory* outer_;
 };
 
-/// The hooks of all threads that have no scope of their own; an empty factory takes them away.
+/// Sets the hooks of all threads without a scope of their own; an empty factory removes them.
 void setDefaultSavedTensorHooks(SavedTensorHooksFactory factory);
 
 } // namespace headroom

@@ -8,18 +8,18 @@
 
 namespace headroom {
 
-/// The tensor on another storage: everything else of it (strides, offset, type, conjugation) as it is, without its
-/// autograd history.
+/// Returns a tensor on `storage` with the strides, offset, type and conjugation of `tensor`, without its autograd
+/// history.
 at::Tensor onStorage(const at::Tensor& tensor, c10::Storage storage);
 
-/// The tensor as it is, on a storage that takes no memory.
+/// Returns a tensor with the shape of `tensor`, on a storage that takes no memory.
 at::Tensor shapeOf(const at::Tensor& tensor);
 
-/// A tensor saved for backward while a step is recorded. Of a storage that the step made itself nothing is kept but its
-/// shape: the storage then dies when the program drops it, and what autograd would have held is recorded by events. Its
-/// memory on the device stays taken as long. The backward node gets a shadow, a tensor of the same shape on a storage
-/// that takes no memory of its own, whose death is the end of the node's hold. A graph that outlives the recording
-/// holds the storages themselves from then on.
+/// Saves a tensor for backward while a step is recorded. If the step created the tensor's storage, only the shape is
+/// kept. The storage then dies when the program drops it, and events record what autograd would hold; its memory on the
+/// device stays taken for as long as autograd would hold it. On unpacking, the backward node gets a shadow: a tensor of
+/// the same shape on a storage that takes no memory, whose death ends the node's hold. When the recording ends, a graph
+/// that outlives it gets the storages themselves.
 class ShadowSave final : public torch::autograd::SavedVariableHooks
 {
 public:
@@ -30,8 +30,8 @@ public:
 
     void call_pack_hook(const at::Tensor& tensor) override;
     at::Tensor call_unpack_hook() override;
-    /// What was saved is held from now on: the storage, where it lives, or `again`, which stands for it and is made
-    /// unless another tensor that was saved of it has made it.
+    /// Holds the saved tensor's storage from now on: the original if it is alive, otherwise `again`. `again` replaces
+    /// the dead storage for all saved tensors of it; the first of them creates it.
     void holdStorage(c10::Storage& again, sim::BlockTag tag);
 
 private:
@@ -39,11 +39,11 @@ private:
 
     std::weak_ptr<StepRecording> recording_;
     StepRecording::Pack pack_;
-    at::Tensor kept_; ///< the tensor, detached; of a shadowed one only the shape
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage_; ///< of a shadowed one
+    at::Tensor kept_; ///< the tensor, detached; only its shape if shadowed
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage_; ///< if shadowed: the original
     Bytes storageBytes_ = 0;
-    c10::Storage contents_; ///< the storage's, where the step can tell (core/device/known_storage.h)
-    void* address_ = nullptr; ///< of what is saved, where it is really there
+    c10::Storage contents_; ///< known contents of the storage (core/device/known_storage.h)
+    void* address_ = nullptr; ///< of the saved data, on a real device
 };
 
 } // namespace headroom

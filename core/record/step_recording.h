@@ -30,61 +30,63 @@ namespace headroom {
 
 class ShadowSave;
 
-/// A step while it is recorded: what the interceptor, the allocator, autograd's saved tensors and hooks report goes
-/// through here into the builder. Its methods may be called from the step's thread and from autograd's.
+/// A step while it is recorded. The interceptor, the allocator, autograd's saved tensors and the hooks report to it,
+/// and it passes their reports to the builder. The step's thread and autograd's threads may call its methods.
 ///
-/// Hooks in the autograd graph may outlive the recording; they hold it weakly.
+/// Hooks in the autograd graph may outlive the recording; they hold it by weak pointers.
 ///
-/// On a real device the times of the ops' kernels take the place of the roofline's.
+/// On a real device, measured times of kernels replace those of the roofline.
 ///
-/// Other threads of the program (those that load data) may use the device meanwhile: what they hold counts, their ops
-/// are not the step's. Nor are ops that touch no tensor of the device: a script prepares its batch on the CPU.
+/// Other threads of the program, such as data loaders, may use the device meanwhile: their memory counts, their ops are
+/// not part of the step. Ops that touch no tensor of the device are not part of it either: a script prepares its batch
+/// on the CPU.
 class StepRecording final : public sim::BlockObserver, public sim::StreamObserver
 {
 public:
-    /// What the device held when a step ended, by address, which no later block has.
+    /// The categories of the blocks that were alive when a step ended, by address; no later block gets the same
+    /// address.
     using EndState = std::unordered_map<const void*, Category>;
 
     /// `real` null: the simulated device.
     StepRecording(StepInfo info, DeviceSpec device, std::shared_ptr<RealDevice> real);
 
-    /// The recording of this process; null when there is none.
+    /// Returns the active recording of this process; null if there is none.
     static std::shared_ptr<StepRecording> active();
-    /// Makes `recording` the active one, or none.
+    /// Makes `recording` the active one; null: none is active.
     static void activate(std::shared_ptr<StepRecording> recording);
 
     // --- the start state, in this order
     void addModule(std::string_view fqn, std::string_view type, ModuleId parent);
-    void declare(const at::Tensor& tensor, Category category); ///< what a storage was declared as first counts
-    /// Marks stepBegin. What is alive and was not declared keeps the category that it had when the step before ended;
-    /// what is newer than that end is the batch. `before` null: it is `other`.
+    void declare(const at::Tensor& tensor, Category category); ///< a storage's first declaration counts
+    /// Marks stepBegin. Storages that are alive and were not declared keep the category that they had at the end of the
+    /// previous step (`before`); newer ones are the batch. `before` null: they are `other`.
     void start(const EndState* before);
     void addRegistered(ModuleId module, std::string_view name, const at::Tensor& tensor, Category category);
-    /// A leaf and the module that owns it: the op that accumulates its gradient belongs to that module.
-    /// False: it has an owner already (a tied weight has several; the first counts).
+    /// Registers a leaf tensor and its owner: the op that accumulates its gradient belongs to that module. Returns
+    /// false if the leaf already has an owner (a tied weight has several modules; the first one owns it).
     bool addLeaf(const at::Tensor& leaf, ModuleId owner);
 
     // --- ops, from the interceptor
     struct RunningOp
     {
-        OpId id; ///< invalid: not one of the step's
+        OpId id; ///< invalid: the op is not part of the step
         OpFacts* facts = nullptr;
         StepTraceBuilder::Op columns;
-        ModuleId region; ///< of the innermost call; the op of compiled code may be of a module inside
-        std::uint64_t traced = 0; ///< the number under which a real device traces its work; 0: it does not
-        bool communicates = false; ///< with other ranks, as said already
-        bool waits = false; ///< has not begun in the trace, as it has touched nothing of the device yet
-        std::uint16_t flags = 0; ///< before beginOp() those that the interceptor knows
+        ModuleId region; ///< module of the innermost call; an op of compiled code may belong to a module inside it
+        std::uint64_t traced = 0; ///< the number under which a real device traces its work; 0: not traced
+        bool communicates = false; ///< it has reported a communication with other ranks
+        bool waits = false; ///< not yet begun in the trace, as it has touched nothing on the device
+        std::uint16_t flags = 0; ///< before beginOp(): only the flags that the interceptor knows
         std::vector<StorageId> inputs;
         std::vector<StorageId> mutated;
         std::vector<StorageId> outputs;
         OpCost cost;
     };
     void beginOp(const c10::OperatorHandle& op, const torch::jit::Stack& stack, RunningOp& running);
-    /// Around what the op runs: its kernels are found by it.
+    /// Bracket the op's kernel on a real device, so that the trace attributes its work to the op.
     void enterTrace(const RunningOp& running) const noexcept;
     void leaveTrace(const RunningOp& running) const noexcept;
-    /// The module that it belongs to; empty: none.
+    /// Returns the name of the op's module; empty: none.
     std::string moduleOf(const RunningOp& running) const;
     /// `stack` holds the results; null when the op threw.
     void endOp(RunningOp& running, const torch::jit::Stack* stack);
@@ -93,10 +95,11 @@ public:
     void allocated(sim::Block& block) override;
     void freed(sim::Block& block) override;
     void moved(sim::Block& old, sim::Block& replacement) override;
-    /// An op of its own in the step (core/trace/out_of_memory.h), at this instant: the op that asked is cut in two.
+    /// Records the failed allocation as an op of its own (core/trace/out_of_memory.h); it splits the op that asked for
+    /// the memory.
     void refused(Bytes requested, Bytes deviceFree) override;
 
-    // --- streams and other ranks, of the simulated device
+    // --- streams and other ranks, simulated device only
     void communicated(const sim::Communication& communication) override;
     void streamEvent(StreamEventKind kind, std::uint32_t stream, std::uint32_t event) override;
 
@@ -105,31 +108,33 @@ public:
     {
         PackId id;
         StorageId storage;
-        bool shadowed = false; ///< the storage is the step's own: autograd's hold is recorded apart from the program's
-        void* address = nullptr; ///< of its block
-        std::shared_ptr<sim::DeviceMemory> memory; ///< of a shadowed one: on the card autograd would hold it, too
+        bool shadowed = false; ///< the step created the storage: autograd's hold is recorded separately
+        void* address = nullptr; ///< address of the storage's block
+        std::shared_ptr<sim::DeviceMemory> memory; ///< if shadowed: the memory, which autograd would hold on the card
     };
     Pack pack(const at::Tensor& tensor);
     void unpack(const Pack& pack);
     void unpackEnd(const Pack& pack);
     void release(const Pack& pack);
-    /// A tensor of which autograd holds but the shape, from here to forget().
+    /// Registers a saved tensor of which only the shape is kept, until forget().
     void remember(ShadowSave& save, const Pack& pack);
     void forget(ShadowSave& save);
-    /// Autograd holds from here on what it saved, as it does when nobody records: a graph may outlive its step.
+    /// Lets autograd hold the storages of all tensors that it saved, as without recording: a graph may outlive its
+    /// step.
     void giveBackSaved();
     sim::BlockTag tagOf(StorageId storage) const noexcept { return {epoch_, storage.value}; }
 
     // --- modules
     CallId enter(ModuleId module, at::ArrayRef<at::Tensor> arguments);
-    /// Tensors that a checkpoint of the innermost call holds, besides its arguments (see HeldArguments).
+    /// Adds tensors that a checkpoint of the innermost call holds besides the call's arguments (see HeldArguments).
     void addHeld(CallId call, at::ArrayRef<at::Tensor> tensors, at::IntArrayRef places);
     void exit(CallId call, at::ArrayRef<at::Tensor> results);
     void backwardEnter(CallId call);
     void backwardExit(CallId call);
-    /// Calls whose arguments need no gradient end when the backward pass does.
+    /// Registers a call whose arguments need no gradient: its backward ends when the backward pass does.
     void exitAfterBackward(CallId call);
-    /// The calls above, last first, if this is the first question in this backward pass; and whether it is.
+    /// Moves the calls of exitAfterBackward(), last first, to `calls`. Returns true only for the first request in a
+    /// backward pass.
     bool takeCallsToExit(std::vector<CallId>& calls);
     void backwardPassEnded();
 
@@ -137,23 +142,23 @@ public:
     void retype(const at::Tensor& tensor, Category category);
     void setPhase(Phase phase);
     void mark(Mark mark);
-    /// Whether the program may change the parameters itself now.
+    /// Sets whether the program may update its parameters itself now.
     void setOwnUpdate(bool updates);
-    /// While a backward pass builds a graph of itself, GradMode does not tell a recomputed forward.
+    /// Sets whether a backward pass builds a graph of itself: GradMode then does not distinguish a recomputed forward.
     void setBuildsBackwardGraph(bool builds);
     void setRecomputes(bool recomputes);
-    /// While PyTorch compiles, its ops are none of the step's: they run on tensors without memory, or to fold
-    /// constants.
+    /// Sets whether PyTorch compiles. Its ops are then not part of the step: they run on tensors without memory, or
+    /// fold constants.
     void setCompiles(bool compiles);
     bool compiles() const noexcept { return compiles_; }
-    /// The module that ops come from until the next call, by its path inside of the region that was compiled
-    /// (".layers.0"); `inside` false: they are the program's own again.
+    /// Attributes ops to the module at `path` inside the compiled region (".layers.0"), until the next call. `inside`
+    /// false: the ops are the program's own again.
     void setOrigin(std::string_view path, bool inside);
 
-    /// The step's, to be completed until finish().
+    /// The facts of the step; complete them before finish().
     StepInfo& info() noexcept { return builder_.info; }
     EndState endState() const;
-    /// Stops counting and gives the step.
+    /// Stops counting and returns the step.
     Result<StepTracePtr> finish();
 
 private:
@@ -161,15 +166,15 @@ private:
     {
         CallId call;
         ModuleId module;
-        bool again; ///< inside of a backward node: a checkpoint runs its region again
+        bool again; ///< called inside a backward node: a checkpoint recomputes its region
     };
-    /// Where an op or an allocation happens, seen from autograd.
+    /// The state of autograd in which an op or an allocation happens.
     struct Situation
     {
         bool backward = false; ///< inside a backward pass
-        bool recomputed = false; ///< a forward op that runs again inside of it
-        NodePtr node; ///< that runs now
-        std::string pythonName; ///< of a node that is a torch.autograd.Function: its class says less than its name
+        bool recomputed = false; ///< a forward op that runs again inside the backward pass
+        NodePtr node; ///< the node that runs now
+        std::string pythonName; ///< of a torch.autograd.Function, whose C++ class is the same for all
     };
     Situation situation() const;
     static std::string pythonNameOf(const torch::autograd::Node& node);
@@ -195,12 +200,12 @@ private:
     mutable std::mutex mutex_;
     StepTraceBuilder builder_;
     const DeviceSpec device_;
-    std::optional<DeviceMeasurement> measurement_; ///< on a real device
+    std::optional<DeviceMeasurement> measurement_; ///< real devices only
     RecordedMemory& memory_;
     const std::uint32_t epoch_;
-    bool hasModules_ = false; ///< the first is the root, to which belongs what belongs to none
+    bool hasModules_ = false; ///< the first is the root, which owns everything without a module
     std::vector<std::string> moduleNames_; ///< by ModuleId
-    std::uint32_t startStorages_ = 0; ///< ids below were there before the step
+    std::uint32_t startStorages_ = 0; ///< storages with smaller ids existed before the step
     std::unordered_map<const sim::Block*, Category> declared_;
     std::unordered_map<c10::OperatorHandle, OpFacts> facts_;
     std::unordered_map<std::type_index, StringId> nodeNames_;
@@ -209,12 +214,12 @@ private:
     std::unordered_map<ShadowSave*, Pack> saved_;
     std::vector<ModuleId> opModules_; ///< by OpId
     std::vector<ModuleId> opRegions_; ///< by OpId: RunningOp::region
-    std::optional<std::string> origin_; ///< setOrigin()
-    std::unordered_map<std::string_view, ModuleId> moduleOfName_; ///< of moduleNames_, once an origin was asked for
+    std::optional<std::string> origin_; ///< path given to setOrigin()
+    std::unordered_map<std::string_view, ModuleId> moduleOfName_; ///< index of moduleNames_, if an origin was set
     std::vector<OpenCall> calls_;
     HeldArguments heldArguments_;
-    std::atomic<int> callsAgain_{0}; ///< of them, those that run again
-    std::atomic<int> recomputations_{0}; ///< that run now
+    std::atomic<int> callsAgain_{0}; ///< number of recomputed calls in calls_
+    std::atomic<int> recomputations_{0}; ///< number of recomputations that run now
     std::atomic<bool> compiles_{false};
     std::unordered_map<int, std::uint32_t> passes_; ///< autograd's graph task -> number of the backward pass
     std::uint32_t passCount_ = 0;

@@ -13,19 +13,19 @@
 
 namespace headroom {
 
-/// One device's part of a snapshot, from a state to the end of the range: what was there when the first event happened
-/// follows from what was there at the end, when every event since is undone.
+/// The history of one device in a snapshot: the state before the first event of the range, and the events. The state is
+/// the one at the end of the recording with all events since then undone.
 struct DeviceHistory
 {
     struct Block
     {
-        Bytes size = 0; ///< of the allocator's block, rounding and slack included
+        Bytes size = 0; ///< of the allocator's block, including rounding and slack
         Bytes requested = 0;
         Snapshot::Index stack = Snapshot::none;
         Snapshot::Index metadata = Snapshot::none;
         Snapshot::Index stream = 0;
         bool awaitsFree = false;
-        bool known = false; ///< size was recorded
+        bool known = false; ///< `size` was recorded
     };
 
     struct Segment
@@ -41,33 +41,33 @@ struct DeviceHistory
     std::map<std::uint64_t, Block> blocks; ///< in use at the start, by address
     std::span<const Snapshot::Event> events; ///< in the range
     Bytes reserved = 0; ///< at the start
-    AllocatorRules rules; ///< by the program's settings
-    std::string settingsProblem; ///< why its settings could not be read; the rules are PyTorch's defaults then
+    AllocatorRules rules; ///< from the program's settings
+    std::string settingsProblem; ///< why the settings could not be read, in which case `rules` are PyTorch's defaults
 };
 
-/// `snapshot` must live as long as the result. The range is that with which the snapshot was read, or a part of it.
-/// Errors (badInput): there is no such device, or nothing was recorded of it.
+/// `snapshot` must live as long as the result. The range must lie within the one that the snapshot was read with.
+/// Errors (badInput): no such device, or no events of it.
 Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device, SnapshotRange range);
 inline Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device)
 {
     return deviceHistory(snapshot, device, snapshot.range);
 }
 
-/// What a snapshot holds of one device, to choose from.
+/// What a snapshot holds of one device, for a choice of devices.
 struct SnapshotDevice
 {
     std::size_t device = 0;
     std::size_t events = 0;
-    double fromMs = 0; ///< after the snapshot's first event
+    double fromMs = 0; ///< ms after the snapshot's first event
     double toMs = 0;
     Bytes reservedPeak = 0;
 };
-std::vector<SnapshotDevice> devicesOf(const Snapshot& snapshot); ///< those with events, by number
+std::vector<SnapshotDevice> devicesOf(const Snapshot& snapshot); ///< devices with events, by number
 
-/// The device with most events.
+/// Returns the device with the most events.
 std::size_t busiestDevice(const Snapshot& snapshot);
 
-/// Follows what was reserved, by the events of segments.
+/// Tracks the reserved bytes through the events of segments.
 class ReservedBytes
 {
 public:
@@ -75,7 +75,7 @@ public:
         : bytes_(start)
     {
     }
-    /// True when the event changed it.
+    /// Applies an event; true if it changed the reserved bytes.
     bool apply(const Snapshot::Event& event);
     Bytes bytes() const noexcept { return bytes_; }
 

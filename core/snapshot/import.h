@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// A memory snapshot of PyTorch as a step, with what it was made of.
+/// A memory snapshot of PyTorch converted to a step, with its sources.
 struct ImportedSnapshot
 {
     SnapshotPtr snapshot;
@@ -19,27 +19,27 @@ struct ImportedSnapshot
     StepTracePtr step;
 };
 
-/// Which part of a snapshot is wanted.
+/// The part of a snapshot to import.
 struct ImportRequest
 {
     SnapshotRange range;
-    std::optional<std::size_t> device; ///< without one, that with most events
+    std::optional<std::size_t> device; ///< nullopt: the one with most events
 
     bool isWhole() const { return !device && range.fromMs <= 0 && range.toMs == SnapshotRange().toMs; }
 };
 
-/// Errors (badInput): not a snapshot, nothing of this device, nothing in this range.
+/// Imports a snapshot. Errors (badInput): not a snapshot, no events of this device, none in this range.
 Result<ImportedSnapshot> importSnapshot(const std::filesystem::path& path, const ImportRequest& request = {},
                                         const SnapshotWatch& watch = {});
 
-/// The same of one that was read. `path` names it.
+/// Imports a snapshot that has been read from `path`.
 Result<ImportedSnapshot> importSnapshot(SnapshotPtr snapshot, const std::filesystem::path& path,
                                         const ImportRequest& request, const SnapshotWatch& watch = {});
 
-/// A step file, or a memory snapshot as a step: what the file begins with decides.
+/// Reads a step file, or a memory snapshot as a step; the first bytes of the file decide.
 Result<StepTracePtr> readStepOrSnapshot(const std::filesystem::path& path);
 
-/// Is the file a pickle? False also when it cannot be read.
+/// Returns whether the file is a pickle. False also if it cannot be read.
 bool isSnapshotFile(const std::filesystem::path& path);
 
 } // namespace headroom

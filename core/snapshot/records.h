@@ -13,20 +13,20 @@
 
 namespace headroom::snapshot {
 
-/// A value of a pickle while it is read. Sixteen bytes, and never more than one level deep.
+/// A value of a pickle while it is read. It has 16 bytes; nested values are referred to by index.
 struct Value
 {
     enum class Kind : std::uint8_t {
         none,
         boolean, ///< integer
         integer,
-        real, ///< its number is not kept
-        text, ///< index: of strings
-        bytes, ///< its content is not kept
-        list, ///< index: of the unpickler's containers
+        real, ///< the number is not kept
+        text, ///< index: in strings
+        bytes, ///< the content is not kept
+        list, ///< index: in the unpickler's containers
         tuple,
         dictionary,
-        frame, ///< index: of frames; this and those below are what dictionaries and lists became
+        frame, ///< index: in frames; from here on, records made from dictionaries and lists
         stack,
         block,
         segment,
@@ -42,7 +42,7 @@ struct Value
     bool isContainer() const noexcept { return kind == Kind::list || kind == Kind::tuple || kind == Kind::dictionary; }
 };
 
-/// Keys of a snapshot's dictionaries. Each is the row of its string.
+/// Keys of a snapshot's dictionaries. The number of a key is the index of its string.
 enum class Key : std::uint32_t {
     action,
     addr,
@@ -89,7 +89,7 @@ enum class Key : std::uint32_t {
 
 class Unpickler;
 
-/// What a snapshot's dictionaries and lists become as soon as they are complete: rows of the Snapshot.
+/// Converts a snapshot's dictionaries and lists, as soon as each is complete, to rows of the Snapshot.
 class Records
 {
 public:
@@ -97,9 +97,10 @@ public:
 
     std::uint32_t string(std::string_view text);
 
-    /// A dictionary (key, value, key, value, …) that becomes an item of a list. Nothing: it is none of a snapshot's.
+    /// Converts a dictionary (key, value, key, value, …) that is an item of a list; nullopt: it is not part of the
+    /// snapshot format.
     std::optional<Value> dictionary(std::span<const Value> items, const Unpickler& unpickler);
-    /// A list that becomes a dictionary's value.
+    /// Converts a list that is a dictionary's value.
     std::optional<Value> list(std::span<const Value> items);
 
     Snapshot& result() { return snapshot_; }
@@ -117,7 +118,7 @@ private:
     std::unordered_map<std::string_view, std::uint32_t> strings_;
     std::unordered_multimap<std::uint64_t, std::uint32_t> stacks_; ///< by the hash of their frames
     std::uint32_t lastStream_ = 0;
-    Bytes sizes_ = 0; ///< all together: sums of them cannot overflow
+    Bytes sizes_ = 0; ///< sum of all sizes, which is checked for overflow
 };
 
 } // namespace headroom::snapshot

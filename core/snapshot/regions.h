@@ -15,7 +15,8 @@
 
 namespace headroom {
 
-/// Modules and regions of a snapshot as one tree, built while events are looked at and numbered depth first at the end.
+/// The modules and regions of a snapshot as one tree. It is built while events are read, and numbered depth first at
+/// the end.
 class RegionTree
 {
 public:
@@ -23,10 +24,10 @@ public:
 
     RegionTree();
     Node child(Node parent, const std::string& name);
-    /// What the program named: "model.layers.0" is three levels, other texts are one.
+    /// Returns the node for a name that the program gave: "model.layers.0" has three levels, other texts have one.
     Node named(std::string_view name);
 
-    /// Adds all as modules. Afterwards module() says which is which.
+    /// Adds all nodes as modules; module() is valid afterwards.
     void addTo(StepTraceBuilder& builder);
     ModuleId module(Node node) const { return modules_[node]; }
 
@@ -43,16 +44,16 @@ private:
     std::vector<ModuleId> modules_;
 };
 
-/// What annotations (torch.profiler.record_function) say of an instant.
+/// Tracks the annotations (torch.profiler.record_function) that are open at a moment.
 class Annotations
 {
 public:
     Annotations(const Snapshot& snapshot, std::size_t device);
 
-    /// Goes on to an instant, which is not before the last one.
+    /// Advances to a moment, which must not be before the last one.
     void advance(std::int64_t microseconds);
-    std::optional<Phase> phase() const; ///< by the innermost one that names a phase: "Optimizer.step#Adam.step"
-    std::string_view innermost() const; ///< that names no phase; empty: none
+    std::optional<Phase> phase() const; ///< of the innermost annotation that names a phase: "Optimizer.step#Adam.step"
+    std::string_view innermost() const; ///< innermost annotation that names no phase; empty: none
 
 private:
     const Snapshot& snapshot_;
@@ -61,7 +62,7 @@ private:
     std::vector<Snapshot::Index> open_; ///< names
 };
 
-/// Phase and place of each event: what its stack, the program's metadata and the annotations say.
+/// Finds the phase and the region of each event from its stack, the program's metadata and the annotations.
 class EventMeanings
 {
 public:
@@ -73,7 +74,7 @@ public:
         Phase phase = Phase::forward;
         RegionTree::Node region = 0;
     };
-    /// Of the next event.
+    /// Returns the meaning of the next event. Call it in the order of the events.
     Meaning of(const Snapshot::Event& event);
     const StackMeaning& stack(Snapshot::Index stack);
     RegionTree& regions() { return regions_; }

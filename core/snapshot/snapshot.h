@@ -20,7 +20,7 @@
 
 namespace headroom {
 
-/// Which part of a snapshot is read, in ms from its first event.
+/// The part of a snapshot to read, in ms from its first event.
 struct SnapshotRange
 {
     double fromMs = 0;
@@ -28,17 +28,16 @@ struct SnapshotRange
 };
 
 /// PyTorch's memory snapshot (torch.cuda.memory._dump_snapshot): the segments and blocks that the caching allocator
-/// held when it was taken, and what it did before, as far as it was recorded. Texts are those of the file, which stays
-/// mapped.
+/// held when it was taken, and the recorded events before that. Texts point into the file, which stays mapped.
 struct Snapshot
 {
-    using Index = std::uint32_t; ///< a row of strings, frames, stacks, streams or blocks
+    using Index = std::uint32_t; ///< index in strings, frames, stacks, streams or blocks
     static constexpr Index none = std::numeric_limits<Index>::max();
 
     enum class Action : std::uint8_t {
         alloc,
-        freeRequested, ///< the program let go of it
-        freeCompleted, ///< and no stream uses it any more
+        freeRequested, ///< the program freed the block
+        freeCompleted, ///< no stream uses the block any more
         segmentAlloc, ///< cudaMalloc
         segmentFree, ///< cudaFree
         segmentMap, ///< pages of an expandable segment
@@ -50,9 +49,9 @@ struct Snapshot
 
     struct Event
     {
-        std::uint64_t address = 0; ///< of outOfMemory: bytes that the device still had
-        Bytes size = 0; ///< as requested, of alloc and free; of segments, what the device gave
-        std::int64_t microseconds = 0; ///< since 1970; 0 where it was not recorded
+        std::uint64_t address = 0; ///< outOfMemory: bytes still free on the device
+        Bytes size = 0; ///< alloc and free: as requested; segments: as the device gave
+        std::int64_t microseconds = 0; ///< since 1970; 0: not recorded
         Index stack = none;
         Index metadata = none; ///< string that the program set (torch.cuda.memory._set_memory_metadata)
         Index stream = 0;
@@ -68,7 +67,7 @@ struct Snapshot
 
     struct Block
     {
-        std::uint64_t address = 0; ///< 0 in files of old versions: it follows the block before
+        std::uint64_t address = 0; ///< 0 in old files: the block follows the previous one
         Bytes size = 0;
         Bytes requested = 0;
         Index stack = none;
@@ -89,7 +88,7 @@ struct Snapshot
         std::vector<Index> blocks; ///< in address order
     };
 
-    /// torch.profiler.record_function, and PyTorch's own: the stretches of a step.
+    /// Start or end of an annotation, by torch.profiler.record_function or PyTorch itself.
     struct Annotation
     {
         Index name = none; ///< string
@@ -102,8 +101,8 @@ struct Snapshot
     std::vector<Frame> frames;
     std::vector<Index> stackFirst{0}; ///< frames of stack i: stackFrames[stackFirst[i] .. stackFirst[i + 1]]
     std::vector<Index> stackFrames; ///< innermost first
-    std::vector<std::uint64_t> streams; ///< handles
-    std::vector<std::vector<Event>> traces; ///< by device, oldest first, those of the range and after it
+    std::vector<std::uint64_t> streams; ///< stream handles
+    std::vector<std::vector<Event>> traces; ///< by device, oldest first; from the start of the range on
     std::vector<Segment> segments;
     std::vector<Block> blocks;
     std::vector<Annotation> annotations;
@@ -120,31 +119,30 @@ struct Snapshot
         return std::span(stackFrames).subspan(stackFirst[row], stackFirst[row + 1] - stackFirst[row]);
     }
 
-    std::shared_ptr<const void> memory; ///< keeps the texts
+    std::shared_ptr<const void> memory; ///< keeps the texts alive
 };
 
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
 
-/// Follows what takes long with large files, and can end it. Both may be left out.
+/// Progress and cancellation of long reads. Both members may be empty.
 struct SnapshotWatch
 {
-    std::function<void(double)> progressed; ///< share that is done, 0 .. 1
-    std::stop_token stop; ///< what was asked to stop ends with the error stoppedReading()
+    std::function<void(double)> progressed; ///< gets the finished share, 0 .. 1
+    std::stop_token stop; ///< a stop request ends the read with the error stoppedReading()
 };
 Error stoppedReading();
 
-/// Does a file begin as a pickle of protocol 2 or newer? What it holds is not looked at.
+/// Returns whether bytes begin as a pickle of protocol 2 or newer. Its content is not checked.
 bool looksLikePickle(std::span<const std::byte> bytes);
 
-/// Opens a snapshot, as Python's pickle wrote it with protocol 2 to 5. Nothing in it is run: instructions that name or
-/// call Python objects are refused. It is read once from front to back, and what was read is kept in a few dozen bytes
-/// an event, so that a file of 1 GB takes less memory than it has bytes. Errors (badInput) say the byte, or the key
-/// that is missing.
+/// Reads a snapshot, a pickle of protocol 2 to 5, from front to back. Nothing in it is run: opcodes that name or call
+/// Python objects are refused. It keeps a few dozen bytes per event, so a file of 1 GB takes less memory than its size.
+/// Errors (badInput) give the byte offset, or the missing key.
 Result<SnapshotPtr> readSnapshot(const std::filesystem::path& path, SnapshotRange range = {},
                                  const SnapshotWatch& watch = {});
 
-/// The same for bytes that live as long as `owner`. `name` is for messages. `goesOn` is told now and then how far the
-/// reading is, and may end it.
+/// Reads a snapshot from bytes that `owner` keeps alive. `name` is for messages. `goesOn` is called now and then with
+/// the bytes read so far; false ends the read.
 Result<SnapshotPtr> readSnapshot(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                                  const std::string& name, SnapshotRange range = {},
                                  const std::function<bool(std::size_t)>& goesOn = {});

@@ -10,15 +10,15 @@
 
 namespace headroom {
 
-/// A recorded history played on the simulated caching allocator, from the segments and blocks that the recording began
-/// with: does it reserve what the real one did?
+/// A comparison of a recorded history with its replay on the simulated caching allocator, which starts from the
+/// recorded segments and blocks.
 struct SnapshotReplay
 {
     std::size_t events = 0;
-    std::size_t sameReserved = 0; ///< events after which the reserved bytes are the recorded ones
+    std::size_t sameReserved = 0; ///< number of events after which the reserved bytes equal the recorded ones
     std::size_t allocations = 0;
-    std::size_t samePlace = 0; ///< of them, handed the recorded address
-    std::optional<std::size_t> firstDifference; ///< event after which the reserved bytes differ
+    std::size_t samePlace = 0; ///< number of them at the recorded address
+    std::optional<std::size_t> firstDifference; ///< index of the first event after which they differ
     Bytes recordedThen = 0;
     Bytes simulatedThen = 0;
     Bytes recordedPeak = 0;
@@ -26,8 +26,8 @@ struct SnapshotReplay
     CachingAllocator::Stats stats; ///< simulated, at the end
 };
 
-/// What the device gives and when it refuses is taken from the recording: where segments lie, and when unused ones went
-/// back. When a segment is taken, and how large, is the simulation's own.
+/// Replays a history. The addresses of segments, refusals of the device and the release of unused segments are taken
+/// from the recording. The simulation itself decides when it takes a segment, and of which size.
 SnapshotReplay replaySnapshot(const DeviceHistory& history);
 
 } // namespace headroom

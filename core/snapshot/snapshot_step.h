@@ -9,15 +9,14 @@
 
 namespace headroom {
 
-/// A recorded history as a step: its storages are the allocator's blocks, on the recorded time axis; what the device
-/// had reserved is in StepTrace::reserved. An op is what the program did between two events, named after the frames;
-/// its module is the one that the program named (user metadata), else that of the frames, else the innermost
-/// annotation.
+/// Converts a recorded history to a step. Its storages are the allocator's blocks, on the recorded time axis;
+/// StepTrace::reserved has the reserved bytes. An op is the work between two events, named after the frames. Its module
+/// is the one in the user metadata, else that of the frames, else the innermost annotation.
 ///
-/// What PyTorch does not record is deduced: the phase from frames and annotations (an event without frames, where
-/// others have some, is of autograd's own thread), and the category from the phases in which a block was made and
-/// freed. Blocks that were there before are `other`, where their frames do not say more. Nothing is said of saved
-/// tensors, so that no plan can be made of it. A request that the device could not meet is an op (out_of_memory.h).
+/// Facts that PyTorch does not record are deduced. The phase comes from frames and annotations; an event without
+/// frames, where others have some, is from autograd's own thread. The category comes from the phases in which a block
+/// was made and freed. Older blocks are `other`, unless their frames say more. Saved tensors are unknown, so no plan
+/// can be made of such a step. A failed allocation is an op (out_of_memory.h).
 Result<StepTracePtr> stepOf(const Snapshot& snapshot, const DeviceHistory& history, std::size_t device,
                             const std::string& name, const SnapshotWatch& watch = {});
 

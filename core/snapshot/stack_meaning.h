@@ -11,20 +11,20 @@
 
 namespace headroom {
 
-/// What the frames of one stack say of the allocation that was made there.
+/// What the frames of one stack say about the allocation made there.
 struct StackMeaning
 {
-    std::string op; ///< "aten.addmm" where C++ frames were recorded, else "forward (model.py:54)"; empty: nothing
-    std::string node; ///< autograd's node whose backward runs: "AddmmBackward0"
-    std::optional<Phase> phase; ///< backward, optimizer, zero_grad; forward where a module's forward runs
-    /// Forwards of modules from the outside in. PyTorch records no class and no attribute name: each is called after
-    /// the file of its forward, and the line from which it was called inside the one before.
+    std::string op; ///< "aten.addmm" with C++ frames, else "forward (model.py:54)"; empty: unknown
+    std::string node; ///< autograd node whose backward runs: "AddmmBackward0"
+    std::optional<Phase> phase; ///< backward, optimizer, zeroGrad; forward inside a module's forward
+    /// Names for the modules whose forwards are on the stack, from the outside in. PyTorch records neither class nor
+    /// attribute name: a name consists of the file of the forward, and the line of its call in the enclosing one.
     std::vector<std::string> modules;
-    bool makesParameters = false; ///< Module.to() and its like, torch.nn.init
+    bool makesParameters = false; ///< inside Module.to() and the like, or torch.nn.init
     bool empty = true;
 };
 
-/// The meaning of a stack; `none` is the stack of an event without frames.
+/// Returns the meaning of a stack; `none` is the stack of an event without frames.
 StackMeaning stackMeaning(const Snapshot& snapshot, Snapshot::Index stack);
 
 } // namespace headroom

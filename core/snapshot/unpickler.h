@@ -9,9 +9,9 @@
 
 namespace headroom::snapshot {
 
-/// Reads pickles of plain data alone: numbers, texts, lists, tuples and dictionaries. It knows no instruction that
-/// names, makes or calls an object. A dictionary or list becomes a record of the snapshot as soon as it is put into
-/// another one, and its place is used again, so that memory grows with records, not with values.
+/// Reads pickles of plain data only: numbers, texts, lists, tuples and dictionaries. Opcodes that name, make or call an
+/// object are unknown to it. A dictionary or list becomes a record as soon as it is put into another one, and its
+/// container is reused, so that memory grows with records, not with values.
 class Unpickler : public PickleMachine<Unpickler, Value>
 {
 public:
@@ -31,12 +31,12 @@ private:
         std::vector<Value> items; ///< of a dictionary: key, value, key, value, …
         Value became; ///< the record; kind none: not yet
         std::uint32_t memo = noMemo;
-        bool inside = false; ///< of another one: it may not change any more
+        bool inside = false; ///< contained in another one: may not change any more
         bool shared = false; ///< more than the stack and one memo entry may refer to it
     };
     static constexpr int newestProtocol = 5;
     static constexpr std::uint32_t noMemo = UINT32_MAX;
-    static constexpr std::size_t mostItemsKept = 64; ///< of a container whose place is used again
+    static constexpr std::size_t mostItemsKept = 64; ///< capacity that a reused container may keep
 
     Value none() { return {}; }
     Value boolean(bool value) { return {Kind::boolean, 0, value}; }
@@ -80,7 +80,7 @@ private:
 
     Records& records_;
     std::deque<Container> containers_;
-    std::vector<std::uint32_t> spare_; ///< containers to be used again
+    std::vector<std::uint32_t> spare_; ///< indices of containers for reuse
 };
 
 } // namespace headroom::snapshot

@@ -10,37 +10,37 @@
 
 namespace headroom::sim {
 
-/// A collective as its group's backend gets it. Lists of lists are one list here: of each tensor the parts of all
-/// ranks.
+/// A collective as its group's backend receives it. Lists of lists are flattened: the parts of all ranks for the first
+/// tensor, then those for the second, and so on.
 struct CollectiveCall
 {
     std::vector<at::Tensor> written;
-    std::vector<at::Tensor> read; ///< empty: in place
-    std::int64_t ranks = 1; ///< of the group
-    std::int64_t rank = 0; ///< this one's
+    std::vector<at::Tensor> read; ///< empty: the collective works in place
+    std::int64_t ranks = 1; ///< size of the group
+    std::int64_t rank = 0; ///< this process's rank in the group
     c10d::ReduceOp::RedOpType reduction = c10d::ReduceOp::UNUSED;
 };
 
-/// Each of these gives the tensors that a collective writes the values that they have when all other ranks hold what
-/// this one holds, as far as these are known; nothing is known of the rest from then on.
+/// Each of these functions sets the values of the tensors that a collective writes, as if all other ranks held what
+/// this rank holds. Elements whose values are not known become unknown.
 
 /// all_reduce, reduce: in place.
 void reduceInPlace(const CollectiveCall& call);
-/// all_gather into one tensor for each that is read.
+/// all_gather into one output tensor for each input.
 void gatherInto(const CollectiveCall& call);
-/// all_gather, gather into tensors of their own.
+/// all_gather and gather into one tensor for each rank.
 void gatherApart(const CollectiveCall& call);
-/// The same of several tensors: first those of the first rank.
+/// all_gather of several tensors: the outputs of the first rank come first.
 void gatherCoalesced(const CollectiveCall& call);
-/// reduce_scatter of one tensor for each that is written.
+/// reduce_scatter of one input tensor for each output.
 void scatterFrom(const CollectiveCall& call);
-/// scatter, reduce_scatter of tensors of their own.
+/// scatter and reduce_scatter of one tensor for each rank.
 void scatterApart(const CollectiveCall& call);
-/// all_to_all of tensors of their own.
+/// all_to_all with one tensor for each rank.
 void exchangeApart(const CollectiveCall& call);
-/// all_to_all of one tensor; empty sizes: equal parts.
+/// all_to_all with a single tensor, split by sizes; empty sizes: equal parts.
 void exchangeParts(const CollectiveCall& call, at::IntArrayRef writtenSizes, at::IntArrayRef readSizes);
-/// What another rank alone knows.
+/// Marks values that only another rank knows as unknown.
 void forgetReceived(const CollectiveCall& call);
 
 } // namespace headroom::sim

@@ -7,7 +7,8 @@
 
 namespace headroom::sim {
 
-/// What is written to a tensor in place may be expanded to its sizes: throws as at::Tensor::expand() does.
+/// Checks that `source` can be expanded to the sizes of `self`, which an op writes in place; throws as
+/// at::Tensor::expand() does.
 inline void requireExpandable(const at::Tensor& source, const at::Tensor& self)
 {
     if (source.sizes() != self.sizes())

@@ -13,7 +13,7 @@
 
 namespace headroom::exported {
 
-/// A .pt2 file that is open on a device: its graph is run node by node through the dispatcher, with autograd.
+/// A .pt2 file that is open on a device. Its graph is run node by node through the dispatcher, with autograd.
 class ExportedModel final : public ModelSource
 {
 public:
@@ -28,7 +28,7 @@ public:
     Lifetimes lifetimes() const override { return lifetimes_; }
     std::vector<std::string> notes() const override;
 
-    /// Another batch of the same shapes, in the order of inputs().
+    /// Replaces the batch by tensors of the same shapes, in the order of inputs().
     void setInputs(std::vector<at::Tensor> inputs) { inputs_ = std::move(inputs); }
     /// Parameters, buffers and constants by FQN.
     const std::map<std::string, at::Tensor>& tensors() const { return tensors_; }

@@ -16,21 +16,21 @@
 #include <utility>
 #include <vector>
 
-/// What a .pt2 file says, as torch/_export/serde/schema.py declares it: checked, typed, and nothing run.
+/// The contents of a .pt2 file as torch/_export/serde/schema.py declares them: checked and typed; nothing is run.
 namespace headroom::exported {
 
 /// A size: a number, or an expression of dynamic dimensions as sympy prints it ("Symbol('s10', …)").
 struct Size
 {
-    std::int64_t number = 0; ///< of an expression: its value when the model was exported (its hint), 0 when unknown
-    std::string expression; ///< empty: a number
+    std::int64_t number = 0; ///< for an expression, its value at export (its hint), 0 if unknown
+    std::string expression; ///< empty: the size is a number
 };
 
 /// Shape and type of a tensor.
 struct TensorMeta
 {
     at::ScalarType dtype = at::kFloat;
-    at::DeviceType device = at::kCPU; ///< that it was exported on
+    at::DeviceType device = at::kCPU; ///< the device of the export
     std::vector<Size> sizes;
     std::vector<Size> strides;
     Size offset; ///< in elements, into the storage
@@ -50,30 +50,30 @@ struct Argument
     };
     enum class Kind {
         constant,
-        value, ///< elements has one
+        value, ///< the one entry of `elements`
         list,
         graph
     };
     Kind kind = Kind::constant;
-    c10::IValue constant; ///< None included
+    c10::IValue constant; ///< may be None
     std::vector<Element> elements;
     std::shared_ptr<const Graph> graph;
 };
 
-/// One line of a forward: the call of an operator, or an arithmetic of sizes.
+/// One line of a forward: a call of an operator, or arithmetic of sizes.
 struct Node
 {
-    /// A module's forward in which the node runs.
+    /// A module call in which the node runs.
     struct Frame
     {
-        std::string call; ///< tells calls of one module apart: "L__self__lin@1"
+        std::string call; ///< identifies the call: "L__self__lin@1"
         std::string fqn; ///< "" for the root
         std::string type; ///< class name without its Python module
     };
     std::string target; ///< "torch.ops.aten.linear.default", "_operator.add"
     std::vector<std::pair<std::string, Argument>> inputs; ///< by name of the operator's argument
     std::vector<Argument> outputs;
-    std::vector<Frame> frames; ///< outermost first; empty: exporting made the node
+    std::vector<Frame> frames; ///< outermost first; empty: the export created the node
     std::string where; ///< innermost source line, "models/gpt.py:31"; may be empty
 };
 
@@ -86,7 +86,7 @@ struct Graph
     std::map<std::string, Size> numbers; ///< by name of the value
 };
 
-/// What one input of the root graph is.
+/// One input of the root graph.
 struct InputSpec
 {
     enum class Kind { user, parameter, buffer, constantTensor, constant };
@@ -95,24 +95,24 @@ struct InputSpec
     std::string name; ///< FQN of the parameter, buffer or constant
 };
 
-/// What one output of the root graph is.
+/// One output of the root graph.
 struct OutputSpec
 {
     enum class Kind {
         result,
-        mutation, ///< the value that a parameter, buffer or input has after the step
+        mutation, ///< the new value of a parameter, buffer or input
     };
     Kind kind = Kind::result;
     Argument argument;
-    std::string target; ///< of a mutation: FQN of the parameter or buffer, or name of the input
+    std::string target; ///< mutations only: FQN of the parameter or buffer, or name of the input
 };
 
 /// A tensor of the file: parameter, buffer or constant.
 struct Weight
 {
     TensorMeta meta;
-    std::string record; ///< in the archive; tensors of one storage name the same one
-    std::size_t bytes = 0; ///< of the record; 0 for a model that was exported without weights
+    std::string record; ///< name in the archive; tensors that share a storage share a record
+    std::size_t bytes = 0; ///< of the record; 0 if the model was exported without weights
 };
 
 /// Bounds of a dynamic dimension.
@@ -126,19 +126,19 @@ struct Range
 struct ExportedProgram
 {
     std::string name; ///< the file's, for messages
-    std::string torchVersion; ///< that exported it
+    std::string torchVersion; ///< version that exported the model
     Graph graph;
     std::vector<InputSpec> inputs; ///< in the order of graph.inputs
     std::vector<OutputSpec> outputs;
     std::vector<std::string> modules; ///< FQN of all modules, in the order of model.named_modules(); "" is the root
     std::map<std::string, Range> ranges; ///< by symbol
     std::map<std::string, Weight> weights; ///< by FQN
-    /// FQN of parameters that are one tensor, as torch_headroom.export notes them; none: the file does not say.
+    /// Groups of FQNs that name one parameter, as torch_headroom.export notes them; nullopt: not in the file.
     std::optional<std::vector<std::vector<std::string>>> tied;
     std::map<std::string, std::string> types; ///< class names of modules by FQN, as torch_headroom.export notes them
     ZipArchive archive;
 
-    /// The model was exported on the meta device: shapes, and no values.
+    /// Whether the model was exported on the meta device: it has shapes, but no values.
     bool weightless() const;
 };
 

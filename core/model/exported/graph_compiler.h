@@ -10,13 +10,13 @@
 
 namespace headroom::exported {
 
-/// A fault of the graph: becomes the sentence of compileGraph().
+/// Thrown for a fault of the graph; compileGraph() turns it into an error.
 struct Uncompilable
 {
     std::string message;
 };
 
-/// What an argument becomes for an operator that takes a `formal` there. Throws Uncompilable.
+/// Makes the operands of operators from arguments of the graph. Throws Uncompilable.
 class OperandMaker
 {
 public:
@@ -28,10 +28,10 @@ public:
     {
     }
     Operand make(const Argument& argument, const c10::Type& formal, const Names& names) const;
-    /// Of an argument that no type restricts: a size, or what a higher-order operator is given.
+    /// Makes an operand whose type is not restricted: a size, or an argument of a higher-order operator.
     Operand makePlain(const Argument& argument, const Names& names) const;
 
-    /// The device that stands for the one of the file.
+    /// Returns the device that replaces a device of the file.
     at::DeviceType deviceFor(at::DeviceType inFile) const;
 
 private:

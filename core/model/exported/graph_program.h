@@ -15,11 +15,11 @@
 #include <variant>
 #include <vector>
 
-/// A graph made ready to run many times: operators looked up, names turned into slots, inner graphs written out in
-/// line, and every value given the place where it dies.
+/// A graph prepared to run many times: operators are looked up, names replaced by slots, inner graphs inlined, and for
+/// each value the place where it dies is known.
 namespace headroom::exported {
 
-/// Place of one value while the program runs.
+/// The index of one value while the program runs.
 using Slot = Index<struct SlotTag>;
 
 /// An argument of an operator.
@@ -36,23 +36,23 @@ struct Operand
     };
     struct Element
     {
-        Slot slot; ///< invalid: the constant
+        Slot slot; ///< invalid: `constant` is the element
         c10::IValue constant;
     };
     Kind kind = Kind::constant;
-    std::vector<Element> elements; ///< one, but for lists
+    std::vector<Element> elements; ///< exactly one, except for lists
 };
 
 struct CallOperator
 {
     c10::OperatorHandle op;
     std::vector<Operand> operands;
-    std::vector<std::vector<Slot>> results; ///< of each return: its slot, or those of a list's elements
-    /// aten.view: what was exported on a CPU may lack the contiguous() that other layouts need.
+    std::vector<std::vector<Slot>> results; ///< by return: its slot, or the slots of a list's elements
+    /// The operator is aten.view: a model exported on a CPU may lack the contiguous() that other layouts need.
     bool isView = false;
 };
 
-/// Arithmetic of sizes.
+/// Computes with sizes.
 struct Compute
 {
     std::function<c10::IValue(const std::vector<c10::IValue>&)> function;
@@ -64,8 +64,8 @@ struct EnterModule
 {
     ModuleId module;
     std::vector<Slot> arguments;
-    std::size_t begin = 0; ///< this instruction
-    std::size_t end = 0; ///< that of its exit
+    std::size_t begin = 0; ///< index of this instruction
+    std::size_t end = 0; ///< index of its ExitModule
 };
 
 struct ExitModule
@@ -83,7 +83,7 @@ struct EnterGradMode
 struct EnterAutocast
 {
     at::DeviceType device = at::kCPU;
-    std::optional<at::ScalarType> dtype; ///< none: the device's usual one
+    std::optional<at::ScalarType> dtype; ///< nullopt: the device's current one
     bool enabled = true;
     std::optional<bool> cache;
 };
@@ -96,8 +96,8 @@ struct LeaveScope
 struct Instruction
 {
     std::variant<CallOperator, Compute, EnterModule, ExitModule, EnterGradMode, EnterAutocast, LeaveScope> action;
-    std::vector<Slot> dying; ///< values that nobody holds any more after it
-    std::string place; ///< what failed and where, for messages: "aten.mm.default in GPT.head (gpt.py:31)"
+    std::vector<Slot> dying; ///< values that nothing holds after the instruction
+    std::string place; ///< operator and module, for messages: "aten.mm.default in GPT.head (gpt.py:31)"
 };
 
 struct GraphProgram
@@ -105,7 +105,7 @@ struct GraphProgram
     struct Input
     {
         Slot slot; ///< invalid: a constant, which the graph does not use
-        bool given = true; ///< by the caller; else a parameter, buffer or constant of the file
+        bool given = true; ///< set by the caller; otherwise a parameter, buffer or constant of the file
     };
     struct Mutation
     {
@@ -119,23 +119,23 @@ struct GraphProgram
     std::vector<Mutation> mutations;
 };
 
-/// What compiling needs to know beside the graph.
+/// Options of compileGraph().
 struct CompileOptions
 {
-    at::Device device = at::kCPU; ///< that the model shall run on
+    at::Device device = at::kCPU; ///< device to run the model on
     Lifetimes lifetimes = Lifetimes::graph;
     std::function<ModuleId(const std::string& fqn)> moduleOf;
     std::function<std::string(const std::string& fqn)> nameOf; ///< of a module, for messages
 };
 
-/// Errors (badInput): an operator that this libtorch does not have, a value that nobody makes, an argument of another
-/// type than the operator takes; with the module and the source line of the node.
+/// Compiles a graph. Errors (badInput): an operator that this libtorch lacks, a value that no node computes, an
+/// argument of a wrong type. The message names the module and the source line of the node.
 Result<GraphProgram> compileGraph(const ExportedProgram& program, const CompileOptions& options);
 
-/// The function of a node such as "_operator.mul"; empty when there is none of that name.
+/// Returns the function of a node such as "_operator.mul"; empty if the name is unknown.
 std::function<c10::IValue(const std::vector<c10::IValue>&)> sizeFunction(const std::string& target);
 
-/// Adds where each value dies, and what modules are given and return.
+/// Sets the instruction at which each value dies, and the arguments and results of modules.
 void addLifetimes(GraphProgram& program, Lifetimes lifetimes);
 
 } // namespace headroom::exported

@@ -5,10 +5,10 @@
 #include "core/base/json_reader.h"
 #include "core/model/exported/exported_program.h"
 
-/// schema.py's types to ours. All throw json::Mismatch.
+/// Converts schema.py's types to those of exported_program.h. All functions throw json::Mismatch.
 namespace headroom::exported {
 
-/// The value's only member: a union of schema.py is an object with the name of its alternative as key.
+/// Returns the only member of `value`: a union of schema.py is an object whose key is the name of the alternative.
 std::pair<const std::string&, const json::Json&> alternative(const json::Json& value);
 
 Size readSize(const json::Json& value);

@@ -13,12 +13,12 @@
 
 namespace headroom::exported {
 
-/// Values that every run of a program has: parameters, buffers and constants of the file.
+/// Values that are the same in every run of a program: parameters, buffers and constants of the file.
 using FixedValues = std::shared_ptr<const std::vector<std::pair<Slot, c10::IValue>>>;
 
-/// Runs a program once: values by slot, the calls of modules and the scopes that are open. What is open is left in
-/// order when an exception ends the run. Calls of modules are offered to the ModuleCallHandler, which may run one of
-/// them again in backward: the program lives until then.
+/// Runs a program once. It holds the values by slot, the open module calls and the open scopes; if an exception ends
+/// the run, it closes them in order. Module calls are offered to the ModuleCallHandler, which may run one of them again
+/// in backward: the program must live until then.
 class GraphRunner
 {
 public:
@@ -37,7 +37,7 @@ private:
     struct Call
     {
         CallId id;
-        std::unique_ptr<ModuleCallHandler::Open> handled; ///< null: nobody does
+        std::unique_ptr<ModuleCallHandler::Open> handled; ///< null: no handler took the call
     };
 
     void run(std::size_t begin, std::size_t end);

@@ -17,23 +17,23 @@ namespace headroom::exported {
 /// Values of dynamic dimensions, by symbol.
 using Symbols = std::map<std::string, std::int64_t>;
 
-/// The symbol that a size is; none for numbers and for expressions such as 2*s0.
+/// Returns the symbol if the size is one; nullopt for numbers and for expressions such as 2*s0.
 std::optional<std::string> symbolOf(const Size& size);
-/// None: an expression that is not understood, or a symbol without value.
+/// Returns the value of a size; nullopt for an expression that is not supported, or a symbol without a value.
 std::optional<std::int64_t> evaluate(const Size& size, const Symbols& symbols);
 
-/// The sizes that a step is run at.
+/// The sizes at which a step runs.
 struct ChosenSizes
 {
     Symbols symbols;
     std::int64_t batch = 0;
     std::int64_t sequence = 0; ///< 0: the model has no sequence dimension
-    std::vector<StepInfo::Dimension> dimensions; ///< those that can be chosen
+    std::vector<StepInfo::Dimension> dimensions; ///< the dimensions that the user can choose
 };
 
-/// Batch is the first dimension of the first input that has one, sequence the second one of the first input of tokens,
-/// or of (batch, sequence, width). Errors (badInput): a size out of the range that the model was exported for, or the
-/// choice of one that the file fixes.
+/// Chooses the sizes. Batch is the first dimension of the first input that has one. Sequence is the second dimension of
+/// the first input that is tokens or (batch, sequence, width). Errors (badInput): a size outside of the exported range,
+/// or a chosen size that the file fixes.
 Result<ChosenSizes> chooseSizes(const ExportedProgram& program, const ModelRequest& request);
 
 } // namespace headroom::exported

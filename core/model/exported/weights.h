@@ -10,19 +10,19 @@
 
 namespace headroom::exported {
 
-/// The tensors of a file on a device: each storage once, tied parameters one tensor under several names. On the
-/// simulated device nothing is read. Errors (badInput): a file without weights on a device that computes.
+/// Loads the tensors of a file to a device: each storage once, a tied parameter as one tensor under several names.
+/// Nothing is read for the simulated device. Errors (badInput): a file without weights on a device that computes.
 Result<std::map<std::string, at::Tensor>> loadWeights(const ExportedProgram& program, at::Device device);
 
-/// Modules as the file names them, and where each lies in the tree.
+/// A module tree, with the ids of its modules by the file's names.
 struct NamedTree
 {
     ModelTree tree;
     std::map<std::string, ModuleId> ids; ///< by FQN; "" is the root
 };
 
-/// All modules in the order of model.modules(), with the tensors that they own. Types are known of modules that the
-/// graph runs through; containers that it does not are told by their children.
+/// Returns all modules in the order of model.modules(), with the tensors that they own. Types are known for modules
+/// that the graph runs through; the types of other containers follow from their children.
 NamedTree makeTree(const ExportedProgram& program, const std::map<std::string, at::Tensor>& tensors);
 
 } // namespace headroom::exported

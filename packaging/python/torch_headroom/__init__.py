@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Headroom plans the GPU memory of PyTorch training.
 
-    torch_headroom.simulate("a100-80gb")    before `import torch`: `cuda` is a simulated GPU in this process
-    torch_headroom.record("step.hrs")       with it: records the training steps inside of the block
+    torch_headroom.simulate("a100-80gb")          makes `cuda` a simulated GPU; call it before `import torch`
+    torch_headroom.record("step.hrs")             records the training steps inside a `with` block
     torch_headroom.export(model, args, "model.pt2")
-    torch_headroom.opaque("my_kernels.forward", results=…)    says what a kernel makes that is not PyTorch's
-    torch_headroom.apply(model, "policy.json")   checkpoints what a plan says; torch_headroom.remove(model) takes it off
+    torch_headroom.opaque("my_kernels.forward", results=…)    declares a kernel from outside PyTorch
+    torch_headroom.apply(model, "policy.json")    checkpoints as planned; torch_headroom.remove(model) undoes it
 
-and, without a change to a script: `python -m torch_headroom.record train.py`.
+An unchanged script is recorded by `python -m torch_headroom.record train.py`.
 
-Importing this package does not import torch, since simulate() has to come first.
+Importing this package does not import torch, since simulate() must come first.
 """
 
 import importlib
@@ -26,7 +26,7 @@ def __getattr__(name):
     if home is None:
         raise AttributeError(f"module 'torch_headroom' has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{home}")
-    # The module `record` is what one calls, since `python -m torch_headroom.record` needs a module of this name.
+    # `record` is the module itself, which is callable: `python -m torch_headroom.record` needs a module of this name.
     value = module if home == name else getattr(module, name)
     globals()[name] = value
     return value

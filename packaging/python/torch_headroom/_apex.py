@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""amp_C and fused_layer_norm_cuda. Source: github.com/NVIDIA/apex, csrc/amp_C_frontend.cpp, csrc/multi_tensor_*.cu,
-csrc/layer_norm_cuda.cpp and csrc/layer_norm_cuda_kernel.cu, commit 6424da3b."""
+"""Declarations of apex's kernels in amp_C and fused_layer_norm_cuda. Source: github.com/NVIDIA/apex,
+csrc/amp_C_frontend.cpp, csrc/multi_tensor_*.cu, csrc/layer_norm_cuda.cpp and csrc/layer_norm_cuda_kernel.cu, commit
+6424da3b."""
 
 import functools
 import math
@@ -12,7 +13,8 @@ from . import _opaque
 
 
 def _multi_tensor(name, written, chunk_size, noop_flag, tensor_lists, *numbers):
-    """A kernel over lists of tensors; it writes those from `written` on. Numbers may be tensors, too."""
+    """Launches a kernel over lists of tensors, which writes the lists from index `written` on. `numbers` may be
+    tensors."""
     every = [tensor for tensors in tensor_lists for tensor in tensors]
     writes = [tensor for tensors in tensor_lists[written:] for tensor in tensors]
     reads = every + [number for number in numbers if isinstance(number, torch.Tensor)]
@@ -37,7 +39,7 @@ def _norm(name, chunk_size, noop_flag, tensor_lists, *options):
 
 
 def _statistics(input, shape, count):
-    """Of rows: float32 for half precision."""
+    """Creates `count` tensors for statistics of rows: float32 for half precision, otherwise the input's dtype."""
     dtype = torch.float32 if input.dtype in (torch.float16, torch.bfloat16) else input.dtype
     rows = input.numel() // math.prod(shape)
     return [torch.empty(rows, dtype=dtype, device=input.device) for _ in range(count)]
@@ -52,8 +54,8 @@ def _norm_forward(name, mean, affine, mixed, input, shape, *weights_and_epsilon)
 
 
 def _norm_backward(name, mean, affine, dout, *arguments):
-    """(dout, mean, invvar, input or output, shape, weight, bias, epsilon, memory_efficient), those without mean and without
-    weights less."""
+    """Backward of a norm. The arguments are dout, mean, invvar, input or output, shape, weight, bias, epsilon and
+    memory_efficient; norms without a mean or without weights leave those out."""
     given = list(arguments[: 3 if mean else 2])
     shape, rest = arguments[len(given)], arguments[len(given) + 1 :]
     input = given[-1]
@@ -68,7 +70,7 @@ def _norm_backward(name, mean, affine, dout, *arguments):
     return results if affine else results[0]
 
 
-_WRITTEN = {  # the first of the lists that a kernel writes
+_WRITTEN = {  # index of the first list that a kernel writes
     "multi_tensor_scale": 1, "multi_tensor_axpby": 2, "multi_tensor_sgd": 1, "multi_tensor_adam": 1,
     "multi_tensor_adam_capturable": 1, "multi_tensor_adam_capturable_master": 1, "multi_tensor_adagrad": 1,
     "multi_tensor_novograd": 1, "multi_tensor_lamb": 0,
@@ -78,7 +80,8 @@ _AMP |= {"multi_tensor_l2norm": functools.partial(_norm, "multi_tensor_l2norm")}
 
 _NORMS = {}
 for _prefix, _mean in (("", True), ("rms_", False)):
-    for _suffix, _affine, _mixed in (("", False, False), ("_affine", True, False), ("_affine_mixed_dtypes", True, True)):
+    for _suffix, _affine, _mixed in (("", False, False), ("_affine", True, False),
+                                     ("_affine_mixed_dtypes", True, True)):
         _name = f"{_prefix}forward{_suffix}"
         _NORMS[_name] = functools.partial(_norm_forward, _name, _mean, _affine, _mixed)
     for _suffix, _affine in (("", False), ("_affine", True)):

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Applies a policy to a model: the named modules are checkpointed with torch.utils.checkpoint (non-reentrant), the
-outputs of the ops that the policy keeps are saved by selective contexts, everything else is recomputed in backward."""
+"""Applies a policy to a model. The named modules are checkpointed with torch.utils.checkpoint (non-reentrant):
+selective contexts save the outputs of the ops that the policy saves, everything else is recomputed in backward."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ from ._watch import MemoryWatch
 def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn.Module:
     """Checkpoints the modules that `policy` (the path of a policy.json) names, in place, and returns `model`.
 
-    `model` is what was recorded, or holds it, or is a part of it. Where the step had several models, the policy's part for
-    this one is applied; `object` names it ("QNet_2") where that is not clear. It may be wrapped by
+    `model` is the recorded model, contains it, or is a part of it. If the step had several models, the policy's part
+    for this one is applied; `object` names that part ("QNet_2") where it is ambiguous. The model may be wrapped by
     DistributedDataParallel, fully_shard or torch.compile; FSDP1, DataParallel and scripted models are refused.
 
-    Names are checked here. That each module runs the ops that were recorded is checked in its forwards with gradients,
-    until one does. When the optimizer's step comes before, or another recomputation, the policy does not fit: it is
-    removed from the whole model, and PolicyError is raised. Copies of the model (copy.deepcopy) keep the policy, pickles
-    do not.
+    Names are checked here. Each module's forwards with gradients are then checked until one has run the recorded ops.
+    If the optimizer's step or a different recomputation comes first, the policy does not fit: it is removed from the
+    whole model, and PolicyError is raised. Copies of the model (copy.deepcopy) keep the policy, pickles do not.
     """
     document = read_policy(policy)
     root = _unwrapped(model)
@@ -45,7 +44,7 @@ def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn
 
 
 def remove(model: torch.nn.Module) -> torch.nn.Module:
-    """Takes a policy off again; without one it does nothing. Returns `model`."""
+    """Removes a policy from a model, if it has one. Returns `model`."""
     for module in _unwrapped(model).modules():
         region = region_of(module)
         if region is not None:
@@ -53,8 +52,8 @@ def remove(model: torch.nn.Module) -> torch.nn.Module:
     return model
 
 
-_all = weakref.WeakSet()  # what was applied in this process
-_hooks = []  # stays: torch goes through its hooks while one of them runs
+_all = weakref.WeakSet()  # policies applied in this process
+_hooks = []  # never emptied: torch iterates over its hooks while one of them runs
 
 
 def _before_step(optimizer, args, kwargs):
@@ -63,8 +62,8 @@ def _before_step(optimizer, args, kwargs):
 
 
 class _Applied:
-    """One policy on one model: its regions come and go together. Until they are checked it waits for the end of the first
-    step, which is where an optimizer of the model makes its own."""
+    """One policy on one model, whose regions are added and removed together. Until they are checked, it waits for the
+    end of the first step, where an optimizer of the model makes its own step."""
 
     def __init__(self, document, root, fits):
         self.document = document
@@ -102,7 +101,7 @@ class _Applied:
         if not self._waits:
             return
         if self._closure_may_come and (kwargs.get("closure") or any(map(callable, args[1:]))):
-            self._closure_may_come = False  # the forwards of this step are still to come: the next one shows what they were
+            self._closure_may_come = False  # this step's forwards come later: check at the next step
             return
         self._waits = False
         for _, region in self.regions:
@@ -114,7 +113,7 @@ class _Applied:
         return any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"])
 
     def _warn_of_others(self):
-        """The plan counts on all modules that it has."""
+        """Warns if modules of the plan have no policy: the plan relies on all of them."""
         found = {region.policy.fqn for applied in _all if applied.is_of(self.document) and applied.is_on()
                  for _, region in applied.regions}
         missing = [entry.fqn for entry in self.document.modules if entry.fqn not in found]
@@ -122,12 +121,13 @@ class _Applied:
             names = ", ".join(dict.fromkeys(name.partition(".")[0] for name in missing))
             count = f"{len(missing)} modules" if len(missing) > 1 else "a module"
             warnings.warn(
-                f"{self.document.source} has plans for {count} of {names}, to which it was not applied, and the step may "
-                "take more memory than was planned; apply it there too, or plan with --pin", stacklevel=5)  # the program's
+                f"{self.document.source} has plans for {count} of {names}, to which it was not applied, and the step "
+                "may take more memory than was planned; apply it there too, or plan with --pin",
+                stacklevel=5)  # the user's line
 
 
 def _unwrapped(model):
-    """The model that was recorded, without what training puts around it."""
+    """Returns the recorded model without wrappers for training."""
     if not isinstance(model, torch.nn.Module):
         raise PolicyError(f"expected a torch.nn.Module, not {type(model).__name__}")
     while True:
@@ -144,7 +144,7 @@ def _unwrapped(model):
 
 
 def _refuse_other_checkpointing(root, fits):
-    """Two checkpoints, one inside the other, would recompute twice and break the plan's promise."""
+    """Refuses modules that are checkpointed already: nested checkpoints would recompute twice and exceed the plan."""
     touched = {id(module) for fit in fits for module in fit.base.modules()}
     for name, module in root.named_modules():
         where = f"module {name}" if name else "the model"

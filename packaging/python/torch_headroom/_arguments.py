@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a checkpointed module was given, as it was then: caches, lists and other objects that somebody changes later.
+"""The arguments of a checkpointed module as they were at the call: caches, lists and other objects may change later.
 
-A region's forward gets what the program gave it, so that the program sees every change. Its recomputation gets copies of
-the mutable arguments as they were at entry. Tensors are never copied. Those in lists, tuples and dicts are held until
-backward, as the planner counts them. Of those in other objects (a cache with the keys and values of all layers) only the
-ones that the region read are; a tensor without memory stands for each of the others.
+A region's forward gets the program's own objects, so that the program sees every change. Its recomputation gets copies
+of the mutable arguments as they were at entry. Tensors are never copied. Tensors in lists, tuples and dicts are held
+until backward, as the planner counts them. Of the tensors in other objects (a cache with the keys and values of all
+layers), only those that the region read are held; a tensor without memory replaces each of the others.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ._modules import inner_tensors, is_plain
 
 
 class Unrepeatable(Exception):
-    """A module cannot run again from what it was given. `str()` says which argument and why."""
+    """Raised if a module cannot run again with its arguments. `str()` says which argument and why."""
 
 
 class Arguments:
-    """One call's arguments. `given` are the tensors for checkpoint(), which hands them back in backward."""
+    """The arguments of one call. `given` are the tensors for checkpoint(), which returns them in backward."""
 
     def __init__(self, forward, args, kwargs):
         self._forward = forward
@@ -40,18 +40,19 @@ class Arguments:
         self._tensors = walk.tensors
 
     def held(self):
-        """The tensors that checkpoint() does not hold."""
+        """Returns the tensors that checkpoint() does not hold."""
         return [held for held in self._tensors if held.place is None]
 
     def check(self, when):
-        """Raises Unrepeatable where a tensor was changed in place since the call began."""
+        """Raises Unrepeatable if a tensor was changed in place since the call began."""
         for held in self._tensors:
             if _version(held.tensor) != held.version:
                 raise Unrepeatable(
                     f"its argument {_name_of(self._forward, held.path)} is changed in place {when}, {_NOT_AGAIN}")
 
     def end_forward(self, unread):
-        """The call has returned. Only what checkpoint() does not hold is held here, and of objects only what was read."""
+        """Ends the call's forward. Keeps only tensors that checkpoint() does not hold, and of objects only those that
+        were read."""
         for held in self._tensors:
             if held.place is not None:
                 held.tensor = None
@@ -61,35 +62,36 @@ class Arguments:
         self.given = ()
 
     def again(self, given):
-        """Positional and named arguments for another run, with what checkpoint() hands back."""
+        """Returns positional and named arguments for another run, using the tensors that checkpoint() returned."""
         made = {}
         args = [_built(value, given, made) for value in self._args]
         return args, {name: _built(value, given, made) for name, value in self._kwargs.items()}
 
 
 class HeldInCalls:
-    """What a checkpoint would hold of the calls of a step, besides the tensors that tensors_of() finds there."""
+    """Finds what a checkpoint would hold of each call of a step, besides the tensors that tensors_of() finds."""
 
     def __init__(self):
-        self._places = {}  # path -> its number
+        self._places = {}  # path -> number
 
     def of(self, args, kwargs, found):
-        """Tensors and their places: numbers that stand for the same path in all calls, -1 where a checkpoint holds the
-        tensor whether the forward reads it or not. `found` are those that tensors_of() finds."""
+        """Returns tensors and their places. A place is a number that stands for the same path in all calls, or -1 if a
+        checkpoint holds the tensor even when the forward does not read it. `found` are the tensors that tensors_of()
+        finds."""
         if not _has_more(args) and not _has_more(kwargs):
             return (), ()
         walk = _Walk(None, {})
         try:
             for name, value in (*enumerate(args), *kwargs.items()):
                 walk.value(value, None, name)
-        except Unrepeatable:  # no checkpoint can be around it
+        except Unrepeatable:  # no checkpoint is possible around this call
             return (), ()
         known = set(map(id, found))
         tensors, places = [], []
         for held in walk.tensors:
             if id(held.tensor) in known:
                 continue
-            is_read = held.inside and is_plain(type(held.tensor))  # whether it is can be seen
+            is_read = held.inside and is_plain(type(held.tensor))  # reads of plain tensors can be observed
             for part in _parts_of(held.tensor):
                 tensors.append(part)
                 places.append(self._places.setdefault(held.path, len(self._places)) if is_read else -1)
@@ -97,7 +99,7 @@ class HeldInCalls:
 
 
 def _has_more(value):
-    """Whether there may be tensors in what a call is given that tensors_of() does not find."""
+    """Returns whether an argument may contain tensors that tensors_of() does not find."""
     cls = type(value)
     if cls in (tuple, list, dict):
         return any(map(_has_more, value.values() if cls is dict else value))
@@ -106,18 +108,19 @@ def _has_more(value):
 
 
 def _parts_of(tensor):
-    """The tensors whose memory a tensor has."""
+    """Returns the plain tensors that hold the memory of a tensor."""
     if not is_traceable_wrapper_subclass(tensor):
         return [tensor]
     return [part for inner in inner_tensors(tensor) for part in _parts_of(inner)]
 
 
-_NOT_AGAIN = ("so that it cannot run again in backward; give it a copy (in transformers: use_cache=False) and record the "
-              "step again, or leave the module out of the plan (--pin)")
+_NOT_AGAIN = ("so that it cannot run again in backward; give it a copy (in transformers: use_cache=False) and record "
+              "the step again, or leave the module out of the plan (--pin)")
 
 
 class Held:
-    """A tensor among the arguments, as it was. `place` is that among those which checkpoint() hands back."""
+    """A tensor among the arguments, as it was at the call. `place` is its index in Arguments.given; None: not in
+    there."""
 
     __slots__ = ("tensor", "version", "path", "place", "inside")
 
@@ -126,21 +129,21 @@ class Held:
         self.version = _version(tensor)
         self.path = path
         self.place = place
-        self.inside = inside  # of an object
+        self.inside = inside  # whether it is inside an object
 
     def let_go(self):
-        """What code asks of the tensor without reading it stays true."""
+        """Replaces the tensor by one without memory. Its shape, dtype and other metadata stay readable."""
         tensor = self.tensor
         self.tensor = _stand_in(tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad)
 
 
 class _Unread(torch.Tensor):
-    """Stands for a tensor that a forward did not read. It has no memory."""
+    """Replaces a tensor that a forward did not read. It has no memory."""
 
     @classmethod
     def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
-        raise RuntimeError(f"{op} reads a tensor in the recomputation of a module whose forward did not: take the policy "
-                           "off with torch_headroom.remove(model), or leave the module out of the plan (--pin)")
+        raise RuntimeError(f"{op} reads a tensor in the recomputation of a module whose forward did not: take the "
+                           "policy off with torch_headroom.remove(model), or leave the module out of the plan (--pin)")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -154,10 +157,10 @@ def _version(tensor):
 
 
 def _handed_over(args, kwargs):
-    """The tensors for checkpoint() and, by identity, their places among them. A tensor that is given twice is handed over
-    once: checkpoint() makes an object of its own of each, and forwards ask whether two are the same (`query is key` in
-    nn.MultiheadAttention). Named ones are handed over where there is no other: checkpoint() repeats the random numbers of
-    the devices of what it is given."""
+    """Returns the tensors for checkpoint() and, by identity, their places among them. A tensor given twice is passed
+    once: checkpoint() makes a new object of each, and forwards test whether two are the same (`query is key` in
+    nn.MultiheadAttention). Named tensors are passed only if no positional one exists: checkpoint() restores the random
+    number generators of the devices of its arguments."""
     given, places = [], {}
     for values in (args, kwargs.values()):
         for value in values:
@@ -169,12 +172,12 @@ def _handed_over(args, kwargs):
     return given, places
 
 
-# How a path's key is written.
+# Formats of a key in a path.
 _FIRST, _ITEM, _ATTRIBUTE = "{}", "[{!r}]", ".{}"
 
 
 def _name_of(forward, path):
-    """`past_key_values.layers[3].keys`"""
+    """Returns the name of a path for messages: `past_key_values.layers[3].keys`"""
     text = ""
     while path is not None:
         above, key, how = path
@@ -200,7 +203,7 @@ _LEAVES = (str, bytes, int, float, complex, type(None), torch.Size, torch.nn.Mod
 _CONTAINERS = ((torch.Tensor, _TENSOR), (tuple, _TUPLE), (list, _LIST), (dict, _DICT), ((set, frozenset), _SET),
                (collections.deque, _DEQUE), (torch.Generator, _RANDOM))
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-_MOST = 100_000  # values in the arguments of one call
+_MOST = 100_000  # largest number of values in the arguments of one call
 _kinds = {}
 
 
@@ -221,7 +224,7 @@ def _find_kind(cls):
         return _ONCE
     if issubclass(cls, types.SimpleNamespace):
         return _OBJECT
-    # Objects of Python are copied. One that has to be closed, or whose state is C's, is shared.
+    # Python objects are copied. Objects that must be closed, or whose state is in C, are shared.
     if not cls.__flags__ & _HEAP_TYPE or hasattr(cls, "__del__"):
         return _LEAF
     try:
@@ -239,18 +242,18 @@ def _slots_of(cls):
 
 
 def _state_of(value):
-    """An object's attributes."""
+    """Returns an object's attributes, from its __dict__ and its slots."""
     state = dict(getattr(value, "__dict__", ()))
     for name, member in _slots_of(type(value)).items():
         try:
             state[name] = member.__get__(value)
-        except AttributeError:  # it is not set
+        except AttributeError:  # the slot is not set
             pass
     return state
 
 
 class _Copy:
-    """A mutable object as it was: how to make another one."""
+    """A recipe for copies of a mutable object as it was at the call."""
 
     __slots__ = ("kind", "cls", "option", "keys", "items", "state")
 
@@ -262,7 +265,7 @@ class _Copy:
         self.state = {}
 
     def empty(self):
-        """Another one, that holds nothing yet."""
+        """Returns a new, empty object."""
         cls = self.cls
         if self.kind == _OBJECT:
             return (types.SimpleNamespace if issubclass(cls, types.SimpleNamespace) else object).__new__(cls)
@@ -296,17 +299,17 @@ class _Copy:
 
 
 class _Walk:
-    """Goes through one call's arguments. A path is (path above, key, how the key is written)."""
+    """Walks through the arguments of one call. A path is (path above, key, format of the key)."""
 
     def __init__(self, forward, places):
         self._forward = forward
         self._places = places
-        self._known = {}  # id of what was met -> (itself, what stands for it)
+        self._known = {}  # id of a visited value -> (value, its recipe)
         self._left = _MOST
         self.tensors = []
 
     def value(self, value, above, key, how=_FIRST, inside=False):
-        """What stands for `value` in the recipe: itself where nobody can change it. `inside` of an object."""
+        """Returns the recipe for `value`: the value itself if it is immutable. `inside`: it is part of an object."""
         kind = _kind_of(type(value))
         if kind == _LEAF:
             return value
@@ -314,14 +317,14 @@ class _Walk:
         return known[1] if known else self._know(value, self._met(kind, value, (above, key, how), inside))
 
     def _know(self, value, stands):
-        self._known[id(value)] = value, stands  # with the value, so that its id stays its own
+        self._known[id(value)] = value, stands  # keeps the value alive, so that its id is not reused
         return stands
 
     def _met(self, kind, value, path, inside):
         if kind == _TENSOR:
             held = Held(value, path, self._places.get(id(value)), inside)
             self.tensors.append(held)
-            return value if held.place is None and not inside else held  # a tuple of tensors stays itself
+            return value if held.place is None and not inside else held  # so that a tuple of tensors is not copied
         if kind == _ONCE:
             self._fail(path, f"is a {type(value).__name__}, which can be read only once, {_NOT_AGAIN}")
         if kind == _TUPLE or isinstance(value, frozenset):
@@ -337,7 +340,7 @@ class _Walk:
         if kind == _RANDOM:
             return _Copy(kind, type(value), value.clone_state())
         option = value.maxlen if kind == _DEQUE else getattr(value, "default_factory", None) if kind == _DICT else None
-        copy = self._know(value, _Copy(kind, type(value), option))  # now: it may hold itself
+        copy = self._know(value, _Copy(kind, type(value), option))  # registered first, as it may contain itself
         if kind == _DICT:
             copy.keys = list(value)
             copy.items = self._values(value.values(), copy.keys, path, inside)
@@ -346,7 +349,7 @@ class _Walk:
         state = _state_of(value)
         self._count(len(state), path)
         copy.state = {name: self.value(item, path, name, _ATTRIBUTE, True) for name, item in state.items()}
-        is_mark = kind == _OBJECT and not state  # code knows it by its identity
+        is_mark = kind == _OBJECT and not state  # a marker, which code compares by identity
         return value if is_mark else copy
 
     def _values(self, values, keys, path, inside):
@@ -364,7 +367,7 @@ class _Walk:
 
 
 def _built(value, given, made):
-    """What stands in a recipe, made real; `made` are the copies that are there already."""
+    """Builds the value of a recipe; `made` maps recipes to copies that exist already."""
     kind = type(value)
     if kind is Held:
         return value.tensor if value.place is None else given[value.place]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How much attention computes: two products of matrices forward, five backward, over the pairs of a query and a key that
-the mask lets meet."""
+"""The flops of attention: two matrix products forward, five backward, over the pairs of a query and a key that the mask
+permits."""
 
 import ctypes
 import functools
@@ -13,7 +13,8 @@ FORWARD, BACKWARD = 2, 5  # products of [length, width] matrices
 
 @functools.lru_cache(4096)
 def pairs(queries, keys, left=-1, right=-1):
-    """Of one sequence and head. The last query meets the last key; `left` and `right` are the window, -1: no bound."""
+    """Returns the number of pairs in one sequence and head. The last query is aligned with the last key; `left` and
+    `right` are the window, -1: unlimited."""
     shift = keys - queries
     count = 0
     for i in range(queries):
@@ -24,8 +25,8 @@ def pairs(queries, keys, left=-1, right=-1):
 
 
 def flops(query, key, value, products, causal, window, ends=None):
-    """`query`, `key` and `value` are [batch, length, heads, width], or [all tokens, heads, width] with `ends`: the tensors
-    that say where the sequences of queries and of keys end."""
+    """Returns the flops. `query`, `key` and `value` are [batch, length, heads, width]. With `ends`, the tensors of the
+    cumulative lengths of query and key sequences, they are [all tokens, heads, width]."""
     right = 0 if causal else window[1]
     width = query.shape[-1] if products == BACKWARD else (query.shape[-1] + value.shape[-1]) / 2
     heads = query.shape[-2]
@@ -38,7 +39,7 @@ def flops(query, key, value, products, causal, window, ends=None):
 
 
 def lengths_of(ends, total):
-    """Of sequences, of which `ends` is the sum up to each; all the same where nobody knows the sums."""
+    """Returns the lengths of sequences from their cumulative sums `ends`; equal lengths if the sums are not known."""
     count = ends.numel()
     values = (ctypes.c_int64 * count)()
     if load().headroom_known_integers(ctypes.c_void_p(ends._cdata), values):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Casts of weights that torch.autocast keeps until it is left, in regions that run twice."""
+"""Casts of weights that torch.autocast caches until its context ends, in regions that run twice."""
 
 import functools
 
@@ -10,7 +10,8 @@ _CAST = torch.ops.aten._to_copy.default
 
 
 def is_cached_cast(op, args):
-    """Whether a dispatch mode sees autocast's own cast of a weight (cached_cast in aten/src/ATen/autocast_mode.cpp)."""
+    """Returns whether an op seen by a dispatch mode is autocast's own cast of a weight (cached_cast in
+    aten/src/ATen/autocast_mode.cpp)."""
     if op is not _CAST or not isinstance(args[0], torch.Tensor):
         return False
     weight = args[0]
@@ -20,9 +21,9 @@ def is_cached_cast(op, args):
 
 
 def beside_cached_casts(mode, watch=None):
-    """A selective context, `mode`, which does not count those casts: a region runs them or not as the calls before it
-    did, and from torch 2.12 on an op of a recomputation is found by its index. `watch` is given their arguments. Nor does
-    it count the recorder's marks of modules' calls, which are no ops of the program."""
+    """Makes a selective context, `mode`, ignore those casts: whether a region runs them depends on earlier calls, and
+    from torch 2.12 on a recomputation finds an op by its index. `watch` gets their arguments. The context also ignores
+    the recorder's marks of module calls, which are not ops of the program."""
     mode.__class__ = _beside_cached_casts(type(mode))
     mode.headroom_watch = watch
     return mode
@@ -44,8 +45,8 @@ def _beside_cached_casts(mode_class):
 
 
 class Recomputing:
-    """The context of a recomputation, which begins and ends with an empty cache, as it does on a GPU whose backward has a
-    thread of its own: what it casts does not stay where backward runs inside of another torch.autocast."""
+    """Wraps the context of a recomputation so that it begins and ends with an empty autocast cache, as on a GPU, where
+    backward has its own thread: its casts do not stay if backward runs inside another torch.autocast."""
 
     def __init__(self, context):
         self.context = context

@@ -10,7 +10,7 @@ from ._modules import tensors_of
 
 
 def sizes_of(arguments):
-    """(batch, sequence) of the call's `arguments`; 0 is what they have no single answer for."""
+    """Returns (batch, sequence) of a call's `arguments`; 0 where they give no single answer."""
     tensors = [tensor for tensor in _direct(arguments) if tensor.dim() > 0]
     if tensors:
         sizes = [tensor.shape[0] for tensor in tensors]
@@ -18,14 +18,14 @@ def sizes_of(arguments):
         # A size of 1 is a batch, or is broadcast over one.
         if 1 in sizes and batch != _commonest(size for size in sizes if size != 1) and set(sizes) != {1}:
             batch = 0
-    else:  # lists: of views or of sentences, with a batch in each, or of images without one
+    else:  # lists: of views or sentences with a batch in each, or of images without one
         batch = _all_same([tensor for tensor in tensors_of(arguments) if tensor.dim() > 0])
     return batch, _sequence(tensors, batch) if batch else 0
 
 
 def sizes_with(sizes, arguments):
-    """Those of a step, after another call that is given data: one batch, or none where two calls have different ones. What
-    a call computed, and another one is given, may be any part of the batch."""
+    """Returns the sizes of a step after another call with data: one batch, or 0 if two calls have different ones. An
+    argument that another call computed may be any part of the batch, so it is not counted."""
     if sizes == (0, 0) or any(tensor.grad_fn is not None for tensor in tensors_of(arguments)):
         return sizes
     batch, sequence = sizes_of(arguments)
@@ -35,7 +35,7 @@ def sizes_with(sizes, arguments):
 
 
 def _direct(arguments):
-    """The tensors that are arguments themselves or values of dicts: items of a list may be parts of a batch."""
+    """Returns the tensors that are arguments themselves or values of dicts; items of lists may be parts of a batch."""
     found, waiting = [], list(arguments)
     for value in waiting:
         if isinstance(value, dict):
@@ -46,7 +46,7 @@ def _direct(arguments):
 
 
 def _commonest(sizes):
-    """The size that more of them have than any other; 0 without one."""
+    """Returns the most frequent size; 0 if there is none or a tie."""
     counted = Counter(sizes).most_common(2)
     if not counted or (len(counted) == 2 and counted[0][1] == counted[1][1]):
         return 0
@@ -59,7 +59,7 @@ def _all_same(tensors):
 
 
 def _sequence(tensors, batch):
-    """The length of texts: of tensors of integers [batch, sequence], with nothing but masks beside them."""
+    """Returns the length of texts, from integer tensors [batch, sequence] with nothing but masks besides them."""
     wide = [tensor for tensor in tensors if tensor.dim() > 1 and tensor.shape[0] == batch]
     length = _commonest(t.shape[1] for t in wide if t.dim() == 2 and t.dtype in (torch.int64, torch.int32))
     return length if all(t.shape[1] == length for t in wide if t.is_floating_point()) else 0

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The same step with several memory budgets of torch.compile, each recorded in a process of its own, and eagerly."""
+"""Records the same step with several memory budgets of torch.compile and eagerly, each in its own process."""
 
 import json
 import os
@@ -14,7 +14,7 @@ _EAGER = "eager"
 
 
 def record_each(options):
-    """What `python -m torch_headroom.record --activation-memory-budget 0,0.5,1` does. Returns the exit code."""
+    """Runs `python -m torch_headroom.record --activation-memory-budget 0,0.5,1`. Returns the exit code."""
     points = [_record(options, budget) for budget in (*sorted(options.activation_memory_budget), None)]
     if options.json:
         print(json.dumps({"points": points}, indent=2))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""--without-checkpointing: what a script checkpoints itself runs as a plain call, to see what a plan could do without."""
+"""--without-checkpointing: the script's own checkpoints run as plain calls, to show what a plan could do instead."""
 
 import functools
 
@@ -10,8 +10,9 @@ _OF_CHECKPOINT = ("use_reentrant", "context_fn", "determinism_check", "debug", "
 
 
 def leave_out():
-    """From now on torch.utils.checkpoint saves everything. Called before a program or a library imports it by name."""
-    from . import _apply  # noqa: F401  (a policy that the script applies is none of its own checkpoints)
+    """Makes torch.utils.checkpoint save everything. Call it before a program or a library imports checkpoint() by
+    name."""
+    from . import _apply  # imported first: policies that the script applies keep their checkpoints
 
     original = torch.utils.checkpoint.checkpoint
 
@@ -19,4 +20,4 @@ def leave_out():
     def checkpoint(function, *arguments, **named):
         return function(*arguments, **{name: value for name, value in named.items() if name not in _OF_CHECKPOINT})
 
-    torch.utils.checkpoint.checkpoint = checkpoint  # checkpoint_sequential() calls it, too
+    torch.utils.checkpoint.checkpoint = checkpoint  # checkpoint_sequential() calls it too

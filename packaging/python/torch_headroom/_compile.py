@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""torch.compile on the simulated GPU: Dynamo, AOTAutograd, the partitioner and Inductor run as they are. What Inductor
-generates runs, too; only its kernels do nothing (_compile_kernels.py). Decisions that it makes by measuring fall without
-(_compile_choices.py)."""
+"""torch.compile on the simulated GPU. Dynamo, AOTAutograd, the partitioner and Inductor run unchanged, and so does
+Inductor's generated code; only its kernels do nothing (_compile_kernels.py). Inductor's decisions by measurement are
+made without measuring (_compile_choices.py)."""
 
 import importlib.util
 import pathlib
@@ -13,13 +13,14 @@ from . import _compile_choices, _compile_kernels, _compile_left_out, _optimizer_
 from ._compiling import follow
 from ._simulate_refusals import change_after_import
 
-# What the program calls through them is compiled; they are not: the recorder's hooks, and what stands for torch.cuda.
-_OURS = ("_arguments", "_batch", "_checkpointing", "_compile", "_endless_loops", "_loop", "_modules", "_opaque", "_simulate",
-         "_step", "record")
+# Modules that Dynamo must not compile, though it compiles what they call: the recorder's hooks and the replacement of
+# torch.cuda.
+_OURS = ("_arguments", "_batch", "_checkpointing", "_compile", "_endless_loops", "_loop", "_modules", "_opaque",
+         "_simulate", "_step", "record")
 
 
 def patch(card):
-    """Nothing is imported for programs that do not compile."""
+    """Patches torch.compile. Imports nothing for programs that do not compile."""
     _remarks.ask(_sentences)
     _let_higher_order_operators_through()
     if importlib.util.find_spec("triton") is None:
@@ -39,13 +40,13 @@ def _leave_ours_out(module):
 
 
 def _sentences():
-    """What to know of a step, where torch.compile on the card would do other things."""
+    """Returns notes on where torch.compile would act differently on a real card."""
     return [*_compile_left_out.sentences(), *_compile_choices.sentences()]
 
 
 def _let_higher_order_operators_through():
-    """Operators that call functions (flex_attention, checkpoints in graphs) are Python's: the key at which ops become those
-    of the simulated GPU has nothing for them."""
+    """Lets operators that call functions (flex_attention, checkpoints in graphs) pass the dispatch key that routes ops
+    to the simulated GPU: they are implemented in Python, and that key has no kernel for them."""
     keys = torch._C.DispatchKeySet
     own = torch._C._dispatch_tls_local_include_set()
     for usual in ("BackendSelect", "ADInplaceOrView"):

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Inductor decides by measuring on the card, decided without: by its own model of costs where it has one, else as it
-is by default. Each is counted, also where a graph comes out of the cache, and the recorder says so."""
+"""Decisions that Inductor makes by measuring on the card, made without measuring: by its own cost model where it has
+one, otherwise by its default. Each is counted, also for graphs from the cache, and the recorder reports them."""
 
 import collections
 import contextlib
@@ -12,26 +12,27 @@ from ._simulate_refusals import change_after_import
 
 AUTOTUNED, PADDED, FUSED, GRAPHS, AUTOGRAD = "autotuned", "padded", "fused", "CUDA graphs", "compiled autograd"
 
-decided = collections.Counter()  # of the graphs of this process
-_pending = collections.Counter()  # since the last graph was generated
+decided = collections.Counter()  # by kind, for the graphs of this process
+_pending = collections.Counter()  # by kind, since the last graph was generated
 
 
 def sentences():
-    """What to know of a step that runs compiled code."""
+    """Yields notes on a step that runs compiled code."""
     if decided[AUTOTUNED]:
-        yield (f"torch.compile chose {_times(AUTOTUNED)} between kernels without measuring: PyTorch's own, or the first "
-               "template where there is none; on the card another may be faster and need other memory")
+        yield (f"torch.compile chose {_times(AUTOTUNED)} between kernels without measuring: PyTorch's own, or the "
+               "first template where there is none; on the card another may be faster and need other memory")
     if decided[PADDED]:
-        yield (f"torch.compile chose {_times(PADDED)} without measuring whether to pad a matrix multiplication: it does where "
-               "its own model calls it bound by computation; on the card it may not, and need less memory")
+        yield (f"torch.compile chose {_times(PADDED)} without measuring whether to pad a matrix multiplication: it "
+               "does where its own model calls it bound by computation; on the card it may not, and need less memory")
     if decided[FUSED]:
-        yield (f"torch.compile chose {_times(FUSED)} without measuring how to fuse or split kernels: as it is by default")
+        yield (f"torch.compile chose {_times(FUSED)} without measuring how to fuse or split kernels: as it is by "
+               "default")
     if decided[GRAPHS]:
-        yield ("CUDA graphs were left out of what torch.compile made: on the card their private pool keeps what a compiled "
-               "graph allocates reserved between its runs, and copies inputs that move")
+        yield ("CUDA graphs were left out of what torch.compile made: on the card their private pool keeps what a "
+               "compiled graph allocates reserved between its runs, and copies inputs that move")
     if decided[AUTOGRAD]:
-        yield ("compiled autograd was left out: backward runs the graphs that torch.compile made, and what is between them "
-               "node by node; compiled as one graph it may need other memory")
+        yield ("compiled autograd was left out: backward runs the graphs that torch.compile made, and what is between "
+               "them node by node; compiled as one graph it may need other memory")
 
 
 def _times(kind):
@@ -40,7 +41,7 @@ def _times(kind):
 
 
 def note(counts):
-    """Code that was generated with such decisions is loaded."""
+    """Counts the decisions of generated code when it is loaded."""
     decided.update(counts)
 
 
@@ -61,7 +62,7 @@ def patch(card):
 
 
 def _give_peaks(module, card):
-    """Of the card, for its models of costs, which would ask the driver for clocks."""
+    """Gives the card's peaks to Inductor's cost models, which would query the driver for clocks."""
 
     def get_device_tflops(dtype):
         tensor_cores = torch.backends.cuda.matmul.fp32_precision == "tf32"
@@ -85,7 +86,7 @@ def _choose_first(module):
 
 
 def _pad_where_bound(module):
-    """It measures only where is_mm_compute_bound()."""
+    """Pads without measuring. Inductor measures only if is_mm_compute_bound()."""
 
     def bench(call):
         is_padded = call.__name__ != "orig_bench_fn"
@@ -93,7 +94,7 @@ def _pad_where_bound(module):
         return 1.0 if is_padded else 2.0
 
     module.get_do_bench = lambda: bench
-    # On disk, where one process would find what another one has counted.
+    # These caches are on disk, where one process would find the results of another.
     module.get_cached_should_pad = module.get_cached_base_mm_benchmark_time = lambda key: None
 
 
@@ -114,7 +115,7 @@ def _leave_graphs_out(module):
 
 
 def _leave_autograd_out(module):
-    """It takes no hooks of saved tensors but Python's, and the recorder's are not."""
+    """Leaves compiled autograd out: it accepts only Python's saved-tensor hooks, and the recorder's are C++."""
 
     @contextlib.contextmanager
     def enable(*arguments, **named):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""torch.compile where Triton, in which Inductor writes its kernels, is not installed: programs run eagerly, and are told."""
+"""torch.compile without Triton, in which Inductor writes its kernels: programs run eagerly, with a message."""
 
 import functools
 import sys
@@ -8,11 +8,12 @@ import sys
 import torch
 
 _told = []
-_SENTENCE = "torch.compile is left out, as Triton is not installed here: the model runs eagerly (install it: pip install triton)"
+_SENTENCE = ("torch.compile is left out, as Triton is not installed here: the model runs eagerly "
+             "(install it: pip install triton)")
 
 
 def sentences():
-    """What to know of a step that ran so."""
+    """Returns notes on a step that ran without compilation."""
     return _told
 
 

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A checkpointed module that torch.compile() made a graph of, for itself: the checkpoint stands around the graph, which is
-what was recorded. In a larger graph the module's checkpoint would be a part of that (_region.py), and the partitioner makes
-of it what it can."""
+"""A checkpointed module that torch.compile() compiled as its own graph: the checkpoint is around the graph, which is
+what was recorded. Inside a larger graph the module's checkpoint would be a part of that graph (_region.py), and the
+partitioner would decide about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ._region import Region
 
 
 def compiled_calls(root: torch.nn.Module):
-    """Where the calls of modules inside of `root` are compiled: id(module) -> the object and its attribute."""
+    """Finds compiled modules inside `root`: id(module) -> (object, name of the attribute that holds the compiled
+    call)."""
     found = {}
     for module in root.modules():
         if is_compiled(module):
@@ -25,13 +26,14 @@ def compiled_calls(root: torch.nn.Module):
 
 
 class CompiledRegion(Region):
-    """Its ops are those of a graph, which nobody looks into: it is not watched."""
+    """A region around a compiled graph. Its single ops are not visible, so it is not checked."""
 
     def __init__(self, applied, module, policy, owner, name):
         super().__init__(applied, module, policy)
         if policy.saved:
-            raise PolicyError(f"{applied.document.source}: module {policy.fqn} is compiled, and single ops of a compiled graph "
-                              f"cannot be kept: plan with --pin {policy.fqn}=recompute, or =save, or apply before torch.compile")
+            raise PolicyError(f"{applied.document.source}: module {policy.fqn} is compiled, and single ops of a "
+                              f"compiled graph cannot be kept: plan with --pin {policy.fqn}=recompute, or =save, or "
+                              "apply before torch.compile")
         self.checked = self.settled = True
         self._owner, self._name = owner, name
         self._graph = getattr(owner, name)

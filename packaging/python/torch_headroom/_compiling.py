@@ -1,15 +1,15 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When PyTorch compiles: what runs then is not the program."""
+"""Tells when PyTorch compiles: code that runs then is not the program's."""
 
 
 class Compiling:
-    """Who wants to know is called with True where it begins, with False where it has ended."""
+    """Listeners are called with True when a compilation begins, and with False when it has ended."""
 
     def __init__(self):
         self.listeners = []
         self.now = False
-        self.count = 0  # how often it began
+        self.count = 0  # number of compilations
 
     def tell(self, begins):
         self.now = begins
@@ -22,7 +22,8 @@ compiling = Compiling()
 
 
 def follow(module):
-    """Once, after the import of torch._dynamo.callback. Callbacks that are registered there end with torch._dynamo.reset()."""
+    """Follows compilations; call it once, after the import of torch._dynamo.callback. It replaces methods, since
+    torch._dynamo.reset() removes registered callbacks."""
     handler = module.CompilationCallbackHandler
     for name, begins in (("run_start_callbacks", True), ("run_end_callbacks", False)):
         setattr(handler, name, _telling(getattr(handler, name), begins))

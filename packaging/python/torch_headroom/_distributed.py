@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""torch.distributed with one of its processes: a job of any size runs as one rank, alone.
+"""torch.distributed with one process: a job of any size runs as a single rank.
 
-Every process group is PyTorch's fake one (torch.testing._internal.distributed.fake_pg), whatever backend the program asks
-for and goes on to see. What its collectives write is core/device/collectives.h's: the values that they have when all
-others hold what this rank holds. Objects that another rank alone has come from that rank (_distributed_companions.py).
+Every process group is PyTorch's fake one (torch.testing._internal.distributed.fake_pg), whatever backend the program
+requests; get_backend() still returns the requested one. core/device/collectives.h defines what collectives write: the
+values as if all other ranks held what this rank holds. Objects that only another rank has are fetched from a run of
+that rank (_distributed_companions.py).
 """
 
 import ctypes
@@ -18,12 +19,12 @@ import torch.distributed as dist
 from ._distributed_job import ADVICE
 from ._library import HeadroomError, load
 
-_PATIENCE = datetime.timedelta(seconds=5)  # with what another rank would write into a store
+_PATIENCE = datetime.timedelta(seconds=5)  # timeout for what another rank would write into a store
 
 
 def enter(job, command_line):
-    """From now on this process is one of the job's; None: it is none of any. Before the program starts, and after
-    torch_headroom.simulate(). `command_line` are the recorder's options and the script's words."""
+    """Makes this process one rank of `job`; None: of no job. Call it before the program starts, and after
+    torch_headroom.simulate(). `command_line` holds the recorder's options and the script's arguments."""
     if not dist.is_available():
         return
     if job is None:
@@ -54,7 +55,7 @@ def _alone(url, rank=-1, world_size=-1, **options):
 
 
 class _Store(dist.HashStore):
-    """Of a process whose others are not there: what they would write does not come."""
+    """A store of a process whose other ranks do not run: what they would write never arrives."""
 
     def __init__(self, *_, **__):
         super().__init__()
@@ -67,8 +68,8 @@ class _Store(dist.HashStore):
 def _patch_rendezvous(job):
     def meet(url, rank=-1, world_size=-1, **_):
         if world_size not in (-1, job.processes):
-            raise HeadroomError(f"the script starts a process group of {world_size} processes in a job of {job.processes}: "
-                                "--nproc-per-node times --nnodes has to be as many")
+            raise HeadroomError(f"the script starts a process group of {world_size} processes in a job of "
+                                f"{job.processes}: --nproc-per-node times --nnodes has to be as many")
         yield _Store(), job.rank, job.processes
 
     for module in (dist, dist.distributed_c10d, sys.modules["torch.distributed.rendezvous"]):
@@ -77,7 +78,7 @@ def _patch_rendezvous(job):
 
 
 def _devices(backend):
-    """The fake backend for each kind of device that a backend serves, as c10d writes it."""
+    """Returns the fake backend for each device type that a backend serves, in c10d's syntax."""
     if backend in (None, "", dist.Backend.UNDEFINED, dist.Backend.FAKE):
         return "cpu:fake,cuda:fake"
     served = dist.distributed_c10d.BackendConfig(dist.Backend(str(backend))).get_device_backend_map()
@@ -100,9 +101,9 @@ def _patch_groups():
         group, prefix_store = made
         if not isinstance(group, ProcessGroup):
             return made
-        # No bound_device_id: a group that is bound to a device is split, which the fake one cannot be.
+        # No bound_device_id: c10d splits groups that are bound to a device, which the fake backend cannot do.
         group._set_default_backend(ProcessGroup.BackendType.CUSTOM)
-        c10d._world.pg_map[group] = (backend, prefix_store)  # what get_backend() says
+        c10d._world.pg_map[group] = (backend, prefix_store)  # what get_backend() returns
         ranks = list(global_ranks_in_group) or list(range(group_size))
         declare(group.group_name.encode(), (ctypes.c_uint32 * len(ranks))(*ranks), len(ranks))
         return made

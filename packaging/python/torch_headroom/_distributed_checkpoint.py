@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Distributed checkpoints are not written: each rank writes a part, and the others are not there."""
+"""Leaves distributed checkpoints out: each rank writes a part, and the other ranks do not run."""
 
 import concurrent.futures
 import sys
@@ -17,7 +17,8 @@ def patch():
 def _leave_out(module):
     def told(name, result):
         def call(*arguments, **named):
-            print(f"torch-headroom: {_NAME}.{name} is left out: the other ranks, which would write their parts, do not run",
+            print(f"torch-headroom: {_NAME}.{name} is left out: the other ranks, which would write their parts, do not "
+                  "run",
                   file=sys.stderr)
             return result()
 

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Objects that another rank alone has: the shapes that a stage of a pipeline gets from the one before it, a word that rank
-0 tells all.
+"""Objects that only another rank has: for example the shapes that a pipeline stage gets from the stage before it, or an
+object that rank 0 broadcasts.
 
-The rank that sends them is started beside this one when they are asked for: the same script as another process that
-simulates its own GPU. Ranks of a job have a folder in which each object is a file; whoever is there writes what it sends.
+When such an object is requested, the rank that sends it is started as a companion: the same script in another process,
+which simulates its own GPU. The ranks of a job share a folder with one file per object, written by the sender.
 """
 
 import ctypes
@@ -23,8 +23,8 @@ import torch.distributed as dist
 
 from ._library import HeadroomError
 
-_FOLDER = "TORCH_HEADROOM_JOB"  # of a companion: where the ranks of its job meet
-_LOOK = 0.02  # seconds
+_FOLDER = "TORCH_HEADROOM_JOB"  # set for companions: the folder of the job
+_LOOK = 0.02  # seconds between two looks for a file
 _PR_SET_PDEATHSIG = 1
 
 
@@ -59,13 +59,14 @@ class _Meeting:
         self._start(source)
         while not path.exists():
             if self._has_ended(source) and not path.exists():
-                raise HeadroomError(f"rank {source}, which was started for what it tells rank {self._job.rank}, ended before: "
-                                    f"{self._last_words(source)}")
+                raise HeadroomError(f"rank {source}, which was started for what it tells rank {self._job.rank}, ended "
+                                    f"before: {self._last_words(source)}")
             time.sleep(_LOOK)
         return pickle.loads(path.read_bytes())
 
     def _lock(self, rank):
-        """The lock of a rank that begins, held as long as it runs; None where it was begun before."""
+        """Takes the lock of a rank and returns its descriptor; the rank holds it as long as it runs. None if the rank
+        was started before."""
         try:
             descriptor = os.open(self._place() / f"rank-{rank}", os.O_CREAT | os.O_EXCL | os.O_RDWR)
         except FileExistsError:
@@ -80,9 +81,9 @@ class _Meeting:
         options, script = self._command_line
         words = [*options, "--rank", str(rank), "-o", str(self._place() / f"rank-{rank}.hrs"), *script]
         with open(self._place() / f"rank-{rank}.text", "wb") as text:
-            subprocess.Popen([sys.executable, "-m", "torch_headroom.record", *words], stdin=subprocess.DEVNULL, stdout=text,
-                             stderr=text, pass_fds=(descriptor,), env={**os.environ, _FOLDER: str(self._place())},
-                             preexec_fn=_end_with_parent)
+            subprocess.Popen([sys.executable, "-m", "torch_headroom.record", *words], stdin=subprocess.DEVNULL,
+                             stdout=text, stderr=text, pass_fds=(descriptor,),
+                             env={**os.environ, _FOLDER: str(self._place())}, preexec_fn=_end_with_parent)
         os.close(descriptor)
 
     def _has_ended(self, rank):

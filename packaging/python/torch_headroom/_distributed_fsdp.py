@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What FSDP holds besides its shards, by the rules of FSDPMemTracker (torch/distributed/_tools/fsdp2_mem_tracker.py)."""
+"""Categories of the tensors that FSDP holds besides its shards, by the rules of FSDPMemTracker
+(torch/distributed/_tools/fsdp2_mem_tracker.py)."""
 
 import sys
 
@@ -8,7 +9,7 @@ import torch
 
 from ._modules import plain_parts
 
-# Categories as step files number them (Category in core/trace/step_trace.h).
+# Category numbers in step files (Category in core/trace/step_trace.h).
 _GRADIENT, _UNSHARDED_PARAMETER, _UNSHARDED_GRADIENT, _COMMUNICATION = 2, 9, 10, 11
 _FSDP2 = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
 _FSDP1 = "torch.distributed.fsdp._runtime_utils"
@@ -21,7 +22,7 @@ def _retype(tensors, category):
 
 
 def install(replace, is_job):
-    """`replace(owner, name, make)` puts make(original) in the place of owner.name."""
+    """Installs the hooks. `replace(owner, name, make)` replaces owner.name by make(original)."""
     if is_job:
         import torch.distributed.fsdp  # noqa: F401  (the script may import it later, and Hooks come before)
     if _FSDP2 in sys.modules:

@@ -1,27 +1,28 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The job of which a recorded script is one process, by the words of torchrun."""
+"""The distributed job of a recorded script, which is one of its processes, in torchrun's terms."""
 
 import argparse
 import os
 
 from ._library import HeadroomError
 
-# What torchrun tells a process.
+# Environment variables that torchrun sets.
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 ADVICE = "record one process of the job with --nproc-per-node N (and --nnodes N), as torchrun would start it"
 
 
 class Job:
-    """How many processes there are, and which one this is."""
+    """The number of processes of a job, and this process's rank."""
 
     def __init__(self, per_node, nodes=1, rank=0):
         self.processes, self.per_node, self.rank = per_node * nodes, per_node, rank
         if not 0 <= rank < self.processes:
-            raise HeadroomError(f"there is no rank {rank} in a job of {self.processes}: expected 0 to {self.processes - 1}")
+            raise HeadroomError(f"there is no rank {rank} in a job of {self.processes}: expected 0 to "
+                                f"{self.processes - 1}")
 
     def environment(self):
-        """Each process sees one GPU, its own: LOCAL_RANK says which of those that it sees."""
+        """Returns torchrun's environment variables. Each process sees only its own GPU, so LOCAL_RANK is 0."""
         words = {
             "WORLD_SIZE": self.processes, "RANK": self.rank, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": self.per_node,
             "GROUP_RANK": self.rank // self.per_node, "GROUP_WORLD_SIZE": self.processes // self.per_node,
@@ -33,13 +34,13 @@ class Job:
         return {name: str(word) for name, word in words.items()}
 
     def options(self):
-        """Of the recorder, that make this job again."""
+        """Returns the recorder's options for this job."""
         nodes = self.processes // self.per_node
         words = ["--nproc-per-node", str(self.per_node)] + (["--nnodes", str(nodes)] if nodes > 1 else [])
         return words + (["--rank", str(self.rank)] if self.rank else [])
 
     def described(self):
-        """As a step file says it."""
+        """Returns the job as step files store it."""
         return {"world_size": self.processes, "ranks_per_node": self.per_node, "rank": self.rank}
 
 
@@ -49,7 +50,8 @@ class _Torchrun(argparse.ArgumentParser):
 
 
 def _torchrun():
-    """torchrun's options (torch/distributed/run.py). Most say how processes find each other, which here are not there."""
+    """Returns a parser of torchrun's options (torch/distributed/run.py). Most configure the rendezvous, which is not
+    used here."""
     options = _Torchrun(add_help=False, allow_abbrev=False)
 
     def add(name, **more):
@@ -59,9 +61,9 @@ def _torchrun():
     add("nnodes", default="1")
     add("node-rank", default="0")
     for name in ("rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "max-restarts", "monitor-interval",
-                 "start-method", "role", "log-dir", "redirects", "tee", "local-ranks-filter", "master-addr", "master-port",
-                 "local-addr", "logs-specs", "numa-binding", "event-log-handler", "signals-to-handle", "duplicate-stdout-filters",
-                 "duplicate-stderr-filters", "virtual-local-rank"):
+                 "start-method", "role", "log-dir", "redirects", "tee", "local-ranks-filter", "master-addr",
+                 "master-port", "local-addr", "logs-specs", "numa-binding", "event-log-handler", "signals-to-handle",
+                 "duplicate-stdout-filters", "duplicate-stderr-filters", "virtual-local-rank"):
         add(name, **({"action": "store_true"} if name == "virtual-local-rank" else {}))
     options.add_argument("-r", dest="redirects")
     options.add_argument("-t", dest="tee")
@@ -74,17 +76,20 @@ def _torchrun():
 
 
 def _whole(text, option):
-    # torchrun takes MIN:MAX nodes, and "gpu" or "auto" processes, which ask the machine.
+    # torchrun accepts MIN:MAX nodes, and "gpu" or "auto" processes, which depend on the machine.
     number = text.rpartition(":")[2]
     if not number.isdigit() or int(number) < 1:
-        raise HeadroomError(f"torchrun --{option} {text}: expected how many, as this machine is not the one that will run it")
+        raise HeadroomError(f"torchrun --{option} {text}: expected how many, as this machine is not the one that will "
+                            "run it")
     return int(number)
 
 
 def take_torchrun(options):
-    """`torchrun [its options] script [arguments]` as the script that is recorded: its words become the recorder's."""
+    """Converts `torchrun [its options] script [arguments]` to the recorder's own options and script."""
     is_torchrun = options.script == "torchrun" and not options.module
-    if not is_torchrun and not (options.module and options.script in ("torch.distributed.run", "torch.distributed.launch")):
+    if not is_torchrun and not (
+        options.module and options.script in ("torch.distributed.run", "torch.distributed.launch")
+    ):
         return
     words = _torchrun().parse_args(options.arguments)
     if words.no_python or words.run_path:
@@ -92,14 +97,18 @@ def take_torchrun(options):
     options.nproc_per_node = options.nproc_per_node or _whole(words.nproc_per_node, "nproc-per-node")
     if options.nnodes == 1:
         options.nnodes = _whole(words.nnodes, "nnodes")
-    options.rank = options.rank or _whole(str(int(words.node_rank) + 1), "node-rank") * options.nproc_per_node - options.nproc_per_node
+    options.rank = (
+        options.rank
+        or _whole(str(int(words.node_rank) + 1), "node-rank") * options.nproc_per_node - options.nproc_per_node
+    )
     options.module, options.script, options.arguments = words.module, words.script, words.arguments
 
 
 def job_of(options):
-    """The job that options of the recorder name; None: the script runs alone."""
+    """Returns the job that the recorder's options describe; None: the script runs alone."""
     if options.nproc_per_node is None:
         if options.nnodes != 1 or options.rank:
-            raise HeadroomError("--nnodes and --rank say which process of a job is recorded: --nproc-per-node is missing")
+            raise HeadroomError("--nnodes and --rank say which process of a job is recorded: --nproc-per-node is "
+                                "missing")
         return None
     return Job(options.nproc_per_node, options.nnodes, options.rank)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What reads the memory of other GPUs is refused by name: it is not there."""
+"""Refuses functions that read the memory of other GPUs, which does not exist here; the error names the function."""
 
 import torch
 
@@ -10,8 +10,8 @@ from ._library import HeadroomError
 def _refuse(name):
     def refuse(*_, **__):
         raise HeadroomError(
-            f"{name} maps the memory of other ranks' GPUs, which are not there: record the step with NCCL's collectives "
-            "(in torchtitan without async tensor parallelism)"
+            f"{name} maps the memory of other ranks' GPUs, which are not there: record the step with NCCL's "
+            "collectives (in torchtitan without async tensor parallelism)"
         )
 
     return refuse

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a script leaves behind that was ended in the middle of its loop."""
+"""Cleans up after a script that was ended in the middle of its loop."""
 
 import atexit
 import contextlib
@@ -19,8 +19,8 @@ _PATIENCE = 2.0  # seconds
 
 
 def end_data_workers():
-    """Ends the workers of every DataLoader at once. Left to themselves, persistent ones are waited for at exit, five
-    seconds each, since nobody tells them that it is over."""
+    """Ends the workers of every DataLoader at once. Otherwise Python waits at exit for persistent workers, five seconds
+    for each, since they get no message."""
     if not multiprocessing.active_children():
         return
     utilities = torch.utils.data._utils
@@ -30,21 +30,21 @@ def end_data_workers():
             if issubclass(type(thing), _MultiProcessingDataLoaderIter):
                 thing._shutdown_workers()
                 for worker in thing._workers:
-                    worker.join(_PATIENCE)  # it was told to end, or terminated: what runs at exit finds no child
+                    worker.join(_PATIENCE)  # it has ended or was terminated, so exit handlers find no child
     finally:
         utilities.MP_STATUS_CHECK_INTERVAL = patience
 
 
 def end_children():
-    """Ends the processes that a script started with multiprocessing: the one that they work for is over."""
+    """Ends the processes that a script started with multiprocessing, as the script is over."""
     for child in multiprocessing.active_children():
         child.terminate()
 
 
 def end_process(exit_code):
-    """Ends this process with what Python does at its end: threads are waited for, what atexit registered runs, files are
-    closed. Two things are left out. A thread that feeds the script's loop would wait for the loop forever: after a while
-    the end comes all the same. And no object is taken apart, which after `import transformers` takes half a second."""
+    """Ends this process as Python does: waits for threads, runs atexit handlers, closes files. There are two
+    differences. The wait for threads is limited, since a thread that feeds the script's loop would wait forever. And no
+    objects are destroyed, which after `import transformers` would take half a second."""
     once = threading.Lock()
 
     def end():
@@ -63,17 +63,18 @@ def end_process(exit_code):
 
 
 def _close_files():
-    """What is written to files of Python's io and not yet handed to the system is so now."""
-    gc.unfreeze()  # else what was there before the script, such as sys.stdout, is not among the objects
+    """Closes all files of Python's io, so that buffered data is written."""
+    gc.unfreeze()  # otherwise gc does not list older objects, such as sys.stdout
     objects = gc.get_objects()
     kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, io.IOBase)}
     files = [thing for thing in objects if type(thing) in kinds]
     for file in sorted(files, key=_layer):
-        with contextlib.suppress(Exception):  # closed already, or its other end is gone
+        with contextlib.suppress(Exception):  # closed already, or the other end is closed
             file.close()
 
 
 def _layer(file):
-    """Of the files that write to each other, as a text file to a compressed one to one of the system: from above."""
+    """Returns the layer of a file; files must be closed from the top, such as a text file on a compressed file on a raw
+    file."""
     layers = (io.TextIOBase, (), (io.BufferedWriter, io.BufferedRandom, io.BufferedRWPair), io.RawIOBase)
     return next((number for number, kinds in enumerate(layers) if isinstance(file, kinds)), 1)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads of values that the simulated GPU invents: where a program decides by one, and loops that wait for one and so may
-never end, which are told so and ended."""
+"""Reads of values that the simulated GPU invents: branches that depend on one are counted, and loops that may wait for
+one forever are ended with a message."""
 
 import atexit
 import ctypes
@@ -12,8 +12,8 @@ import threading
 
 import torch
 
-# Reads of invented values at one place after which the loop around it is ended. A `for` has an end in most cases, and
-# may be long: a layer of a mixture reads values for each of its experts.
+# Number of reads of invented values at one place after which the enclosing loop is ended. The limit for a `for` is
+# higher, as it usually ends and may be long: a layer of a mixture reads values for each expert.
 _OF_WHILE = 10_000
 _OF_ANY = 1_000_000
 
@@ -21,18 +21,18 @@ _OURS = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + o
 
 
 class EndlessLoop(SystemExit):
-    """Ends the program with a sentence, also where it catches every Exception."""
+    """Ends the program with a sentence, even if it catches every Exception."""
 
 
 class Inventions:
-    """Values that were invented and change what the program does: how many, and where first."""
+    """Invented values that change what the program does: their number, and the place of the first."""
 
     def __init__(self):
         self.clear()
 
     def clear(self):
         self.count = 0
-        self.first = None  # place in the program; a thread of autograd has none
+        self.first = None  # place in the program; None in autograd's threads
 
     def add(self, frame):
         self.count += 1
@@ -46,21 +46,21 @@ class Inventions:
         return f"{self.count} times" + (f", first{place}" if place else "")
 
 
-decisions = Inventions()  # truth values, by which a program decides what it does next
-sizes = Inventions()  # of results
+decisions = Inventions()  # truth values on which the program branches
+sizes = Inventions()  # sizes of results
 
 
-_CHANGES = {1: decisions, 2: sizes}  # as headroom_on_invented_value() says
+_CHANGES = {1: decisions, 2: sizes}  # by the argument of headroom_on_invented_value()'s callback
 
 
 class _Reads:
-    """How often each place of the program has read an invented value."""
+    """Counts the reads of invented values at each place of the program."""
 
     def __init__(self):
         self._counts = {}
 
     def add(self, what):
-        frame = _of_the_program(sys._getframe().f_back)  # none in a thread of autograd
+        frame = _of_the_program(sys._getframe().f_back)  # None in autograd's threads
         changed = _CHANGES.get(what)
         if changed:
             changed.add(frame)
@@ -77,8 +77,9 @@ class _Reads:
             return
         _end(
             frame,
-            f"{loop.f_code.co_filename}:{loop.f_lineno}: this loop has read {count:,} values of the GPU that Headroom simulates, which has no data and "
-            "invents them, and may never end: end it after a number of steps, or by values that are made on the CPU",
+            f"{loop.f_code.co_filename}:{loop.f_lineno}: this loop has read {count:,} values of the GPU that Headroom "
+            "simulates, which has no data and invents them, and may never end: end it after a number of steps, or by "
+            "values that are made on the CPU",
         )
 
 
@@ -89,7 +90,8 @@ def _of_the_program(frame):
 
 
 def _loop_around(frame):
-    """The frame whose loop `frame` runs in, the innermost, and whether that is a `for`; None, False without one."""
+    """Returns the frame with the innermost loop in which `frame` runs, and whether that is a `for`; (None, False)
+    without a loop."""
     while frame is not None:
         is_for = _innermost_loop(frame.f_code, frame.f_lasti)
         if is_for is not None:
@@ -99,7 +101,7 @@ def _loop_around(frame):
 
 
 def _innermost_loop(code, at):
-    """Whether the loop around an instruction is a `for`; None: there is no loop. Jumps backwards make them."""
+    """Returns whether the loop around an instruction is a `for`; None without a loop. A loop is a backward jump."""
     names = {}
     begin = None
     for instruction in dis.get_instructions(code):
@@ -115,7 +117,7 @@ def _innermost_loop(code, at):
 def _end(frame, sentence):
     in_main = threading.current_thread() is threading.main_thread()
 
-    # What a callback raises is lost: the exception is raised where the frame that reads goes on.
+    # Exceptions in a callback are lost, so the exception is raised at the next line of the reading frame.
     def at_next_line(*_):
         sys.settrace(None)
         raise EndlessLoop(sentence) if in_main else SystemExit
@@ -123,7 +125,7 @@ def _end(frame, sentence):
     frame.f_trace = at_next_line
     sys.settrace(lambda *_: None)
     if not in_main:
-        # A thread that ends so says nothing, and the others go on.
+        # SystemExit ends a thread silently and the others continue, so the main thread gets the error too.
         error = type("EndlessLoop", (EndlessLoop,), {"__init__": lambda self: super(error, self).__init__(sentence)})
         main = ctypes.c_ulong(threading.main_thread().ident)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(error))
@@ -134,5 +136,5 @@ def patch(library):
     library.headroom_on_invented_value.restype = None
     library.headroom_on_invented_value.argtypes = [ctypes.c_void_p]
     library.headroom_on_invented_value(ctypes.cast(tell, ctypes.c_void_p))
-    # It lives as long as it may be called; autograd's thread may read after Python has ended.
+    # Keeps the callback alive as long as it may be called; autograd's thread may read after Python has ended.
     atexit.register(lambda kept=tell: library.headroom_on_invented_value(None))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""torch_headroom.export(): torch.export, with what Headroom wants to know of the model noted in the file."""
+"""torch_headroom.export(): runs torch.export, and adds notes on the model for Headroom to the file."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ from ._library import HeadroomError
 
 
 def tied_weights(model):
-    """The names of parameters and buffers that are one tensor: [[name, name, …], …]."""
+    """Returns groups of names of parameters and buffers that are one tensor: [[name, name, …], …]."""
     names = {}
     for owner, module in model.named_modules(remove_duplicate=False):
         for tensors in (module._parameters, module._buffers):
@@ -22,13 +22,15 @@ def tied_weights(model):
 
 
 def _batch_dimension(args, kwargs):
-    """One dynamic dimension: the first of every tensor that has the size of the first tensor's."""
+    """Returns shapes with one dynamic dimension: the first of every tensor in which it has the same size as in the
+    first tensor."""
     tensors = [t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.dim()]
     if not tensors:
         raise HeadroomError("dynamic_batch needs an argument that is a tensor with a batch dimension")
     size = tensors[0].shape[0]
     if size < 2:
-        raise HeadroomError("dynamic_batch needs example arguments with a batch of at least 2: torch.export takes 1 as fixed")
+        raise HeadroomError("dynamic_batch needs example arguments with a batch of at least 2: torch.export takes 1 as "
+                            "fixed")
     batch = torch.export.Dim("batch")
 
     def dimensions(value):
@@ -40,7 +42,7 @@ def _batch_dimension(args, kwargs):
 
 def _shapes(model, args, kwargs):
     positional, named = _batch_dimension(args, kwargs)
-    # torch.export takes dynamic shapes by parameter name once some are passed by name.
+    # torch.export takes dynamic shapes by parameter name if some arguments are passed by name.
     if not kwargs:
         return positional
     import inspect
@@ -51,9 +53,9 @@ def _shapes(model, args, kwargs):
 
 def _program(model, args, kwargs, shapes):
     try:
-        # strict=False traces the Python code as it runs, which also works where Dynamo has a graph break.
+        # strict=False traces the Python code as it runs, which works even where Dynamo has a graph break.
         return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
-    except Exception as error:  # the model's own code raises whatever it likes
+    except Exception as error:  # the model's code may raise anything
         lines = str(error).strip().splitlines()
         reason = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
         raise HeadroomError(f"torch.export cannot export {type(model).__name__}: {reason}") from error
@@ -62,8 +64,8 @@ def _program(model, args, kwargs, shapes):
 def export(model, args, path, kwargs=None, dynamic_batch=False):
     """Writes `model` as a .pt2 file that headroom opens, without Python.
 
-    `args` is the tuple of example arguments, `kwargs` those by name. A model on the meta device gives a file without
-    weights. `dynamic_batch`: the step can be recorded at other batch sizes than that of the arguments.
+    `args` is the tuple of example arguments, `kwargs` holds those passed by name. The file of a model on the meta
+    device has no weights. `dynamic_batch`: the step can be recorded at other batch sizes than that of the arguments.
     """
     path = pathlib.Path(path)
     if path.suffix != ".pt2":

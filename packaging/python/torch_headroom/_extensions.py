@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Extension modules with CUDA kernels of their own, in whose place functions stand that make results of the same shape and
-element type, in the same order, and launch an opaque kernel. They come into being where the Python half of the library is
+"""Replacements of extension modules with their own CUDA kernels. Their functions create results of the same shape and
+element type, in the same order, and launch an opaque kernel. A replacement is used if the Python part of the library is
 installed, whether its kernels were built or not.
 
-Where the facts come from is said at each function: repository, file, version.
+Each function cites the source of its facts: repository, file, version.
 """
 
 import importlib.machinery
@@ -17,16 +17,16 @@ from ._library import HeadroomError
 
 
 class Extension:
-    """An extension module `name` of a `package`, of which `module` (of this package) has the functions."""
+    """The extension module of a `package`; `module` (of this package) has the replacement's functions."""
 
     def __init__(self, package, distribution, module, least=None):
         self.package = package
         self.distribution = distribution
         self.module = module
-        self.least = least  # version with these signatures
+        self.least = least  # oldest version with these signatures
 
     def is_wanted(self):
-        """Whether the half of the library in Python is there."""
+        """Returns whether the Python part of the library is installed."""
         return importlib.util.find_spec(self.package) is not None
 
     def check(self):
@@ -38,7 +38,8 @@ class Extension:
         if self.least and numbers < self.least:
             wanted = ".".join(map(str, self.least))
             raise HeadroomError(
-                f"{self.distribution} {version} is older than what Headroom knows the kernels of: expected at least {wanted}"
+                f"{self.distribution} {version} is older than what Headroom knows the kernels of: expected at least "
+                f"{wanted}"
             )
 
 
@@ -51,7 +52,7 @@ EXTENSIONS = {
     "fused_layer_norm_cuda": Extension("apex", "apex", "_apex"),
 }
 
-# Of these nothing stands in: their modules say so when they are imported.
+# These modules have no replacement: importing one raises an error.
 REFUSED = {
     "transformer_engine_torch": "TransformerEngine",
     "flash_attn_3_cuda": "flash-attn 3 before its version 3.0",
@@ -59,7 +60,7 @@ REFUSED = {
 
 
 def spec_of(name):
-    """The spec of the module in whose place ours stands; None: there is none."""
+    """Returns the spec of the replacement of a module; None: there is none."""
     extension = EXTENSIONS.get(name)
     if extension is None and name not in REFUSED:
         return None
@@ -73,7 +74,8 @@ class _Loader:
         if spec.name in REFUSED:
             raise ImportError(
                 f"{REFUSED[spec.name]} launches CUDA kernels of its own, which cannot run on the GPU that Headroom "
-                "simulates: choose PyTorch's implementation, or say what they read and write by torch_headroom.opaque()",
+                "simulates: choose PyTorch's implementation, or say what they read and write by "
+                "torch_headroom.opaque()",
                 name=spec.name,
             )
         extension = EXTENSIONS[spec.name]
@@ -86,7 +88,7 @@ class _Loader:
 
 
 class NoKernel(HeadroomError, AttributeError):
-    """A kernel that is not in the table, which hasattr() may ask for."""
+    """Raised for a kernel that is not in the table; an AttributeError, so that hasattr() works."""
 
 
 class _Module(types.ModuleType):
@@ -99,8 +101,8 @@ class _Module(types.ModuleType):
         )
 
 
-# Python ops of libraries whose kernels are in such modules: their own code runs, as on the card, where otherwise the
-# function would that only says shapes.
+# Libraries with Python ops around such kernels: their own code runs, as on the card, instead of the function that only
+# computes shapes.
 _NAMESPACES = ("flash_attn", "flash_attn_3")
 
 
@@ -117,7 +119,7 @@ def run_own_code_of_ops(torch):
 
 
 def extend(name, functions):
-    """Functions of the user in an extension module, which need not exist."""
+    """Adds functions of the user to an extension module, which need not exist."""
     module = sys.modules.get(name)
     if module is None:
         module = sys.modules[name] = _Module(name)

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""flash_attn_2_cuda. Source: github.com/Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp, commit 0251105a (2.8)."""
+"""Kernels of flash_attn_2_cuda. Source: github.com/Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp, commit
+0251105a (2.8)."""
 
 import torch
 
@@ -24,7 +25,8 @@ def _check(query):
     if query.dtype not in (torch.float16, torch.bfloat16):
         raise RuntimeError(f"flash-attn 2 takes float16 and bfloat16, and got {query.dtype}")
     if query.shape[-1] > _WIDEST or query.shape[-1] % 8:
-        raise RuntimeError(f"flash-attn 2 takes heads of a width up to {_WIDEST} that is a multiple of 8, got {query.shape[-1]}")
+        raise RuntimeError(f"flash-attn 2 takes heads of a width up to {_WIDEST} that is a multiple of 8, got "
+                           f"{query.shape[-1]}")
 
 
 def _floats(query, *sizes):
@@ -32,7 +34,8 @@ def _floats(query, *sizes):
 
 
 def _splits(blocks, processors, key_blocks, most=128):
-    """Into how many parts the keys of few queries are split so that they fill the card (num_splits_heuristic)."""
+    """Returns the number of parts into which the keys are split so that few queries fill the card
+    (num_splits_heuristic)."""
     if blocks >= 0.8 * processors:
         return 1
     most = min(most, processors, key_blocks)
@@ -46,18 +49,19 @@ def _splits(blocks, processors, key_blocks, most=128):
 
 
 def _parts(query, batch, length, key_length, dropout):
-    """Memory of a forward that splits keys; it is gone with the call (set_params_splitkv)."""
+    """Creates the scratch tensors of a forward that splits keys; the call frees them (set_params_splitkv)."""
     heads, width = query.shape[-2:]
     key_block = 256 if width <= 64 else 128 if width <= 128 else 64
     processors = 2 * torch.cuda.get_device_properties(query.device).multi_processor_count
     splits = _splits(batch * heads * -(-length // 64), processors, -(-key_length // key_block))
     if dropout or splits < 2:
         return ()
-    return _floats(query, splits, batch, heads, length), _floats(query, splits, batch, heads, length, _rounded_width(width))
+    return (_floats(query, splits, batch, heads, length),
+            _floats(query, splits, batch, heads, length, _rounded_width(width)))
 
 
 def _forward(name, query, key, value, out, slopes, dropout, window, causal, keeps_probabilities, shape, ends=None):
-    """mha_fwd and mha_varlen_fwd."""
+    """Runs mha_fwd or mha_varlen_fwd."""
     _check(query)
     batch, length, key_length = shape
     heads = query.shape[-2]
@@ -73,10 +77,11 @@ def _forward(name, query, key, value, out, slopes, dropout, window, causal, keep
     return [out, lse, probabilities, random_state]
 
 
-def fwd(q, k, v, out, alibi_slopes, p_dropout, softmax_scale, is_causal, left, right, softcap, return_softmax, generator=None):
+def fwd(q, k, v, out, alibi_slopes, p_dropout, softmax_scale, is_causal, left, right, softcap, return_softmax,
+        generator=None):
     shape = q.shape[0], q.shape[1], k.shape[1]
-    return _forward("flash_attn_2_cuda.fwd", q, k, v, out, alibi_slopes, p_dropout, (left, right), is_causal, return_softmax,
-                    shape)
+    return _forward("flash_attn_2_cuda.fwd", q, k, v, out, alibi_slopes, p_dropout, (left, right), is_causal,
+                    return_softmax, shape)
 
 
 def varlen_fwd(q, k, v, out, cu_seqlens_q, cu_seqlens_k, seqused_k, leftpad_k, block_table, alibi_slopes, max_seqlen_q,
@@ -88,7 +93,7 @@ def varlen_fwd(q, k, v, out, cu_seqlens_q, cu_seqlens_k, seqused_k, leftpad_k, b
 
 
 def _backward(name, dout, q, k, v, out, lse, dq, dk, dv, window, causal, deterministic, shape, ends=None):
-    """mha_bwd and mha_varlen_bwd."""
+    """Runs mha_bwd or mha_varlen_bwd."""
     _check(q)
     batch, length = shape
     heads, width = q.shape[-2:]
@@ -106,7 +111,7 @@ def _backward(name, dout, q, k, v, out, lse, dq, dk, dv, window, causal, determi
     else:
         dq_sum = _floats(q, *sums)
     expanded = []
-    if k.shape[-2] != heads:  # a gradient for each head of the queries, which are summed afterwards
+    if k.shape[-2] != heads:  # one gradient for each query head; they are summed afterwards
         expanded = [torch.empty(*k.shape[:-2], heads, width, dtype=q.dtype, device=q.device) for _ in range(2)]
     work = flops(q, k, v, BACKWARD, causal, window, ends)
     reads = [dout, q, k, v, out, lse, *expanded, *(ends or ())]
@@ -114,8 +119,8 @@ def _backward(name, dout, q, k, v, out, lse, dq, dk, dv, window, causal, determi
     return [dq, dk, dv, delta]
 
 
-def bwd(dout, q, k, v, out, softmax_lse, dq, dk, dv, alibi_slopes, p_dropout, softmax_scale, is_causal, left, right, softcap,
-        deterministic, generator=None, rng_state=None):
+def bwd(dout, q, k, v, out, softmax_lse, dq, dk, dv, alibi_slopes, p_dropout, softmax_scale, is_causal, left, right,
+        softcap, deterministic, generator=None, rng_state=None):
     return _backward("flash_attn_2_cuda.bwd", dout, q, k, v, out, softmax_lse, dq, dk, dv, (left, right), is_causal,
                      deterministic, q.shape[:2])
 
@@ -124,8 +129,8 @@ def varlen_bwd(dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, cu_seq
                max_seqlen_k, p_dropout, softmax_scale, zero_tensors, is_causal, left, right, softcap, deterministic,
                generator=None, rng_state=None):
     shape = cu_seqlens_q.numel() - 1, max_seqlen_q
-    return _backward("flash_attn_2_cuda.varlen_bwd", dout, q, k, v, out, softmax_lse, dq, dk, dv, (left, right), is_causal,
-                     deterministic, shape, (cu_seqlens_q, cu_seqlens_k))
+    return _backward("flash_attn_2_cuda.varlen_bwd", dout, q, k, v, out, softmax_lse, dq, dk, dv, (left, right),
+                     is_causal, deterministic, shape, (cu_seqlens_q, cu_seqlens_k))
 
 
 MODULES = {"flash_attn_2_cuda": {"fwd": fwd, "varlen_fwd": varlen_fwd, "bwd": bwd, "varlen_bwd": varlen_bwd}}

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""torch.ops.flash_attn_3, which `import flash_attn_3._C` makes. Source: github.com/Dao-AILab/flash-attention,
-hopper/flash_api.cpp, commit 0251105a (3.0)."""
+"""Kernels of torch.ops.flash_attn_3, registered by `import flash_attn_3._C`. Source:
+github.com/Dao-AILab/flash-attention, hopper/flash_api.cpp, commit 0251105a (3.0)."""
 
 import torch
 
@@ -10,28 +10,29 @@ from ._attention_work import BACKWARD, FORWARD, flops
 from ._flash_attention import _floats, _rounded
 from ._library import HeadroomError
 
-_WIDTHS = (64, 96, 128, 192, 256)  # that kernels are compiled for
+_WIDTHS = (64, 96, 128, 192, 256)  # widths for which kernels are compiled
 
 
 def _ends(cu_seqlens_q, cu_seqlens_k):
     if (cu_seqlens_q is None) != (cu_seqlens_k is None):
-        raise HeadroomError("flash_attn_3 with sequences of different length on one side only is not in Headroom's table")
+        raise HeadroomError("flash_attn_3 with sequences of different length on one side only is not in Headroom's "
+                            "table")
     return None if cu_seqlens_q is None else (cu_seqlens_q, cu_seqlens_k)
 
 
 def _batch(q, ends, max_seqlen):
-    """How many sequences, of which length at most, and tokens in all."""
+    """Returns the number of sequences, the greatest length, and the number of tokens."""
     if ends is None:
         return q.shape[0], q.shape[1], q.shape[0] * q.shape[1]
     return ends[0].numel() - 1, max_seqlen, q.shape[0]
 
 
-def fwd(q, k, v, k_new=None, v_new=None, q_v=None, out=None, cu_seqlens_q=None, cu_seqlens_k=None, cu_seqlens_k_new=None,
-        seqused_q=None, seqused_k=None, max_seqlen_q=None, max_seqlen_k=None, page_table=None, kv_batch_idx=None,
-        leftpad_k=None, rotary_cos=None, rotary_sin=None, seqlens_rotary=None, q_descale=None, k_descale=None, v_descale=None,
-        softmax_scale=None, is_causal=False, left=-1, right=-1, attention_chunk=0, softcap=0.0, is_rotary_interleaved=False,
-        scheduler_metadata=None, num_splits=0, pack_gqa=None, sm_margin=0):
-    """mha_fwd of training: one split, no cache of keys."""
+def fwd(q, k, v, k_new=None, v_new=None, q_v=None, out=None, cu_seqlens_q=None, cu_seqlens_k=None,
+        cu_seqlens_k_new=None, seqused_q=None, seqused_k=None, max_seqlen_q=None, max_seqlen_k=None, page_table=None,
+        kv_batch_idx=None, leftpad_k=None, rotary_cos=None, rotary_sin=None, seqlens_rotary=None, q_descale=None,
+        k_descale=None, v_descale=None, softmax_scale=None, is_causal=False, left=-1, right=-1, attention_chunk=0,
+        softcap=0.0, is_rotary_interleaved=False, scheduler_metadata=None, num_splits=0, pack_gqa=None, sm_margin=0):
+    """Runs mha_fwd as in training: one split, no cache of keys."""
     if num_splits > 1 or k_new is not None or page_table is not None:
         raise HeadroomError("flash_attn_3.fwd with a cache of keys or several splits is not in Headroom's table")
     ends = _ends(cu_seqlens_q, cu_seqlens_k)
@@ -46,7 +47,7 @@ def fwd(q, k, v, k_new=None, v_new=None, q_v=None, out=None, cu_seqlens_q=None, 
     semaphore = (is_causal or local or ends is not None) if newest else is_causal and ends is None
     scratch = []
     if semaphore or ends is not None:
-        # Two vectors that the kernel prepares for sequences of different length, one to sort them, one to order heads.
+        # Two vectors that the kernel prepares for sequences of different lengths, one to sort them, one to order heads.
         vectors = 2 * (ends is not None) + (not local) + (is_causal or local)
         scratch = [torch.empty(semaphore + vectors * _rounded(batch, 4), dtype=torch.int32, device=q.device)]
     reads = [t for t in (q, k, v, q_descale, k_descale, v_descale, *(ends or ())) if t is not None]
@@ -56,7 +57,7 @@ def fwd(q, k, v, k_new=None, v_new=None, q_v=None, out=None, cu_seqlens_q=None, 
 
 
 def _blocks(width, causal, local, softcap):
-    """Rows of queries and of keys that a block of the backward works on, by the card."""
+    """Returns the numbers of query rows and key rows in a block of the backward, which depend on the card."""
     major, minor = torch.cuda.get_device_capability()
     if major >= 9:
         masked = causal or local or softcap > 0
@@ -67,10 +68,10 @@ def _blocks(width, causal, local, softcap):
     return 128 if width == 64 else 64, {192: 80, 256: 64}.get(width, 128)
 
 
-def bwd(dout, q, k, v, out, softmax_lse, dq=None, dk=None, dv=None, cu_seqlens_q=None, cu_seqlens_k=None, seqused_q=None,
-        seqused_k=None, max_seqlen_q=None, max_seqlen_k=None, softmax_scale=None, is_causal=False, left=-1, right=-1,
-        softcap=0.0, deterministic=False, sm_margin=0):
-    """mha_bwd."""
+def bwd(dout, q, k, v, out, softmax_lse, dq=None, dk=None, dv=None, cu_seqlens_q=None, cu_seqlens_k=None,
+        seqused_q=None, seqused_k=None, max_seqlen_q=None, max_seqlen_k=None, softmax_scale=None, is_causal=False,
+        left=-1, right=-1, softcap=0.0, deterministic=False, sm_margin=0):
+    """Runs mha_bwd."""
     ends = _ends(cu_seqlens_q, cu_seqlens_k)
     batch, length, tokens = _batch(q, ends, max_seqlen_q)
     _, key_length, key_tokens = _batch(k, ends and ends[::-1], max_seqlen_k)
@@ -96,10 +97,11 @@ def bwd(dout, q, k, v, out, softmax_lse, dq=None, dk=None, dv=None, cu_seqlens_q
         semaphores += [torch.zeros(sizes, dtype=torch.int32, device=q.device) for _ in range(2)]
     reads = [dout, q, k, v, out, softmax_lse, *key_sums, *(ends or ())]
     writes = [dq, dk, dv, delta, lse_log2, dq_sum, *key_sums, *semaphores]
-    _opaque.launch("flash_attn_3.bwd", reads, writes, flops(q, k, v, BACKWARD, is_causal, (left, right), ends), _opaque.TABLE)
+    _opaque.launch("flash_attn_3.bwd", reads, writes, flops(q, k, v, BACKWARD, is_causal, (left, right), ends),
+                   _opaque.TABLE)
     return delta, lse_log2, dq_sum, *(key_sums or (None, None))
 
 
-# The module registers ops with PyTorch, and has nothing itself.
+# The module registers ops with PyTorch; it has no functions itself.
 torch.ops.flash_attn_3.fwd, torch.ops.flash_attn_3.bwd = fwd, bwd
 MODULES = {"flash_attn_3._C": {}}

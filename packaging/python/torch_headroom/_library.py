@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The C++ library of Headroom, through ctypes: app/python/python_api.h and recording_api.h."""
+"""Headroom's C++ library, loaded with ctypes: app/python/python_api.h and recording_api.h."""
 
 import ctypes
 import functools
@@ -11,7 +11,8 @@ import re
 
 
 class HeadroomError(Exception):
-    """What Headroom refuses or cannot do, in one sentence. `exit_code` is that of the command line."""
+    """An error in one sentence: something that Headroom refuses or cannot do. `exit_code` is that of the command
+    line."""
 
     def __init__(self, message, exit_code=2):
         super().__init__(message)
@@ -19,13 +20,14 @@ class HeadroomError(Exception):
 
 
 def library_path():
-    """libheadroom_python.so: beside this file once installed; HEADROOM_LIBRARY names that of a build folder."""
+    """Returns the path of libheadroom_python.so: beside this file once installed; HEADROOM_LIBRARY overrides it for a
+    build folder."""
     given = os.environ.get("HEADROOM_LIBRARY")
     return pathlib.Path(given) if given else pathlib.Path(__file__).with_name("libheadroom_python.so")
 
 
 def torch_folder():
-    """The folder of torch, without importing it."""
+    """Returns the folder of torch, without importing it."""
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         raise HeadroomError("torch is not installed for this Python: install torch into the same environment first")
@@ -38,7 +40,8 @@ def _version_of(folder):
 
 
 def _check_torch(path, folder):
-    # The libraries of two versions of torch do not fit together: loading would fail with a missing symbol, or not fail.
+    # Libraries of two torch versions are incompatible: loading would fail with a missing symbol, or succeed by
+    # accident.
     built_for = path.with_suffix(".torch-version").read_text().strip()
     here = _version_of(folder)
     if here != built_for:
@@ -57,13 +60,13 @@ def _declare(library):
 
 @functools.cache
 def load():
-    """The library, loaded once. Works before `import torch` and after."""
+    """Returns the library, loaded once. Works before and after `import torch`."""
     path = library_path()
     if not path.exists():
         raise HeadroomError(f"{path} is not there: install the package with pip, or set HEADROOM_LIBRARY", 1)
     folder = torch_folder()
     _check_torch(path, folder)
-    # As torch/__init__.py does: the libraries of CUDA have to be found by torch's, which ours needs.
+    # As in torch/__init__.py: torch's libraries, which ours needs, must find the libraries of CUDA.
     dependencies = folder / "lib" / "libtorch_global_deps.so"
     try:
         if dependencies.exists():
@@ -77,6 +80,6 @@ def load():
 
 
 def check(code):
-    """Raises HeadroomError when a call of the library says that it could not."""
+    """Raises HeadroomError if `code`, returned by a call of the library, is not 0."""
     if code:
         raise HeadroomError(load().headroom_last_error().decode(), code)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""torch.nn.functional.linear under a dispatch mode, with the ops that it has without one."""
+"""torch.nn.functional.linear under a dispatch mode, with the same ops as without one."""
 
 import threading
 
@@ -16,12 +16,13 @@ def with_own_linear(forward):
 
 
 class OwnLinear:
-    """Under a dispatch mode, which selective contexts are, torch's linear() adds the bias out of place where it else adds
-    it in place: other ops than were recorded, and a tensor more. While this is entered it does what it does without."""
+    """Under a dispatch mode, such as a selective context, torch's linear() adds the bias out of place instead of in
+    place: other ops than recorded, and one more tensor. While this is entered, it runs the ops that it runs without a
+    mode."""
 
     _torchs = torch.nn.functional.linear
     _lock = threading.Lock()
-    _entered = 0  # threads may be in it at once; what it does is right in all of them
+    _entered = 0  # number of threads that have entered; the replacement is correct in all threads
 
     def __enter__(self):
         with OwnLinear._lock:
@@ -43,15 +44,15 @@ class OwnLinear:
         if not plain or input.dim() < 3 or input.is_contiguous():
             return OwnLinear._torchs(input, weight, bias)
         if torch.is_autocast_enabled(input.device.type):
-            if not input.is_cuda:  # where autocast knows no einsum(), and memory is not planned
+            if not input.is_cuda:  # autocast has no einsum() there, and memory is not planned
                 return OwnLinear._torchs(input, weight, bias)
             bias, weight, input = _cast(bias), _cast(weight), _cast(input)
-        if input.is_contiguous():  # a cast fills the gaps of its input
+        if input.is_contiguous():  # a cast makes its input contiguous
             return OwnLinear._torchs(input, weight, bias)
         return torch.matmul(input, weight.t()).add_(bias)
 
 
 def _cast(tensor):
-    """What autocast makes of linear()'s arguments, which it casts from the last to the first: einsum() is in the same list
-    of its, and makes only a view then."""
+    """Casts an argument of linear() as autocast does, which casts from the last to the first: einsum() is in the same
+    list, and is only a view then."""
     return torch.einsum("...->...", tensor)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a step of a training loop begins and ends, found without the script's help."""
+"""Finds where a step of a training loop begins and ends, without the script's help."""
 
 import torch
 
@@ -10,18 +10,18 @@ def in_backward():
 
 
 def in_transform():
-    """Inside of vmap or torch.func.grad tensors are wrappers, whose operators are other ones."""
+    """Returns whether vmap or torch.func.grad is active: tensors are wrappers inside, and run other operators."""
     return torch._C._functorch.maybe_current_level() is not None
 
 
 class Finished(BaseException):
-    """Ends a script when the step that was asked for is recorded. Not an Exception: scripts catch those."""
+    """Ends a script once the requested step is recorded. Not an Exception, since scripts catch those."""
 
 
 class Loop:
-    """What the hooks report to; this one, where the program marks its steps itself, leaves all to it."""
+    """The object that hooks report to. This class ignores the reports: the program marks its steps itself."""
 
-    awaits_forward = False  # the next call of a module is reported
+    awaits_forward = False  # whether the next call of a module is reported
 
     def module_called(self, module, args, kwargs):
         pass
@@ -46,35 +46,35 @@ class Loop:
 
 
 class ScriptLoop(Loop):
-    """The steps of a script that nobody changed.
+    """Finds the steps of an unchanged script.
 
     A step begins with the first call of a model under gradients and lasts until every optimizer has made its step, so
-    that gradient accumulation and adversarial training count as one. What clears the gradients afterwards belongs to
-    it; it ends when all are cleared, or with the next call of a module, at which a loop that clears them before
-    backward has come round. Every step is recorded and only the last one kept, since the script may fail in any.
+    that gradient accumulation and adversarial training count as one. Clearing the gradients afterwards belongs to it.
+    It ends when all gradients are cleared, or with the next call of a module: a loop that clears them before backward
+    is then at its start again. Every step is recorded and only the last one kept, since the script may fail in any.
 
-    A call before there is any optimizer may be a look at the model's output, and it begins no step if there is another
-    call once there is one, before backward. Where there is none at all, as the script changes the parameters itself, a
-    step ends with the first call after backward. Where modules run inside of torch.func only, or there are none, it
-    lasts from one step of the optimizers to the next.
+    A call before any optimizer exists may only inspect the model's output: it begins no step if another call follows
+    once an optimizer exists, before backward. If the script has no optimizer and changes the parameters itself, a step
+    ends with the first call after backward. If modules run only inside torch.func, or there are none, a step lasts from
+    one step of the optimizers to the next.
     """
 
-    # An optimizer that another one overtakes this often is not in use (a critic makes five steps for one).
+    # An optimizer is considered unused after another one has made this many steps (a critic makes five for one).
     _OVERTAKEN = 8
 
     def __init__(self, recorder, wanted, progress):
         self._recorder = recorder
         self._wanted = wanted
         self._progress = progress
-        self.steps = 0  # completed
-        self._done = 0  # of the step that runs, a share
+        self.steps = 0  # number of completed steps
+        self._done = 0  # finished share of the running step
         self.awaits_forward = True
-        self._complete = False  # the optimizers have made their steps; only the end is missing
-        self._functional = False  # no module was called: there is no forward to begin with
-        self._early = False  # the step began before there was an optimizer, and has not come to backward
-        self.by_hand = False  # there is no optimizer: the script changes the parameters itself
-        self._updates = False  # from its backward on, where it does
-        self._stepped = {}  # optimizer -> how often in this step
+        self._complete = False  # the optimizers have made their steps, but the end is missing
+        self._functional = False  # no module was called, so no forward begins a step
+        self._early = False  # the step began before an optimizer existed, and has not reached backward
+        self.by_hand = False  # no optimizer exists: the script changes the parameters itself
+        self._updates = False  # by_hand only: from backward on
+        self._stepped = {}  # optimizer -> number of its steps in this step
         self._cleared = set()
         self._unused = set()  # optimizers
 
@@ -84,7 +84,7 @@ class ScriptLoop(Loop):
             return
         if in_backward():  # a recomputation
             return
-        if in_transform():  # its parameters are not its own there
+        if in_transform():  # its parameters are replaced there
             self._functional |= not self._recorder.recording
             return
         if (self._early or self.by_hand) and self._recorder.depth:  # a part of a model
@@ -123,7 +123,7 @@ class ScriptLoop(Loop):
             self._recorder.own_update(begins=False)
 
     def optimizer_done(self, optimizer):
-        self._updates = False  # the program does have one
+        self._updates = False  # the program has an optimizer
         if not self._recorder.recording:
             if self._functional:
                 self._begin()
@@ -157,7 +157,7 @@ class ScriptLoop(Loop):
             self._end()
 
     def script_ended(self):
-        """The script has come to its end. Whether a whole step is there to be written."""
+        """Called at the end of the script. Returns whether a whole step can be written."""
         if self._recorder.recording and self._complete:
             self._end_update()
             self.steps += 1
@@ -165,7 +165,7 @@ class ScriptLoop(Loop):
         return self.steps > 0
 
     def why_unfinished(self):
-        """The script has come to its end, and no step: what it did not do, after its name."""
+        """Returns why the script ended without a step, as a sentence that follows its name."""
         if not self._recorder.recording:
             if not self._functional:
                 return "trained nothing: no module was called with gradients on"
@@ -181,7 +181,7 @@ class ScriptLoop(Loop):
         return f"called step() of its {' and '.join(names[True])}, but never of its {' and '.join(names[False])}"
 
     def keep_interrupted(self):
-        """The step so far becomes the one to be written. Whether there is any."""
+        """Keeps the unfinished step as the one to write. Returns whether there is one."""
         recorder = self._recorder
         if not recorder.recording:
             return False

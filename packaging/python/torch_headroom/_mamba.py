@@ -1,14 +1,15 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""selective_scan_cuda and causal_conv1d_cuda. Sources: github.com/state-spaces/mamba, csrc/selective_scan/selective_scan.cpp,
-commit e9594ce1 (2.3); github.com/Dao-AILab/causal-conv1d, csrc/causal_conv1d.cpp, commit 0d2252d1 (1.6)."""
+"""Kernels of selective_scan_cuda and causal_conv1d_cuda. Sources: github.com/state-spaces/mamba,
+csrc/selective_scan/selective_scan.cpp, commit e9594ce1 (2.3); github.com/Dao-AILab/causal-conv1d,
+csrc/causal_conv1d.cpp, commit 0d2252d1 (1.6)."""
 
 import torch
 
 from . import _opaque
 
-_CHUNK = 2048  # positions of which one state is kept
-_PER_STATE = 9  # flops of a position, channel and state (selective_scan_flop_count of Mamba's authors)
+_CHUNK = 2048  # number of positions that share one kept state
+_PER_STATE = 9  # flops per position, channel and state (selective_scan_flop_count by Mamba's authors)
 
 
 def _there(*tensors):
@@ -35,11 +36,11 @@ def scan_bwd(u, delta, A, B, C, D, z, delta_bias, dout, x, out, dz, delta_softpl
     out_z = [torch.empty_like(out)] if z is not None and recompute_out_z else []
     du, ddelta = torch.empty_like(u), torch.empty_like(delta)
     dA = torch.zeros_like(A)
-    # What varies with the position is summed in float32.
+    # B and C that vary with the position are summed in float32.
     dB, dC = (torch.zeros_like(t, dtype=torch.float32 if t.dim() >= 3 else t.dtype) for t in (B, C))
     dD, ddelta_bias = (None if t is None else torch.zeros_like(t) for t in (D, delta_bias))
     writes = _there(du, ddelta, dA, dB, dC, dD, ddelta_bias, dz, *out_z)
-    # Forward again, and the two scans of the gradients.
+    # The forward again, and the two scans of the gradients.
     work = 3 * _scan_flops(u, A)
     _opaque.launch("selective_scan_cuda.bwd", _there(u, delta, A, B, C, D, z, delta_bias, dout, x, out), writes, work,
                    _opaque.TABLE)
@@ -55,7 +56,7 @@ def conv_fwd(x, weight, bias, seq_idx, initial_states, out, final_states_out, si
 def conv_bwd(x, weight, bias, dout, seq_idx, initial_states, dfinal_states, dx, dweight, dbias, dinitial_states,
              silu_activation):
     batch, channels, length = x.shape
-    last = x.stride(1) == 1 and x.stride(2) > 1  # channels
+    last = x.stride(1) == 1 and x.stride(2) > 1  # channels last
     if dout.stride(1 if last else 2) != 1:
         dout = dout.transpose(-1, -2).contiguous().transpose(-1, -2) if last else dout.contiguous()
     workspaces = []
@@ -65,7 +66,8 @@ def conv_bwd(x, weight, bias, dout, seq_idx, initial_states, dfinal_states, dx, 
         workspaces = [torch.zeros(size, dtype=torch.float32, device=x.device) for size in sizes]
     reads = _there(x, weight, bias, dout, seq_idx, initial_states, dfinal_states)
     writes = _there(dx, dweight, dbias, dinitial_states, *workspaces)
-    _opaque.launch("causal_conv1d_cuda.causal_conv1d_bwd", reads, writes, 6 * x.numel() * weight.shape[-1], _opaque.TABLE)
+    _opaque.launch("causal_conv1d_cuda.causal_conv1d_bwd", reads, writes, 6 * x.numel() * weight.shape[-1],
+                   _opaque.TABLE)
     for target, workspace in zip(_there(dweight, dbias), workspaces):
         target.add_(workspace.sum((0, 1) if last else 0))
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CUDA's managed memory, of which bitsandbytes' paged optimizers keep their state: it is the host's, and its pages come to
-the card as kernels read them, as far as there is room. It is not part of the step's memory on the card."""
+"""CUDA's managed memory, in which bitsandbytes' paged optimizers keep their state. It is host memory, whose pages move
+to the card when kernels read them, as far as they fit. It does not count as the step's memory on the card."""
 
 import weakref
 
@@ -14,7 +14,7 @@ def patch_bitsandbytes(functional):
     prefetch, elementwise = functional.prefetch_tensor, functional.elementwise_func
 
     def get_paged(*shape, dtype=torch.float32, device=None):
-        paged = torch.zeros(shape, dtype=dtype)  # of pages that nobody has touched
+        paged = torch.zeros(shape, dtype=dtype)  # its pages are not touched yet
         paged.is_paged, paged.page_deviceid = True, 0
         _count(paged)
         return paged

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The models and optimizers of a script, found without its help, and their modules' names."""
+"""The models and optimizers of a script, found without its help, and the names of the modules."""
 
 import contextlib
 import functools
@@ -16,7 +16,7 @@ _PLAIN = {torch.Tensor: True, torch.nn.Parameter: True}
 
 
 def is_plain(kind):
-    """Whether tensors of this class are what they seem to the dispatcher: no class that takes ops over."""
+    """Returns whether tensors of this class are plain: the class overrides no ops."""
     known = _PLAIN.get(kind)
     if known is None:
         known = kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__ and (
@@ -27,7 +27,7 @@ def is_plain(kind):
 
 
 def _collect(value, found):
-    # A model's calls have many values, and most are of few classes.
+    # Fast path: a model's calls have many values, most of few classes.
     if _PLAIN.get(type(value)):
         found.append(value)
     elif isinstance(value, torch.Tensor):
@@ -35,13 +35,14 @@ def _collect(value, found):
     elif isinstance(value, (tuple, list)):
         for item in value:
             _collect(item, found)
-    elif isinstance(value, dict):  # also a model's output in transformers
+    elif isinstance(value, dict):  # also model outputs in transformers
         for item in value.values():
             _collect(item, found)
 
 
 def plain_parts(tensor):
-    """A plain tensor itself; those that one of a class like DTensor is made of: what this process holds of it."""
+    """Returns the plain tensors of which this process's part of a tensor consists: the tensor itself, or the parts of a
+    class like DTensor."""
     if is_plain(type(tensor)):
         return [tensor]
     if not hasattr(type(tensor), "__tensor_flatten__"):
@@ -50,35 +51,35 @@ def plain_parts(tensor):
 
 
 def inner_tensors(tensor):
-    """Those that one of a wrapper's class has. From torch 2.12 on a DTensor names its mesh beside them."""
+    """Returns the tensors inside a wrapper. From torch 2.12 on a DTensor also lists its mesh, which is no tensor."""
     inner = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
     return [part for part in inner if isinstance(part, torch.Tensor)]
 
 
 def tensors_of(value):
-    """The tensors in nested tuples, lists and dicts, in order."""
+    """Returns the tensors in nested tuples, lists and dicts, in order."""
     found = []
     _collect(value, found)
     return found
 
 
 def state_tensors(optimizer):
-    """What an optimizer keeps between steps."""
+    """Returns the tensors that an optimizer keeps between steps."""
     return tensors_of(list(optimizer.state.values()))
 
 
 _KINDS = (torch.nn.Module, torch.optim.Optimizer)
-_born = None  # kind -> (id -> weak reference), in the order in which they were made, once watched
+_born = None  # kind -> (id -> weak reference), in the order of creation; None: not watched yet
 
 
 def watch():
-    """From now on modules and optimizers are known from their birth. Called before a program makes any."""
+    """Registers modules and optimizers from their creation on. Call it before a program creates any."""
     global _born
     if _born is not None:
         return
     _born = {kind: {} for kind in _KINDS}
     for kind in _KINDS:
-        for name in ("__init__", "__setstate__"):  # the latter of copies, and of what is unpickled
+        for name in ("__init__", "__setstate__"):  # the latter for copies and unpickled objects
             _note_first(kind, name)
 
 
@@ -101,10 +102,10 @@ def _note(known, thing):
 
 
 def _watch_from_here():
-    """As watch(), where the program made modules and optimizers before. To look for these takes longer than to record a
-    small model, so that it is done once: a million objects, few classes."""
+    """Does what watch() does, after the program created modules and optimizers. The search for these takes longer than
+    recording a small model, so it is done once: a million objects, few classes."""
     watch()
-    # type() and not isinstance(): a proxy's class may be asked for by its own code.
+    # type(), not isinstance(): a proxy computes its class by its own code.
     objects = gc.get_objects()
     kinds = set(map(type, objects))
     for kind in _KINDS:
@@ -115,14 +116,14 @@ def _watch_from_here():
 
 
 def _living(kind):
-    """Every module or optimizer of the process that lives, those that nobody calls included."""
+    """Returns every living module or optimizer of the process, even those that are never called."""
     if _born is None:
         _watch_from_here()
     return [thing for thing in (known() for known in list(_born[kind].values())) if thing is not None]
 
 
 def _has_own_groups(optimizer):
-    # A wrapper, such as accelerate's, is an Optimizer too; the one inside of it makes the step.
+    # A wrapper, such as accelerate's, is an Optimizer too, but the inner one makes the step.
     return "param_groups" in vars(optimizer)
 
 
@@ -131,7 +132,7 @@ def _has_parameters(module):
 
 
 def is_compiled(module):
-    """Whether torch.compile() made it around the program's own."""
+    """Returns whether the module is torch.compile()'s wrapper of the program's own."""
     return type(module).__name__ == "OptimizedModule"
 
 
@@ -142,7 +143,8 @@ def without_compilation(module):
 
 
 def is_sharded(module):
-    """Whether hooks of torch.distributed surround the module's forward: those of fully_shard, and of DTensor's styles."""
+    """Returns whether the module has forward hooks of torch.distributed: those of fully_shard, or of DTensor's
+    styles."""
     if module is None:
         return False
     hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
@@ -151,7 +153,7 @@ def is_sharded(module):
 
 @contextlib.contextmanager
 def around_forward(module, around):
-    """Inside, the module's forward is around(forward, …)."""
+    """Replaces the module's forward by around(forward, …) inside the context."""
     own = module.__dict__.get("forward")
     forward = module.forward
     module.__dict__["forward"] = functools.partial(around, forward)
@@ -165,15 +167,15 @@ def around_forward(module, around):
 
 
 class Inventory:
-    """Models (modules that no other module holds) and optimizers of the process, those that live when it is asked: a
-    script makes some after the first call of a module, and lets others go."""
+    """The living models (modules that no other module holds) and optimizers of the process. A script creates some after
+    the first call of a module, and drops others."""
 
     def __init__(self):
-        self._called = []  # weak, modules with which a step began, the first one at the front
-        self._stepped = weakref.WeakSet()  # optimizers
+        self._called = []  # weak references to modules whose call began a step, the first one first
+        self._stepped = weakref.WeakSet()  # optimizers that made a step
 
     def add_root(self, module):
-        """`module` is called by no other module: the first one that is called is the main one."""
+        """Adds a module that no other module calls. The first one added is the main one."""
         module = without_compilation(module)
         if all(module is not known() for known in self._called):
             self._called.append(weakref.ref(module))
@@ -182,19 +184,19 @@ class Inventory:
         self._stepped.add(optimizer)
 
     def optimizers(self):
-        """In the order in which they were made."""
+        """Returns the optimizers in the order of their creation."""
         found = [optimizer for optimizer in _living(torch.optim.Optimizer) if _has_own_groups(optimizer)]
         known = set(map(id, found))
         return found + [optimizer for optimizer in list(self._stepped) if id(optimizer) not in known]
 
     def roots(self):
-        """Those that have parameters, the main one first; what lies inside of another, perhaps since its first call, is
-        left out."""
+        """Returns the models with parameters, the main one first. A module inside another one, perhaps only since its
+        first call, is left out."""
         called = [module for module in (known() for known in self._called) if module is not None]
         born = [module for module in _living(torch.nn.Module) if not is_compiled(module)]
         children = [child for module in born for child in (module.__dict__.get("_modules") or {}).values()]
         inner = {id(without_compilation(child)) for child in children}
-        # A class may be unpickled without a word to nn.Module: what is called is there without having been noted.
+        # Unpickling may bypass nn.Module's methods, so called modules are added: they may not be registered.
         outer = {id(module): module for module in born + called if id(module) not in inner}
         roots = [module for module in outer.values() if _has_parameters(module)]
         main = next((module for module in called if any(module is root for root in roots)), None)
@@ -202,14 +204,14 @@ class Inventory:
 
 
 def _class_name(module):
-    """Of the user's class: fully_shard makes a class of it and FSDPModule."""
+    """Returns the name of the user's class; fully_shard derives a class from it and FSDPModule."""
     kind = type(module)
     is_made = len(kind.__bases__) == 2 and kind.__bases__[0].__module__.startswith("torch.distributed.")
     return (kind.__bases__[1] if is_made else kind).__name__
 
 
 class ModuleNames:
-    """The numbered module tree of a step: a model by the name of its class, or several under one root."""
+    """The numbered module tree of a step: one model under its class name, or several under a common root."""
 
     def __init__(self, roots):
         self.modules = []  # (fqn, type, parent's number or -1, module or None), parents first
@@ -229,7 +231,8 @@ class ModuleNames:
                 self.numbers[id(module)] = self.numbers[id(without_compilation(module))]
 
     def _add_tree(self, root, prefix, parent):
-        """In the order of root.named_modules(), which goes through one generator a level for each module."""
+        """Adds modules in the order of root.named_modules(), which would pass each module through one generator per
+        level."""
         waiting = [(prefix, parent, root)]
         while waiting:
             fqn, above, module = waiting.pop()
@@ -242,7 +245,7 @@ class ModuleNames:
             waiting.extend(reversed(children))
 
     def declare(self, library, registered):
-        """Tells the library of the modules and their parameters and buffers."""
+        """Declares the modules and their parameters and buffers to the library."""
         for fqn, kind, parent, _ in self.modules:
             library.headroom_recording_module(fqn.encode(), kind.encode(), parent)
         owners, names, held, kinds = [], [], [], []

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which modules of a program's model a policy means. It names modules from the model that was recorded, which may hold the
-one that is given (a loss around it) or lie inside of it (an average of its weights). A step may have had several models,
-each of which has its own part of the policy, by the names of their classes: QNet and QNet_2, the one called first."""
+"""Finds the modules of a program's model that a policy names. The policy's names start at the recorded model, which may
+contain the given one (a loss around it) or lie inside it (an average of its weights). If a step had several models,
+each has its own part of the policy, named by its class: QNet and QNet_2, the one called first."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ._policy import PolicyError
 
 
 class Fit:
-    """A part of a policy, found in a model."""
+    """A part of a policy, matched to modules of a model."""
 
     def __init__(self, name, base, entries, modules):
-        self.name = name  # in the policy, of what `base` is
+        self.name = name  # name of `base` in the policy
         self.base = base
         self.entries = entries
-        self.modules = modules  # of the entries, in their order
+        self.modules = modules  # modules of the entries, in the same order
 
     def plan(self):
-        """What is decided, without the name of what it is decided for."""
+        """Returns the decisions, without the name of the model."""
         start = len(self.name)
         return {entry.fqn[start:]: (entry.calls, entry.saved) for entry in self.entries}
 
 
 def find(model, policy, wanted=None, taken=()):
-    """The parts of `policy` that fit `model`. `wanted` names the only one of which it may be, `taken` are names of those
-    that other models have. Raises PolicyError where there is none, or where it is not clear which."""
+    """Returns the parts of `policy` that fit `model`. `wanted` names the only part to consider; `taken` are names that
+    other models already have. Raises PolicyError if no part fits, or if the choice is ambiguous."""
     parts = _parts(policy, wanted)
     found = _outermost([_bases(model, name, entries) for name, entries in parts.items()])
     for part in found:
@@ -49,14 +49,14 @@ def find(model, policy, wanted=None, taken=()):
 
 
 def _outermost(found):
-    """Models of a step do not lie inside of one another: what fits inside of a fit of another part only looks like one."""
+    """Removes fits inside the fit of another part: models of a step are not nested, so these only look alike."""
     inner = [{id(module) for fit in part for module in fit.base.modules() if module is not fit.base} for part in found]
     return [[fit for fit in part if not any(id(fit.base) in inner[j] for j in range(len(found)) if j != i)]
             for i, part in enumerate(found)]
 
 
 def _parts(policy, wanted):
-    """Entries by the name of the model that was recorded, or those of the module that is wanted."""
+    """Returns the entries by the name of the recorded model, or only those of the wanted module."""
     parts = {}
     for entry in policy.modules:
         parts.setdefault(entry.fqn.partition(".")[0], []).append(entry)
@@ -69,7 +69,8 @@ def _parts(policy, wanted):
 
 
 def _bases(model, name, entries):
-    """Where in `model` the module `name` of the recorded step is, or of which part of it `model` is."""
+    """Returns the places in `model` where module `name` of the recorded step is, or the parts of that module that
+    `model` is."""
     fit = _fit(model, name, entries, is_root=True)
     if fit:
         return [fit]
@@ -91,7 +92,7 @@ def _bases(model, name, entries):
 
 
 def _fit(base, name, entries, is_root=False):
-    """`entries`, whose names begin with that of `base`, found in it; None where one is not there."""
+    """Matches `entries`, whose names begin with that of `base`, to modules of `base`; None if one is missing."""
     depth = name.count(".")
     if not any(_is_a(base, kind) for kind in _classes(name, entries[0])):
         return None
@@ -107,21 +108,22 @@ def _fit(base, name, entries, is_root=False):
 
 
 def _classes(name, entry):
-    """Of which class a module of the recorded step was; policies of older versions have only its name."""
+    """Returns the possible class names of a recorded module; policies of older versions have only its name."""
     if entry.types:
         return [entry.types[name.count(".")]]
     return [name, re.sub(r"_\d+$", "", name)]
 
 
 def _is_a(module, kind):
-    """By name, also of a base: fully_shard makes a subclass."""
+    """Compares class names, including base classes: fully_shard makes a subclass."""
     return any(cls.__name__ == kind for cls in type(module).__mro__)
 
 
 def _several_names(model, fits):
     names = ", ".join(fit.name for fit in fits)
     return (f"it has plans for {names} (the one that was called first in front), each of which fits this "
-            f"{type(model).__name__}: say which it is, as in torch_headroom.apply(model, policy, object=\"{fits[0].name}\")")
+            f"{type(model).__name__}: say which it is, as in torch_headroom.apply(model, policy, "
+            f"object=\"{fits[0].name}\")")
 
 
 def _several_modules(model, fits):
@@ -131,14 +133,14 @@ def _several_modules(model, fits):
 
 
 def _no_fit(model, policy, parts):
-    """Why no part fits, by the one that comes nearest."""
+    """Returns why no part fits, for the part that comes nearest."""
     for name, entries in parts.items():
         if any(_is_a(model, kind) for kind in _classes(name, entries[0])):
             return _missing(model, name, entries)
     first = next(iter(parts.values()))[0]
     kind = (first.types or _classes(next(iter(parts)), first))[0]
-    return (f"module {first.fqn} belongs to a {kind}, and this model is a {type(model).__name__}: the policy was made for "
-            f"another model ({policy.model})")
+    return (f"module {first.fqn} belongs to a {kind}, and this model is a {type(model).__name__}: the policy was made "
+            f"for another model ({policy.model})")
 
 
 def _missing(model, name, entries):

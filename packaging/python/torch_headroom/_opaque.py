@@ -1,31 +1,31 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernels that are not PyTorch's: Triton's, those of extension modules. Here they are only what they read and write; what
-they compute nobody knows."""
+"""Opaque kernels: kernels from outside PyTorch, such as Triton's or those of extension modules. Only what they read and
+write is known, not what they compute."""
 
 import collections
 
 import torch
 
-# By name of the kernel and how its time was guessed: how often it was launched in this process.
+# (kernel name, how its time is estimated) -> number of launches in this process.
 launches = collections.Counter()
 
-# Kernels whose configuration, or time, would have been measured.
+# Kernels whose configuration would be chosen by measuring.
 choices = set()
 
-# How. PRODUCTS: a kernel multiplies matrices, and nobody knows how many.
+# How a time is estimated. PRODUCTS: the kernel multiplies matrices, but it is not known how many.
 BYTES, FLOPS = "their bytes", "their bytes and the flops given"
 TABLE, PRODUCTS = "their bytes and the flops of Headroom's table", "their bytes alone, though they multiply matrices"
 
 
 def launch(name, reads, writes, flops=0, how=None):
-    """A kernel `name` runs: an op of the step that takes as long as to move the bytes of the tensors and to compute
-    `flops`. What is known of the values that it writes is forgotten. It allocates nothing."""
+    """Runs an opaque kernel as an op of the step. Its time is that of moving the bytes of the tensors and computing
+    `flops`. Known values of the tensors that it writes are forgotten. It allocates nothing."""
     if torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None:
-        return  # a tracer's tensors
+        return  # fake tensors of a tracer
     launches[name, how or (FLOPS if flops else BYTES)] += 1
     if not any(tensor.is_cuda for tensor in (*reads, *writes)):
         return
-    # Neither modes nor subclasses of PyTorch see a launch.
+    # PyTorch's modes and subclasses do not see a launch.
     with torch._C.DisableTorchFunctionSubclass(), torch._C._DisableTorchDispatch():
         torch.ops.headroom.opaque.default(name, list(reads), list(writes), int(flops))

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Calls before and after the steps of all optimizers, those inside of compiled functions included: tracing goes through the
-hooks without a trace, and the graph that holds the step calls them when it runs."""
+"""Hooks before and after the steps of all optimizers, including steps inside compiled functions: tracing skips the
+hooks, and the compiled graph with the step calls them when it runs."""
 
 import weakref
 
@@ -10,13 +10,13 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from ._simulate_refusals import change_after_import
 
-_before, _after = {}, {}  # what is registered, by itself
-_stepping = weakref.WeakSet()  # optimizers whose step runs now and has called its hooks
-_traced = []  # optimizers whose step the graph holds that is compiled next
+_before, _after = {}, {}  # hook -> registered function
+_stepping = weakref.WeakSet()  # optimizers whose step is running and has called its hooks
+_traced = []  # optimizers whose step is in the next graph to be compiled
 
 
 def before_steps(hook):
-    """Returns what takes it off again."""
+    """Registers a hook before steps; returns the function that removes it."""
     return _register(hook, _before, register_optimizer_step_pre_hook, _stepping.add)
 
 
@@ -43,7 +43,7 @@ def _register(hook, known, register, follow):
 
 
 def _leave_out(module):
-    """Where they are called from code that is not compiled, neither are they."""
+    """Keeps Dynamo from compiling the hooks when code that is not compiled calls them."""
     for call in (*_before.values(), *_after.values()):
         module.skip_code(call.__code__)
 

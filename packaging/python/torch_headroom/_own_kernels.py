@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""torch_headroom.opaque(): kernels that only the user knows."""
+"""torch_headroom.opaque(): declarations of the user's own kernels."""
 
 import functools
 import inspect
@@ -9,16 +9,17 @@ from ._library import HeadroomError
 
 
 def opaque(target=None, *, results=None, mutates=(), reads=None, flops=0):
-    """Says what a kernel makes that is not PyTorch's, for the simulated GPU. On a real one it changes nothing.
+    """Declares what a kernel from outside PyTorch does, for the simulated GPU. On a real GPU it changes nothing.
 
-    `target` is the Python function that launches it (through ctypes, an extension module or a compiler of one's own), as
-    a decorator; or its name: "module.function" of an extension module, which need not be built, or "library::op" of
+    `target` is the Python function that launches the kernel (through ctypes, an extension module or another compiler),
+    as a decorator; or a name: "module.function" of an extension module, which need not be built, or "library::op" of
     torch.library.
 
-    `results(*arguments)` makes what the call returns, by torch.empty() and its kin: their sizes, element types and order
-    are what counts. Without it the call returns None. `mutates` are the arguments that it writes to, by name or position.
-    Its time is that of moving all tensors among the arguments and results once, or those that `reads(*arguments)` returns
-    in place of the arguments, and of computing `flops`, a number or a function of the arguments.
+    `results(*arguments)` creates what the call returns, by torch.empty() or similar: only sizes, element types and
+    order matter. Without it the call returns None. `mutates` are the arguments that the kernel writes, by name or
+    position. The kernel's time is that of moving each tensor among arguments and results once, and of computing
+    `flops`, a number or a function of the arguments. `reads(*arguments)`, if given, returns the tensors to count
+    instead of the arguments.
     """
     kernel = functools.partial(_launch, results, mutates, reads, flops)
     if target is None:
@@ -68,7 +69,8 @@ def _by_name(target, kernel, results):
         extend(module, {function: lambda *arguments, **named: kernel(target, names, arguments, named)})
     else:
         raise HeadroomError(
-            f"torch_headroom.opaque: {target!r} names no kernel: expected module.function, or library::op of torch.library"
+            f"torch_headroom.opaque: {target!r} names no kernel: expected module.function, or library::op of "
+            "torch.library"
         )
 
 
@@ -78,7 +80,7 @@ def _launch(results, mutates, reads, flops, name, names, arguments, named):
     made = results(*arguments, **named) if results else None
     written = [_argument(name, key, names, arguments, named) for key in mutates]
     if not results and not mutates:
-        written = (*arguments, *named.values())  # it has some effect
+        written = (*arguments, *named.values())  # the kernel must have some effect
     read = reads(*arguments, **named) if reads else (*arguments, *named.values())
     count = flops(*arguments, **named) if callable(flops) else flops
     _opaque.launch(name, _tensors(read), [*_tensors(made), *_tensors(written)], count)

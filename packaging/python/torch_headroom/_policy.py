@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads policy.json: which modules to checkpoint, and which ops of each to keep. Needs no torch."""
+"""Reads policy.json: the modules to checkpoint, and the ops of each to save. Imports no torch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class PolicyError(ValueError):
 
 @dataclass(frozen=True)
 class HeldBytes:
-    """What the plan has on the device where a module's forward begins and ends and where it is about to run again, by
-    call of the recorded step."""
+    """Bytes that the plan expects on the device at the start and end of a module's forward and before its
+    recomputation; one entry for each call in the recorded step."""
 
     begin: tuple = ()
     end: tuple = ()
@@ -28,27 +28,28 @@ class HeldBytes:
 
 @dataclass(frozen=True)
 class ModulePolicy:
-    """What happens to one module. `calls` counts, by name, the ops of one forward of the module as they were recorded;
-    `saved` holds those whose outputs are kept, as (name, index among the ops of that name)."""
+    """The policy for one module. `calls` counts, by name, the ops of one recorded forward of the module. `saved` are
+    the ops whose outputs are saved, as (name, index among the ops of that name)."""
 
     fqn: str
     calls: Counter
     saved: frozenset
-    types: tuple = ()  # class names from the model to the module; none in policies of older versions
-    held: HeldBytes = HeldBytes()  # the same
+    types: tuple = ()  # class names from the model to the module; empty in policies of older versions
+    held: HeldBytes = HeldBytes()  # empty in policies of older versions
 
 
 @dataclass(frozen=True)
 class Policy:
-    source: str  # where it was read, for messages
+    source: str  # path of the file, for messages
     model: str
     modules: tuple
-    budget: int = 0  # bytes; 0: not known
-    peak: int = 0  # that was predicted
+    budget: int = 0  # bytes; 0: unknown
+    peak: int = 0  # predicted bytes
 
 
 def read_policy(path) -> Policy:
-    """The policy in a file. Raises PolicyError with one sentence: the file, the place in it, what was expected."""
+    """Reads a policy from a file. Raises PolicyError with one sentence: the file, the place in it, what was
+    expected."""
     source = os.fspath(path)
     try:
         with open(source, encoding="utf-8") as file:
@@ -56,7 +57,8 @@ def read_policy(path) -> Policy:
     except OSError as error:
         raise PolicyError(f"{source}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise PolicyError(f"{source} is not a policy: not JSON ({error}); `torch-headroom plan -o` writes one") from None
+        raise PolicyError(
+            f"{source} is not a policy: not JSON ({error}); `torch-headroom plan -o` writes one") from None
     return _Reader(source).policy(document)
 
 
@@ -119,7 +121,7 @@ class _Reader:
         types = self.types(entry, where, fqn) if "types" in entry else ()
         held = self.held(predicted, fqn)
         if not types:
-            fqn = fqn.removeprefix("models.")  # older versions wrote it where the step had several models
+            fqn = fqn.removeprefix("models.")  # older versions wrote this prefix if the step had several models
         calls, saved = Counter(), set()
         for i, op in enumerate(self.get(entry, where, "ops", list, "a list")):
             place = f"{where}.ops[{i}]"

@@ -42,9 +42,9 @@ def parser():
         prog="python -m torch_headroom.record",
         usage="%(prog)s [options] [torchrun [its options]] (script.py | -m module) [arguments of the script]",
         description="Runs a training script with `cuda` standing for a simulated GPU, until one step is recorded.",
-        epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before or ran out "
-        "of the card's memory: the step so far is written where there is one; or --strict and a remark; 130 interrupted, "
-        "nothing is written.",
+        epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before or ran "
+        "out of the card's memory: the step so far is written where there is one; or --strict and a remark; 130 "
+        "interrupted, nothing is written.",
         allow_abbrev=False,
     )
     options.add_argument("--gpu", default="h100-80gb", help="the GPU that the simulation stands for; list: print all")
@@ -63,14 +63,15 @@ def parser():
     )
     options.add_argument(
         "--activation-memory-budget", type=_fractions, metavar="FRACTION[,…]",
-        help="what torch.compile's partitioner may save, as torch._functorch.config.activation_memory_budget; several: a step "
-        "for each, and one that is not compiled, in files of their own, and a table",
+        help="what torch.compile's partitioner may save, as torch._functorch.config.activation_memory_budget; several: "
+        "a step for each, and one that is not compiled, in files of their own, and a table",
     )
     options.add_argument(
         "--nproc-per-node", type=_at_least_one, metavar="N",
         help="record one of N processes of a distributed job, as torchrun starts them"
     )
-    options.add_argument("--nnodes", type=_at_least_one, default=1, metavar="N", help="machines of that job (default: 1)")
+    options.add_argument("--nnodes", type=_at_least_one, default=1, metavar="N",
+                         help="machines of that job (default: 1)")
     options.add_argument("--rank", type=int, default=0, help="which process of it (default: %(default)s)")
     options.add_argument(
         "--strict", action="store_true", help="exit code 2 where the step is in any way not what the card would do"
@@ -85,7 +86,8 @@ def parser():
 
 
 def recorded_again(options):
-    """Arguments of `torch-headroom record` that make the step again: options, and the script with its own."""
+    """Returns arguments of `torch-headroom record` that record the step again: options, and the script with its own
+    arguments."""
     device = ["--gpu", options.gpu] if options.device == "sim" else ["--device", options.device]
     arguments = [*device, "--steps", str(options.steps)]
     if options.unlimited:

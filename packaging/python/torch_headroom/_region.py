@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A checkpointed module: torch.utils.checkpoint (non-reentrant) around its forward, with selective contexts for the ops
-that the policy keeps."""
+that the policy saves."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from ._policy import HeldBytes, ModulePolicy
 
 
 class Region:
-    """A checkpointed module. The module's `forward` becomes an attribute of the instance, so that hooks (those of
-    fully_shard among them), names, state_dict and the class stay what they are.
+    """A checkpointed module. The replaced `forward` is an attribute of the instance, so that hooks (those of
+    fully_shard included), names, state_dict and the class do not change.
 
-    It is watched by a dispatch mode until a forward has run the ops that were recorded and a recomputation has followed.
-    Forwards before the training loop, with another batch, may run others.
+    A dispatch mode watches the module until a forward has run the recorded ops and a recomputation has followed.
+    Forwards before the training loop, with another batch, may run other ops.
     """
 
     def __init__(self, applied, module: torch.nn.Module, policy: ModulePolicy):
         self.applied = applied
         self.policy = policy
-        self.checked = False  # a forward ran what was recorded
-        self.settled = False  # and was watched for a whole step
-        self.difference = None  # of the last forward from what was recorded
-        self.recomputed = False  # since then
-        self.subclass = None  # of tensors that its ops take
-        self.read = {}  # path of a tensor among the arguments of a call that was watched -> whether an op read it
-        self.compiled_context_fn = lambda: self.contexts(None)  # has to be a function, no bound method
-        self.replaced = module.__dict__.get("forward")  # somebody's own patch, which then runs inside
+        self.checked = False  # a forward ran the recorded ops
+        self.settled = False  # checked, and watched for a whole step
+        self.difference = None  # sentence: how the last forward differs from the recording
+        self.recomputed = False  # a recomputation has run
+        self.subclass = None  # class name of wrapper tensors among the arguments of its ops
+        self.read = {}  # path of a tensor among a watched call's arguments -> whether an op read it
+        self.compiled_context_fn = lambda: self.contexts(None)  # must be a function, not a bound method
+        self.replaced = module.__dict__.get("forward")  # another patch of the instance, which then runs inside
 
     def put_on(self, module):
         region = self
@@ -58,13 +58,13 @@ class Region:
         forward = self.forward_of(module)
         if not torch.is_grad_enabled():
             return forward(*args, **kwargs)
-        if torch.compiler.is_compiling():  # which asks once for each argument
+        if torch.compiler.is_compiling():  # in a graph: without _Call, keyword arguments bound
             forward = functools.partial(forward, **kwargs) if kwargs else forward
             if self.checked and not self.policy.saved:
                 return checkpoint(forward, *args, use_reentrant=False)
             return checkpoint(forward, *args, use_reentrant=False, context_fn=self.compiled_context_fn)
         watch, held = self.applied.watch, self.policy.held
-        if module._forward_pre_hooks or module._forward_hooks:  # they run in what was recorded, but not in here
+        if module._forward_pre_hooks or module._forward_hooks:  # hooks ran in the recording, but run outside here
             held = HeldBytes()
         watch.at(f"at the begin of module {self.policy.fqn}", held.begin)
         try:
@@ -80,7 +80,7 @@ class Region:
         return result
 
     def forward_of(self, module):
-        """What ran before the policy came, bound to `module`, which may be a copy of the one it was put on."""
+        """Returns the forward without the policy, bound to `module`, which may be a copy of the original."""
         if self.replaced is None:
             return functools.partial(type(module).forward, module)
         if isinstance(self.replaced, types.MethodType):
@@ -88,7 +88,7 @@ class Region:
         return self.replaced
 
     def contexts(self, call):
-        """The two contexts of one call, for its forward and for its recomputation; `call` is None in a graph."""
+        """Returns the contexts of one call, for its forward and its recomputation; `call` is None in a graph."""
         calls = {False: Counter(), True: Counter()}
         watch = None if call is None or self.settled else call.watch
 
@@ -105,19 +105,19 @@ class Region:
             return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
 
         forward, recompute = create_selective_checkpoint_contexts(decide)
-        if call is None:  # compiling wants the dispatch modes themselves; a graph has no autocast
+        if call is None:  # compiling requires the dispatch modes themselves; a graph has no autocast
             return (forward if self.checked else _Checking(forward, self, calls[False])), recompute
         forward, recompute = beside_cached_casts(forward, watch), beside_cached_casts(recompute)
         return _Checking(forward, self, calls[False]), Recomputing(recompute)
 
     def check(self, calls: Counter):
-        """Whether a forward ran what was recorded."""
+        """Checks that a forward ran the recorded ops; `calls` counts its ops by name."""
         if self.checked:
             return
         self.difference = self.difference_of(calls)
         if self.difference and self.subclass and self.policy.saved:
-            self.refuse(f"its ops run inside of tensors of class {self.subclass}, where their results cannot be kept for "
-                        f"backward; plan with --pin {self.policy.fqn}=recompute, or =save")
+            self.refuse(f"its ops run inside of tensors of class {self.subclass}, where their results cannot be kept "
+                        f"for backward; plan with --pin {self.policy.fqn}=recompute, or =save")
         if self.difference and not self.subclass:
             if self.recomputed:
                 self.refuse(self.difference)
@@ -126,8 +126,8 @@ class Region:
         self.difference = None
 
     def difference_of(self, calls):
-        """A sentence, or None. Views and in-place ops are never kept and may be named differently where the step was
-        recorded, so only the others are compared."""
+        """Returns a sentence about the difference from the recording, or None. Views and in-place ops are never saved
+        and may have had other names in the recording, so only other ops are compared."""
         for name, count in self.policy.calls.items():
             kept = any(saved == name for saved, _ in self.policy.saved)
             if not _makes_new_tensors(name) or calls[name] == count or (calls[name] > 0 and not kept):
@@ -147,14 +147,15 @@ class Region:
         self.recomputed = True
 
     def step_ends(self):
-        """The first step that the program makes with it."""
+        """Called at the end of the first step with the policy."""
         if self.difference:
             self.refuse(self.difference)
         self.settled = self.checked
 
 
 class _Call:
-    """One call of a region: what checkpoint() runs, first with what the program gave, then with that as it was."""
+    """One call of a region, which checkpoint() runs: first with the program's arguments, then with copies of these as
+    they were."""
 
     def __init__(self, region, forward, args, kwargs):
         self._region = region
@@ -186,7 +187,7 @@ class _Call:
         return self._forward(*args, **kwargs)
 
     def watch(self, args, kwargs):
-        """An op of the forward takes these."""
+        """Marks the arguments of a forward op as read."""
         if self._unread:
             for tensor in tensors_of((args, kwargs)):
                 self._unread.pop(_storage(tensor), None)
@@ -199,13 +200,13 @@ class _Call:
             self._unread = {}
             for tensor in held:
                 read[tensor.path] = read.get(tensor.path, False) or tensor not in unread
-        else:  # a tensor at a place where there was none before may be read
+        else:  # a tensor at a new place counts as read
             unread = {tensor for tensor in held if not read.get(tensor.path, True)}
         self._arguments.end_forward(unread)
 
 
 def _subclass_in(value):
-    """The class of a tensor that takes ops over, among an op's arguments."""
+    """Returns the class name of a wrapper tensor among an op's arguments; None: there is none."""
     if isinstance(value, torch.Tensor):
         return None if is_plain(type(value)) else type(value).__name__
     if isinstance(value, (tuple, list, dict)):
@@ -215,7 +216,7 @@ def _subclass_in(value):
 
 
 def _is_seen(held):
-    """Whether tensors_of() finds it where an op takes it."""
+    """Returns whether tensors_of() finds the tensor among an op's arguments."""
     return is_plain(type(held.tensor))
 
 
@@ -228,7 +229,7 @@ def _plain_contexts():
 
 
 class _Checking:
-    """The forward's context, with the check at its end."""
+    """The context of the forward, which checks its ops at the end."""
 
     def __init__(self, context, region, calls):
         self.context, self.region, self.calls = context, region, calls
@@ -251,8 +252,8 @@ def region_of(module):
 
 
 def _makes_new_tensors(name):
-    """Whether an op, named as in a policy, neither changes an argument nor returns a view of one. An op that torch does
-    not know (yet) counts as one that does make new tensors."""
+    """Returns whether an op, named as in a policy, neither changes an argument nor returns a view of one. True for ops
+    that torch does not know (yet)."""
     try:
         namespace, packet, overload = name.split(".")
         schema = getattr(getattr(getattr(torch.ops, namespace), packet), overload)._schema

@@ -1,48 +1,48 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What makes a recorded step other than the user's program on the card, as sentences that say what it may change. They
-stand beside the peak wherever a step is shown (core/trace/remarks.h)."""
+"""Remarks on how a recorded step differs from the user's program on the card, as sentences with the effect. They are
+shown beside the peak wherever a step is shown (core/trace/remarks.h)."""
 
 from . import _endless_loops, _managed_memory, _opaque
 
-_said = {}  # of this process, in order
+_said = {}  # sentences of this process, in order
 _sources = []  # functions that return sentences
 
 
 def add(sentence):
-    """Something that is true of every step from now on."""
+    """Adds a sentence that applies to every later step."""
     _said[sentence] = True
 
 
 def ask(source):
-    """From now on what `source` returns at the end of a step is said of it."""
+    """Adds a source, whose sentences are read at the end of each step."""
     _sources.append(source)
 
 
 def begin():
-    """A step begins."""
+    """Resets the counters at the start of a step."""
     _endless_loops.decisions.clear()
     _endless_loops.sizes.clear()
     _opaque.launches.clear()
 
 
 def of_step():
-    """The sentences of the step that was begun last."""
+    """Returns the sentences of the last step."""
     sentences = [*_said, *_of_kernels(), *(sentence for source in _sources for sentence in source())]
     if _managed_memory.live:
         sentences.append(
-            f"{_managed_memory.live:,} bytes are managed memory of paged optimizers, which is the host's and not part of the "
-            "peak: on the card it takes room only where there is some"
+            f"{_managed_memory.live:,} bytes are managed memory of paged optimizers, which is the host's and not part "
+            "of the peak: on the card it takes room only where there is some"
         )
     if _endless_loops.decisions.count:
         sentences.append(
-            f"the program asked {_endless_loops.decisions} whether something is true that nobody knows without data, and was "
-            "given an answer: on the card the step may go another way from there"
+            f"the program asked {_endless_loops.decisions} whether something is true that nobody knows without data, "
+            "and was given an answer: on the card the step may go another way from there"
         )
     if _endless_loops.sizes.count:
         sentences.append(
-            f"the sizes of results were invented {_endless_loops.sizes}, as only data says them: on the card they may be "
-            "smaller, and memory with them"
+            f"the sizes of results were invented {_endless_loops.sizes}, as only data says them: on the card they may "
+            "be smaller, and memory with them"
         )
     return sentences
 

@@ -10,22 +10,22 @@ import sys
 from . import _compile_cache
 from ._library import HeadroomError, check, load, torch_folder
 
-_card = None  # of this process, once it is simulated
+_card = None  # the card that this process simulates, or None
 
 
 def simulate(gpu="h100-80gb"):
-    """From now on `cuda` is the card `gpu` in this process, simulated: tensors have sizes and lifetimes but no memory, and
-    nothing is computed. Call it before anything imports torch; twice with the same card does nothing.
+    """Makes `cuda` the simulated card `gpu` in this process: tensors have sizes and lifetimes but no memory, and
+    nothing is computed. Call it before anything imports torch. A second call with the same card does nothing.
 
-    Values follow these rules. Tensors of at most 64 KiB, and of integers and booleans of at most 4 MiB, whose values
-    follow from values that the program made or copied to the GPU keep their true ones: a loss scale, masks, lengths,
-    labels, boxes. Everything else that the program reads is invented: zero where a tensor is copied to the CPU, one for
-    `.item()`, all elements where a mask or nonzero() selects some. topk(), argmax() and their kin choose all elements
-    in turn, so that each expert of a mixture is sent as many tokens as the others. Where a part of what an operator
-    reads is known, so is what follows from it: unknown | True is True. A `while` that reads ten thousand invented values
-    is ended, as it may never end by itself. Tensors on the CPU have the values
-    that they have without Headroom, though random ones of large tensors are made only when they are read. Memory is the
-    card's: an allocation beyond it raises torch.OutOfMemoryError, after which the program may go on.
+    Values follow these rules. Tensors of at most 64 KiB, and tensors of integers and booleans of at most 4 MiB, keep
+    their true values if these follow from values that the program made or copied to the GPU: a loss scale, masks,
+    lengths, labels, boxes. Every other value that the program reads is invented: zero in a tensor copied to the CPU,
+    one for `.item()`, all elements where a mask or nonzero() selects some. topk(), argmax() and similar ops choose all
+    elements in turn, so that each expert of a mixture gets as many tokens as the others. If a part of an operator's
+    input is known, the results that follow from it are known too: unknown | True is True. A `while` that reads ten
+    thousand invented values is ended, as it may never end by itself. Tensors on the CPU have their values as without
+    Headroom, but the random values of large tensors are drawn only when they are read. Memory is the card's: an
+    allocation beyond it raises torch.OutOfMemoryError, after which the program may go on.
     """
     global _card
     card = _known_card(gpu)
@@ -40,7 +40,7 @@ def simulate(gpu="h100-80gb"):
     _load_cuda()
     library.headroom_claim_cuda()
     _compile_cache.prepare(card["name"])
-    import torch  # noqa: F401  (its libraries have to be there before the device)
+    import torch  # its libraries must be loaded before the device is created
 
     check(library.headroom_simulate(gpu.encode(), b"cuda"))
     atexit.register(library.headroom_await_autograd)
@@ -56,7 +56,7 @@ def simulate(gpu="h100-80gb"):
 
 
 def simulated_card():
-    """The card that this process simulates, as headroom_devices() describes it; None without simulate()."""
+    """Returns the card that this process simulates, as headroom_devices() describes it; None without simulate()."""
     return _card
 
 
@@ -68,7 +68,7 @@ def _known_card(gpu):
 
 
 def _load_cuda():
-    # Before its hooks are replaced: registering them after that, it would complain on stderr. Absent in CPU wheels.
+    # Loaded before its hooks are replaced: if it registered them later, it would warn on stderr. Absent in CPU wheels.
     path = torch_folder() / "lib" / "libtorch_cuda.so"
     if path.exists():
         ctypes.CDLL(str(path))
@@ -84,6 +84,6 @@ def _refuse_late_call():
             "torch_headroom.simulate() in the first lines of the program, before anything imports torch"
         )
     raise HeadroomError(
-        "torch was imported before torch_headroom.simulate(): call it in the first lines of the program, before anything "
-        "imports torch (in a notebook: restart the kernel first)"
+        "torch was imported before torch_headroom.simulate(): call it in the first lines of the program, before "
+        "anything imports torch (in a notebook: restart the kernel first)"
     )

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""torch.cuda on the simulated GPU: what PyTorch's Python code asks the CUDA driver and libtorch_cuda for.
+"""torch.cuda on the simulated GPU: replacements of calls to the CUDA driver and libtorch_cuda by PyTorch's Python code.
 
-The device itself is C++ (core/device/cuda_device.h). Here are the functions of torch._C that would reach the driver, and
-the few classes that are made of CUDA's own objects.
+The device itself is C++ (core/device/cuda_device.h). This module has the functions of torch._C that would reach the
+driver, and the few classes made of CUDA objects.
 """
 
 import sys
@@ -17,7 +17,7 @@ from ._library import HeadroomError
 
 
 class DeviceProperties:
-    """What torch.cuda.get_device_properties() returns."""
+    """The result of torch.cuda.get_device_properties()."""
 
     def __init__(self, card):
         capability = card["compute_capability"]
@@ -45,12 +45,12 @@ class DeviceProperties:
         )
 
 
-# Shared memory that a block may ask for, by compute capability (CUDA C++ Programming Guide, technical specifications).
+# Most shared memory of a block in KiB, by compute capability (CUDA C++ Programming Guide, technical specifications).
 _SHARED_KIB = {70: 96, 75: 64, 80: 163, 86: 99, 89: 99, 90: 227, 100: 227}
 
 
 class Stream(torch.Stream):
-    """torch.cuda.Stream: a name for an order of work, all of which is done at once. What waits for what is recorded."""
+    """torch.cuda.Stream. Its work is done at once; waits between streams are recorded."""
 
     def __new__(cls, device=None, priority=0, **identity):
         if identity:
@@ -61,7 +61,7 @@ class Stream(torch.Stream):
     def __init__(self, *arguments, **named):
         pass
 
-    # torch.Stream's own take only events that are exactly torch.Event.
+    # torch.Stream's own methods accept only events that are exactly torch.Event.
     def record_event(self, event=None):
         event = Event() if event is None else event
         event.record(self)
@@ -86,7 +86,7 @@ class Stream(torch.Stream):
 
 
 class Event(torch.Event):
-    """torch.cuda.Event; elapsed_time() is that of the simulation on this machine, not the card's."""
+    """torch.cuda.Event. elapsed_time() is the time of the simulation on this machine, not the card's."""
 
     def __new__(cls, enable_timing=False, blocking=False, interprocess=False, external=False):
         if interprocess:
@@ -116,7 +116,7 @@ class Event(torch.Event):
 
 
 def patch(library, card):
-    """Once, after headroom_simulate()."""
+    """Installs the replacements. Call it once, after headroom_simulate()."""
     properties = DeviceProperties(card)
     functions = _driver_functions(properties) | _simulate_memory.functions(library)
     substitutes = _install(functions)
@@ -128,7 +128,7 @@ def patch(library, card):
 
 
 def at_first_use(action):
-    """Calls `action` once, before the program first makes something on the GPU."""
+    """Calls `action` once, before the program first uses the GPU."""
     initialize = torch.cuda._lazy_init
 
     def first_use():
@@ -147,11 +147,11 @@ def _index_of(device):
     return torch.device(device).index
 
 
-_own_index = 0  # on its machine, of the GPU that this process of a job has
+_own_index = 0  # index of this process's GPU on its machine, in a job
 
 
 def join_job(job):
-    """This process is one of several on its machine, each of which sees all GPUs, and uses its own as cuda:0."""
+    """Makes this process one of several on its machine. Each sees all GPUs, and uses its own as cuda:0."""
     global _own_index
     _own_index = job.rank % job.per_node
     torch.cuda.device_count = lambda: job.per_node
@@ -164,7 +164,7 @@ def _only_device(index):
 
 
 def _driver_functions(properties):
-    """Of torch._C, by name."""
+    """Returns replacements for functions of torch._C, by name."""
 
     def nothing(*_):
         return None
@@ -184,7 +184,7 @@ def _driver_functions(properties):
         "_cuda_init": nothing,
         "_cuda_getDeviceCount": always(1),
         "_cuda_getDevice": always(0),
-        # Functions of their own: Dynamo knows each by what it is.
+        # Three separate functions: Dynamo identifies each by identity.
         "_cuda_setDevice": lambda index: _only_device(index),
         "_cuda_exchangeDevice": lambda index: _only_device(index),
         "_cuda_maybeExchangeDevice": lambda index: _only_device(index),
@@ -212,7 +212,7 @@ def _cuda_type():
 
 
 def _install(functions):
-    """Puts functions into torch._C; returns what took the place of what, by identity."""
+    """Installs functions in torch._C; returns the replacements by id of the replaced function."""
     replaced = {}
     for name, function in functions.items():
         if hasattr(torch._C, name):
@@ -222,7 +222,7 @@ def _install(functions):
 
 
 def _substitute(substitutes):
-    """torch's modules hold copies, made by `from torch._C import …`."""
+    """Replaces copies in torch's modules, made by `from torch._C import …`."""
     for name, module in list(sys.modules.items()):
         if not name.startswith("torch") or module is torch._C:
             continue
@@ -236,7 +236,7 @@ def _patch_module(properties):
 
     def get_device_properties(device=None):
         index = _index_of(device)
-        if index is None or not 0 <= index < cuda.device_count():  # the cards of a job's machine are alike
+        if index is None or not 0 <= index < cuda.device_count():  # the GPUs of a machine in a job are alike
             _only_device(index)
         return properties
 
@@ -244,7 +244,7 @@ def _patch_module(properties):
         return properties.major >= 8 or including_emulation
 
     cuda._initialized = True
-    cuda._queued_calls.clear()  # they would compare the card with what this wheel was compiled for
+    cuda._queued_calls.clear()  # they would compare the card with the wheel's architectures
     cuda._is_compiled = cuda.is_available = lambda: True
     cuda.device_count = lambda: 1
     cuda.get_device_properties = cuda._get_device_properties = get_device_properties
@@ -263,7 +263,7 @@ def _no_sensor(name):
 
 
 def _patch_threads(library):
-    """Threads of Python find the device as the main thread does; those of autograd inherit it."""
+    """Turns interception on in Python's threads; autograd's threads inherit it."""
     bootstrap = threading.Thread._bootstrap_inner
 
     def bootstrap_with_device(self):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Memory of the simulated GPU as torch.cuda.memory reports it, and storages that Python makes without an op.
+"""Memory of the simulated GPU as torch.cuda.memory reports it, and storages that Python creates without an op.
 
 All of it follows the rules of CUDA's caching allocator.
 """
@@ -40,7 +40,7 @@ _NUMBERS = ("current", "peak", "allocated", "freed")
 
 
 def _statistics(library):
-    """What torch._C._cuda_memoryStats returns."""
+    """Returns the result of torch._C._cuda_memoryStats."""
     numbers = (ctypes.c_int64 * (len(_POOLS) * len(_COUNTERS) * len(_NUMBERS) + 3))()
     library.headroom_memory_stats(numbers)
     next_number = iter(numbers)
@@ -52,13 +52,14 @@ def _statistics(library):
         result[name] = next(next_number)
     segments = result["segment"]["all"]
     result |= {"num_device_alloc": segments["allocated"], "num_device_free": segments["freed"], "max_split_size": -1}
-    # Blocks count as oversize from max_split_size on, which is not set.
+    # Blocks of at least max_split_size count as oversize; it is not set.
     result |= {name: dict.fromkeys(_NUMBERS, 0) for name in ("oversize_allocations", "oversize_segments")}
     return result
 
 
 def _segments(library):
-    """What torch.cuda.memory_snapshot() returns. Addresses are the allocator's own: tensors have others."""
+    """Returns the result of torch.cuda.memory_snapshot(). Addresses are the allocator's own; those of tensors
+    differ."""
     segments = json.loads(library.headroom_memory_segments())
     for segment in segments:
         segment |= {"device": 0, "segment_pool_id": (0, 0), "is_expandable": False, "frames": []}
@@ -68,7 +69,7 @@ def _segments(library):
 
 
 def functions(library):
-    """Of torch._C, by name."""
+    """Returns replacements for functions of torch._C, by name."""
     library.headroom_limit_memory.argtypes = [ctypes.c_double]
     library.headroom_memory_segments.restype = ctypes.c_char_p
     fraction = [1.0]
@@ -124,7 +125,7 @@ def _free_and_total(library):
 
 
 class _CudaRuntime:
-    """torch.cuda.cudart(): the few calls that training scripts make."""
+    """torch.cuda.cudart(): the few functions that training scripts call."""
 
     def __init__(self, library):
         self._library = library
@@ -155,7 +156,7 @@ def patch(library):
 
 
 def _patch_storages(library):
-    """Storages come from CUDA's allocator by name, unless a tensor makes them."""
+    """Patches torch.UntypedStorage: storages that no tensor creates come from CUDA's allocator."""
     storage_class = torch.UntypedStorage
     make, resize, to = storage_class.__new__, storage_class.resize_, storage_class.to
     library.headroom_resize_storage.argtypes = [ctypes.c_void_p, ctypes.c_int64]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a GPU without memory cannot do is refused by name where the program asks for it: machine code is launched on real
-addresses, which here are none."""
+"""Refuses what a GPU without memory cannot do, with an error that names the function. Machine code would access real
+addresses, which do not exist here."""
 
 import contextlib
 import importlib.abc
@@ -18,7 +18,7 @@ _BITSANDBYTES = "bitsandbytes.functional"
 
 
 class NoCudaGraph:
-    """In the place of torch.cuda.CUDAGraph."""
+    """Replaces torch.cuda.CUDAGraph."""
 
     def __new__(cls, *arguments, **named):
         raise HeadroomError(
@@ -29,18 +29,19 @@ class NoCudaGraph:
 
 def _refuse_allocators(*arguments, **named):
     raise HeadroomError(
-        "CUDAPluggableAllocator hands out memory of the CUDA driver, which the GPU that Headroom simulates does not have: "
-        "record without it, by the rules of PyTorch's own allocator"
+        "CUDAPluggableAllocator hands out memory of the CUDA driver, which the GPU that Headroom simulates does not "
+        "have: record without it, by the rules of PyTorch's own allocator"
     )
 
 
 class _MemPool:
-    """In the place of torch.cuda.MemPool: what is allocated into it counts, in segments that it shares with the rest."""
+    """Replaces torch.cuda.MemPool: allocations into it count, but share segments with all others."""
 
     def __init__(self, allocator=None, *options, **named):
         if allocator is not None:
             _refuse_allocators()
-        _remarks.add("torch.cuda.MemPool was left out: its memory is part of the peak, and its own segments may reserve more")
+        _remarks.add("torch.cuda.MemPool was left out: its memory is part of the peak, and its own segments may "
+                     "reserve more")
         self.allocator, self.id = None, (0, 1)
 
     def use_count(self):
@@ -51,8 +52,8 @@ class _MemPool:
 
 
 class _Imports(importlib.abc.MetaPathFinder):
-    """Sees modules that the program imports later. Whether they are installed is answered truly, but that the kernels of
-    one that is there are (_extensions.py)."""
+    """Handles modules that the program imports later. Searches report truly whether a module is installed, except for
+    kernels of installed libraries (_extensions.py)."""
 
     def __init__(self):
         self.looking = False
@@ -95,18 +96,18 @@ def _simulate_triton(module):
     _simulate_triton.patch(module)
 
 
-_CHANGED = {}  # functions that change a module, by its name, after it is imported
+_CHANGED = {}  # name of a module -> function that changes it after its import
 
 
 def _refuse_jiterator(code, name, *arguments):
     raise HeadroomError(
-        f"the kernel {name} of torch.cuda.jiterator cannot run on the GPU that Headroom simulates: choose PyTorch's own "
-        "operators, or record this step on a GPU"
+        f"the kernel {name} of torch.cuda.jiterator cannot run on the GPU that Headroom simulates: choose PyTorch's "
+        "own operators, or record this step on a GPU"
     )
 
 
 def change_after_import(name, change):
-    """Calls `change` with the module of this name when the program has imported it."""
+    """Calls `change` with the module of this name once the program has imported it."""
     if name in sys.modules:
         change(sys.modules[name])
     else:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Triton on the simulated GPU: kernels are neither compiled nor run. A launch is an op of the step that reads and writes
-what the kernel's source says; autotuners take their first configuration."""
+"""Triton on the simulated GPU: kernels are neither compiled nor run. A launch is an op of the step that reads and
+writes the tensors found in the kernel's source. Autotuners take their first configuration."""
 
 import types
 
@@ -12,7 +12,7 @@ from ._library import HeadroomError
 
 
 def patch(triton):
-    """Once, after `import triton`."""
+    """Installs the replacements. Call it once, after `import triton`."""
     runtime = triton.runtime
     active = make_driver(triton)
     runtime.driver._default = runtime.driver._active = active
@@ -23,7 +23,7 @@ def patch(triton):
 
 
 def make_driver(triton):
-    """CUDA's driver as Triton asks for it: the card, no kernels."""
+    """Returns a CUDA driver for Triton: it has the card's properties, but loads no kernels."""
     from triton.backends.driver import GPUDriver
     from triton.backends.nvidia.driver import CudaDriver
 
@@ -56,13 +56,13 @@ def _properties(device):
 
 def _refuse_binary(*arguments):
     raise HeadroomError(
-        "machine code cannot be loaded on the GPU that Headroom simulates: launch the kernel by kernel[grid](…), as an op of "
-        "which only its bytes are known"
+        "machine code cannot be loaded on the GPU that Headroom simulates: launch the kernel by kernel[grid](…), as an "
+        "op of which only its bytes are known"
     )
 
 
 def benchmark(call, warmup=25, rep=100, grad_to_none=None, quantiles=None, return_mode="mean"):
-    """In the place of triton.testing.do_bench: nothing here says how long a kernel takes. It runs once, for its memory."""
+    """Replaces triton.testing.do_bench: kernel times are not known. Runs the call once, for its memory."""
     call()
     _opaque.choices.add(getattr(call, "__qualname__", "do_bench"))
     return [1.0] * len(quantiles) if quantiles else [1.0] if return_mode == "all" else 1.0
@@ -74,7 +74,7 @@ def _bench(self, *arguments, config, **meta):
 
 
 class _Kernel:
-    """What a launch and warmup() return: a compiled kernel, of which nothing is known that a compiler would say."""
+    """The compiled kernel that a launch and warmup() return, without a compiler's facts."""
 
     n_regs, n_spills, n_max_threads, function, module = 32, 0, 1024, None, None
 
@@ -92,12 +92,12 @@ class _Kernel:
         return self
 
     def __getitem__(self, grid):
-        # All arguments by position, constants included.
+        # All arguments are positional, constants included.
         return lambda *arguments, stream=None: _launch(self._kernel, dict(zip(self._kernel.arg_names, arguments)))
 
 
 def _run(self, *arguments, grid, warmup, **named):
-    """JITFunction.run."""
+    """Replaces JITFunction.run."""
     for hook in self.pre_run_hooks:
         hook(*arguments, **named)
     options = {name: named.pop(name) for name in list(named) if name not in self.signature.parameters}
@@ -123,12 +123,12 @@ def _launch(kernel, arguments):
     _opaque.launch(kernel.__name__, reads, writes, how=_opaque.PRODUCTS if accesses.dots else None)
 
 
-_known = {}  # (kernel, what its branches may depend on) -> its accesses
+_known = {}  # (id of the kernel, constants of the launch) -> (kernel, accesses)
 
 
 def _accesses_of(kernel, arguments):
     key = id(kernel), tuple(map(_triton_accesses.constant, arguments.values()))
     if key not in _known:
-        # The kernel is kept, so that no other one gets its id.
+        # Keeps the kernel alive, so that its id is not reused.
         _known[key] = kernel, _triton_accesses.of_launch(kernel, arguments)
     return _known[key][1]

@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random values of large CPU tensors are made when they are first read (core/device/deferred_fill.h): a model that is only
-moved to the simulated GPU is built at once. Ops make them by themselves; here are the ways to the memory without an op."""
+"""Random values of large CPU tensors are drawn when they are first read (core/device/deferred_fill.h), so that a model
+that is only moved to the simulated GPU is built at once. Ops draw them by themselves; this module covers the ways to
+the memory without an op."""
 
 import ctypes
 import functools

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One recorded step after the other: the hooks that tell the C++ recorder what Python does."""
+"""Records steps, one after the other: the hooks that report Python's actions to the C++ recorder."""
 
 import ctypes
 import functools
@@ -22,7 +22,7 @@ from ._loop import in_backward, in_transform
 from ._modules import Inventory, ModuleNames, around_forward, is_compiled, is_sharded, state_tensors, tensors_of
 from ._optimizer_hooks import after_steps, before_steps
 
-# Instants of a step (HeadroomInstant in app/python/recording_api.h).
+# Moments of a step (HeadroomInstant in app/python/recording_api.h).
 (
     FORWARD_END,
     BACKWARD_END,
@@ -60,52 +60,53 @@ def _checked(text):
 
 
 def _readable(word):
-    """A word of the command line; a path may have bytes that are no text."""
+    """Returns a word of the command line as text; a path may have bytes that are not text."""
     return os.fsencode(word).decode(errors="replace")
 
 
-_WORKSPACES = "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE"  # variables that size cuBLAS's blocks
+_WORKSPACES = "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE"  # environment variables: cuBLAS's workspaces
 
 
 class StepRecorder:
-    """Records what runs between begin() and finish() as a step. Who calls them when is up to others.
+    """Records what runs between begin() and finish() as a step. The caller decides where steps begin and end.
 
-    `program` are the words of the command line that is recorded, `again` the arguments of `torch-headroom record` that make the
-    step again, if that command runs it; `job` is the distributed one of which this is a process (_distributed_job.py).
+    `program` holds the words of the recorded command line. `again` holds the arguments with which `torch-headroom
+    record` would record the step again, if that command recorded it. `job` is the distributed job that this process
+    belongs to (_distributed_job.py).
     """
 
     def __init__(self, model, program, again=(), job=None):
-        self.model = _readable(model)  # what the step file calls it
+        self.model = _readable(model)  # name in the step file
         self.library = _declared(load())
         self.inventory = Inventory()
-        self.numbers = {}  # id(module) -> number, of the step that is recorded; the hook looks here
-        self.sharded = set()  # of these numbers, modules that hooks of torch.distributed surround
+        self.numbers = {}  # id(module) -> number, in the running step; read by the hook
+        self.sharded = set()  # numbers of modules with forward hooks of torch.distributed
         self.recording = False
         self.autocast = False
-        self._held = None  # of the calls of the step that is recorded
-        self.calls = 0  # of modules in this step
-        self.calls_in_transforms = 0  # besides, inside of torch.func
-        self.depth = 0  # of modules that run now
-        self.compiled = None  # number of the compiled module that was called last, and the depth inside of it
-        self.step = 0  # number of the step that was finished last
-        self.notes = []  # what to know of that step, sentences
+        self._held = None  # HeldInCalls of the running step
+        self.calls = 0  # number of module calls in this step
+        self.calls_in_transforms = 0  # number of further calls inside torch.func
+        self.depth = 0  # number of nested module calls that run now
+        self.compiled = None  # (number of the last called compiled module, depth inside it)
+        self.step = 0  # number of the last finished step
+        self.notes = []  # notes on that step, sentences
         self._names = None
-        self._sizes = 0, 0  # of the batch and its sequences
-        self._summary = None  # of the step that was finished last
-        self._on_cpu = False  # all parameters, in the step that was finished last
+        self._sizes = 0, 0  # (batch, sequence)
+        self._summary = None  # of the last finished step
+        self._on_cpu = False  # whether all parameters of the last finished step are on the CPU
         self._process = os.getpid()
         self.job = job  # None: the script runs alone
         self._again = [_readable(word) for word in again]
-        # Now: the program may go to another folder.
+        # Read now, as the program may change its folder.
         origin = [("program", shlex.join(program)), ("interpreter", sys.executable), ("folder", os.getcwd())]
         self._origin = [(key, _readable(value)) for key, value in origin]
 
     def note(self, key, value):
-        """Something to know of how the steps were recorded."""
+        """Adds a setting with which the steps are recorded."""
         self._origin.append((key, value))
 
     def begin(self, arguments=()):
-        """`arguments` are those of the model's call with which the step begins, if it begins with one."""
+        """Begins a step. `arguments` are those of the model's call that begins it, if one does."""
         ops = torch.ops.torch_headroom
         check(self.library.headroom_recording_new())
         roots = self.inventory.roots()
@@ -124,16 +125,17 @@ class StepRecorder:
         self.calls = self.calls_in_transforms = 0
 
     def add_root_call(self, arguments):
-        """A model is called: data of another size than the others got leaves the step without a single one."""
+        """Updates the batch sizes for a model's call: if its data has other sizes than earlier calls, the step has no
+        single size."""
         if torch.is_grad_enabled() and not in_backward():
             self._sizes = sizes_with(self._sizes, arguments)
 
     def own_update(self, begins):
-        """The program, which has no optimizer, may change the parameters itself from here on, or has done so."""
+        """Reports the start or end of the code in which a program without an optimizer may update its parameters."""
         self.at(OWN_UPDATE_BEGIN if begins else OWN_UPDATE_END)
 
     def add_held(self, call, args, kwargs, found):
-        """What a checkpoint would hold of a call that has begun, besides the tensors that were `found`."""
+        """Adds what a checkpoint would hold of a call that has begun, besides the tensors in `found`."""
         tensors, places = self._held.of(args, kwargs, found)
         if tensors:
             with torch._C.DisableTorchFunctionSubclass():
@@ -144,13 +146,13 @@ class StepRecorder:
             self.library.headroom_recording_at(instant)
 
     def finish(self, step):
-        """The step has ended; it is the one that write() writes."""
+        """Ends the step, which write() then writes."""
         self.step = step
         self._summary = None
         self.notes = []
         if self.calls_in_transforms:
-            self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), where no "
-                              "checkpoint can be: their memory counts, but no plan recomputes them")
+            self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), "
+                              "where no checkpoint can be: their memory counts, but no plan recomputes them")
         info = json.dumps(self._info(step)).encode()
         self._stop()
         check(self.library.headroom_recording_finish(info))
@@ -160,7 +162,7 @@ class StepRecorder:
         self.library.headroom_recording_discard()
 
     def end_tracing(self):
-        """The program goes on without the cost of being traced."""
+        """Stops tracing, which costs the program time."""
         self.library.headroom_recording_end_tracing()
 
     def write(self, path):
@@ -172,18 +174,18 @@ class StepRecorder:
         return self._summary
 
     def text(self, summary):
-        """What is printed of the step, of which `summary` says more than summary()."""
-        document = json.dumps(summary, ensure_ascii=False).encode(errors="replace")  # a path may have bytes that are no text
+        """Returns the printed report; `summary` may have more keys than summary()."""
+        document = json.dumps(summary, ensure_ascii=False).encode(errors="replace")  # for bytes that are not text
         return _checked(self.library.headroom_recording_text(document)).decode()
 
     def cpu_problem(self):
-        """What is wrong with a step that used no memory of the GPU; empty: it used some."""
+        """Returns a sentence if the step used no memory of the GPU; empty otherwise."""
         if self.summary()["peak_bytes"]:
             return ""
         reason = ", as the model is on the CPU" if self._on_cpu else ""
         return (
-            f"step {self.step} used no memory of cuda{reason}: move the model and its input there before the training, by "
-            'model.cuda() or .to("cuda")'
+            f"step {self.step} used no memory of cuda{reason}: move the model and its input there before the training, "
+            'by model.cuda() or .to("cuda")'
         )
 
     def _stop(self):
@@ -198,7 +200,7 @@ class StepRecorder:
         self._on_cpu = bool(parameters) and all(p.device.type == "cpu" for p in parameters)
         self._names = None
         batch, sequence = self._sizes
-        # The program sets them itself, before its first matrix product.
+        # The program sets these itself, before its first matrix product.
         noted = self._origin + [(key, _readable(os.environ[key])) for key in _WORKSPACES if key in os.environ]
         return {
             "model": self.model,
@@ -216,22 +218,23 @@ class StepRecorder:
         } | self._rank()
 
     def _rank(self):
-        """Which process of a job this is, if it is one: also of a program that makes a process group of its own."""
+        """Returns the rank of this process, if it belongs to a job or the program created a process group itself."""
         if self.job:
             return {"distributed": self.job.described()}
         dist = torch.distributed
         if not dist.is_available() or not dist.is_initialized():
             return {}
         per_node = int(os.environ.get("LOCAL_WORLD_SIZE", min(8, dist.get_world_size())))
-        return {"distributed": {"world_size": dist.get_world_size(), "ranks_per_node": per_node, "rank": dist.get_rank()}}
+        return {"distributed": {"world_size": dist.get_world_size(), "ranks_per_node": per_node,
+                                "rank": dist.get_rank()}}
 
     def forked(self):
-        """Whether this is a child, such as a worker that loads data: nothing is recorded there."""
+        """Returns whether this is a child process, such as a data loading worker: nothing is recorded there."""
         return os.getpid() != self._process
 
 
 class _Placed:
-    """A function of torch that calls the last of a list."""
+    """A function of torch, replaced by one that calls the last item of a list."""
 
     def __init__(self, owner, name):
         self.owner, self.name = owner, name
@@ -252,12 +255,13 @@ class _Placed:
         setattr(self.owner, self.name, self.call)
 
 
-_placed = {}  # (id of a class or module of torch, name) -> what was placed there
+_placed = {}  # (id of a class or module of torch, name) -> _Placed
 
 
 def _calls_of(owner, name):
-    """What a function of torch calls, as a list whose last item counts. A class is changed once and stays it: Python then
-    looks at all classes that inherit from it, which for modules takes as long as to record a small step's backward."""
+    """Returns the list of a function of torch whose last item is called. A class is patched once and stays patched:
+    patching makes Python visit all its subclasses, which for modules takes as long as recording a small step's
+    backward."""
     placed = _placed.get((id(owner), name))
     if placed is None:
         placed = _placed[id(owner), name] = _Placed(owner, name)
@@ -265,8 +269,8 @@ def _calls_of(owner, name):
 
 
 class Hooks:
-    """What the recorder changes in torch while it is there: calls of modules, optimizers and backward report to
-    `loop` (see Loop), which says where a step begins and ends."""
+    """The recorder's changes of torch while it is active: calls of modules, optimizers and backward report to `loop`
+    (see Loop), which decides where a step begins and ends."""
 
     def __init__(self, recorder, loop):
         self._recorder = recorder
@@ -298,7 +302,7 @@ class Hooks:
         self._undo.append(calls.pop)
 
     def _compile(self, begins):
-        """What PyTorch compiles is the program without the recorder."""
+        """Removes the hooks while PyTorch compiles, so that it compiles the program without the recorder."""
         self._recorder.at(COMPILATION_BEGIN if begins else COMPILATION_END)
         for placed in _placed.values():
             (placed.set_aside if begins else placed.put_back)()
@@ -324,7 +328,7 @@ class Hooks:
             if loop.awaits_forward:
                 loop.module_called(module, args, kwargs)
             number = numbers.get(id(module))
-            # What torch.compile() made calls the program's module, of which it is a call.
+            # A compiled wrapper calls the program's module, which is the same call.
             if number is None or recorder.compiled == (number, recorder.depth):
                 return original(module, *args, **kwargs)
             if in_transform():
@@ -334,7 +338,8 @@ class Hooks:
                 recorder.add_root_call((*args, kwargs))
             if is_compiled(module):
                 recorder.compiled = number, recorder.depth + 1
-            # What is sharded is gathered by hooks, which no checkpoint of the module runs again: its call is its forward.
+            # Hooks gather the parameters of a sharded module, and a checkpoint of it does not run them again: the
+            # recorded call is its forward only.
             if number in recorder.sharded:
                 with around_forward(module, functools.partial(recorded, number)):
                     return original(module, *args, **kwargs)
@@ -346,7 +351,7 @@ class Hooks:
             number = enter(number, tensors)
             recorder.add_held(number, args, kwargs, tensors)
             recorder.calls += 1
-            if recorder.calls == 2:  # a trainer may switch it on inside of the model's own call
+            if recorder.calls == 2:  # a trainer may enable autocast inside the model's call
                 recorder.autocast |= torch.is_autocast_enabled("cuda")
             try:
                 result = run(*args, **kwargs)
@@ -378,16 +383,16 @@ class Hooks:
     def _backward(self, original):
         recorder, loop = self._recorder, self._loop
         of_parameters = original.__name__ == "backward"
-        position = 3 if of_parameters else 4  # of create_graph
+        position = 3 if of_parameters else 4  # position of create_graph
 
         def backward(*args, **kwargs):
-            # Inside of another backward pass it belongs to a checkpoint that runs its region again.
+            # A backward pass inside another one belongs to a checkpoint's recomputation.
             if in_backward():
                 return original(*args, **kwargs)
             if of_parameters:
                 loop.backward_begins()
             builds_graph = bool(kwargs.get("create_graph", len(args) > position and args[position]))
-            # A gradient that the loss is made of is part of the forward, as a gradient penalty or forces.
+            # A gradient that is part of the loss, such as a gradient penalty or forces, belongs to the forward.
             marks = of_parameters or not (builds_graph or recorder.depth)
             if marks:
                 recorder.at(FORWARD_END)
@@ -414,7 +419,7 @@ class Hooks:
         if not recorder.recording or not callable(closure):
             return None
 
-        # LBFGS runs forward and backward inside of its step.
+        # LBFGS runs forward and backward inside its step.
         @functools.wraps(closure)
         def closure_outside():
             self._end_optimizer(optimizer)

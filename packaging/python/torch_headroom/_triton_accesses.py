@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which arguments a Triton kernel reads and which it writes, as its source says: the parameters from which the pointers of
-its loads and stores are made. Branches that constants of the launch rule out do not count. What cannot be told counts as
-read and written."""
+"""Finds the arguments that a Triton kernel reads and writes, from its source: the parameters in the pointers of its
+loads and stores. Branches that the launch's constants exclude do not count. Arguments with unclear use count as read
+and written."""
 
 import ast
 import re
@@ -13,13 +13,14 @@ _ATOMICS = re.compile(r"atomic|asm")
 
 
 class Accesses:
-    """Names of parameters that a kernel reads and writes; `dots`: it multiplies matrices."""
+    """The names of the parameters that a kernel reads and writes; `dots`: it multiplies matrices."""
 
     def __init__(self):
         self.reads, self.writes, self.dots = set(), set(), False
 
     def add(self, other, of_caller):
-        """What a function does that the kernel calls; `of_caller`: from which of the caller's parameters its own come."""
+        """Adds the accesses of a called function; `of_caller` maps its parameters to those of the caller that they come
+        from."""
         for name in other.reads:
             self.reads |= of_caller.get(name, set())
         for name in other.writes:
@@ -28,19 +29,20 @@ class Accesses:
 
 
 def of_launch(kernel, arguments):
-    """Of a JITFunction that is launched with `arguments`, by parameter. A tensor stands for itself, all else is constant."""
+    """Returns the accesses of a JITFunction launched with `arguments`, by parameter. Tensors have memory, everything
+    else is constant."""
     constants = {name: _plain(value) for name, value in arguments.items() if not _has_memory(value)}
     try:
         found = _Function(kernel, constants, depth=0).accesses
     except (SyntaxError, RecursionError, AttributeError):
         found = Accesses()
-    if not found.writes:  # it has some effect, through pointers that are made where nobody sees it
+    if not found.writes:  # it must have some effect, through pointers that the analysis cannot see
         found.reads = found.writes = set(arguments)
     return found
 
 
 def tensors_in(value):
-    """The tensors that an argument of a launch brings along."""
+    """Returns the tensors in an argument of a launch."""
     if isinstance(value, (tuple, list)):
         return [tensor for item in value for tensor in tensors_in(item)]
     if hasattr(value, "data_ptr"):
@@ -53,7 +55,7 @@ def _has_memory(value):
 
 
 def constant(value):
-    """What a branch of the kernel may depend on: of memory only its kind."""
+    """Returns the value that a branch of the kernel may depend on; for arguments with memory only their type."""
     value = _plain(value)
     return type(value) if _has_memory(value) or type(value).__hash__ is None else value
 
@@ -63,16 +65,18 @@ def _plain(value):
 
 
 class _Function(ast.NodeVisitor):
-    """A pass over the body of a function; repeated until no variable turns out to come of a further parameter, as loops
-    use what they assign later."""
+    """Analyses the body of a function. The pass is repeated until no variable depends on a further parameter, since
+    loops use values that they assign later."""
 
     def __init__(self, function, constants, depth):
         self.accesses = Accesses()
         self._globals = function.fn.__globals__ | _nonlocals(function.fn)
         self._depth = depth
         body = function.parse().body[0]
-        self.parameters = [argument.arg for argument in (*body.args.posonlyargs, *body.args.args, *body.args.kwonlyargs)]
-        assigned = {node.id for node in ast.walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        self.parameters = [argument.arg
+                           for argument in (*body.args.posonlyargs, *body.args.args, *body.args.kwonlyargs)]
+        assigned = {node.id for node in ast.walk(body)
+                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         self._constants = {name: value for name, value in constants.items() if name not in assigned}
         self._locals = assigned | set(self.parameters)
         self._origins = {name: {name} for name in self.parameters}
@@ -83,7 +87,7 @@ class _Function(ast.NodeVisitor):
                 self.visit(statement)
 
     def _of(self, node):
-        """The parameters that a value is made of, unless through memory."""
+        """Returns the parameters that a value is computed from, except through memory."""
         if node is None or (isinstance(node, ast.Call) and _LOADS.search(_name(node.func))):
             return set()
         if isinstance(node, ast.Name):
@@ -172,7 +176,7 @@ class _Function(ast.NodeVisitor):
         self.accesses.add(inner.accesses, {name: self._of(value) for name, value in values.items()})
 
     def _callee(self, function):
-        """What is called, where it is a global of the kernel or of a module that it imports."""
+        """Returns the called object if it is a global of the kernel or of a module that it imports."""
         if isinstance(function, ast.Name):
             if function.id in self._locals:
                 return None
@@ -185,7 +189,7 @@ class _Function(ast.NodeVisitor):
         return None
 
     def _constant(self, node):
-        """Whether a value is the same in all programs of the launch, and which."""
+        """Returns whether a value is the same in all programs of the launch, and the value."""
         names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
         if any(isinstance(n, ast.Call) for n in ast.walk(node)) or any(
             name in self._locals and name not in self._constants for name in names
@@ -198,7 +202,7 @@ class _Function(ast.NodeVisitor):
             return False, None
 
     def _value(self, test):
-        """True, False, or None where the kernel itself decides. A tensor is not None."""
+        """Returns True, False, or None if the kernel decides at run time. A tensor is not None."""
         if isinstance(test, ast.BoolOp):
             values = [self._value(value) for value in test.values]
             decides = isinstance(test.op, ast.Or)
@@ -215,7 +219,8 @@ class _Function(ast.NodeVisitor):
 
 
 def _name(function):
-    return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    return (function.attr if isinstance(function, ast.Attribute)
+            else function.id if isinstance(function, ast.Name) else "")
 
 
 def _root(node):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether training takes the memory that the policy was made for."""
+"""Checks that training takes the memory that the policy predicts."""
 
 import warnings
 
@@ -8,36 +8,37 @@ import torch
 
 
 class MemoryWatch:
-    """Compares what is allocated where checkpointed modules begin and end with the plan and with its budget, and warns
-    of each once. It ends after two steps: optimizers make their state in the first. The budget is for all that is on
-    the device, so that other models of the process count, too.
+    """Compares the allocated memory at the borders of checkpointed modules with the plan and with its budget, and warns
+    once of each. It stops after two steps, since optimizers create their state in the first. The budget is for
+    everything on the device, so other models of the process count too.
 
-    Of the plan's bytes only what comes in the course of a step counts. What is more on the device where it begins,
-    such as the last results of an evaluation or the buckets of DistributedDataParallel, is none of its doing, and a
-    first step may hold less: it has no state of the optimizer yet, and often no gradients. Which call of a module is
-    compared with which planned one does not matter: the most of all its calls bounds each."""
+    The comparison with the plan counts only what is allocated during a step. Other memory at the start of the step,
+    such as the last results of an evaluation or the buckets of DistributedDataParallel, is not counted. A first step
+    may hold less: it has no optimizer state yet, and often no gradients. Calls of a module are not matched with planned
+    ones: the largest planned value of all its calls is the limit for each.
+    """
 
     STEPS = 2
-    # The plan knows no workspaces of cuBLAS, which its first calls take; a batch may be fetched earlier or later.
+    # Bytes. The plan excludes cuBLAS's workspaces, which its first calls take; a batch may be fetched earlier or later.
     TOLERANCE = 128 << 20
-    SHARE = 50  # or a fiftieth of the plan's bytes, where that is more
+    SHARE = 50  # or this part (1/50) of the plan's bytes, if that is more
 
     def __init__(self, policy, model):
         self._policy = policy
         self._model = model
         self._device = next((p.device for p in model.parameters() if p.is_cuda), None)
-        self._before = None  # the highest that was allocated before the first step
+        self._before = None  # peak in bytes before the first step
         self._steps = 0
-        self._beside = None  # bytes beside the plan at the first module of this step
-        self._as_planned = True  # so far
+        self._beside = None  # bytes not in the plan at the first module of this step
+        self._as_planned = True  # no warning about the plan so far
         self.is_on = policy.budget > 0 and self._device is not None
 
     def at(self, where, planned=()):
-        """The program is at a boundary of a module, as in "at the end of module Net.layers.0". `planned` are the bytes
-        that the plan has there, by call; none where it is not known."""
+        """Checks the memory at a border of a module, such as `where` = "at the end of module Net.layers.0". `planned`
+        are the plan's bytes there, by call; empty: unknown."""
         if not self.is_on:
             return
-        # Requested: a block that the caching allocator does not split counts as allocated with what it has too much.
+        # Requested bytes: allocated bytes would include the slack of blocks that the caching allocator does not split.
         stats = torch.cuda.memory_stats(self._device)
         self._compare_with_budget(where, stats["requested_bytes.all.peak"], stats["requested_bytes.all.current"])
         if self.is_on and self._as_planned and any(planned):
@@ -52,7 +53,7 @@ class MemoryWatch:
     def _compare_with_budget(self, where, highest, now):
         if self._before is None:
             self._before = highest
-        if highest <= self._before:  # it was before, while the model was loaded
+        if highest <= self._before:  # the peak was earlier, for example while the model was loaded
             highest = now
         if highest > self._policy.budget:
             self.is_on = False

@@ -4,8 +4,8 @@
 
     python -m torch_headroom.record [--gpu NAME] [-o step.hrs] train.py [its arguments]
 
-runs an unmodified script with `cuda` standing for a simulated GPU, until the step is recorded; with --device cuda it
-runs on the real one and is measured. In a program of one's own, after torch_headroom.simulate(), or on the real GPU without:
+runs an unmodified script with `cuda` standing for a simulated GPU, until the step is recorded. With --device cuda it
+runs on the real one and is measured. In your own program, after torch_headroom.simulate() (or, on a real GPU, without):
 
     with torch_headroom.record("step.hrs") as rec:
         for batch in batches:
@@ -32,17 +32,19 @@ from ._record_options import parser, recorded_again
 
 
 class Recording:
-    """The steps inside of a `with` block. The last one that ended with step() is written; without step(), the block."""
+    """Records the steps inside a `with` block. The last one ended by step() is written; without step(), the whole
+    block."""
 
     def __init__(self, path, name=None):
         self._path = _checked_output(path)
         self._name = name or pathlib.Path(sys.argv[0] or "python").name
         self._steps = 0
         self._batch = ()
-        self.summary = None  # after the block: the peak, bytes by category and more, as --json prints them
+        self.summary = None  # set after the block: the peak, bytes by category and more, as with --json
 
     def inputs(self, *tensors):
-        """Tensors that count as input from the next step on. What is made between two steps does without this."""
+        """Declares tensors that count as input from the next step on. Tensors created between two steps need no
+        declaration."""
         self._batch = tensors
 
     def __enter__(self):
@@ -59,14 +61,14 @@ class Recording:
         return self
 
     def step(self):
-        """One training step has ended."""
+        """Ends one training step."""
         self._steps += 1
         self._recorder.finish(self._steps)
         self._recorder.begin(self._batch)
 
     def __exit__(self, kind, error, trace):
         self._hooks.remove()
-        # What comes after the last step() is the loop's end; after an exception it is what one wants to see.
+        # After the last step() comes only the end of the loop; after an exception, the unfinished step is of interest.
         if self._steps == 0 or (error is not None and self._recorder.calls > 0):
             self._recorder.finish(self._steps + 1)
         else:
@@ -80,18 +82,19 @@ class Recording:
 
 
 def measure(device):
-    """From now on steps are recorded on a real GPU."""
+    """Records later steps on a real GPU."""
     _, _, number = device.partition(":")
     try:
-        import torch  # noqa: F401  (its libraries have to be there before ours looks for CUDA)
+        import torch  # its libraries must be loaded before ours looks for CUDA
 
         check(load().headroom_measure(ctypes.c_int(int(number or 0))))
     except HeadroomError as error:
-        raise HeadroomError(f"{error}; torch_headroom.simulate(), before `import torch`, needs no GPU", error.exit_code) from None
+        raise HeadroomError(f"{error}; torch_headroom.simulate(), before `import torch`, needs no GPU",
+                            error.exit_code) from None
 
 
 class _CallableModule(types.ModuleType):
-    """torch_headroom.record is called like a function, and run by `python -m torch_headroom.record`."""
+    """The class of this module: it can be called like a function, and run by `python -m torch_headroom.record`."""
 
     def __call__(self, path, name=None):
         return Recording(path, name)
@@ -126,19 +129,19 @@ def _run(options):
 
 
 _BY_HAND = (
-    "there is no torch.optim optimizer, so the step was taken to end with the first call of a model after backward; where "
-    "several backward passes make one update, put the loop into `with torch_headroom.record(\"step.hrs\") as rec:` and call "
-    "rec.step() after each update"
+    "there is no torch.optim optimizer, so the step was taken to end with the first call of a model after backward; "
+    "where several backward passes make one update, put the loop into `with torch_headroom.record(\"step.hrs\") as "
+    "rec:` and call rec.step() after each update"
 )
 
 
 class _Outcome:
-    """How a script ended: a sentence where it was not as it should, and the exit code."""
+    """How a script ended: a sentence if there was a problem, and the exit code."""
 
     def __init__(self, problem="", exit_code=0, ended_early=False):
         self.problem = problem
         self.exit_code = exit_code
-        self.ended_early = ended_early  # by us
+        self.ended_early = ended_early  # by the recorder
 
 
 def _first_line(error):
@@ -147,7 +150,7 @@ def _first_line(error):
 
 
 def _own_traceback(error):
-    """The script's: without the frames of Headroom and runpy."""
+    """Returns the script's traceback, without the frames of Headroom and runpy."""
     here = str(pathlib.Path(__file__).parent)
     report = traceback.TracebackException.from_exception(error)
     frames = [f for f in report.stack if not f.filename.startswith(here) and "runpy" not in f.filename]
@@ -181,12 +184,14 @@ def _outcome_of(options, error):
         problem += ": another rank would have written that into the store, and of the job only one runs"
     invented = load().headroom_invented_values()
     if invented:
-        problem += f" (values that it had read from the simulated GPU, {invented} of them, were invented: they may be why)"
+        problem += (f" (values that it had read from the simulated GPU, {invented} of them, were invented: "
+                    "they may be why)")
     return _Outcome(problem, 2)
 
 
 class _Interrupts:
-    """Ctrl+C while the script runs, also where it catches KeyboardInterrupt, as trainers do to save what they have."""
+    """Notices Ctrl+C while the script runs, even if the script catches KeyboardInterrupt, as trainers do to save their
+    state."""
 
     def __enter__(self):
         self.seen = False
@@ -200,12 +205,12 @@ class _Interrupts:
         signal.default_int_handler(number, frame)
 
     def __exit__(self, kind, error, trace):
-        if signal.getsignal(signal.SIGINT) == self._interrupt:  # not where the script has one of its own
+        if signal.getsignal(signal.SIGINT) == self._interrupt:  # not if the script has set its own handler
             signal.signal(signal.SIGINT, self._before)
 
 
 def _record_script(options, progress):
-    """Runs the script and records. Returns the recorder, whether it has a step, and how the script ended."""
+    """Runs and records the script. Returns the recorder, whether it has a step, and how the script ended."""
     from ._compiling import compiling
     from ._early_end import end_children, end_data_workers
     from ._loop import Finished, ScriptLoop
@@ -255,7 +260,7 @@ def _record_script(options, progress):
 
 
 def _unless_on_cpu(options, recorder, outcome):
-    """Nobody wants the file of a step that used no memory of the GPU."""
+    """Returns whether to write the step, and the outcome: a step that used no memory of the GPU is not written."""
     problem = recorder.cpu_problem()
     if not problem:
         return True, outcome
@@ -263,7 +268,7 @@ def _unless_on_cpu(options, recorder, outcome):
 
 
 def _last_step(options, loop, outcome):
-    """The script ended before the step that was wanted: what there is of it."""
+    """Handles a script that ended before the requested step. Returns whether a step can be written, and the outcome."""
     if outcome.problem:
         if loop.keep_interrupted():
             outcome.problem += f"; {options.output} holds step {loop.steps + 1} up to there"
@@ -274,7 +279,8 @@ def _last_step(options, loop, outcome):
         outcome.problem += ", before a training step began"
         return False, outcome
     if loop.script_ended():
-        return True, _Outcome(f"note: {options.script} made {loop.steps} of {options.steps} steps; the last is recorded")
+        return True, _Outcome(f"note: {options.script} made {loop.steps} of {options.steps} steps; the last is "
+                              "recorded")
     problem = f"{options.script} {loop.why_unfinished()}"
     if loop.keep_interrupted():
         return True, _Outcome(f"{problem}; {options.output} holds what it did", 2)
@@ -282,7 +288,8 @@ def _last_step(options, loop, outcome):
 
 
 def _script_prints_on_stderr():
-    """Stdout is for the JSON document: what the script and its children print goes elsewhere. Returns the real one."""
+    """Redirects the prints of the script and its children to stderr, as stdout is for the JSON document. Returns the
+    real stdout."""
     sys.stdout.flush()
     document = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -291,8 +298,8 @@ def _script_prints_on_stderr():
 
 @contextlib.contextmanager
 def _lasting_objects():
-    """What is made inside lives as long as the process, as torch does: the search for garbage leaves it out, which takes
-    a fifth of the time of a script that imports transformers."""
+    """Objects created inside, such as torch's, live as long as the process and are excluded from garbage collection,
+    which takes a fifth of the time of a script that imports transformers."""
     gc.disable()
     try:
         yield
@@ -302,15 +309,15 @@ def _lasting_objects():
 
 
 def _search_garbage_seldom():
-    """Until the program uses the GPU: before, no garbage can hold memory of it. Imports make many objects that last, and
-    looking through them again and again takes a tenth of their time."""
+    """Makes garbage collection rare until the program first uses the GPU: before that, no garbage can hold its memory.
+    Imports create many lasting objects, and visiting them repeatedly takes a tenth of their time."""
     from ._simulate_cuda import at_first_use
 
     usual = gc.get_threshold()
     seldom = (1_000_000, *usual[1:])
 
     def search_as_usual():
-        if gc.get_threshold() == seldom:  # not where the program chose for itself
+        if gc.get_threshold() == seldom:  # not if the program has set its own threshold
             gc.set_threshold(*usual)
 
     gc.set_threshold(*seldom)
@@ -344,7 +351,8 @@ def _prepare(options):
 def _record(options):
     take_torchrun(options)
     if job_of(options) and options.device != "sim":
-        raise HeadroomError("--nproc-per-node records one process without the others, which a real GPU waits for: leave out --device")
+        raise HeadroomError("--nproc-per-node records one process without the others, which a real GPU waits for: "
+                            "leave out --device")
     if options.script is None:
         raise HeadroomError("a script is missing: python -m torch_headroom.record train.py")
     if not options.module and not pathlib.Path(options.script).is_file():
@@ -382,7 +390,8 @@ def _record(options):
         document.flush()
         if options.strict and summary["remarks"] and not outcome.exit_code:
             remarks = f"{len(summary['remarks'])} remark{'s' if len(summary['remarks']) > 1 else ''}"
-            outcome.problem, outcome.exit_code = f"--strict: {remarks} on {options.output}, as printed beside the peak", 2
+            outcome.problem, outcome.exit_code = (
+                f"--strict: {remarks} on {options.output}, as printed beside the peak", 2)
     if outcome.problem:
         print(f"torch_headroom.record: {outcome.problem}", file=sys.stderr)
     if outcome.ended_early:
@@ -393,7 +402,7 @@ def _record(options):
 
 
 def main(arguments=None):
-    """The command line. Returns the exit code."""
+    """Runs the command line. Returns the exit code."""
     try:
         options = parser().parse_args(arguments)
         if options.version:
