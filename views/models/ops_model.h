@@ -33,8 +33,7 @@ public:
         columns
     };
     enum Role {
-        FlipRole = Qt::UserRole + 32, ///< bool: the plan treats the op differently from the plan before it on the
-                                      ///< frontier
+        FlipRole = Qt::UserRole + 32, ///< bool: the op flips: the previous plan of the frontier treats it differently
     };
 
     explicit OpsModel(QObject* parent = nullptr);

@@ -20,8 +20,7 @@ namespace headroom {
 /// the module of the forward op.
 struct ModuleGrouping
 {
-    std::vector<std::string> titles; ///< from the bottom of the stack up: optimizer state, small modules, others in
-                                     ///< order
+    std::vector<std::string> titles; ///< from the bottom up: optimizer state, small modules, other modules in order
     std::vector<std::uint8_t> ofStorage; ///< by StorageId: its group
     static constexpr std::uint8_t optimizerGroup = 0;
     static constexpr std::uint8_t otherGroup = 1;

@@ -18,7 +18,7 @@ using BytesOverTime = std::vector<Bytes>;
 struct ReservedCurves
 {
     double durationMs = 0;
-    BytesOverTime active; ///< simulated
+    BytesOverTime active; ///< bytes in use, simulated
     BytesOverTime reserved; ///< reserved bytes, simulated under the settings; shorter if memory ran out
     BytesOverTime recorded; ///< reserved bytes on the real device; empty: not recorded
     std::optional<double> failureMs; ///< time at which memory runs out
