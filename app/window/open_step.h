@@ -44,7 +44,7 @@ struct ReadSnapshot
     SnapshotPtr snapshot;
     std::vector<SnapshotDevice> devices;
 
-    /// From this number of events on, the user is asked for a part.
+    /// From this number of events on, the user must choose a part.
     static constexpr std::size_t manyEvents = 1'000'000;
     bool asksForPart() const;
 };
@@ -57,10 +57,10 @@ struct PlanAnswer
     PlanRequest request;
     PlannedStep step;
     std::optional<PlannedStep> closest; ///< the plan at the least budget, if no plan fits
-    std::vector<ModuleEffect> effects; ///< of shown(), by ModuleId
+    std::vector<ModuleEffect> effects; ///< by ModuleId: effects of shown()
     bool proving = false; ///< the first result of a request; a better or proven one follows
     std::optional<StepClock> clock = {}; ///< clock of a plan that fits; nullopt: that of the step
-    OpsAnswerPtr ops = nullptr; ///< of a plan by op, of which shown() is the plan; null: a plan by modules
+    OpsAnswerPtr ops = nullptr; ///< the plan by op, of which shown() is the plan; null: a plan by modules
 
     PlanMode mode() const noexcept { return ops ? PlanMode::ops : PlanMode::modules; }
     bool fits() const noexcept { return step.timeline != nullptr; }

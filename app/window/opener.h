@@ -54,9 +54,9 @@ public:
         std::string card = {}; ///< GPU of the open step's times, if another one is chosen
     };
     void openFile(const QString& path, const Wanted& wanted);
-    /// Which times the steps that are opened from now on have, as withTimes() takes it.
+    /// Sets the op times of steps that are opened from now on, as for withTimes().
     void useTimes(const TimeChoice& times) { times_ = times; }
-    /// Which part of the memory snapshot that is opened next; without it a sheet asks where there is a choice.
+    /// Sets the part of the memory snapshot that is opened next; without it a sheet asks if there is a choice.
     void usePart(const std::optional<ImportRequest>& part) { part_ = part; }
     /// Replaces the open step by the same step with other times; one undo step.
     void changeTimes(const TimeChoice& times);

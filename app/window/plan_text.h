@@ -39,7 +39,7 @@ QString pictureTitle(const StepTrace& trace);
 /// The shown plan's point of each module, by fqn.
 PlannedPoint plannedPoints(const Session& session);
 
-/// What the inspector says of the selected module, which must be valid.
+/// The inspector's facts about the selected module, which must be valid.
 ModuleFacts moduleFacts(const Session& session);
 
 /// The plan in one line, shown if no module is selected: "Recomputes 12 modules, which adds 1.2 ms (3.1 %)."

@@ -61,7 +61,7 @@ public:
 
     void setAnswer(const PlanAnswerPtr& answer);
     const PlanAnswerPtr& answer() const noexcept { return answer_; } ///< null: none yet
-    TimelinePtr shownTimeline() const; ///< of the plan, or of PlanAnswer::closest; null: neither
+    TimelinePtr shownTimeline() const; ///< timeline of the plan, or of PlanAnswer::closest; null: neither
     bool feasible() const noexcept; ///< there is a plan, and it fits
     bool answerIsCurrent() const noexcept; ///< the answer is of the current request
     /// Whether a plan fits the budget, by the current answer, else by the frontier as far as it is known.
@@ -69,15 +69,15 @@ public:
 
     void setFrontier(const FrontierPtr& frontier);
     void growFrontier(const FrontierPtr& frontier); ///< sets an intermediate frontier
-    const FrontierPtr& frontier() const noexcept; ///< of the mode; null: not known yet
+    const FrontierPtr& frontier() const noexcept; ///< frontier of the current mode; null: not known yet
     bool frontierIsFinal() const noexcept; ///< the frontier is not being computed any more
     void setOpsFrontier(const OpsFrontierPtr& frontier);
     const OpsFrontierPtr& opsFrontier() const noexcept { return opsFrontier_; } ///< null: not known yet
     void refuseOps(const QString& why); ///< sets why the step cannot be planned by op
     const QString& whyNoOps() const noexcept { return whyNoOps_; } ///< empty: no reason is known
-    void setOpsPolicy(const OpsPolicyPtr& policy); ///< of the shown answer
+    void setOpsPolicy(const OpsPolicyPtr& policy); ///< policy of the shown plan by op
     const OpsPolicyPtr& opsPolicy() const noexcept { return opsPolicy_; } ///< null: not known yet
-    const Policy* policyOfOps() const noexcept; ///< of the shown plan by op; null: there is none, or not yet
+    const Policy* policyOfOps() const noexcept; ///< opsPolicy()->policy; null: there is none, or not yet
     /// Makes the policy of the answer; nullopt: there is no answer yet.
     std::optional<Policy> policy() const;
     Bytes leastBudget() const noexcept; ///< 0: not known yet
@@ -86,7 +86,7 @@ public:
     /// The price of memory at the answer's budget, Plan::msPerGiB; 0: none.
     double msPerGiB() const;
 
-    void setWays(const WaysOfModulePtr& ways); ///< of the selected module
+    void setWays(const WaysOfModulePtr& ways); ///< ways of the selected module
     const WaysOfModulePtr& ways() const noexcept { return ways_; } ///< null: not known yet
     /// Sets the comparison with a measured step, until the open step changes; null: none.
     void setComparison(const StepComparisonPtr& comparison, const QString& file);
@@ -140,7 +140,7 @@ private:
     PlanMode mode_ = PlanMode::modules;
     OpsChoice opsChoice_;
     OpsFrontierPtr opsFrontier_;
-    FrontierPtr opsPoints_; ///< of opsFrontier_
+    FrontierPtr opsPoints_; ///< points of opsFrontier_
     OpsPolicyPtr opsPolicy_;
     QString whyNoOps_;
     std::optional<Bytes> dragStart_;

@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// What commit() waits for.
+/// Whether commit() waits until the file is on disk.
 enum class Durability {
     onDisk, ///< for a user's result: commit() waits for fsync(), so the file survives a loss of power
     inSystem, ///< for what can be computed again and has a checksum: the kernel writes it back later

@@ -149,9 +149,9 @@ private:
 /// Runs a pickle, which is a program of a stack machine. `Reader` derives from this class and makes the values:
 ///   none(), boolean(bool), integer(std::int64_t), real(bytes), text(bytes), bytes(bytes), list(), dictionary(),
 ///   tuple(items), append(list, items), setItems(dictionary, items): items are values, or key, value, key, value, …
-///   forgotten(value), remembered(value, index), recalled(value): what happens to the memo, where it matters,
-///   other(opcode): what the machine does not do itself, such as a call.
-/// Of a Reader whose newestProtocol is 2, those are all opcodes that torch.jit.save does not write. Throws WrongPickle.
+///   forgotten(value), remembered(value, index), recalled(value): changes of the memo, for a reader that needs them,
+///   other(opcode): an opcode that the machine does not run itself, such as a call.
+/// A Reader with newestProtocol 2 gets in other() every opcode that torch.jit.save does not write. Throws WrongPickle.
 template <class Reader, class Value>
 class PickleMachine
 {

@@ -15,7 +15,7 @@ namespace headroom {
 /// since a simulation has none.
 struct StepComparison
 {
-    /// How the two time axes were aligned.
+    /// The method that aligned the two time axes.
     enum class Axis {
         ops, ///< each paired op begins and ends at the same place
         marks, ///< forward, backward and optimizer end at the same places; time between them is scaled linearly

@@ -37,7 +37,7 @@ struct Link
     friend bool operator==(const Link&, const Link&) = default;
 };
 
-/// How the GPUs of a job are connected.
+/// The links that connect the GPUs of a job.
 struct Topology
 {
     std::string name; ///< value of --topology: "h100-8x400"

@@ -40,7 +40,7 @@ struct ChainArc
 struct ChainProblem
 {
     int positions = 0;
-    std::vector<ChainArc> arcs; ///< by first, then by last; each position has one of its own
+    std::vector<ChainArc> arcs; ///< sorted by first, then last; each position has an arc of its own
     Bytes atLoss = 0; ///< highest recorded memory between forward and backward of the parts
     Bytes constant = 0; ///< highest memory where no option changes it
     /// By position: class number. Positions of one class have arcs with options of equal `held` and `time`, in the same

@@ -11,7 +11,7 @@
 
 namespace headroom {
 
-/// How a solve ended.
+/// The outcome of a solve.
 enum class MilpStatus {
     optimal, ///< the values are proven optimal, to the solver's tolerance
     feasible, ///< time limit reached with values; `bound` holds

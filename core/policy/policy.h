@@ -27,7 +27,7 @@ struct Policy
     struct Module
     {
         std::string fqn; ///< name by policyFqn()
-        double discardRatio = 0; ///< as Plan::decisions
+        double discardRatio = 0; ///< the module's value in Plan::decisions
         std::vector<Op> ops; ///< ops in the order in which they run
         std::vector<std::string> types = {}; ///< class names from the model to the module; empty: not known
         /// Predicted bytes by call of the module. In the file they are in `predicted.held_bytes` under the module's

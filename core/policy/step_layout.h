@@ -22,8 +22,8 @@ struct PartMemory
     Bytes high = 0; ///< highest memory of the step while the part runs, all else as recorded
 };
 
-/// Where PartMemory is not exact while the part does not run. It says that memory changes by `held` while later parts
-/// run, and not at all while earlier parts run.
+/// Events at which PartMemory is not exact, while the part does not run. By PartMemory, memory changes by `held` while
+/// later parts run, and not at all while earlier parts run.
 struct PartDeviations
 {
     struct Stretch
@@ -42,12 +42,12 @@ struct PartDeviations
 class StepLayout
 {
 public:
-    /// How to count tensors that are arguments of several parts (masks, position tables). `held`: checkpointed parts
-    /// hold them until the backward of the first part ends; they count once, as memory of the step and not of a part.
-    /// `asRecorded`: no part that has them may be checkpointed.
+    /// The way to count tensors that are arguments of several parts (masks, position tables). `held`: checkpointed
+    /// parts hold them until the backward of the first part ends; they count once, as memory of the step and not of a
+    /// part. `asRecorded`: no part that has them may be checkpointed.
     enum class SharedArguments {
         held,
-        heldAtLeast, ///< as `held`, but only while every part that has them would hold them
+        heldAtLeast, ///< like `held`, but only while every part that has them would hold them
         asRecorded
     };
 

@@ -79,9 +79,10 @@ private:
     Bytes total_ = 0;
     bool began_ = false;
 
-    // Categories are summed up to the peak only when asked for: almost every allocation of forward is a new peak.
+    // Categories at the peak are computed in finish(), since almost every allocation of forward is a new peak. These
+    // two are a starting point near the peak.
     CategoryBytes counted_{};
-    std::size_t countedUntil_ = 0; ///< number of changes in counted_; never past the peak
+    std::size_t countedUntil_ = 0; ///< number of changes that counted_ includes; never past the peak
 
     double now_ = 0; ///< end of the last op
     double changeMs_ = 0; ///< time of a change that happens now

@@ -12,8 +12,8 @@
 
 namespace headroom {
 
-/// What a plan changes in one part of a step: for each of the part's events (LocalReplay::changeAt()), live bytes under
-/// the plan minus those of the recorded step. Mostly negative.
+/// The change that a plan makes in one part of a step: for each of the part's events (LocalReplay::changeAt()), live
+/// bytes under the plan minus those of the recorded step. Mostly negative.
 struct LocalEffect
 {
     struct Change
@@ -73,7 +73,7 @@ public:
     const std::vector<std::uint64_t>& signature() const { return signature_; }
 
 private:
-    /// What checkpointing in some calls of the part can affect.
+    /// The storages and events that checkpointing in some calls of the part can affect.
     struct Scope
     {
         std::vector<CallId> calls;

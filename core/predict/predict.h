@@ -32,7 +32,7 @@ Result<Timeline> predict(const StepTrace& trace, const CheckpointPlan& plan);
 /// Live bytes of the whole device at the boundaries of one checkpointed call.
 struct HeldBytes
 {
-    Bytes begin = 0; ///< of its forward
+    Bytes begin = 0; ///< at the begin of its forward
     Bytes end = 0; ///< at the end of its forward; 0: an interrupted step never left it
     Bytes again = 0; ///< before its recomputation, the most over all backward passes; 0: it never runs again
     bool operator==(const HeldBytes&) const = default;

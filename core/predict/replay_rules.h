@@ -391,7 +391,7 @@ private:
     Memory memory_;
     std::uint32_t event_ = 0;
 
-    // As ReplayNotes.
+    // Arrays of the ReplayNotes.
     std::vector<std::uint32_t>& regionOf_;
     std::vector<Recomputed>& recomputed_;
     std::vector<Now>& recomputation_;
@@ -405,7 +405,7 @@ private:
     std::vector<std::pair<PackId, Recomputed>> earlier_; ///< tensors of earlier passes that are still alive
     std::size_t nextRegion_ = 0;
 
-    std::vector<StorageId> castCache_; ///< what autocast's cache holds now
+    std::vector<StorageId> castCache_; ///< casts that are in autocast's cache now
     std::vector<CallId> ranAgain_;
 
     // State of the running recomputation.

@@ -17,7 +17,7 @@
 
 namespace headroom {
 
-/// What a storage is used for. The first categories are those of MemTracker's _MemRefType
+/// The use of a storage. The first categories are those of MemTracker's _MemRefType
 /// (torch/distributed/_tools/mem_tracker.py), and the batch (input). nonPyTorch is memory of a real GPU that PyTorch's
 /// allocator does not know: CUDA's context, workspaces of libraries, NCCL. The last three are of a process of a
 /// distributed job, as in _FSDPRefType (fsdp2_mem_tracker.py); a rank's own shards of parameters and gradients are in
@@ -171,7 +171,7 @@ struct MeasuredStep
     double busyMs = 0; ///< time in which the GPU worked; the overlap of streams counts once
     double kernelMs = 0; ///< sum of the times of all kernels, copies and fills
     double withoutOpMs = 0; ///< part of kernelMs that no op launched
-    double spanMs = 0; ///< from the first kernel's start to the last one's end
+    double spanMs = 0; ///< time from the first kernel's start to the last one's end
     double overheadMs = 0; ///< CPU time spent on tracing
     double synchronizationMs = 0; ///< time in which the CPU waited for the GPU
     std::int64_t kernels = 0; ///< number of kernels, copies and fills; 0: times are the roofline's, `notes` says why
@@ -198,7 +198,7 @@ struct RankInfo
     friend bool operator==(const RankInfo&, const RankInfo&) = default;
 };
 
-/// How the step was recorded: the facts that a user needs to judge or repeat it.
+/// Facts about the recording of a step that a user needs to judge or repeat it.
 struct StepInfo
 {
     /// A size that this model can be run at again: "batch" or "sequence".

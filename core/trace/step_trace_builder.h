@@ -58,7 +58,7 @@ public:
     struct Collective
     {
         CollectiveKind kind = CollectiveKind::allReduce;
-        Bytes bytes = 0; ///< as StepTrace::Collectives counts them
+        Bytes bytes = 0; ///< counted as in StepTrace::Collectives
         GroupId group = {};
         std::uint32_t peer = StepTrace::Collectives::noPeer;
         bool async = false;

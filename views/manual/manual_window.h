@@ -56,7 +56,7 @@ private:
     void fillContents();
     void addKeys();
 
-    void goTo(int place); ///< of the history
+    void goTo(int place); ///< shows an entry of history_
     void showPlace(const Place& place);
     void selectInContents(const QString& link);
     void showHits(const QString& text);
@@ -76,7 +76,7 @@ private:
     QLabel* count_;
     ManualView* view_;
     std::vector<Place> history_;
-    int now_ = -1; ///< of the history
+    int now_ = -1; ///< index of the shown entry in history_
 };
 
 } // namespace headroom

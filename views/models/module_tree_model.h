@@ -50,7 +50,7 @@ public:
 
     void setStep(StepTracePtr trace, const std::vector<ModuleEffect>& recorded); ///< null: no rows
     void setPlan(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects); ///< by ModuleId
-    void setOpsPlan(const std::vector<ModuleEffect>& effects); ///< of a plan by op: no module is checkpointed
+    void setOpsPlan(const std::vector<ModuleEffect>& effects); ///< effects of a plan by op, which checkpoints no module
     void clearPlan();
     void setComparison(const StepComparisonPtr& comparison); ///< null: no measured step
     void setPins(const std::map<std::string, Pin>& pins);

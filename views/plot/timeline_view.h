@@ -42,7 +42,7 @@ public:
     /// Names in legend and labels, by default "Recorded" and "Planned".
     void setNames(const QString& recorded, const QString& planned);
 
-    /// What a band of the stack is; `module` needs a trace.
+    /// The meaning of a band of the stack; `module` needs a trace.
     enum class Grouping { category, module };
     void setGrouping(Grouping grouping);
     Grouping grouping() const;

@@ -44,8 +44,8 @@ private:
     void showValues();
 
     std::vector<StepInfo::Dimension> dimensions_;
-    std::vector<QLabel*> names_; ///< as dimensions_
-    std::vector<QSpinBox*> fields_; ///< as dimensions_
+    std::vector<QLabel*> names_; ///< indexed as dimensions_
+    std::vector<QSpinBox*> fields_; ///< indexed as dimensions_
     QWidget* busy_;
     QProgressBar* progress_;
     QLabel* busyText_;
