@@ -16,7 +16,7 @@ struct OpPolicy
     std::vector<bool> save; ///< by op of SacStats
     Bytes memory = 0; ///< bytes of the saved ops
     double recomputeMs = 0;
-    double gap = 0; ///< no other policy saves more than (1 + gap) times as much time; mostly 0
+    double gap = 0; ///< no other policy saves more than (1 + gap) times as much time; 0: proven optimal
 };
 
 /// Solves for a `memoryBudget`, the share (0 to 1) of the module's SAC memory that may be saved. Random ops are saved

@@ -17,8 +17,8 @@ namespace headroom {
 /// noise of PyTorch's fit, count as one curve, that of the first module. Bytes are integers, so that a plan never
 /// exceeds its budget.
 ///
-/// Among plans of equal time it returns the one that checkpoints the earliest modules, and of these the last one
-/// discards only as much as is still needed.
+/// Among plans of equal time it returns the one that checkpoints the earliest modules; among discards of equal cost it
+/// takes those of the latest modules first.
 ///
 /// Built once for a ModuleInfo; solve() is called for each budget. It is const and may run on any thread, since a GLPK
 /// problem never outlives the call.

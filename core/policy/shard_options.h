@@ -50,7 +50,7 @@ struct ShardRow
     ShardOption option;
     std::string step; ///< the step file that the row is computed from
     std::string failure; ///< why there is no step; empty: there is one
-    Bytes peak = 0; ///< per rank, under `plan` if there is one
+    Bytes peak = 0; ///< under `plan` if there is one; the least budget if the step does not fit
     Bytes usable = 0; ///< bytes of the GPU that PyTorch can use
     bool fits = false;
     std::optional<PlannedStep> plan; ///< if the step does not fit without recomputation
