@@ -8,8 +8,8 @@
 
 namespace headroom::cli {
 
-/// Whether the arguments of `torch-headroom record` name a training script (the first positional argument ends in .py),
-/// or a module with -m. The arguments after it are the script's.
+/// Whether the arguments of `torch-headroom record` name a module with -m, or a training script: the first argument
+/// that is neither an option nor the value of -o, --output, --gpu or --steps ends in .py.
 bool namesScript(char** arguments);
 
 /// Replaces this process by `python3 -m torch_headroom.record` with these arguments, in the Python of the active
