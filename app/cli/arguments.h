@@ -19,20 +19,20 @@ class App;
 
 namespace headroom::cli {
 
-/// Whole number of an option. Errors name the option, the text and the range.
+/// The integer value of an option. Errors (badInput) name the option, the text and the range.
 Result<int> parseInteger(std::string_view option, std::string_view text, int least, int most);
 
-/// Share 0..1 of an option.
+/// The value of an option that is a share, 0 to 1.
 Result<double> parseFraction(std::string_view option, std::string_view text);
 
 /// The module with this name. The error names the nearest one that exists.
 Result<ModuleId> findModule(const StepTrace& trace, std::string_view fqn);
 
-/// The same for a list of names.
+/// Whether `fqn` is in `known`. The error names the nearest one that is.
 Status checkModuleName(std::string_view fqn, const std::vector<std::string>& known);
 
-/// Adds --time-model kernel|roofline, --gpu NAME (where it is not another option of the command) and --calibration
-/// auto|none|FILE.
+/// Adds --time-model kernel|roofline, --calibration auto|none|FILE, and --gpu NAME unless the command has another
+/// option of that name.
 void addTimeArguments(CLI::App& command, TimeChoice& choice, bool withCard = true);
 
 /// Adds --measured FILE.
@@ -42,19 +42,19 @@ void addMeasuredArgument(CLI::App& command, std::string& file);
 void addProfileArgument(CLI::App& command, std::string& step);
 Result<ProfileRequest> profileRequest(const std::string& step);
 
-/// What a command takes for a step; `any` is also a memory snapshot or a trace of torch.profiler.
+/// The files that a command reads as a step; `any` includes memory snapshots and traces of torch.profiler.
 enum class StepKind { recorded, any };
 
-/// Reads a step with the times that are asked for; says on stderr when they are a calibration's, or the roofline's for
-/// want of shapes.
+/// Reads a step with the chosen op times. Prints a message on stderr if they are a calibration's, or the roofline's
+/// because the file has no signatures.
 Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, StepKind kind = StepKind::recorded);
 
-/// What `plan` and `frontier` have in common on the command line.
+/// The arguments that `plan` and `frontier` share.
 struct PlanArguments
 {
     std::string stepFile;
     std::string moduleInfoFile;
-    std::string formulation; ///< empty: exact for a step file, piecewise for a ModuleInfo document
+    std::string formulation; ///< empty: `exact` for a step file, `piecewise` for a ModuleInfo file
     std::string worldSize = "1";
     std::vector<std::string> acUnits;
     std::vector<std::string> fsdpUnits;
@@ -64,16 +64,18 @@ struct PlanArguments
 };
 void addPlanArguments(CLI::App& command, PlanArguments& arguments);
 
-/// Is it `exact`, where memory is everything on the device, or `piecewise`, PyTorch's question?
+/// True: the formulation is `exact`, with all memory on the device. False: `piecewise`, PyTorch's formulation.
 bool plansExactly(const PlanArguments& arguments);
 
-/// What a budget and a peak count: "parameters, gradients and activations, as PyTorch's sac_milp does", or everything.
+/// The memory that a budget and a peak count, as text: "parameters, gradients and activations, as PyTorch's sac_milp
+/// does", or everything.
 std::string countedMemory(bool exact);
 
-/// What to know of a step that ran with checkpoints of its own, for `ms` of recomputation; in lines.
+/// The remark on a step that was recorded with checkpoints of its own, which recomputed for `ms`; lines end in
+/// `lineEnd`.
 std::string ownCheckpoints(double ms, const std::string& lineEnd);
 
-/// What is planned for: a recorded step, or only its ModuleInfo.
+/// The input of a plan: a recorded step, or only its ModuleInfo.
 struct PlanSource
 {
     StepTracePtr trace; ///< null with --module-info
@@ -83,7 +85,7 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments);
 
 /// The request, without its budget.
 Result<PlanRequest> planRequest(const PlanArguments& arguments);
-/// A rank of a distributed step holds its share already: nothing of it is divided again.
+/// The request with world size 1 for a distributed step, whose trace already has the memory of one rank.
 PlanRequest asRecorded(PlanRequest request, const PlanSource& source);
 
 } // namespace headroom::cli

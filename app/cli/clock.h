@@ -10,10 +10,10 @@
 
 namespace headroom::cli {
 
-/// "of the time model kernel", … in words.
+/// The source of the op times in words: "of the time model kernel", …
 std::string timesTitle(const StepInfo& info);
 
-/// The clock of the step under `plan` as the object `clock`; `plan` empty: the recorded step.
+/// Adds the clock of the step under `plan` as the object "clock"; `plan` empty: the recorded step.
 Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan);
 
 Json clockJson(const StepClock& clock);
@@ -22,7 +22,7 @@ Json clockJson(const StepClock& clock);
 std::string clockText(const StepClock& clock);
 Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan);
 
-/// Of a distributed step: the modules whose collectives are most exposed, as a table; else nothing.
+/// Prints the modules whose collectives are most exposed as a table; nothing for a step that is not distributed.
 Status printCommunication(const StepTrace& trace, std::ostream& out);
 
 } // namespace headroom::cli

@@ -16,15 +16,15 @@ class App;
 
 namespace headroom::cli {
 
-/// Key order of documents is the contract's, not the alphabet's.
+/// JSON output, with keys in the order of insertion.
 using Json = nlohmann::ordered_json;
 
-/// What a subcommand will do once the whole command line was understood. Returns the exit code; an error is printed by
-/// the caller, as one line.
+/// The function of a subcommand, called after the whole command line was parsed. Returns the exit code; the caller
+/// prints an error as one line.
 using Action = std::function<Result<int>()>;
 
-/// Each subcommand adds itself to the program and, when it is the one named, leaves its action in `chosen`, which must
-/// outlive `program`.
+/// Each function adds a subcommand to the program. If the command line names it, parsing sets `chosen`, which must
+/// outlive `program`, to its action.
 void addInfo(CLI::App& program, Action& chosen);
 void addModules(CLI::App& program, Action& chosen);
 void addOps(CLI::App& program, Action& chosen);
@@ -43,13 +43,13 @@ void addShard(CLI::App& program, Action& chosen);
 void addDoctor(CLI::App& program, Action& chosen);
 void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWindow);
 
-/// A subcommand with --help and --version, which every level of the program has.
+/// Adds a subcommand with --help and --version.
 CLI::App* addCommand(CLI::App& program, const std::string& name, const std::string& description);
 
-/// Prints one document on stdout. Text that is not UTF-8 (a file name) is shown with replacement characters.
+/// Prints JSON on stdout, with replacement characters where text (a file name) is not UTF-8.
 void printJson(const Json& document);
 
-/// Prints `torch-headroom: MESSAGE` on stderr, line ends taken out.
+/// Prints `torch-headroom: MESSAGE` on stderr, without newlines inside the message.
 void printError(const std::string& message);
 
 } // namespace headroom::cli

@@ -15,12 +15,12 @@ struct WindowOptions;
 /// Opens the window and runs until it is closed: runWindow().
 using OpenWindow = std::function<int(int& argc, char** argv, const WindowOptions&)>;
 
-/// The program: `torch-headroom [FILE]` opens the window, every subcommand runs without a display. Answers go
-/// to stdout, messages to stderr, each error as one line `torch-headroom: …`. Returns the exit code (ErrorKind).
+/// Runs the program. `torch-headroom [FILE]` opens the window; subcommands need no display. Results go to stdout,
+/// messages to stderr, each error as one line `torch-headroom: …`. Returns the exit code (ErrorKind).
 int runCommandLine(int argc, char** argv, const OpenWindow& openWindow);
 
-/// The commands of the program with their options, to be parsed without being run: what documents name is checked by
-/// it.
+/// Calls `use` with the program's commands and options, to parse command lines without running them. Tests check the
+/// manual's commands with it.
 void withCommandLine(const std::function<void(CLI::App&)>& use);
 
 } // namespace headroom

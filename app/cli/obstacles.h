@@ -10,23 +10,23 @@
 
 namespace headroom::cli {
 
-/// A module that no plan may checkpoint, although it has something to give.
+/// A module that no plan may checkpoint, although that would free memory.
 struct NotCheckpointable
 {
     std::string_view module;
     std::string_view reason;
 };
 
-/// A module that a plan recomputes as a whole or not at all: ops run inside of tensor subclasses there.
+/// A module that a plan recomputes as a whole or not at all, since ops of tensor subclasses run in it.
 struct WholeOnly
 {
     std::string_view module;
 };
 
-/// The first of them, and how many more there are.
+/// Prints the first modules, and the number of the others.
 void print(std::span<const NotCheckpointable> modules, std::ostream& out);
 void print(std::span<const WholeOnly> modules, std::ostream& out);
-/// A key of the answer that is there when there are some.
+/// Adds a key with the modules, if there are any.
 void addTo(Json& json, std::span<const NotCheckpointable> modules);
 void addTo(Json& json, std::span<const WholeOnly> modules);
 

@@ -13,7 +13,7 @@ class App;
 
 namespace headroom::cli {
 
-/// What `ops-plan` and `ops-frontier` have in common on the command line.
+/// The arguments that `ops-plan` and `ops-frontier` share.
 struct OpsArguments
 {
     std::string stepFile;
@@ -25,7 +25,7 @@ struct OpsArguments
 };
 void addOpsArguments(CLI::App& command, OpsArguments& arguments);
 
-/// A recorded step, ready to be planned, and the request, without its fraction.
+/// The planner of a recorded step, and the request without its fraction.
 struct OpsQuestion
 {
     OpsPlanner planner;

@@ -11,10 +11,10 @@
 
 namespace headroom::cli {
 
-/// Qt's remarks on the desktop (no XDG_RUNTIME_DIR, no D-Bus) do not concern a picture: they stay off stderr.
+/// Hides Qt's messages about the desktop (no XDG_RUNTIME_DIR, no D-Bus) on stderr, which do not matter for pictures.
 void hideDesktopRemarks();
 
-/// Runs `draw` inside an application without a display, which fonts and pictures need.
+/// Runs `draw` with a QGuiApplication without a display, which fonts and pictures need.
 Status withoutDisplay(const std::function<Status()>& draw);
 
 struct FrontierPicture

@@ -8,15 +8,16 @@
 
 namespace headroom::cli {
 
-/// The arguments of `torch-headroom record` name a training script, or a module with -m: the first that is no option
-/// and no option's value ends in .py. What comes after it belongs to the script.
+/// Whether the arguments of `torch-headroom record` name a module with -m, or a training script: the first argument
+/// that is neither an option nor the value of -o, --output, --gpu or --steps ends in .py.
 bool namesScript(char** arguments);
 
-/// Becomes `python3 -m torch_headroom.record` with these arguments, in the Python of the active environment or of PATH.
-/// Returns only when it cannot, with one sentence that says what to install.
+/// Replaces this process by `python3 -m torch_headroom.record` with these arguments, in the Python of the active
+/// environment or of PATH. Returns only on failure, with one sentence that says what to install.
 std::string becomePython(char** arguments);
 
-/// The Python that becomePython() would become. Errors (badInput): it has no package torch-headroom, or there is none.
+/// Path of the Python that becomePython() runs. Errors (badInput): there is none, or it lacks the package
+/// torch-headroom.
 Result<std::string> pythonWithPackage();
 
 } // namespace headroom::cli

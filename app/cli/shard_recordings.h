@@ -15,17 +15,17 @@ namespace headroom::cli {
 /// One run of `python3 -m torch_headroom.record`.
 struct Recording
 {
-    std::vector<std::string> arguments; ///< behind `-m torch_headroom.record`
-    std::vector<std::pair<std::string, std::string>> environment; ///< beside this process's own
-    std::filesystem::path output; ///< what it writes; its messages go into a file beside it
-    std::string failure; ///< after the run: the last line of its messages; empty: it wrote the step
+    std::vector<std::string> arguments; ///< after `-m torch_headroom.record`
+    std::vector<std::pair<std::string, std::string>> environment; ///< added to this process's environment
+    std::filesystem::path output; ///< the step file; its messages go into a file beside it
+    std::string failure; ///< set by the run: the last line of its messages; empty: the step was written
 };
 
-/// How many run at once so that each has a core and 4 GiB of the memory that is free.
+/// Number of recordings to run in parallel: each has a CPU core and 4 GiB of the free memory.
 int recordingsAtOnce();
 
-/// Runs them, `jobs` at once, and fills in `failure`. `begins` is told of each. Errors (badInput): no Python that
-/// records.
+/// Runs the recordings, `jobs` in parallel, and sets `failure`. Calls `begins` at the begin of each. Errors (badInput):
+/// no Python can record.
 Status runRecordings(std::vector<Recording>& recordings, int jobs, const std::function<void(const Recording&)>& begins);
 
 } // namespace headroom::cli

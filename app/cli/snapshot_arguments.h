@@ -12,10 +12,10 @@ class App;
 
 namespace headroom::cli {
 
-/// Which part of a memory snapshot is meant.
+/// The arguments that select a part of a memory snapshot.
 struct SnapshotArguments
 {
-    std::string device; ///< empty: the one with most events
+    std::string device; ///< empty: the device with most events
     std::string from;
     std::string to;
     bool any() const { return !device.empty() || !from.empty() || !to.empty(); }

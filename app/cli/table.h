@@ -10,8 +10,8 @@
 
 namespace headroom::cli {
 
-/// A table for people: columns as wide as their longest cell, numbers to the right. Printed at once, so that widths are
-/// known; columns are parted by two spaces, which keeps a row easy to split by a script.
+/// A table as text: columns as wide as their longest cell, numbers right-aligned. print() writes all rows at once,
+/// since widths must be known. Two spaces separate columns, so that a script can split a row.
 class Table
 {
 public:
@@ -24,7 +24,7 @@ public:
 
     explicit Table(std::vector<Heading> headings);
 
-    /// One cell a heading.
+    /// Adds a row with one cell for each heading.
     void addRow(std::vector<std::string> cells);
     bool empty() const noexcept { return rows_.empty(); }
 
@@ -38,13 +38,13 @@ private:
 /// "2.41 GiB (2,583,888,896 bytes)".
 std::string exactBytes(Bytes bytes);
 
-/// "1,234.568": ms or another measure, grouped, `decimals` after the point.
+/// "1,234.568": digits in groups of three, `decimals` digits after the point.
 std::string formatNumber(double number, int decimals);
 
-/// "39.90 ms"; below 0.01 ms with more digits, so that a short op does not read as free.
+/// "39.90 ms"; below 0.01 ms with more digits, so that a short op does not look free.
 std::string formatMs(double ms);
 
-/// "12.3 %" of a share 0..1.
+/// "12.3 %": a share, 0 to 1, in percent.
 std::string formatPercent(double share);
 
 } // namespace headroom::cli

@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// A GPU as the CUDA driver names it.
+/// A GPU that the CUDA driver reports.
 struct GpuFound
 {
     std::string name;
@@ -18,20 +18,20 @@ struct GpuFound
     int computeCapability = 0; ///< 80, 90, …
 };
 
-/// What this machine has for recording a step. Everything is looked for at run time by dlopen: torch-headroom-record
-/// starts, and simulates, on a machine that has none of it.
+/// The machine's software and GPUs for recording a step. They are found at run time by dlopen: torch-headroom-record
+/// runs, and simulates, on a machine without any of them.
 struct MachineReport
 {
     std::string torch; ///< version of the libtorch in use
-    std::optional<int> cudaDriver; ///< highest CUDA that the driver supports: 13000 is 13.0; empty: no libcuda.so.1
-    std::optional<std::string> cupti; ///< name of the library that was loaded; empty: none
+    std::optional<int> cudaDriver; ///< highest CUDA version of the driver: 13000 is 13.0; nullopt: no libcuda.so.1
+    std::optional<std::string> cupti; ///< name of the loaded library; nullopt: none
     std::vector<GpuFound> gpus;
-    std::vector<std::string> advice; ///< one sentence on what to do about each thing missing
+    std::vector<std::string> advice; ///< one sentence for each missing part: what to do about it
 };
 
 MachineReport inspectMachine();
 
-/// `torch-headroom-record doctor`: prints the report, as one JSON document when asked for. Returns the exit code.
+/// `torch-headroom-record doctor`: prints the report as text, or as JSON if `json`. Returns the exit code.
 int runDoctor(bool json);
 
 } // namespace headroom

@@ -10,7 +10,8 @@
 
 namespace headroom {
 
-/// `gradients` in the documents of `torch-headroom-record verify`. Null: they were not compared, `whyNot` says why.
+/// The object "gradients" of the JSON output of `torch-headroom-record verify`. `compared` null: not compared, `whyNot`
+/// says why.
 inline nlohmann::json gradientsJson(const GradientComparison* compared, const std::string& whyNot)
 {
     if (!compared)

@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// Where a step runs: on the simulated GPU, or measured on the CPU or a GPU.
+/// The device of a recording: the simulated GPU, or the CPU or a GPU, on which the step is measured.
 enum class Place { sim, cpu, cuda };
 
 /// The step that the options ask for.
@@ -23,26 +23,27 @@ struct StepRequest
     StepInfo info;
 };
 
-/// The step that the options of a command ask for.
+/// Makes the StepRequest of a command's options.
 Result<StepRequest> readStepRequest(const RecordOptions& options);
 
-/// Makes the simulated GPU ready in this thread, and request.model.device it. Small tensors whose values follow from
-/// the model's own (its integer buffers, what it counts and masks) have them there, so that what depends on them is
-/// true.
+/// Starts the simulated GPU in this thread and sets request.model.device to it. Small tensors whose values follow from
+/// the model's integer buffers, such as counters and masks, have their true values there, so that control flow that
+/// depends on them is right.
 void simulateDevice(StepRequest& request);
 
-/// Makes the device ready on which the step is going to run: request.step.real, where it is a real one, and
-/// request.model.device. Errors (noDevice): no GPU can be used.
+/// Opens the device of the step: sets request.model.device, and request.step.real for a real device. Errors (noDevice):
+/// no GPU can be used.
 Status openDevice(StepRequest& request);
 
 /// Prints the names of the known GPUs.
 void listGpus();
 
-/// Tells `watch`, and when wanted writes one JSON object a line: a window that runs this program shows them.
+/// A ProgressReport that calls `watch` and, if `wanted`, writes each report to `stream` as one line of JSON for the
+/// window.
 ProgressReport progressTo(std::ostream& stream, bool wanted, const ProgressReport& watch);
 
-/// Opens the model, runs the step, writes the step file and prints what it holds. Nothing is written on an error.
-/// `watch` is told how far it is; 1 is done: the step file is in its place.
+/// Opens the model, runs the step, writes the step file and prints a summary. On an error nothing is written. Calls
+/// `watch` with the progress; at 1 the step file is complete.
 Status runRecord(const RecordOptions& options, const ProgressReport& watch);
 
 } // namespace headroom

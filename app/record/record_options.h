@@ -25,24 +25,24 @@ struct RecordOptions
     bool autocast = false;
     std::string optimizer = "adam";
     double momentum = 0;
-    std::string loss; ///< empty: what suits the model
+    std::string loss; ///< empty: the default for the model
     std::string lifetimes; ///< empty: the model's own
     std::vector<std::string> settings; ///< KEY=VALUE
     std::vector<std::string> inputs; ///< NAME=SHAPE[:DTYPE]
     bool holdOutput = false;
     std::string policy; ///< file of the modules to checkpoint; empty: none
-    std::string memoryBudget; ///< of verify: share of what ops save; empty: no plan for ops
-    std::string opsPlan; ///< of verify: a file with a plan for ops; empty: none
-    std::string solver = "dp"; ///< of the plan for memoryBudget
+    std::string memoryBudget; ///< of verify: memory fraction of a plan by op; empty: no plan by op
+    std::string opsPlan; ///< of verify: file of a plan by op; empty: none
+    std::string solver = "dp"; ///< solver of the plan for memoryBudget
     std::string runtime = "flops";
-    std::string opTimes; ///< file of the ops' times; empty: those of the step
-    bool monotone = false; ///< that plan is the one that takes least at its peak
+    std::string opTimes; ///< file of op times; empty: the step's own
+    bool monotone = false; ///< the plan is the one of least time at its peak
     bool json = false;
     bool progress = false;
 };
 
-/// Declare the subcommands `record` and `verify`; parsing fills `options`. `models` are the names of demo models.
-/// Needs no libtorch: tests parse what documents name.
+/// Add the subcommands `record` and `verify`; parsing fills `options`. `models` are the names of demo models.
+/// Independent of libtorch, so that tests can parse the manual's command lines.
 CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options, const std::vector<std::string>& models);
 CLI::App* addVerifyCommand(CLI::App& app, RecordOptions& options, const std::vector<std::string>& models);
 

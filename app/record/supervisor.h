@@ -7,22 +7,22 @@
 
 namespace headroom {
 
-/// What a supervised work may tell about itself.
+/// Reports of supervised work to its supervisor.
 class WorkReport
 {
 public:
-    /// What it does now: "backward". Stays in memory that outlives a crash.
+    /// Sets the current stage: "backward". It is in memory that outlives a crash.
     virtual void stage(std::string_view stage) = 0;
-    /// Its result is in place; whatever happens now, it is complete.
+    /// The result is complete, whatever happens afterwards.
     virtual void written() = 0;
 
 protected:
     ~WorkReport() = default;
 };
 
-/// Runs `work` in a process of its own and returns its exit code. A crash, a kill when memory has run out, and Ctrl+C
-/// or SIGTERM also when the work hangs each end as one sentence on stderr that begins with `program`: 1 for what ended
-/// by itself, 128 + signal for what was told to end. When this process is killed, the work is too.
+/// Runs `work` in a process of its own and returns its exit code. A crash, the kernel's out-of-memory killer, Ctrl+C
+/// and SIGTERM end the work, even if it hangs, with one sentence on stderr that begins with `program`. The exit code is
+/// then 1 for a crash or kill, and 128 + signal for Ctrl+C and SIGTERM. If this process is killed, so is the work.
 int supervise(std::string_view program, const std::function<int(WorkReport&)>& work);
 
 } // namespace headroom

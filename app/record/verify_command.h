@@ -7,11 +7,11 @@
 
 namespace headroom {
 
-/// Runs the step with and without the policy, or by a plan for its ops, and prints how what happened compares with what
-/// was predicted. An error when they part: its sentence says where. `watch` is told how far it is.
+/// Runs the step with and without the policy, or under a plan by op, and prints a comparison with the prediction. The
+/// error says where they first differ. Calls `watch` with the progress.
 Status runVerify(const RecordOptions& options, const ProgressReport& watch);
 
-/// Is the step so large that its values are computed on the CPU only when asked for?
+/// Whether the step is so large that its values are computed on the CPU only on request.
 bool isMuchForCpu(Bytes peak, double flops);
 
 } // namespace headroom

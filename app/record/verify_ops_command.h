@@ -6,11 +6,11 @@
 
 namespace headroom {
 
-/// `torch-headroom-record verify MODEL --memory-budget FRACTION`: plans the ops of the step as `torch-headroom
-/// ops-plan` does, runs it by the plan, and prints how what happened compares with what was predicted. On a GPU
-/// gradients are compared with those of the plain step there. Beside a simulated one that is done on the CPU: its step,
-/// whose ops are others, is planned for the same fraction. An error when anything parts: its sentence says where.
-/// `onCpu`: however large the step is, and its memory on the CPU is compared, too.
+/// `torch-headroom-record verify MODEL --memory-budget FRACTION`: plans the step as `torch-headroom ops-plan` does,
+/// runs it under the plan, and prints a comparison with the prediction. On a GPU, gradients are compared with those of
+/// the plain step on the same GPU. For a simulated GPU this is done on the CPU, whose step has other ops and is planned
+/// for the same fraction. The error says where something first differs. `onCpu`: runs on the CPU however large the step
+/// is, and compares memory there too.
 Status runVerifyOps(const StepRequest& request, const RecordOptions& options, bool onCpu,
                     const ProgressReport& progress);
 

@@ -9,24 +9,24 @@
 
 namespace headroom {
 
-/// What `torch-headroom-record verify MODEL --memory-budget` found.
+/// The result of `torch-headroom-record verify MODEL --memory-budget`.
 struct OpsReport
 {
     std::string model;
-    std::string gpu; ///< name of the card
-    std::string deviceName; ///< for people
+    std::string gpu; ///< name of the DeviceSpec
+    std::string deviceName; ///< name of the device for the user
     std::string solver;
     std::string runtime;
     OpsPlan plan;
-    OpsVerification device; ///< the step by the plan, on the device
+    OpsVerification device; ///< the step under the plan, on the device
     Bytes baselinePeak = 0;
     double stepFlops = 0;
-    std::optional<OpsVerification> cpu; ///< the CPU's own step by a plan for the same fraction, when asked for
-    std::optional<OpsValues> values; ///< of the GPU, or of the CPU beside a simulated one
+    std::optional<OpsVerification> cpu; ///< the CPU's step under a plan for the same fraction, if requested
+    std::optional<OpsValues> values; ///< values on the GPU, or on the CPU for a simulated GPU
     std::string noValues; ///< why they were not compared
 };
 
-/// The first thing that is not as it should be; empty when all is.
+/// The first difference as an error; success if there is none.
 Status verdict(const OpsReport& report);
 
 void printJson(const OpsReport& report, const Status& status);

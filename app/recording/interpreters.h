@@ -12,31 +12,31 @@
 
 namespace headroom {
 
-/// A Python that can run a script.
+/// A Python interpreter that may run a script.
 struct Interpreter
 {
     QString path;
     QString origin; ///< "active environment"
 };
 
-/// Those that the script is likely to be run with, likeliest first: the active environment, one beside the script or
-/// above it, the one used last, python3 of PATH.
+/// The interpreters for a script, the most likely first: the active environment, one in the script's folder or above,
+/// the one used last, python3 of PATH.
 std::vector<Interpreter> findInterpreters(const QString& script, const QString& lastUsed);
 
-/// What a Python says of itself.
+/// Facts about an interpreter, from the interpreter itself.
 struct InterpreterFacts
 {
     QString path;
-    QString version; ///< of Python; empty: it does not answer
-    QString torch; ///< empty: not installed
+    QString version; ///< version of Python; empty: it does not run
+    QString torch; ///< version of torch; empty: not installed
     bool hasPackage = false; ///< torch_headroom.record can be imported
 
     QString text() const; ///< "Python 3.11.7 with torch 2.11.0"
-    /// Why it cannot record, and what to do; empty: it can, or nobody knows.
+    /// Why it cannot record, and what to do; empty: it can, or this is not known.
     QString problem() const;
 };
 
-/// Asks a Python what it has, without importing it. The latest question wins.
+/// Finds the facts of an interpreter in a process of its own, without importing torch. The latest request wins.
 class InterpreterProbe : public QObject
 {
     Q_OBJECT
@@ -60,7 +60,8 @@ private:
     bool again_ = false;
 };
 
-/// The line that installs the package torch-headroom into a Python: from beside this program, or from its source tree.
+/// The command that installs the package torch-headroom into an interpreter, from a folder beside this program or from
+/// its source tree.
 QString installCommand(const QString& interpreter);
 
 } // namespace headroom

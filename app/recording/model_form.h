@@ -14,11 +14,11 @@ namespace headroom {
 
 class FormField;
 
-/// The cards that a simulation can stand for, by name.
+/// A combo box of the GPUs that can be simulated.
 QComboBox* makeGpuChoice(QWidget* parent);
-void chooseData(QComboBox* box, const QString& data); ///< the first entry when there is none of that name
+void chooseData(QComboBox* box, const QString& data); ///< selects the entry with `data`, else the first
 
-/// How a model is trained for the recording: what the file does not say.
+/// The form for recording a model: the options of training that the file does not contain.
 class ModelForm : public QWidget
 {
     Q_OBJECT

@@ -8,23 +8,23 @@
 
 namespace headroom {
 
-/// Lines of what another program prints, whatever it prints: bytes that are no text, colours for a terminal, bars that
-/// go back to the start of the line, a line without an end. What is kept is bounded.
+/// Splits the output of another program into lines. It accepts any output: invalid text, terminal colours, progress
+/// bars with carriage returns, endless lines. Memory is bounded.
 class OutputLines
 {
 public:
     static constexpr qsizetype longestLine = 4096;
 
-    /// The lines that `bytes` completes, as they came: a line may be JSON.
+    /// Adds output and returns the lines that it completes, unchanged, since a line may be JSON.
     QList<QByteArray> take(const QByteArray& bytes);
-    QByteArray rest(); ///< what came after the last end of line; the end of the output makes it a line
+    QByteArray rest(); ///< returns the text after the last newline, at the end of the output
 
 private:
     QByteArray pending_;
-    bool skipping_ = false; ///< the rest of a line that was too long
+    bool skipping_ = false; ///< skips the rest of a line that was too long
 };
 
-/// A line as a terminal would show it: without control characters and colours, what was overwritten left out.
+/// The line as a terminal shows it, without control characters, colours and overwritten text.
 QString shownLine(const QByteArray& line);
 
 } // namespace headroom

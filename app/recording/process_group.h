@@ -8,9 +8,8 @@
 
 namespace headroom {
 
-/// A process with all its children: a training script starts workers, and they must not outlive it. They are asked to
-/// end first (SIGTERM), and ended after a while when they do not (SIGKILL). When this program dies, so does the
-/// process.
+/// A process with all its children: the workers of a training script must not outlive it. end() sends SIGTERM to all,
+/// and SIGKILL after a while. The process is killed if this program dies.
 class ProcessGroup : public QObject
 {
     Q_OBJECT
@@ -23,8 +22,8 @@ public:
     bool running() const noexcept { return process_.state() != QProcess::NotRunning; }
 
     void start(const QString& program, const QStringList& arguments);
-    void endNow(); ///< and waits until it has ended
-    void end(); ///< asks, and insists after graceMs
+    void endNow(); ///< kills all processes and waits until they have ended
+    void end(); ///< SIGTERM now, SIGKILL after the time of setGrace()
     void setGrace(int milliseconds) { grace_.setInterval(milliseconds); }
 
 private:
@@ -32,10 +31,10 @@ private:
 
     QProcess process_;
     QTimer grace_;
-    qint64 group_ = 0; ///< 0: none
+    qint64 group_ = 0; ///< process group; 0: none
 };
 
-/// What ended a process: "segmentation fault (SIGSEGV)".
+/// The signal that ended a process: "segmentation fault (SIGSEGV)".
 QString signalText(int signal);
 
 } // namespace headroom

@@ -9,13 +9,13 @@
 
 namespace headroom {
 
-/// What a file is to the window, by its name alone: its content is the recorder's business.
+/// The kind of a file, by its suffix alone.
 enum class SourceKind {
-    step, ///< a recorded step, or a file whose name says nothing
+    step, ///< a recorded step, or any other suffix
     exported, ///< .pt2
     torchScript, ///< .pt
     script, ///< .py
-    weights, ///< .pth, .ckpt, .safetensors: no model, only its numbers
+    weights, ///< .pth, .ckpt, .safetensors: weights without a model
     notebook, ///< .ipynb
 };
 SourceKind sourceKind(const QString& path);
@@ -23,46 +23,46 @@ SourceKind sourceKind(const QString& path);
 /// Why a file of that kind cannot be opened, and what to do instead; empty: it can.
 QString whyNotOpened(SourceKind kind, const QString& path);
 
-/// What the user asks of one recording, as typed: texts rather than numbers, so that what is wrong can be said beside
-/// the field and what is right can be remembered.
+/// The options of one recording as typed by the user. They are texts, so that problems can be shown beside the fields
+/// and values can be stored.
 struct RecordRequest
 {
     SourceKind kind = SourceKind::exported;
     QString model; ///< path of the model or script
 
-    QString gpu; ///< as --gpu takes it
+    QString gpu; ///< value of --gpu
     QString batch; ///< empty: the model's own
     QString sequence; ///< empty: the model's own
-    QString precision; ///< float32, bfloat16, float16 or autocast; empty: as the file has it
+    QString precision; ///< float32, bfloat16, float16 or autocast; empty: the file's own
     QString optimizer = QStringLiteral("adam");
-    QString momentum; ///< of sgd; empty: none
+    QString momentum; ///< momentum of sgd; empty: none
     QString loss = QStringLiteral("sum");
     QString lifetimes = QStringLiteral("frame");
     bool holdOutput = false;
     QString settings; ///< KEY=VALUE words
 
-    QString interpreter; ///< of a script: path of python3
+    QString interpreter; ///< path of python3, for a script
     QString scriptArguments; ///< one line, quoted as for a shell
     QString workingFolder;
     QString steps; ///< empty: the script stops after its second step
 
     bool isScript() const noexcept { return kind == SourceKind::script; }
-    QString name() const; ///< "train": of the recording
+    QString name() const; ///< name of the recording: "train"
 };
 
-/// Fields that can be wrong.
+/// Fields that can have a problem.
 enum class RecordField { batch, sequence, momentum, settings, interpreter, scriptArguments, workingFolder, steps };
 
-/// What is wrong, a sentence a field; empty: it can be recorded.
+/// One sentence for each wrong field; empty: it can be recorded.
 QMap<RecordField, QString> problems(const RecordRequest& request);
 
-/// The program that records, with everything but where to.
+/// The command that records, without the path of its output.
 struct RecordCommand
 {
     QString program;
     QStringList options; ///< up to -o
-    QStringList target; ///< after it: a script and its arguments
-    QString workingFolder; ///< empty: this program's
+    QStringList target; ///< after -o: a script and its arguments
+    QString workingFolder; ///< empty: that of this program
     QString title; ///< "train.py", in messages
     bool isScript = false;
 
@@ -72,26 +72,27 @@ struct RecordCommand
 /// `recorder` is the path of torch-headroom-record. The request must have no problems.
 RecordCommand recordCommand(const RecordRequest& request, const QString& recorder);
 
-/// Arguments of `torch-headroom record` as a command: of a demo, or of a step that is made again.
+/// A command from arguments of `torch-headroom record`: of a demo, or of a step that is recorded again.
 RecordCommand recorderCommand(const QString& recorder, const QStringList& arguments, const QString& title);
 
-/// `torch-headroom verify` with the arguments that made a step, of a plan that is in a file.
+/// `torch-headroom verify` with the arguments that recorded a step, and the plan in `file`.
 enum class PlanFile { policy, ops };
 RecordCommand verifyCommand(const QString& recorder, const QStringList& arguments, PlanFile kind, const QString& file);
 
-/// The command in the words of a shell, quoted where they must be, without what only the window needs (--progress).
+/// The command as words for a shell, quoted where necessary, without options that only the window needs (--progress).
 QStringList commandWords(const RecordCommand& command, const QString& output);
 
-/// Words as a line for a shell.
+/// Quotes words and joins them to a line for a shell.
 QString shellLine(const QStringList& words);
 
-/// Words that are quoted already, as lines of about so many characters that a shell takes as one.
+/// Joins quoted words to lines of about `columns` characters, with backslashes so that a shell reads one line.
 QString foldedLine(const QStringList& words, int columns);
 
-/// A line as a shell splits it into words; false in `complete` when a quote is not closed.
+/// Splits a line into words as a shell does. `complete` is false if a quote is not closed.
 QStringList shellWords(const QString& line, bool& complete);
 
-/// What is remembered of a request: choices that fit any file of the kind, and those of this one file.
+/// Options of a request that are stored: those for all files of its kind, and those for this file. takeChoices()
+/// restores them.
 QVariantMap kindChoices(const RecordRequest& request);
 QVariantMap fileChoices(const RecordRequest& request);
 void takeChoices(RecordRequest& request, const QVariantMap& choices);

@@ -14,13 +14,13 @@ namespace headroom {
 class ModelForm;
 class ScriptForm;
 
-/// Asks how a model or a training script is recorded, and shows the command that will do it. Says what is wrong beside
-/// each field while it is typed; nothing can be started until all is right.
+/// The dialog with the options for recording a model or a training script, and the command that will run. Problems are
+/// shown beside the fields during typing; the recording can start only without problems.
 class RecordSheet : public QDialog
 {
     Q_OBJECT
 public:
-    /// `destination`: the step file that the recording is written to.
+    /// `destination` is the step file that is written.
     RecordSheet(const RecordRequest& request, const QString& recorder, const QString& destination,
                 QWidget* parent = nullptr);
 
@@ -35,9 +35,9 @@ private:
     RecordRequest request_;
     QString recorder_;
     QString destination_;
-    ModelForm* model_ = nullptr; ///< one of the two is there
+    ModelForm* model_ = nullptr; ///< either model_ or script_ is not null
     ScriptForm* script_ = nullptr;
-    QStringList words_; ///< of the command
+    QStringList words_; ///< words of the command
     QLabel* command_;
     QPushButton* record_;
 };

@@ -12,41 +12,40 @@
 
 namespace headroom {
 
-/// One run of torch-headroom-record, or of a training script under torch_headroom.record, in processes of its own, so
-/// that a crash in a kernel cannot take the window down and cancel is ending them. What it says on stderr becomes
-/// progress, lines to show, or the one sentence of a failure. Either it exits, which a subclass takes, or one of failed
-/// and cancelled comes.
+/// One run of torch-headroom-record, or of a training script under torch_headroom.record, in processes of its own: a
+/// crash does not affect the window, and cancel() ends the processes. Its stderr becomes progress, lines to show, or
+/// the sentence of a failure. A run ends with exited(), failed() or cancelled().
 class RecorderRun : public QObject
 {
     Q_OBJECT
 public:
     ~RecorderRun() override;
 
-    void cancel(); ///< ends the processes; cancelled() comes when they have ended
+    void cancel(); ///< ends the processes; emits cancelled() when they have ended
     bool running() const noexcept { return processes_.running(); }
     void setGrace(int milliseconds) { processes_.setGrace(milliseconds); }
     qint64 processId() const { return processes_.process().processId(); }
 
 Q_SIGNALS:
-    void progressed(double share, const QString& stage); ///< share of the work done, 0..1; < 0: not known
-    void printed(const QStringList& lines); ///< by the program or the script, as a terminal would show them
+    void progressed(double share, const QString& stage); ///< share of the work done, 0 to 1; < 0: not known
+    void printed(const QStringList& lines); ///< output of the program or the script, as a terminal shows it
     void failed(const QString& reason); ///< one sentence
     void cancelled();
 
 protected:
     explicit RecorderRun(QObject* parent);
 
-    void begin(const RecordCommand& command); ///< forgets what the last run said
+    void begin(const RecordCommand& command); ///< starts a run; clears the messages of the last one
     void launch(const QStringList& arguments);
-    void abandon(); ///< ends the processes, says nothing: for destructors
+    void abandon(); ///< ends the processes without a signal, for destructors
     void fail(const QString& reason);
     QString reasonOfExit(int exitCode) const;
     const RecordCommand& command() const noexcept { return command_; }
 
-    virtual void exited(int exitCode) = 0; ///< neither by a signal nor because of cancel()
-    virtual void takeOutput(const QByteArray& bytes) = 0; ///< of stdout
+    virtual void exited(int exitCode) = 0; ///< called if the process exits by itself, not by a signal or cancel()
+    virtual void takeOutput(const QByteArray& bytes) = 0; ///< receives stdout
     virtual void endOfOutput(QStringList& shown) = 0;
-    virtual void cleanUp() {} ///< before failed() and cancelled()
+    virtual void cleanUp() {} ///< called before failed() and cancelled()
 
 private:
     void readErrors();
@@ -58,8 +57,8 @@ private:
     RecordCommand command_;
     ProcessGroup processes_;
     OutputLines errors_;
-    QString stage_; ///< the last
-    QString lastMessage_; ///< on stderr, that is no progress
+    QString stage_; ///< the latest stage
+    QString lastMessage_; ///< the last line of stderr that is not progress
     bool cancelling_ = false;
 };
 

@@ -10,8 +10,9 @@
 
 namespace headroom {
 
-/// A run that makes a step file. Exactly one of finished, failed and cancelled comes at the end. The recording is made
-/// in a folder of its own and moved to its place when it is complete: a cancelled or failed one leaves nothing.
+/// A run that makes a step file. It ends with exactly one of finished(), failed() and cancelled(). The step file is
+/// written in a temporary folder and moved to its destination when complete: a cancelled or failed recording leaves
+/// nothing.
 class Recording : public RecorderRun
 {
     Q_OBJECT
@@ -22,7 +23,7 @@ public:
     void start(const RecordCommand& command, const QString& destination);
 
 Q_SIGNALS:
-    /// `remark`: what went wrong though the step is complete, as a script's exception after it; empty: nothing.
+    /// `remark`: a problem after the step was complete, such as an exception of the script; empty: none.
     void finished(const QString& path, const QString& remark);
 
 protected:

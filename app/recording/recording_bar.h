@@ -17,13 +17,13 @@ class QToolButton;
 
 namespace headroom {
 
-/// The recording that runs, as a line at the top of the window: what, how far, how long it took and will take, with a
-/// drawer for what the program prints. After a failure it stays and says why, with a way to try again.
+/// The line at the top of the window for the running recording: title, progress, elapsed and remaining time, and a
+/// drawer with the program's output. After a failure it stays with the reason and a button to try again.
 class RecordingBar : public QFrame
 {
     Q_OBJECT
 public:
-    static constexpr int lineLimit = 2000; ///< the last lines are kept
+    static constexpr int lineLimit = 2000; ///< number of last lines that are kept
 
     explicit RecordingBar(QWidget* parent = nullptr);
 
@@ -31,18 +31,18 @@ public:
     void setProgress(double share, const QString& stage); ///< share < 0: not known
     void addLines(const QStringList& lines);
     void showFailure(const QString& reason, bool canChange);
-    void finish(); ///< goes away
+    void finish(); ///< hides the bar
 
     bool failed() const noexcept { return failed_; }
     QString message() const;
     QString times() const; ///< "12 s, about 20 s left"
-    QPushButton* actionButton() const noexcept { return action_; } ///< Cancel, or Change options…
+    QPushButton* actionButton() const noexcept { return action_; } ///< "Cancel", or "Change options…"
     QToolButton* outputButton() const noexcept { return output_; }
     QPlainTextEdit* log() const noexcept { return log_; }
 
 Q_SIGNALS:
     void cancelWanted();
-    void changeWanted(); ///< the options, to record again
+    void changeWanted(); ///< request to change the options and record again
 
 protected:
     void keyPressEvent(QKeyEvent* event) override;
@@ -65,7 +65,7 @@ private:
     QElapsedTimer clock_;
     QTimer ticking_;
     TimeLeft timeLeft_;
-    double silentSince_ = 0; ///< seconds on the clock
+    double silentSince_ = 0; ///< time of the last report, in seconds on the clock
     QStringList waiting_; ///< lines to show with the next tick
     bool failed_ = false;
 };

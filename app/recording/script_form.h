@@ -17,7 +17,8 @@ namespace headroom {
 
 class FormField;
 
-/// How a training script is run: by which Python, with which arguments, where. Asks the Python whether it can record.
+/// The form for recording a training script: interpreter, arguments, working folder and more. It checks whether the
+/// interpreter can record.
 class ScriptForm : public QWidget
 {
     Q_OBJECT
@@ -27,7 +28,7 @@ public:
     void show(const RecordRequest& request);
     void read(RecordRequest& request) const;
     void setProblems(const QMap<RecordField, QString>& problems);
-    bool canRecord() const; ///< the chosen Python has not said that it cannot
+    bool canRecord() const; ///< whether the interpreter can record, as far as known
     QWidget* firstField() const;
 
 Q_SIGNALS:
@@ -56,7 +57,7 @@ private:
     FormField* folderField_;
     FormField* stepsField_;
     InterpreterProbe probe_;
-    QTimer askSoon_; ///< while the user types
+    QTimer askSoon_; ///< runs while the user is typing
     InterpreterFacts facts_; ///< of the last interpreter that answered
 };
 

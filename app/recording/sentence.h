@@ -6,8 +6,8 @@
 
 namespace headroom {
 
-/// A message of core or of the recorder as a sentence in the window: begins with a capital, unless with a name, and
-/// ends with a full stop.
+/// A message of core or of the recorder as a sentence for the window: with a capital, unless it begins with a name, and
+/// a full stop.
 QString sentence(const QString& message);
 
 } // namespace headroom

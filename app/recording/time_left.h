@@ -8,12 +8,12 @@
 
 namespace headroom {
 
-/// How long something that reports its share of done work will take, from the pace so far. Says nothing until the pace
-/// means something, and nothing once it has taken longer than said.
+/// Estimates the remaining time of work from the reported share that is done. It gives no estimate until there are
+/// enough reports, nor after the estimated time has passed.
 class TimeLeft
 {
 public:
-    void report(double seconds, double share); ///< since the start; a share below an earlier one begins anew
+    void report(double seconds, double share); ///< `seconds` from the start; a share below an earlier one restarts it
     std::optional<double> secondsLeft(double seconds) const;
 
 private:
@@ -24,7 +24,7 @@ private:
     int reports_ = 0;
 };
 
-/// "about 20 s left", rounded to what an estimate can say.
+/// "about 20 s left", rounded to the precision of an estimate.
 QString timeLeftText(double seconds);
 
 /// "12 s", "3 min 20 s".

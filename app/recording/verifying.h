@@ -9,26 +9,26 @@
 
 namespace headroom {
 
-/// What `torch-headroom verify` found: a plan that was run, beside what was promised of it.
+/// The result of `torch-headroom verify`: an executed plan compared with its prediction.
 struct VerifyResult
 {
     bool agrees = false;
-    QString reason; ///< one sentence, when it does not
+    QString reason; ///< one sentence, if it does not agree
     Bytes executedPeak = 0;
     Bytes predictedPeak = 0;
-    std::optional<Bytes> savedBytes; ///< held for backward, of a plan of ops
-    qint64 repeatedOps = 0; ///< that ran again by it
+    std::optional<Bytes> savedBytes; ///< saved for backward, for a plan by op
+    qint64 repeatedOps = 0; ///< number of ops that ran again
     qint64 allocations = 0;
-    double recomputeMs = 0; ///< executed
+    double recomputeMs = 0; ///< time of the executed recomputation
     bool gradientsCompared = false;
-    qint64 parameters = 0; ///< whose gradients were compared
+    qint64 parameters = 0; ///< number of parameters whose gradients were compared
     QString whyNotCompared;
 };
 
-/// The document that `torch-headroom verify --json` prints; nullopt: it is something else.
+/// Reads the output of `torch-headroom verify --json`; nullopt: it is something else.
 std::optional<VerifyResult> readVerifyResult(const QByteArray& document);
 
-/// A run of `torch-headroom verify`. Exactly one of finished, failed and cancelled comes at the end.
+/// A run of `torch-headroom verify`. It ends with exactly one of finished(), failed() and cancelled().
 class Verifying : public RecorderRun
 {
     Q_OBJECT

@@ -13,8 +13,8 @@ class QWidget;
 
 namespace headroom {
 
-/// Every action of the window with its text, shortcut and status tip, and the menus that they are in. What they do is
-/// connected by the window.
+/// All actions of the window with text, shortcut and status tip, and their menus. The window connects them to
+/// functions.
 class Actions : public QObject
 {
     Q_OBJECT
@@ -22,7 +22,7 @@ public:
     explicit Actions(QWidget* window);
 
     void fillMenuBar(QMenuBar* bar);
-    void wireUndo(QUndoStack& stack); ///< undo and redo, with what they would do in their texts
+    void wireUndo(QUndoStack& stack); ///< connects undo and redo; their texts name the change
     void setDocumentOpen(bool open);
 
     QAction* open;
@@ -65,7 +65,7 @@ public:
     QAction* aboutQt;
 
     QMenu* recentMenu;
-    QMenu* pictureMenu; ///< also behind the button in the header
+    QMenu* pictureMenu; ///< also the menu of the header's button
 
 private:
     QAction* make(const QString& text, const QString& tip, const char* shortcut = nullptr);

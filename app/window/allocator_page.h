@@ -16,8 +16,8 @@ namespace headroom {
 class AllocatorPanel;
 class Session;
 
-/// Answers the allocator's panel for the open step, under the plan that is shown: simulates on a thread of its own, the
-/// latest question wins.
+/// Computes the AllocatorPanel's result for the open step under the shown plan. It simulates on a thread of its own;
+/// the latest request wins.
 class AllocatorPage : public QObject
 {
     Q_OBJECT
@@ -25,10 +25,10 @@ public:
     explicit AllocatorPage(Session& session, QObject* parent = nullptr);
 
     AllocatorPanel* panel() const noexcept { return panel_; }
-    void setShown(bool shown); ///< nothing is simulated while the panel is not seen
+    void setShown(bool shown); ///< simulates only while the panel is shown
 
 Q_SIGNALS:
-    void answered(); ///< the panel shows what was asked
+    void answered(); ///< the panel shows the result of the latest input
 
 private:
     void showStep();
@@ -41,20 +41,20 @@ private:
     Lane lane_;
 };
 
-/// What the panel shows.
+/// The result that the panel shows.
 struct AllocatorAnswer
 {
     QString words;
     ReservedCurves curves;
 };
 
-/// `stretches`: of the time axis.
+/// Simulates the allocator. `stretches` is the number of intervals of the time axis in the curves.
 AllocatorAnswer allocatorAnswer(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,
                                 const Workspaces& workspaces, std::size_t stretches);
 
-/// Rules by what was typed. Errors say which token is wrong.
+/// The allocator's rules from the panel's text. The error (badInput) names the wrong token.
 Result<AllocatorRules> allocatorRules(const QString& settings, const QString& card);
-/// What libraries take on a card that has a name.
+/// workspacesOf() on the GPU `card`; none if it is not the name of a known GPU.
 Workspaces workspacesOn(const QString& card, const StepTrace& trace);
 
 } // namespace headroom

@@ -27,8 +27,8 @@ class StepHeader;
 class TimelineView;
 class TradeOffView;
 
-/// The window while a step is open: header, module tree, timeline over trade-off, inspector, budget bar. Wires the
-/// session to the views and the views to the session; owns no state but what is shown.
+/// The page shown while a step is open: header, module tree, timeline, lower panel, inspector, budget bar. It connects
+/// the session and the views; all state except the layout is in the session.
 class DocumentPage : public QWidget
 {
     Q_OBJECT
@@ -83,7 +83,7 @@ private:
     BudgetBar* budgetBar_;
     QSplitter* sides_;
     QSplitter* centre_;
-    bool selectionIsOurs_ = false; ///< chosen by the window, not by the user
+    bool selectionIsOurs_ = false; ///< the window selected the module, not the user
 };
 
 } // namespace headroom

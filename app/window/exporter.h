@@ -15,22 +15,22 @@ class MessageBar;
 class Session;
 class Settings;
 
-/// Writes what is open to files: the policy that training applies, and pictures or tables of the plots. Asks for the
-/// file, and reports the outcome in the message bar.
+/// Writes the policy, and pictures or tables of the plots, to files. It opens file dialogs and reports the outcome in
+/// the message bar.
 class Exporter : public QObject
 {
     Q_OBJECT
 public:
     Exporter(Session& session, Settings& settings, MessageBar& messages, QWidget* window);
 
-    void askPolicy(); ///< where to write the policy
+    void askPolicy(); ///< opens the dialog for the policy's file
     void askTimeline();
     void askTradeOff();
     void askFrontier();
 
-    void setStackByModule(bool byModule) noexcept { stackByModule_ = byModule; } ///< of the timeline
+    void setStackByModule(bool byModule) noexcept { stackByModule_ = byModule; } ///< of the exported timeline
 
-    bool writePolicyTo(const QString& path); ///< false: it could not be written, and the message bar says why
+    bool writePolicyTo(const QString& path); ///< false: failed; the message bar says why
     bool writeTimelineTo(const QString& path);
     bool writeTradeOffTo(const QString& path);
     bool writeFrontierTo(const QString& path);

@@ -12,9 +12,8 @@ class QWidget;
 
 namespace headroom {
 
-/// Merges repaints of a window. An answer of the planner changes the tree, two plots, the inspector and the budget bar;
-/// each plot asks for a repaint of the whole window of its own, the layout for another, and the timeline for one more
-/// when its picture is ready. Within one frame of a screen they become one; the first after a rest is not delayed.
+/// Merges the repaints of a window within one frame into one; the first after a pause is not delayed. Without it, a new
+/// plan repaints the whole window several times: for each plot, for the layout, and for the timeline's image.
 class FramePacer : public QObject
 {
     Q_OBJECT
@@ -23,7 +22,7 @@ public:
 
     explicit FramePacer(QWidget* window);
 
-    bool pending() const { return timer_.isActive(); } ///< something is still to be painted
+    bool pending() const { return timer_.isActive(); } ///< a repaint is pending
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;

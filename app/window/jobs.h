@@ -13,8 +13,8 @@
 
 namespace headroom {
 
-/// Reads what the window opens, and lists what is alive at an instant of it. Runs beside the GUI thread, the latest
-/// question wins, and the answer is one signal with an immutable value.
+/// Background jobs of the window: reads files, and lists the live blocks at an instant. They run on worker threads, and
+/// the latest request wins. The result is a signal with an immutable value.
 class Jobs : public QObject
 {
     Q_OBJECT
@@ -22,24 +22,24 @@ public:
     explicit Jobs(StepEngineFactory makeEngine, QObject* parent = nullptr);
     ~Jobs() override;
 
-    /// Of a memory snapshot a part can be wanted; where it is not, and the
-    /// snapshot is large or of several devices, the answer is snapshotRead().
+    /// Reads a file. `part` is a part of a memory snapshot; without it, the result of a large snapshot or one of
+    /// several devices is snapshotRead().
     void open(const QString& path, const TimeChoice& times = {}, const std::optional<ImportRequest>& part = {});
-    void openPart(const ReadSnapshotPtr& snapshot, const ImportRequest& part); ///< of one that was read
-    void changeTimes(const OpenStepPtr& step, const TimeChoice& times); ///< it is opened() once more
+    void openPart(const ReadSnapshotPtr& snapshot, const ImportRequest& part); ///< opens a part of it
+    void changeTimes(const OpenStepPtr& step, const TimeChoice& times); ///< the result is opened(), again
     void listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount);
-    void forgetLiveMemory(); ///< of a step that is closed: its list will not come
+    void forgetLiveMemory(); ///< drops a pending list, since its step is closed
     void forgetOpening();
 
 Q_SIGNALS:
     void openProgressed(const QString& path, const QString& stage, double share); ///< share < 0: not known
-    void snapshotRead(const headroom::ReadSnapshotPtr& snapshot); ///< which part of it is to be opened?
+    void snapshotRead(const headroom::ReadSnapshotPtr& snapshot); ///< the user must choose a part of it
     void opened(const headroom::OpenStepPtr& step);
     void openFailed(const QString& path, const QString& reason);
     void liveMemoryListed(const headroom::LiveMemoryPtr& memory);
 
 private:
-    /// Runs something on the GUI thread, if nothing else is being opened by then.
+    /// Runs a function on the GUI thread, unless a newer file is being opened by then.
     using Report = std::function<void(std::function<void()>)>;
 
     Report reportOpening();
@@ -53,7 +53,7 @@ private:
     StepEngineFactory makeEngine_;
     quint64 openGeneration_ = 0;
     quint64 memoryGeneration_ = 0;
-    Lane openLane_; ///< lanes last: their threads end before what they report to
+    Lane openLane_; ///< lanes are the last members: their threads end before the others are destroyed
     Lane memoryLane_;
 };
 

@@ -20,9 +20,8 @@ class Session;
 class TimelineView;
 class TradeOffView;
 
-/// Fills the tables below the timeline, each when it is shown: what is alive at the instant that is pinned in the
-/// timeline (at the peak when none is), the ops
-/// of the selected module, and what the caching allocator reserves.
+/// Fills the pages of the LowerPanel when they are shown: the live blocks at the instant pinned in the timeline (else
+/// at the peak), the ops of the selected module, and the memory that the caching allocator reserves.
 class LowerPages : public QObject
 {
     Q_OBJECT
@@ -55,7 +54,7 @@ private:
     AllocatorPage* allocator_;
     LowerPanel* panel_;
     std::optional<Instant> pinned_;
-    bool onlyFlips_ = false; ///< in the table of ops
+    bool onlyFlips_ = false; ///< the table of ops shows only flips
 };
 
 } // namespace headroom

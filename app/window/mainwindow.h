@@ -32,7 +32,7 @@ class RecordingBar;
 class VerifyDesk;
 class WhatIf;
 
-/// The window: the start page or the open step, and above them the message bar. Makes the parts and wires them.
+/// The main window: the start page or the open step, with the message bar above. Creates and connects all parts.
 class MainWindow : public QMainWindow
 {
     Q_OBJECT
@@ -40,24 +40,24 @@ public:
     struct Parts
     {
         StepEngineFactory makeEngine;
-        QString recorder; ///< program that records
-        QString recordingsFolder; ///< where recordings of demo models are kept
-        QString sample = {}; ///< a recorded step, opened in place of a demo while there is no recorder
+        QString recorder; ///< path of torch-headroom-record
+        QString recordingsFolder; ///< folder of recordings of demo models
+        QString sample = {}; ///< a recorded step that opens instead of a demo if there is no recorder
     };
 
     MainWindow(Parts parts, Settings& settings, QWidget* parent = nullptr);
     ~MainWindow() override;
 
-    /// A step file opens when it is read; what is open stays until then, and when the file is broken. `budget` and
-    /// `select` are used in place of the window's own choice. A model (.pt2, TorchScript .pt) or a training script
-    /// (.py) is recorded first, as a sheet asks.
+    /// Opens a file. The open step stays until the new one is read, and if that fails. `budget` and `select` (fqn)
+    /// replace the window's own choice. For a model (.pt2, TorchScript .pt) or a training script (.py) a sheet opens
+    /// that records it first.
     void openFile(const QString& path, std::optional<Bytes> budget = {}, const QString& select = {},
                   PlanMode mode = PlanMode::modules);
-    /// Which times the steps that are opened from now on have, as withTimes() takes it.
+    /// Sets the op times of steps that are opened from now on, as for withTimes().
     void useTimes(const TimeChoice& times) { opener_->useTimes(times); }
-    /// Which part of the memory snapshot that is opened next; without it a sheet asks where there is a choice.
+    /// Sets the part of the memory snapshot that is opened next; without it a sheet asks if there is a choice.
     void usePart(const std::optional<ImportRequest>& part) { opener_->usePart(part); }
-    /// A measured step or a memory snapshot, to be laid over the open step, or over the one that is being opened.
+    /// Compares a measured step or a memory snapshot with the open step, or with the one that is being opened.
     void compareWith(const QString& path);
     bool closeStep(); ///< false: the user wants to export the plan first
 
@@ -121,7 +121,7 @@ private:
     Exporter* exporter_;
     Opener* opener_;
     ManualDesk* manualDesk_;
-    QString measuredFile_; ///< to be compared once the step is open
+    QString measuredFile_; ///< compared as soon as the step is open
     bool askBeforeClosing_ = true;
 };
 

@@ -15,19 +15,18 @@ class MainWindow;
 class ManualWindow;
 class Settings;
 
-/// Opens the manual: the page of what has the focus, which a widget says itself or the nearest of its parents that has
-/// one.
+/// Opens the manual at the page of the focused widget, or of its nearest parent that has a page.
 class ManualDesk : public QObject
 {
     Q_OBJECT
 public:
-    /// `wanted` asks for the manual; the sheets of the window get it, too.
+    /// `wanted` is the action that opens the manual; it is added to the window's sheets too.
     ManualDesk(MainWindow& window, Settings& settings, QAction& wanted);
     ~ManualDesk() override;
 
-    void open(); ///< the page of the widget that has the focus
+    void open(); ///< opens the page of the focused widget
     void close();
-    ManualWindow* manual() const noexcept { return manual_.get(); } ///< null: it was not opened yet
+    ManualWindow* manual() const noexcept { return manual_.get(); } ///< null: not opened yet
 
     /// The page of a widget: "window.md#timeline".
     static QString linkOf(const QWidget* widget);

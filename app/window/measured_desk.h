@@ -13,8 +13,9 @@ namespace headroom {
 
 class Session;
 
-/// Puts a measured step beside the open one: reads it beside the GUI thread, and the session has the comparison until
-/// another step is opened. A step that takes the place of the open one (other times, another size) is compared anew.
+/// Compares a measured step with the open one. It reads the file on a worker thread and sets the session's comparison,
+/// which stays until another step is opened. If the open step is replaced (other times, another size), it compares
+/// again.
 class MeasuredDesk : public QObject
 {
     Q_OBJECT
@@ -22,33 +23,33 @@ public:
     explicit MeasuredDesk(Session& session, QObject* parent = nullptr);
 
     void compare(const QString& path);
-    /// Compares when the file is a measured step and the open one is simulated; else the file is wanted().
+    /// Compares if the file is a measured step and the open one is simulated; else emits wanted().
     void compareOrOpen(const QString& path);
     void stop();
-    /// Which step of a profiler's trace, for those that are read from now on.
+    /// Sets which step of a profiler's trace is read, from now on.
     void useProfile(const ProfileRequest& request) { profile_ = request; }
     bool busy() const noexcept { return asked_ != answered_; }
     QString whyNot() const; ///< empty: the open step can be compared
 
 Q_SIGNALS:
-    void comparedInstead(); ///< of opening the file, which may have been meant
+    void comparedInstead(); ///< the file was compared, though the user may have wanted to open it
     void failed(const QString& reason); ///< one sentence
-    void wanted(const QString& path); ///< to be opened: it is nothing to compare with
+    void wanted(const QString& path); ///< request to open the file, which cannot be compared
 
 private:
     void askAgain();
     void post(const QString& path, StepTracePtr measured, bool orOpen);
 
     Session& session_;
-    QString path_; ///< of the measured step; empty: none
+    QString path_; ///< file of the measured step; empty: none
     StepTracePtr measured_;
     ProfileRequest profile_;
     quint64 asked_ = 0;
     quint64 answered_ = 0;
-    Lane lane_; ///< last: its thread ends before what it reports to
+    Lane lane_; ///< the last member: its thread ends before the others are destroyed
 };
 
-/// The comparison in words and numbers.
+/// The comparison as text.
 ComparisonFacts comparisonFacts(const StepComparison& comparison, const QString& file);
 
 } // namespace headroom

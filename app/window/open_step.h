@@ -20,58 +20,58 @@
 
 namespace headroom {
 
-/// A recorded step, read and ready to be planned. Immutable.
+/// A recorded step that was read and can be planned. Immutable.
 struct OpenStep
 {
     QString path;
     StepEnginePtr engine;
     ModuleNames names;
-    StepTracePtr file = nullptr; ///< with the times of the file
-    StepTimes times = {}; ///< whose the times of the ops are
-    TimeChoice choice = {}; ///< what was asked for
-    std::optional<StepClock> clock = {}; ///< without a plan; none: it says nothing of the step
+    StepTracePtr file = nullptr; ///< the step with the times in its file
+    StepTimes times = {}; ///< the source of the op times
+    TimeChoice choice = {}; ///< the requested op times
+    std::optional<StepClock> clock = {}; ///< clock without a plan; nullopt: the step has none (hasClock())
 
     const StepTrace& trace() const { return *engine->trace(); }
-    /// By ModuleId: the step without a plan.
+    /// By ModuleId: the effects of the empty plan.
     const std::vector<ModuleEffect>& recorded() const { return engine->effects().recorded(); }
 };
 using OpenStepPtr = std::shared_ptr<const OpenStep>;
 
-/// A memory snapshot that was read, to choose a part of it.
+/// A memory snapshot that was read, from which a part is to be chosen.
 struct ReadSnapshot
 {
     QString path;
     SnapshotPtr snapshot;
     std::vector<SnapshotDevice> devices;
 
-    /// So many events are more than one wants to look at without a choice.
+    /// From this number of events on, the user must choose a part.
     static constexpr std::size_t manyEvents = 1'000'000;
     bool asksForPart() const;
 };
 using ReadSnapshotPtr = std::shared_ptr<const ReadSnapshot>;
 
-/// What the solver answered, with all that the window shows of it. Immutable.
+/// The result of a planner, with all data that the window shows of it. Immutable.
 struct PlanAnswer
 {
-    quint64 generation = 0; ///< ascending: a later question has a higher one
+    quint64 generation = 0; ///< ascending: a later request has a higher one
     PlanRequest request;
     PlannedStep step;
-    std::optional<PlannedStep> closest; ///< when nothing fits: the plan at the least budget
-    std::vector<ModuleEffect> effects; ///< of shown(), by ModuleId
-    bool proving = false; ///< the first answer to a question; the one that is proven, or better, comes after it
-    std::optional<StepClock> clock = {}; ///< of a plan that fits; none: as of the step
-    OpsAnswerPtr ops = nullptr; ///< of a plan of single ops, shown() is its plan; null: modules were planned
+    std::optional<PlannedStep> closest; ///< the plan at the least budget, if no plan fits
+    std::vector<ModuleEffect> effects; ///< by ModuleId: effects of shown()
+    bool proving = false; ///< the first result of a request; a better or proven one follows
+    std::optional<StepClock> clock = {}; ///< clock of a plan that fits; nullopt: that of the step
+    OpsAnswerPtr ops = nullptr; ///< the plan by op, of which shown() is the plan; null: a plan by modules
 
     PlanMode mode() const noexcept { return ops ? PlanMode::ops : PlanMode::modules; }
     bool fits() const noexcept { return step.timeline != nullptr; }
-    /// What the plots show: the plan, or what comes closest to one. Without a timeline when there is neither.
+    /// The plan that the plots show: the plan, or `closest`. It has no timeline if there is neither.
     const PlannedStep& shown() const noexcept { return closest ? *closest : step; }
 };
 using PlanAnswerPtr = std::shared_ptr<const PlanAnswer>;
 
 using FrontierPtr = std::shared_ptr<const std::vector<FrontierPoint>>;
 
-/// What the planner may choose from for one module.
+/// The planner's ways for one module.
 struct WaysOfModule
 {
     ModuleId module;
@@ -79,7 +79,7 @@ struct WaysOfModule
 };
 using WaysOfModulePtr = std::shared_ptr<const WaysOfModule>;
 
-/// What is alive at one instant of a timeline.
+/// The blocks that are alive at one instant of a timeline.
 struct LiveMemory
 {
     TimelinePtr timeline;

@@ -21,13 +21,13 @@ class Settings;
 class StartPage;
 class WhatIf;
 
-/// Opens documents: asks which, reads a step or has one recorded, and puts it into the session in place of what is open
-/// there. Keeps the list of recent files, and says in the message bar what goes on and what went wrong.
+/// Opens files: shows the dialogs, reads a step or starts its recording, and replaces the session's open step. Keeps
+/// the list of recent files, and shows progress and errors in the message bar.
 class Opener : public QObject
 {
     Q_OBJECT
 public:
-    /// What takes part in it.
+    /// The objects that the Opener uses.
     struct Parts
     {
         Session& session;
@@ -38,35 +38,35 @@ public:
         StartPage& start;
         RecordDesk& records;
         WhatIf& whatIf;
-        std::function<bool()> maySayGoodbye; ///< to what is open; false: it stays
-        QWidget* window = nullptr; ///< of dialogs
+        std::function<bool()> maySayGoodbye; ///< whether the open step may be closed
+        QWidget* window = nullptr; ///< parent of dialogs
     };
     explicit Opener(Parts parts);
 
-    /// What to show of a document in place of the window's own choice.
+    /// Settings for an opened step that replace the window's own choice.
     struct Wanted
     {
         std::optional<Bytes> budget;
         QString select;
-        QString remark; ///< to show with the step
+        QString remark; ///< text to show with the step
         PlanMode mode = PlanMode::modules;
-        QString inPlace; ///< of the open step, and why: "batch 64"; empty: a document of its own
-        std::string card = {}; ///< of an open step's times, where they are to be of another one
+        QString inPlace; ///< reason for replacing the open step: "batch 64"; empty: a new document
+        std::string card = {}; ///< GPU of the open step's times, if another one is chosen
     };
     void openFile(const QString& path, const Wanted& wanted);
-    /// Which times the steps that are opened from now on have, as withTimes() takes it.
+    /// Sets the op times of steps that are opened from now on, as for withTimes().
     void useTimes(const TimeChoice& times) { times_ = times; }
-    /// Which part of the memory snapshot that is opened next; without it a sheet asks where there is a choice.
+    /// Sets the part of the memory snapshot that is opened next; without it a sheet asks if there is a choice.
     void usePart(const std::optional<ImportRequest>& part) { part_ = part; }
-    /// The open step with other times, in its place: one undo step.
+    /// Replaces the open step by the same step with other times; one undo step.
     void changeTimes(const TimeChoice& times);
-    bool closeStep(); ///< false: the user wants to keep it
+    bool closeStep(); ///< false: the user keeps it open
 
 Q_SIGNALS:
     void opened(bool budgetWasGiven);
     void failed(const QString& reason);
-    void measuredWanted(const QString& path); ///< to be laid beside the open step
-    void nothingOpened(); ///< failed, or the user did not want it any more
+    void measuredWanted(const QString& path); ///< request to compare the file with the open step
+    void nothingOpened(); ///< failed, or cancelled by the user
 
 private:
     void wireReading();
@@ -85,7 +85,7 @@ private:
     Parts parts_;
     Wanted wanted_;
     TimeChoice times_;
-    std::optional<ImportRequest> part_; ///< of the snapshot that is opened next; none: ask where there is a choice
+    std::optional<ImportRequest> part_; ///< part of the next snapshot; nullopt: ask if there is a choice
 };
 
 } // namespace headroom

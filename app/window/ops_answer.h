@@ -15,36 +15,36 @@
 
 namespace headroom {
 
-/// How ops are planned.
+/// The settings of plans by op.
 struct OpsChoice
 {
     OpsSolver solver = OpsSolver::dp;
-    OpsRuntime runtime = OpsRuntime::measured; ///< the window's question is one of time
-    std::shared_ptr<const std::vector<double>> times; ///< by op, measured elsewhere; null: those of the step
-    QString timesFile; ///< its name
+    OpsRuntime runtime = OpsRuntime::measured; ///< the window plans by time
+    std::shared_ptr<const std::vector<double>> times; ///< by op, from a file of measurements; null: the step's own
+    QString timesFile; ///< name of the file of `times`
 
     bool operator==(const OpsChoice&) const = default;
     OpsRequest request() const;
 };
 
-/// Plans of single ops to choose from, and what made them. Immutable.
+/// A frontier of plans by op, and the planner that made it. Immutable.
 struct OpsFrontier
 {
     OpsPlanner planner;
     std::vector<OpsPlan> plans; ///< peak ascending, recompute time descending; the last one recomputes nothing
-    double stepMs = 0; ///< of forward and backward as recorded
+    double stepMs = 0; ///< recorded time of forward and backward
     double solveMs = 0; ///< wall time
-    bool complete = false; ///< else only a few fractions were planned, and more are to come
+    bool complete = false; ///< false: only a few fractions are planned yet
 
     std::vector<FrontierPoint> points() const;
 };
 using OpsFrontierPtr = std::shared_ptr<const OpsFrontier>;
 
-/// The plan of a frontier for a budget: what it does to each op, and what is new in it.
+/// The plan of a frontier for a budget, with the fate of each op, and the ops that flip.
 struct OpsAnswer
 {
     OpsFrontierPtr frontier;
-    std::size_t index = 0; ///< of frontier->plans
+    std::size_t index = 0; ///< index in frontier->plans
     std::vector<OpFate> fates; ///< by OpId
     std::vector<OpFlip> flips; ///< ops ascending
 
@@ -52,23 +52,23 @@ struct OpsAnswer
 };
 using OpsAnswerPtr = std::shared_ptr<const OpsAnswer>;
 
-/// An op-level plan as selective checkpoints of the blocks: per-op save lists that eager PyTorch can apply.
+/// A plan by op as selective checkpoints of blocks: lists of ops to save that eager PyTorch can apply.
 struct OpsPolicy
 {
     OpsAnswerPtr of;
     Policy policy;
-    std::string whyNot; ///< why there is none; empty: there is one
+    std::string whyNot; ///< why there is no policy; empty: there is one
 };
 using OpsPolicyPtr = std::shared_ptr<const OpsPolicy>;
 
-/// `points` fractions are planned. Errors: as OpsPlanner::plan().
+/// Plans `points` fractions. Errors: as OpsPlanner::plan().
 Result<OpsFrontier> makeOpsFrontier(const OpsPlanner& planner, const OpsChoice& choice, int points,
                                     const std::stop_token& stop);
 
-/// The cheapest plan within the budget; the one with the lowest peak where none is.
+/// The plan of least recompute time within the budget; if none fits, the one of lowest peak.
 OpsAnswer opsAnswer(const OpsFrontierPtr& frontier, Bytes budget);
 
-/// The same as a plan of the window: with its timeline, infeasible where the budget is below it.
+/// The answer as a PlannedStep with its timeline; infeasible if the plan's peak is above the budget.
 PlannedStep plannedStep(const OpsAnswer& answer, Bytes budget);
 
 } // namespace headroom

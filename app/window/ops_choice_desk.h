@@ -12,8 +12,8 @@ namespace headroom {
 class Session;
 class SolverChoice;
 
-/// Takes the user's choice of a solver for ops, and of what running one again costs, to the session. Measured times
-/// come from a file, which is asked for and read beside the GUI thread.
+/// Sets the user's choice of solver and op cost in the session. For measured times it opens a file dialog and reads the
+/// file on a worker thread.
 class OpsChoiceDesk : public QObject
 {
     Q_OBJECT
@@ -21,7 +21,7 @@ public:
     OpsChoiceDesk(Session& session, SolverChoice& view, QObject* parent = nullptr);
     ~OpsChoiceDesk() override;
 
-    /// Plans by the times of this file, of which `refused` says why it has none.
+    /// Plans by the times in this file; emits refused() if it has none.
     void takeTimes(const QString& path);
 
 Q_SIGNALS:

@@ -14,14 +14,14 @@ namespace headroom {
 
 class Session;
 
-/// Plans the open step op by op while the session asks for that: the frontier once for a step, roughly and then in
-/// full; from it the plan for each budget; and, when the budget rests, the plan as per-op save lists. All of it runs
-/// beside the GUI thread, the latest question wins, and the session is told what comes of it.
+/// Plans the open step by op while the session is in that mode: the frontier once for a step, first with few points and
+/// then in full; from it the plan for each budget; and, when the budget stops changing, the plan as lists of ops to
+/// save. It runs on worker threads, the latest request wins, and results are set in the session.
 class OpsDesk : public QObject
 {
     Q_OBJECT
 public:
-    /// So many fractions: a few at once, so that there is something to drag, then all.
+    /// Numbers of planned fractions: a few first, for a quick first frontier, then all.
     static constexpr int fewPoints = 11;
     static constexpr int allPoints = 201;
 
@@ -33,16 +33,16 @@ private:
     void askFrontier();
     void askPlan();
     void askPolicy();
-    void forget(); ///< questions about a step that is closed, and about a mode that was left
+    void forget(); ///< drops the requests for a closed step or a mode that was left
 
-    /// Runs on the GUI thread unless the step changed since.
+    /// Runs `function` on the GUI thread, unless the step has changed since.
     template <typename Function>
     void report(quint64 generation, Function function);
 
     Session& session_;
-    QTimer rest_; ///< while the budget moves
-    OpenStepPtr asked_; ///< the step whose frontier is on its way
-    quint64 generation_ = 0; ///< of steps
+    QTimer rest_; ///< runs while the budget changes
+    OpenStepPtr asked_; ///< the step whose frontier is being computed
+    quint64 generation_ = 0; ///< number of the step
     quint64 question_ = 0;
     Lane frontierLane_; ///< lanes last: their threads end before what they report to
     Lane planLane_;

@@ -14,27 +14,27 @@
 
 namespace headroom {
 
-/// The words of the window about a plan of single ops, made from the session's values alone.
+/// Texts of the window about a plan by op, made from the session's values.
 
-/// What the inspector says of the selected module, which must be valid.
+/// The inspector's facts about the selected module, which must be valid.
 ModuleFacts opsModuleFacts(const Session& session);
 
-/// The part of the inspector that is about ops.
+/// The facts of the inspector's OpsPanel.
 OpsFacts opsFacts(const Session& session);
 
-/// Nothing without a plan that fits.
+/// The figures of the shown plan; nullopt: no plan fits.
 std::optional<OpsFigures> opsFigures(const Session& session);
 
 /// "62 plans in 304 ms, the cheapest by the times of the step's ops".
 QString opsSolverLine(const Session& session);
 
-/// Python that sets the fraction; empty: there is no plan.
+/// Python code that sets the fraction in torch.compile; empty: there is no plan.
 QString compileLines(const Session& session);
 
-/// Where the ops that flip are on the axis of the plan's timeline: in forward, and where they run again.
+/// The instants of the flipped ops on the plan's time axis: in forward, and where they run again.
 std::vector<TimelineFlip> flipMarks(const OpsAnswer& answer, const Timeline& timeline);
 
-/// Why the plan of ops is not to be had as save lists.
+/// Why the plan by op cannot be expressed as lists of ops to save.
 QString noOpsPolicy(const Session& session);
 
 } // namespace headroom

@@ -6,7 +6,7 @@
 
 namespace headroom {
 
-/// The engine of the program: StepPlanner, where a plan can be made.
+/// Makes the program's StepEngine: it calls StepPlanner, or only shows a step that is not plannable().
 Result<StepEnginePtr> makePlannerEngine(StepTracePtr trace);
 
 } // namespace headroom

@@ -18,8 +18,8 @@ class RecordingBar;
 class RecordSheet;
 class Settings;
 
-/// Where models and scripts become steps: asks how in a sheet, remembers the answer, runs the recording and shows it in
-/// the bar. One at a time.
+/// Records models and scripts, one at a time: opens the sheet with options, stores the options, runs the recording and
+/// shows it in the bar.
 class RecordDesk : public QObject
 {
     Q_OBJECT
@@ -27,20 +27,20 @@ public:
     struct Places
     {
         QString recorder; ///< the program
-        QString folder; ///< of recordings
-        QString sample; ///< a recorded step, in place of a demo while there is no recorder
+        QString folder; ///< folder of recordings
+        QString sample; ///< a recorded step that opens instead of a demo if there is no recorder
     };
     RecordDesk(Places places, Settings& settings, RecordingBar& bar, QWidget* window);
 
-    void ask(const QString& path); ///< opens the sheet for a model or a script
-    void askAgain(const StepTrace& trace, const std::string& card); ///< for the script of a step, on another card
+    void ask(const QString& path); ///< opens the sheet for the model or script at `path`
+    void askAgain(const StepTrace& trace, const std::string& card); ///< for the step's script and another GPU
     void recordDemo(const DemoModel& demo);
     void start(const RecordRequest& request);
 
     Recording& recording() noexcept { return recording_; }
-    RecordSheet* sheet() const; ///< null: none is open
+    RecordSheet* sheet() const; ///< null: no sheet is open
     const QString& recorder() const noexcept { return places_.recorder; }
-    QString destination(const QString& name) const; ///< of a recording of that name
+    QString destination(const QString& name) const; ///< path of the step file of a recording named `name`
 
 Q_SIGNALS:
     void busyChanged(bool busy);
@@ -61,7 +61,7 @@ private:
     QWidget* window_;
     Recording recording_;
     QPointer<RecordSheet> sheet_;
-    std::optional<RecordRequest> request_; ///< of the recording; nullopt: a demo, which has no options
+    std::optional<RecordRequest> request_; ///< request of the recording; nullopt: a demo, which has no options
 };
 
 } // namespace headroom

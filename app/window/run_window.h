@@ -15,26 +15,25 @@
 
 namespace headroom {
 
-/// What the window is asked for on the command line. Everything may be left empty: an empty page that says what can be
-/// opened.
+/// Options of the window from the command line. If all are empty, it shows the start page.
 struct WindowOptions
 {
     QString file; ///< step file to open
-    std::optional<ImportRequest> part; ///< of a memory snapshot; none: asked for where there is a choice
+    std::optional<ImportRequest> part; ///< part of a memory snapshot; nullopt: ask if there is a choice
     QString measured; ///< measured step, memory snapshot or profiler's trace to compare with; empty: none
-    ProfileRequest profile; ///< which step of the trace
-    QString screenshot; ///< PNG to save once the plan is drawn; then the program exits. Needs no display
-    QSize size; ///< of the window; invalid: as it was left
-    QString theme; ///< "light", "dark" or empty: as the settings say
-    std::optional<Bytes> budget; ///< to plan for; default: chosen from the device and the frontier
-    bool ops = false; ///< plan single ops, not modules
+    ProfileRequest profile; ///< step of the profiler's trace
+    QString screenshot; ///< PNG file, saved when the plan is drawn; then the program exits; needs no display
+    QSize size; ///< size of the window; invalid: the stored one
+    QString theme; ///< "light", "dark" or empty: that of the settings
+    std::optional<Bytes> budget; ///< budget of the plan; nullopt: firstBudget()
+    bool ops = false; ///< plan by op, not by modules
     TimeChoice times;
-    QString select; ///< module to select, by fqn
+    QString select; ///< fqn of the module to select
 };
 
-/// Shows the window and runs until it is closed; makes the QApplication itself (offscreen for a screenshot when there
-/// is no display). Returns the exit code of the program: 0, or 2 when a screenshot was asked for and the file cannot be
-/// read or the picture cannot be written (one sentence on stderr).
+/// Shows the window and runs until it is closed. Creates the QApplication (offscreen for a screenshot without a
+/// display). Returns the exit code of the program: 0, or 2 with one sentence on stderr if, for a screenshot, the file
+/// cannot be read or the picture cannot be written.
 int runWindow(int& argc, char** argv, const WindowOptions& options);
 
 } // namespace headroom

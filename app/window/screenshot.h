@@ -10,8 +10,7 @@ namespace headroom {
 
 class MainWindow;
 
-/// Waits until the window shows all that was asked for (the step, its plan, the frontier, and the plots drawn), saves
-/// its picture, and says how that went.
+/// Waits until the window shows the step, its plan, the frontier and the drawn plots, then saves a picture of it.
 class Screenshot : public QObject
 {
     Q_OBJECT
@@ -29,7 +28,7 @@ private:
     MainWindow& window_;
     QString path_;
     QTimer looking_;
-    int complete_ = 0; ///< looks in a row at which all was shown
+    int complete_ = 0; ///< number of consecutive checks at which everything was shown
 };
 
 } // namespace headroom

@@ -15,9 +15,9 @@
 
 namespace headroom {
 
-/// The open document: one recorded step, what is asked of the planner for it (budget and pins, with undo), and the last
-/// answer. The only state right of a StepTrace; everything it hands out is immutable. Knows no thread and no widget:
-/// it says when the question has changed, and is told the answer.
+/// The open document: one recorded step, the request to the planner (budget, pins and more, with undo), and the last
+/// answer. All state of the document is here; everything that it returns is immutable. It is independent of threads and
+/// widgets: it emits questionChanged(), and setAnswer() takes the result.
 class Session : public QObject
 {
     Q_OBJECT
@@ -26,8 +26,8 @@ public:
 
     void open(const OpenStepPtr& step, Bytes budget, PlanMode mode = PlanMode::modules);
     void close();
-    /// The same model at other sizes in place of the open step. Budget, pins and selection stay, as far as there are
-    /// modules of these names. One undo step.
+    /// Replaces the open step by one of the same model at other sizes. Budget, pins and selection stay, if modules of
+    /// these names exist. One undo step.
     void replaceStep(const OpenStepPtr& step, const QString& text);
 
     bool isOpen() const noexcept { return step_ != nullptr; }
@@ -37,58 +37,58 @@ public:
     std::optional<Pin> pin(const std::string& fqn) const;
     bool hasPins() const noexcept { return !request_.pins.empty(); }
 
-    /// A handle moves: the budget follows, nothing is to undo yet.
+    /// Sets the budget during a drag, without an undo step.
     void dragBudget(Bytes budget);
-    /// The budget from here on. One undo step, from where the drag began.
+    /// Sets the budget; one undo step, back to the budget before the drag.
     void commitBudget(Bytes budget);
     bool dragging() const noexcept { return dragStart_.has_value(); }
-    void suggestBudget(Bytes budget); ///< the window's own choice: nothing to undo
+    void suggestBudget(Bytes budget); ///< sets the window's own choice, without an undo step
 
-    void setPin(const std::string& fqn, std::optional<Pin> pin); ///< nullopt: the plan decides. One undo step
+    void setPin(const std::string& fqn, std::optional<Pin> pin); ///< nullopt: the plan decides; one undo step
     void clearPins(); ///< one undo step
 
-    /// FSDP over so many GPUs: parameters, gradients and optimizer state are divided among them. One undo step.
+    /// Sets the number of GPUs over which FSDP shards parameters, gradients and optimizer state. One undo step.
     void setWorldSize(int worldSize);
     int worldSize() const noexcept { return request_.worldSize; }
 
-    /// Whether modules or single ops meet the budget. One undo step.
+    /// Plans by modules or by op. One undo step.
     void setMode(PlanMode mode);
     PlanMode mode() const noexcept { return mode_; }
 
-    /// How ops are planned. One undo step.
+    /// Sets the settings of plans by op. One undo step.
     void setOpsChoice(const OpsChoice& choice);
     const OpsChoice& opsChoice() const noexcept { return opsChoice_; }
 
     void setAnswer(const PlanAnswerPtr& answer);
     const PlanAnswerPtr& answer() const noexcept { return answer_; } ///< null: none yet
-    TimelinePtr shownTimeline() const; ///< of the plan, or of what comes closest to one; null: neither
+    TimelinePtr shownTimeline() const; ///< timeline of the plan, or of PlanAnswer::closest; null: neither
     bool feasible() const noexcept; ///< there is a plan, and it fits
-    bool answerIsCurrent() const noexcept; ///< the answer is to the question as it stands
-    /// Whether the budget fits, or will by what is known so far: the answer to it, else the frontier.
+    bool answerIsCurrent() const noexcept; ///< the answer is of the current request
+    /// Whether a plan fits the budget, by the current answer, else by the frontier as far as it is known.
     bool budgetSeemsEnough() const noexcept;
 
     void setFrontier(const FrontierPtr& frontier);
-    void growFrontier(const FrontierPtr& frontier); ///< there is more to come
-    const FrontierPtr& frontier() const noexcept; ///< of the mode; null: not known yet
-    bool frontierIsFinal() const noexcept; ///< nothing more is computed of it
+    void growFrontier(const FrontierPtr& frontier); ///< sets an intermediate frontier
+    const FrontierPtr& frontier() const noexcept; ///< frontier of the current mode; null: not known yet
+    bool frontierIsFinal() const noexcept; ///< the frontier is not being computed any more
     void setOpsFrontier(const OpsFrontierPtr& frontier);
     const OpsFrontierPtr& opsFrontier() const noexcept { return opsFrontier_; } ///< null: not known yet
-    void refuseOps(const QString& why); ///< the step cannot be planned op by op
-    const QString& whyNoOps() const noexcept { return whyNoOps_; } ///< empty: nothing is known against it
-    void setOpsPolicy(const OpsPolicyPtr& policy); ///< of the answer that is shown
+    void refuseOps(const QString& why); ///< sets why the step cannot be planned by op
+    const QString& whyNoOps() const noexcept { return whyNoOps_; } ///< empty: no reason is known
+    void setOpsPolicy(const OpsPolicyPtr& policy); ///< policy of the shown plan by op
     const OpsPolicyPtr& opsPolicy() const noexcept { return opsPolicy_; } ///< null: not known yet
-    const Policy* policyOfOps() const noexcept; ///< of the plan of ops that is shown; null: there is none, or not yet
-    /// What training applies, of the answer, made when asked for; without a value where there is none yet.
+    const Policy* policyOfOps() const noexcept; ///< opsPolicy()->policy; null: there is none, or not yet
+    /// Makes the policy of the answer; nullopt: there is no answer yet.
     std::optional<Policy> policy() const;
     Bytes leastBudget() const noexcept; ///< 0: not known yet
     Bytes recordedPeak() const noexcept;
-    Bytes peakBefore() const noexcept { return peakBefore_; } ///< of the step that this one replaced; 0: none
-    /// The price of memory at the answer's budget, Plan::msPerGiB; 0: there is none.
+    Bytes peakBefore() const noexcept { return peakBefore_; } ///< peak of the step that this one replaced; 0: none
+    /// The price of memory at the answer's budget, Plan::msPerGiB; 0: none.
     double msPerGiB() const;
 
-    void setWays(const WaysOfModulePtr& ways); ///< of the selected module
+    void setWays(const WaysOfModulePtr& ways); ///< ways of the selected module
     const WaysOfModulePtr& ways() const noexcept { return ways_; } ///< null: not known yet
-    /// A measured step beside the open one; null: none. It goes with the step.
+    /// Sets the comparison with a measured step, until the open step changes; null: none.
     void setComparison(const StepComparisonPtr& comparison, const QString& file);
     const StepComparisonPtr& comparison() const noexcept { return comparison_; }
     const QString& comparedFile() const noexcept { return comparedFile_; }
@@ -102,15 +102,15 @@ public:
     void markExported();
 
 Q_SIGNALS:
-    void stepAboutToChange(); ///< what is asked of the step that is open is no longer of interest
+    void stepAboutToChange(); ///< pending requests for the open step are obsolete
     void stepChanged(); ///< another step, or none
     void budgetChanged(headroom::Bytes budget);
     void pinsChanged();
     void worldSizeChanged(int worldSize);
     void modeChanged(headroom::PlanMode mode);
-    void opsChoiceChanged(); ///< the plans of ops that were known are of no use any more
+    void opsChoiceChanged(); ///< known plans by op are obsolete
     void opsPolicyChanged();
-    void questionChanged(); ///< budget, pins or GPUs: the planner must be asked
+    void questionChanged(); ///< budget, pins or world size changed: a new plan is needed
     void answerChanged();
     void frontierChanged();
     void comparisonChanged();
@@ -119,7 +119,8 @@ Q_SIGNALS:
     void dirtyChanged(bool dirty);
 
 private:
-    /// One undo step; what it does is done at once. Both say all that they set, whatever was done in between.
+    /// Adds one undo step and calls `redo` at once. Each function must set everything that it changes, whatever
+    /// happened in between.
     void pushChange(const QString& text, std::function<void()> redo, std::function<void()> undo);
     void pushPins(const QString& text, std::map<std::string, Pin> pins);
     void applyStep(const OpenStepPtr& step, const std::map<std::string, Pin>& pins);
@@ -139,7 +140,7 @@ private:
     PlanMode mode_ = PlanMode::modules;
     OpsChoice opsChoice_;
     OpsFrontierPtr opsFrontier_;
-    FrontierPtr opsPoints_; ///< of opsFrontier_
+    FrontierPtr opsPoints_; ///< points of opsFrontier_
     OpsPolicyPtr opsPolicy_;
     QString whyNoOps_;
     std::optional<Bytes> dragStart_;
@@ -151,12 +152,11 @@ private:
     QUndoStack undo_;
 };
 
-/// The module of that name, with or without the root's class in front; invalid: there is none.
+/// The module of that name, with or without the root's class name in front; invalid: no such module.
 ModuleId moduleNamed(const StepTrace& trace, const std::string& name);
 
-/// The budget that a step opens with: the memory of its GPU when the step does not fit there, else 70 % of the recorded
-/// peak, a saving that is worth looking at; that of a step of which no plan can be made is its peak. In whole steps of
-/// 64 MiB where the step is large enough.
+/// The initial budget of a step: the usable memory of its GPU if the step does not fit there, else 70 % of the recorded
+/// peak, rounded down to 64 MiB for large steps; the peak itself if the step is not plannable().
 Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak);
 
 } // namespace headroom

@@ -16,33 +16,34 @@ namespace headroom {
 
 enum class ThemeChoice { followDesktop, light, dark };
 
-/// What the window remembers between two runs: files opened last, its geometry, its theme. Written at once.
+/// Settings that the window stores between two runs: recent files, geometry, theme and more. Each set function writes
+/// at once.
 class Settings
 {
 public:
     static constexpr int recentFileLimit = 8;
 
-    Settings(); ///< the user's own
+    Settings(); ///< the user's settings
     explicit Settings(const QString& iniFile);
 
-    QStringList recentFiles() const; ///< latest first; those that are gone are left out
+    QStringList recentFiles() const; ///< latest first, without files that do not exist
     void addRecentFile(const QString& path);
     void clearRecentFiles();
 
     ThemeChoice theme() const;
     void setTheme(ThemeChoice choice);
 
-    /// Geometry and splitter positions by the name of the widget that they belong to.
+    /// Geometry and splitter positions by name of the widget.
     QByteArray layout(const QString& widget) const;
     void setLayout(const QString& widget, const QByteArray& state);
 
-    /// What was chosen when something was recorded last: for files of a kind, and for one file by its path.
+    /// Options of the last recording, for files of a kind, and for one file by its path.
     QVariantMap recordChoices(SourceKind kind) const;
     QVariantMap recordChoices(const QString& file) const;
     void setRecordChoices(SourceKind kind, const QVariantMap& choices);
     void setRecordChoices(const QString& file, const QVariantMap& choices);
 
-    QString exportFolder() const; ///< of the last export; the user's documents at first
+    QString exportFolder() const; ///< folder of the last export; initially the user's documents
     void setExportFolder(const QString& folder);
 
 private:

@@ -13,8 +13,7 @@ class QTreeWidget;
 
 namespace headroom {
 
-/// Asks which device of a memory snapshot is opened, and which stretch of its time: a snapshot may hold hours of
-/// several GPUs.
+/// The dialog that asks for the device and the range of time of a memory snapshot to open.
 class SnapshotSheet : public QDialog
 {
     Q_OBJECT
@@ -26,8 +25,8 @@ public:
 private:
     QWidget* makeDevices();
     QWidget* makeRange();
-    void showDevice(); ///< its stretch of time
-    void showCount(); ///< events in the range
+    void showDevice(); ///< shows the device's range of time
+    void showCount(); ///< shows the number of events in the range
     const SnapshotDevice& device() const;
 
     SnapshotPtr snapshot_;

@@ -13,8 +13,8 @@
 
 namespace headroom {
 
-/// What the window asks of one recorded step: StepPlanner's questions behind virtual functions, so that tests of the
-/// window answer them without solving anything. Immutable; every function may be called from any thread.
+/// The window's interface to the planner of one recorded step: StepPlanner's functions as virtual functions, so that
+/// tests of the window can replace the solver. Immutable; any thread may call every function.
 class StepEngine
 {
 public:
@@ -26,13 +26,13 @@ public:
     virtual const ModuleInfoPtr& moduleInfo() const noexcept = 0;
     virtual const ModuleEffects& effects() const noexcept = 0;
 
-    /// The best plan found in about `limitMs`, with what is not proven of it.
+    /// The best plan found in about `limitMs`, with its gap.
     virtual Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const = 0;
     virtual Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,
                                                         const FrontierWatch& grown) const = 0;
     virtual Result<std::vector<ModuleWay>> ways(ModuleId module) const = 0;
 
-    /// Of the step under a plan, by one replay; none: a clock says nothing of it.
+    /// The clock of the step under a plan, by one replay; nullopt: the step has none (hasClock()).
     std::optional<StepClock> clock(const CheckpointPlan& plan) const
     {
         if (!hasClock(*trace()))

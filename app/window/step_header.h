@@ -15,7 +15,7 @@ class Actions;
 class ElidedLabel;
 class SizeFields;
 
-/// The line above the cards: which step is open, how it was recorded, and the actions that are used most.
+/// The line above the cards: the open step, how it was recorded, and frequent actions.
 class StepHeader : public QWidget
 {
     Q_OBJECT
@@ -35,7 +35,7 @@ private:
     QLabel* name_;
     SizeFields* sizes_;
     ElidedLabel* facts_;
-    QToolButton* times_; ///< says whose times are shown and of which card, and offers others
+    QToolButton* times_; ///< shows the source of the op times and the GPU, with a menu of others
 };
 
 } // namespace headroom

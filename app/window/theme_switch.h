@@ -11,17 +11,17 @@ namespace headroom {
 
 class Actions;
 
-/// Keeps the look of the program what the user chose: light, dark, or as the desktop is now.
+/// Applies the theme that the user chose: light, dark, or that of the desktop.
 class ThemeSwitch : public QObject
 {
     Q_OBJECT
 public:
     explicit ThemeSwitch(Settings& settings, QObject* parent = nullptr);
 
-    void wire(Actions& actions); ///< those of the menu choose, and show the choice
+    void wire(Actions& actions); ///< connects the theme actions of the menu
     ThemeChoice choice() const noexcept { return choice_; }
-    void choose(ThemeChoice choice); ///< and remembers it
-    void useOnce(ThemeChoice choice); ///< without remembering it
+    void choose(ThemeChoice choice); ///< applies and stores it
+    void useOnce(ThemeChoice choice); ///< applies without storing
 
 private:
     void apply();

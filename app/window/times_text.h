@@ -10,36 +10,36 @@
 
 namespace headroom {
 
-/// One of the times that the open step can have.
+/// A menu entry for op times of the open step.
 struct TimesEntry
 {
     QString text; ///< "Kernel model", "NVIDIA L4"
-    QString note; ///< "recorded", or why it cannot be had; empty: nothing is to say
+    QString note; ///< "recorded", or why it is not available; may be empty
     TimeChoice choice;
     bool isChosen = false;
     bool isThere = true;
 };
 
-/// What the window offers: whose times, and of which card.
+/// The menu of op times: the time models, and the GPUs.
 struct TimesMenu
 {
     std::vector<TimesEntry> models;
-    std::vector<TimesEntry> cards; ///< none: the step was recorded for a card that is not known
+    std::vector<TimesEntry> cards; ///< empty: the step was recorded for an unknown GPU
 };
 TimesMenu timesMenu(const OpenStep& step);
 
-/// The same times of another card; of the calibrations the card's own.
+/// The same choice for another GPU, with that GPU's calibration.
 TimeChoice onCard(TimeChoice choice, const std::string& gpu);
 
-/// "Kernel model · A100-SXM4-80GB": whose times the step has, and of which card.
+/// "Kernel model · A100-SXM4-80GB": the source of the step's op times, and the GPU.
 QString timesText(const StepInfo& info);
 QString timesTip(const OpenStep& step);
 
-/// What is taken back when these times are undone: "times of the roofline".
+/// The text of the undo step: "times of the roofline".
 QString timesChange(const TimeChoice& from, const TimeChoice& to);
 
-/// "Kernel model: 117.4 ms a step, 112.1 ms without the plan; the GPU binds; 39 kernels are launched again". Empty:
-/// nothing is known of it.
+/// "Kernel model: 117.4 ms a step, 112.1 ms without the plan; the GPU binds; 39 kernels are launched again". Empty: the
+/// step has no clock.
 QString clockLine(const Session& session);
 
 } // namespace headroom

@@ -16,8 +16,8 @@ namespace headroom {
 class Session;
 class VerifyRow;
 
-/// Runs the plan that is shown, to see whether it keeps its word. The verdict is about one plan: it goes when the
-/// question changes, and a run for another plan is ended.
+/// Runs the shown plan and compares it with the prediction. The verdict is of one plan: when the request changes, it is
+/// cleared, and a run of another plan is ended.
 class VerifyDesk : public QObject
 {
     Q_OBJECT
@@ -28,20 +28,20 @@ public:
     bool running() const noexcept { return verifying_.running(); }
 
 private:
-    void forget(); ///< what was found for another plan
+    void forget(); ///< clears the verdict of another plan
     void showOffer();
     Status writePlan(const QString& file) const;
-    QString whyNot() const; ///< empty: it can be verified
+    QString whyNot() const; ///< empty: the plan can be verified
 
     Session& session_;
     VerifyRow& row_;
     QAction& action_;
     QString recorder_;
-    std::unique_ptr<QTemporaryDir> place_; ///< of the policy
+    std::unique_ptr<QTemporaryDir> place_; ///< folder of the policy's file
     Verifying verifying_;
 };
 
-/// The verdict in a sentence or two.
+/// The verdict in one or two sentences.
 QString verdictText(const VerifyResult& result);
 
 } // namespace headroom

@@ -15,9 +15,9 @@ namespace headroom {
 class Session;
 class SizeFields;
 
-/// The open step at other sizes, as the fields in the header ask, or for another card: records it again with the same
-/// options, in the background. The latest wish wins, and the step stays what it is until the recording is complete. The
-/// recordings are gone when the window closes.
+/// Records the open step again in the background, with the same options but at other sizes (from the header's fields)
+/// or for another GPU. The latest request wins. The open step stays until the recording is complete. The recordings are
+/// deleted when the window closes.
 class WhatIf : public QObject
 {
     Q_OBJECT
@@ -26,34 +26,35 @@ public:
 
     inline static const QString card = QStringLiteral("gpu");
 
-    void want(const QString& what, const QString& value); ///< a dimension, or the card
-    void cancel(); ///< forgets the wish
+    void want(const QString& what, const QString& value); ///< requests another value of a dimension, or of `card`
+    void cancel(); ///< drops the request
     bool running() const noexcept { return recording_.running() || soon_.isActive(); }
 
 Q_SIGNALS:
-    void recorded(const QString& path, const QString& sizes, const QString& card); ///< "batch 64"; empty: the same card
+    /// `sizes` is "batch 64"; `card` is empty for the same GPU.
+    void recorded(const QString& path, const QString& sizes, const QString& card);
     void failed(const QString& reason);
 
 private:
     void begin();
-    void showStep(); ///< what the fields say of the open step
+    void showStep(); ///< shows the open step's sizes in the fields
     void showProgress(double share);
     void start();
-    bool wantsTheSame() const; ///< the step has these sizes already
+    bool wantsTheSame() const; ///< the step already has these sizes
     QString sizesText() const;
 
     Session& session_;
     SizeFields& fields_;
     QString recorder_;
     QString folder_;
-    std::unique_ptr<QTemporaryDir> place_; ///< of the recordings
+    std::unique_ptr<QTemporaryDir> place_; ///< folder of the recordings
     Recording recording_;
-    QTimer soon_; ///< while the user goes on typing
-    QMap<QString, QString> wanted_; ///< by dimension, and the card
-    bool again_ = false; ///< the wish changed while the last one was being ended
+    QTimer soon_; ///< runs while the user is typing
+    QMap<QString, QString> wanted_; ///< requested values by dimension, or `card`
+    bool again_ = false; ///< the request changed while the last recording was being ended
 };
 
-/// Arguments of `torch-headroom record` with one option set to another value.
+/// The arguments of `torch-headroom record` with one option set to another value.
 QStringList withOption(QStringList arguments, const QString& option, const QString& value);
 
 } // namespace headroom

@@ -12,19 +12,19 @@
 
 namespace headroom {
 
-/// What commit() waits for.
+/// Whether commit() waits until the file is on disk.
 enum class Durability {
-    onDisk, ///< what somebody decided: a loss of power after commit() does not take it away
-    inSystem, ///< what can be made again and tells when it is damaged: the system writes it when it finds the time
+    onDisk, ///< for a user's result: commit() waits for fsync(), so the file survives a loss of power
+    inSystem, ///< for what can be computed again and has a checksum: the kernel writes it back later
 };
 
-/// A file that appears whole or not at all: written without a name, or under another one beside its place, and moved
-/// there by commit(). What was not committed is removed with the object. A file that was there before keeps its
-/// permissions.
+/// A file that appears whole or not at all. It is written without a name (O_TMPFILE), or under a temporary name in the
+/// same folder; commit() moves it to its place. The destructor removes a file that was not committed. A file that is
+/// replaced keeps its permissions.
 class AtomicFile
 {
 public:
-    /// Errors (badInput) name the file and the system's reason: no such folder, read-only, …
+    /// Errors (badInput) name the file and the operating system's reason: no such folder, read-only, …
     static Result<AtomicFile> create(const std::filesystem::path& path);
 
     AtomicFile(AtomicFile&& other) noexcept;
@@ -32,7 +32,7 @@ public:
     ~AtomicFile();
 
     Status write(std::span<const std::byte> bytes);
-    Status commit(Durability durability = Durability::onDisk); ///< in its place when it returns without an error
+    Status commit(Durability durability = Durability::onDisk); ///< moves the file to its path
 
 private:
     AtomicFile() = default;
@@ -42,11 +42,11 @@ private:
 
     std::filesystem::path path_;
     std::string temporary_;
-    bool named_ = false; ///< temporary_ is there, and to be removed
+    bool named_ = false; ///< a file named temporary_ exists and has to be removed
     int file_ = -1;
 };
 
-/// The whole content at once.
+/// Writes `content` as an AtomicFile and commits it (Durability::onDisk).
 Status writeAtomically(const std::filesystem::path& path, std::string_view content);
 
 } // namespace headroom

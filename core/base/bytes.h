@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// Bytes are exact integers everywhere; GiB exist only at the edge.
+/// A number of bytes, always exact. Conversion to GiB happens only in text for the user.
 using Bytes = std::int64_t;
 
 inline constexpr Bytes KiB = 1024;
@@ -21,21 +21,21 @@ inline constexpr Bytes GiB = 1024 * MiB;
 /// it.
 inline constexpr Bytes allocationGranularity = 512;
 
-/// `bytes` rounded up to the allocator's block size; 0 stays 0 (no block is taken for an empty storage).
+/// `bytes` rounded up to the allocator's block size; 0 stays 0 (an empty storage takes no block).
 constexpr Bytes roundedToBlock(Bytes bytes) noexcept
 {
     return (bytes + allocationGranularity - 1) / allocationGranularity * allocationGranularity;
 }
 
-/// Reads `123`, `1.6GiB`, `512 MiB`, `64KiB` (case-insensitive unit; GB, MB and KB are refused, they are ambiguous).
-/// A fraction of a unit is rounded down to a whole byte. Errors: not a number, negative, unknown unit, over 2^62.
+/// Reads `123`, `1.6GiB`, `512 MiB`, `64KiB` (the unit in any case; GB, MB and KB are ambiguous, so they are errors). A
+/// fraction of a unit is rounded down to a whole byte. Errors: not a number, negative, unknown unit, over 2^62.
 Result<Bytes> parseBytes(std::string_view text);
 
-/// "1.60 GiB", "512 MiB", "12 KiB", "100 B": the largest unit in which the value is at least 1, `decimals` after the
-/// point.
+/// "1.60 GiB", "512 MiB", "12 KiB", "100 B": the largest unit in which the value is at least 1, with `decimals` digits
+/// after the point.
 std::string formatBytes(Bytes bytes, int decimals = 2);
 
-/// "2,583,888,896": the exact number, grouped.
+/// "2,583,888,896": the exact number with its digits in groups of three.
 std::string groupedDigits(std::int64_t number);
 
 } // namespace headroom

@@ -8,7 +8,7 @@
 
 namespace headroom {
 
-/// XXH64 with seed 0 (Yann Collet's xxHash, the published algorithm): finds damage, not forgery, at several GB/s.
+/// XXH64 of `bytes` with seed 0 (Yann Collet's xxHash): detects damage, not forgery, at several GB/s.
 std::uint64_t checksum(std::span<const std::byte> bytes) noexcept;
 
 } // namespace headroom

@@ -7,14 +7,14 @@
 
 namespace headroom {
 
-/// Indices of the corners of the lower convex hull of `points`, which come by ascending (or all by descending) x.
-/// Points on the line between two corners are none. `x` and `y` give the coordinates of a point, as numbers.
+/// Indices of the corners of the lower convex hull of `points`, which are sorted by x, ascending or descending. A point
+/// on the line between two corners is not a corner. `x` and `y` are functions that return a point's coordinates.
 template <class Points, class X, class Y>
 std::vector<std::size_t> lowerHull(const Points& points, X x, Y y)
 {
     std::vector<std::size_t> corners;
     for (std::size_t i = 0; i < points.size(); ++i) {
-        // The last corner is none when it lies on or above the line from the one before to the new point.
+        // The last corner is dropped when it lies on or above the line from the corner before it to the new point.
         const auto isAbove = [&](std::size_t before, std::size_t last) {
             const auto riseToLast = static_cast<double>(y(points[last]) - y(points[before]));
             const auto riseToNew = static_cast<double>(y(points[i]) - y(points[before]));
@@ -30,7 +30,7 @@ std::vector<std::size_t> lowerHull(const Points& points, X x, Y y)
     return corners;
 }
 
-/// At most `most` of the values, spread evenly, the first and the last among them. Of one, the last.
+/// At most `most` of the values, spread evenly, the first and the last included. With `most` 1 it is the last.
 template <class T>
 std::vector<T> spreadEvenly(const std::vector<T>& from, std::size_t most)
 {

@@ -9,15 +9,15 @@
 
 namespace headroom {
 
-/// Why an operation could not be done. The kinds are the exit codes of the programs (CLI contract).
+/// Why an operation failed. The values are the exit codes of the programs.
 enum class ErrorKind {
     internal = 1, ///< a defect of Headroom
-    badInput = 2, ///< bad usage or bad input: the message says what, where and what was expected
+    badInput = 2, ///< bad usage or bad input: the message says what is wrong, where, and what was expected
     infeasible = 3, ///< no plan fits the budget
-    noDevice = 4, ///< the device asked for is not there
+    noDevice = 4, ///< the requested device is not there
 };
 
-/// One sentence for the user, without a trailing newline.
+/// A failed operation; `message` is one sentence for the user, without a trailing newline.
 struct Error
 {
     ErrorKind kind = ErrorKind::internal;
@@ -29,7 +29,7 @@ inline Error badInput(std::string message)
     return {ErrorKind::badInput, std::move(message)};
 }
 
-/// Either a value or an Error. Like C++23's std::expected, as far as Headroom needs it.
+/// Either a value or an Error: the part of C++23's std::expected that Headroom needs.
 template <class T>
 class [[nodiscard]] Result
 {
@@ -46,7 +46,7 @@ public:
     bool ok() const noexcept { return content_.index() == 0; }
     explicit operator bool() const noexcept { return ok(); }
 
-    /// The value; only when ok().
+    /// The value; call only when ok().
     T& value() & { return *std::get_if<0>(&content_); }
     const T& value() const& { return *std::get_if<0>(&content_); }
     T&& value() && { return std::move(*std::get_if<0>(&content_)); }
@@ -56,7 +56,7 @@ public:
     T* operator->() { return &value(); }
     const T* operator->() const { return &value(); }
 
-    /// The error; only when not ok().
+    /// The error; call only when not ok().
     const Error& error() const { return *std::get_if<1>(&content_); }
 
 private:

@@ -9,8 +9,9 @@
 
 namespace headroom {
 
-/// A position in one column family of a StepTrace. Each family has a type of its own, so that an op can never be looked
-/// up as a storage. Four bytes, trivially copyable: columns of a mapped file hold it as it is.
+/// The row number of an op, a storage, … in the columns of a StepTrace. Each kind of row has an index type of its own,
+/// so that an op is never looked up as a storage. Four bytes, trivially copyable: columns of a mapped file hold it as
+/// is.
 template <class Tag>
 struct Index
 {
@@ -33,7 +34,7 @@ using ModuleId = Index<struct ModuleTag>;
 using CallId = Index<struct CallTag>; ///< one call of a module's forward
 using OpId = Index<struct OpTag>;
 using StorageId = Index<struct StorageTag>;
-using SignatureId = Index<struct SignatureTag>; ///< arguments and results that calls of ops have in common
+using SignatureId = Index<struct SignatureTag>; ///< shapes and types of an op's arguments and results
 using GroupId = Index<struct GroupTag>; ///< a process group of torch.distributed
 using PackId = Index<struct PackTag>; ///< one tensor saved for backward by autograd
 using EventIndex = Index<struct EventTag>;

@@ -14,25 +14,26 @@
 #include <utility>
 #include <vector>
 
-/// How every document is read: by functions from a value to what it means, which nest as
-/// `at(document, "inputs", listOf(readInput))`. What is not as expected is thrown, and read() makes a sentence of it.
+/// Readers of JSON documents: functions from a JSON value to a C++ value, which nest as in `at(document, "inputs",
+/// listOf(readInput))`. A reader throws a Mismatch where the value is not as expected; read() turns it into an Error.
 namespace headroom::json {
 
 using Json = nlohmann::json;
 
-/// "doc.json: modules['Net.a'].ops[2].save is 1: expected true or false"
+/// A value that is not as expected. Its Error reads "doc.json: modules['Net.a'].ops[2].save is 1: expected true or
+/// false".
 struct Mismatch
 {
-    const Json* value; ///< in the document, where its place is looked up
-    std::string key; ///< of a member of it; empty: the value itself
+    const Json* value; ///< points into the document: its path is found from there
+    std::string key; ///< the wrong member of `value`; empty: `value` itself is wrong
     std::string what; ///< "is 1: expected true or false"
 };
 
 [[noreturn]] void wrong(const Json& value, std::string what);
 [[noreturn]] void wrong(const Json& object, const char* key, std::string what);
-[[noreturn]] void expected(const Json& value, const std::string& what); ///< "is …: expected" what
+[[noreturn]] void expected(const Json& value, const std::string& what); ///< throws "is …: expected " + what
 
-constexpr std::int64_t largest = std::int64_t{1} << 62; ///< number of bytes: sums of two cannot overflow
+constexpr std::int64_t largest = std::int64_t{1} << 62; ///< most bytes that are read: a sum of two cannot overflow
 
 std::string string(const Json& value);
 bool boolean(const Json& value);
@@ -40,7 +41,7 @@ std::int64_t integer(const Json& value);
 std::int64_t integerFrom(const Json& value, std::int64_t least, std::int64_t most, const std::string& what);
 std::int64_t bytes(const Json& value); ///< 0 to `largest`
 double number(const Json& value); ///< finite
-double notNegative(const Json& value); ///< a finite number
+double notNegative(const Json& value); ///< a finite number, 0 or more
 
 const Json* find(const Json& object, const char* key); ///< null: missing or null
 const Json& member(const Json& object, const char* key);
@@ -51,7 +52,7 @@ decltype(auto) at(const Json& object, const char* key, Read&& read)
     return read(member(object, key));
 }
 
-/// Of a member that may be missing.
+/// The same of a member that may be missing or null; then `otherwise`.
 template <class Read, class Value>
 auto atOr(const Json& object, const char* key, Read&& read, Value otherwise) -> decltype(read(object))
 {
@@ -95,8 +96,8 @@ auto mapOf(Read read)
     };
 }
 
-/// `source` begins the errors (badInput): no JSON, with line and column; a Mismatch with its place. Python's literals
-/// NaN, Infinity and -Infinity, which JSON does not know, are values that are no number.
+/// Errors (badInput) begin with `source` and have the line and column of what is not JSON. Python's literals NaN,
+/// Infinity and -Infinity, which are not JSON, are parsed as a value that no reader of numbers accepts.
 Result<Json> parse(std::string_view text, const std::string& source);
 Error sentence(const Json& document, const Mismatch& mismatch, const std::string& source);
 

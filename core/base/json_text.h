@@ -8,8 +8,9 @@
 
 namespace headroom {
 
-/// How every document is written: keys in the document's order, numbers as short as they can be read back, text that is
-/// not UTF-8 (a file name) with replacement characters; no end of line. On one line, or with so much indentation.
+/// The text of a JSON document: keys in the document's order, numbers in the shortest form that reads back equal,
+/// replacement characters where text (a file name) is not UTF-8. `indent` is in spaces; -1 writes one line. The text
+/// has no newline at its end.
 std::string jsonText(const nlohmann::ordered_json& document, int indent = -1);
 
 } // namespace headroom

@@ -12,8 +12,8 @@
 
 namespace headroom {
 
-/// One thread that does one job at a time and remembers at most one more: the latest wins, what waited before it is
-/// forgotten. Destroying a lane stops the job that runs and waits for its end.
+/// One thread that runs one job at a time and keeps at most one waiting job, the latest that was posted. The destructor
+/// drops the waiting job, stops the running one and waits for its end. Any thread may call the functions.
 class Lane
 {
 public:
@@ -25,13 +25,13 @@ public:
     Lane(const Lane&) = delete;
     Lane& operator=(const Lane&) = delete;
 
-    /// Runs `job` after the one that runs now, in place of what waits. The running job goes on: see stopStale().
+    /// Runs `job` after the running one; it replaces a job that waits. The running job is not stopped: see stopStale().
     void post(Job job);
 
-    /// Stops the running job when another waits for it and it has run for `age` at least. Returns whether one waits.
+    /// Stops the running job if another one waits and it has run for at least `age`. Returns whether a job waits.
     bool stopStale(Clock::duration age);
 
-    void cancel(); ///< stops the running job and forgets the waiting one
+    void cancel(); ///< stops the running job and drops the waiting one
 
 private:
     void work(std::stop_token ending);
@@ -41,7 +41,7 @@ private:
     std::optional<Job> waiting_;
     std::optional<Clock::time_point> runningSince_;
     std::stop_source running_;
-    std::jthread thread_; ///< last: it uses everything above
+    std::jthread thread_; ///< the last member: the thread uses all the others
 };
 
 } // namespace headroom

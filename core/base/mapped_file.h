@@ -11,8 +11,7 @@
 
 namespace headroom {
 
-/// A file's bytes, read by the kernel when they are touched. Shared: the owner of a view into it also
-/// holds the file.
+/// A read-only mapping of a file. It is shared: every object with a view of its bytes holds the MappedFile too.
 class MappedFile
 {
 public:
@@ -23,11 +22,11 @@ public:
     MappedFile(const MappedFile&) = delete;
     MappedFile& operator=(const MappedFile&) = delete;
 
-    std::span<const std::byte> bytes() const noexcept { return bytes_; } ///< starts at a page
+    std::span<const std::byte> bytes() const noexcept { return bytes_; } ///< begins at a page boundary
 
-    /// The file will be read once, from front to back: the kernel reads ahead.
+    /// Tells the kernel that the file is read once, from front to back, so that it reads ahead (madvise).
     void readAhead() const noexcept;
-    /// What lies before `end` will hardly be touched again: its pages leave this process, and come back when they are.
+    /// Releases this process's pages before `end` (madvise). A later access reads them from the file again.
     void letGo(std::size_t end) const noexcept;
 
 private:

@@ -14,8 +14,8 @@
 
 namespace headroom {
 
-/// The instructions of Python's pickles, protocols 0 to 5 (Lib/pickletools.py), that a reader may meet. Those of
-/// protocols 0 and 1 that later ones do not write are left out.
+/// The opcodes of Python's pickle protocols 2 to 5 (Lib/pickletools.py), without those of protocols 0 and 1 that later
+/// protocols do not write.
 enum class PickleOpcode : unsigned char {
     mark = '(',
     stop = '.',
@@ -67,7 +67,7 @@ enum class PickleOpcode : unsigned char {
     frame = 0x95,
 };
 
-/// None of those that torch.jit.save writes, and that libtorch reads.
+/// Whether the opcode is none of those that torch.jit.save writes and libtorch reads.
 constexpr bool isLater(PickleOpcode opcode)
 {
     using enum PickleOpcode;
@@ -75,13 +75,13 @@ constexpr bool isLater(PickleOpcode opcode)
         || opcode == shortBinUnicode || opcode == binUnicode8 || opcode == memoize || opcode == frame;
 }
 
-/// What is wrong with a pickle, without the place.
+/// The exception for a pickle that cannot be read; `what` does not say where.
 struct WrongPickle
 {
     std::string what;
 };
 
-/// The bytes of a pickle, read one after the other. Throws WrongPickle where they end too early.
+/// Reads the bytes of a pickle in order. Every function that reads throws WrongPickle if the bytes end too early.
 class PickleInput
 {
 public:
@@ -114,7 +114,8 @@ public:
         return found;
     }
 
-    /// Little-endian two's complement of up to 9 bytes: an address may have the highest of 64 bits set.
+    /// An integer of up to 9 bytes, little-endian two's complement. The ninth byte is 0: an address may have the
+    /// highest of its 64 bits set.
     std::int64_t longInteger()
     {
         const std::string_view bytes = text(number<std::uint8_t>());
@@ -128,7 +129,7 @@ public:
         return static_cast<std::int64_t>(value);
     }
 
-    /// Up to a line end, which is taken too.
+    /// The text up to the next newline, which is consumed too. Throws if it has more than `longest` bytes.
     std::string_view line(std::size_t longest)
     {
         const std::string_view rest(next_, static_cast<std::size_t>(end_ - next_));
@@ -145,20 +146,20 @@ private:
     const char* end_;
 };
 
-/// Runs a pickle as what it is, the program of a stack machine. `Reader` derives from it and makes the values:
+/// Runs a pickle, which is a program of a stack machine. `Reader` derives from this class and makes the values:
 ///   none(), boolean(bool), integer(std::int64_t), real(bytes), text(bytes), bytes(bytes), list(), dictionary(),
 ///   tuple(items), append(list, items), setItems(dictionary, items): items are values, or key, value, key, value, …
-///   forgotten(value), remembered(value, index), recalled(value): what happens to the memo, where it matters,
-///   other(opcode): what the machine does not do itself, such as a call.
-/// Of a Reader whose newestProtocol is 2, those are all opcodes that torch.jit.save does not write. Throws WrongPickle.
+///   forgotten(value), remembered(value, index), recalled(value): changes of the memo, for a reader that needs them,
+///   other(opcode): an opcode that the machine does not run itself, such as a call.
+/// A Reader with newestProtocol 2 gets in other() every opcode that torch.jit.save does not write. Throws WrongPickle.
 template <class Reader, class Value>
 class PickleMachine
 {
 public:
-    /// `goesOn` (may be empty) is asked once in a while, with the position; after a false, run() returns false.
+    /// Calls `goesOn` (may be empty) with the position every 4 MiB. Returns false as soon as `goesOn` does, else true.
     bool run(const std::function<bool(std::size_t)>& goesOn = {})
     {
-        constexpr std::size_t stretch = std::size_t{4} << 20; // bytes between two questions
+        constexpr std::size_t stretch = std::size_t{4} << 20; // bytes between two calls of goesOn
         constexpr int newest = Reader::newestProtocol;
         const std::string expected = newest == 2 ? "2" : "2 to " + std::to_string(newest);
         std::size_t question = goesOn ? stretch : SIZE_MAX;
@@ -272,7 +273,7 @@ private:
             return stack_.resize(below(1));
         case Op::popMark:
             return stack_.resize(popMark());
-        case Op::frame: // says how many bytes belong together, which matters to readers of streams only
+        case Op::frame: // the length of the frame: only readers of streams need it
             input_.text(sizeof(std::uint64_t));
             return;
         case Op::stop:
@@ -283,7 +284,7 @@ private:
         }
     }
 
-    /// The values from `height` on leave the stack into the container below them.
+    /// Moves the values from `height` on from the stack into the container below them.
     template <class Add>
     void fill(std::size_t height, Add add)
     {
@@ -341,7 +342,7 @@ private:
         return height;
     }
 
-    /// Height of the stack without its last values.
+    /// Height of the stack without its last `count` values. Throws if they are not there.
     std::size_t below(std::size_t count) const
     {
         const std::size_t floor = marks_.empty() ? 0 : marks_.back();
@@ -352,7 +353,7 @@ private:
 
     PickleInput input_;
     std::vector<Value> stack_;
-    std::vector<std::size_t> marks_; ///< heights of the stack
+    std::vector<std::size_t> marks_; ///< height of the stack at each open mark
     std::vector<Value> memo_;
     bool stopped_ = false;
 };

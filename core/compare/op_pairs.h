@@ -9,21 +9,20 @@
 
 namespace headroom {
 
-/// The name of a module without the root's, which is its class: "layers.0.attention"; empty for the root.
+/// The module's name without the root's class name in front: "layers.0.attention"; empty for the root.
 std::string_view belowRoot(std::string_view fqn);
 
-/// "aten.add.Tensor" → "aten.add": a profiler's trace names no overloads.
+/// "aten.add.Tensor" → "aten.add": names in a profiler's trace have no overload.
 std::string_view withoutOverload(std::string_view op);
 
-/// Does the second step have a module of the first one, besides the root?
+/// Whether the steps have a module of the same name, the root apart.
 bool sharesModules(const StepTrace& first, const StepTrace& second);
 
-/// Which ops of two recordings of one step are the same ones: same op, module and phase, in the same order. As few as
-/// possible stay alone. Of a profiler's trace an op has no overload, and modules count only where it names those of the
-/// first step.
+/// Pairs the ops of two recordings of one step: the same op, module and phase, in the same order, as many as possible.
+/// If one is a profiler's trace, overloads are ignored, and so are modules unless it has modules of the first step.
 struct OpPairs
 {
-    std::vector<OpId> second; ///< by OpId of the first step; invalid: it has no counterpart
+    std::vector<OpId> second; ///< by OpId of the first step; invalid: the op has no counterpart
     std::size_t count = 0;
 };
 OpPairs pairOps(const StepTrace& first, const StepTrace& second);

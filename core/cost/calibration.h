@@ -17,22 +17,22 @@
 
 namespace headroom {
 
-/// How long ops take on one GPU, learned from steps that were measured there.
+/// Corrects the op times of a time model for one GPU by steps that were measured on it.
 ///
-/// An op of one name and element type has a curve: the time that it took for each time that the model said. Between
-/// two of them the time is interpolated, beyond them it keeps its ratio to the model; nothing takes less than the
-/// shortest kernel that was seen. An op that never ran there takes the ratio of its class, or of all ops together.
+/// Ops of one name and element type have a curve: measured time over the model's time. Between two points the time is
+/// interpolated; beyond the ends the ratio of the end point applies. No op takes less than the shortest measured
+/// kernel. An op without a curve has the ratio of its class, or else of all ops.
 struct Calibration
 {
     struct Point
     {
-        double modelMs = 0; ///< what `base` says
-        double measuredMs = 0; ///< the mean of `count` ops
+        double modelMs = 0; ///< time by the model `base`
+        double measuredMs = 0; ///< mean of `count` ops
         std::int64_t count = 0;
 
         friend bool operator==(const Point&, const Point&) = default;
     };
-    /// All ops of a class together.
+    /// Sums over all ops of a class.
     struct Sum
     {
         double modelMs = 0;
@@ -40,49 +40,50 @@ struct Calibration
 
         friend bool operator==(const Sum&, const Sum&) = default;
     };
-    /// "aten.mm.default", or, learned from a profiler's trace, "aten.mm"; DType of the first result.
+    /// Op name, "aten.mm.default" or, from a profiler's trace, "aten.mm"; DType of the first result.
     using Key = std::pair<std::string, DType>;
 
-    std::string gpu; ///< name of the spec whose times it corrects: "h200-141gb"
-    TimeModel base = TimeModel::roofline; ///< the model that it corrects
-    std::vector<std::string> steps; ///< models of the steps that it was learned from
+    std::string gpu; ///< name of the GPU's DeviceSpec: "h200-141gb"
+    TimeModel base = TimeModel::roofline; ///< the time model that it corrects
+    std::vector<std::string> steps; ///< StepInfo::model of the measured steps
     double shortestMs = 0;
-    double ratio = 1; ///< measured to modelled, of all ops together
-    std::map<Key, std::vector<Point>> curves; ///< by rising modelMs
+    double ratio = 1; ///< measured over modelled time of all ops
+    std::map<Key, std::vector<Point>> curves; ///< by ascending modelMs
     std::map<std::string, Sum, std::less<>> classes; ///< by workClassName(); empty for the roofline
 
     friend bool operator==(const Calibration&, const Calibration&) = default;
 };
 
-/// Learns from a step that was measured on a known GPU. Errors (badInput) name what is missing: a simulated step, times
-/// that are not kernels', a card that has no spec. `file` is for the messages.
+/// Makes a calibration from a step that was measured on a known GPU. Errors (badInput) begin with `file`: the step is
+/// simulated, has no kernel times, or its GPU has no DeviceSpec.
 Result<Calibration> calibrate(const StepTrace& measured, const std::string& file);
 
-/// `newer` first: where both saw an op at a time of the model, the newer one counts. Of two models only the newer
-/// one's counts.
+/// Both calibrations as one. Where both have a point at the same modelMs, the newer one counts. If their time models
+/// differ, only `newer` counts.
 Calibration merged(const Calibration& older, const Calibration& newer);
 
-/// Time of an op of this name, type, class (empty: not known) and time of the model; 0 stays 0.
+/// Calibrated time in ms of an op of this name, type and class (empty: unknown), with time `modelMs` by the model; 0
+/// stays 0.
 double calibratedMs(const Calibration& calibration, std::string_view op, DType dtype, std::string_view workClass,
                     double modelMs);
 
-/// The simulated step with the times of the calibration. A measured one has its own and stays what it is, as does one
-/// without the shapes that the calibration's model needs.
+/// The simulated step with calibrated times. A measured step is returned unchanged, and so is one without the
+/// signatures that the calibration's model needs.
 StepTracePtr calibrated(const StepTracePtr& step, const Calibration& calibration);
 
 std::string calibrationToJson(const Calibration& calibration);
 /// Errors (badInput) name `file` and what was expected.
 Result<Calibration> calibrationFromJson(std::string_view text, const std::string& file);
 
-/// Where this user's calibrations lie, one file a GPU: HEADROOM_CALIBRATION_DIR, or torch-headroom/calibration in the
-/// user's configuration.
+/// The folder of the user's calibrations, with one file per GPU: HEADROOM_CALIBRATION_DIR, or
+/// torch-headroom/calibration in the user's configuration folder.
 std::filesystem::path calibrationFolder();
 std::filesystem::path calibrationFile(const std::string& gpu);
 
-/// That of a GPU; none where there is no file.
+/// Reads a calibration; nullopt if there is no file.
 Result<std::optional<Calibration>> readCalibration(const std::filesystem::path& file);
 
-/// Adds to what is in the file.
+/// Merges `learned` into the calibration in the file, or creates it.
 Status addToCalibration(const Calibration& learned, const std::filesystem::path& file);
 
 } // namespace headroom

@@ -10,24 +10,25 @@
 
 namespace headroom {
 
-/// What a card has, and what it does not give to tensors.
+/// The memory of a GPU, and its parts that tensors cannot use.
 struct CardMemory
 {
-    Bytes total = 0; ///< what torch.cuda.get_device_properties() says
-    Bytes context = 0; ///< CUDA's context with the kernels that it loaded, which PyTorch's allocator does not know
-    Bytes workspaces = 0; ///< of cuBLAS and cuBLASLt: blocks of PyTorch's allocator that no tensor has
+    Bytes total = 0; ///< total_memory of torch.cuda.get_device_properties()
+    Bytes context = 0; ///< CUDA's context with its loaded kernels, outside of PyTorch's allocator
+    Bytes workspaces = 0; ///< cuBLAS's and cuBLASLt's blocks of PyTorch's allocator
 
     Bytes allocators() const noexcept { return std::max<Bytes>(total - context, 0); } ///< for tensors and workspaces
     Bytes usable() const noexcept { return std::max<Bytes>(total - context - workspaces, 0); }
 };
 
-/// Of a card without its figure: what those with one have for their multiprocessors, within 20 %.
+/// Estimated bytes of CUDA's context on a GPU whose figure is unknown, from its number of multiprocessors; within 20 %
+/// of the known figures.
 Bytes estimatedContext(int multiprocessors) noexcept;
 
-/// For any training step of this program's environment: forward multiplies matrices with a bias, autograd's thread
-/// multiplies some too.
+/// For any training step, with workspaces sized by this process's environment: forward and autograd's thread both use
+/// cuBLAS, and forward uses cuBLASLt.
 CardMemory cardMemory(const DeviceSpec& card);
-/// For this step: a thread that multiplies no matrices has no workspace.
+/// For this step, with the workspaces that its ops allocate.
 CardMemory cardMemory(const DeviceSpec& card, const StepTrace& step);
 
 } // namespace headroom

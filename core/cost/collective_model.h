@@ -9,7 +9,7 @@
 
 namespace headroom {
 
-/// How the ranks of a group lie on nodes.
+/// The distribution of a group's ranks over nodes.
 struct GroupShape
 {
     int ranks = 1;
@@ -18,17 +18,17 @@ struct GroupShape
 };
 GroupShape groupShape(std::span<const std::uint32_t> ranks, std::int64_t ranksPerNode);
 
-/// Milliseconds of a collective that all ranks begin at once, by NCCL's own model: a start, a latency for each step of
-/// the ring or tree, and the slower of what goes over a GPU's link and over a node's network cards, of which groups of
-/// fewer ranks than a node has take their share. `bytes` as StepTrace::Collectives counts them.
+/// Time in ms of a collective that all ranks begin together, by NCCL's own model: a start, a latency for each step of
+/// the ring or tree, and the slower of the transfers over a GPU's link and over a node's network cards. A group with
+/// fewer ranks per node than the node has gets a share of its network cards. `bytes` as in StepTrace::Collectives.
 double collectiveMs(const Topology& topology, CollectiveKind kind, double bytes, const GroupShape& group);
 
-/// Of every op of a distributed step: its collective's milliseconds, or what `opMs` says of it, by the share that
-/// kernels have in a job; `slowed` false: `opMs` were measured in one.
+/// By op of a distributed step: the time in ms of its collective, else opMs[op] divided by Topology::computeShare.
+/// `slowed` false: `opMs` were measured in a job and are not divided.
 std::vector<double> withCollectives(const StepTrace& trace, const Topology& topology, std::vector<double> opMs,
                                     bool slowed);
 
-/// One that was measured.
+/// One measured collective.
 struct CollectiveSample
 {
     CollectiveKind kind = CollectiveKind::allReduce;
@@ -37,8 +37,8 @@ struct CollectiveSample
     double us = 0;
 };
 
-/// The topology with the bandwidths that the samples say; what they do not measure stays. Messages below 1 MiB say
-/// nothing of bandwidth. Errors (badInput): no sample says any.
+/// The topology with bandwidths computed from the samples; bandwidths without a sample stay. Samples below 1 MiB are
+/// ignored. Error (badInput): no sample is usable.
 Result<Topology> calibrated(const Topology& topology, std::span<const CollectiveSample> samples);
 
 } // namespace headroom

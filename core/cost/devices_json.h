@@ -6,7 +6,7 @@
 
 namespace headroom {
 
-/// The text of resources/devices.json as it was when this program was configured.
+/// The text of resources/devices.json at configure time.
 std::string_view devicesJson();
 /// The same of resources/topologies.json.
 std::string_view topologiesJson();

@@ -8,20 +8,19 @@
 
 namespace headroom {
 
-/// What CUDA says of a GPU.
+/// The properties of a GPU as CUDA reports them.
 struct GpuFacts
 {
     std::string name; ///< "NVIDIA H200"
     Bytes memory = 0;
     int computeCapability = 0; ///< 90
     int multiprocessors = 0;
-    int clockKHz = 0; ///< of the multiprocessors, the highest
+    int clockKHz = 0; ///< highest clock of the multiprocessors
     int memoryClockKHz = 0;
     int busWidth = 0; ///< bits
 };
 
-/// The known card of these facts, or, of one that resources/devices.json does not have, a spec whose rates follow from
-/// its clocks and its architecture.
+/// The DeviceSpec of a GPU: that of resources/devices.json, else one with rates computed from clocks and architecture.
 DeviceSpec deviceSpecOf(const GpuFacts& facts);
 
 } // namespace headroom

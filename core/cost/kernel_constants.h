@@ -12,11 +12,11 @@
 
 namespace headroom {
 
-/// What resources/kernel_times.json holds, by the names that it has there. A name that a formula asks for and the file
-/// lacks is an error of the file, found when it is read.
+/// The contents of resources/kernel_times.json, under the names in that file. A missing name is an error when the file
+/// is read.
 struct KernelConstants
 {
-    /// A value by compute capability: that of the largest key that is not above the card's.
+    /// A value by compute capability: the entry of the largest key that is not above the GPU's.
     using ByCapability = std::map<int, double>;
     template <class T>
     using ByName = std::map<std::string, T, std::less<>>;
@@ -24,9 +24,9 @@ struct KernelConstants
     struct Attention
     {
         double block = 0;
-        double float32 = 0; ///< factor of the share
+        double float32 = 0; ///< factor of the share for float32
         ByName<double> causal, overhead; ///< by "forward", "backward"
-        std::map<AttentionWork::Kernel, ByName<std::map<int, ByCapability>>> shares; ///< by phase and width
+        std::map<AttentionWork::Kernel, ByName<std::map<int, ByCapability>>> shares; ///< by phase, then width of a head
 
         double share(AttentionWork::Kernel kernel, std::string_view phase, double width,
                      const DeviceSpec& device) const;
@@ -34,33 +34,33 @@ struct KernelConstants
         double blockOverhead(std::string_view phase) const { return overhead.find(phase)->second; }
     };
 
-    /// Microseconds that the CPU takes to issue.
+    /// CPU time to issue ops, in microseconds.
     struct Cpu
     {
-        double otherUs = 0; ///< an op of a class without an own figure
-        double moduleUs = 0; ///< a module's call
-        double tensorUs = 0; ///< a tensor of a list, as optimizers pass them
-        ByCapability host; ///< factor: how slow the CPUs are that such cards were measured with
-        std::map<std::string, double, std::less<>> opUs; ///< by class
+        double otherUs = 0; ///< an op whose class is not in opUs
+        double moduleUs = 0; ///< a call of a module
+        double tensorUs = 0; ///< each tensor of an argument list, as in optimizers
+        ByCapability host; ///< factor for the CPUs of machines with such GPUs
+        std::map<std::string, double, std::less<>> opUs; ///< by name of the WorkClass
     };
 
-    /// The constants that the program was built with.
+    /// The constants of the file compiled into the program.
     static const KernelConstants& standard();
 
     double l2Gain = 1;
-    double gapUs = 0; ///< between the end of a kernel and the begin of the next
+    double gapUs = 0; ///< idle time of the GPU between two kernels
     double opaquePeak = 0.5;
     double matmulExtraUs = 0;
     double fullIntensity = 1;
     double intensityPower = 1;
     double prologue = 0;
     double epilogue = 0;
-    double stepUs = 0; ///< that a multiply-add of a tile takes at least, along k
+    double stepUs = 0; ///< least time of one step of a tile along k
     double waveShare = 1;
     double grouped = 1;
     double winograd = 1;
     double layoutShare = 1;
-    double depthwiseGigabytes = 1; ///< that a multiprocessor moves in a second
+    double depthwiseGigabytes = 1; ///< GB/s of one multiprocessor
     double depthwiseBackwardGigabytes = 1;
     ByCapability startUs, pcieGigabytes, unalignedShare;
     ByName<double> bandwidth, extraUs;
@@ -90,7 +90,7 @@ struct KernelConstants
 /// Errors (badInput) name `file` and what is missing.
 Result<KernelConstants> kernelConstantsFromJson(std::string_view text, const std::string& file);
 
-/// The text of resources/kernel_times.json as it was when this program was configured.
+/// The text of resources/kernel_times.json at configure time.
 std::string_view kernelTimesJson();
 
 } // namespace headroom

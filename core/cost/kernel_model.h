@@ -13,15 +13,15 @@ namespace headroom {
 
 struct KernelConstants;
 
-/// The time model `kernel`: how long the kernels of an op take on a card. Every kernel has a start; beyond it the
-/// larger of moving its bytes at a share of the card's bandwidth and computing at a share of its peak, by class,
-/// element type, alignment and size. Constants are in resources/kernel_times.json, with the source of each.
+/// The time model `kernel`: the time of an op's kernels on a GPU. A kernel takes a start time plus the larger of two
+/// times: moving its bytes at a share of the GPU's bandwidth, and computing at a share of its peak. The shares depend
+/// on class, element type, alignment and size. Constants are in resources/kernel_times.json, with the source of each.
 class KernelModel
 {
 public:
-    /// The constants that the program was built with.
+    /// The model with the constants compiled into the program.
     static const KernelModel& standard();
-    /// Others, as a fit tries them. Errors (badInput) name `file`.
+    /// The model with other constants, for fitting them. Errors (badInput) name `file`.
     static Result<KernelModel> fromJson(std::string_view text, const std::string& file);
 
     /// Milliseconds on the GPU; 0 for ops without a kernel.

@@ -10,11 +10,12 @@
 
 namespace headroom {
 
-/// Whether a text is what a program of nccl-tests printed.
+/// Whether a text is the output of a program of nccl-tests.
 bool isNcclTests(std::string_view text);
 
-/// The rows of it, times out of place. The collective is the one that the text names ("all_gather_perf"), else the one
-/// whose bus bandwidth is that multiple of its algorithm's. Errors (badInput) say what is missing in `file`.
+/// The rows of the output, with the out-of-place times. The collective is the one that the text names
+/// ("all_gather_perf"), else it is inferred from the ratio of bus bandwidth to algorithm bandwidth. Errors (badInput)
+/// say what is missing in `file`.
 Result<std::vector<CollectiveSample>> readNcclTests(std::string_view text, const std::string& file);
 
 } // namespace headroom

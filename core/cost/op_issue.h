@@ -8,16 +8,16 @@
 
 namespace headroom {
 
-/// What the CPU and the launch queue do for one op.
+/// Cost of issuing one op on the CPU and of launching its kernels.
 struct OpIssue
 {
-    double cpuMs = 0; ///< to issue it: Python, autograd, dispatch, launches; what enters a module before it is in it
-    double gapMs = 0; ///< in which the GPU starts its kernels one after the other
+    double cpuMs = 0; ///< CPU time: Python, autograd, dispatch, launches, entering the modules before it
+    double gapMs = 0; ///< idle time of the GPU between the op's kernels
     double kernels = 0;
-    bool waits = false; ///< the CPU goes on when the GPU has done it: values that are read back
+    bool waits = false; ///< the CPU waits until the GPU has run the op: it copies to the host
 };
 
-/// Of every op of the step. Costs by class of op are in resources/kernel_times.json, with their source.
+/// By op of the step: its OpIssue. Costs by WorkClass are in resources/kernel_times.json, with their source.
 std::vector<OpIssue> opIssues(const StepTrace& trace);
 
 } // namespace headroom

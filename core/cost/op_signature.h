@@ -10,25 +10,25 @@
 
 namespace headroom {
 
-/// What PyTorch was told about its kernels when an op ran, combined by bitwise or.
+/// PyTorch's settings that select kernels, at the time an op ran, combined by bitwise or.
 enum OpMode : std::uint8_t {
     matmulTF32 = 1, ///< torch.backends.cuda.matmul.allow_tf32
     convolutionTF32 = 2, ///< torch.backends.cudnn.allow_tf32
     deterministicKernels = 4, ///< torch.use_deterministic_algorithms
 };
 
-/// The arguments and results of one call of an op, as far as they decide how long it takes on any card. A step holds
-/// them encoded (StepTrace::Signatures), a row for all calls that are alike.
+/// The arguments and results of an op that its time depends on, on any GPU. A step has them encoded
+/// (StepTrace::Signatures); equal signatures share a row.
 struct OpSignature
 {
     struct Value
     {
         enum class Kind : std::uint8_t {
-            none, ///< not given, or nothing that a time depends on
+            none, ///< not given, or of no influence on the time
             tensor,
-            tensors, ///< a list of them
-            manyTensors, ///< a long list: `integers` says how many, `tensors` holds one as long as all together
-            integers, ///< one or a list; booleans are 0 and 1, a floating-point number says whether it is not 0
+            tensors, ///< a list of tensors
+            manyTensors, ///< a long list: `integers` has its length, `tensors` one tensor with the elements of all
+            integers, ///< one or a list; a boolean is 0 or 1, a floating-point number is 1 if it is not 0
         };
         Kind kind = Kind::none;
         std::vector<TensorShape> tensors;
@@ -38,17 +38,17 @@ struct OpSignature
     };
 
     std::uint8_t modes = 0; ///< OpMode
-    std::vector<Value> arguments; ///< by the position in the op's schema
+    std::vector<Value> arguments; ///< by position in the op's schema
     std::vector<Value> results;
 
-    const TensorShape* tensor(std::size_t argument) const noexcept; ///< none: no tensor stands there
+    const TensorShape* tensor(std::size_t argument) const noexcept; ///< null: no tensor at this position
     std::int64_t integer(std::size_t argument, std::size_t element = 0, std::int64_t otherwise = 0) const noexcept;
     const TensorShape* result(std::size_t position = 0) const noexcept;
 
     bool operator==(const OpSignature&) const = default;
 };
 
-/// Writes a signature value by value, in the order of the schema, without the objects between.
+/// Encodes a signature value by value, in the order of the schema, without making an OpSignature.
 class SignatureEncoder
 {
 public:
@@ -56,11 +56,11 @@ public:
 
     void setModes(std::uint8_t modes) noexcept { values_.front() = modes; }
     void none();
-    void tensor(const TensorShape& tensor); ///< without strides: a dense one, row by row
+    void tensor(const TensorShape& tensor); ///< empty strides: contiguous
     void beginTensors(std::size_t count); ///< `count` calls of tensor() follow
     void manyTensors(std::size_t count, const TensorShape& together);
     void integers(std::span<const std::int64_t> values);
-    void results(); ///< what follows are results
+    void results(); ///< the values that follow are results
 
     std::span<const std::int64_t> values() const noexcept { return values_; }
 
@@ -70,7 +70,7 @@ private:
 
 std::vector<std::int64_t> encoded(const OpSignature& signature);
 
-/// The opposite. Values that no encoder wrote end it: what was read until there counts.
+/// Decodes a signature. It stops at the first value that no encoder writes and returns what it has read so far.
 OpSignature decodedSignature(std::span<const std::int64_t> values);
 
 } // namespace headroom

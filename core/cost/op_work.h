@@ -9,11 +9,11 @@
 
 namespace headroom {
 
-/// What kind of kernels an op runs: which formula and constants of the time model it takes.
+/// The kind of an op's kernels; it selects the formula and the constants of the time model.
 enum class WorkClass : std::uint8_t {
     none, ///< views and allocations: no kernel
     pointwise,
-    copy, ///< between layouts, element types, or tensors that are joined
+    copy, ///< between layouts or element types, or of tensors that are concatenated
     fill,
     transfer, ///< between the host and the device
     reduction,
@@ -36,21 +36,21 @@ enum class WorkClass : std::uint8_t {
     index, ///< gathers or scatters elements
     pool,
     poolBackward,
-    foreach, ///< one pass over a list of tensors: optimizers
+    foreach, ///< one pass over a list of tensors, as in optimizers
     sort,
-    opaque, ///< another library's op: only its bytes and flops are known
+    opaque, ///< an op of another library: only its bytes and flops are known
 };
 inline constexpr std::size_t workClassCount = 28;
 std::string_view workClassName(WorkClass work); ///< "pointwise", "softmax_backward", … as in JSON
 
-/// A matrix product of `batch` pairs [m, k] and [k, n], or what a convolution is as one.
+/// A batched matrix product of [m, k] and [k, n], or a convolution as one.
 struct MatrixProduct
 {
     double batch = 1;
     double m = 0;
     double n = 0;
     double k = 0;
-    int alignment = 16; ///< bytes at whose multiples the rows of all matrices start, at most 16
+    int alignment = 16; ///< alignment in bytes of the rows of all matrices, at most 16
 
     double flops() const noexcept { return 2 * batch * m * n * k; }
 };
@@ -64,8 +64,8 @@ struct ConvolutionWork
     double inputPoints = 0;
     double kernelPoints = 0;
     bool channelsLast = false;
-    bool strideIsKernel = false; ///< patches that do not overlap
-    bool bias = false; ///< added by a pass of its own, as PyTorch does after cuDNN
+    bool strideIsKernel = false; ///< patches do not overlap
+    bool bias = false; ///< added by a kernel of its own, as PyTorch does after cuDNN
     bool gradInput = false;
     bool gradWeight = false;
     bool gradBias = false;
@@ -79,40 +79,40 @@ struct AttentionWork
     enum class Kernel : std::uint8_t { flash, efficient, cudnn };
     Kernel kernel = Kernel::flash;
     double batchHeads = 0;
-    double query = 0; ///< lengths
+    double query = 0; ///< sequence length of the queries
     double key = 0;
-    double width = 0; ///< of a head
+    double width = 0; ///< head dimension
     bool causal = false;
     bool masked = false;
     bool dropout = false;
 };
 
-/// What an op does, whatever the card: all that its time depends on. Bytes are those that must be read and written
-/// once, dimensions of stride 0 counted once; flops count a multiply-add as two, and are right for grouped convolutions
-/// and for what attention skips under a causal mask.
+/// The work of an op, independent of the GPU: the input of the time model. Bytes count each element once, and
+/// dimensions of stride 0 once. Flops count a multiply-add as two; they are exact for grouped convolutions and for
+/// causal attention.
 struct OpWork
 {
     WorkClass kind = WorkClass::none;
-    DType dtype = DType::float32; ///< of the operands: what decides the peak rate
+    DType dtype = DType::float32; ///< of the operands; selects the peak rate
     std::uint8_t modes = 0; ///< OpMode
     double read = 0; ///< bytes
     double written = 0;
     double flops = 0;
     double kernels = 1; ///< launches
-    double tensors = 0; ///< of the lists that the op goes over
+    double tensors = 0; ///< number of tensors in the op's lists
     double rows = 0; ///< of softmax, norms, reductions
     double columns = 0;
-    bool toHost = false; ///< of a transfer: the CPU may wait for it
-    bool innermost = true; ///< a row's elements lie beside each other
-    bool halfWeights = false; ///< of batch norm: cuDNN takes float32 ones alone, PyTorch's own kernels run
-    bool strided = false; ///< tensors of one size lie in memory in different orders
+    bool toHost = false; ///< a transfer to the host, which the CPU may wait for
+    bool innermost = true; ///< elements of a row are adjacent in memory
+    bool halfWeights = false; ///< batch norm with 2-byte weights: cuDNN takes float32 only, PyTorch's kernels run
+    bool strided = false; ///< tensors of equal sizes have different memory layouts
     MatrixProduct product;
     ConvolutionWork convolution;
     AttentionWork attention;
 };
 
-/// `op` as PyTorch prints an OpOverload, or a packet ("aten.addmm"). `flags` are OpFlag. An op of another library is
-/// opaque: `flops` are what is known of it.
+/// The work of an op. `op` is the name of an OpOverload as PyTorch prints it, or of its packet ("aten.addmm"); `flags`
+/// are OpFlag. An op of another library is opaque and has the given `flops`.
 OpWork workOf(std::string_view op, const OpSignature& signature, std::uint16_t flags, double flops);
 
 } // namespace headroom

@@ -10,23 +10,23 @@
 
 namespace headroom {
 
-/// Which times the ops of a step are to have.
+/// The user's choice of op times for a step.
 struct TimeChoice
 {
     TimeModel model = TimeModel::kernel;
-    std::string gpu; ///< the card; empty: the one that the step was recorded for
-    std::string calibration = "auto"; ///< what was learned of the card, if anything; "none"; or a file
-    std::string topology = {}; ///< of a distributed step: a name or a file; empty: the card's
+    std::string gpu; ///< the GPU; empty: the one that the step was recorded for
+    std::string calibration = "auto"; ///< "auto": the user's calibration of the GPU, if there is one; "none"; or a file
+    std::string topology = {}; ///< for a distributed step: a name or a file; empty: the GPU's default
 };
 
-/// Whose times a step has.
+/// The source of a step's op times.
 struct StepTimes
 {
-    std::string gpu; ///< of which a calibration is there; empty: none, or the step was measured itself
-    std::filesystem::path file; ///< the calibration
-    bool calibrated = false; ///< the ops' times are the calibration's
-    TimeModel model = TimeModel::roofline; ///< of a simulated step; what a calibration corrects
-    bool withoutShapes = false; ///< `kernel` was asked for, and the file holds no shapes: the times are the roofline's
+    std::string gpu; ///< the GPU that has a calibration; empty: there is none, or the step was measured
+    std::filesystem::path file; ///< file of the calibration
+    bool calibrated = false; ///< the calibration was applied
+    TimeModel model = TimeModel::roofline; ///< time model of a simulated step, which a calibration corrects
+    bool withoutShapes = false; ///< no signatures for the requested model `kernel`: times are the roofline's
 
     friend bool operator==(const StepTimes&, const StepTimes&) = default;
 };
@@ -37,13 +37,13 @@ struct TimedStep
     StepTimes times;
 };
 
-/// Whether a simulated step says anything of another card than its own. Errors (badInput) say why not: a card that is
-/// not known, or on which PyTorch would run other kernels than were recorded.
+/// Whether a simulated step is valid for another GPU than its own. Errors (badInput): the GPU is unknown, or PyTorch
+/// would run other ops on it than were recorded.
 Status standsFor(const StepTrace& trace, const std::string& gpu);
 
-/// The step with the times that are asked for, and on the card; every command and the window read steps through this.
-/// Errors (badInput): as standsFor() and findTopology(); a calibration that is not there, broken, or of another GPU; a
-/// measured step has times of its own, of its own card.
+/// The step with the chosen op times, on the chosen GPU. Every command and the window use it when they read a step.
+/// Errors (badInput): as standsFor() and findTopology(); a calibration that is missing, damaged, or of another GPU; a
+/// GPU or a calibration was chosen for a measured step.
 Result<TimedStep> withTimes(StepTracePtr step, const TimeChoice& choice);
 
 } // namespace headroom

@@ -12,26 +12,25 @@
 
 namespace headroom {
 
-/// Who says how long an op takes on a card.
+/// A model of the time that an op takes on a GPU.
 enum class TimeModel : std::uint8_t {
     roofline, ///< PyTorch's RuntimeEstimator (core/cost/roofline.h)
-    kernel ///< what kernels reach on real cards (core/cost/kernel_model.h)
+    kernel ///< Headroom's model of kernels (core/cost/kernel_model.h)
 };
 std::string_view timeModelName(TimeModel model); ///< "roofline", "kernel"
 
-/// Whose the milliseconds of a step's ops are: "roofline", "kernel", "calibration" or "measured".
+/// The source of a step's op times: "roofline", "kernel", "calibration" or "measured".
 std::string timesOf(const StepInfo& info);
 
-/// Milliseconds of every op on a card. `kernel` needs the shapes that the ops were called with
-/// (StepTrace::Signatures); an op without takes the roofline's.
+/// By op: its time in ms on a GPU. `kernel` needs signatures (StepTrace::Signatures); an op without one has the
+/// roofline's time.
 std::vector<double> opTimes(const StepTrace& trace, const DeviceSpec& device, TimeModel model);
 
-/// The step with other times, on another card; its other columns are shared.
-/// `times` is for StepInfo::times.
+/// The step with other times, on another GPU; the new step shares all other columns. `times` becomes StepInfo::times.
 StepTracePtr withOpTimes(const StepTracePtr& step, std::vector<double> ms, const std::string& gpu,
                          std::string_view times);
 
-/// What an op of a step does, from its name and what it was called with.
+/// The work of an op of a step, from its name and its signature.
 OpWork workOf(const StepTrace& trace, OpId op);
 
 } // namespace headroom

@@ -13,10 +13,11 @@
 
 namespace headroom {
 
-/// What NCCL moves messages over. Source: resources/topologies.json, compiled in; or a file of the same form.
+/// A link that NCCL sends messages over. Source: resources/topologies.json, compiled in, or a file of the same form.
 struct Link
 {
-    /// Rising in bytes of the message; between two the logarithm of the size decides, beyond them it stays.
+    /// A point of a bandwidth curve over message size. Between two points the bandwidth is interpolated in the
+    /// logarithm of the size; beyond the ends it is constant.
     struct Point
     {
         double bytes = 0;
@@ -28,23 +29,23 @@ struct Link
 
     std::string name; ///< "nvlink4"
     std::string source;
-    std::array<double, 3> hopUs{}; ///< a step of a ring by NCCL's protocols: LL, LL128, Simple
-    Curve bandwidth; ///< inside of a node: of one GPU (bus bandwidth); between nodes: of all network cards of a node
-    double switchUs = 0; ///< all-reduce by the switch (NVLS): its latency
-    Curve switchBandwidth; ///< and message over time; empty: the switch does not reduce
+    std::array<double, 3> hopUs{}; ///< latency of a step of a ring, by protocol: LL, LL128, Simple
+    Curve bandwidth; ///< inside a node: of one GPU (bus bandwidth); between nodes: of all network cards of a node
+    double switchUs = 0; ///< latency of an all-reduce by the switch (NVLS)
+    Curve switchBandwidth; ///< its message size over time; empty: the switch cannot reduce
 
     friend bool operator==(const Link&, const Link&) = default;
 };
 
-/// How the GPUs of a job are connected.
+/// The links that connect the GPUs of a job.
 struct Topology
 {
-    std::string name; ///< "h100-8x400": what --topology takes
+    std::string name; ///< value of --topology: "h100-8x400"
     std::string title;
-    std::vector<std::string> cards; ///< whose topology it is where none is named
+    std::vector<std::string> cards; ///< GPUs that have this topology by default
     std::int64_t ranksPerNode = 8;
-    /// Of the speed that kernels have alone what they have in a job: clocks fall at the power limit, and NCCL's kernels
-    /// take multiprocessors and bandwidth.
+    /// Speed of kernels in a distributed job relative to that of one GPU alone: clocks fall at the power limit, and
+    /// NCCL's kernels use multiprocessors and bandwidth.
     double computeShare = 1;
     Link node;
     Link network;
@@ -52,7 +53,7 @@ struct Topology
     friend bool operator==(const Topology&, const Topology&) = default;
 };
 
-/// NCCL's protocols: a start, and what of the bandwidth is payload. Source: NCCL, src/graph/tuning.cc.
+/// A protocol of NCCL: its start time, and the payload's share of the bandwidth. Source: NCCL, src/graph/tuning.cc.
 struct Protocol
 {
     double baseUs = 0;
@@ -60,11 +61,11 @@ struct Protocol
 };
 inline constexpr std::array<Protocol, 3> protocols{{{6.6, 0.25}, {14, 0.92}, {8.4, 1}}};
 
-std::span<const Topology> topologies(); ///< that the program was built with
-const Topology& topologyOf(std::string_view gpu); ///< the first that names the card, else the first of all
-/// By name, or from a file of the form of resources/topologies.json, of which it is the first. Errors (badInput) list
-/// the names, or say what is wrong in the file.
+std::span<const Topology> topologies(); ///< those compiled into the program
+const Topology& topologyOf(std::string_view gpu); ///< the first with the GPU in `cards`, else the first of all
+/// A topology by name, or the first one in a file of the form of resources/topologies.json. Errors (badInput) list the
+/// names, or say what is wrong in the file.
 Result<Topology> findTopology(const std::string& nameOrFile);
-std::string topologyToJson(const Topology& topology); ///< a file of this one, with its links
+std::string topologyToJson(const Topology& topology); ///< text of a file with this topology and its links
 
 } // namespace headroom

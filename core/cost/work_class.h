@@ -9,11 +9,11 @@
 
 namespace headroom {
 
-/// Elements of a tensor, expanded ones included.
+/// Number of elements of a tensor, those of expanded dimensions included.
 double numel(const TensorShape& tensor);
 
-/// The class of an op's kernels: from a table of names, or, where its name is not there, from its shapes. `packet` is
-/// without the overload ("aten.addmm"); `flags` are OpFlag.
+/// The class of an op's kernels, from a table of names, or from its shapes if its name is not in the table. `packet` is
+/// the name without the overload ("aten.addmm"); `flags` are OpFlag.
 WorkClass workClassOf(std::string_view packet, const OpSignature& signature, std::uint16_t flags);
 
 } // namespace headroom

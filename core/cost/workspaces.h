@@ -10,25 +10,26 @@
 
 namespace headroom {
 
-/// The variables with which a program sizes cuBLAS's workspaces. StepInfo::settings holds them under the same names.
+/// The environment variables that set the sizes of cuBLAS's and cuBLASLt's workspaces. StepInfo::settings has them
+/// under the same names.
 inline constexpr std::string_view cublasVariable = "CUBLAS_WORKSPACE_CONFIG";
 inline constexpr std::string_view cublasLtVariable = "CUBLASLT_WORKSPACE_SIZE";
 
-/// Bytes for each thread that uses the library.
+/// Bytes of the workspaces of each thread that uses the libraries.
 struct BlasWorkspaces
 {
     Bytes blas = 0;
     Bytes blasLt = 0;
 };
 
-/// As aten/src/ATen/cuda/CublasHandlePool.cpp of torch 2.11 reads the variables: ":SIZE:COUNT" pairs in KiB, and KiB.
-/// An empty one, or one that it refuses, stands for the default of the card.
+/// Parses the variables like aten/src/ATen/cuda/CublasHandlePool.cpp of torch 2.11: `config` is ":SIZE:COUNT" pairs,
+/// SIZE in KiB; `ltSize` is in KiB. An empty or invalid text gives the default of the GPU.
 BlasWorkspaces blasWorkspaces(const DeviceSpec& card, std::string_view config = {}, std::string_view ltSize = {});
-/// Of this program's own environment.
+/// The same with the variables of this process's environment.
 BlasWorkspaces ownBlasWorkspaces(const DeviceSpec& card);
 
-/// What libraries take during the step on the card. cuBLAS's is PyTorch's own rule; cuDNN's an estimate: kernels for
-/// tensor cores read channels last, so the operands and the result of a convolution in another layout are copied.
+/// Workspaces of libraries during the step on the GPU. cuBLAS's follow PyTorch's rule. cuDNN's are an estimate: kernels
+/// for tensor cores read channels-last tensors, so operands and result of a convolution in another layout are copied.
 Workspaces workspacesOf(const StepTrace& step, const DeviceSpec& card);
 
 } // namespace headroom

@@ -11,15 +11,15 @@
 
 namespace headroom {
 
-/// What a byte is worth in each row of the problem: picoseconds a byte, not negative. Any prices give a bound; the
-/// duals of the linear relaxation give the best.
+/// The dual price of each memory row of the problem, in picoseconds per byte, not negative. Any prices give a lower
+/// bound; the duals of the linear relaxation give the best one.
 struct ChainPrices
 {
-    std::vector<double> position; ///< of the row of each position
+    std::vector<double> position; ///< by position: price of its row
     double loss = 0;
 };
 
-/// Ends a search early: by the clock, or because nobody waits any more.
+/// Ends a search early: by the clock, or by the caller's stop token.
 struct SearchLimit
 {
     std::chrono::steady_clock::time_point end;
@@ -31,31 +31,32 @@ struct SearchLimit
     }
 };
 
-/// Label-setting dynamic programme along the chain, from both ends: a label of the front is what a path so far holds
-/// and takes; one of the back is the memory that the rest of a path needs, if nothing were held before it, and its
-/// time. A label goes when another beats it in both, when it can not fit any more, or when the prices say that nothing
-/// better than the known path comes of it. Front and back meet at the position where they are cheapest: labels are as
-/// many as the sums of half the chain, not of all of it. With at most `width` labels a position (those of least bound)
-/// it is quick; a pass that had to leave none of them away proves its answer.
+/// Label-setting dynamic programme along the chain, from both ends. A label of the front is the bytes that a path so
+/// far holds, and its time; a label of the back is the memory that the rest of a path needs if nothing is held before
+/// it, and its time. A label is dropped when another one dominates it, when it no longer fits the budget, or when its
+/// bound by the prices is not below the best known path. The side with less work advances until front and back meet, so
+/// that each side enumerates about half of the chain. A pass keeps at most `width` labels per position, those of least
+/// bound; a pass that dropped none for that reason proves its answer.
 ///
-/// Equal positions that follow one another are a run: in which order their options come only matters to what they take
-/// themselves, so that the rows of a run are left out, and the two options that are cheapest at the prices come last.
-/// What is left to combine is how a path deviates from them. A path that breaks such a row says where to look again:
-/// `own` positions are in no run.
+/// Consecutive positions of one class (ChainProblem::classes) are a run. The order of options within a run matters only
+/// for the run's own rows, so these rows are relaxed, and only deviations from the two cheapest options are enumerated.
+/// If a path violates a relaxed row, the caller passes its position in `own` to a new ChainLabels: such positions are
+/// in no run.
 class ChainLabels
 {
 public:
     ChainLabels(const ChainProblem& problem, Bytes budget, ChainPrices prices, std::vector<bool> own = {});
 
-    /// No path takes less.
+    /// Lower bound of the time of every path.
     double bound() const { return rest_.front(); }
 
     struct Pass
     {
-        /// Better than `below`; nothing when none was found. The rows of runs may be broken: `broken` is the first.
+        /// The best path found that takes less than `below`; empty: none. It may violate rows of runs: `broken` is the
+        /// first.
         std::optional<ChainPath> path;
-        int broken = -1; ///< position
-        bool complete = false; ///< nothing was left away: no path below the answer, or below `below`, exists
+        int broken = -1; ///< position of the first violated row; -1: none
+        bool complete = false; ///< no label was dropped for `width`: no path takes less than `path`, or than `below`
         std::size_t labels = 0;
     };
     Pass run(std::size_t width, std::optional<Picoseconds> below, const SearchLimit& limit) const;
@@ -74,14 +75,14 @@ private:
 
     const ChainProblem* problem_;
     Bytes budget_;
-    std::vector<double> price_; ///< by position: of a byte held from there on
-    std::vector<int> runOf_; ///< by position; -1: in none
-    std::vector<double> rest_; ///< by position: no completion takes less, for one that holds nothing
-    std::vector<double> head_; ///< by position: no beginning takes less, what it holds there paid
-    std::vector<Bytes> leastNeed_; ///< by position: the memory that completions need at least
-    std::vector<Bytes> leastHeld_; ///< by position: what beginnings hold at least
-    std::vector<std::vector<int>> cheapestFirst_; ///< by arc: options by time and the price of what they hold
-    std::vector<std::vector<int>> cheapestBack_; ///< by arc: the same, the price of their own row with it
+    std::vector<double> price_; ///< by position: price of a byte that is held from there on
+    std::vector<int> runOf_; ///< by position: first position of its run; -1: in no run
+    std::vector<double> rest_; ///< by position: lower bound of all completions, if nothing is held
+    std::vector<double> head_; ///< by position: lower bound of all beginnings, the price of what they hold included
+    std::vector<Bytes> leastNeed_; ///< by position: least memory that a completion needs
+    std::vector<Bytes> leastHeld_; ///< by position: least bytes that a beginning holds
+    std::vector<std::vector<int>> cheapestFirst_; ///< by arc: options by time plus the price of what they hold
+    std::vector<std::vector<int>> cheapestBack_; ///< by arc: the same, plus the price of the option's own row
     std::vector<std::vector<int>> arcsTo_; ///< by position: the arcs that end there
 };
 

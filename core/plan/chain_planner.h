@@ -9,10 +9,10 @@
 namespace headroom {
 
 enum class ChainStatus {
-    optimal, ///< proven: no path takes less
-    feasible, ///< fits; see bound
+    optimal, ///< proven: no path takes less time
+    feasible, ///< fits, not proven optimal: see bound
     infeasible, ///< proven: no path fits
-    stopped, ///< ended before there was an answer
+    stopped, ///< stopped by the caller before the answer was proven
 };
 
 struct ChainAnswer
@@ -20,21 +20,21 @@ struct ChainAnswer
     ChainStatus status = ChainStatus::stopped;
     ChainPath path;
     ChainValue value;
-    Picoseconds bound = 0; ///< no path takes less
-    std::int64_t nodes = 0; ///< labels of the dynamic programme
+    Picoseconds bound = 0; ///< lower bound of the time of every path
+    std::int64_t nodes = 0; ///< number of labels of the dynamic programme
     double price = 0; ///< picoseconds that one more byte of budget saves, by the linear relaxation
 };
 
 struct ChainOptions
 {
     std::stop_token stop;
-    double limitMs = 1000; ///< the best answer by then; an answer comes a little later when there is none yet
-    double gap = 0; ///< good enough: (time - bound) / time
-    std::optional<Picoseconds> below; ///< nothing that takes as long is looked for, and the bound says no more
+    double limitMs = 1000; ///< time limit; a little more if no path was found by then
+    double gap = 0; ///< the search ends at this gap: (time - bound) / time
+    std::optional<Picoseconds> below; ///< only paths of less time are searched; the bound is at most this
 };
 
-/// The path of least time under a budget, proven where time allows: by labels, with the prices of GLPK's linear
-/// relaxation.
+/// Finds the path of least time under a budget by labels, with the duals of GLPK's linear relaxation as prices. Proves
+/// it optimal within the time limit if it can.
 ChainAnswer solveChain(const ChainProblem& problem, Bytes budget, const ChainOptions& options = {});
 
 } // namespace headroom

@@ -6,9 +6,8 @@
 
 namespace headroom {
 
-/// A chain problem with one price for all memory, wherever it is scarce. It bounds less well than relax(), but
-/// thousands of parts that are all different take it a few milliseconds: what there is to show before GLPK has an
-/// answer.
+/// Relaxes a chain problem with one price for all its memory rows. The bound is weaker than that of relax(), but a
+/// problem of thousands of different parts takes a few milliseconds, so that there is an answer before GLPK's.
 ChainRelaxation relaxWithOnePrice(const ChainProblem& problem, Bytes budget);
 
 } // namespace headroom

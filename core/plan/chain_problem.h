@@ -10,20 +10,22 @@
 
 namespace headroom {
 
-/// Time as a whole number, so that equal sums are equal: 1e-9 ms.
+/// Time as an integer, in 1e-9 ms, so that sums in any order are equal.
 using Picoseconds = std::int64_t;
 Picoseconds picoseconds(double ms);
 double milliseconds(Picoseconds time);
 
-/// One way to checkpoint a part of the step: what is kept of it, and what that takes.
+/// One way to checkpoint a part of the step: its memory and its recompute time.
 struct ChainOption
 {
-    Bytes held = 0; ///< more (mostly: less) than recorded while the part waits for its backward
-    Bytes high = 0; ///< highest memory of the step while the part itself runs, forward or backward, alone in this way
-    Picoseconds time = 0; ///< of recomputation
+    /// Bytes held while the part waits for its backward, minus those of the recorded step; mostly negative.
+    Bytes held = 0;
+    /// Highest memory of the step while the part runs, forward or backward, if no other part is checkpointed.
+    Bytes high = 0;
+    Picoseconds time = 0; ///< recompute time
 };
 
-/// A part of the step: positions first .. last - 1 of the chain, and the ways in which it can be checkpointed.
+/// A part of the step: positions first to last - 1 of the chain, and the ways to checkpoint it.
 struct ChainArc
 {
     int first = 0;
@@ -31,29 +33,29 @@ struct ChainArc
     std::vector<ChainOption> options;
 };
 
-/// The planner's problem as data. The parts of a step run one after the other, and backward in the opposite order:
-/// while a part runs, only those before it hold something. So for a budget B a plan (a path of arcs from 0 to
-/// `positions`, with an option each) fits when for each of its arcs: high + (held of all before) <= B, when
-/// atLoss + (held of all) <= B, and when `constant` <= B.
+/// The planner's problem as data. The parts of a step run one after the other in forward, and in reverse order in
+/// backward: while a part runs, only the parts before it hold saved tensors. A plan is a path of arcs from 0 to
+/// `positions`, with one option for each arc. It fits a budget B if each of its arcs has high + (sum of held of the
+/// arcs before) <= B, if atLoss + (sum of held of all arcs) <= B, and if constant <= B.
 struct ChainProblem
 {
     int positions = 0;
-    std::vector<ChainArc> arcs; ///< by first, then by last; each position has one of its own
-    Bytes atLoss = 0; ///< highest memory between forward and backward of the parts, as recorded
-    Bytes constant = 0; ///< highest memory where no part matters
-    /// By position: equal for positions whose own arcs have options of equal `held` and `time`, one by one, and that no
-    /// wider arc covers. -1: a class of its own.
+    std::vector<ChainArc> arcs; ///< sorted by first, then last; each position has an arc of its own
+    Bytes atLoss = 0; ///< highest recorded memory between forward and backward of the parts
+    Bytes constant = 0; ///< highest memory where no option changes it
+    /// By position: class number. Positions of one class have arcs with options of equal `held` and `time`, in the same
+    /// order, and no wider arc covers them. -1: a class of its own.
     std::vector<int> classes;
 };
 
-/// An arc and its option.
+/// An arc of a path and the option chosen for it, as indices.
 struct ChainStep
 {
     int arc = 0;
     int option = 0;
     bool operator==(const ChainStep&) const = default;
 };
-using ChainPath = std::vector<ChainStep>; ///< in the chain's order
+using ChainPath = std::vector<ChainStep>; ///< arcs in the order of the chain
 
 struct ChainValue
 {
@@ -62,14 +64,14 @@ struct ChainValue
 };
 ChainValue valueOf(const ChainProblem& problem, const ChainPath& path);
 
-/// The path that holds least, of those that fit; nothing when none does.
+/// The path that holds least of those that fit the budget; empty if none fits.
 std::optional<ChainPath> leanestPath(const ChainProblem& problem, Bytes budget);
 
-/// By arc, by option: whether the option's own row never decides, at any budget: where it is broken, another one is
-/// broken after it.
+/// By arc, by option: whether the option's own row is redundant at every budget: if it is violated, a later row is
+/// violated too.
 std::vector<std::vector<bool>> unboundOptions(const ChainProblem& problem);
 
-/// The smallest budget that a path fits, exactly.
+/// The smallest budget that a path fits, exact to the byte.
 Bytes leastBudget(const ChainProblem& problem);
 
 } // namespace headroom

@@ -8,14 +8,14 @@
 
 namespace headroom {
 
-/// The linear relaxation of a chain problem in GLPK, rows of positions added where they are violated. Runs of equal
-/// positions share their columns, as long as no row ends among them. At the limit it is what was solved by then: a
-/// bound that is less good.
+/// The linear relaxation of a chain problem, solved by GLPK; rows of positions are added where they are violated. Runs
+/// of positions of one class share their columns as long as no added row separates them. When the limit is reached, the
+/// last solution is returned: its bound is weaker.
 struct ChainRelaxation
 {
-    bool solved = false; ///< otherwise there are no prices
+    bool solved = false; ///< false: there are no prices
     ChainPrices prices;
-    std::optional<ChainPath> rounded; ///< the solution with whole options, which may not fit
+    std::optional<ChainPath> rounded; ///< the solution rounded to one option for each arc; it may not fit
 };
 ChainRelaxation relax(const ChainProblem& problem, Bytes budget, const SearchLimit& limit);
 

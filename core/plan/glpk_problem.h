@@ -11,44 +11,44 @@
 
 namespace headroom {
 
-/// How a solve ended.
+/// The outcome of a solve.
 enum class MilpStatus {
-    optimal, ///< the values are proven best, to the solver's tolerance
-    feasible, ///< ended by the time limit with values, and `bound` below them
+    optimal, ///< the values are proven optimal, to the solver's tolerance
+    feasible, ///< time limit reached with values; `bound` holds
     infeasible,
     stopped, ///< the caller asked to stop
-    timeout, ///< ended by the time limit without values; `bound` holds
-    failed, ///< the solver gave up: numerical trouble or an error of its own
+    timeout, ///< time limit reached without values; `bound` holds
+    failed, ///< the solver failed: numerical instability or an internal error
 };
 
 struct MilpResult
 {
     MilpStatus status = MilpStatus::failed;
     double objective = 0;
-    double bound = -std::numeric_limits<double>::infinity(); ///< nothing better exists
-    std::vector<double> values; ///< one a column
-    std::int64_t nodes = 0; ///< of the search tree that were looked at
+    double bound = -std::numeric_limits<double>::infinity(); ///< lower bound of the objective
+    std::vector<double> values; ///< by column
+    std::int64_t nodes = 0; ///< number of visited nodes of the search tree
 };
 
-/// The linear relaxation: columns are not whole.
+/// Result of the linear relaxation, in which integer columns may have any value.
 struct LinearResult
 {
     MilpStatus status = MilpStatus::failed;
     double objective = 0;
-    std::vector<double> values; ///< one a column
-    std::vector<double> duals; ///< one a row: what the objective gains when the row's bound grows by one
+    std::vector<double> values; ///< by column
+    std::vector<double> duals; ///< by row: change of the objective when the row's bound grows by one
 };
 
 struct MilpOptions
 {
     std::stop_token stop;
     double limitMs = 10000;
-    /// A known solution, one value a column: branches that cannot beat it are cut from the start.
+    /// A known solution, by column. Branches that cannot improve on it are pruned from the start.
     std::vector<double> incumbent;
 };
 
-/// A mixed integer linear programme in GLPK, minimised. GLPK's environment belongs to the thread that first used it:
-/// create, solve and destroy a problem on one thread. An error inside GLPK ends the solve, never the process.
+/// A mixed integer linear programme (minimisation) in GLPK. GLPK's environment is thread-local: create, solve and
+/// destroy a problem on one thread. An error inside GLPK ends the solve, never the process.
 class GlpkProblem
 {
 public:
@@ -68,7 +68,7 @@ public:
     int addRow(std::span<const Term> terms, double lower, double upper); ///< its number, from 0
 
     MilpResult solve(const MilpOptions& options = {});
-    /// Asked again after rows were added, it goes on from the answer before.
+    /// Solves the linear relaxation. A second call, after rows were added, starts from the basis of the first.
     LinearResult relax(double limitMs = 10000);
 
 private:
@@ -76,7 +76,7 @@ private:
     std::unique_ptr<Handle> handle_;
     std::vector<bool> integer_;
     int rows_ = 0;
-    bool relaxed_ = false; ///< there is a basis to go on from
+    bool relaxed_ = false; ///< a basis exists that relax() can start from
 };
 
 } // namespace headroom

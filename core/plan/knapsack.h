@@ -11,7 +11,7 @@
 
 namespace headroom {
 
-/// Items of which some fit under a cap: bytes and what keeping each is worth.
+/// An item of a knapsack problem: its bytes, and the value of taking it.
 struct KnapsackItem
 {
     Bytes bytes = 0;
@@ -20,23 +20,23 @@ struct KnapsackItem
 
 struct KnapsackChoice
 {
-    std::vector<bool> taken; ///< one an item
+    std::vector<bool> taken; ///< by item
     Bytes bytes = 0;
     double value = 0;
-    bool proven = false; ///< no other choice under the cap is worth more
+    bool proven = false; ///< no other choice within the cap has a higher value
 };
 
-/// The best choice, by dynamic programming over the choices that no other dominates: sums of bytes are exact, so the
-/// cap is never exceeded. After `mostDecisions` of the programme it is the best one known: `proven` is false.
+/// The choice of highest value, by dynamic programming over choices that are not dominated. Sums of bytes are exact, so
+/// that the cap is never exceeded. After `mostDecisions` steps it returns the best choice so far with `proven` false.
 constexpr std::size_t mostKnapsackDecisions = 6'000'000;
 KnapsackChoice exactKnapsack(std::span<const KnapsackItem> items, Bytes cap,
                              std::size_t mostDecisions = mostKnapsackDecisions);
 
-/// By value per byte, larger ones first among equals; the best of this, of the same without one of the first few, and
-/// of the same without all up to one of them.
+/// Takes items greedily by value per byte, larger ones first among equals. Repeats this without one of the first few
+/// items, and without all items up to one of them, and returns the best choice.
 KnapsackChoice greedyKnapsack(std::span<const KnapsackItem> items, Bytes cap);
 
-/// The best choice by GLPK, or the best one known when the time is over. Errors: GLPK gave up.
+/// The choice of highest value by GLPK, or the best one found within the time limit. Errors: GLPK failed.
 Result<KnapsackChoice> ilpKnapsack(std::span<const KnapsackItem> items, Bytes cap, double limitMs = 10000);
 
 } // namespace headroom

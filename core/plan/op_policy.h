@@ -9,18 +9,19 @@
 
 namespace headroom {
 
-/// Which ops of one module to keep, for least recomputation under a memory budget
-/// (sac_ilp.py, get_optimal_checkpointing_policy_per_module; solved exactly, in whole bytes).
+/// The ops of one module to save for least recomputation under a memory budget (sac_ilp.py,
+/// get_optimal_checkpointing_policy_per_module; solved exactly, in whole bytes).
 struct OpPolicy
 {
-    std::vector<bool> save; ///< one an op of SacStats
-    Bytes memory = 0; ///< kept
+    std::vector<bool> save; ///< by op of SacStats
+    Bytes memory = 0; ///< bytes of the saved ops
     double recomputeMs = 0;
-    double gap = 0; ///< no other policy saves more than (1 + gap) times as much time; 0 for every model seen so far
+    double gap = 0; ///< no other policy saves more than (1 + gap) times as much time; 0: proven optimal
 };
 
-/// `memoryBudget`: share 0..1 of the module's SAC memory that may be kept. Random ops all or none, views recomputed,
-/// in-place ops with their parent. Errors: budget outside 0..1; infeasible when what must be kept exceeds it.
+/// Solves for a `memoryBudget`, the share (0 to 1) of the module's SAC memory that may be saved. Random ops are saved
+/// all or none, views are recomputed, in-place ops are treated as their parents. Errors: a budget outside 0 to 1
+/// (badInput); what must be saved exceeds it (infeasible).
 Result<OpPolicy> opPolicy(const SacStats& stats, double memoryBudget);
 
 } // namespace headroom

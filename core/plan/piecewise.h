@@ -10,16 +10,18 @@
 
 namespace headroom {
 
-/// The seed's MILP (torch/distributed/_tools/sac_ilp.py, sac_milp) in a form that solves in milliseconds: perspective
-/// rows instead of big-M, cumulative sums, one clique row per path, classes of identical modules as integer counts.
-/// Same input, same optimum, gap 0. What differs: no limit of 100 ms on the recomputation of one module (sac_milp's
-/// big M), trade-off curves of identical modules that differ by less than 1e-4 are taken for one curve (the first
-/// module's: the difference is noise of PyTorch's fit), and bytes are whole, so that a plan never exceeds its budget.
+/// PyTorch's MILP (sac_milp in torch/distributed/_tools/sac_ilp.py) in a form that solves in milliseconds: perspective
+/// rows instead of big-M, cumulative sums, one clique row per path, integer counts for classes of identical modules.
+/// The same input gives the same optimum, with gap 0. Three things differ. The recomputation of one module is not
+/// limited to 100 ms (sac_milp's big M). Trade-off curves of identical modules that differ by less than 1e-4, which is
+/// noise of PyTorch's fit, count as one curve, that of the first module. Bytes are integers, so that a plan never
+/// exceeds its budget.
 ///
-/// Among plans of equal time the earliest modules are checkpointed, and of those the last discards the rest of a layer.
+/// Among plans of equal time it returns the one that checkpoints the earliest modules; among discards of equal cost it
+/// takes those of the latest modules first.
 ///
-/// Built once for a ModuleInfo and asked again for each budget. solve() is const and may run on any thread (GLPK's
-/// environment is thread-local, problems never leave the call).
+/// Built once for a ModuleInfo; solve() is called for each budget. It is const and may run on any thread, since a GLPK
+/// problem never outlives the call.
 class PiecewisePlanner
 {
 public:

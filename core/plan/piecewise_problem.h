@@ -12,29 +12,29 @@
 
 namespace headroom {
 
-/// What of a ModuleInfo every request shares: its tree of modules, and what checkpointing each of them costs.
+/// The data that all requests for one ModuleInfo share: its tree of modules, and the cost of checkpointing each.
 struct PiecewiseModules
 {
     struct Module
     {
-        RecomputeCurve curve; ///< of a candidate
-        std::array<int, 2> classes{}; ///< by coarseness: index of classCurves
+        RecomputeCurve curve; ///< only of candidates
+        std::array<int, 2> classes{}; ///< by Coarseness: index in classCurves
     };
-    /// How modules are taken for equal. First by memory and time, whatever their curves: PyTorch's fits of identical
-    /// modules can differ much where the curve is not used. Then by their curves.
+    /// How modules are grouped into classes: by memory and time whatever their curves (PyTorch's fits of identical
+    /// modules can differ much in parts of the curve that are not used), or by their curves.
     enum Coarseness : std::size_t { byMemoryAndTime, byCurve, coarsenessCount };
 
     PlanModules tree;
-    std::vector<Module> modules; ///< as tree.modules
-    std::array<std::vector<RecomputeCurve>, coarsenessCount> classCurves; ///< lower envelope of each class
+    std::vector<Module> modules; ///< indexed as tree.modules
+    std::array<std::vector<RecomputeCurve>, coarsenessCount> classCurves; ///< by class: lower envelope of its curves
 
-    /// Curves that differ by noise only (less than 1e-4 of their time at every corner) become that of the first module:
-    /// what identical modules cost must not depend on the run of a fit.
+    /// Replaces curves that differ only by noise (less than 1e-4 of their time at every corner) by the first module's:
+    /// the costs of identical modules must not depend on the noise of a fit.
     static Result<PiecewiseModules> create(ModuleInfoPtr info);
 };
 
-/// Memory while one module's backward begins: `required` without any checkpointing, less what the first `units` units
-/// discard (those whose forwards ended before the module's did). Rows that another row implies are left out.
+/// A constraint: memory at the begin of one module's backward. It is `required` without checkpointing, minus the bytes
+/// that the first `units` units discard (those whose forwards end before the module's). Redundant rows are left out.
 struct MemoryRow
 {
     int units = 0;
@@ -42,8 +42,8 @@ struct MemoryRow
     int module = 0;
 };
 
-/// The seed's MILP for one request, as data: who may be checkpointed, and the memory at each module boundary.
-/// What can be answered in integers without a solver is answered here.
+/// PyTorch's MILP for one request, as data: the modules that may be checkpointed, and the memory at each module
+/// boundary. Answers that need integers only and no solver are computed here.
 class PiecewiseProblem
 {
 public:
@@ -51,23 +51,24 @@ public:
     static Result<PiecewiseProblem> create(const PiecewiseModules& modules, const PlanRequest& request);
 
     std::span<const PlanUnit> units() const { return units_; }
-    std::span<const MemoryRow> rows() const { return rows_; } ///< units and required both strictly ascending
+    std::span<const MemoryRow> rows() const { return rows_; } ///< strictly ascending by `units` and by `required`
     const RecomputeCurve& curve(int unit) const;
     const PiecewiseModules& modules() const { return *modules_; }
 
-    /// The smallest budget for which a choice of units exists, exactly.
+    /// The smallest budget for which a choice of units exists, exact to the byte.
     Bytes leastBudget() const;
-    /// A choice that fits: from each subtree whatever discards most. Nothing when the budget is below the least.
+    /// A choice that fits: in each subtree the units that discard most. Empty if the budget is below leastBudget().
     std::optional<std::vector<bool>> mostDiscarding(Bytes budget) const;
 
-    /// Bytes that each chosen unit discards, at least cost. 0 for the others.
+    /// Bytes that each chosen unit discards at least cost, and 0 for the others.
     struct Discards
     {
         std::vector<Bytes> bytes;
         double ms = 0;
     };
-    enum class Preference { earlier, later }; ///< among bytes of equal cost
-    /// For `chosen` units (none inside another): the cheapest discards that keep the given rows within the budget.
+    enum class Preference { earlier, later }; ///< which units discard first among bytes of equal cost
+    /// The cheapest discards of the `chosen` units, none of which is inside another, that keep `rows` within the
+    /// budget. Empty if there are none.
     std::optional<Discards> allocate(const std::vector<bool>& chosen, Bytes budget, std::span<const int> rows,
                                      Preference preference) const;
 
@@ -92,7 +93,7 @@ private:
     const PiecewiseModules* modules_;
     std::vector<PlanUnit> units_;
     std::vector<MemoryRow> rows_;
-    std::vector<int> lastRow_; ///< for a count of units: the last row with no more units, or -1
+    std::vector<int> lastRow_; ///< by number of units: the last row with at most that many, or -1
 };
 
 } // namespace headroom

@@ -10,13 +10,13 @@
 namespace headroom {
 
 /// The MILP of a PiecewiseProblem with only some of its memory rows, and with identical units counted instead of
-/// decided one by one. Its optimum is a lower bound of the problem's; where a solution can be placed on single units so
-/// that all rows hold at the same cost, it is the optimum.
+/// decided one by one. Its optimum is a lower bound. If its solution can be placed on single units so that all rows
+/// hold at the same cost, it is the problem's optimum.
 ///
-/// Between two active rows the order of units does not matter. So units are one group when they discard into the same
-/// rows, their curves are of one class, the units inside them group alike, and so do the units around them. For a
-/// group: n of it checkpointed (integer), x_s bytes discarded on piece s of the curve, x_s <= bytes_s * n — the
-/// perspective form, since n modules of one convex curve discard a total most cheaply when they share it evenly:
+/// The order of units between two active rows does not matter. So units form one group if they discard into the same
+/// rows, their curves are of one class, and the units inside and around them form the same groups. For a group, n of
+/// its units are checkpointed (integer), and x_s bytes are discarded on piece s of the curve, x_s <= bytes_s * n. This
+/// is the perspective form: n modules of one convex curve discard a total at least cost when they share it evenly.
 ///     min sum(base * n + sum_s msPerByte_s * x_s)
 ///     n + sum over groups around it (n_outer * size / size_outer) <= size      one row a path: no nested units
 ///     D_k = D_(k-1) + sum over groups of row k (free * n + sum_s x_s) >= required_k - budget
@@ -29,8 +29,8 @@ public:
     /// Objective and bound in ms; values are for place().
     MilpResult solve(const MilpOptions& options);
 
-    enum class Order { outerFirst, innerFirst }; ///< which of nested groups takes the earlier units
-    /// Chooses units with the counts of a solution, the earliest of each group.
+    enum class Order { outerFirst, innerFirst }; ///< which of two nested groups takes the earlier units
+    /// The units to checkpoint for the counts of a solution: the earliest of each group.
     std::vector<bool> place(const MilpResult& solution, Order order) const;
 
 private:
@@ -38,10 +38,10 @@ private:
     {
         std::vector<int> members; ///< units, ascending
         int parent = -1; ///< nearest group around it that has a column
-        int interval = 0; ///< number of active rows that do not count it
+        int interval = 0; ///< number of active rows that the group does not discard into
         bool leaf = true; ///< no group inside it has a column
         bool forced = false;
-        int countColumn = -1; ///< -1: nothing is gained by checkpointing these
+        int countColumn = -1; ///< -1: checkpointing the group gains nothing
         const RecomputeCurve* curve = nullptr;
     };
     void findGroups(std::size_t coarseness);

@@ -15,11 +15,11 @@ struct PiecewiseSolution
     std::vector<bool> chosen; ///< units checkpointed
     PiecewiseProblem::Discards discards;
     double boundMs = 0;
-    int solves = 0; ///< MILPs solved on the way
+    int solves = 0; ///< number of MILPs that were solved
 };
 
-/// Solves relaxations with more and more memory rows, until one's solution can be placed at its own cost. The budget
-/// must be at least problem.leastBudget().
+/// Solves relaxations with more and more memory rows, until a solution can be placed on single units at its own cost.
+/// The budget must be at least problem.leastBudget().
 Result<PiecewiseSolution> searchPiecewise(const PiecewiseProblem& problem, Bytes budget, std::stop_token stop);
 
 } // namespace headroom

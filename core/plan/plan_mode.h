@@ -4,7 +4,7 @@
 
 namespace headroom {
 
-/// What meets a budget: modules that are checkpointed, or single ops of the whole step.
+/// The unit of a plan: modules that are checkpointed, or single ops of the whole step.
 enum class PlanMode { modules, ops };
 
 } // namespace headroom

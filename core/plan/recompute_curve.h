@@ -10,15 +10,15 @@
 
 namespace headroom {
 
-/// What checkpointing one module costs: recompute time as a convex, piecewise linear function of the bytes that its
-/// forward then does not keep, from 0 to the module's activation memory.
+/// The cost of checkpointing one module: recompute time as a convex, piecewise linear function of the bytes that it
+/// discards, from 0 to the module's activation memory.
 ///
-/// PyTorch writes the same with the share r of its SAC memory discarded: bytes = ACM * r - (ACM - IA), time = ACT *
-/// max(0, slopes * r + intercepts). Its corners are put on whole bytes here, so that plans can be checked in integers.
+/// PyTorch writes it with r, the discarded share of the module's SAC memory: bytes = ACM * r - (ACM - IA), time = ACT *
+/// max(0, slopes * r + intercepts). Here corners are at whole bytes, so that plans can be checked in integers.
 class RecomputeCurve
 {
 public:
-    /// A stretch of the curve on which every byte costs the same.
+    /// A linear piece of the curve.
     struct Piece
     {
         Bytes bytes = 0;
@@ -29,16 +29,15 @@ public:
     RecomputeCurve() = default;
     explicit RecomputeCurve(const ModuleStats& module);
 
-    double baseMs() const { return baseMs_; } ///< of checkpointing at all, with freeBytes() discarded
-    Bytes freeBytes() const { return freeBytes_; } ///< discarded at no more than baseMs(): always taken
-    std::span<const Piece> pieces() const { return pieces_; } ///< after freeBytes(), dearer and dearer
+    double baseMs() const { return baseMs_; } ///< ms with freeBytes() discarded
+    Bytes freeBytes() const { return freeBytes_; } ///< bytes that cost no more than baseMs(): always discarded
+    std::span<const Piece> pieces() const { return pieces_; } ///< pieces after freeBytes(), by ascending msPerByte
     Bytes maxBytes() const { return maxBytes_; }
-    double msAt(Bytes discarded) const; ///< freeBytes() at least, maxBytes() at most
+    double msAt(Bytes discarded) const; ///< `discarded` is from freeBytes() to maxBytes()
 
     bool operator==(const RecomputeCurve&) const = default;
 
-    /// A curve with few pieces that is nowhere above any of `curves` (which have one maxBytes()): what the cheapest of
-    /// them costs.
+    /// A curve with few pieces that is nowhere above any of `curves`, which have the same maxBytes().
     static RecomputeCurve lowerEnvelope(const std::vector<const RecomputeCurve*>& curves);
 
 private:

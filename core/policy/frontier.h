@@ -10,9 +10,9 @@
 
 namespace headroom {
 
-/// The frontier of memory and time, peak ascending: first at `points` budgets spread evenly, then, where room is left,
-/// right below the points found, until every break point is there. Ends early, with what it has, when asked to stop.
-/// Budgets far apart come first, so that `grown` soon has a curve from end to end.
+/// The frontier of memory and time, by ascending peak. Solves `points` budgets spread evenly, those far apart first,
+/// then budgets just below the points found, until all break points are known or `points` are found. A stop request
+/// ends it early with the points so far. Calls `grown` with intermediate frontiers.
 Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int points, const std::stop_token& stop,
                                                const FrontierWatch& grown = {});
 

@@ -9,9 +9,9 @@
 
 namespace headroom {
 
-/// One sentence: what memory is left when everything was recomputed that may be, where, of what, by which modules, and
-/// what would help. `least` is that step; `leastWithoutWishes` the least budget without pins and AC units, 0 when there
-/// are none.
+/// One sentence for the user that says why no plan fits: the least peak, where it is, its largest categories and
+/// modules, and what would help. `least` is the timeline of the plan of least peak; `leastWithoutWishes` is the least
+/// budget in bytes without pins and AC units, 0 if the request has none.
 std::string whyStepDoesNotFit(const StepTrace& trace, const Plan& plan, const Timeline& least,
                               Bytes leastWithoutWishes);
 

@@ -10,17 +10,17 @@
 
 namespace headroom {
 
-/// One way to checkpoint a module, or what is inside it, as predicted on the recorded step.
+/// One way to checkpoint a module or modules inside it, predicted on the recorded step.
 struct ModuleWay
 {
-    Bytes kept = 0; ///< from forward to backward, as ModuleEffect::kept
+    Bytes kept = 0; ///< bytes kept from forward to backward, as ModuleEffect::kept
     double recomputeMs = 0;
-    CheckpointPlan regions; ///< empty: everything is kept
+    CheckpointPlan regions; ///< empty: nothing is checkpointed
 };
 
-/// The ways that the exact planner has for one module of the step, the rest being left as recorded, of which none keeps
-/// less in less time: most kept first, each takes more time than the one before. Of a module around a few parts, only
-/// as a whole. Empty for a module that the planner leaves alone: a leaf, one around many parts, one that saves nothing.
+/// The Pareto-optimal ways of StepPlanner to checkpoint one module, the rest of the step as recorded, by descending
+/// `kept` and ascending `recomputeMs`. A module around a few parts is checkpointed only as a whole. Empty for a module
+/// that the planner never checkpoints: a leaf, one around many parts, one that saves nothing.
 Result<std::vector<ModuleWay>> waysOf(const StepModel& model, const StorageEvents& events, const ModuleEffects& effects,
                                       const PartTree& tree, ModuleId module);
 

@@ -14,28 +14,29 @@
 
 namespace headroom {
 
-Error stoppedMeasuring(); ///< what was asked to stop
+Error stoppedMeasuring(); ///< the error of create() after a stop request
 
-/// The planner's problem for one step and one request: for each part of the step the ways to checkpoint it that are
-/// worth it, each predicted on the step. Immutable.
+/// The planner's problem for one step and one request: for each part of the step, the ways to checkpoint it that are
+/// not dominated, each predicted on the step. Immutable.
 class OptionTable
 {
 public:
-    /// `events` are the model's. Errors are those of predict(), and stoppedMeasuring().
+    /// `events` are of the model's trace; `turn` as in StepLayout. Errors: those of predict(), and stoppedMeasuring().
     static Result<OptionTable> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
                                       int worldSize, StepLayout::SharedArguments sharedArguments,
                                       const std::stop_token& stop = {}, std::optional<std::uint32_t> turn = {});
 
-    bool sharesArguments() const { return sharesArguments_; } ///< there are arguments that several parts have
+    bool sharesArguments() const { return sharesArguments_; } ///< some tensors are arguments of several parts
 
     const ChainProblem& problem() const { return problem_; }
 
-    /// True: memory under a plan is exactly what the problem says. False: some parts hold one another's storages, and
-    /// the problem says what there is at most; relaxed() says what there is at least.
+    /// True: problem() has the exact memory of every plan. False: some parts hold storages of others; then problem()
+    /// has an upper bound of the memory, and relaxed() a lower bound.
     bool exact() const { return exact_; }
     const ChainProblem& relaxed() const { return exact_ ? problem_ : relaxed_; }
 
-    /// Between forward and backward there is another time when parts may hold most: the table with this turn knows it.
+    /// Another event between forward and backward at which plans may hold most; a table created with this turn counts
+    /// it.
     std::optional<std::uint32_t> otherTurn() const { return otherTurn_; }
 
     CheckpointPlan planOf(const ChainPath& path) const;
@@ -47,9 +48,9 @@ private:
     bool exact_ = true;
     bool sharesArguments_ = false;
     std::optional<std::uint32_t> otherTurn_;
-    /// By arc: regions, counted from the arc's module. Equal parts share them.
+    /// By arc: the plan of each option, modules numbered from the arc's module. Equal parts share them.
     std::vector<std::shared_ptr<const std::vector<CheckpointPlan>>> plans_;
-    std::vector<std::vector<int>> planOf_; ///< by arc, by option
+    std::vector<std::vector<int>> planOf_; ///< by arc, by option: index in plans_
     std::vector<ModuleId> modules_; ///< by arc
 };
 

@@ -10,22 +10,21 @@
 
 namespace headroom {
 
-/// Ways to checkpoint one part of a step, each predicted, of which none beats another where it was measured; those that
-/// hold least come first.
+/// Ways to checkpoint one part of a step, each predicted; none dominates another. Those that hold least come first.
 struct PartOptions
 {
-    std::vector<CheckpointPlan> plans; ///< modules counted from the part's
+    std::vector<CheckpointPlan> plans; ///< modules numbered from the part's module
     std::vector<LocalEffect> effects;
 };
 
 using MayCheckpoint = std::function<bool(ModuleId)>;
 
-/// All that may be worth it for a part: nothing, the part as a whole with ops to save, and what is inside it in every
-/// combination, predicted together. Where a unit is pinned to recompute, only ways that do.
+/// The ways to checkpoint a part: none of it, the part as a whole with sets of ops to save, and combinations of the
+/// units inside it, each predicted as a whole. If a unit is pinned to recompute, only ways that checkpoint it.
 Result<PartOptions> optionsOfPart(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
                                   const StepLayout::Place& place, const MayCheckpoint& may, LocalNotes& notes);
 
-/// For a module around several parts: only as a whole.
+/// The ways to checkpoint a module around several parts: only as a whole.
 Result<PartOptions> optionsOfWhole(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
                                    const StepLayout::Place& place, const MayCheckpoint& may, LocalNotes& notes);
 

@@ -10,30 +10,30 @@
 
 namespace headroom {
 
-/// The modules that a request lets checkpoint, as a chain of parts (layers, blocks) in the order in which they first
-/// run. What is inside a part (attention, feed-forward) is decided with it; a module around several parts (a stage, the
-/// model itself) takes their place when it is checkpointed as a whole.
+/// The modules that a request allows to checkpoint, as a chain of parts (layers, blocks) in the order in which they
+/// first run. Units inside a part (attention, feed-forward) are options of the part. A module around several parts (a
+/// stage, the model itself) replaces them when it is checkpointed as a whole.
 struct PartTree
 {
     struct Unit
     {
         ModuleId module;
         bool forced = false; ///< pinned to recompute
-        std::vector<int> inside; ///< nearest units
+        std::vector<int> inside; ///< nearest units inside this one
     };
     struct Around
     {
         int unit = 0;
-        int first = 0, last = 0; ///< parts first .. last - 1
+        int first = 0, last = 0; ///< it contains parts first to last - 1
 
-        /// Recomputes too much at once to be worth a look, unless it must be.
+        /// Whether it has so many parts that it is an option only if it is pinned.
         bool isWide() const { return last - first > 8; }
     };
     std::vector<Unit> units;
     std::vector<int> parts; ///< units
-    std::vector<Around> around; ///< only those whose parts follow one another
+    std::vector<Around> around; ///< only modules whose parts are consecutive
 
-    /// A module is around parts when modules of one type repeat in it and it saves a good share of the step's
+    /// A module is around parts if modules of one type repeat in it and it saves a large share of the step's
     /// activations: the stack of layers, not the experts of one layer.
     static PartTree create(const StepModel& model, const PlanModules& modules, std::span<const PlanUnit> units);
 };

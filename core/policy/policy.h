@@ -14,24 +14,25 @@
 
 namespace headroom {
 
-/// What PyTorch training applies: policy.json, version 1 (resources/manual/formats.md).
+/// The modules to checkpoint and the ops to save in each, as training applies them: policy.json, version 1
+/// (resources/manual/formats.md).
 struct Policy
 {
     struct Op
     {
         std::string op; ///< "aten.mm.default"
-        int index = 0; ///< which call of that op inside the module's forward
+        int index = 0; ///< number of the call of that op inside the module's forward, from 0
         bool save = false;
     };
     struct Module
     {
-        std::string fqn; ///< as policyFqn() gives it
-        double discardRatio = 0; ///< as Plan::decisions
-        std::vector<Op> ops; ///< in the order in which they run
+        std::string fqn; ///< name by policyFqn()
+        double discardRatio = 0; ///< the module's value in Plan::decisions
+        std::vector<Op> ops; ///< ops in the order in which they run
         std::vector<std::string> types = {}; ///< class names from the model to the module; empty: not known
-        /// Predicted, by call of the step. In the file it is `held_bytes` of `predicted`, by the module's name: the
-        /// lists `begin`, `end` and `recompute`, each with a number for each call. Empty: not known, as with several
-        /// ranks, of whose communication nothing is predicted.
+        /// Predicted bytes by call of the module. In the file they are in `predicted.held_bytes` under the module's
+        /// name, as the lists `begin`, `end` and `recompute` with one number for each call. Empty: not predicted, as
+        /// with several ranks, whose communication buffers are unknown.
         std::vector<HeldBytes> held = {};
     };
     std::string model;
@@ -45,24 +46,23 @@ struct Policy
         double gap = 0;
     } predicted;
     std::vector<Module> modules;
-    std::vector<std::string> objects; ///< names of the models in the step, where there were several
+    std::vector<std::string> objects; ///< names of the models in the step, if there are several
 };
 
-/// Turns a plan into ops to save in each chosen module: the op policy (GLPK) that keeps 1 - discard ratio of its
-/// memory.
+/// Makes the policy of a plan that has discard ratios only: in each module it selects the ops to save by opPolicy(),
+/// which keeps at most 1 - discard ratio of the module's memory.
 Result<Policy> makePolicy(const StepTrace& trace, const Plan& plan);
 
-/// A module's name in policies: from the model that the user's program has, by the name of its class. A step with
-/// several models keeps them under a root of its own, `models`.
+/// A module's name in policies, which begins with the class name of the user's model. The trace of a step with several
+/// models has them under a root `models`, which the name leaves out.
 std::string_view policyFqn(const StepTrace& trace, ModuleId module);
 
-/// The regions that a policy means in this step. Errors: unknown module, an op that never ran there, counts that
-/// differ.
+/// The policy as regions of this step. Errors: an unknown module, an op that never ran there, another number of ops.
 Result<CheckpointPlan> checkpointPlan(const StepTrace& trace, const Policy& policy);
 
-/// Diffable: keys sorted, one op a line.
+/// The text of policy.json: keys sorted and one op per line, so that versions can be compared with diff.
 std::string toJson(const Policy& policy);
-Result<Policy> readPolicy(const std::filesystem::path& path); ///< refuses a newer version and names what is wrong
-Status writePolicy(const Policy& policy, const std::filesystem::path& path); ///< atomic
+Result<Policy> readPolicy(const std::filesystem::path& path); ///< errors: a newer version, a wrong value and its place
+Status writePolicy(const Policy& policy, const std::filesystem::path& path); ///< writes an AtomicFile
 
 } // namespace headroom

@@ -13,7 +13,8 @@
 
 namespace headroom {
 
-/// How the ops of a checkpointed call are named in a policy: the op, and how many of its name ran before it.
+/// The name of an op of a checkpointed call in a policy: the op, and the number of ops of that name before it in the
+/// call.
 struct RegionOpName
 {
     StringId op;
@@ -22,23 +23,23 @@ struct RegionOpName
 };
 std::vector<RegionOpName> regionOpNames(const StepTrace& trace, std::span<const OpId> ops);
 
-/// Whether the step was recorded from a program with several models, which have one root in the trace.
+/// Whether the recorded program has several models, which the trace has under one root `models`.
 bool hasSeveralModels(const StepTrace& trace);
 
-/// Modules of a step by name, also by the one that policies have.
+/// Modules of a step by fqn, and by policyFqn().
 using ModuleNames = std::unordered_map<std::string_view, ModuleId>;
 ModuleNames moduleNames(const StepTrace& trace);
 
-/// discardedShare() of each module that is checkpointed, as Plan::decisions.
+/// Plan::decisions of a plan of regions: discardedShare() of each checkpointed module.
 std::map<std::string, double> decisionsOf(const StepTrace& trace, const CheckpointPlan& regions,
                                           std::span<const ModuleEffect> effects);
 
-/// The document of regions that predict() takes, with what the plan decides and promises. What each of their calls
-/// holds takes a replay of the step.
+/// The policy of `regions`, with the decisions and predicted figures of `plan`. Replays the step once for the bytes
+/// that each call holds.
 Policy policyOf(const StepModel& model, const CheckpointPlan& regions, const Plan& plan);
 
-/// Finds the regions of plans that only say how much of a module to discard, one plan after another for the same step:
-/// what all of them need of it is found once. Immutable; any thread may ask.
+/// Finds the regions of plans that have discard ratios only, for many plans of one step. Data that all plans share is
+/// computed once. Immutable; any thread may call it.
 class PolicyMaker
 {
 public:
@@ -46,7 +47,7 @@ public:
     PolicyMaker(const PolicyMaker&) = delete;
     PolicyMaker& operator=(const PolicyMaker&) = delete;
 
-    /// In the model's order. Errors: a plan that fits nothing, or of another step.
+    /// The regions of a plan, in the model's order of modules. Errors: a plan that is infeasible, or of another step.
     Result<CheckpointPlan> regions(const Plan& plan) const;
 
     const StepModel& model() const noexcept { return model_; }

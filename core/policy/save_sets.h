@@ -9,23 +9,24 @@
 
 namespace headroom {
 
-/// An op of a module that a checkpoint may keep.
+/// An op of a module that a checkpoint may save.
 struct SavableOp
 {
-    std::size_t op = 0; ///< in regionOps()
-    double ms = 0; ///< that keeping it saves
+    std::size_t op = 0; ///< index in regionOps()
+    double ms = 0; ///< recompute time that saving it avoids
     bool random = false;
 };
 
-/// What of a module's ops a checkpoint may keep and would run again otherwise: those before the module's last saved
+/// The ops of a module that a checkpoint may save and that run again otherwise: those before the module's last saved
 /// tensor, where recomputation stops.
 std::vector<SavableOp> savableOpsThatRunAgain(const StepModel& model, ModuleId module);
 
-/// Sets of ops to keep, as CheckpointRegion::save, that are worth it: least time for what they hold. The lower convex
-/// hull of all sets, and up to `more` of the others. `bytes` says what keeping an op alone costs.
+/// Sets of ops to save, as CheckpointRegion::save, that are not dominated in bytes and recompute time: the lower convex
+/// hull of all sets, and up to `more` of the others. `bytes` returns the bytes of saving one op alone.
 ///
-/// Random ops: recomputation begins with the random state of the forward, so that an op that is kept must not be
-/// followed by one that runs again, which would draw other numbers. A set keeps the last of them, all, or none.
+/// Random ops: a recomputation starts with the RNG state of the forward and skips saved ops. A random op that runs
+/// again after a saved one would draw other numbers. So a set saves the last random ops (any number of them), all, or
+/// none.
 std::vector<std::vector<bool>> saveSets(const StepModel& model, ModuleId module,
                                         const std::function<Bytes(const SavableOp&)>& bytes, std::size_t more);
 

@@ -11,21 +11,21 @@
 
 namespace headroom {
 
-/// How a model is laid over cards, by torchtitan's words.
+/// A parallel layout of a model over GPUs, in torchtitan's terms.
 struct ShardOption
 {
-    int replicate = 1; ///< data_parallel_replicate_degree: HSDP where it is above 1
-    int shard = 1; ///< data_parallel_shard_degree: FSDP
+    int replicate = 1; ///< data_parallel_replicate_degree; above 1: HSDP
+    int shard = 1; ///< data_parallel_shard_degree (FSDP)
     int tensor = 1; ///< tensor_parallel_degree
     bool reshard = true; ///< reshard_after_forward
-    std::int64_t batch = 0; ///< local_batch_size; 0: as the script has it
+    std::int64_t batch = 0; ///< local_batch_size; 0: the script's own
 
     int dataRanks() const noexcept { return replicate * shard; }
 
     friend bool operator==(const ShardOption&, const ShardOption&) = default;
 };
 
-/// What may vary; an empty list: one value, the default.
+/// The values to enumerate; an empty list: only the default value.
 struct ShardChoices
 {
     int cards = 1;
@@ -35,42 +35,42 @@ struct ShardChoices
     std::vector<std::int64_t> batch;
 };
 
-/// Every option that uses all cards: tensor parallelism stays inside of a node, and what neither replicates nor splits
-/// tensors shards. One rank a shard has nothing to reshard: `reshard` does not vary there. Errors (badInput): a degree
-/// that does not divide the cards, or none that fits.
+/// All options that use every GPU. Tensor parallelism stays inside a node; the shard degree is the number of GPUs
+/// divided by the other degrees. `reshard` varies only for shard degrees above 1. Errors (badInput): a degree that does
+/// not divide the number of GPUs; no option is left.
 Result<std::vector<ShardOption>> shardOptions(const ShardChoices& choices);
 
-/// `{replicate}`, `{shard}`, `{tp}`, `{reshard}` and `{batch}` in the text are the option's; reshard is always or
-/// never.
+/// Replaces `{replicate}`, `{shard}`, `{tp}`, `{reshard}` (always or never) and `{batch}` in the text by the option's
+/// values.
 std::string filledIn(std::string text, const ShardOption& option);
 
-/// One line of the table: what an option takes, and how fast it is.
+/// One row of the table: memory and speed of an option.
 struct ShardRow
 {
     ShardOption option;
-    std::string step; ///< the file that says so
-    std::string failure; ///< why there is none
-    Bytes peak = 0; ///< under the plan, where there is one
-    Bytes usable = 0; ///< what the card gives to PyTorch
+    std::string step; ///< the step file that the row is computed from
+    std::string failure; ///< why there is no step; empty: there is one
+    Bytes peak = 0; ///< under `plan` if there is one; the least budget if the step does not fit
+    Bytes usable = 0; ///< bytes of the GPU that PyTorch can use
     bool fits = false;
-    std::optional<PlannedStep> plan; ///< what has to be recomputed, where the step does not fit without
+    std::optional<PlannedStep> plan; ///< if the step does not fit without recomputation
     double stepMs = 0;
     double exposedMs = 0;
-    double samplesPerSecond = 0; ///< of the whole job; 0: the batch is not known
-    bool calculated = false; ///< from the step of one card: what one rank holds, without gathers and collectives
+    double samplesPerSecond = 0; ///< of the whole job; 0: the batch size is not known
+    bool calculated = false; ///< derived from the step of one GPU, without gathered parameters and collectives
 
     bool faster(const ShardRow& other) const noexcept;
 };
 
-/// Errors (badInput): the step's card is not known; otherwise as StepPlanner and clockOf(). `worldSize` above 1
-/// calculates full sharding of a step that was recorded on one card.
+/// Computes the row of an option from its recorded step. `worldSize` above 1 derives full sharding from a step that was
+/// recorded on one GPU. Errors (badInput): the step's GPU is unknown; otherwise as StepPlanner and clockOf().
 Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, int worldSize = 1);
 
-/// What fits before what does not, the fastest first.
+/// Sorts rows that fit before those that do not, the fastest first.
 void sortRows(std::vector<ShardRow>& rows);
 
-/// The option as torchtitan's configuration, checkpointing of its plan included; a plan that torchtitan cannot express
-/// is a comment that says so.
+/// The option as a torchtitan configuration (TOML), with the activation checkpointing of its plan. If torchtitan cannot
+/// express the plan, a comment in the text says so.
 std::string torchtitanConfig(const StepTracePtr& step, const ShardRow& row);
 
 } // namespace headroom

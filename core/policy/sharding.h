@@ -6,9 +6,9 @@
 
 namespace headroom {
 
-/// The step as one of `worldSize` ranks sees it when FSDP shards parameters, gradients and optimizer state evenly. As
-/// in PyTorch's sac_milp, what is gathered for the forward and backward of a module is not counted. Each category is
-/// divided as a whole and rounded up, so that no rank has more.
+/// The timeline of one of `worldSize` ranks if FSDP shards parameters, gradients and optimizer state evenly. As in
+/// PyTorch's sac_milp, parameters that are gathered for a module's forward and backward are not counted. Each category
+/// is divided as a whole and rounded up, so that no rank holds more.
 Timeline perRank(Timeline timeline, int worldSize);
 
 } // namespace headroom

@@ -15,65 +15,68 @@
 
 namespace headroom {
 
-/// What one part of a step does to memory in one way of checkpointing it.
+/// The memory of one part of a step for one way of checkpointing it.
 struct PartMemory
 {
-    Bytes held = 0; ///< change of what is held when forward has become backward
-    Bytes high = 0; ///< highest memory of the step while the part runs, forward or backward, all else as recorded
+    Bytes held = 0; ///< bytes held at the turn from forward to backward, minus the recorded ones
+    Bytes high = 0; ///< highest memory of the step while the part runs, all else as recorded
 };
 
-/// Where some ways of checkpointing a part change memory in another way than PartMemory says, although the part does
-/// not run: than by `held` while parts after it do, than by nothing while parts before it do.
+/// Events at which PartMemory is not exact, while the part does not run. By PartMemory, memory changes by `held` while
+/// later parts run, and not at all while earlier parts run.
 struct PartDeviations
 {
     struct Stretch
     {
         std::uint32_t begin = 0; ///< events
         std::uint32_t end = 0;
-        Bytes bytes = 0; ///< of the way that deviates most
+        Bytes bytes = 0; ///< largest deviation of any way
     };
     std::vector<Stretch> more;
     std::vector<Stretch> less;
 };
 
-/// A recorded step as a chain of parts: which stretch of events belongs to which part, and the memory there. Forward,
-/// part after part, then (from the exit of the last) what no part runs in, then backward from the first tensor that a
-/// part's backward asks for. With a world size above 1 memory is that of one rank.
+/// A recorded step as a chain of parts: the ranges of events that belong to each part, and the memory there. Forward is
+/// part after part. The time between forward and backward begins at the exit of the last part. A part's backward begins
+/// at the first unpack of a tensor that the part packed. With a world size above 1 memory is that of one rank.
 class StepLayout
 {
 public:
-    /// Arguments that several parts have (masks, tables of positions): checkpointed parts hold them until the backward
-    /// of the first ends, once for all, so that parts leave them out and they count as memory of the step; or no part
-    /// that has them may be checkpointed, and they are as recorded.
+    /// The way to count tensors that are arguments of several parts (masks, position tables). `held`: checkpointed
+    /// parts hold them until the backward of the first part ends; they count once, as memory of the step and not of a
+    /// part. `asRecorded`: no part that has them may be checkpointed.
     enum class SharedArguments {
         held,
-        heldAtLeast, ///< as `held`, but for no longer than every part that has them would hold them
+        heldAtLeast, ///< like `held`, but only while every part that has them would hold them
         asRecorded
     };
 
-    /// Parts in the order in which they first run. `events` must outlive the layout.
-    /// `turn`: the event that stands for the time between forward and backward, where memory is highest by itself.
+    /// `parts` are in the order in which they first run. `events` must outlive the layout. `turn` is the event that
+    /// stands for the time between forward and backward; by default the one of highest memory.
     StepLayout(const StepModel& model, const StorageEvents& events, std::vector<ModuleId> parts, int worldSize,
                SharedArguments sharedArguments, std::optional<std::uint32_t> turn = {});
 
-    const std::vector<bool>& shared() const { return shared_; } ///< by StorageId: such arguments
-    bool hasShared(ModuleId module) const; ///< among the arguments of the module
+    const std::vector<bool>& shared() const { return shared_; } ///< by StorageId: argument of several parts
+    bool hasShared(ModuleId module) const; ///< whether an argument of the module is shared
 
-    /// Where forward has become backward: the moment for which PartMemory::held is meant.
+    /// Live bytes at the turn from forward to backward, to which PartMemory::held refers, and the highest before all
+    /// parts.
     Bytes atTurn() const { return turn_ < after_.size() ? after_[turn_] : highestOf(-1); }
     Bytes before() const { return highestOf(-1); }
 
-    /// Where memory is highest between forward and backward with so much more at each event.
+    /// The event of highest memory between forward and backward, if each event has `more` bytes added.
     std::uint32_t turnWith(const std::vector<Bytes>& more) const;
     std::uint32_t turn() const { return turn_; }
 
-    /// Where one part, or a module around parts first .. last - 1, runs, cut at the events of its replay.
+    /// The events at which one part, or a module around parts first to last - 1, runs, divided at the events of its
+    /// replay.
     class Place
     {
     public:
         PartMemory of(const LocalEffect& effect) const;
 
-        /// The same for effects between two: without the times when none of them can take most.
+        /// A Place for effects between `least` and `most`, without the times that cannot be the highest for any of
+        /// them.
         Place between(const LocalEffect& least, const LocalEffect& most) const;
         PartDeviations deviations(std::span<const LocalEffect* const> effects) const;
 
@@ -81,11 +84,11 @@ public:
         friend class StepLayout;
         enum class Where : std::uint8_t { own, above, below };
 
-        /// What the part has changed at some time.
+        /// How far the part's replay has come at some time.
         struct Moment
         {
-            std::int32_t change = -1; ///< of the effect; -1: nothing yet
-            bool atEvent = false; ///< while the change happens, or after it
+            std::int32_t change = -1; ///< index in the effect; -1: no change yet
+            bool atEvent = false; ///< true: while the change happens; false: after it
             Bytes in(const LocalEffect& effect) const;
             auto operator<=>(const Moment&) const = default;
         };
@@ -97,23 +100,23 @@ public:
         void addOwn(Moment moment, Bytes high);
         void addOther(Moment moment, Where where, std::uint32_t begin, std::uint32_t end);
 
-        /// Highest memory recorded while the part runs.
+        /// Highest recorded memory around one change while the part runs.
         struct OwnTime
         {
             std::size_t change = 0;
             Bytes at = 0; ///< while the change happens
-            Bytes after = 0; ///< until the next one
+            Bytes after = 0; ///< until the next change
         };
-        Moment turn_; ///< of the step
-        Bytes least_ = 0; ///< no effect takes less
+        Moment turn_; ///< the moment of the step's turn
+        Bytes least_ = 0; ///< lower bound of PartMemory::high for every effect
         std::vector<OwnTime> own_;
-        std::vector<OtherStretch> others_; ///< where the part does not run
+        std::vector<OtherStretch> others_; ///< stretches in which the part does not run
         std::vector<std::pair<Moment, Where>> otherMoments_;
-        std::map<std::pair<Moment, Where>, std::size_t> numbers_; ///< of otherMoments_
+        std::map<std::pair<Moment, Where>, std::size_t> numbers_; ///< indices in otherMoments_
     };
     Place place(const LocalReplay& replay, ModuleId module, int first, int last) const;
 
-    /// The same step with so much more memory at each event.
+    /// The same step with `bytes` added at each event.
     StepLayout raised(const std::vector<Bytes>& bytes) const;
 
 private:
@@ -121,15 +124,15 @@ private:
     {
         std::uint32_t begin = 0; ///< event
         std::uint32_t end = 0;
-        int owner = -1; ///< part; -1: before all of them; their number: between forward and backward
+        int owner = -1; ///< part; -1: before all parts; number of parts: between forward and backward
     };
-    /// A stretch of events as one part, or a module around several, sees it.
+    /// A stretch of events relative to one part, or to a module around several.
     struct Zone
     {
         std::uint32_t begin = 0;
         std::uint32_t end = 0;
         Place::Where where = Place::Where::own;
-        bool before = false; ///< all parts
+        bool before = false; ///< before all parts
     };
     void findShared();
     void measure(int worldSize);
@@ -146,7 +149,7 @@ private:
     const StorageEvents* events_;
     std::vector<ModuleId> parts_;
     std::vector<bool> shared_;
-    std::vector<Bytes> high_; ///< by event: highest memory while it happens
+    std::vector<Bytes> high_; ///< by event: highest memory during the event
     std::vector<Bytes> after_; ///< by event
     std::vector<Stretch> stretches_;
     std::uint32_t turn_ = StepIndex::never; ///< event

@@ -12,24 +12,24 @@
 
 namespace headroom {
 
-/// A plan of one step, predicted.
+/// A plan of one step and its predicted timeline.
 struct PredictedPlan
 {
     CheckpointPlan regions;
-    Timeline timeline; ///< as one rank of the request sees it
+    Timeline timeline; ///< memory of one rank of the request
 };
 using PredictedPlanPtr = std::shared_ptr<const PredictedPlan>;
 
-/// A plan under a budget.
+/// The best plan found for a budget.
 struct BestPlan
 {
-    PredictedPlanPtr predicted; ///< null: there is none
-    bool proven = false; ///< none of the table's plans takes less time
-    double boundMs = 0; ///< none of them takes less than this
-    double msPerGiB = 0; ///< what one more GiB would save
+    PredictedPlanPtr predicted; ///< null: no plan was found
+    bool proven = false; ///< no plan of the tables takes less time
+    double boundMs = 0; ///< lower bound of the recompute time
+    double msPerGiB = 0; ///< ms that one more GiB saves
     std::int64_t nodes = 0;
 
-    /// The share of its time that a better plan may save.
+    /// The share of the plan's recompute time that a better plan may save, 0 to 1.
     double gap() const
     {
         const double ms = predicted->timeline.recomputeMs;
@@ -37,20 +37,20 @@ struct BestPlan
     }
 };
 
-/// All that can be had for one request, whatever its budget: the tables of its options and the ends of its range. Every
-/// plan that it hands out was predicted on the step. Immutable; any thread may ask.
+/// Solves one request at any budget: holds the tables of its options, and the plans at both ends of the frontier. Every
+/// plan that it returns was predicted on the step. Immutable; any thread may call it.
 class StepOptions
 {
 public:
-    /// Errors are those of predict(), and stoppedMeasuring().
+    /// Errors: those of predict(), and stoppedMeasuring().
     static Result<std::shared_ptr<const StepOptions>> create(const StepModel& model, const StorageEvents& events,
                                                              const PartTree& tree, int worldSize,
                                                              const std::stop_token& stop = {});
 
-    const PredictedPlanPtr& leanest() const { return leanest_; } ///< of least peak
-    const PredictedPlanPtr& roomy() const { return roomy_; } ///< of least time, whatever the memory
+    const PredictedPlanPtr& leanest() const { return leanest_; } ///< the plan of least peak
+    const PredictedPlanPtr& roomy() const { return roomy_; } ///< the plan of least time, without a budget
 
-    /// The budget is not below the leanest plan's peak.
+    /// The plan of least time within a budget, which must not be below the peak of leanest().
     Result<BestPlan> best(Bytes budget, const std::stop_token& stop, double limitMs) const;
 
 private:
@@ -61,13 +61,13 @@ private:
     }
     Result<PredictedPlanPtr> predicted(CheckpointPlan regions) const;
     Status findEnds(bool forced);
-    /// One table, or two where it is not exact: with the turn that bounds best, then with the one whose plans fit.
+    /// One table, or two with different turns (OptionTable::otherTurn()).
     using Turns = std::vector<OptionTable>;
     Result<BestPlan> bestOf(const Turns& turns, Bytes budget, double belowMs, const std::stop_token& stop,
                             double limitMs) const;
 
     StepModel model_;
-    std::vector<Turns> tables_; ///< the best plan is in one of them
+    std::vector<Turns> tables_; ///< one for each way to count shared arguments; the best plan is in one of them
     int worldSize_;
     PredictedPlanPtr leanest_;
     PredictedPlanPtr roomy_;

@@ -9,15 +9,15 @@
 
 namespace headroom {
 
-/// A trainer that checkpoints by options of its own, so that a plan can be used there without the Python package.
+/// A trainer with checkpointing options of its own, which can express some plans without the Python package.
 enum class Trainer {
     torchtitan, ///< 0.2's [activation_checkpoint]: all blocks of `layers`, every n-th, or chosen ops of all
     huggingFace, ///< transformers.TrainingArguments: all layers, every n-th or none, each as a whole
 };
 Result<Trainer> parseTrainer(std::string_view name); ///< "torchtitan", "huggingface"
 
-/// The policy as configuration of a trainer, to be pasted. Says exactly what the policy says: a policy that a trainer's
-/// options cannot express is refused (badInput) with the sentence why; torch_headroom.apply() can always apply it.
+/// The policy as text for the trainer's configuration, with exactly the same meaning. Error (badInput): the trainer's
+/// options cannot express the policy, and why; torch_headroom.apply() can apply every policy.
 Result<std::string> trainerConfig(const StepTrace& trace, const Policy& policy, Trainer trainer);
 
 } // namespace headroom

@@ -7,11 +7,11 @@
 
 namespace headroom {
 
-/// The plan of least recomputation within a budget of device memory among those that a trainer's own options can say:
-/// each of them is predicted on the step. Of the request its budget and world size count. Infeasible when the step takes
-/// more than the budget with each. Errors: a step without the layers that the trainer checkpoints.
+/// The plan of least recomputation within a budget of device memory among those that the trainer's own options can
+/// express; each is predicted on the step. Only the request's budget and world size are used. Infeasible if none fits.
+/// Errors: a step without the layers that the trainer checkpoints.
 ///
-/// torchtitan's lists of ops are tried of the ops that take longest to recompute, random ones left out.
+/// For torchtitan's lists of ops to save, the ops that take longest to recompute are tried, without random ops.
 Result<PlannedStep> planForTrainer(const StepTracePtr& trace, Trainer trainer, const PlanRequest& request);
 
 } // namespace headroom

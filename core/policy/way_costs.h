@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// What one way to checkpoint a part of a step costs where it was measured.
+/// The cost of one way to checkpoint a part of a step, as the fields of ChainOption.
 struct WayCost
 {
     Bytes held = 0;
@@ -18,17 +18,17 @@ struct WayCost
     Picoseconds time = 0;
 };
 
-/// Of all ways those that no other beats, by held, then time, as indices; of equal ones the first. Of too many the
-/// corners of the lower hull of time over bytes stay first.
+/// Indices of the ways that no other way dominates, sorted by held, then time; of equal ways the first. If there are
+/// more than `most`, corners of the lower hull of time over bytes are kept first.
 std::vector<std::size_t> worthIt(std::span<const WayCost> ways, std::size_t most);
 
-/// For each of several units one of its ways, by index.
+/// By unit: the index of one of its ways.
 using Combination = std::vector<std::size_t>;
 
-/// Combinations that are worth it by the sums of held and time, at most so many.
+/// At most `most` combinations that are not dominated in the sums of held and time.
 std::vector<Combination> bestSums(std::span<const std::vector<WayCost>> units, std::size_t most);
 
-/// Every combination of some ways of each unit, so many that there are at most that many.
+/// All combinations of a few ways of each unit, at most `most` in total.
 std::vector<Combination> products(std::span<const std::vector<WayCost>> units, std::size_t most);
 
 } // namespace headroom

@@ -6,14 +6,14 @@
 
 namespace headroom {
 
-/// Which casts of weights an op takes from autocast's cache, as far as a step's ops tell (cached_cast() in
-/// aten/src/ATen/autocast_mode.cpp).
+/// Finds the casts of weights that an op takes from autocast's cache (cached_cast() in
+/// aten/src/ATen/autocast_mode.cpp). It is inferred from the ops of the step.
 struct AutocastCasts
 {
     const StepTrace& trace;
     const StepIndex& index;
 
-    /// Calls visit(StorageId) with each cast that has to be there when an op begins.
+    /// Calls visit(StorageId) with the result of each cast that must exist when the op begins.
     template <class Visit>
     void forEachOf(OpId op, Visit visit) const
     {
@@ -25,7 +25,7 @@ struct AutocastCasts
         visitInputs(op, true);
         if (!isOfInput(op))
             return;
-        // Where autocast casts weights before the input, the op that needs them begins with the input's cast.
+        // Autocast may cast the weights before the input: then they must exist when the cast of the input begins.
         OpId reader(op.value + 1);
         for (; reader.value < trace.ops.size() && (isOfInput(reader) || isView(reader)); ++reader.value)
             visitInputs(reader, false);
@@ -33,7 +33,8 @@ struct AutocastCasts
             visitInputs(reader, false);
     }
 
-    /// Calls visit(OpId) with each cast of the same op's weights: of its weight and its bias, one after the other.
+    /// Calls visit(OpId) with each cast in the run of casts that `cast` is in, such as those of one op's weight and
+    /// bias.
     template <class Visit>
     void forEachBeside(OpId cast, Visit visit) const
     {
@@ -46,7 +47,7 @@ struct AutocastCasts
 private:
     bool isView(OpId op) const { return (trace.ops.flags[op] & opView) != 0; }
     bool isOfWeight(OpId op) const { return (trace.ops.flags[op] & opAutocastCast) != 0; }
-    /// A copy to the device, which has no input there, is none.
+    /// Whether the op casts an activation. A copy from the CPU has no input on the device and does not count.
     bool isOfInput(OpId op) const
     {
         return trace.ops.name[op] == index.castName && !isOfWeight(op) && !trace.ops.inputs[op].empty();

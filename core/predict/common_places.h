@@ -9,9 +9,9 @@
 
 namespace headroom {
 
-/// Where two sequences have the same keys: places in `a` and in `b`, both rising. They are as many as can be (E. W.
-/// Myers, An O(ND) Difference Algorithm, 1986) where the sequences differ little. Where more than some hundred edits in
-/// a row part them they may be fewer, so that the time stays proportional to the length.
+/// A common subsequence of `a` and `b`: pairs of an index into `a` and one into `b` with equal keys, both ascending. It
+/// is a longest one (E. W. Myers, An O(ND) Difference Algorithm, 1986) if the sequences differ little. Where they
+/// differ by some hundred edits in a row it may be shorter, which keeps the time proportional to the length.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> commonPlaces(std::span<const std::uint64_t> a,
                                                                   std::span<const std::uint64_t> b);
 

@@ -11,10 +11,10 @@ namespace headroom {
 struct IssuedOp
 {
     OpId op;
-    bool again = false; ///< in a recomputation that the plan adds
+    bool again = false; ///< the op runs in a recomputation that the plan adds
 };
 
-/// The clock of a step's ops in the order that a plan of single ops gives them.
+/// The clock of a step whose ops are issued in the order `ops`, as a plan by op makes it.
 StepClock clockOfOps(const StepTrace& trace, std::span<const IssuedOp> ops);
 
 } // namespace headroom

@@ -10,11 +10,11 @@
 
 namespace headroom {
 
-/// The blocks of a step while it is replayed, each alive as long as someone holds it, and the Timeline that their
-/// changes make. A block is a storage of the trace (its number is the storage's id) or a recomputed copy of one.
+/// The Memory of replays that builds a Timeline. A block is a storage of the trace (the block's number is the storage's
+/// id) or a recomputed copy of one; it is alive while it has a holder.
 ///
-/// Time: ops take their own ms, one after the other; between ops no time passes. What an op allocates is there when the
-/// op begins; what dies inside an op is there until it ends, and so is all that the op allocates after that.
+/// Time: ops take their ms one after the other; no time passes between ops. An allocation inside an op is at the op's
+/// begin; a free inside an op, and every allocation after it in that op, is at the op's end.
 class LiveMemory
 {
 public:
@@ -22,13 +22,13 @@ public:
 
     explicit LiveMemory(const StepTrace& trace);
 
-    void hold(Block block) ///< the first holder makes it alive
+    void hold(Block block) ///< adds a holder; the first makes the block alive
     {
         State& state = blocks_[block];
         if (state.hold())
             change(block, state.bytes);
     }
-    void drop(Block block) ///< with the last holder it dies
+    void drop(Block block) ///< removes a holder; the block dies with the last
     {
         State& state = blocks_[block];
         if (!state.drop())
@@ -36,7 +36,7 @@ public:
         changeMs_ = opEndMs_;
         change(block, -state.bytes);
     }
-    Block addCopy(StorageId original, Bytes bytes); ///< recomputed: an activation, not held yet
+    Block addCopy(StorageId original, Bytes bytes); ///< a recomputed activation, without a holder yet
 
     void resize(Block block, Bytes bytes);
     void retype(StorageId storage, Category category);
@@ -59,7 +59,7 @@ public:
     std::size_t changeCount() const { return timeline_.changes.size(); }
     Bytes live() const { return total_; }
 
-    /// `trailing` is the phase of what came after the last mark.
+    /// Returns the timeline. `trailing` is the phase of the time after the last mark.
     Timeline finish(Phase trailing) &&;
 
 private:
@@ -72,19 +72,20 @@ private:
         Category category = Category::other;
     };
     std::vector<State> blocks_; ///< the storages, then the copies
-    std::vector<StorageId> originals_; ///< of the copies
+    std::vector<StorageId> originals_; ///< by copy: the storage that was recomputed
     std::size_t storages_;
 
     CategoryBytes live_{};
     Bytes total_ = 0;
     bool began_ = false;
 
-    // Categories at the peak are known at the end: a new peak comes with almost every allocation of forward.
+    // Categories at the peak are computed in finish(), since almost every allocation of forward is a new peak. These
+    // two are a starting point near the peak.
     CategoryBytes counted_{};
-    std::size_t countedUntil_ = 0; ///< number of changes in it; never past the peak
+    std::size_t countedUntil_ = 0; ///< number of changes that counted_ includes; never past the peak
 
     double now_ = 0; ///< end of the last op
-    double changeMs_ = 0; ///< when a change happens that happens now
+    double changeMs_ = 0; ///< time of a change that happens now
     double opEndMs_ = 0;
     double phaseBeginMs_ = 0;
     OpId op_;

@@ -12,21 +12,21 @@
 
 namespace headroom {
 
-/// What a plan changes in one part of a step, at each of the part's events (LocalReplay::changeAt()): bytes more (or,
-/// mostly, less) than the recorded step has after that event.
+/// The change that a plan makes in one part of a step: for each of the part's events (LocalReplay::changeAt()), live
+/// bytes under the plan minus those of the recorded step. Mostly negative.
 struct LocalEffect
 {
     struct Change
     {
-        Bytes high = 0; ///< at most, while the event happens: a recomputation happens inside one unpack
-        Bytes after = 0; ///< and until the next event of the part
+        Bytes high = 0; ///< highest difference while the event happens (a recomputation runs inside one unpack)
+        Bytes after = 0; ///< difference from then until the part's next event
     };
     std::vector<Change> changes;
     double recomputeMs = 0;
 };
 
-/// Notes of replays of the parts of one step. A caller that asks many parts for many plans keeps one object, so that
-/// the cost of an answer follows the size of the part, not of the step. For one thread at a time.
+/// Scratch memory for LocalReplay, for all parts of one step. A caller keeps one object for many calls, so that the
+/// time of a call depends on the size of the part, not of the step. One thread at a time may use it.
 class LocalNotes
 {
 public:
@@ -41,46 +41,46 @@ private:
     std::unique_ptr<Content> content_;
 };
 
-/// Predicts plans for one part of a step, a module with all that is inside it: replays only the events of the storages
-/// that checkpointing there can concern. A plan of a layer costs as much in a model of a hundred layers as in a model
-/// of one, and the memory of a step under a plan is that of the recorded step and the effects of its parts, as long as
-/// no two parts concern the same storage.
+/// Predicts plans for one part of a step: a module and its submodules. It replays only the events of storages that
+/// checkpointing in the part can affect, so that the time for one layer does not depend on the number of layers. Memory
+/// of a step under a plan is that of the recorded step plus the effects of its parts, if no two parts affect the same
+/// storage.
 ///
-/// `shared` storages (by StorageId) are left out: several parts hold them as arguments, and the caller, which puts the
-/// parts together, counts them once. Immutable; any thread may ask.
+/// Storages in `shared` (by StorageId) are left out: several parts hold them as arguments, and the caller counts them
+/// once when it adds the parts up. Immutable: any thread may call it, each with its own LocalNotes.
 class LocalReplay
 {
 public:
     LocalReplay(const StepModel& model, const StorageEvents& events, ModuleId part, const std::vector<bool>& shared,
                 LocalNotes& notes);
 
-    /// Ascending. What the program lets go of at once, nothing else happening in between, is one event, the last:
-    /// memory only falls there, and the order is that of a hash table where autocast's cache goes.
+    /// Events of the trace, ascending. A run of frees with nothing in between is one event, the last of the run: memory
+    /// only falls there, and when autocast's cache is emptied their order is that of a hash table.
     std::span<const std::uint32_t> events() const { return events_; }
 
-    /// Effects have so many changes, and the event of this index is that of a change: the calls of a part that runs
-    /// once in each micro-batch do the same to memory one after another, so that only the first is replayed.
+    /// Number of changes in an effect, and the index of the change of an event. A part that runs once in each
+    /// micro-batch does the same to memory each time, so that only its first call is replayed.
     std::size_t changes() const { return replayed_.events.size(); }
     std::int32_t changeAt(std::size_t event) const { return static_cast<std::int32_t>(event % changes()); }
 
-    /// The regions are the part or inside it.
+    /// The effect of a plan; each region is the part itself or a module inside it. Errors: as predict().
     Result<LocalEffect> of(const CheckpointPlan& plan, LocalNotes& notes) const;
 
-    /// What plans of a module inside the part can concern of what is replayed; ascending.
+    /// The replayed storages that a plan of `module`, which is inside the part, can affect; ascending.
     std::vector<StorageId> storagesOf(ModuleId module) const;
 
-    /// Equal for two parts whose plans have equal effects, event by event, module by module (counted from the part).
+    /// Equal for two parts only if equal plans (modules numbered from the part) have equal effects, event by event.
     const std::vector<std::uint64_t>& signature() const { return signature_; }
 
 private:
-    /// What checkpointing in some calls of the part can concern.
+    /// The storages and events that checkpointing in some calls of the part can affect.
     struct Scope
     {
         std::vector<CallId> calls;
         std::vector<StorageId> storages; ///< ascending
         std::vector<std::uint32_t> steps; ///< events of the trace to replay
         std::vector<std::uint32_t> events;
-        std::vector<std::size_t> ends; ///< by event: the steps up to and with it
+        std::vector<std::size_t> ends; ///< by event: number of steps up to and including it
     };
     Scope scopeOf(std::vector<CallId> calls, const StorageEvents& events, const std::vector<bool>& shared) const;
     std::vector<StorageId> storagesOf(std::span<const CallId> calls) const;
@@ -95,9 +95,9 @@ private:
     StepModel model_;
     ModuleId part_;
     Scope replayed_;
-    std::size_t repeats_ = 1; ///< calls like the one that is replayed
+    std::size_t repeats_ = 1; ///< number of calls that are equal to the replayed one
     std::vector<std::uint32_t> events_;
-    std::vector<Bytes> recorded_; ///< of these storages alone: alive after each event that is replayed
+    std::vector<Bytes> recorded_; ///< by replayed event: live bytes of these storages after it, without a plan
     std::vector<std::uint64_t> signature_;
 };
 

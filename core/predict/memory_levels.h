@@ -9,14 +9,14 @@
 
 namespace headroom {
 
-/// Memory of a step as allocations see it. What is freed between two of them comes in no order that could be told apart
-/// by a peak, so only the level after each allocation counts.
+/// Live memory of a step after each allocation. The order of frees between two allocations does not change the peak, so
+/// they have no entries of their own.
 struct MemoryLevels
 {
     struct Allocation
     {
         Bytes bytes = 0; ///< rounded
-        Bytes live = 0; ///< afterwards, everything on the device
+        Bytes live = 0; ///< live bytes after it, everything on the device
         bool operator==(const Allocation&) const = default;
     };
     Bytes start = 0;
@@ -25,27 +25,27 @@ struct MemoryLevels
     Bytes peak() const;
 };
 
-/// The same of a predicted or recorded step; `changes` are the places of the allocations in the timeline's.
+/// The levels of a timeline. `changes`, if not null, becomes the index of each allocation in Timeline::changes.
 MemoryLevels levelsOf(const Timeline& timeline, std::vector<std::size_t>* changes = nullptr);
 
-/// How far an executed step is from the predicted one. An allocation that only one of them makes does not move those
-/// after it: each is compared with the one of the other step that it corresponds to.
+/// The difference between an executed step and the predicted one. Allocations are matched before they are compared, so
+/// that an allocation that only one step makes does not shift those after it.
 struct LevelComparison
 {
     Bytes executedPeak = 0;
-    std::size_t allocations = 0; ///< of the executed step
-    std::size_t unequalAllocations = 0; ///< of another size or level than predicted, and those of one step only
-    Bytes largestDifference = 0; ///< of the levels, and of what only one of the steps allocates
+    std::size_t allocations = 0; ///< number of allocations of the executed step
+    std::size_t unequalAllocations = 0; ///< allocations that differ in size or level, or that only one step makes
+    Bytes largestDifference = 0; ///< the largest of these differences, in bytes
     std::string firstDifference; ///< one sentence; empty when the timelines are equal to the byte
 
     bool timelinesAgree() const { return firstDifference.empty(); }
 };
 
-/// `trace` is the step that `predicted` was made of. Allocations correspond by their sizes.
+/// Compares with levels alone; allocations are matched by size. `trace` is the step that `predicted` is of.
 LevelComparison compareLevels(const StepTrace& trace, const Timeline& predicted, const MemoryLevels& executed);
 
-/// The same with a step that was recorded while it ran, `ran` its timeline: allocations correspond by op and module,
-/// too.
+/// Compares with a step that was recorded while it ran, and its timeline `ran`; allocations are matched by size, op and
+/// module, then by size.
 LevelComparison compareLevels(const StepTrace& trace, const Timeline& predicted, const StepTrace& executed,
                               const Timeline& ran);
 

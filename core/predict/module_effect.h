@@ -12,45 +12,45 @@ namespace headroom {
 
 struct Regions;
 
-/// What a plan does to one module, its submodules included. Bytes are those of what the module's ops made in forward
-/// and what is still alive when the step turns from forward to backward: saved for backward, held by a checkpoint (its
-/// arguments, the cached outputs of saved ops), or by the program. A step with several backward passes (gradient
-/// accumulation, several losses) has several such turns. Then both figures are of the same one: where the recorded step
-/// holds most of the module's, of equal ones the first.
+/// Effect of a plan on one module, its submodules included. Bytes are those that the module's ops allocated in forward
+/// and that are alive when forward ends and backward begins: saved for backward, held by a checkpoint (its arguments,
+/// the cached outputs of saved ops), or held by the program. A step with several backward passes (gradient
+/// accumulation, several losses) has several such turns; then both figures are of the turn at which the recorded step
+/// holds most of the module's bytes, the first of equal ones.
 struct ModuleEffect
 {
-    Bytes recorded = 0; ///< in the recorded step
-    Bytes kept = 0; ///< under the plan
+    Bytes recorded = 0; ///< bytes alive in the recorded step
+    Bytes kept = 0; ///< bytes alive under the plan
     double recomputeMs = 0; ///< time of the module's ops that run a second time, in the whole step
 };
 
-/// Discarded: the share of what the module holds at the turn that the plan frees, 0..1. What it makes and others hold
-/// stays, as the result of a checkpointed layer that is the argument of the next one.
+/// The share of the module's recorded bytes that the plan frees, 0 to 1. A result that others hold stays alive: that of
+/// a checkpointed layer is an argument of the next one.
 double discardedShare(const ModuleEffect& effect);
 
-/// By ModuleId: a step under a plan beside the same step without one.
+/// By ModuleId: combines the tally of the recorded step with that of the step under a plan.
 std::vector<ModuleEffect> moduleEffects(const ModuleTally& recorded, const ModuleTally& planned);
 
-/// Tells for each module of one step where a plan saves memory and where it takes time, by the rules of predict(): the
-/// root has all of its recomputeMs, and what predict() has less at the turn. Built once for a step; an answer costs
-/// less than predict(). Immutable; of() may run on any thread.
+/// Computes the ModuleEffect of each module of a step, by the rules of predict(): the root's recomputeMs is that of
+/// predict(), and its bytes differ as the timelines do at the turn. Built once for a step; of() takes less time than
+/// predict(). Immutable; any thread may call of().
 class ModuleEffects
 {
 public:
     explicit ModuleEffects(StepModel model);
 
-    /// By ModuleId: the step without a plan.
+    /// By ModuleId: the effects of the empty plan.
     const std::vector<ModuleEffect>& recorded() const noexcept { return recorded_; }
 
-    /// By ModuleId. Errors: as predict().
+    /// By ModuleId: the effects of a plan. Errors: as predict().
     Result<std::vector<ModuleEffect>> of(const CheckpointPlan& plan) const;
 
 private:
     ModuleTally replayed(const Regions& plan) const;
 
     StepModel model_;
-    std::vector<std::uint32_t> events_; ///< what a tally has to go over
-    ModuleTally tally_; ///< of the recorded step
+    std::vector<std::uint32_t> events_; ///< events of the trace that a tally depends on
+    ModuleTally tally_; ///< tally of the recorded step
     std::vector<ModuleEffect> recorded_;
 };
 

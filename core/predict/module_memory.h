@@ -9,18 +9,17 @@
 
 namespace headroom {
 
-/// What a replayed step does module by module. Submodules are included.
+/// Memory and recompute time of a replayed step by module, submodules included.
 struct ModuleTally
 {
-    /// By turn from forward to backward, by module: what is alive there of all that its ops made in forward. A step
-    /// that was interrupted before its first turn has its end in place of one.
+    /// held[turn][module]: bytes that the module's ops allocated in forward and that are alive at a turn from forward
+    /// to backward. For a step that was interrupted before its first turn, its end counts as the turn.
     std::vector<std::vector<Bytes>> held;
     std::vector<double> recomputeMs; ///< by module: time of its ops that run a second time
 };
 
-/// The storages of a step while it is replayed, each alive as long as someone holds it, by the module whose op made
-/// them in forward: a Memory of replays, as LiveMemory is, that counts bytes by module instead of following them in
-/// time. A recomputed copy counts where its original does.
+/// The Memory of replays that counts live bytes by the module whose forward op allocated them, instead of building a
+/// Timeline as LiveMemory does. A recomputed copy counts for the module of its original.
 class ModuleMemory : public TimelessMemory
 {
 public:
@@ -62,7 +61,7 @@ private:
     };
     const StepTrace& trace_;
     std::vector<State> blocks_; ///< the storages, then the copies
-    std::vector<Bytes> own_; ///< by module, alive now, without submodules; the last: of all that no forward op made
+    std::vector<Bytes> own_; ///< by module: live bytes, without submodules; the last: those of no forward op
     std::vector<std::vector<Bytes>> turns_;
     std::vector<double> recomputeMs_; ///< by module, without submodules
     OpId op_;

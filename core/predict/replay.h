@@ -11,18 +11,18 @@
 
 namespace headroom {
 
-/// The timeline of a step whose regions are checkpointed. Cost: one pass over the events and one over each region.
+/// The timeline of a step whose regions are checkpointed. Time: one pass over the events and one over each region.
 Timeline replay(const StepTrace& trace, const StepIndex& index, const Regions& plan);
 
-/// The step as it was recorded.
+/// The timeline of the recorded step, without a plan.
 struct RecordedStep
 {
     Timeline timeline;
-    std::vector<std::uint32_t> events; ///< by change of the timeline: the event that made it
+    std::vector<std::uint32_t> events; ///< by change of the timeline: the event that caused it
 };
 RecordedStep replayRecorded(const StepTrace& trace, const StepIndex& index);
 
-/// What the device holds at the boundaries of each region, in the plan's order. The same cost.
+/// Live bytes at the boundaries of each region, in the plan's order; as fast as replay().
 std::vector<HeldBytes> replayBoundaries(const StepTrace& trace, const StepIndex& index, const Regions& plan);
 
 } // namespace headroom

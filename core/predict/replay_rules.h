@@ -13,9 +13,9 @@
 
 namespace headroom {
 
-/// What replays note by pack, storage and op of the step. Each replay leaves them as they were, so that a
-/// caller that replays many small plans of a long step passes the same object, and the cost follows what is replayed.
-/// For one replay at a time.
+/// Scratch arrays of a Replay, by pack, storage and op of the step. A replay restores them when it ends. A caller that
+/// replays many small plans of a long step passes the same object, so that the time depends only on what is replayed.
+/// One replay at a time may use it.
 struct ReplayNotes
 {
     static constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
@@ -23,45 +23,45 @@ struct ReplayNotes
     /// A pack whose tensor was recomputed.
     struct Recomputed
     {
-        std::uint32_t block = none; ///< none: nothing is held for it
-        bool unpacked = false; ///< a node has it: it lives until the node's end, not until the release
+        std::uint32_t block = none; ///< none: no block is held for the pack
+        bool unpacked = false; ///< a node has unpacked it: it lives until the node's end, not until the release
     };
 
-    /// What a storage of the trace is in the recomputation that runs now.
+    /// The block that stands for a storage of the trace in the running recomputation.
     struct Now
     {
-        std::uint32_t block = none; ///< none: itself
+        std::uint32_t block = none; ///< none: the storage itself
         bool byProgram = false;
     };
 
     std::vector<std::uint32_t> regionOf; ///< by pack
     std::vector<Recomputed> recomputed; ///< by pack
     std::vector<Now> recomputation; ///< by storage
-    std::vector<bool> cached; ///< by op: its region's cache holds its outputs
+    std::vector<bool> cached; ///< by op: the cache of its region holds its outputs
 };
 
 /// Replays a step's events under a plan, by the rules of torch/utils/checkpoint.py, non-reentrant and selective:
 ///
-/// - What a region packs in forward holds nothing. The region holds its arguments, and the outputs of its saved ops,
+/// - A pack of a region in forward holds no tensor. The region holds its arguments, and the outputs of its saved ops,
 ///   until autograd has released the last of its packs.
-/// - In each backward pass the first unpack of any of its packs runs it again, up to its last pack: every op that was
-///   not saved. A saved op's outputs come from the cache, which gives up its hold to the program; entries past the end
-///   stay cached.
-/// - While it runs again, the new graph holds everything that is packed, and the program what it has not freed. Both
-///   end with it. Then a recomputed tensor is held for each pack that autograd has not released yet: until the end of
-///   the node that unpacks it, or its release when no node of this pass does.
-/// - It begins and ends with an empty cache of autocast's casts of weights, as PyTorch's engine leaves it on a GPU: it
-///   makes those that its forward found there.
+/// - In each backward pass the first unpack of any of its packs runs the region again, up to its last pack, without the
+///   saved ops. A saved op's outputs come from the cache, which passes its hold to the program; entries that the
+///   recomputation does not reach stay cached.
+/// - During a recomputation the new graph holds every packed tensor, and the program holds what it has not freed; both
+///   holds end with the recomputation. Then one recomputed tensor is held for each pack that autograd has not released
+///   yet: until the end of the node that unpacks it, or until its release if no node of this pass unpacks it.
+/// - Autocast's cache of casts of weights is empty when a recomputation begins and when it ends, as PyTorch's engine
+///   leaves it on a GPU. The recomputation makes the casts again that its forward found there.
 ///
-/// `Memory` counts what is alive: LiveMemory all of it, in time; LocalMemory what belongs to one part of the step;
-/// ModuleMemory what each module has made.
+/// `Memory` counts live bytes: LiveMemory those of the whole step over time, LocalMemory those of one part of the step,
+/// ModuleMemory those of each module.
 template <class Memory>
 class Replay
 {
 public:
     using Block = std::uint32_t;
 
-    /// `notes` are of this step, and must outlive the replay.
+    /// `notes` belong to this step and must outlive the replay.
     Replay(const StepTrace& trace, const StepIndex& index, const Regions& plan, Memory memory, ReplayNotes& notes)
         : trace_(trace)
         , index_(index)
@@ -101,11 +101,11 @@ public:
     Replay(const Replay&) = delete;
     Replay& operator=(const Replay&) = delete;
 
-    /// Events in their order; those that concern nothing that the memory counts may be left out.
+    /// Applies an event. Events come in order; those that do not affect what `Memory` counts may be left out.
     void step(std::uint32_t at)
     {
         if (at > nextEnd_)
-            endRegionsBefore(at); // an event that was left out may be the end of a region
+            endRegionsBefore(at); // an event that was left out may end a region
         event_ = at;
         if (!isCastLetGo(at))
             applyEvent(memory_, *this, trace_, at);
@@ -113,15 +113,15 @@ public:
             endRegionsBefore(at + 1);
     }
 
-    /// What ends after the last event that was stepped over.
+    /// Ends the regions that end after the last event.
     void finish() { endRegionsBefore(static_cast<std::uint32_t>(trace_.events.size())); }
 
     Memory& memory() { return memory_; }
 
-    /// The calls that have run again so far, in that order.
+    /// The calls that have run again so far, in the order of their recomputations.
     const std::vector<CallId>& ranAgain() const { return ranAgain_; }
 
-    // What the plan makes of an event: for applyEvent().
+    // Functions that applyEvent() calls.
 
     void autograd(EventKind kind, PackId pack)
     {
@@ -157,7 +157,7 @@ private:
         return &plan_.regions[nextRegion_++];
     }
 
-    /// Keeps account of autocast's cache. Whether an event frees a cast that a recomputation has let go of.
+    /// Tracks autocast's cache. Returns whether the event frees a cast that a recomputation has already dropped.
     bool isCastLetGo(std::uint32_t at)
     {
         const EventKind kind = trace_.events.kind[EventIndex(at)];
@@ -199,13 +199,14 @@ private:
             return;
         }
         if (dropOfEarlierPasses(kind, pack) && kind == EventKind::unpackEnd)
-            return; // it was the end of a node of that pass
+            return; // the node belonged to that pass
         const bool over = kind == EventKind::unpackEnd || !tensor.unpacked;
         if (over && tensor.block != none)
             memory_.drop(std::exchange(tensor.block, none));
     }
 
-    /// Tensors that an earlier pass recomputed: a node still has one, or none asked, and it lives until the release.
+    /// Drops the tensors of a pack that earlier passes recomputed: at unpackEnd those that a node unpacked, else the
+    /// others. Returns whether there were any.
     bool dropOfEarlierPasses(EventKind kind, PackId pack)
     {
         const bool ofNodes = kind == EventKind::unpackEnd;
@@ -221,7 +222,7 @@ private:
         return earlier_.size() < before;
     }
 
-    /// A saved op has run in forward.
+    /// Caches the outputs of a saved op that has run in forward.
     void fillCache(OpId op)
     {
         cached_[op.value] = true;
@@ -281,7 +282,7 @@ private:
                 break;
             takeFromCache(OpId(a));
         }
-        memory_.endOp(); // the last pack may come from inside an op
+        memory_.endOp(); // the last pack may be inside an op
         for (const Block block : graph_)
             memory_.drop(block);
         graph_.clear();
@@ -324,7 +325,7 @@ private:
         }
     }
 
-    /// A cast that the region's forward found in autocast's cache is made when it is first needed.
+    /// Makes a cast that the region's forward found in autocast's cache, when it is first needed.
     void castAgain(StorageId storage, const Region& region)
     {
         const OpId cast = index_.casts.empty() ? OpId() : index_.casts[storage.value];
@@ -359,7 +360,7 @@ private:
         cached_[op.value] = false;
         forEachOutput(op, [this](StorageId storage) {
             if (recomputation_[storage.value].byProgram)
-                memory_.drop(storage.value); // another saved op's result, by another name
+                memory_.drop(storage.value); // another saved op has already returned this storage
             else
                 giveToProgram(storage, storage.value);
         });
@@ -370,7 +371,7 @@ private:
         const StorageId storage = trace_.packs.storage[pack];
         if (!storage.valid())
             return;
-        castAgain(storage, region); // a node saves its inputs before its op begins
+        castAgain(storage, region); // a node packs its inputs before its op begins
         const Block now = recomputation_[storage.value].block;
         const Block block = now == none ? storage.value : now;
         memory_.hold(block);
@@ -390,7 +391,7 @@ private:
     Memory memory_;
     std::uint32_t event_ = 0;
 
-    // As ReplayNotes.
+    // Arrays of the ReplayNotes.
     std::vector<std::uint32_t>& regionOf_;
     std::vector<Recomputed>& recomputed_;
     std::vector<Now>& recomputation_;
@@ -398,18 +399,18 @@ private:
 
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ends_; ///< (event, region), ascending
     std::size_t endsDone_ = 0;
-    std::uint32_t nextEnd_ = none; ///< event of the first of them that is to come
-    std::vector<std::vector<std::uint32_t>> passes_; ///< by region: the backward passes in which it has run again
+    std::uint32_t nextEnd_ = none; ///< event of the first of ends_ that is not done
+    std::vector<std::vector<std::uint32_t>> passes_; ///< by region: backward passes in which it has run again
 
-    std::vector<std::pair<PackId, Recomputed>> earlier_; ///< what earlier passes recomputed and still is there
+    std::vector<std::pair<PackId, Recomputed>> earlier_; ///< tensors of earlier passes that are still alive
     std::size_t nextRegion_ = 0;
 
-    std::vector<StorageId> castCache_; ///< what autocast's cache holds now
+    std::vector<StorageId> castCache_; ///< casts that are in autocast's cache now
     std::vector<CallId> ranAgain_;
 
-    // The recomputation that runs now.
+    // State of the running recomputation.
     std::vector<StorageId> touched_;
-    std::vector<Block> graph_; ///< held by the new graph
+    std::vector<Block> graph_; ///< blocks that the new graph holds
 };
 
 } // namespace headroom

@@ -12,30 +12,30 @@
 
 namespace headroom {
 
-/// One run of a collective, and how much of it no other kernel hides.
+/// One run of a collective, and its exposed time: the part that overlaps no other kernel.
 struct TimedCollective
 {
     OpId op;
-    double beginMs = 0; ///< since the step began
+    double beginMs = 0; ///< from the step's begin
     double ms = 0;
-    double exposedMs = 0; ///< in which the GPU does nothing else; of several at once the first has it
+    double exposedMs = 0; ///< time in which the GPU runs nothing else, or only collectives that began later
 };
 
-/// How long a step takes when the CPU issues its ops one after the other and each stream of the GPU runs its kernels in
-/// that order, held up by the events between them. The ops' milliseconds are those of the trace; what the CPU takes to
-/// issue them is core/cost/op_issue.h's. Other ranks are as fast as this one: they begin each collective with it.
+/// The duration of a step. The model: the CPU issues the ops one after the other, each stream of the GPU runs its
+/// kernels in that order, and stream events make them wait. Kernel times are Ops::ms, the CPU's time to issue an op is
+/// from core/cost/op_issue.h. Other ranks are as fast as this one: all begin a collective together.
 struct StepClock
 {
-    double stepMs = 0; ///< from the first op until the CPU and all streams are done
-    double gpuMs = 0; ///< in which kernels run, collectives apart
-    double cpuMs = 0; ///< in which the CPU issues ops
-    double kernels = 0; ///< launched; lists of tensors count as the launches that they are cut into, on average
-    double recomputedKernels = 0; ///< of them, those of recomputations that the plan adds
-    double communicationMs = 0; ///< sum of the collectives
-    double exposedMs = 0; ///< of it, what the step waits for
-    std::vector<TimedCollective> collectives; ///< as they begin
+    double stepMs = 0; ///< time from the first op until the CPU and all streams are idle
+    double gpuMs = 0; ///< sum of the times of kernels, without collectives
+    double cpuMs = 0; ///< time in which the CPU issues ops
+    double kernels = 0; ///< number of launches; fractional where an op's launches are an average
+    double recomputedKernels = 0; ///< part of `kernels` in recomputations that the plan adds
+    double communicationMs = 0; ///< sum of the times of collectives
+    double exposedMs = 0; ///< part of communicationMs that is exposed
+    std::vector<TimedCollective> collectives; ///< in the order of beginMs
 
-    /// What most of the step is spent on.
+    /// The largest of gpuMs, cpuMs and exposedMs.
     enum class Bound : std::uint8_t { gpu, cpu, communication };
     Bound bound() const noexcept
     {
@@ -43,27 +43,27 @@ struct StepClock
             return Bound::communication;
         return cpuMs > gpuMs ? Bound::cpu : Bound::gpu;
     }
-    /// The GPU waits for the CPU more than it works beyond what the CPU has issued.
+    /// Whether cpuMs is the largest of the three.
     bool boundByCpu() const noexcept { return bound() == Bound::cpu; }
 };
 
-/// Whether a clock says anything of the step: it was simulated, and its file says what the ops were called with.
+/// Whether the step can be clocked: it was simulated, and its file has signatures of the ops.
 bool hasClock(const StepTrace& trace);
 
-/// Of the step under a plan. Errors as predict().
+/// The clock of the step under a plan. Errors: as predict().
 Result<StepClock> clockOf(const StepTrace& trace, const CheckpointPlan& plan);
-/// The same for one who asks plan after plan.
+/// The same with a StepIndex that the caller keeps for many plans.
 Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan);
 
-/// The row of an op in StepTrace::Collectives; it has one.
+/// The row of an op in StepTrace::Collectives; `op` must be a collective.
 std::size_t collectiveRow(const StepTrace& trace, OpId op);
 
-/// By row of StepTrace::Collectives: the module that it works for. FSDP's hooks run outside of it: a gather is of the
-/// module whose shards were read last, another collective of backward of that whose ops ran before it, both up to the
-/// next module inside of which one runs.
+/// By row of StepTrace::Collectives: the module that the collective belongs to. FSDP's hooks run outside of the module.
+/// So an all-gather belongs to the module whose shards were read last, and another collective of backward to the module
+/// whose ops ran before it; in both cases to its nearest ancestor in which a collective runs.
 std::vector<ModuleId> collectiveModules(const StepTrace& trace);
 
-/// A module's collectives, those of the modules inside of it apart.
+/// Sums over a module's collectives, without those of its submodules.
 struct ModuleCommunication
 {
     ModuleId module;
@@ -72,7 +72,7 @@ struct ModuleCommunication
     double ms = 0;
     double exposedMs = 0;
 };
-/// Of the modules that communicate, the most exposed first.
+/// The modules that have collectives, by descending exposedMs.
 std::vector<ModuleCommunication> communicationByModule(const StepTrace& trace, const StepClock& clock);
 
 } // namespace headroom

@@ -11,28 +11,28 @@
 
 namespace headroom {
 
-/// A recorded step, ready to be asked for its timeline under plan after plan: what all predictions share is computed
-/// once. Immutable; a copy is cheap; any thread may ask.
+/// A recorded step with everything computed that predictions of all plans share. Immutable; cheap to copy; any thread
+/// may call it.
 class StepModel
 {
 public:
-    StepModel(StepTracePtr trace); ///< implicit: who asks once has only the step
+    StepModel(StepTracePtr trace); ///< implicit, for a caller that predicts once
 
     const StepTracePtr& trace() const noexcept { return trace_; }
     const TimelinePtr& recorded() const noexcept { return recorded_; } ///< the step without a plan
 
-    /// By change of recorded(): the event that made it, ascending.
+    /// By change of recorded(): the event that caused it, ascending.
     const std::vector<std::uint32_t>& recordedEvents() const noexcept { return *events_; }
     const StepIndex& index() const noexcept { return *index_; }
 
-    /// As the functions of the same name in predict.h.
+    /// Like the functions of the same name in predict.h.
     Result<Timeline> predict(const CheckpointPlan& plan) const;
-    /// By region of the plan: one of each of its module's calls, in their order. As predict().
+    /// By region of the plan: the HeldBytes of each call of its module, in order. Errors: as predict().
     Result<std::vector<std::vector<HeldBytes>>> heldBytes(const CheckpointPlan& plan) const;
     std::vector<OpId> regionOps(ModuleId module) const;
     std::vector<bool> savableOps(ModuleId module) const;
 
-    /// Whether all of it runs again where it is checkpointed, since ops run inside of tensor subclasses (opInSubclass).
+    /// Whether no op of the module may be saved because ops of tensor subclasses (opInSubclass) run in it.
     bool isWholeOnly(ModuleId module) const;
 
 private:

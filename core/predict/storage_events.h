@@ -10,16 +10,16 @@
 
 namespace headroom {
 
-/// The events of a step by the storage and by the saved tensor that they are about: what lets a few storages be
-/// replayed without the rest of the step. Built once for a step.
+/// The events of a step by storage and by pack, so that a few storages can be replayed without the rest of the step.
+/// Built once for a step.
 class StorageEvents
 {
 public:
     explicit StorageEvents(const StepTrace& trace);
 
-    /// alloc, free, resize, and the events of packs of the storage; ascending.
+    /// Events alloc, free and resize of the storage, and the events of its packs; ascending.
     std::span<const std::uint32_t> of(StorageId storage) const { return byStorage_.of(storage.value); }
-    /// pack, unpack, unpackEnd, release; ascending.
+    /// Events pack, unpack, unpackEnd and release of the pack; ascending.
     std::span<const std::uint32_t> of(PackId pack) const { return byPack_.of(pack.value); }
 
 private:

@@ -9,14 +9,13 @@
 
 namespace headroom {
 
-/// A time as whole femtoseconds: sums are exact, whatever was summed before. In 64 bits two and a half hours would
-/// overflow.
+/// A time as an integer, so that sums are exact in any order. In 64 bits two and a half hours would overflow.
 __extension__ using Femtoseconds = __int128;
 
-/// What one pass over a step finds out about one module: MemTracker's snapshots and RuntimeEstimator's sums.
+/// Memory and time of one module in a step: MemTracker's snapshots and RuntimeEstimator's sums.
 struct ModuleRecord
 {
-    /// The last forward call, not counting those that run again in backward.
+    /// The last forward call, recomputations in backward not counted.
     struct Call
     {
         CallId id; ///< invalid: the module did not run
@@ -26,13 +25,13 @@ struct ModuleRecord
     Call call;
     Bytes inputBytes = 0;
     Bytes outputBytes = 0;
-    Bytes preForwardActivation = 0; ///< alive when the call begins (PRE_FW)
-    Bytes postForwardActivation = 0; ///< alive when the call ends (POST_FW)
+    Bytes preForwardActivation = 0; ///< activations alive when the call begins (PRE_FW)
+    Bytes postForwardActivation = 0; ///< activations alive when the call ends (POST_FW)
 
-    bool backward = false; ///< its backward ran: the following are of the last time that it began
+    bool backward = false; ///< its backward ran; the four members below are of its last backward
     Bytes preBackwardGradient = 0; ///< PRE_BW
     Bytes preBackwardTemporary = 0;
-    Bytes peakActivation = 0; ///< PEAK_BW: when most was alive on the device during the module's backward
+    Bytes peakActivation = 0; ///< PEAK_BW: at the peak of the device during the module's backward
     Bytes peakTemporary = 0;
 
     Femtoseconds forwardTime = 0;
@@ -43,14 +42,15 @@ struct ModuleRecords
 {
     std::vector<ModuleRecord> modules; ///< by ModuleId
     std::vector<ModuleId> fwPreOrder, fwPostOrder, bwPreOrder, bwPostOrder;
-    std::vector<Bytes> opMemory; ///< by op: bytes of its results' storages, each once, when the op has ended
-    std::vector<std::uint32_t> firstPack; ///< by storage: event with which autograd first saves it, or `never`
+    std::vector<Bytes> opMemory; ///< by op: bytes of its results' storages, each once, at the op's end
+    std::vector<std::uint32_t> firstPack; ///< by storage: event of its first pack, or `never`
 
     static constexpr std::uint32_t never = static_cast<std::uint32_t>(-1);
 };
 
-/// One pass over the events. A module is active while its forward runs, and from the gradient of a result until those
-/// of its arguments (ModTracker.parents); all that happens meanwhile is its.
+/// Computes the records in one pass over the events. As in ModTracker.parents, a module is active while its forward
+/// runs, and from the gradient of a result until the gradients of its arguments. Everything that happens while it is
+/// active counts for it.
 ModuleRecords recordModules(const StepTrace& trace);
 
 } // namespace headroom

@@ -9,17 +9,17 @@
 
 namespace headroom {
 
-/// What SACEstimator concludes from an op's name alone.
+/// The facts that SACEstimator derives from an op's name.
 struct OpNameFacts
 {
     std::string_view packet; ///< "mm" of "aten.mm.default": func_names
     bool viewLike = false; ///< composite_compliance.is_view_fn or is_inplace_view_fn
     bool inPlace = false; ///< composite_compliance.is_inplace
-    bool skipped = false; ///< of _ADDITIONAL_IGNORED_OPS, beside SAC_IGNORED_OPS (opSacIgnored)
+    bool skipped = false; ///< in _ADDITIONAL_IGNORED_OPS, besides SAC_IGNORED_OPS (opSacIgnored)
 };
 OpNameFacts opNameFacts(std::string_view name);
 
-/// The facts of every name in a step, worked out once for each.
+/// The facts of every op of a step, computed once for each name.
 class OpNames
 {
 public:

@@ -17,13 +17,13 @@ struct PiecewiseFit
 };
 
 /// The continuous piecewise-linear function of `segments` (1 or 2) segments with the least sum of squared residuals at
-/// the points (x[i], y[i]), x strictly ascending: what PyTorch asks of pwlf, without pwlf's random search.
+/// the points (x[i], y[i]), x strictly ascending. PyTorch uses pwlf for this fit; here there is no random search.
 ///
-/// Exact: the breakpoint of the best fit is either at an inner point, or it is where the two lines cross that fit the
-/// points to its left and to its right best. All of them are tried, in closed form. Of equally good breakpoints the
-/// leftmost is taken. (A last point alone on its segment leaves the breakpoint open between the last two points; it is
-/// then at the last but one, so that the second segment is the chord between them.) The same points give the same bits.
-/// Needs two points, for two segments four.
+/// Exact: the breakpoint of the best fit is either at an inner point, or where the best lines through the points on its
+/// left and on its right cross. All candidates are tried in closed form; of equally good ones the leftmost is taken. If
+/// only the last point is on the second segment, any breakpoint between the last two points fits; then it is the last
+/// but one, so that the segment is the chord between them. The same points give the same bits. Needs two points, or
+/// four for two segments.
 PiecewiseFit fitPiecewise(std::span<const double> x, std::span<const double> y, int segments);
 
 /// Sum of squared differences between the function and the points.

@@ -11,13 +11,13 @@
 
 namespace headroom {
 
-/// Ops that ran on zeros for want of a simulated kernel: [{"op", "module", "count"}].
+/// fallbackOps() as JSON: [{"op", "module", "count"}].
 nlohmann::ordered_json fallbacksJson(const StepTrace& step);
 
-/// What is said of a step after it was recorded on `card`. Who records adds "step" (the file), "record_ms" and "notes".
+/// The summary of a step recorded for `card`, as JSON. The recorder adds "step" (the file), "record_ms" and "notes".
 nlohmann::ordered_json recordSummary(const StepTrace& step, const DeviceSpec& card, const Timeline& timeline);
 
-/// Such a document as text, lines.
+/// A summary as lines of text.
 std::string recordText(const nlohmann::ordered_json& summary);
 
 } // namespace headroom

@@ -11,20 +11,20 @@
 
 namespace headroom {
 
-/// SACEstimator on a recorded step: what it knows of each op of the forward, and from that the SacStats of any module.
+/// SACEstimator on a recorded step: computes the SacStats of any module.
 class StepSac
 {
 public:
     StepSac(const StepTrace& trace, const ModuleRecords& records);
 
-    /// Has it children? Without, it is a leaf and has no statistics.
+    /// Whether the module has children; a leaf has no statistics.
     bool hasChildren(ModuleId module) const { return hasChildren_[module.value]; }
 
-    /// The ops of the module's last call, less those that are not counted.
+    /// The counted ops of the module's last call.
     std::vector<OpId> ops(ModuleId module) const;
 
     enum class Names { with, without };
-    /// `names`: fills funcNames, which the trade-off does not need.
+    /// The SacStats of a module. Names::without leaves funcNames empty, which the trade-off does not need.
     SacStats stats(ModuleId module, Names names) const;
 
 private:
@@ -38,7 +38,7 @@ private:
     const ModuleRecords& records_;
     OpNames names_;
     std::vector<bool> hasChildren_;
-    /// The ops with a result in each storage, by storage; empty when no op is in place.
+    /// By storage: the ops with a result in it; empty if no op is in place.
     std::vector<std::uint32_t> outputFirst_;
     std::vector<OpId> outputOps_;
 };

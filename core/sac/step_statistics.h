@@ -13,29 +13,30 @@
 
 namespace headroom {
 
-/// SACStats of every module with children that ran, by fqn, as SACEstimator would collect them on this step. Of a
-/// module that ran more than once, those of its last call, as PyTorch's.
+/// By fqn: SACStats of every module with children that ran, as SACEstimator would collect them on this step. For a
+/// module that ran more than once they are of its last call, as in PyTorch.
 ///
-/// Random is what the op's schema calls so, flash attention included: PyTorch leaves that one out unless its dropout is
-/// passed by keyword, which autograd never does, and would recompute it with another mask than the stored random ops.
+/// An op is random if its schema has the tag nondeterministic_seeded, flash attention included. PyTorch omits flash
+/// attention unless its dropout is passed by keyword, which autograd never does; then its recomputation would draw
+/// another mask.
 ///
-/// Where PyTorch gives up, this goes on: a module without ops has empty stats; an in-place op on a clone, which is not
-/// counted, is its own parent.
+/// Two cases that raise in PyTorch have a result: a module without ops has empty stats; an in-place op on a clone,
+/// which is not counted, is its own parent.
 std::map<std::string, SacStats> sacStats(const StepTrace& trace);
 
-/// The ops that the SacStats of a module index, in order; empty when the module did not run.
+/// The ops of a module's SacStats, in order; empty if the module did not run.
 std::vector<OpId> sacOps(const StepTrace& trace, ModuleId module);
 
 /// The same for several modules, in one pass over the step.
 std::vector<std::vector<OpId>> sacOps(const StepTrace& trace, std::span<const ModuleId> modules);
 
-/// The ModuleInfo of a recorded step: memory as MemTracker's module snapshots, times as RuntimeEstimator's, trade-off
-/// curves as SACEstimator's (exact convex fit; identical modules get identical curves). One entry for each module that
-/// ran, in the order of model.modules(). The batch (Category::input) is not counted, as MemTracker does not count it.
+/// The ModuleInfo of a recorded step: memory as in MemTracker's module snapshots, times as RuntimeEstimator's,
+/// trade-off curves as SACEstimator's (with an exact fit). It has one entry for each module that ran, in the order of
+/// model.modules(). The batch (Category::input) is not counted, as in MemTracker.
 ///
-/// Where PyTorch fails, this goes on: a module without backward has 0 for what is taken in backward; one without memory
-/// to discard is a leaf. Times are summed as whole femtoseconds, so that identical modules have identical times
-/// wherever they are in the step. Modules that run again in backward, checkpointed, count there with time only.
+/// Two cases that fail in PyTorch have a result: a module without backward has 0 bytes in backward, and a module
+/// without memory to discard is a leaf. Times are summed as integers (Femtoseconds), so that identical modules have
+/// identical times. A recomputation of a checkpointed module in backward counts only in time.
 ///
 /// Errors (badInput): no module ran; the step was interrupted inside a module.
 Result<ModuleInfo> moduleInfo(const StepTrace& trace);

@@ -10,24 +10,24 @@
 
 namespace headroom {
 
-/// Bytes by Category, indexed by its value.
+/// Bytes by category, indexed by the value of Category.
 using CategoryBytes = std::array<Bytes, categoryCount>;
 Bytes total(const CategoryBytes& bytes) noexcept;
 
 /// One change of live memory.
 struct MemoryChange
 {
-    /// On the step's own time axis: ops take their ms one after the other, recomputed ones too, and between ops no time
-    /// passes. What an op allocates is there when the op begins; what dies inside an op is there until it ends.
+    /// Position on the step's time axis. Ops take their ms one after the other, recomputed ones too; no time passes
+    /// between ops. An allocation inside an op is at the op's begin, a free inside an op at its end.
     double ms = 0;
     Bytes delta = 0; ///< > 0 a storage became alive, < 0 it died; a retype or resize is two changes
-    StorageId storage; ///< of the trace; a recomputed copy carries the id of its original
-    OpId op; ///< during which it happened; invalid between ops
+    StorageId storage; ///< storage of the trace; a recomputed copy has the id of its original
+    OpId op; ///< the op during which it happened; invalid between ops
     Category category = Category::other;
-    bool recomputed = false; ///< of a recomputed copy of the storage, not of the one that was recorded
+    bool recomputed = false; ///< the change is of a recomputed copy of the storage
 };
 
-/// A labelled stretch of the time axis.
+/// The part of the time axis that a phase takes.
 struct PhaseSpan
 {
     Phase phase = Phase::forward;
@@ -35,22 +35,23 @@ struct PhaseSpan
     double endMs = 0;
 };
 
-/// Live memory of one step over time: what the device holds after each change. Immutable.
+/// Live memory of one step over time: the bytes on the device after each change. Immutable.
 ///
-/// Built by predict() (with an empty plan it is the recorded step itself).
+/// predict() makes it; with an empty plan it is that of the recorded step.
 struct Timeline
 {
-    CategoryBytes start{}; ///< alive when the step begins
+    CategoryBytes start{}; ///< live bytes when the step begins
     std::vector<MemoryChange> changes; ///< ms ascending
     std::vector<PhaseSpan> phases;
     double durationMs = 0;
-    double recomputeMs = 0; ///< of durationMs, time spent on ops that run a second time
+    double recomputeMs = 0; ///< part of durationMs spent on ops that run a second time
 
     Bytes peak = 0; ///< highest total
-    std::size_t peakChange = 0; ///< index of the change that reached it first; npos when the start is the peak
+    std::size_t peakChange = 0; ///< index of the first change that reaches it; npos if it is the start
     CategoryBytes atPeak{};
 
-    /// As MemTracker's snapshots: start, after_forward, after_backward, after_step, after_zero_grad.
+    /// Live bytes at a mark, as MemTracker's snapshots: start, after_forward, after_backward, after_step,
+    /// after_zero_grad.
     struct Snapshot
     {
         Mark mark = Mark::stepBegin;
@@ -73,7 +74,7 @@ struct LiveBlock
     bool recomputed = false;
 };
 
-/// What is alive after the first `count` changes, largest first.
+/// The storages that are alive after the first `count` changes, largest first.
 std::vector<LiveBlock> liveBlocks(const StepTrace& trace, const Timeline& timeline, std::size_t count);
 
 } // namespace headroom

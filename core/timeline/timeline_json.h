@@ -8,14 +8,14 @@
 
 namespace headroom {
 
-/// Bytes by category, by the names that categories have in documents.
+/// A JSON object with the bytes of each category by its name (categoryName()).
 nlohmann::ordered_json toJson(const StepInfo& info, const CategoryBytes& bytes);
 
-/// Adds "at_peak", and "phases" with the bytes at each instant, as every document about a step has them. Of an instant
-/// that comes again, as in gradient accumulation, the last.
+/// Adds "at_peak", and "phases" with the bytes at each mark, to JSON output about a step. If a mark repeats, as in
+/// gradient accumulation, the last one counts.
 void addAccount(nlohmann::ordered_json& document, const StepInfo& info, const Timeline& timeline);
 
-/// Adds "out_of_memory", where the step has such instants.
+/// Adds "out_of_memory" if allocations of the step failed.
 void addOutOfMemory(nlohmann::ordered_json& document, const StepTrace& step);
 
 } // namespace headroom

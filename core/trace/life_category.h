@@ -6,8 +6,8 @@
 
 namespace headroom {
 
-/// What a block is for, of which only its life is known: the phase in which it was made, whether it was taken back
-/// before that phase ended, and whether at all.
+/// The category of a block of which only the lifetime is known: the phase `made` that allocated it, whether it was
+/// freed before that phase ended (`freedSoon`), and whether it was freed at all.
 inline Category lifeCategory(Phase made, bool freedSoon, bool freed)
 {
     switch (made) {

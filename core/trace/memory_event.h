@@ -9,7 +9,7 @@
 
 namespace headroom {
 
-/// A block of memory while a step is replayed: it is there as long as someone holds it.
+/// A block of memory during a replay of a step, counted by its holders: it is live while it has one.
 struct HeldBlock
 {
     Bytes bytes = 0;
@@ -17,13 +17,13 @@ struct HeldBlock
 
     bool isHeld() const { return holders > 0; }
     Bytes live() const { return isHeld() ? bytes : 0; }
-    bool hold() { return holders++ == 0; } ///< whether it is there from now on: this is its first holder
-    bool drop() ///< whether it is gone: that was its last holder
+    bool hold() { return holders++ == 0; } ///< adds a holder; returns whether the block becomes live
+    bool drop() ///< removes a holder; returns whether the block dies
     {
         assert(isHeld());
         return --holders == 0;
     }
-    Bytes resize(Bytes to) ///< how many bytes more are there
+    Bytes resize(Bytes to) ///< returns the change of live(), in bytes
     {
         const Bytes before = live();
         bytes = to;
@@ -31,7 +31,8 @@ struct HeldBlock
     }
 };
 
-/// A memory for applyEvent() that follows neither time nor categories has hold(), drop() and resize() of its own.
+/// Base of a `Memory` of applyEvent() that follows neither time nor categories. The derived class adds hold(), drop()
+/// and resize().
 struct TimelessMemory
 {
     void retype(StorageId, Category) {}
@@ -40,15 +41,15 @@ struct TimelessMemory
     void mark(Mark) {}
 };
 
-/// Whether the program or autograd holds a storage from an event of this kind on; else it lets go of it there.
+/// Whether an event of this kind adds a holder to a storage; the events that end such a hold return false.
 inline bool holds(EventKind kind)
 {
     return kind == EventKind::alloc || kind == EventKind::pack || kind == EventKind::unpack;
 }
 
-/// What an event does to memory, as far as no plan decides that: `memory` is a LiveMemory or has its functions. What a
-/// plan decides is `plan`'s: opEnd(op), enter(call), and autograd(kind, pack) for packs, unpacks, their ends and
-/// releases.
+/// Applies the event at index `at` to `memory`, which is a LiveMemory or has the same functions. Where a plan decides
+/// what happens, it calls `plan` instead: opEnd(op), enter(call), and autograd(kind, pack) for pack, unpack, unpackEnd
+/// and release.
 template <class Memory, class Plan>
 inline void applyEvent(Memory& memory, Plan& plan, const StepTrace& trace, std::uint32_t at)
 {
@@ -93,8 +94,8 @@ inline void applyEvent(Memory& memory, Plan& plan, const StepTrace& trace, std::
     }
 }
 
-/// What autograd does where the plan leaves it alone: a saved tensor is held until its release, an unpacked one until
-/// its node ends.
+/// Applies an event of autograd outside of checkpointed regions: a saved tensor is held until its release, an unpacked
+/// one until its node ends.
 template <class Memory>
 inline void holdForAutograd(Memory& memory, const StepTrace& trace, EventKind kind, PackId pack)
 {
@@ -107,7 +108,7 @@ inline void holdForAutograd(Memory& memory, const StepTrace& trace, EventKind ki
         memory.drop(storage.value);
 }
 
-/// What an event did to the memory of the recorded step, which no plan changes.
+/// Applies an event as in the recorded step, without a plan.
 template <class Memory>
 inline void applyRecordedEvent(Memory& memory, const StepTrace& trace, std::uint32_t at)
 {

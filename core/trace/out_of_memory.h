@@ -9,21 +9,21 @@
 
 namespace headroom {
 
-/// The program of a step or a snapshot asked for memory that the device did not have.
+/// One failed allocation of a step or a snapshot: the program requested more memory than the device had free.
 struct OutOfMemory
 {
     double ms = 0; ///< on the step's time axis
-    OpId op; ///< that stands for it in the step, by the name "out of memory"
+    OpId op; ///< the op "out of memory" that stands for it in the step
     Bytes requested = 0;
-    Bytes deviceFree = 0; ///< what the device still had
-    Bytes reserved = 0; ///< what the allocator had reserved then
-    Bytes active = 0; ///< of it, in blocks in use
+    Bytes deviceFree = 0; ///< bytes that were free on the device
+    Bytes reserved = 0; ///< bytes that the allocator had reserved at that time
+    Bytes active = 0; ///< part of `reserved` in blocks in use
 };
 
-/// All that a step holds, in order.
+/// All failed allocations of a step, in order.
 std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step);
 
-/// Why there was no room, one sentence.
+/// One sentence that says why the allocation failed.
 std::string whyOutOfMemory(const OutOfMemory& event);
 
 } // namespace headroom

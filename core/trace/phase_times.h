@@ -8,12 +8,14 @@
 
 namespace headroom {
 
-/// Time of a step's forward and backward, whatever modules its ops belong to; the optimizer is no part of it.
+/// Sum of the times of a step's forward and backward ops, in ms, ops outside of modules included; without the
+/// optimizer's.
 double forwardBackwardMs(const StepTrace& trace);
 /// The same sum over other times of its ops: `ms` has one value for each op of the step.
 double forwardBackwardMs(const StepTrace& trace, std::span<const double> ms);
 
-/// The part of it in which ops ran a second time: what checkpoints of the program, or a policy it ran under, cost.
+/// The part of forwardBackwardMs() spent on ops that ran a second time (opRecomputed): the cost of the program's own
+/// checkpoints, or of the policy that the step was recorded with.
 double recomputedMs(const StepTrace& trace);
 
 } // namespace headroom

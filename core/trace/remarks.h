@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// An op without a kernel on the simulated GPU, which ran on zeros to learn its shapes.
+/// An op without a kernel on the simulated GPU: it ran on zeros on the CPU to learn its output shapes.
 struct FallbackOp
 {
     std::string op;
@@ -19,8 +19,8 @@ struct FallbackOp
 };
 std::vector<FallbackOp> fallbackOps(const StepTrace& step);
 
-/// Whatever makes the recorded step other than the user's program on the card, one sentence each: what the recorder
-/// said, and ops that ran on zeros. Empty: nothing is known to.
+/// One sentence for each known difference between the recorded step and the user's program on the real GPU: the
+/// recorder's remarks, then the fallback ops. Empty: none is known.
 std::vector<std::string> remarks(const StepTrace& step);
 
 } // namespace headroom

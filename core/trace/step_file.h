@@ -8,16 +8,16 @@
 
 namespace headroom {
 
-/// Opens a step file by mapping it. Nothing is parsed but the section table and the StepInfo; every offset, count, id
-/// and the checksum are checked, so that a damaged file cannot be read out of bounds. Errors (badInput) name the file,
-/// the offset and what was expected: not a step file, made by a newer Headroom, truncated, damaged.
+/// Opens a step file by mapping it; only the section table and the StepInfo are parsed. Every offset, count, id and
+/// checksum is checked, so that a damaged file is never read out of bounds. Errors (badInput) name the file, the offset
+/// and what was expected: not a step file, made by a newer Headroom, truncated, damaged.
 Result<StepTracePtr> readStepTrace(const std::filesystem::path& path);
 
-/// Writes atomically: a new file beside `path`, then rename. Nothing half-written stays.
+/// Writes the step to `path` as an AtomicFile.
 Status writeStepTrace(const StepTrace& trace, const std::filesystem::path& path);
 
-/// Checks everything that a StepTrace promises (see its comment) and the order of events: no free before alloc, ops and
-/// calls nest, each id begins once. Returns the first violation.
+/// Checks the invariants of a StepTrace (see its comment) and the order of events: no free before alloc, ops and calls
+/// nest, each id begins once. The error (badInput) is the first violation.
 Status validate(const StepTrace& trace);
 
 } // namespace headroom

@@ -15,15 +15,16 @@
 ///
 ///   header        64 bytes
 ///   section table one Section for each column, and one for the StepInfo
-///   sections      each at a multiple of 64, filled up with zeros to the next one; the file ends after the last
+///   sections      each at a multiple of 64, padded with zeros to the next one; the file ends after the last
 ///
-/// Every byte is covered by a checksum: the header's by its own (with the field itself as 0), which covers the table
-/// too; each section's by the one in the table, filling included. So damage is found and named by its section.
+/// Every byte is covered by a checksum. The header's checksum covers the header, with that field as 0, and the section
+/// table; the checksum in each Section covers the section with its padding. So an error names the damaged section.
 namespace headroom::stepformat {
 
 static_assert(std::endian::native == std::endian::little, "columns are used in place as they are in the file");
 
-/// As PNG's: the first byte finds 7-bit transfers, the line ends find text conversions, the last stops `type`.
+/// Built as PNG's signature: the first byte detects a 7-bit transfer, the line ends a text conversion, 0x1a ends the
+/// output of `type` on Windows.
 inline constexpr std::array<unsigned char, 8> signature{0x89, 'H', 'R', 'S', '\r', '\n', 0x1a, '\n'};
 inline constexpr std::uint32_t version = 1;
 inline constexpr std::size_t alignment = 64;
@@ -34,7 +35,7 @@ struct Header
     std::uint32_t version = 0; ///< raised when an older reader would misread; a new section alone does not raise it
     std::uint32_t sections = 0;
     std::uint64_t fileBytes = 0;
-    std::uint64_t checksum = 0; ///< of header and section table
+    std::uint64_t checksum = 0; ///< of the header and the section table
     std::array<std::uint64_t, 4> reserved{};
 };
 static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
@@ -43,12 +44,12 @@ enum class ElementType : std::uint32_t { u8 = 1, u16, u32, i64, f64, text, json 
 
 struct Section
 {
-    std::array<char, 32> name{}; ///< filled up with zeros, at least one
+    std::array<char, 32> name{}; ///< padded with zeros, at least one
     ElementType type{};
     std::uint32_t elementBytes = 0;
     std::uint64_t count = 0; ///< elements
     std::uint64_t offset = 0; ///< from the start of the file
-    std::uint64_t checksum = 0; ///< of the section with its filling
+    std::uint64_t checksum = 0; ///< of the section with its padding
 };
 static_assert(sizeof(Section) == 64 && std::is_trivially_copyable_v<Section>);
 
@@ -79,7 +80,8 @@ constexpr ElementType elementType()
 
 inline constexpr std::string_view infoSection = "info";
 
-/// Calls visit(name, span) for every column of a step: the one place that gives them names.
+/// Calls visit(name, span) for every column that a step file must have. This function alone defines the names of
+/// sections.
 template <class Trace, class Visit>
 void visitColumns(Trace& t, Visit visit)
 {
@@ -128,7 +130,8 @@ void visitColumns(Trace& t, Visit visit)
     visit("events.b", t.events.b.rows);
 }
 
-/// The same for columns that a file may lack: they came later, and are empty then. An empty one is not written.
+/// The same for columns that were added later. A file may lack them, then they are empty; an empty column is not
+/// written.
 template <class Trace, class Visit>
 void visitOptionalColumns(Trace& t, Visit visit)
 {
@@ -157,10 +160,11 @@ void visitOptionalColumns(Trace& t, Visit visit)
     visit("out_of_memory.device_free", t.outOfMemory.deviceFree);
 }
 
-/// Whether openStep() compares checksums. Tests and fuzzing leave them out to reach the checks behind them.
+/// Whether openStep() compares checksums. Tests and fuzzers ignore them, to reach the checks that follow.
 enum class Checksums { verify, ignore };
 
-/// The step in `bytes`, which start at a multiple of `alignment` and live as long as `owner`. `name` is for messages.
+/// Opens the step file in `bytes`, which begin at a multiple of `alignment` and live as long as `owner`. `name` is the
+/// file's name in errors.
 Result<StepTracePtr> openStep(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                               const std::string& name, Checksums checksums);
 

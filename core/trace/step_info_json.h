@@ -11,17 +11,17 @@
 
 namespace headroom {
 
-/// The StepInfo as it stands in a step file: one JSON object.
+/// The StepInfo as the JSON object of a step file's section "info".
 std::string stepInfoToJson(const StepInfo& info);
 
-/// What a real device showed, as "measured" of every document about a step.
+/// The object "measured" of JSON output about a step: what was measured on a real device.
 nlohmann::ordered_json toJson(const MeasuredStep& measured);
 
-/// Which process of a job, as "distributed" of every document about a step.
+/// The object "distributed" of JSON output about a step: which rank of the job it is.
 nlohmann::ordered_json toJson(const RankInfo& rank);
 
-/// Keys that are missing keep their default, so that older files stay readable; unknown ones are passed over. Errors,
-/// which `source` begins: not an object, a value of another type.
+/// Reads a StepInfo. A missing key leaves the default value, so that older files stay readable; unknown keys are
+/// ignored. Errors (badInput) begin with `source`: not an object, a value of the wrong type.
 Result<StepInfo> stepInfoFromJson(std::string_view text, const std::string& source);
 
 } // namespace headroom

@@ -17,10 +17,11 @@
 
 namespace headroom {
 
-/// What a storage is used for, as MemTracker's _MemRefType (torch/distributed/_tools/mem_tracker.py), with the batch
-/// apart. Of a real GPU also what PyTorch's allocator does not know: CUDA's context, workspaces of libraries, NCCL. The
-/// last three are of one process of a distributed job, as _FSDPRefType (fsdp2_mem_tracker.py): what a rank holds of
-/// parameters and gradients is of the first categories.
+/// The use of a storage. The first categories are those of MemTracker's _MemRefType
+/// (torch/distributed/_tools/mem_tracker.py), and the batch (input). nonPyTorch is memory of a real GPU that PyTorch's
+/// allocator does not know: CUDA's context, workspaces of libraries, NCCL. The last three are of a process of a
+/// distributed job, as in _FSDPRefType (fsdp2_mem_tracker.py); a rank's own shards of parameters and gradients are in
+/// the first categories.
 enum class Category : std::uint8_t {
     parameter,
     buffer,
@@ -42,7 +43,7 @@ enum class Phase : std::uint8_t { forward, backward, optimizer, zeroGrad };
 inline constexpr std::size_t phaseCount = 4;
 std::string_view phaseName(Phase phase); ///< "forward", "backward", "optimizer", "zero_grad"
 
-/// Element type of an op's result, as far as it decides the peak rate of the roofline.
+/// Element type of an op's result; it selects the peak rate of the roofline.
 enum class DType : std::uint8_t {
     float32,
     float64,
@@ -62,49 +63,49 @@ enum class DType : std::uint8_t {
 inline constexpr std::size_t dtypeCount = 14;
 std::string_view dtypeName(DType dtype); ///< PyTorch's name: "float32", …
 
-/// Facts of an op, combined by bitwise or.
+/// Properties of an op, combined by bitwise or.
 enum OpFlag : std::uint16_t {
     opView = 1, ///< result aliases an argument; nothing is allocated (RuntimeEstimator's _VIEW_OPS)
     opInPlace = 2, ///< writes to an argument
     opRandom = 4, ///< Tag.nondeterministic_seeded
-    opCreate = 8, ///< a factory that RuntimeEstimator counts as free (_CREATE_OPS)
+    opCreate = 8, ///< a factory, to which RuntimeEstimator gives no time (_CREATE_OPS)
     opRecomputed = 16, ///< a forward op that ran again inside backward
-    opSacIgnored = 32, ///< not counted by selective checkpointing (SAC_IGNORED_OPS): its index skips this op
-    opFallback = 64, ///< ran on zero CPU tensors only to learn its shapes: the last resort, shown by info and doctor
+    opSacIgnored = 32, ///< selective checkpointing does not count this op (SAC_IGNORED_OPS)
+    opFallback = 64, ///< has no kernel on the simulated GPU: ran on CPU tensors of zeros to learn its output shapes
     opNoTensorInput = 128, ///< has no tensor argument
-    opMeasured = 256, ///< its time is that of its kernels, not the roofline's
-    opAutocastCast = 512, ///< autocast's cast of a weight, kept until it is left: a later call finds it there
-    opInSubclass = 1024, ///< ran inside __torch_dispatch__ of a tensor subclass, of whose own op it is a part
+    opMeasured = 256, ///< its time is the measured time of its kernels, not the roofline's
+    opAutocastCast = 512, ///< autocast's cast of a weight, which stays in autocast's cache until autocast is left
+    opInSubclass = 1024, ///< ran inside __torch_dispatch__ of a tensor subclass, as part of the subclass's own op
 };
 
-/// Ops that selective checkpointing gives no index, and so never keeps.
+/// Ops that selective checkpointing does not count, so that it never saves their outputs.
 inline constexpr std::uint16_t opWithoutIndex = opSacIgnored | opAutocastCast;
 
-/// One thing that happened, in order. `a` and `b` are read as the comment says. Which ids are alive follows from these
-/// events alone: there are two kinds of holders of a storage, the program (alloc .. free) and autograd (pack ..
-/// release), recorded apart, since a checkpoint takes away the second kind only.
+/// The kind of an event; its comment says what `a` and `b` are. A storage has two kinds of holders, the program (alloc
+/// .. free) and autograd (pack .. release). They are recorded apart, since a checkpoint removes only autograd's. A
+/// storage is alive while it has a holder.
 enum class EventKind : std::uint8_t {
-    alloc, ///< a = StorageId: the program holds it from here
+    alloc, ///< a = StorageId: the program holds it from here on
     free, ///< a = StorageId: the program (Python locals, containers) no longer holds it; autograd may
     opBegin, ///< a = OpId
     opEnd, ///< a = OpId
     enter, ///< a = CallId: forward of a module begins
     exit, ///< a = CallId
-    backwardEnter, ///< a = CallId: the gradient of a result of the call is there (ModTracker's pre-backward hook)
-    backwardExit, ///< a = CallId: the gradients of the call's arguments are there (post-backward hook)
+    backwardEnter, ///< a = CallId: the gradient of a result of the call is computed (ModTracker's pre-backward hook)
+    backwardExit, ///< a = CallId: the gradients of the call's arguments are computed (post-backward hook)
     pack, ///< a = PackId: autograd saves a tensor
-    unpack, ///< a = PackId, b = number of the backward pass (0 in older files): one of its nodes asks for the tensor,
-            ///< and what it gets is a holder of its own until unpackEnd
+    unpack, ///< a = PackId, b = number of the backward pass (0 in older files): a node unpacks the tensor and holds it
+            ///< until unpackEnd
     unpackEnd, ///< a = PackId: the node's apply() dropped the unpacked tensor; recorded once for each unpack
-    release, ///< a = PackId: autograd's saved variable is gone
+    release, ///< a = PackId: autograd destroys the saved variable
     retype, ///< a = StorageId, b = Category: a temporary becomes a gradient, an activation an optimizer state, …
     resize, ///< a = StorageId, b = index in resizes: the storage was reallocated with another size
     mark, ///< a = Mark
 };
 inline constexpr std::size_t eventKindCount = 15;
-std::string_view eventKindName(EventKind kind); ///< as the enumerator, for messages
+std::string_view eventKindName(EventKind kind); ///< the enumerator's name, for messages
 
-/// What ranks of a group do together, or two of them with each other.
+/// A collective of a process group, or a point-to-point operation between two of its ranks.
 enum class CollectiveKind : std::uint8_t {
     allReduce,
     allGather,
@@ -119,24 +120,25 @@ enum class CollectiveKind : std::uint8_t {
     barrier
 };
 inline constexpr std::size_t collectiveKindCount = 11;
-std::string_view collectiveName(CollectiveKind kind); ///< "all_reduce", … as functions of torch.distributed, "recv"
+std::string_view collectiveName(CollectiveKind kind); ///< "all_reduce", "recv", …: the function of torch.distributed
 
-/// What orders the work of streams, and the CPU behind it: cudaEventRecord, cudaStreamWaitEvent, cudaEventSynchronize.
-/// wait_stream() is record of the one and wait of the other; Work.wait() waits for what the collective recorded.
+/// Calls that order the work of streams and the CPU: cudaEventRecord, cudaStreamWaitEvent, cudaEventSynchronize.
+/// Stream.wait_stream() is a record on the other stream and a wait on this one; Work.wait() is a wait for the event
+/// that the collective recorded.
 enum class StreamEventKind : std::uint8_t {
-    record, ///< the event is the work that the stream was given before
-    wait, ///< what the stream is given from here begins after the event; one never recorded holds nobody up
-    synchronize, ///< the CPU goes on after the event; the stream has no meaning
+    record, ///< the event stands for all work issued to the stream so far
+    wait, ///< work issued to the stream from here on begins after the event, at once if the event was never recorded
+    synchronize, ///< the CPU waits for the event; the stream has no meaning
 };
 inline constexpr std::size_t streamEventKindCount = 3;
 
-/// Instants of the step. Everything before stepBegin is the state that the step starts from.
-/// stepBegin is there exactly once; the others may repeat (gradient accumulation) or miss (an interrupted step).
+/// Instants of the step. Everything before stepBegin is the state that the step starts from. stepBegin occurs exactly
+/// once; the others may repeat (gradient accumulation) or be missing (an interrupted step).
 enum class Mark : std::uint32_t { stepBegin, forwardEnd, backwardEnd, stepEnd, zeroGradEnd };
 inline constexpr std::size_t markCount = 5;
-std::string_view markName(Mark mark); ///< of the state at that instant, as in JSON: "start", "after_forward", …
+std::string_view markName(Mark mark); ///< name of the state at that instant in JSON: "start", "after_forward", …
 
-/// A read-only column: a span with the index type that selects its rows.
+/// A read-only column whose rows are selected by an `Id`.
 template <class Id, class T>
 struct Column
 {
@@ -148,7 +150,8 @@ struct Column
     auto end() const noexcept { return rows.end(); }
 };
 
-/// Rows of a child table for each row of a parent: children of p are first[p] .. first[p+1] (first has one row more).
+/// A list of values for each row of a parent table: rows first[p] to first[p + 1] - 1 belong to row p. `first` has one
+/// element more than the parent has rows.
 template <class Id, class T>
 struct Lists
 {
@@ -161,31 +164,31 @@ struct Lists
     }
 };
 
-/// What was measured of a step that ran on a real device.
+/// Measurements of a step that ran on a real device.
 struct MeasuredStep
 {
-    double stepMs = 0; ///< from begin to end, the device synchronised at both
-    double busyMs = 0; ///< in which the GPU worked; where streams overlap the time counts once
-    double kernelMs = 0; ///< sum of all kernels, copies and fills
-    double withoutOpMs = 0; ///< of it, what no op launched
-    double spanMs = 0; ///< from the first kernel's start to the last one's end
-    double overheadMs = 0; ///< what tracing cost the CPU
-    double synchronizationMs = 0; ///< what the CPU waited for the GPU
-    std::int64_t kernels = 0; ///< and copies and fills; 0: times are the roofline's, `notes` say why
-    std::int64_t opsWithoutKernel = 0; ///< of those that should have one: their times are the roofline's
+    double stepMs = 0; ///< wall time from begin to end, the device synchronised at both
+    double busyMs = 0; ///< time in which the GPU worked; the overlap of streams counts once
+    double kernelMs = 0; ///< sum of the times of all kernels, copies and fills
+    double withoutOpMs = 0; ///< part of kernelMs that no op launched
+    double spanMs = 0; ///< time from the first kernel's start to the last one's end
+    double overheadMs = 0; ///< CPU time spent on tracing
+    double synchronizationMs = 0; ///< time in which the CPU waited for the GPU
+    std::int64_t kernels = 0; ///< number of kernels, copies and fills; 0: times are the roofline's, `notes` says why
+    std::int64_t opsWithoutKernel = 0; ///< ops that should have a kernel but have none: their times are the roofline's
     std::int64_t droppedRecords = 0;
-    Bytes allocatedPeak = 0; ///< the allocator's own account of the step
+    Bytes allocatedPeak = 0; ///< peaks of the step by the caching allocator's own statistics
     Bytes activePeak = 0;
     Bytes reservedPeak = 0;
     Bytes requestedPeak = 0;
-    Bytes nonPyTorch = 0; ///< memory of the device that its allocator has not reserved, at the end
-    std::vector<double> moduleMs; ///< by ModuleId: busy time of the module and what is inside of it
-    std::vector<std::string> notes; ///< sentences: what could not be measured, and why
+    Bytes nonPyTorch = 0; ///< used device memory that PyTorch's allocator has not reserved, at the step's end
+    std::vector<double> moduleMs; ///< by ModuleId: busy time of the module, submodules included
+    std::vector<std::string> notes; ///< one sentence each: what could not be measured, and why
 
     friend bool operator==(const MeasuredStep&, const MeasuredStep&) = default;
 };
 
-/// Which process of a distributed job the step is of, by torchrun's words.
+/// The rank of a distributed job that the step belongs to; the environment variables are torchrun's.
 struct RankInfo
 {
     std::int64_t worldSize = 1; ///< WORLD_SIZE
@@ -195,14 +198,14 @@ struct RankInfo
     friend bool operator==(const RankInfo&, const RankInfo&) = default;
 };
 
-/// How the step was recorded: what a user needs to know to trust or repeat it.
+/// Facts about the recording of a step that a user needs to judge or repeat it.
 struct StepInfo
 {
     /// A size that this model can be run at again: "batch" or "sequence".
     struct Dimension
     {
         std::string name;
-        std::int64_t value = 0; ///< that of this step
+        std::int64_t value = 0; ///< in this step
         std::int64_t least = 1;
         std::int64_t most = 0; ///< 0: no bound is known
 
@@ -210,7 +213,7 @@ struct StepInfo
     };
 
     std::string source; ///< "snapshot": imported from PyTorch's memory snapshot, a stretch of time; else empty
-    std::string model; ///< as named on the command line: "demo:transformer", "train.py"
+    std::string model; ///< as given on the command line: "demo:transformer", "train.py"
     std::string gpu; ///< name of the device spec, e.g. "a100-80gb"
     std::string device; ///< "sim", "cpu", "cuda:0"
     std::string torch; ///< version of libtorch
@@ -218,28 +221,29 @@ struct StepInfo
     std::string optimizer; ///< "adam", …
     std::string loss; ///< "sum" or "mean" of the model's output, or "output": the model returns the loss
     std::string lifetimes = "frame"; ///< "frame" or "graph": Lifetimes in core/model/source.h
-    std::string policy; ///< file of the policy whose modules were checkpointed; empty: none were
+    std::string policy; ///< file of the policy that the step ran under; empty: none
     bool autocast = false; ///< forward and loss ran under torch.autocast in bfloat16
-    bool holdOutput = false; ///< the loop keeps `output` alive until the next forward has returned
-    bool simulated = true; ///< ops took no time; ms come from the roofline
+    bool holdOutput = false; ///< the training loop keeps `output` alive until the next forward has returned
+    bool simulated = true; ///< the step ran on the simulated GPU; times come from the roofline
     std::int64_t batch = 0;
     std::int64_t sequence = 0; ///< 0: the model has no sequence dimension
     std::int64_t steps = 2; ///< training steps run; the last one is recorded
     std::int64_t inventedValues = 0; ///< `.item()` calls answered with a made-up number
-    std::vector<std::string> remarks; ///< sentences of the recorder: what is other than on the card (trace/remarks.h)
+    std::vector<std::string> remarks; ///< the recorder's sentences on what differs from a real GPU (trace/remarks.h)
     std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE
     std::vector<Dimension> dimensions; ///< empty: the model runs at its own sizes only
-    /// Arguments of `torch-headroom record` that make this step again, without -o; empty: that command did not make it.
+    /// Arguments of `torch-headroom record` that record this step again, without -o; empty: another command recorded
+    /// it.
     std::vector<std::string> arguments;
     std::optional<MeasuredStep> measured; ///< none: the step was simulated
     std::optional<RankInfo> distributed; ///< none: the script ran as one process
-    /// Whose milliseconds the ops have: "roofline" (as recorded), "kernel", "calibration", "measured". Set by who reads
-    /// the file; not in it.
+    /// The time model of Ops::ms: "roofline" (as recorded), "kernel", "calibration", "measured". Not in the file: the
+    /// caller that opens it sets this.
     std::string times;
 };
 
-/// How many categories a step's account has, in the order of Category: nonPyTorch only where a device was measured, or
-/// other ranks.
+/// Number of categories that are shown for a step, the first ones of Category: all for a rank of a distributed job, up
+/// to nonPyTorch for a measured step, else those before it.
 inline std::size_t categoriesOf(const StepInfo& info)
 {
     if (info.distributed)
@@ -247,11 +251,11 @@ inline std::size_t categoriesOf(const StepInfo& info)
     return static_cast<std::size_t>(Category::nonPyTorch) + (info.measured ? 1 : 0);
 }
 
-/// One recorded training step: columns over one ordered list of events. The hinge of Headroom: everything left of it
-/// needs libtorch, everything right of it only this. Immutable; share as std::shared_ptr<const StepTrace>.
+/// One recorded training step: an ordered list of events, and tables of what they refer to. Recording needs libtorch;
+/// everything after it needs only this class. Immutable; share as std::shared_ptr<const StepTrace>.
 ///
-/// All columns of one family have the same number of rows; ids in columns are in range or invalid: a trace that comes
-/// from readStepTrace() or StepTraceBuilder::finish() was checked.
+/// All columns of one table have the same number of rows; ids in columns are in range or invalid. readStepTrace() and
+/// StepTraceBuilder::finish() check this.
 struct StepTrace
 {
     StepInfo info;
@@ -278,8 +282,7 @@ struct StepTrace
         std::size_t size() const noexcept { return fqn.size(); }
     } modules;
 
-    /// Parameters and buffers by owning module, in registration order. A tied weight has one row for each of its
-    /// owners.
+    /// Parameters and buffers by owning module, in registration order. A tied weight has a row for each of its owners.
     struct Tensors
     {
         std::span<const ModuleId> module;
@@ -289,49 +292,49 @@ struct StepTrace
         std::size_t size() const noexcept { return module.size(); }
     } registered;
 
-    /// Calls of modules in the order of their entry. Arguments and results are storages of the tensors, in order, with
-    /// repetitions, tensors that are not on the device left out.
+    /// Calls of modules in the order of their entry. Arguments and results are the storages of the tensors, in order
+    /// and with repetitions; tensors that are not on the device are left out.
     struct Calls
     {
         Column<CallId, ModuleId> module;
-        Column<CallId, CallId> parent; ///< the call inside which this one ran; invalid at the root
+        Column<CallId, CallId> parent; ///< the enclosing call; invalid for a call of the root
         Lists<CallId, StorageId> arguments;
         Lists<CallId, StorageId> results;
         std::size_t size() const noexcept { return module.size(); }
     } calls;
 
-    /// Ops as autograd's backends see them (below composite ops), in order. Ops of the optimizer included.
+    /// Ops as backends see them, below autograd and composite ops, in order; the optimizer's ops included.
     struct Ops
     {
         Column<OpId, StringId> name; ///< as PyTorch prints an OpOverload: "aten.mm.default"
         Column<OpId, StringId> node; ///< autograd node that runs it in backward ("AddmmBackward0"), else invalid
-        Column<OpId, ModuleId> module; ///< innermost module; in backward that of the forward op; root when none
+        Column<OpId, ModuleId> module; ///< innermost module; in backward that of the forward op; else the root
         Column<OpId, CallId> call; ///< innermost forward call, only in forward (and recomputed forward)
         Column<OpId, OpId> forwardOp; ///< the op whose backward this is, where known
         Column<OpId, Phase> phase;
         Column<OpId, DType> dtype; ///< of the first result
         Column<OpId, std::uint16_t> flags; ///< OpFlag
-        Column<OpId, Bytes> bytes; ///< read and written, as RuntimeEstimator counts them
+        Column<OpId, Bytes> bytes; ///< bytes read and written, as RuntimeEstimator counts them
         Column<OpId, double> flops; ///< multiply and add count as two; 0 when PyTorch has no formula
         Column<OpId, double> ms; ///< roofline on info.gpu, or measured
         Lists<OpId, StorageId> inputs; ///< storages of tensor arguments, in order, with repetitions
         Lists<OpId, StorageId> outputs; ///< storages of tensor results
         Lists<OpId, StorageId> mutated; ///< storages of arguments that the schema marks as written
-        Column<OpId, SignatureId> signature; ///< no rows: a file of before there were signatures
-        /// Number of the stream that runs its kernels, as storages.stream; no rows: all on stream 0.
+        Column<OpId, SignatureId> signature; ///< no rows: the file is older than signatures
+        /// Number of the stream that runs the op's kernels, numbered as storages.stream; no rows: all on stream 0.
         Column<OpId, std::uint32_t> stream;
         std::size_t size() const noexcept { return name.size(); }
     } ops;
 
-    /// What ops were called with and returned: shapes, strides, element types, numbers, encoded as
-    /// core/cost/op_signature.h says. Calls of the same shapes share a row.
+    /// Shapes, strides and element types of ops' arguments and results, and their numbers, encoded as in
+    /// core/cost/op_signature.h. Ops with equal signatures share a row.
     struct Signatures
     {
         Lists<SignatureId, std::int64_t> values;
         std::size_t size() const noexcept { return values.first.empty() ? 0 : values.first.size() - 1; }
     } signatures;
 
-    /// Process groups that collectives ran in.
+    /// Process groups of the collectives.
     struct Groups
     {
         Column<GroupId, StringId> name; ///< c10d's: "0" is the default group
@@ -339,52 +342,51 @@ struct StepTrace
         std::size_t size() const noexcept { return name.size(); }
     } groups;
 
-    /// Ops that talk to other ranks. Coalesced collectives are the one op that ran them.
+    /// Ops that communicate with other ranks. Coalesced collectives are one row, of the op that ran them.
     struct Collectives
     {
         static constexpr std::uint32_t noPeer = 0xffffffff;
 
         std::span<const OpId> op; ///< rising, each once
         std::span<const CollectiveKind> kind;
-        /// The size that nccl-tests prints: of all_gather the gathered output, of reduce_scatter and scatter the whole
-        /// input, of gather the whole output, of all_to_all what one rank sends, its own part included; else the
-        /// buffer.
+        /// The size that nccl-tests prints: for all_gather and gather the whole output, for reduce_scatter and scatter
+        /// the whole input, for all_to_all what one rank sends, its own part included; else the buffer.
         std::span<const Bytes> bytes;
         std::span<const GroupId> group;
-        std::span<const std::uint32_t> peer; ///< of send and recv the other's global rank, else noPeer
-        std::span<const std::uint8_t> async; ///< 1: the call returned a Work that someone waits for
+        std::span<const std::uint32_t> peer; ///< global rank of the other side of a send or recv, else noPeer
+        std::span<const std::uint8_t> async; ///< 1: the call was asynchronous and returned a Work
         std::size_t size() const noexcept { return op.size(); }
     } collectives;
 
-    /// Events between streams, in order. Those of a collective on a stream of its own are here too: the process group
-    /// records the current stream, lets its own wait, and records that behind the collective.
+    /// Events of CUDA streams, in order. A collective on a stream of its own has them too: the process group records
+    /// the current stream, its own stream waits, and it records that stream after the collective.
     struct StreamEvents
     {
-        std::span<const OpId> op; ///< rising: happens before this op; one past the last op: behind all
+        std::span<const OpId> op; ///< ascending: the event is before this op; the number of ops: after the last op
         std::span<const StreamEventKind> kind;
-        std::span<const std::uint32_t> stream; ///< that is recorded, or waits
-        std::span<const std::uint32_t> event; ///< any number; recording it again replaces what it was
+        std::span<const std::uint32_t> stream; ///< the stream that is recorded or waits
+        std::span<const std::uint32_t> event; ///< number of the CUDA event; a second record replaces the first
         std::size_t size() const noexcept { return op.size(); }
     } streamEvents;
 
     /// Storages on the device, in the order of allocation.
     struct Storages
     {
-        Column<StorageId, Bytes> bytes; ///< rounded to the allocator's block: what the device loses
+        Column<StorageId, Bytes> bytes; ///< rounded to the allocator's block
         Column<StorageId, Bytes> requested; ///< before rounding
-        Column<StorageId, Category> category; ///< when allocated; retype events change it
-        Column<StorageId, OpId> creator; ///< invalid for what existed before the step
-        /// Number of the stream it was allocated on; no rows: all on one. A storage belongs to its stream for reuse.
+        Column<StorageId, Category> category; ///< at its allocation; retype events change it
+        Column<StorageId, OpId> creator; ///< op that allocated it; invalid if it existed before the step
+        /// Number of the stream that it was allocated on; no rows: all on stream 0. Only that stream reuses its block.
         Column<StorageId, std::uint32_t> stream;
         std::size_t size() const noexcept { return bytes.size(); }
     } storages;
 
-    /// Tensors saved for backward, in the order of saving; those of parameters, inputs and CPU tensors included, since
-    /// a recomputation stops at the n-th of them.
+    /// Tensors saved for backward, in the order of saving. Parameters, inputs and CPU tensors are included, since a
+    /// recomputation stops at the n-th saved tensor.
     struct Packs
     {
         Column<PackId, StorageId> storage; ///< invalid when the tensor is not on the device
-        Column<PackId, OpId> op; ///< whose node saves it, where known
+        Column<PackId, OpId> op; ///< the op whose autograd node saves it, where known
         std::size_t size() const noexcept { return storage.size(); }
     } packs;
 
@@ -395,21 +397,21 @@ struct StepTrace
         std::span<const Bytes> requested;
     } resizes;
 
-    /// What the caching allocator of a real device had reserved, where it was recorded; no rows: it was not. A row
-    /// counts from its event on, which may be one past the last; the first row is that of the state before the step.
+    /// Bytes reserved by the caching allocator of a real device; no rows: not recorded. A row holds from its event on,
+    /// which may be one past the last event; the first row is the state before the step.
     struct Reserved
     {
         std::span<const EventIndex> event; ///< rising
-        std::span<const Bytes> bytes; ///< from it on
+        std::span<const Bytes> bytes; ///< reserved from `event` on
         std::size_t size() const noexcept { return event.size(); }
     } reserved;
 
-    /// Requests that found no room, where there were any; each is an op of its own (out_of_memory.h).
+    /// Failed allocations, each with an op of its own (out_of_memory.h).
     struct OutOfMemoryEvents
     {
         std::span<const OpId> op; ///< rising
         std::span<const Bytes> requested;
-        std::span<const Bytes> deviceFree; ///< what the device still had
+        std::span<const Bytes> deviceFree; ///< bytes that were free on the device
         std::size_t size() const noexcept { return op.size(); }
     } outOfMemory;
 
@@ -421,10 +423,10 @@ struct StepTrace
         std::size_t size() const noexcept { return kind.size(); }
     } events;
 
-    /// Keeps the columns' memory alive: a mapped file or the builder's vectors.
+    /// Owner of the columns' memory: a mapped file or the builder's vectors.
     std::shared_ptr<const void> memory;
 
-    /// What the op was called with; empty where the file does not say.
+    /// The op's signature (core/cost/op_signature.h); empty if the file has none.
     std::span<const std::int64_t> signatureOf(OpId op) const
     {
         const SignatureId id = ops.signature.size() > 0 ? ops.signature[op] : SignatureId();

@@ -12,8 +12,8 @@
 
 namespace headroom {
 
-/// Collects one step in the order in which it happens. Used by the recorder and, with hand-made steps, by tests.
-/// Not thread-safe: the recorder calls it from one thread at a time (autograd hands over).
+/// Builds a StepTrace from events in their order. Used by the recorder, by importers, and by tests with hand-made
+/// steps. Not thread-safe: one thread at a time may call it.
 class StepTraceBuilder
 {
 public:
@@ -25,7 +25,7 @@ public:
     void addRegistered(ModuleId module, std::string_view name, StorageId storage, Category category);
 
     CallId enter(ModuleId module, std::span<const StorageId> arguments); ///< adds the event
-    void addArgument(CallId call, StorageId storage); ///< one that only its end showed
+    void addArgument(CallId call, StorageId storage); ///< an argument found only when the call ended
     void exit(CallId call, std::span<const StorageId> results);
 
     struct Op
@@ -51,32 +51,32 @@ public:
     };
     OpId beginOp(const Op& op); ///< adds opBegin
     void endOp(OpId op, const OpResult& result); ///< adds opEnd; ops do not nest
-    OpId outOfMemory(Op where, Bytes requested, Bytes deviceFree); ///< begins the op that such a request is
-    void setStream(OpId op, std::uint32_t stream); ///< of its kernels; 0 where it is not said
+    OpId outOfMemory(Op where, Bytes requested, Bytes deviceFree); ///< records a failed allocation and begins its op
+    void setStream(OpId op, std::uint32_t stream); ///< stream of the op's kernels; without this call 0
     GroupId group(std::string_view name, std::span<const std::uint32_t> ranks); ///< the same id for the same name
 
     struct Collective
     {
         CollectiveKind kind = CollectiveKind::allReduce;
-        Bytes bytes = 0; ///< as StepTrace::Collectives counts them
+        Bytes bytes = 0; ///< counted as in StepTrace::Collectives
         GroupId group = {};
         std::uint32_t peer = StepTrace::Collectives::noPeer;
         bool async = false;
     };
-    void collective(OpId op, const Collective& collective); ///< of the op that began last
-    /// Happens before that op: the next one, or the one that runs.
+    void collective(OpId op, const Collective& collective); ///< `op` must be the op that began last
+    /// Adds a stream event before the op `before`; invalid: before the next op.
     void streamEvent(StreamEventKind kind, std::uint32_t stream, std::uint32_t event, OpId before = {});
-    void measured(OpId op, double ms); ///< of an op that has ended: its time, instead of the roofline's
+    void measured(OpId op, double ms); ///< replaces the time of an op that has ended
 
-    StorageId alloc(Bytes requested, Category category, OpId creator); ///< rounds; adds the event
-    void setStream(StorageId storage, std::uint32_t stream); ///< of the allocation; 0 where it is not said
-    void setReserved(Bytes bytes); ///< what a real device's allocator has reserved from the next event on
+    StorageId alloc(Bytes requested, Category category, OpId creator); ///< rounds the size; adds the event
+    void setStream(StorageId storage, std::uint32_t stream); ///< stream of the allocation; without this call 0
+    void setReserved(Bytes bytes); ///< bytes that a real device's allocator has reserved from the next event on
     void free(StorageId storage);
     void resize(StorageId storage, Bytes requested);
     void retype(StorageId storage, Category category);
 
     PackId pack(StorageId storage, OpId op); ///< storage may be invalid: not on the device
-    void unpack(PackId pack, std::uint32_t pass = 0); ///< in the backward pass of this number
+    void unpack(PackId pack, std::uint32_t pass = 0); ///< `pass`: number of the backward pass
     void unpackEnd(PackId pack);
     void release(PackId pack);
 
@@ -86,10 +86,10 @@ public:
 
     std::size_t opCount() const noexcept { return columns_.opName.size(); }
     std::size_t storageCount() const noexcept { return columns_.storageBytes.size(); }
-    Category categoryOf(StorageId storage) const; ///< after the retypes so far
+    Category categoryOf(StorageId storage) const; ///< current category, retype events included
 
-    /// The finished, validated step; the builder is empty afterwards. Fails when events do not nest. Calls and an op
-    /// that are still open end with the step, as after an exception.
+    /// Returns the validated step and leaves the builder empty. Fails when events do not nest. Calls and an op that are
+    /// still open end with the step, as after an exception.
     Result<StepTracePtr> finish();
 
 private:
@@ -105,7 +105,7 @@ private:
         std::vector<Category> registeredCategory;
         std::vector<ModuleId> callModule;
         std::vector<CallId> callParent;
-        std::vector<std::vector<StorageId>> callArguments, callResults; ///< complete only when the calls end
+        std::vector<std::vector<StorageId>> callArguments, callResults; ///< complete only after the calls end
         std::vector<std::uint32_t> callArgumentFirst{0}, callResultFirst{0}; ///< filled by finish()
         std::vector<StorageId> callArgumentRows, callResultRows;
         std::vector<StringId> opName, opNode;
@@ -120,9 +120,9 @@ private:
         std::vector<std::uint32_t> opInputFirst{0}, opOutputFirst{0}, opMutatedFirst{0};
         std::vector<StorageId> opInputs, opOutputs, opMutated;
         std::vector<SignatureId> opSignature;
-        std::vector<std::uint32_t> opStream; ///< up to the last one that is not on stream 0
+        std::vector<std::uint32_t> opStream; ///< ends at the last row that is not on stream 0
         std::vector<StringId> groupName;
-        std::vector<std::uint32_t> groupRankFirst, groupRanks; ///< no offsets without groups
+        std::vector<std::uint32_t> groupRankFirst, groupRanks; ///< empty without groups
         std::vector<OpId> collectiveOp;
         std::vector<CollectiveKind> collectiveKind;
         std::vector<Bytes> collectiveBytes;
@@ -137,7 +137,7 @@ private:
         std::vector<Bytes> storageBytes, storageRequested;
         std::vector<Category> storageCategory;
         std::vector<OpId> storageCreator;
-        std::vector<std::uint32_t> storageStream; ///< up to the last one that is not on stream 0
+        std::vector<std::uint32_t> storageStream; ///< ends at the last row that is not on stream 0
         std::vector<EventIndex> reservedEvent;
         std::vector<Bytes> reservedBytes;
         std::vector<OpId> outOfMemoryOp;
@@ -151,7 +151,7 @@ private:
 
     void event(EventKind kind, std::uint32_t a, std::uint32_t b = 0);
     void addResult(const OpResult& result);
-    void misuse(std::string_view what); ///< remembered for finish(): a recorder cannot stop in the middle of an op
+    void misuse(std::string_view what); ///< keeps the first misuse for finish(): a recorder cannot stop inside an op
     SignatureId signature(std::span<const std::int64_t> values); ///< the same id for the same values
     static StepTrace view(const Columns& columns);
 

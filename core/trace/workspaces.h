@@ -11,10 +11,10 @@
 
 namespace headroom {
 
-/// Blocks of PyTorch's caching allocator that are no tensor's: NVIDIA's libraries take them while a step runs.
+/// Blocks of PyTorch's caching allocator that belong to no tensor: workspaces of NVIDIA's libraries during a step.
 struct Workspaces
 {
-    /// Taken by an op, and kept for good.
+    /// A workspace that an op allocates and nothing frees.
     struct Kept
     {
         OpId op;
@@ -23,7 +23,7 @@ struct Workspaces
         friend bool operator==(const Kept&, const Kept&) = default;
     };
     std::vector<Kept> kept; ///< cuBLAS's and cuBLASLt's, in the order of ops
-    std::vector<Bytes> during; ///< cuDNN's for each op, taken and given back once its result is there; empty: none
+    std::vector<Bytes> during; ///< by OpId: cuDNN's workspace in bytes, allocated and freed inside the op; empty: none
 
     Bytes keptBytes() const
     {

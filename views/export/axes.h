@@ -12,19 +12,19 @@ class QPainter;
 
 namespace headroom {
 
-/// One axis of an exported plot: the range on it is in units of `unit`.
+/// One axis of an exported plot.
 struct PictureAxis
 {
     AxisMap map;
-    double unit = 1; ///< of the data in one unit of the labels
-    QString suffix; ///< of each label: " ms"
+    double unit = 1; ///< size of one unit of the labels, in units of the data
+    QString suffix; ///< text after each label: " ms"
     QString title;
 };
 
-/// Grid, labels and titles. What the window leaves to Qt Charts, which needs widgets.
+/// Paints grid, labels and titles of a plot. The window uses Qt Charts for this, which needs widgets.
 void paintAxes(QPainter& painter, const QRectF& plot, const PictureAxis& x, const PictureAxis& y, const Theme& theme);
 
-/// Background, title line and legend of a picture; returns what is left for the plot with its labels.
+/// Paints background, title line and legend of a picture. Returns the rectangle left for the plot and its labels.
 QRectF paintFrame(QPainter& painter, QSize size, const QString& title, const Legend& legend, const Theme& theme);
 
 /// The margin at both sides of a picture.

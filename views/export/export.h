@@ -15,25 +15,25 @@
 
 namespace headroom {
 
-/// Pictures and tables for papers and reports, drawn from plain data: no window, only a QGuiApplication (platform
-/// "offscreen" will do; CSV needs none). The suffix of the path decides the format: .svg, .pdf, .png, .csv. A file is
-/// replaced only when the new one is complete.
+/// Options of exported pictures. The export functions write pictures and tables for papers and reports. They need a
+/// QGuiApplication (platform "offscreen" suffices) but no window; CSV needs neither. The suffix of the path selects the
+/// format: .svg, .pdf, .png, .csv. A file is replaced only when the new one is complete.
 struct ExportOptions
 {
     int width = 1200; ///< in pixels at scale 1
     int height = 520;
-    double scale = 2; ///< of .png
+    double scale = 2; ///< factor of the pixels of a .png
     bool dark = false;
 };
 
 struct TimelineExport
 {
     std::string title; ///< "demo:transformer, batch 8, A100 80 GB"
-    StepTracePtr trace; ///< may be null: no op and module
+    StepTracePtr trace; ///< null: no names of ops and modules
     TimelinePtr recorded;
     TimelinePtr planned; ///< may be null
     Bytes budget = 0; ///< 0: no line
-    bool byModule = false; ///< stack by module, which needs the trace
+    bool byModule = false; ///< stack by module instead of category; needs the trace
 };
 Status exportTimeline(const TimelineExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
 
@@ -41,10 +41,10 @@ struct TradeOffExport
 {
     std::string title;
     ModuleInfoPtr info;
-    std::string selected; ///< fqn drawn in ink; empty: all alike
-    PlannedPoint planned = {}; ///< what a plan does; empty: there is none
-    double msPerGiB = 0; ///< its price of memory; 0: no tangent
-    std::vector<ModuleWay> ways = {}; ///< of the selected module, for pictures; empty: PyTorch's estimates are drawn
+    std::string selected; ///< fqn of the highlighted module; empty: none
+    PlannedPoint planned = {}; ///< the plan's effect on each module; empty: no plan
+    double msPerGiB = 0; ///< the plan's price of memory; 0: no tangent
+    std::vector<ModuleWay> ways = {}; ///< the planner's ways for the selected module, for pictures; empty: PyTorch's
 };
 Status exportTradeOff(const TradeOffExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
 
@@ -52,7 +52,7 @@ struct FrontierExport
 {
     std::string title;
     std::vector<FrontierPoint> points; ///< peak ascending
-    double stepMs = 0; ///< without recomputation: for the time added in percent; 0: left out
+    double stepMs = 0; ///< step time without recomputation, for the added time in percent; 0: no percentage
     Bytes budget = 0; ///< 0: no line
 };
 Status exportFrontier(const FrontierExport& data, const std::filesystem::path& path, const ExportOptions& options = {});

@@ -16,19 +16,19 @@ namespace headroom {
 
 enum class FileFormat { svg, pdf, png, csv };
 
-/// By the suffix of the path, case-insensitive. Error: another suffix, or none.
+/// The format by the suffix of the path, case-insensitive. Error (badInput): another suffix, or none.
 Result<FileFormat> fileFormatOf(const std::filesystem::path& path);
 
-/// What is to be drawn, and on how many pixels (at scale 1).
+/// A picture to draw, with its size in pixels at scale 1.
 struct Picture
 {
-    QString title; ///< of the document
+    QString title; ///< title of the document
     QSize size;
-    double scale = 1; ///< of .png
+    double scale = 1; ///< factor of the pixels of a .png
     std::function<void(QPainter&)> paint;
 };
 
-/// Draws into memory and then replaces the file at once. Error: the folder cannot be written to.
+/// Draws into memory, then replaces the file at once. Error (badInput): the folder is not writable.
 Status writePicture(const Picture& picture, FileFormat format, const std::filesystem::path& path);
 Status writeText(const std::string& text, const std::filesystem::path& path);
 

@@ -10,11 +10,11 @@ namespace headroom {
 
 // The data of the pictures as CSV (RFC 4180, decimal point, bytes as whole numbers), header line first.
 
-/// One line for each change of memory: step, ms, phase, module, op, recomputed, total, and each category. The first
-/// line of a step is its start.
+/// One row for each change of memory: step, ms, phase, module, op, recomputed, total, and each category. The first row
+/// of a step is its start.
 std::string timelineCsv(const TimelineExport& data);
 
-/// One line for each corner of each curve; the plan's choice is marked.
+/// One row for each corner of each curve; the plan's choice is marked.
 std::string tradeOffCsv(const TradeOffExport& data);
 
 std::string frontierCsv(const FrontierExport& data);

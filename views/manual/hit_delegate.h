@@ -7,8 +7,8 @@
 
 namespace headroom {
 
-/// A hit of a search on three lines: the section, and in the second colour the words around the place, with those that
-/// were looked for in full colour.
+/// Paints a search hit on three lines: the section's title, and an excerpt in the second text colour with the searched
+/// words in the first.
 class HitDelegate : public QStyledItemDelegate
 {
     Q_OBJECT

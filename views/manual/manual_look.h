@@ -8,14 +8,14 @@ namespace headroom {
 
 struct Theme;
 
-/// The widest column of text that is comfortable to read, in pixels.
+/// The widest column of text, in pixels.
 inline constexpr int manualColumn = 760;
 
-/// Gives a page that was made of Markdown the look of the theme: sizes and room of headings, code on a ground of its
-/// own, tables with lines.
+/// Applies the theme to a page made from Markdown: sizes and margins of headings, a background for code, lines in
+/// tables.
 void applyManualLook(QTextDocument& document, const Theme& theme);
 
-/// Makes pictures as wide as they are, or as the column is, in the pixels of the screen.
+/// Sets the width of each picture to its own width, or to the column's if that is less, in device pixels.
 void fitPictures(QTextDocument& document, int column, double pixelRatio);
 
 } // namespace headroom

@@ -9,13 +9,13 @@
 
 namespace headroom {
 
-/// A heading of a page and the words under it, up to the next one.
+/// A heading of a page and the text up to the next heading.
 struct ManualSection
 {
     QString title;
-    QString anchor; ///< "two-formulations", as code hosts name headings
+    QString anchor; ///< "two-formulations": the anchor that GitHub gives the heading
     int level = 1;
-    QString words; ///< plain text
+    QString words; ///< plain text of the section
 };
 
 /// One Markdown file of resources/manual.
@@ -27,30 +27,30 @@ struct ManualPage
     std::vector<ManualSection> sections; ///< the first one is the page's title
 };
 
-/// A section that has what was looked for.
+/// A section that a search found.
 struct ManualHit
 {
     const ManualPage* page = nullptr;
     const ManualSection* section = nullptr;
-    QString excerpt; ///< words around the first place
+    QString excerpt; ///< text around the first match
 
     QString link() const; ///< "plan.md#apply"
 };
 
-/// The manual in the resources, read once, in the order of its contents.
+/// The manual's pages in the order of its contents, read once from the resources.
 class ManualPages
 {
 public:
     static const ManualPages& all();
 
     const std::vector<ManualPage>& pages() const noexcept { return pages_; }
-    const ManualPage* find(const QString& file) const; ///< null: there is none
-    const ManualSection* findSection(const QString& link) const; ///< of "plan.md" or "plan.md#apply"; null: none
+    const ManualPage* find(const QString& file) const; ///< null: no such page
+    const ManualSection* findSection(const QString& link) const; ///< by "plan.md" or "plan.md#apply", else null
 
-    /// Sections that have all of these words, those with the words in a title first.
+    /// The sections that contain all of the words, those with the words in a title first.
     std::vector<ManualHit> search(const QString& words) const;
 
-    /// Words of a search, without quotes and doubles.
+    /// The words of a search, without quotes and duplicates.
     static QStringList wordsOf(const QString& search);
 
 private:
@@ -59,10 +59,10 @@ private:
     std::vector<ManualPage> pages_;
 };
 
-/// Where a page or picture of the manual is in the resources.
+/// The resource path of a page or picture of the manual.
 QString manualResource(const QString& file);
 
-/// The anchor of a heading as code hosts make it, without the number that a second one of the same words gets.
+/// The anchor of a heading as on GitHub, without the number that a second heading of the same text gets.
 QString headingAnchor(const QString& heading);
 
 } // namespace headroom

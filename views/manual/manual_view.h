@@ -9,7 +9,7 @@ namespace headroom {
 
 struct ManualPage;
 
-/// One page of the manual to read: links are wishes, words that were looked for are highlighted.
+/// Shows one page of the manual. A click on a link emits linkWanted(); searched words are highlighted.
 class ManualView : public QTextBrowser
 {
     Q_OBJECT
@@ -18,13 +18,13 @@ public:
 
     void showPage(const ManualPage& page);
     const ManualPage* page() const noexcept { return page_; }
-    void scrollToSection(const QString& anchor); ///< empty, or none of the page: its beginning
+    void scrollToSection(const QString& anchor); ///< empty or unknown: the beginning of the page
 
-    /// Highlights every place of the words; the first one behind the anchor becomes the current one.
+    /// Highlights every match of the words; the first one after the anchor becomes the current one.
     void highlight(const QStringList& words, const QString& anchor);
     int places() const noexcept { return static_cast<int>(places_.size()); }
     int currentPlace() const noexcept { return current_; } ///< -1: none
-    void goToPlace(int step); ///< to the next (1) or the one before (-1), around the end
+    void goToPlace(int step); ///< to the next (1) or previous (-1) match, with wrap-around
 
 Q_SIGNALS:
     void linkWanted(const QString& link); ///< "plan.md#apply"
@@ -36,13 +36,13 @@ protected:
 private:
     void fill();
     void fit(QTextDocument& document) const;
-    int positionOf(const QString& anchor) const; ///< of a heading
+    int positionOf(const QString& anchor) const; ///< position of a heading in the document
     void findPlaces(const QStringList& words);
     void showPlaces();
 
     const ManualPage* page_ = nullptr;
     QStringList words_;
-    QList<QTextCursor> places_; ///< in their order
+    QList<QTextCursor> places_; ///< matches, in their order
     int current_ = -1;
 };
 

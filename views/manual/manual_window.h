@@ -19,16 +19,16 @@ namespace headroom {
 class HitDelegate;
 class ManualView;
 
-/// The manual in a window of its own: contents or the hits of a search at the left, the page at the right.
+/// The window of the manual: contents or search hits at the left, the page at the right.
 class ManualWindow : public QWidget
 {
     Q_OBJECT
 public:
     explicit ManualWindow(QWidget* parent = nullptr);
 
-    /// "plan.md" or "plan.md#apply"; what is not there is the first page.
+    /// Shows "plan.md" or "plan.md#apply"; an unknown link shows the first page.
     void showLink(const QString& link);
-    QString link() const; ///< of what is shown
+    QString link() const; ///< link of the shown page and section
 
     void goBack() { goTo(now_ - 1); }
     void goForward() { goTo(now_ + 1); }
@@ -44,7 +44,7 @@ protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
-    /// A page that was read, and how far.
+    /// An entry of the history: a page and its scroll position.
     struct Place
     {
         QString link;
@@ -56,27 +56,27 @@ private:
     void fillContents();
     void addKeys();
 
-    void goTo(int place); ///< of the history
+    void goTo(int place); ///< shows an entry of history_
     void showPlace(const Place& place);
     void selectInContents(const QString& link);
     void showHits(const QString& text);
     void openHit(int row);
     void goToPlace(int step);
     void showCount();
-    void leave(); ///< the search, else the window
+    void leave(); ///< clears the search; if there is none, closes the window
 
     QLineEdit* search_;
     QStackedWidget* side_;
     QTreeWidget* contents_;
     QListWidget* hits_;
-    QLabel* nothing_; ///< in place of the hits
+    QLabel* nothing_; ///< shown if there are no hits
     HitDelegate* hitLook_;
     QToolButton* back_;
     QToolButton* forward_;
     QLabel* count_;
     ManualView* view_;
     std::vector<Place> history_;
-    int now_ = -1; ///< of the history
+    int now_ = -1; ///< index of the shown entry in history_
 };
 
 } // namespace headroom

@@ -11,23 +11,23 @@
 
 namespace headroom {
 
-/// What is alive at one instant, grouped by module, largest first. A plain value: made on a worker thread, then given
-/// to the model.
+/// The blocks that are alive at one instant, grouped by module, largest first. A plain value: made on a worker thread,
+/// then passed to the model.
 struct LiveBlocksTable
 {
     struct Group
     {
-        ModuleId module; ///< invalid: of no module
+        ModuleId module; ///< invalid: blocks of no module
         QString name;
         Bytes bytes = 0;
-        Category category = Category::other; ///< that takes most of it
+        Category category = Category::other; ///< category with the most bytes
         int row = 0;
-        std::vector<std::uint32_t> blocks; ///< positions in `blocks` below, in the order of their rows
+        std::vector<std::uint32_t> blocks; ///< indices in LiveBlocksTable::blocks, in the order of their rows
     };
     struct Block
     {
         LiveBlock live;
-        std::uint32_t registered = 0; ///< row of StepTrace::registered; none when it is no parameter or buffer
+        std::uint32_t registered = 0; ///< row of StepTrace::registered; `none`: not a parameter or buffer
         std::uint32_t group = 0;
         int row = 0;
     };
@@ -35,7 +35,7 @@ struct LiveBlocksTable
 
     StepTracePtr trace;
     std::vector<Group> groups;
-    std::vector<std::uint32_t> order; ///< positions in groups, in the order of their rows
+    std::vector<std::uint32_t> order; ///< indices in `groups`, in the order of their rows
     std::vector<Block> blocks;
     Bytes total = 0;
 
@@ -44,14 +44,14 @@ struct LiveBlocksTable
 };
 LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBlock>& blocks);
 
-/// Shows a LiveBlocksTable: a row for each module with the sum of its blocks, and below it every block with the op that
-/// made it (or the parameter that it is) and its size. sort() takes any column.
+/// Shows a LiveBlocksTable: a row for each module with the sum of its blocks, and child rows for its blocks, with the
+/// op that allocated the block (or the parameter's name) and its size. Any column can be sorted.
 class LiveBlocksModel : public QAbstractItemModel
 {
     Q_OBJECT
 public:
     enum Column { nameColumn, categoryColumn, sizeColumn, columns };
-    enum Role { CategoryRole = Qt::UserRole }; ///< int, value of Category, in the category column
+    enum Role { CategoryRole = Qt::UserRole }; ///< int, value of Category; in the category column only
 
     explicit LiveBlocksModel(QObject* parent = nullptr);
 

@@ -9,7 +9,7 @@
 namespace headroom {
 
 /// Paints a row of the module tree: a stripe and a pill where the plan checkpoints, the kept bytes as a number beside a
-/// bar (pale: recorded, solid: kept), the recompute time. Never by colour alone: what is coloured is also written.
+/// bar (pale: recorded, solid: kept), the recompute time. Colours only repeat what the text says.
 class ModuleDelegate : public QStyledItemDelegate
 {
     Q_OBJECT
@@ -26,8 +26,8 @@ private:
     int paintPill(QPainter& painter, const QRect& cell, const QString& text, bool filled, int room) const;
     const Theme& themeFor(const QWidget* widget) const;
 
-    mutable Theme theme_; ///< making one takes longer than painting a cell
-    mutable qint64 themeOf_ = 0; ///< cache key of the palette that it was made for
+    mutable Theme theme_; ///< cached: making one takes longer than painting a cell
+    mutable qint64 themeOf_ = 0; ///< cache key of the palette that theme_ was made for
 };
 
 } // namespace headroom

@@ -15,19 +15,19 @@
 
 namespace headroom {
 
-/// How a plan touches a module.
+/// The effect of a plan on a module.
 enum class PlanMark {
     none,
     checkpointed, ///< a region of the plan
-    inside, ///< of a region, and some of its own memory is recomputed
-    contains, ///< a region lies deeper
-    ops, ///< single ops of it run again, without a checkpoint of the module
+    inside, ///< inside a region, and some of its own memory is recomputed
+    contains, ///< a submodule is a region
+    ops, ///< some of its ops run again by a plan by op
 };
 
-/// The modules of one step as a tree, with what the plan does to each. Containers that never ran (ModuleList,
-/// Sequential used as a list) are not rows of their own: their children carry the path, "layers.7". Natural order is
-/// the order of model.modules(). What a measured step of the same model took stands beside it. Takes a whole result; a
-/// new plan changes only the rows whose numbers changed.
+/// The modules of one step as a tree, with the effect of a plan on each, and the times of a measured step of the same
+/// model. Containers that never ran (ModuleList, Sequential used as a list) have no row; their children have the path
+/// as name, "layers.7". The natural order is that of model.modules(). A new plan updates only rows whose numbers
+/// changed.
 class ModuleTreeModel : public QAbstractItemModel
 {
     Q_OBJECT
@@ -38,24 +38,24 @@ public:
         ModuleRole, ///< uint, value of ModuleId
         SortRole, ///< number by which a column sorts
         MarkRole, ///< PlanMark
-        PillRole, ///< QString: "all", "62 %", "attention" where only that is checkpointed; empty: none
+        PillRole, ///< QString: "all", "62 %", "attention" (only that is checkpointed); empty: none
         PinRole, ///< "", "keep" or "recompute"
         RecordedRole, ///< qlonglong, bytes
         KeptRole, ///< qlonglong, bytes
         RecomputeRole, ///< double, ms
-        ScaleRole, ///< qlonglong, bytes of the largest sibling: the full length of a bar
+        ScaleRole, ///< qlonglong, bytes of the largest sibling: full length of the bar
     };
 
     explicit ModuleTreeModel(QObject* parent = nullptr);
 
     void setStep(StepTracePtr trace, const std::vector<ModuleEffect>& recorded); ///< null: no rows
     void setPlan(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects); ///< by ModuleId
-    void setOpsPlan(const std::vector<ModuleEffect>& effects); ///< of a plan of single ops: no module is checkpointed
+    void setOpsPlan(const std::vector<ModuleEffect>& effects); ///< effects of a plan by op, which checkpoints no module
     void clearPlan();
-    void setComparison(const StepComparisonPtr& comparison); ///< null: nothing was measured
+    void setComparison(const StepComparisonPtr& comparison); ///< null: no measured step
     void setPins(const std::map<std::string, Pin>& pins);
 
-    QModelIndex indexOf(ModuleId module, int column = moduleColumn) const; ///< invalid: not a row
+    QModelIndex indexOf(ModuleId module, int column = moduleColumn) const; ///< invalid: the module has no row
     ModuleId moduleAt(const QModelIndex& index) const;
 
     QModelIndex index(int row, int column, const QModelIndex& parent = {}) const override;
@@ -69,14 +69,14 @@ private:
     struct Treatment
     {
         PlanMark mark = PlanMark::none;
-        QString inside; ///< what is checkpointed inside of it: "attention", "3 parts"
+        QString inside; ///< submodules that are checkpointed: "attention", "3 parts"
         bool operator==(const Treatment&) const = default;
     };
     struct Row
     {
         ModuleId module;
-        int parent = -1; ///< position in rows_; -1: top level
-        int position = 0; ///< among its siblings
+        int parent = -1; ///< index in rows_; -1: top level
+        int position = 0; ///< index among its siblings
         std::vector<int> children;
         QString label;
         Bytes scale = 0;
@@ -97,16 +97,16 @@ private:
     const std::vector<int>& childrenOf(const QModelIndex& parent) const;
     QString textOf(const Row& row, int column) const;
     QString toolTipOf(const Row& row) const;
-    const StepComparison::ModuleTimes* timesOf(const Row& row) const; ///< null: none were measured
+    const StepComparison::ModuleTimes* timesOf(const Row& row) const; ///< null: not measured
     QString measuredText(const Row& row, int column) const;
-    double measuredNumber(const Row& row, int column) const; ///< by which these columns sort
+    double measuredNumber(const Row& row, int column) const; ///< sort key of the columns of measured times
     QString descriptionOf(const Row& row, int column) const;
 
     StepTracePtr trace_;
     std::vector<ModuleEffect> recorded_;
     std::vector<Row> rows_;
     std::vector<int> top_;
-    std::vector<int> rowOfModule_; ///< by ModuleId; -1: not a row
+    std::vector<int> rowOfModule_; ///< by ModuleId; -1: no row
     StepComparisonPtr comparison_;
     ByteUnit unit_;
     int decimals_ = 0;

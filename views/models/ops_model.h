@@ -13,9 +13,9 @@
 
 namespace headroom {
 
-/// Ops of one module, its submodules included, or of the whole step: what ran, where, what it moved and how long it
-/// took, in a measured step too, and what a plan of single ops does with it. Reads the columns of the trace; keeps only
-/// which ops are rows.
+/// A table of the ops of one module, submodules included, or of the whole step: name, module, phase, bytes and time,
+/// the time in a measured step, and what a plan by op does with each. Reads the columns of the trace; stores only the
+/// ids of the ops.
 class OpsModel : public QAbstractTableModel
 {
     Q_OBJECT
@@ -33,17 +33,17 @@ public:
         columns
     };
     enum Role {
-        FlipRole = Qt::UserRole + 32, ///< bool: the plan does something else with the op than the one before it
+        FlipRole = Qt::UserRole + 32, ///< bool: the op flips: the previous plan of the frontier treats it differently
     };
 
     explicit OpsModel(QObject* parent = nullptr);
 
-    void setStep(StepTracePtr trace); ///< another one: all its ops; null: no rows
-    void setModule(ModuleId module); ///< invalid: all ops
-    /// Fates by OpId, flips ascending; both empty: ops are not planned.
+    void setStep(StepTracePtr trace); ///< shows all ops of the step; null: no rows
+    void setModule(ModuleId module); ///< invalid: ops of the whole step
+    /// `fates` by OpId, `flips` ascending; both empty: no plan by op.
     void setPlan(std::vector<OpFate> fates, std::vector<OpFlip> flips);
-    void setComparison(const StepComparisonPtr& comparison); ///< null: nothing was measured
-    void setOnlyFlips(bool only); ///< of the ops that are rows
+    void setComparison(const StepComparisonPtr& comparison); ///< null: no measured step
+    void setOnlyFlips(bool only); ///< shows only rows that flip
     OpId opAt(const QModelIndex& index) const;
 
     int rowCount(const QModelIndex& parent = {}) const override;
@@ -54,19 +54,19 @@ public:
 
 private:
     void collect(ModuleId module);
-    const OpFlip* flipOf(OpId op) const; ///< null: it does not
+    const OpFlip* flipOf(OpId op) const; ///< null: the op does not flip
     QString planText(OpId op) const;
-    int planRank(OpId op) const; ///< flips first, then what runs again, then what is kept
+    int planRank(OpId op) const; ///< sort key: flips first, then recomputed ops, then saved ops
     QString textOf(OpId op, int column) const;
     double measuredMs(OpId op) const; ///< negative: not known
-    double ratio(OpId op) const; ///< measured to predicted; negative: not known
+    double ratio(OpId op) const; ///< measured over predicted time; negative: not known
     Bytes outputBytes(OpId op) const;
     void sortRows();
 
     StepTracePtr trace_;
-    ModuleId module_; ///< whose ops are rows; invalid: all
+    ModuleId module_; ///< its ops are rows; invalid: all ops
     std::vector<OpId> ops_;
-    std::vector<OpFate> fates_; ///< by OpId; empty: not planned
+    std::vector<OpFate> fates_; ///< by OpId; empty: no plan by op
     std::vector<OpFlip> flips_;
     StepComparisonPtr comparison_;
     bool onlyFlips_ = false;

@@ -8,7 +8,7 @@ class QAbstractItemModel;
 
 namespace headroom {
 
-/// All rows of a table, and its header, as text that a spreadsheet takes.
+/// The header and all rows of a table as tab-separated text, for spreadsheets.
 QString tabSeparated(const QAbstractItemModel& table);
 
 } // namespace headroom

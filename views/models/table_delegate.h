@@ -6,8 +6,8 @@
 
 namespace headroom {
 
-/// Cells of a plain table: rows with room to read, numbers (what is aligned to the right) in digits of one width, a
-/// category with a square of its colour.
+/// Paints cells of a plain table: rows with some padding, right-aligned numbers in tabular digits, a category with a
+/// square of its colour.
 class TableDelegate : public QStyledItemDelegate
 {
     Q_OBJECT

@@ -4,8 +4,8 @@
 
 namespace headroom {
 
-/// Makes screen readers meet our plots as charts, with their accessible name and description as text, instead of as
-/// scroll areas full of graphics items. Calling it again does nothing.
+/// Exposes Headroom's plots to screen readers as charts with accessible name and description, instead of as scroll
+/// areas of graphics items. A second call does nothing.
 void makeChartsAccessible();
 
 } // namespace headroom

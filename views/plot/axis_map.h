@@ -6,7 +6,7 @@
 
 namespace headroom {
 
-/// A stretch of an axis in data units: ms, or bytes.
+/// A range of an axis in data units (ms or bytes).
 struct AxisRange
 {
     double begin = 0;
@@ -17,8 +17,8 @@ struct AxisRange
     bool operator==(const AxisRange&) const = default;
 };
 
-/// Geometry of one axis as a value: data on one side, pixels on the other, and what a zoom or a pan makes of the range.
-/// Knows neither widget nor chart. A vertical axis has pixelBegin > pixelEnd.
+/// Maps data of one axis to pixels and back, and computes zoomed and panned ranges. Independent of widgets and charts.
+/// A vertical axis has pixelBegin > pixelEnd.
 struct AxisMap
 {
     AxisRange data;
@@ -29,31 +29,30 @@ struct AxisMap
     double toData(double pixel) const noexcept;
     double dataPerPixel() const noexcept; ///< always positive
 
-    /// The range after a zoom by `factor` (> 1: closer) that leaves the value under `pixel` where it is, kept inside
-    /// `limits` and not shorter than `shortest`.
+    /// The range after a zoom by `factor` (> 1: in) around the value at `pixel`, inside `limits` and not shorter than
+    /// `shortest`.
     AxisRange zoomed(double factor, double pixel, AxisRange limits, double shortest) const noexcept;
 
-    /// The range moved so that what was at pixel 0 is at `pixels`, kept inside `limits`.
+    /// The range moved by `pixels`, inside `limits`.
     AxisRange panned(double pixels, AxisRange limits) const noexcept;
 };
 
-/// `range` moved (and, where it is too long, cut) so that it lies inside `limits`.
+/// `range` moved, and cut if it is too long, so that it is inside `limits`.
 AxisRange clamped(AxisRange range, AxisRange limits) noexcept;
 
 /// Ticks at 1, 2 or 5 times a power of ten, with at most `mostSteps` steps between them.
 struct Ticks
 {
-    double first = 0; ///< at or after the begin of the range
+    double first = 0; ///< first tick, at or after the begin of the range
     double step = 1;
     int count = 0;
-    int decimals = 0; ///< needed to print every tick exactly
+    int decimals = 0; ///< digits after the point that print every tick exactly
 
     double at(int index) const noexcept { return first + step * index; }
 };
 Ticks niceTicks(AxisRange range, int mostSteps);
 
-/// One unit for a whole axis or table, so that its numbers can be compared: the largest binary one that `largest`
-/// fills.
+/// One unit for all numbers of an axis or table: the largest binary unit that is not above `largest`.
 struct ByteUnit
 {
     double bytes = 1; ///< in one unit
@@ -61,17 +60,17 @@ struct ByteUnit
 };
 ByteUnit byteUnitFor(double largest) noexcept;
 
-/// Ranges that were on the screen, to go back to.
+/// The history of shown ranges, for zooming back.
 class ZoomStack
 {
 public:
     explicit ZoomStack(AxisRange all = {});
 
-    void reset(AxisRange all); ///< other data: the stack holds only `all`
-    void setAll(AxisRange all); ///< the data grew or shrank: what is on the stack stays, inside the new limits
-    void push(AxisRange range); ///< a new range, which pop() leaves again
-    void replaceTop(AxisRange range); ///< the same step goes on: wheel and pan do not fill the stack one notch each
-    bool pop(); ///< false at the bottom
+    void reset(AxisRange all); ///< for other data: empties the stack, but for `all`
+    void setAll(AxisRange all); ///< for data that grew or shrank: clamps the ranges to the new limits
+    void push(AxisRange range); ///< shows a new range; pop() goes back
+    void replaceTop(AxisRange range); ///< replaces the shown range: a turn of the wheel or a pan is one entry
+    bool pop(); ///< returns false if there is no range to go back to
     void showAll();
 
     const AxisRange& current() const noexcept { return ranges_.back(); }

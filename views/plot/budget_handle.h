@@ -7,8 +7,8 @@
 
 namespace headroom {
 
-/// The budget line's handle in the right margin of the timeline: a tag that points at the line, dragged up and down. A
-/// budget above the axis keeps the tag at the top edge, with an arrow.
+/// The handle of the budget line in the right margin of the timeline: a tag that is dragged up and down. If the budget
+/// is above the axis, the tag stays at the top edge, with an arrow.
 class BudgetHandle : public BytesControl
 {
     Q_OBJECT
@@ -20,7 +20,7 @@ public:
     bool feasible() const noexcept { return feasible_; }
 
     QSize sizeHint() const override;
-    static constexpr int marginWidth = 92; ///< that the plot leaves free at its right
+    static constexpr int marginWidth = 92; ///< width of the margin right of the plot
 
 Q_SIGNALS:
     void moved();
@@ -33,11 +33,11 @@ protected:
     void valueMoved() override;
 
 private:
-    double lineY() const; ///< of the value, kept on the axis
+    double lineY() const; ///< y of the value, clamped to the axis
 
     TimelineGeometry geometry_;
     bool feasible_ = true;
-    double grabbedAt_ = 0; ///< distance of the pointer from the line
+    double grabbedAt_ = 0; ///< distance of the pointer from the line when the drag began
 };
 
 } // namespace headroom

@@ -11,21 +11,21 @@
 
 namespace headroom {
 
-/// How far one key press moves a budget on an axis of `range` bytes: 64 MiB, on short axes a power of two near a
-/// two-hundredth.
+/// Bytes that one key press moves a budget on an axis of `range` bytes: 64 MiB, or on short axes a power of two near
+/// range / 200.
 Bytes budgetStep(Bytes range) noexcept;
 Bytes budgetPage(Bytes range) noexcept; ///< 16 steps: 1 GiB on a long axis
 
-/// A known card as a budget.
+/// A known GPU as a budget.
 struct CardSize
 {
     std::string name; ///< "RTX 4090"
-    Bytes bytes = 0; ///< what it gives to tensors: CardMemory::usable()
+    Bytes bytes = 0; ///< CardMemory::usable()
 };
-/// Those within [least, most], ascending.
+/// The GPUs with bytes within [least, most], ascending.
 std::vector<CardSize> cardSizes(Bytes least, Bytes most);
 
-/// The stop after (direction > 0) or before `from`; `from` where there is none. `stops` ascending.
+/// The next stop after (direction > 0) or before `from`; `from` if there is none. `stops` are ascending.
 Bytes nextStop(std::span<const Bytes> stops, Bytes from, int direction) noexcept;
 
 /// The nearest of `stops` within `reach`, else `value`.
@@ -34,8 +34,8 @@ Bytes snapped(std::span<const Bytes> stops, Bytes value, Bytes reach) noexcept;
 /// `value` rounded to a multiple of the largest power of two that is not above `resolution` (at least one block).
 Bytes roundedForDrag(Bytes value, double resolution) noexcept;
 
-/// Recompute time at a budget: the frontier's point with the largest peak that still fits; that of the first point
-/// below it. `frontier` ascending by peak, not empty.
+/// Recompute time in ms at a budget: that of the frontier's point with the largest peak that fits; below the first
+/// point, that of the first. `frontier` is ascending by peak and not empty.
 double recomputeAt(std::span<const FrontierPoint> frontier, Bytes budget) noexcept;
 
 } // namespace headroom

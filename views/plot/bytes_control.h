@@ -11,11 +11,11 @@
 
 namespace headroom {
 
-/// One value in bytes that is dragged or moved by keys: what the slider of the budget bar and the handle in the
-/// timeline have in common, with an accessible slider role and value. Subclasses paint it and say where a pixel is.
+/// Base of the budget bar's slider and the timeline's handle: a value in bytes that is dragged or moved by keys, with
+/// an accessible slider role and value. Subclasses paint it and map pixels to bytes.
 ///
-/// Left/Down and Right/Up one step, Ctrl with them the stop before or after, Page 16 steps, Home and End the two
-/// landmarks; Escape while dragging restores.
+/// Keys: Left/Down and Right/Up move one step, with Ctrl to the previous or next stop; Page Up/Down 16 steps; Home and
+/// End go to the two landmarks; Escape cancels a drag.
 class BytesControl : public QWidget
 {
     Q_OBJECT
@@ -23,11 +23,11 @@ public:
     explicit BytesControl(QWidget* parent);
 
     Bytes value() const noexcept { return value_; }
-    void setValue(Bytes value); ///< emits nothing; ignored while the user drags
+    void setValue(Bytes value); ///< emits no signal; ignored during a drag
     void setLimits(Bytes minimum, Bytes maximum);
     Bytes minimum() const noexcept { return minimum_; }
     Bytes maximum() const noexcept { return maximum_; }
-    void setLandmarks(Bytes home, Bytes end); ///< least feasible, no checkpointing
+    void setLandmarks(Bytes home, Bytes end); ///< least feasible budget, and peak without checkpointing
     Bytes home() const noexcept { return home_; }
     Bytes end() const noexcept { return end_; }
     void setStops(std::vector<Bytes> stops); ///< break points, ascending
@@ -36,12 +36,12 @@ public:
 
     Bytes step() const noexcept;
     Bytes page() const noexcept;
-    void moveTo(Bytes value); ///< as a key does: clamped, then dragged() and committed()
+    void moveTo(Bytes value); ///< as by a key: clamps, then emits dragged() and committed()
     void moveToStop(int direction);
     bool dragging() const noexcept { return before_.has_value(); }
 
     void beginDrag();
-    void dragTo(Bytes value, double bytesPerPixel, bool free); ///< rounded; `free`: without snapping
+    void dragTo(Bytes value, double bytesPerPixel, bool free); ///< rounds the value; `free`: does not snap
     void endDrag();
     void cancelDrag();
 
@@ -53,7 +53,7 @@ protected:
     void keyPressEvent(QKeyEvent* event) override;
     void focusInEvent(QFocusEvent* event) override;
     void focusOutEvent(QFocusEvent* event) override;
-    virtual void valueMoved() = 0; ///< place or repaint
+    virtual void valueMoved() = 0; ///< called after a change: place or repaint
 
 private:
     void assign(Bytes value);

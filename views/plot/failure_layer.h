@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// An instant at which the device had no room.
+/// An instant at which an allocation failed.
 struct TimelineFailure
 {
     double ms = 0;
@@ -20,7 +20,7 @@ struct TimelineFailure
     bool operator==(const TimelineFailure&) const = default;
 };
 
-/// Those instants as lines through the plot, each with its label; near ones share the first one's.
+/// Paints failed allocations as vertical lines with labels; lines close together share the first one's label.
 class FailureLayer : public TimelineLayer
 {
     Q_OBJECT

@@ -8,16 +8,16 @@
 
 namespace headroom {
 
-/// An instant at which an op begins that another plan treats in another way.
+/// The begin of an op that another plan treats differently.
 struct TimelineFlip
 {
     double ms = 0;
-    bool again = false; ///< it runs a second time here; else for the first time
+    bool again = false; ///< the op runs a second time here; else the first time
 
     bool operator==(const TimelineFlip&) const = default;
 };
 
-/// Those instants as triangles that stand on the time axis: hollow for the first time, filled for the second.
+/// Paints flips as triangles on the time axis: hollow for a first run, filled for a second.
 class FlipLayer : public TimelineLayer
 {
     Q_OBJECT
@@ -34,7 +34,8 @@ private:
     std::vector<TimelineFlip> flips_;
 };
 
-/// The triangle, for the layer and for legends: filled, or hollow on `ground`.
+/// Paints the triangle of the layer and of legends; `ground` fills the inside: the colour itself, or the background for
+/// a hollow one.
 void paintFlipSymbol(QPainter& painter, QPointF bottom, double size, const QColor& color, const QColor& ground);
 
 } // namespace headroom

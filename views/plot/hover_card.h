@@ -44,8 +44,8 @@ private:
     QSizeF size_;
 };
 
-/// Where a box of `size` beside `anchor` goes: right of it, else left, moved up or down inside `bounds` until it covers
-/// none of `avoid`; where that cannot be, the place that covers least.
+/// The place of a box of `size` beside `anchor`: right of it, else left, moved up or down inside `bounds` until it
+/// covers none of `avoid`; if that is impossible, the place that covers least.
 QRectF placeBeside(QPointF anchor, QSizeF size, const QRectF& bounds, const std::vector<QRectF>& avoid,
                    double distance);
 

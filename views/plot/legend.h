@@ -25,12 +25,12 @@ struct LegendEntry
     bool operator==(const LegendEntry&) const = default;
 };
 
-/// Title at the left, entries at the right of it while they fit, else in rows below. A value: laid out for a width,
-/// then painted by the window and by exported pictures alike.
+/// A title with the entries right of it if they fit, else in rows below. Laid out for a width in the constructor;
+/// painted by the window and by exported pictures.
 class Legend
 {
 public:
-    /// `afterTitle`: room that something else takes there.
+    /// `afterTitle` is the width in pixels reserved after the title.
     Legend(QString title, std::vector<LegendEntry> entries, double width, const Theme& theme, double afterTitle = 0);
 
     double height() const noexcept { return height_; }

@@ -12,7 +12,7 @@ class QToolButton;
 
 namespace headroom {
 
-/// The head of a plot: its title and legend, as high as the rows that its width asks for.
+/// The header of a plot: its title and legend, in as many rows as the width needs.
 class LegendBar : public QWidget
 {
     Q_OBJECT
@@ -21,9 +21,9 @@ public:
 
     void setTitle(const QString& title);
     void setEntries(std::vector<LegendEntry> entries);
-    /// Two choices behind the title, one of which is on: what the plot stacks by.
+    /// Shows two exclusive buttons after the title: the groupings of the plot's stack.
     void setChoices(const QString& first, const QString& second);
-    void choose(int index); ///< emits nothing
+    void choose(int index); ///< emits no signal
     void setChoicesEnabled(bool enabled);
 
     QSize sizeHint() const override;

@@ -12,30 +12,30 @@
 
 namespace headroom {
 
-/// Parts the modules of a step into a few groups, so that memory can be stacked by module: children take the place of a
-/// module that holds a large share, runs of them together where there are many ("layers.0–11"). Small modules share one
-/// group. Optimizer state belongs to no module and is a group of its own.
+/// Divides the modules of a step into a few groups, so that memory can be stacked by module. A module with a large
+/// share of the memory is replaced by its children, and many children by runs of them ("layers.0–11"). Small modules
+/// share one group. Optimizer state belongs to no module and is a group of its own.
 ///
-/// A storage is of the module that owns the parameter, or of the module whose op created it; in backward that is the
-/// module of the forward op.
+/// A storage belongs to the module that owns the parameter, or to the module whose op allocated it; in backward that is
+/// the module of the forward op.
 struct ModuleGrouping
 {
-    std::vector<std::string> titles; ///< from the bottom of the stack up: optimizer state, other modules, then in order
-    std::vector<std::uint8_t> ofStorage; ///< group by StorageId
+    std::vector<std::string> titles; ///< from the bottom up: optimizer state, small modules, other modules in order
+    std::vector<std::uint8_t> ofStorage; ///< by StorageId: its group
     static constexpr std::uint8_t optimizerGroup = 0;
     static constexpr std::uint8_t otherGroup = 1;
-    static constexpr std::size_t mostRuns = 8; ///< of children of one module
+    static constexpr std::size_t mostRuns = 8; ///< most runs that the children of one module form
 
     std::size_t size() const noexcept { return titles.size(); }
     std::uint8_t groupOf(StorageId storage, Category category) const noexcept;
 
-    /// By what is alive at the peak of `recorded`, which is a timeline of the trace.
+    /// Makes the groups by the bytes alive at the peak of `recorded`, a timeline of `trace`.
     static std::shared_ptr<const ModuleGrouping> of(const StepTrace& trace, const Timeline& recorded);
 };
 using ModuleGroupingPtr = std::shared_ptr<const ModuleGrouping>;
 
-/// Live bytes of each group over a timeline: any instant in O(1), by sums kept at every so many changes. Immutable,
-/// shares the timeline.
+/// Live bytes of each group over a timeline. Sums are stored every `interval` changes, so that bytesAt() takes O(1)
+/// time. Immutable; shares the timeline.
 class GroupedTimeline
 {
 public:
@@ -44,7 +44,8 @@ public:
     const Timeline& timeline() const noexcept { return *timeline_; }
     const ModuleGrouping& grouping() const noexcept { return *grouping_; }
 
-    /// After the first `count` changes, one number for each group. Adds up to TimelinePyramid::bytesAt(count).
+    /// Writes the live bytes of each group after the first `count` changes. Their sum is that of
+    /// TimelinePyramid::bytesAt(count).
     void bytesAt(std::size_t count, std::span<Bytes> groups) const;
 
 private:
@@ -52,7 +53,7 @@ private:
 
     TimelinePtr timeline_;
     ModuleGroupingPtr grouping_;
-    std::vector<Bytes> sums_; ///< before change k * interval, for each group
+    std::vector<Bytes> sums_; ///< bytes of each group before change k * interval
 };
 using GroupedTimelinePtr = std::shared_ptr<const GroupedTimeline>;
 

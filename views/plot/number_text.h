@@ -9,16 +9,16 @@
 
 namespace headroom {
 
-/// "44.5 GiB": with the largest unit that the number fills.
+/// "44.5 GiB": in the largest unit that is not above the number.
 QString bytesText(Bytes bytes, int decimals = 1);
 
-/// The number alone, in the unit of its axis or table: "44.50".
+/// "44.50": the number without the unit, in `unit`.
 QString inUnit(Bytes bytes, const ByteUnit& unit, int decimals);
 
 /// "576.18 ms", "0.42 ms", "12.30 s".
 QString msText(double ms);
 
-/// How many times as much: "2.04", "31.7", "10,946".
+/// A ratio: "2.04", "31.7", "10,946".
 QString ratioText(double ratio);
 
 /// One unit for the labels of a time axis.

@@ -8,23 +8,23 @@
 
 namespace headroom {
 
-/// The whole time axis as a small silhouette, with a window over the stretch that the timeline shows: drag the window
-/// to pan, its edges to zoom, click beside it to go there.
+/// The whole time axis as a small silhouette, with a window over the range that the timeline shows. Dragging the window
+/// pans, dragging its edges zooms, and a click beside it moves it there.
 class OverviewStrip : public QWidget
 {
     Q_OBJECT
 public:
     explicit OverviewStrip(QWidget* parent = nullptr);
 
-    void setPlotEdges(double left, double right); ///< so that it lies below the plot, in own pixels
+    void setPlotEdges(double left, double right); ///< x of the plot's edges in own pixels, to align with the plot
     void setPrepared(PreparedTimelinePtr prepared);
     void setRange(AxisRange all, AxisRange shown, double shortest);
-    int columns() const; ///< that it wants to be prepared for
+    int columns() const; ///< number of pixel columns to prepare for it
 
     QSize sizeHint() const override;
 
 Q_SIGNALS:
-    /// `step`: a drag begins; else it goes on, as one step of the zoom stack.
+    /// `step`: a drag begins, a new entry of the zoom stack; false: it goes on and replaces the entry.
     void rangeWanted(double beginMs, double endMs, bool step);
 
 protected:
@@ -48,8 +48,8 @@ private:
     AxisRange shown_;
     double shortest_ = 0;
     Grip grip_ = Grip::none;
-    double grabbedAt_ = 0; ///< ms from the window's begin
-    bool begins_ = true; ///< the next range is a step of its own
+    double grabbedAt_ = 0; ///< distance of the pointer from the window's begin, in ms
+    bool begins_ = true; ///< the next range is a new entry of the zoom stack
 };
 
 } // namespace headroom

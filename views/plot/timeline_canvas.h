@@ -13,8 +13,8 @@
 
 namespace headroom {
 
-/// The drawing area of the timeline: a chart with axes and grid, the layers in it, the budget handle in its margin. It
-/// turns input into wishes (a range to show, a stretch selected, an instant clicked) and decides nothing.
+/// The drawing area of the timeline: a chart with axes and grid, its layers, and the budget handle in its margin. It
+/// only turns input into signals: a range to show, a selected range, a clicked instant.
 class TimelineCanvas : public QChartView
 {
     Q_OBJECT
@@ -36,17 +36,17 @@ public:
     FailureLayer& failures() { return *failures_; }
     CursorLayer& cursorLayer() { return *cursor_; }
     BudgetHandle& handle() { return *handle_; }
-    std::optional<double> pointerMs() const noexcept { return pointerMs_; } ///< where the pointer hovers
+    std::optional<double> pointerMs() const noexcept { return pointerMs_; } ///< time under the pointer
 
 Q_SIGNALS:
-    /// `step`: a zoom or pan begins; else the one before goes on, as one step of the zoom stack.
+    /// `step`: a zoom or pan begins, a new entry of the zoom stack; false: it goes on and replaces the entry.
     void rangeWanted(double beginMs, double endMs, bool step);
-    void selecting(double beginMs, double endMs); ///< while dragging
+    void selecting(double beginMs, double endMs); ///< during the drag
     void selected(double beginMs, double endMs);
     void clicked(double ms);
     void hovered(double ms);
     void hoverLeft();
-    void placed(); ///< the plot has another size
+    void placed(); ///< the plot's size changed
     void lookChanged();
 
 protected:
@@ -67,7 +67,7 @@ private:
     void updateAxes();
     void zoomAt(double x, double factor, bool step);
     void pan(double pixels, bool step);
-    bool wheelBegins(); ///< is this the first notch of a turn?
+    bool wheelBegins(); ///< whether this is the first event of a turn of the wheel
     bool nearBudgetLine(QPointF position) const;
     bool gesture(QEvent* event);
 
@@ -91,7 +91,7 @@ private:
     double pressedMs_ = 0;
     double lastX_ = 0;
     bool panBegins_ = false;
-    bool plotIsStale_ = true; ///< the chart has not heard of the plot's size yet
+    bool plotIsStale_ = true; ///< the chart does not have the plot's current size yet
     QElapsedTimer sinceWheel_;
     std::optional<double> pointerMs_;
     bool budgetVisible_ = false;

@@ -24,24 +24,24 @@ constexpr CategoryMask maskOf(Category category) noexcept
 {
     return CategoryMask{1} << static_cast<unsigned>(category);
 }
-CategoryMask categoriesEver(const Timeline& timeline); ///< that hold a byte at any instant
+CategoryMask categoriesEver(const Timeline& timeline); ///< categories with bytes at some instant
 
-/// What a timeline plot shows: one step, or one step and what a plan makes of it.
+/// The input of a timeline plot: one step, or one step without and with a plan.
 struct TimelineScene
 {
     PyramidPtr recorded;
     PyramidPtr planned; ///< null: no plan
     CategoryMask recordedCategories = 0;
-    GroupedTimelinePtr groups; ///< of main(), to stack by module; null: by category
+    GroupedTimelinePtr groups; ///< of main(), for a stack by module; null: stack by category
 
     bool hasPlan() const noexcept { return planned != nullptr; }
-    const TimelinePyramid& main() const noexcept { return planned ? *planned : *recorded; } ///< whose stack is drawn
+    const TimelinePyramid& main() const noexcept { return planned ? *planned : *recorded; } ///< its stack is drawn
 };
 
-/// The scene of timelines at hand. `trace` null: stacked by category.
+/// Makes a scene. `trace` null: stack by category.
 TimelineScene makeScene(TimelinePtr recorded, TimelinePtr planned, const StepTrace* trace = nullptr);
 
-/// The stretch of time on the screen, and into how many pixel columns it is cut.
+/// The shown range of time, and its number of pixel columns.
 struct TimelineViewport
 {
     AxisRange ms;
@@ -56,48 +56,47 @@ struct TimelineViewport
 struct Band
 {
     QString title;
-    std::optional<Category> category; ///< none: a group of modules, coloured along the ramp
-    double ramp = 0; ///< 0 .. 1
+    std::optional<Category> category; ///< nullopt: a group of modules, coloured by Theme::rampColor()
+    double ramp = 0; ///< 0 to 1
 
     QColor color(const Theme& theme) const { return category ? theme.color(*category) : theme.rampColor(ramp); }
 };
 
-/// One timeline cut into the pixel columns that lie before its end. Each column shows the instant of its highest total,
-/// so that its bands add up to a total that the step really had.
+/// One timeline in pixel columns, up to its end. Each column shows the instant of its highest total, so that its bands
+/// add up to a total that occurs in the step.
 struct BandColumns
 {
     std::size_t bands = 0;
-    std::vector<std::size_t> changes; ///< count of changes at the instant of each column
+    std::vector<std::size_t> changes; ///< by column: number of changes up to its instant
     std::vector<Bytes> totals;
-    std::vector<Bytes> parts; ///< bands from the bottom up, column after column
+    std::vector<Bytes> parts; ///< bytes of the bands from the bottom up, column after column
 
     std::size_t size() const noexcept { return totals.size(); }
     std::span<const Bytes> at(std::size_t column) const { return std::span(parts).subspan(column * bands, bands); }
 };
 
-/// Everything that painting needs, prepared on a worker thread: painting looks nothing up.
+/// All data for painting, prepared on a worker thread.
 struct TimelineDrawList
 {
     TimelineViewport viewport;
     std::vector<Band> bands; ///< from the bottom up
     BandColumns main;
-    std::vector<Bytes> outline; ///< totals of the recorded step while a plan is shown; else empty
+    std::vector<Bytes> outline; ///< totals of the recorded step if a plan is shown; else empty
     bool planned = false; ///< main is the planned step
 };
 using TimelineDrawListPtr = std::shared_ptr<const TimelineDrawList>;
 
-/// `before`: a list of the same recorded step, whose outline is taken over where it is of the same viewport; may be
-/// null.
+/// Prepares a list. `before` may be null; its outline is reused if it is of the same recorded step and viewport.
 TimelineDrawListPtr prepareDrawList(const TimelineScene& scene, const TimelineViewport& viewport,
                                     const TimelineDrawList* before = nullptr);
 
-/// Bands that a legend lists, from the top of the stack down: those that are ever high enough to be seen. `whole` is a
-/// list of the whole step.
+/// The bands for a legend, from the top of the stack down: those that are high enough to be visible somewhere. `whole`
+/// is a list of the whole step.
 std::vector<Band> visibleBands(const TimelineDrawList& whole);
 
-/// The columns as an image of `size` device pixels, one column each: bands parted by a card-coloured edge of one
-/// logical pixel, hatch from the planned total up to the recorded outline, the outline on top. `bytes` is the vertical
-/// range; outside of the data the image is transparent. Runs on any thread.
+/// Draws the columns into an image of `size` device pixels, one column per pixel. Bands are separated by a line of one
+/// logical pixel in the card's colour; a hatch fills from the planned total up to the recorded outline; the outline is
+/// on top. `bytes` is the vertical range; outside of the data the image is transparent. Runs on any thread.
 QImage rasterise(const TimelineDrawList& list, QSize size, AxisRange bytes, double pixelsPerPoint, const Theme& theme);
 
 } // namespace headroom

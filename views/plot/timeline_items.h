@@ -12,8 +12,8 @@
 
 namespace headroom {
 
-/// One layer of the timeline inside the chart. All layers share the chart's coordinates; each keeps a copy of geometry
-/// and look, so that painting reads nothing else.
+/// Base of the timeline's layers inside the chart. All layers use the chart's coordinates; each has a copy of geometry
+/// and theme for painting.
 class TimelineLayer : public QGraphicsObject
 {
     Q_OBJECT
@@ -28,7 +28,7 @@ protected:
     const TimelineGeometry& geometry() const { return geometry_; }
     const Theme& theme() const { return theme_; }
     const QRectF& canvas() const { return canvas_; }
-    virtual void placed() {} ///< geometry or look changed
+    virtual void placed() {} ///< called after geometry or theme changed
 
 private:
     TimelineGeometry geometry_;
@@ -36,8 +36,7 @@ private:
     Theme theme_;
 };
 
-/// The bands: the image that the worker made, stretched to the range on the screen until the one for that range is
-/// there.
+/// The bands: the worker's image, scaled to the shown range until the image for that range is ready.
 class BandsLayer : public TimelineLayer
 {
     Q_OBJECT
@@ -52,7 +51,7 @@ private:
     PreparedTimelinePtr prepared_;
 };
 
-/// A selected stretch of time, in the words of its label.
+/// A selected range of time and its label.
 struct TimeSelection
 {
     double beginMs = 0;
@@ -78,8 +77,7 @@ private:
     std::vector<PlacedPhase> placed_;
 };
 
-/// What stands still while the pointer moves: peaks with labels, the time that the plan adds, selection, pinned
-/// instant.
+/// Marks that do not follow the pointer: peaks with labels, the time that the plan adds, selection, pinned instant.
 class MarksLayer : public TimelineLayer
 {
     Q_OBJECT
@@ -91,7 +89,7 @@ public:
     void setSelection(std::optional<TimeSelection> selection);
     void setPin(std::optional<double> ms);
     void setFocused(bool focused);
-    std::vector<QRectF> labels() const; ///< what a card must not cover
+    std::vector<QRectF> labels() const; ///< rectangles that a hover card must not cover
 
     void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
 

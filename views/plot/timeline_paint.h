@@ -15,8 +15,8 @@ class QPainter;
 
 namespace headroom {
 
-/// Where a timeline is drawn: the plot's rectangle and its two axes. The window and the exported picture share what
-/// follows; only the bands differ, an image of pixel columns there, polygons here.
+/// The plot's rectangle and its two axes. The window and exported pictures share the functions below; only the bands
+/// differ: the window paints an image of pixel columns, exports paint polygons.
 struct TimelineGeometry
 {
     QRectF plot;
@@ -26,10 +26,10 @@ struct TimelineGeometry
     static TimelineGeometry of(const QRectF& plot, AxisRange ms, AxisRange bytes);
 };
 
-/// The vertical range for a plot of `height` pixels: from 0 to so much above the highest peak that its label has room.
+/// The vertical range for a plot of `height` pixels: from 0 to above the highest peak, with room for its label.
 AxisRange byteRangeFor(Bytes highestPeak, double height);
 
-/// A highest point of a timeline, with its words.
+/// The peak of a timeline and its label.
 struct PeakMark
 {
     double ms = 0;
@@ -39,19 +39,19 @@ struct PeakMark
     bool planned = false;
 };
 
-/// Of the recorded step and, where there is one, of the plan; one mark when both are the same point.
+/// The marks of the recorded step and of the plan, if there is one; one mark if both are the same point.
 std::vector<PeakMark> peakMarks(const Timeline& recorded, const Timeline* planned, const QString& recordedName,
                                 const QString& plannedName);
 
-/// A label beside the mark that it belongs to.
+/// A peak mark with the place of its label.
 struct PlacedPeak
 {
     PeakMark mark;
     QPointF point;
     QRectF label;
 };
-/// Marks inside the plot, with labels that cover neither each other, nor another mark, nor `avoid`, as far as there is
-/// room.
+/// Places labels of the marks inside the plot so that they cover neither each other, nor a mark, nor `avoid`, as far as
+/// there is room.
 std::vector<PlacedPeak> placePeaks(const std::vector<PeakMark>& marks, const TimelineGeometry& geometry,
                                    const Theme& theme, const std::vector<QRectF>& avoid);
 
@@ -61,10 +61,10 @@ void paintPeaks(QPainter& painter, const std::vector<PlacedPeak>& peaks, const T
 struct PlacedPhase
 {
     PhaseSpan span;
-    double x = 0; ///< where it begins
-    QRectF label; ///< empty: a longer phase beside it leaves no room
+    double x = 0; ///< x of its begin
+    QRectF label; ///< empty: no room beside a longer phase
 };
-/// Phases on the plot; `right` is how far names may reach.
+/// Places phases on the plot; names reach at most to x = `right`.
 std::vector<PlacedPhase> placePhases(const std::vector<PhaseSpan>& phases, const TimelineGeometry& geometry,
                                      double right, const Theme& theme);
 void paintPhases(QPainter& painter, const std::vector<PlacedPhase>& phases, const TimelineGeometry& geometry,
@@ -72,28 +72,28 @@ void paintPhases(QPainter& painter, const std::vector<PlacedPhase>& phases, cons
 QString phaseTitle(Phase phase);
 inline constexpr double phaseBandHeight = 22;
 
-/// By how much the plan makes the step longer.
+/// The time that the plan adds to the step.
 struct AddedTime
 {
     double recordedEndMs = 0;
     double plannedEndMs = 0;
-    Bytes height = 0; ///< above which there is room: the highest total of that stretch
+    Bytes height = 0; ///< highest total during the added time: the mark is above it
 };
 std::optional<AddedTime> addedTime(const Timeline& recorded, const Timeline& planned, const TimelinePyramid& pyramid);
 
-/// The added time as a measure from the one end to the other, with its label above.
+/// The added time as a line from the recorded end to the planned end, with its label above.
 struct PlacedAddedTime
 {
     QLineF measure;
     QRectF label;
     QString text;
 };
-/// Nothing where the end of the step is not on the plot.
+/// Empty if the end of the step is not on the plot.
 std::optional<PlacedAddedTime> placeAddedTime(const AddedTime& added, const TimelineGeometry& geometry,
                                               const Theme& theme);
 void paintAddedTime(QPainter& painter, const PlacedAddedTime& added, const Theme& theme);
 
-/// Bands, hatch and outline as polygons, for SVG and PDF.
+/// Paints bands, hatch and outline as polygons, for SVG and PDF.
 void paintBandPolygons(QPainter& painter, const TimelineDrawList& list, const TimelineGeometry& geometry,
                        const Theme& theme);
 

@@ -12,38 +12,38 @@
 
 namespace headroom {
 
-/// What a timeline plot wants to have drawn.
+/// The input of prepareTimeline().
 struct TimelineRequest
 {
-    StepTracePtr trace; ///< for the stack by module; may be null
-    TimelinePtr own; ///< of the trace, by which modules are grouped; null: recorded
+    StepTracePtr trace; ///< for a stack by module; may be null
+    TimelinePtr own; ///< timeline of the trace, by which modules are grouped; null: `recorded`
     TimelinePtr recorded; ///< null: nothing to draw
     TimelinePtr planned; ///< null: no plan
-    TimelineViewport viewport; ///< columns = width of `pixels`
-    QSize pixels; ///< of the image
+    TimelineViewport viewport; ///< its columns are the width of `pixels`
+    QSize pixels; ///< size of the image in device pixels
     double pixelsPerPoint = 1;
     AxisRange bytes;
-    TimelineViewport overview; ///< of the strip that shows the whole time axis
+    TimelineViewport overview; ///< viewport of the overview strip
     bool byModule = false; ///< stack by module, not by category
-    bool dark = false; ///< look
+    bool dark = false; ///< dark theme
 };
 
-/// The answer: painting replays it, hovering looks up in it.
+/// The result of prepareTimeline(), for painting and hovering.
 struct PreparedTimeline
 {
     TimelineRequest request;
     TimelineScene scene;
-    ModuleGroupingPtr grouping; ///< once it was asked for
+    ModuleGroupingPtr grouping; ///< null until a request was by module
     TimelineDrawListPtr list;
     TimelineDrawListPtr overview;
     QImage image;
 };
 using PreparedTimelinePtr = std::shared_ptr<const PreparedTimeline>;
 
-/// The work itself, on any thread. What `last` has in common with the request is taken over from it; may be null.
+/// Prepares a timeline, on any thread. Reuses the parts of `last` that are the same; `last` may be null.
 PreparedTimelinePtr prepareTimeline(const TimelineRequest& request, const PreparedTimeline* last);
 
-/// Prepares timelines on one thread of its own. Only the latest request counts: one that waits is replaced.
+/// Prepares timelines on a thread of its own. A new request replaces one that waits.
 class TimelinePreparer : public QObject
 {
     Q_OBJECT
@@ -51,7 +51,7 @@ public:
     explicit TimelinePreparer(QObject* parent = nullptr);
 
     void request(TimelineRequest wanted);
-    bool busy() const noexcept { return asked_ != answered_; } ///< is an answer still to come? (GUI thread)
+    bool busy() const noexcept { return asked_ != answered_; } ///< whether a result is pending; GUI thread only
 
 Q_SIGNALS:
     void ready(headroom::PreparedTimelinePtr prepared);
@@ -60,7 +60,7 @@ private:
     std::uint64_t asked_ = 0;
     std::uint64_t answered_ = 0;
     PreparedTimelinePtr last_; ///< used on the lane only
-    Lane lane_; ///< last: its thread ends before what it uses
+    Lane lane_; ///< the last member: its thread ends before the others are destroyed
 };
 
 } // namespace headroom

@@ -8,8 +8,8 @@
 
 namespace headroom {
 
-/// The numbers behind the timeline on the screen: one row for each instant that a pixel column shows, with time, phase,
-/// module, op, the total and every band. Takes a whole prepared timeline; rows are described when they are asked for.
+/// The numbers of the shown timeline as a table: one row for each instant that a pixel column shows, with time, phase,
+/// module, op, the total and every band. Rows are computed on demand.
 class TimelineTable : public QAbstractTableModel
 {
     Q_OBJECT
@@ -26,7 +26,7 @@ public:
 private:
     StepTracePtr trace_;
     PreparedTimelinePtr prepared_;
-    std::vector<std::size_t> columns_; ///< of the draw list; columns that repeat the instant before are left out
+    std::vector<std::size_t> columns_; ///< columns of the draw list, without those that repeat the previous instant
 };
 
 } // namespace headroom

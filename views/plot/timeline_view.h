@@ -16,10 +16,10 @@ namespace headroom {
 struct TimelineFailure;
 struct TimelineFlip;
 
-/// Live memory of one step over time: the stack of the planned step (of the recorded one while there is no plan), the
-/// outline of the recorded step with a hatch over what the plan saves, phases, peaks, and the budget as a line with a
-/// handle. What is drawn is prepared on a worker thread, latest wins, and replayed here; cursor, selection and budget
-/// line lie on top and move at once.
+/// Plots live memory of one step over time: the stack of the planned step (of the recorded step if there is no plan),
+/// the outline of the recorded step with a hatch over the memory that the plan saves, phases, peaks, and the budget as
+/// a line with a handle. A worker thread prepares the drawing; the latest request wins. Cursor, selection and budget
+/// line are painted on top without waiting for it.
 class TimelineView : public QWidget
 {
     Q_OBJECT
@@ -27,50 +27,51 @@ public:
     explicit TimelineView(QWidget* parent = nullptr);
     ~TimelineView() override;
 
-    void setStep(StepTracePtr trace, TimelinePtr recorded); ///< forgets plan, zoom, pin and selection
+    void setStep(StepTracePtr trace, TimelinePtr recorded); ///< clears plan, zoom, pin and selection
     void setPlanned(TimelinePtr planned); ///< null: no plan; keeps zoom and selection
-    /// Memory as it was measured, on the time axis of the step: its outline in place of the recorded one, in front of
-    /// it the stack of the step without a plan. Null: no comparison.
+    /// Sets measured memory, on the time axis of the step. Its outline replaces the recorded one, in front of it is the
+    /// stack of the step without a plan. Null: no comparison.
     void setMeasured(TimelinePtr measured);
-    /// Ops that the plan treats in another way than the one with more memory, on the plan's axis; ms ascending.
+    /// Ops that the plan treats differently from the plan with the next larger budget, on the plan's time axis; ms
+    /// ascending.
     void setFlips(std::vector<TimelineFlip> flips);
-    /// Instants of the recorded step at which the device had no room; ms ascending.
+    /// Instants of the recorded step at which an allocation failed; ms ascending.
     void setFailures(std::vector<TimelineFailure> failures);
-    void setBudget(Bytes budget, bool feasible); ///< moves the line; emits nothing
-    void setBudgetRange(Bytes least, Bytes most); ///< what the handle can be dragged to
-    /// Words of legend and labels, by default "Recorded" and "Planned".
+    void setBudget(Bytes budget, bool feasible); ///< moves the line; emits no signal
+    void setBudgetRange(Bytes least, Bytes most); ///< limits of the handle
+    /// Names in legend and labels, by default "Recorded" and "Planned".
     void setNames(const QString& recorded, const QString& planned);
 
-    /// What the stack is made of; by module only with a trace.
+    /// The meaning of a band of the stack; `module` needs a trace.
     enum class Grouping { category, module };
     void setGrouping(Grouping grouping);
     Grouping grouping() const;
 
-    void showRange(double beginMs, double endMs); ///< one step of the zoom stack
+    void showRange(double beginMs, double endMs); ///< adds an entry to the zoom stack
     void showAll();
     void zoomBack();
     void zoomToSelection();
-    void unpin(); ///< and clears the selection
+    void unpin(); ///< clears the pin and the selection
 
     double visibleBeginMs() const;
     double visibleEndMs() const;
     bool zoomedIn() const;
     bool hasSelection() const;
 
-    /// The same numbers as a table (instant, op, module, bytes by band), at most some thousand rows: the changes
-    /// that the visible columns show. Owned by the view, updated with it.
+    /// The numbers of the visible columns as a table (instant, op, module, bytes by band) of at most some thousand
+    /// rows. Owned by the view, updated with it.
     QAbstractItemModel* table() const;
 
-    bool drawn() const; ///< is what is painted of this step and plan? While a drag lasts it may be a draft
-    bool upToDate() const; ///< is what is painted, and the table, of this step and plan?
+    bool drawn() const; ///< whether this step and plan are painted; during a drag perhaps as a draft
+    bool upToDate() const; ///< whether this step and plan are painted and in the table
 
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;
 
 Q_SIGNALS:
-    void prepared(); ///< what the worker prepared is on the screen
-    void budgetDragged(headroom::Bytes budget); ///< while the handle moves
-    void budgetCommitted(headroom::Bytes budget); ///< released, or a key moved it
+    void prepared(); ///< the worker's result is shown
+    void budgetDragged(headroom::Bytes budget); ///< during a drag of the handle
+    void budgetCommitted(headroom::Bytes budget); ///< the handle was released, or moved by a key
     void instantHovered(std::size_t changeCount, bool planned);
     void hoverLeft();
     void instantPinned(std::size_t changeCount, bool planned);

@@ -15,7 +15,7 @@
 
 namespace headroom {
 
-/// What the timeline holds: its parts, the step, and what the user did to it (zoom, selection, pin).
+/// The state of a TimelineView: its widgets, the step, and the user's zoom, selection and pin.
 class TimelineView::Private
 {
 public:
@@ -39,7 +39,7 @@ public:
     bool key(QKeyEvent* event);
 
     const Timeline* mainTimeline() const { return planned ? planned.get() : recorded.get(); }
-    /// Is the answer there of what is shown now? While a newer one is being prepared, the old names wrong instants.
+    /// Whether `answer` is of the current timelines. Until a new one is ready, the old one has other instants.
     bool prepared() const
     {
         return answer && answer->list && answer->request.recorded == recorded && answer->request.planned == planned;
@@ -59,11 +59,11 @@ public:
     QElapsedTimer sinceRequest;
 
     StepTracePtr trace;
-    TimelinePtr own; ///< of the step as it was recorded
+    TimelinePtr own; ///< timeline of the recorded step
     TimelinePtr plan; ///< null: none
     TimelinePtr measured; ///< null: no comparison
-    TimelinePtr recorded; ///< whose outline is drawn: own, or measured
-    TimelinePtr planned; ///< whose stack is in front of it: plan, or own; null: the stack is recorded
+    TimelinePtr recorded; ///< its outline is drawn: `own`, or `measured`
+    TimelinePtr planned; ///< its stack is drawn: `plan`, or `own`; null: the stack of `recorded`
     QString recordedName = tr("Recorded");
     QString plannedName = tr("Planned");
     const QString measuredName = tr("Measured");
@@ -73,7 +73,7 @@ public:
     double shortestMs = 1e-6;
     PreparedTimelinePtr answer;
     std::optional<AxisRange> selection;
-    std::optional<std::size_t> pin; ///< count of changes of the main timeline
+    std::optional<std::size_t> pin; ///< number of changes of the main timeline up to the pinned instant
     Grouping grouping = Grouping::category;
 };
 

@@ -12,15 +12,15 @@
 
 namespace headroom {
 
-/// The chart of the trade-off plot: a few line and scatter series, and a current point that arrow keys move along the
-/// curve and Enter chooses.
+/// The chart of the trade-off plot: line and scatter series, and a current point. Arrow keys move the current point
+/// along the curve, and Enter chooses it.
 class TradeOffChart : public QChartView
 {
     Q_OBJECT
 public:
     explicit TradeOffChart(QWidget* parent);
 
-    /// `empty`: the sentence that stands there when the picture has no curve.
+    /// `empty` is the sentence shown if the picture has no curve.
     void setPicture(const TradeOffPicture& picture, double msPerGiB, const QString& empty);
 
 Q_SIGNALS:
@@ -41,7 +41,7 @@ protected:
 private:
     void place();
     void updateAxes(const Theme& theme);
-    void addOthers(std::size_t wanted); ///< as many series at least
+    void addOthers(std::size_t wanted); ///< makes at least `wanted` series
     void fillSeries(double msPerGiB, const Theme& theme);
     void styleDots(QScatterSeries* series, double size, const QColor& fill, const QColor& border);
     QPointF pixelOf(const TradeOffPoint& point) const;
@@ -50,7 +50,7 @@ private:
 
     QValueAxis* keptAxis_;
     QValueAxis* msAxis_;
-    std::vector<QLineSeries*> others_; ///< as many as were ever needed; those not needed now are empty
+    std::vector<QLineSeries*> others_; ///< series that are not needed now are empty
     QLineSeries* estimate_;
     QLineSeries* curve_;
     QLineSeries* tangent_;

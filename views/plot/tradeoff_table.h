@@ -8,7 +8,7 @@
 
 namespace headroom {
 
-/// The numbers behind the trade-off plot: the corners of the selected module's curve and where the plan stands.
+/// The numbers of the trade-off plot as a table: the corners of the selected module's curve, and the plan's choice.
 class TradeOffTable : public QAbstractTableModel
 {
     Q_OBJECT

@@ -15,10 +15,10 @@ class QAbstractItemModel;
 
 namespace headroom {
 
-/// What each module asks for its memory: activation memory kept against time to recompute the rest. The selected module
-/// in ink: the ways that the planner has for it, with PyTorch's estimate in grey; until these are known, PyTorch's
-/// estimate, with others of its class in grey. What the plan chose as dots, and the price of memory at the budget as a
-/// dashed tangent: a plan buys memory where it is cheaper than that.
+/// The trade-off plot: activation memory kept against time to recompute the rest. For the selected module it shows the
+/// planner's ways, with PyTorch's estimate in grey; until the ways are known, PyTorch's estimate, with other modules of
+/// its class in grey. Dots are the plan's choices. The dashed tangent is the price of memory at the budget: a plan
+/// recomputes where memory is cheaper than that.
 class TradeOffView : public QWidget
 {
     Q_OBJECT
@@ -28,8 +28,8 @@ public:
 
     void setModules(ModuleInfoPtr info); ///< null: empty
     void select(const std::string& fqn); ///< empty: none
-    void setWays(const std::string& fqn, std::vector<ModuleWay> ways); ///< of the module of that name
-    /// What a plan does, and its price of memory, Plan::msPerGiB; NaN or 0: no tangent.
+    void setWays(const std::string& fqn, std::vector<ModuleWay> ways); ///< ways of the module `fqn`
+    /// Sets the plan's choices and its price of memory, Plan::msPerGiB; NaN or 0: no tangent.
     void setPlan(PlannedPoint planned, double msPerGiB);
     void clearPlan();
 

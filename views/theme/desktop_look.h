@@ -8,8 +8,8 @@ class QDBusVariant;
 
 namespace headroom {
 
-/// Whether the desktop asks for light or dark: the color-scheme of the XDG settings portal where there is one, else the
-/// lightness of the palette that the platform gave Qt at start. Qt 6.4 has no QStyleHints::colorScheme().
+/// The desktop's preference for light or dark: the color-scheme of the XDG settings portal if there is one, else the
+/// lightness of Qt's palette at start. Qt 6.4 has no QStyleHints::colorScheme().
 class DesktopLook : public QObject
 {
     Q_OBJECT

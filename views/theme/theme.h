@@ -16,10 +16,10 @@ class QWidget;
 
 namespace headroom {
 
-/// Palette tokens and fonts of one look, light or dark. A plain value: widgets never name a colour of their own.
+/// Colours and fonts of the light or the dark theme. Widgets use no other colours.
 ///
-/// The accent means "the plan changed this" and nothing else; danger means "does not fit" and nothing else. No category
-/// has either hue. A widget asks Theme::of(*this) in its paint code and repaints on QEvent::PaletteChange.
+/// The accent only means "the plan changed this"; danger only means "does not fit". No category has either hue. A
+/// widget calls Theme::of(*this) in its paint code and repaints on QEvent::PaletteChange.
 struct Theme
 {
     bool isDark = false;
@@ -33,24 +33,24 @@ struct Theme
     QColor accentSoft; ///< the accent as a background of text
     QColor danger;
     QColor dangerSoft;
-    QColor hover; ///< background of what the pointer is on
+    QColor hover; ///< background of the item under the pointer
     QColor selected; ///< background of the selected row
     QColor ghost; ///< curves of other modules, behind the selected one
     QColor hatch; ///< strokes of "saved by the plan" and of the budgets that do not fit
 
     std::array<QColor, categoryCount> categories; ///< by value of Category
     const QColor& color(Category category) const { return categories[static_cast<std::size_t>(category)]; }
-    QColor pale(Category category) const; ///< for bars of what was recorded, behind what the plan keeps
+    QColor pale(Category category) const; ///< for bars of recorded bytes, behind those of kept bytes
 
-    std::array<QColor, 6> ramp; ///< groups of modules in their order: from dark to light and from cold to warm
-    QColor rampColor(double share) const; ///< 0 .. 1 along it
+    std::array<QColor, 6> ramp; ///< colours of groups of modules, in order: from dark to light and from cold to warm
+    QColor rampColor(double share) const; ///< `share`, 0 to 1, is the position on the ramp
 
     QFont body; ///< 12 px Inter
     QFont bodyStrong; ///< 12 px semibold
     QFont title; ///< 13 px semibold
     QFont selection; ///< 16 px semibold
     QFont caption; ///< 11 px
-    QFont number; ///< 12 px Roboto: its digits have one width
+    QFont number; ///< 12 px Roboto: tabular digits
     QFont numberStrong; ///< 12 px Roboto medium
     QFont numberCaption; ///< 11 px Roboto
     QFont numberLarge; ///< 20 px Roboto medium
@@ -59,20 +59,20 @@ struct Theme
     static Theme dark();
     static const Theme& make(bool isDark);
 
-    /// The look in which a widget is painted now: by the lightness of its palette's window colour.
+    /// The theme of a widget, by the lightness of its palette's window colour.
     static const Theme& of(const QWidget& widget);
 
     QPalette palette() const;
     QString styleSheet() const;
 };
 
-/// Makes the fonts in the resources known to Qt; needs a QGuiApplication. Calling it again does nothing.
+/// Registers the fonts of the resources with Qt; needs a QGuiApplication. A second call does nothing.
 void loadFonts();
 
-/// Sets font, palette and style sheet of the whole program. Every widget gets QEvent::PaletteChange.
+/// Sets font, palette and style sheet of the application. Every widget gets QEvent::PaletteChange.
 void applyTheme(QApplication& application, const Theme& theme);
 
-/// Order of the bands from the bottom up: what no plan can move below, what it can move on top.
+/// Order of the bands from the bottom up: categories that a plan can change are on top.
 inline constexpr std::array<Category, categoryCount> stackOrder = {Category::nonPyTorch,
                                                                    Category::parameter,
                                                                    Category::buffer,
@@ -86,7 +86,7 @@ inline constexpr std::array<Category, categoryCount> stackOrder = {Category::non
                                                                    Category::activation,
                                                                    Category::temporary};
 
-/// "Parameters", "Optimizer state", … as legends and tables print it.
+/// "Parameters", "Optimizer state", …: the category's name in legends and tables.
 QString categoryTitle(Category category);
 
 } // namespace headroom

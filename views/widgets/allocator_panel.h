@@ -11,8 +11,8 @@ class QLineEdit;
 
 namespace headroom {
 
-/// The caching allocator as a what-if: its settings as PYTORCH_CUDA_ALLOC_CONF has them, the card's memory, and what it
-/// reserves then. Says what was asked for, and shows what it is told.
+/// The panel for trying settings of the caching allocator: fields for PYTORCH_CUDA_ALLOC_CONF and the GPU's memory, and
+/// a plot of the reserved memory. It emits the input and shows the given result; it computes nothing.
 class AllocatorPanel : public QWidget
 {
     Q_OBJECT
@@ -21,10 +21,10 @@ public:
 
     QString settings() const;
     QString card() const; ///< empty: no limit
-    void setQuestion(const QString& settings, const QString& card); ///< without a signal
+    void setQuestion(const QString& settings, const QString& card); ///< emits no signal
 
     void showAnswer(const QString& words, const ReservedCurves& curves);
-    void showProblem(const QString& sentence); ///< of what was typed; the plot stays
+    void showProblem(const QString& sentence); ///< shows an error in the input; the plot stays
 
     ReservedPlot* plot() const noexcept { return plot_; }
     QLabel* words() const noexcept { return words_; }
@@ -32,7 +32,7 @@ public:
     QLineEdit* cardEdit() const noexcept { return card_; }
 
 Q_SIGNALS:
-    void questionChanged(); ///< while typing
+    void questionChanged(); ///< emitted on every edit
 
 private:
     QLineEdit* settings_;

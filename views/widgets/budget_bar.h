@@ -14,17 +14,17 @@
 
 namespace headroom {
 
-/// What a plan of single ops is called by: shown in place of the modules.
+/// The figures of a plan by op, shown in place of the number of modules.
 struct OpsFigures
 {
-    double fraction = 1; ///< of what torch.compile keeps by default
+    double fraction = 1; ///< share of the memory that torch.compile saves by default
     Bytes savedBytes = 0;
-    int again = 0; ///< ops that run again
-    int ops = 0; ///< of forward
+    int again = 0; ///< number of ops that run again
+    int ops = 0; ///< number of ops of forward
 };
 
-/// The budget, and what it costs: value, slider over its own cost curve, and the planned peak, time added and modules
-/// recomputed. Budgets below the least feasible one are hatched; usual card sizes are stops.
+/// The budget and its cost: value, slider over the cost curve, planned peak, added time, and number of recomputed
+/// modules. Budgets below the least feasible one are hatched; memory sizes of common GPUs are stops.
 class BudgetBar : public QWidget
 {
     Q_OBJECT
@@ -32,19 +32,19 @@ public:
     explicit BudgetBar(QWidget* parent = nullptr);
     ~BudgetBar() override;
 
-    /// `least`: the smallest feasible budget (0: not known yet); `recordedPeak`: from here nothing is recomputed.
+    /// `least` is the smallest feasible budget (0: not known yet). From `recordedPeak` on nothing is recomputed.
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
-    void setWindowHeight(int height); ///< of which the curve above the slider takes its share
+    void setWindowHeight(int height); ///< the curve's height is a share of it
     void setFrontier(std::vector<FrontierPoint> frontier); ///< peak ascending; empty: not known yet
     void setBudget(Bytes budget); ///< emits nothing
     Bytes budget() const;
-    /// `plan` null: no answer yet. While busy, the numbers of the plan before stay, in grey.
+    /// `plan` null: no answer yet. While `busy`, the numbers of the previous plan stay, in grey.
     void setResult(const Plan* plan, bool busy);
     void setMode(PlanMode mode); ///< emits nothing
     void setOps(const std::optional<OpsFigures>& figures); ///< nullopt: no plan
-    void setModuleCount(int candidates); ///< of "96 of 96"; 0: only the number
+    void setModuleCount(int candidates); ///< the total in "96 of 96"; 0: not shown
 
-    Bytes step() const; ///< of Left and Right, fitting the range
+    Bytes step() const; ///< step in bytes of the keys Left and Right
     void stepBy(int steps);
     void toBreakPoint(int direction); ///< next (> 0) or previous (< 0) point of the frontier
 
@@ -52,7 +52,7 @@ Q_SIGNALS:
     void budgetDragged(headroom::Bytes budget); ///< while dragging
     void budgetCommitted(headroom::Bytes budget); ///< released, typed, or moved by a key
     void modeWanted(headroom::PlanMode mode);
-    void leastBudgetWanted(); ///< the button that is there when nothing fits
+    void leastBudgetWanted(); ///< the button shown when no plan fits was clicked
 
 private:
     class Private;

@@ -12,18 +12,18 @@ class QLineEdit;
 
 namespace headroom {
 
-/// The budget as a large number with its unit that can be typed over: it takes `12.5 GiB`, `800 MiB`, or a number alone
-/// in the unit that is shown. Up and Down step. What cannot be read stays, in red, with the reason as its tool tip.
+/// Edits the budget as a large number with its unit. Accepts `12.5 GiB`, `800 MiB`, or a number in the shown unit. The
+/// keys Up and Down step. Invalid text stays, in red, with the reason as tool tip.
 class BudgetEdit : public QWidget
 {
     Q_OBJECT
 public:
     explicit BudgetEdit(QWidget* parent = nullptr);
 
-    void setValue(Bytes value); ///< not while the user types
-    void setUnitOf(Bytes largest); ///< the unit of the whole bar
-    void setDanger(bool danger); ///< nothing fits this budget
-    QString problem() const { return problem_; } ///< empty: what is typed can be read
+    void setValue(Bytes value); ///< ignored while the user types
+    void setUnitOf(Bytes largest); ///< sets the unit to that of the bar's largest value
+    void setDanger(bool danger); ///< no plan fits the budget
+    QString problem() const { return problem_; } ///< empty: the text is valid
 
 Q_SIGNALS:
     void entered(headroom::Bytes value);

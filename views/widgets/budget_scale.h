@@ -9,8 +9,8 @@
 
 namespace headroom {
 
-/// The budget's slider, drawn over its own cost curve: hatched where no plan fits, card sizes and the recorded peak as
-/// stops, ticks below.
+/// The slider of the budget over its cost curve: hatched where no plan fits, GPU sizes and the recorded peak as stops,
+/// ticks below.
 class BudgetScale : public BytesControl
 {
     Q_OBJECT
@@ -19,12 +19,12 @@ public:
 
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
     void setFrontier(std::vector<FrontierPoint> frontier);
-    void setStepMs(double ms) { stepMs_ = ms; } ///< without recomputation: for the percentage in the tool tip
-    void setCurveHeight(int height); ///< in a large window the curve may be as well
+    void setStepMs(double ms) { stepMs_ = ms; } ///< step time without recomputation, for the percentage in the tool tip
+    void setCurveHeight(int height); ///< in pixels; larger in a large window
     static constexpr int leastCurveHeight = 26;
     Bytes least() const noexcept { return least_; }
     const AxisRange axis() const noexcept { return axis_; }
-    double knobX() const; ///< of the value, in own pixels
+    double knobX() const; ///< x of the value, in own pixels
 
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;

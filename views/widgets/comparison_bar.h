@@ -12,17 +12,17 @@ namespace headroom {
 
 class ElidedLabel;
 
-/// What a comparison with a measured step says, ready to be shown.
+/// A comparison with a measured step as text.
 struct ComparisonFacts
 {
     QString title; ///< "Measured on cuda:0: run.hrs"
-    QString axis; ///< how time was aligned, a sentence
+    QString axis; ///< one sentence: how the time axes were aligned
     QString peak; ///< predicted, measured, difference
-    QString times; ///< the same of the ops' time
+    QString times; ///< the same for the time of ops
 };
 
-/// One line above the cards while a measured step is compared: which one, on what axis, and how far peak and time are
-/// from the prediction.
+/// The line above the cards that shows a comparison: the measured step, the alignment of time, and the differences of
+/// peak and time from the prediction.
 class ComparisonBar : public QWidget
 {
     Q_OBJECT
@@ -30,7 +30,7 @@ public:
     explicit ComparisonBar(QWidget* parent = nullptr);
 
     void setFacts(const ComparisonFacts& facts);
-    QString text() const; ///< all of it, for tests and readers
+    QString text() const; ///< the whole text, for tests and screen readers
 
 Q_SIGNALS:
     void closed();

@@ -10,14 +10,14 @@
 
 namespace headroom {
 
-/// The break points of a module's trade-off curve as lines of text, the chosen one with a dot in the accent.
+/// The break points of a module's trade-off curve as lines of text; the chosen one has a dot in the accent colour.
 class CurveTable : public QWidget
 {
     Q_OBJECT
 public:
     explicit CurveTable(QWidget* parent = nullptr);
 
-    void setPoints(std::vector<TradeOffPoint> points, int chosen); ///< chosen by the plan; -1: none of them
+    void setPoints(std::vector<TradeOffPoint> points, int chosen); ///< `chosen`: index of the plan's choice; -1: none
 
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override { return {160, sizeHint().height()}; }

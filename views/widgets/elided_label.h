@@ -6,7 +6,7 @@
 
 namespace headroom {
 
-/// One line of plain text that gives way: what does not fit is left out with an ellipsis.
+/// One line of plain text that is shortened with an ellipsis if it does not fit.
 class ElidedLabel : public QLabel
 {
     Q_OBJECT

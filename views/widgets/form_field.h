@@ -10,18 +10,18 @@ class QHBoxLayout;
 
 namespace headroom {
 
-/// One field of a form: its name above, the editor, and below it a line that says what is expected, or what is wrong.
-/// The line keeps its place when it is empty, so that nothing moves while the user types.
+/// A field of a form: label, editor, and below it a line with a hint or a problem. An empty line keeps its height, so
+/// that nothing moves while the user types.
 class FormField : public QWidget
 {
     Q_OBJECT
 public:
-    /// `editor` becomes a child, named for screen readers after the label.
+    /// `editor` becomes a child; its accessible name is the label.
     FormField(const QString& label, QWidget* editor, const QString& hint = {}, QWidget* parent = nullptr);
 
-    void addBeside(QWidget* widget); ///< a button after the editor
+    void addBeside(QWidget* widget); ///< adds a button after the editor
     void setHint(const QString& hint);
-    void setProblem(const QString& problem); ///< in place of the hint; empty: there is none
+    void setProblem(const QString& problem); ///< shown in place of the hint; empty: no problem
     QString problem() const { return problem_; }
 
 private:

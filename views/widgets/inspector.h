@@ -27,7 +27,7 @@ class PeakTable;
 class SolverChoice;
 class VerifyRow;
 
-/// What the inspector says of the selected module: words and numbers, ready to be shown.
+/// The inspector's text about the selected module.
 struct ModuleFacts
 {
     struct Option
@@ -36,31 +36,31 @@ struct ModuleFacts
         QString cost; ///< "+1.69 ms"
     };
     QString name; ///< "layers.42"
-    QString fqn; ///< the whole path, as a tool tip
+    QString fqn; ///< the fqn, as tool tip
     QString description; ///< "TransformerBlock, 64 MiB of weights"
-    bool treatable = true; ///< false: there is nothing to choose in this mode
+    bool treatable = true; ///< false: the user cannot choose anything in this mode
     QString whyNot; ///< why it cannot be checkpointed; empty: it can
     std::optional<Pin> pin; ///< nullopt: the plan decides
-    Option decided; ///< what the plan does now
+    Option decided; ///< the current plan's choice
     Option keepAll;
     Option recompute;
     QString curveTitle;
-    std::vector<TradeOffPoint> curve; ///< some points, most kept first
-    int chosenPoint = -1; ///< of the curve, by the plan; -1: none of them
-    QString reason; ///< one sentence in rich text that says why
+    std::vector<TradeOffPoint> curve; ///< some points, by descending `kept`
+    int chosenPoint = -1; ///< index in `curve` of the plan's choice; -1: none
+    QString reason; ///< one sentence in rich text: why the plan chose this
 };
 
 /// Why no plan fits, and what would help.
 struct InfeasibleFacts
 {
     QString headline; ///< "No plan fits 20.0 GiB"
-    QString reason; ///< where it is tightest, in rich text
+    QString reason; ///< where memory exceeds the budget, in rich text
     QString advice; ///< what would help
     Bytes leastBudget = 0; ///< 0: not known
 };
 
-/// The right side of the window: the selected module with the ways to treat it, why the plan chose what it chose, the
-/// solver's answer, and what the device holds at the peak. Shows values that it is given; knows no plan.
+/// The right side of the window: the selected module with its options and the reason for the plan's choice, the
+/// solver's status, and memory at the peak by category. It shows given values and computes nothing.
 class Inspector : public QScrollArea
 {
     Q_OBJECT
@@ -68,20 +68,20 @@ public:
     explicit Inspector(QWidget* parent = nullptr);
 
     void setModule(const ModuleFacts& facts);
-    void setNoModule(const QString& name, const QString& description); ///< nothing is selected: the step as a whole
+    void setNoModule(const QString& name, const QString& description); ///< no selection: shows the step as a whole
     void setInfeasible(const std::optional<InfeasibleFacts>& facts);
     void setSolver(const QString& line, bool fits, int pins);
-    void setWorldSize(int worldSize); ///< GPUs that FSDP shards over; emits nothing
+    void setWorldSize(int worldSize); ///< number of GPUs that FSDP shards over; emits no signal
     void setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned);
 
-    void setByOps(bool ops); ///< shows what is about ops, and hides what is about modules
+    void setByOps(bool ops); ///< true: shows the parts for plans by op and hides those for modules
 
     OpsPanel* opsPanel() const noexcept { return ops_; }
     SolverChoice* solverChoice() const noexcept { return choice_; }
     VerifyRow* verifyRow() const noexcept { return verify_; }
 
     QSize sizeHint() const override;
-    QSize minimumSizeHint() const override; ///< as wide as what does not give way: it scrolls one way only
+    QSize minimumSizeHint() const override; ///< wide enough that it only scrolls vertically
 
 Q_SIGNALS:
     void pinWanted(std::optional<headroom::Pin> pin);
@@ -113,7 +113,7 @@ private:
     QLabel* whyNot_;
     QLabel* reason_;
     QLabel* solver_;
-    SolverChoice* choice_; ///< of ops
+    SolverChoice* choice_; ///< for plans by op
     QLabel* pins_;
     QPushButton* clearPins_;
     VerifyRow* verify_;

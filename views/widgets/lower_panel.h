@@ -19,8 +19,8 @@ class LiveBlocksModel;
 class OpsModel;
 class TradeOffView;
 
-/// Below the timeline: the trade-off curve of the selected module, or as tables what is alive at an instant and the ops
-/// of the module, or what the caching allocator reserves. One of them is shown at a time.
+/// The panel below the timeline. It shows one of four pages: the trade-off curve of the selected module, a table of the
+/// live blocks at an instant, a table of the module's ops, or the memory that the caching allocator reserves.
 class LowerPanel : public QWidget
 {
     Q_OBJECT
@@ -34,9 +34,9 @@ public:
     Page page() const;
     void setLiveTitle(const QString& title);
     void setOpsTitle(const QString& title);
-    void setOpsPlanned(bool planned); ///< single ops are planned: what becomes of each is a column, and flips a filter
-    void setComparing(bool comparing); ///< what was measured of each op has columns
-    void showFlips(); ///< only the ops that flip, in the table
+    void setOpsPlanned(bool planned); ///< true: shows the column of each op's fate, and the filter for flips
+    void setComparing(bool comparing); ///< true: shows the columns of measured times
+    void showFlips(); ///< shows the table with only the ops that flip
     QTreeView* ops() const noexcept { return ops_; }
     QTreeView* liveBlocks() const noexcept { return live_; }
 

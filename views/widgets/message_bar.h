@@ -14,8 +14,8 @@ class QToolButton;
 
 namespace headroom {
 
-/// One line at the top of the window that says what went wrong, what was done or what is going on, in place of modal
-/// boxes. Shows one message at a time, the latest.
+/// The line at the top of the window for errors, completed actions and progress, instead of modal dialogs. It shows
+/// only the latest message.
 class MessageBar : public QFrame
 {
     Q_OBJECT
@@ -31,7 +31,7 @@ public:
     explicit MessageBar(QWidget* parent = nullptr);
 
     void showError(const QString& message, Action action = {}); ///< stays until closed
-    void showDone(const QString& message, Action action = {}); ///< leaves after some seconds
+    void showDone(const QString& message, Action action = {}); ///< disappears after some seconds
     void showProgress(const QString& message, double share, Action action); ///< share < 0: not known
     void dismiss();
 

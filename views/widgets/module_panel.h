@@ -15,17 +15,16 @@ namespace headroom {
 class ModuleTreeModel;
 class ModuleTreeView;
 
-/// The left side of the window: the module tree with a filter above it. Rows come from a ModuleTreeModel that the owner
-/// fills.
+/// The left side of the window: the module tree with a filter above it. The owner fills the ModuleTreeModel.
 class ModulePanel : public QWidget
 {
     Q_OBJECT
 public:
     explicit ModulePanel(ModuleTreeModel* model, QWidget* parent = nullptr);
 
-    void select(ModuleId module); ///< and scrolls to it; emits nothing
+    void select(ModuleId module); ///< selects the module and scrolls to it; emits no signal
     void focusFilter();
-    void setComparing(bool comparing); ///< columns of what was measured in place of that of the plan
+    void setComparing(bool comparing); ///< true: columns of measured times replace the plan's column
     QTreeView* tree() const noexcept;
     QLineEdit* filter() const noexcept { return filter_; }
 

@@ -6,8 +6,8 @@
 
 namespace headroom {
 
-/// The tree of a ModuleTreeModel (or of a proxy of it): draws a stripe at the left edge of every row that the plan
-/// changed, so that they are seen at any depth of the tree.
+/// The view of a ModuleTreeModel or of its proxy. It draws a stripe at the left edge of every row that the plan
+/// changed, so that such rows are visible at any depth of the tree.
 class ModuleTreeView : public QTreeView
 {
     Q_OBJECT
@@ -23,7 +23,7 @@ protected:
     void mousePressEvent(QMouseEvent* event) override;
 
 private:
-    bool ring_ = false; ///< the keyboard is in use: the current row has a focus ring
+    bool ring_ = false; ///< the current row has a focus ring, since the keyboard is in use
 };
 
 } // namespace headroom

@@ -12,10 +12,10 @@ class QPushButton;
 
 namespace headroom {
 
-/// What a plan of single ops is, in words and numbers that are ready to be shown.
+/// A plan by op as text.
 struct OpsFacts
 {
-    /// Ops of one name whose fate is the same one now.
+    /// Ops of one name that flip to the same fate.
     struct Flip
     {
         QString op; ///< "48 × gelu"
@@ -23,18 +23,18 @@ struct OpsFacts
         QString bytes; ///< "−384 MiB"
         bool again = false;
     };
-    QString problem; ///< one sentence: why there is no plan of ops; empty: there is one, or it is being made
+    QString problem; ///< one sentence: why there is no plan by op; empty: there is one, or it is being computed
     QString summary; ///< fraction and bytes, rich text
     QString flipsTitle; ///< "New at this step of the frontier: 12 ops"
     std::vector<Flip> flips; ///< most bytes first
     QString moreFlips; ///< "and 3 kinds more"; empty: these are all
-    QString compileLines; ///< Python; empty: nothing to set
-    QString policy; ///< what the plan is as save lists, a sentence
+    QString compileLines; ///< Python code that sets the plan for torch.compile; empty: none
+    QString policy; ///< one sentence about the plan as save lists
     bool policyReady = false;
 };
 
-/// The part of the inspector that is about a plan of single ops: which ops flip at this step of the frontier, and how
-/// the plan is taken to PyTorch.
+/// The part of the inspector for plans by op: the ops that flip at this step of the frontier, and how to apply the plan
+/// in PyTorch.
 class OpsPanel : public QWidget
 {
     Q_OBJECT
@@ -44,8 +44,8 @@ public:
     void setFacts(const OpsFacts& facts);
 
 Q_SIGNALS:
-    void modulesWanted(); ///< the button beside a problem
-    void tableWanted(); ///< all flips, in the table of ops
+    void modulesWanted(); ///< the button beside the problem was clicked
+    void tableWanted(); ///< request to show all flips in the table of ops
     void copyWanted();
     void exportWanted();
 

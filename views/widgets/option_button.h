@@ -6,8 +6,8 @@
 
 namespace headroom {
 
-/// One of several ways to treat a module: a title, and below it what is kept (left) and what that costs (right). The
-/// chosen one is drawn in the accent and its circle is filled.
+/// A radio button for one way to treat a module: a title, and below it the kept bytes (left) and the cost (right). The
+/// checked one is drawn in the accent colour with a filled circle.
 class OptionButton : public QRadioButton
 {
     Q_OBJECT

@@ -11,8 +11,8 @@
 
 namespace headroom {
 
-/// What the device holds at the peak, by category: as recorded and under the plan, as two bars on one scale and as a
-/// table. Categories that hold nothing in either are left out.
+/// Memory at the peak by category, as recorded and under the plan: two bars on one scale, and a table. Categories
+/// without bytes in both are left out.
 class PeakTable : public QWidget
 {
     Q_OBJECT

@@ -11,21 +11,21 @@
 
 namespace headroom {
 
-/// Bytes in equal stretches of the time axis: the highest of each, so that no spike is lost.
+/// The highest bytes in each of equal intervals of the time axis, so that every spike is kept.
 using BytesOverTime = std::vector<Bytes>;
 
-/// What the caching allocator has reserved and what of it is in use, over the step.
+/// Bytes that the caching allocator has reserved and in use, over the step.
 struct ReservedCurves
 {
     double durationMs = 0;
-    BytesOverTime active; ///< simulated
-    BytesOverTime reserved; ///< simulated, under the settings; shorter when memory ran out
-    BytesOverTime recorded; ///< reserved on the real device; empty: it was not recorded
-    std::optional<double> failureMs; ///< memory runs out here
-    Bytes capacity = 0; ///< of the card; 0: none was chosen
+    BytesOverTime active; ///< bytes in use, simulated
+    BytesOverTime reserved; ///< reserved bytes, simulated under the settings; shorter if memory ran out
+    BytesOverTime recorded; ///< reserved bytes on the real device; empty: not recorded
+    std::optional<double> failureMs; ///< time at which memory runs out
+    Bytes capacity = 0; ///< memory of the GPU; 0: no limit
 };
 
-/// Draws them: what is in use as an area, what is reserved as a line over it, and the card's memory across.
+/// Plots ReservedCurves: bytes in use as an area, reserved bytes as a line, and the GPU's memory as a horizontal line.
 class ReservedPlot : public QWidget
 {
     Q_OBJECT

@@ -6,13 +6,13 @@
 
 namespace headroom {
 
-/// One figure with its caption: a large number in digits of one width, and a small grey rest. It keeps its width while
-/// the number changes.
+/// A figure with its caption: a large number in tabular digits, and a small grey text after it. It keeps its width
+/// while the number changes.
 class ResultFigure : public QWidget
 {
     Q_OBJECT
 public:
-    enum class Mood { normal, old, danger }; ///< old: of the plan before, while another is being solved
+    enum class Mood { normal, old, danger }; ///< old: of the previous plan, while a new one is solved
 
     explicit ResultFigure(const QString& caption, QWidget* parent = nullptr);
 

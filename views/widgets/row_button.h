@@ -6,8 +6,7 @@
 
 namespace headroom {
 
-/// A line of a list that does something when it is clicked: title, grey detail, and at the right a word for what will
-/// happen.
+/// A button as a row of a list: title, grey detail, and at the right the verb of its action.
 class RowButton : public QAbstractButton
 {
     Q_OBJECT

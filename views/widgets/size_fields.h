@@ -16,21 +16,22 @@ class QToolButton;
 
 namespace headroom {
 
-/// The sizes that a step can be run at again, as fields: changing one asks for the step at the new size. While that is
-/// recorded, says so; afterwards, what the peak is and was. Takes no room when the model has no such size.
+/// Fields for the sizes at which the step can be recorded again. A change emits sizeWanted(). The widget shows the
+/// progress of the new recording, and then its peak and the previous one. It takes no space if the model has no such
+/// size.
 class SizeFields : public QWidget
 {
     Q_OBJECT
 public:
     explicit SizeFields(QWidget* parent = nullptr);
 
-    void setDimensions(const std::vector<StepInfo::Dimension>& dimensions); ///< and shows their values
-    void setRecording(double share, const QString& text); ///< "batch 64"; share < 0: not known
-    void setResult(const QString& text); ///< in place of the progress; empty: nothing
+    void setDimensions(const std::vector<StepInfo::Dimension>& dimensions); ///< makes the fields and shows the values
+    void setRecording(double share, const QString& text); ///< `text`: "batch 64"; share < 0: not known
+    void setResult(const QString& text); ///< shown in place of the progress; empty: nothing
     QString result() const;
     bool recording() const; ///< progress is shown
 
-    QSpinBox* field(const QString& name) const; ///< null: there is none
+    QSpinBox* field(const QString& name) const; ///< null: no such field
 
 Q_SIGNALS:
     void sizeWanted(const QString& dimension, qint64 value);
@@ -43,8 +44,8 @@ private:
     void showValues();
 
     std::vector<StepInfo::Dimension> dimensions_;
-    std::vector<QLabel*> names_; ///< as dimensions_
-    std::vector<QSpinBox*> fields_; ///< as dimensions_
+    std::vector<QLabel*> names_; ///< indexed as dimensions_
+    std::vector<QSpinBox*> fields_; ///< indexed as dimensions_
     QWidget* busy_;
     QProgressBar* progress_;
     QLabel* busyText_;

@@ -12,22 +12,21 @@ class QFormLayout;
 
 namespace headroom {
 
-/// What running an op again counts as when ops are planned.
+/// The cost of running an op again, for plans by op.
 enum class OpCost {
-    time, ///< as the step says: of the roofline, or measured
+    time, ///< the op times of the step
     flops,
-    timesOfFile, ///< measured elsewhere
+    timesOfFile, ///< op times from a file of measurements
 };
 
-/// How a plan of single ops is chosen: the solver, and what running an op again costs it. Shows what it is given;
-/// choosing something else is a wish.
+/// Combo boxes for the solver and the cost of plans by op. Shows the given choice; a change by the user emits a signal.
 class SolverChoice : public QWidget
 {
     Q_OBJECT
 public:
     explicit SolverChoice(QWidget* parent = nullptr);
 
-    /// `file`: the name of the file of measured times, empty where there is none.
+    /// `file`: name of the file of measured times; empty: none.
     void setChoice(OpsSolver solver, OpCost cost, const QString& file);
 
     QComboBox* solvers() const noexcept { return solver_; }

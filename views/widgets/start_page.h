@@ -12,17 +12,17 @@ class QVBoxLayout;
 
 namespace headroom {
 
-/// A model that can be recorded at once.
+/// A demo model that can be recorded.
 struct DemoModel
 {
     QString title; ///< "Transformer, 12 layers"
     QString detail; ///< "batch 8 of 1024 tokens, Adam, on an A100 40 GB"
-    QStringList arguments; ///< of `torch-headroom record`: the model and its options
+    QStringList arguments; ///< arguments of `torch-headroom record`: the model and its options
     QString name; ///< file name without suffix
 };
 
-/// The window while nothing is open: what can be dropped here, how to record an own training step, demo models one
-/// click away, and what was open last.
+/// The page shown while no step is open: an area to drop files, help for recording the user's own training step, demo
+/// models, and recent files.
 class StartPage : public QWidget
 {
     Q_OBJECT
@@ -31,11 +31,11 @@ public:
 
     void setDemos(std::vector<DemoModel> demos);
     void setRecentFiles(const QStringList& paths);
-    void setBusy(bool busy); ///< a recording runs: no second one can be started
+    void setBusy(bool busy); ///< true: a recording runs, and no second one can be started
 
 Q_SIGNALS:
     void openWanted();
-    void scriptWanted(); ///< a training script is to be chosen
+    void scriptWanted(); ///< request to choose a training script
     void fileWanted(const QString& path);
     void demoWanted(const headroom::DemoModel& demo);
 

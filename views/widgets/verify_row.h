@@ -11,7 +11,7 @@ class QPushButton;
 
 namespace headroom {
 
-/// Whether the plan was run: a button that does it, its progress, and what came of it.
+/// The row for verifying a plan: a button that runs it, the progress, and the verdict.
 class VerifyRow : public QWidget
 {
     Q_OBJECT
@@ -20,9 +20,9 @@ public:
 
     explicit VerifyRow(QWidget* parent = nullptr);
 
-    void setOffer(bool possible, const QString& why); ///< `why`: it is not possible, or what it does
+    void setOffer(bool possible, const QString& why); ///< `why`: why it is not possible, or what the button does
     void setProgress(double share, const QString& stage); ///< share < 0: not known
-    void setVerdict(Verdict verdict, const QString& text); ///< none: back to the button alone
+    void setVerdict(Verdict verdict, const QString& text); ///< none: shows only the button
 
     QPushButton* button() const noexcept { return button_; }
     QString text() const;

@@ -8,9 +8,8 @@
 
 namespace headroom {
 
-/// Text in as many lines as its width asks for, in a column that says how wide it is. A QLabel lays its text out again
-/// and again to find a width of its own, each time that a neighbour changes; this one has none, and remembers its
-/// height.
+/// A label that wraps its text to the width of its column and caches the height. A QLabel lays out its text repeatedly
+/// to find its own width, each time a neighbour changes; this label has no width of its own.
 class WrappedLabel : public QLabel
 {
     Q_OBJECT
@@ -31,7 +30,7 @@ private:
         int height = 0;
     };
     mutable std::array<Height, 3> heights_; ///< the latest first
-    mutable QString text_; ///< of the heights
+    mutable QString text_; ///< text of the cached heights
 };
 
 } // namespace headroom
