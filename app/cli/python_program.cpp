@@ -63,16 +63,12 @@ int run(const std::string& program, const std::vector<std::string>& arguments)
 
 bool namesScript(char** arguments)
 {
-    constexpr std::array<std::string_view, 4> withValue{"-o", "--output", "--gpu", "--steps"};
     for (; *arguments != nullptr; ++arguments) {
         const std::string_view argument = *arguments;
-        if (argument == "-m")
+        if (argument == "-m" || argument.ends_with(".py"))
             return true;
-        if (!argument.starts_with('-'))
-            return argument.ends_with(".py");
-        const bool takesNext = std::ranges::find(withValue, argument) != withValue.end();
-        if (takesNext && arguments[1] != nullptr)
-            ++arguments;
+        if (argument.starts_with("demo:") || argument.ends_with(".pt2") || argument.ends_with(".pt"))
+            return false;
     }
     return false;
 }

@@ -8,8 +8,8 @@
 
 namespace headroom::cli {
 
-/// Whether the arguments of `torch-headroom record` name a module with -m, or a training script: the first argument
-/// that is neither an option nor the value of -o, --output, --gpu or --steps ends in .py.
+/// Whether the arguments of `torch-headroom record` name a training script (`x.py`, `-m module`) before they name a
+/// model (`demo:x`, `x.pt2`, `x.pt`). The options of either recorder are not known here.
 bool namesScript(char** arguments);
 
 /// Replaces this process by `python3 -m torch_headroom.record` with these arguments, in the Python of the active

@@ -90,13 +90,5 @@ int headroom_calibrate(const char* measured_step, const char* calibration_file)
 
 const char* headroom_step_times(const char* step, const char* calibration_file)
 {
-    static thread_local std::string text;
-    const int failed = python::guarded([&]() -> Status {
-        auto document = python::times(step, calibration_file);
-        if (!document)
-            return document.error();
-        text = std::move(*document);
-        return {};
-    });
-    return failed != 0 ? nullptr : text.c_str();
+    return python::guardedText([&] { return python::times(step, calibration_file); });
 }

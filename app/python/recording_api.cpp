@@ -228,7 +228,7 @@ std::int64_t enter(std::int64_t module, at::TensorList arguments)
 
 void held(std::int64_t call, at::TensorList tensors, at::IntArrayRef places)
 {
-    TORCH_CHECK(tensors.size() == places.size(), "headroom.held needs two lists of one length");
+    TORCH_CHECK(tensors.size() == places.size(), "torch_headroom.held needs two lists of one length");
     Recorder::addHeld(call < 0 ? CallId() : CallId(static_cast<std::uint32_t>(call)), tensors, places);
 }
 

@@ -58,6 +58,8 @@ WhatIf::WhatIf(Session& session, SizeFields& fields, QString recorder, QString f
         Q_EMIT recorded(path, sizes, gpu);
     });
     connect(&recording_, &Recording::failed, this, [this](const QString& reason) {
+        if (soon_.isActive())
+            return; // another size is wanted by now
         wanted_.clear();
         showStep();
         Q_EMIT failed(reason);

@@ -41,15 +41,6 @@ NamedGradients takeGradients(const ModelTree& tree)
     return taken;
 }
 
-bool equalToTheBit(const at::Tensor& a, const at::Tensor& b)
-{
-    if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type())
-        return false;
-    const at::Tensor here = a.cpu();
-    const at::Tensor there = b.cpu();
-    return std::memcmp(here.const_data_ptr(), there.const_data_ptr(), here.nbytes()) == 0;
-}
-
 double largestDifference(const at::Tensor& a, const at::Tensor& b)
 {
     if (a.sizes() != b.sizes())
@@ -89,6 +80,15 @@ GradientComparison difference(const NamedGradients& plain, const NamedGradients&
 }
 
 } // namespace
+
+bool equalToTheBit(const at::Tensor& a, const at::Tensor& b)
+{
+    if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type())
+        return false;
+    const at::Tensor here = a.cpu().contiguous();
+    const at::Tensor there = b.cpu().contiguous();
+    return std::memcmp(here.const_data_ptr(), there.const_data_ptr(), here.nbytes()) == 0;
+}
 
 Result<GradientComparison> compareGradients(const ModelTree& tree, const std::function<Status()>& plainly,
                                             const std::function<Status()>& otherwise)

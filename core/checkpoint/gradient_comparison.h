@@ -23,6 +23,9 @@ struct GradientComparison
     bool equal() const { return parameter.empty(); }
 };
 
+/// Whether two tensors have the same sizes, element type and bits; a NaN equals itself.
+bool equalToTheBit(const at::Tensor& a, const at::Tensor& b);
+
 /// Runs `plainly` and `otherwise`, each from the same random numbers, and compares the gradients, which are then
 /// removed. Each function runs forward and backward once. If the gradients differ, `plainly` runs a second time.
 Result<GradientComparison> compareGradients(const ModelTree& tree, const std::function<Status()>& plainly,

@@ -108,7 +108,7 @@ Result<OpsValues> compareValues(ModelSource& model, const StepRunner::Options& o
     OpsValues result;
     static_cast<GradientComparison&>(result) = *compared;
     for (std::size_t i = 0; i < plain.size() && result.buffer.empty(); ++i)
-        if (!at::equal(plain[i].value, planned[i].value))
+        if (!equalToTheBit(plain[i].value, planned[i].value))
             result.buffer = plain[i].name;
     return result;
 }

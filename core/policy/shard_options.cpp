@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <utility>
 
 namespace headroom {
@@ -76,9 +77,8 @@ std::string filledIn(std::string text, const ShardOption& option)
 
 bool ShardRow::faster(const ShardRow& other) const noexcept
 {
-    if (samplesPerSecond > 0 && other.samplesPerSecond > 0)
-        return samplesPerSecond > other.samplesPerSecond;
-    return stepMs < other.stepMs;
+    // A row without a batch has no rate. It comes behind all that have one, so that the order is a strict weak one.
+    return std::tuple(-samplesPerSecond, stepMs) < std::tuple(-other.samplesPerSecond, other.stepMs);
 }
 
 Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, int worldSize)

@@ -43,8 +43,6 @@ struct StepClock
             return Bound::communication;
         return cpuMs > gpuMs ? Bound::cpu : Bound::gpu;
     }
-    /// Whether cpuMs is the largest of the three.
-    bool boundByCpu() const noexcept { return bound() == Bound::cpu; }
 };
 
 /// Whether the step can be clocked: it was simulated, and its file has signatures of the ops.

@@ -58,6 +58,11 @@ TEST(Record, AScriptIsRunByThePythonOfTheEnvironment)
         finished.out,
         "<-m>\n<torch_headroom.record>\n<--gpu>\n<t4-16gb>\n<-o>\n<a b.hrs>\n<train.py>\n<--epochs>\n<3>\n<-o>\n<x>\n");
     EXPECT_THAT(recordWith(environment, {"record", "-m", "package.train"}).out, HasSubstr("<package.train>"));
+    EXPECT_THAT(recordWith(environment, {"record", "--nproc-per-node", "8", "--rank", "1", "train.py"}).out,
+                HasSubstr("<train.py>"))
+        << "values of options are no model";
+    EXPECT_THAT(recordWith(environment, {"record", "torchrun", "--nproc-per-node", "8", "train.py"}).out,
+                HasSubstr("<torchrun>"));
 }
 
 TEST(Record, APythonWithoutThePackageIsToldHowToGetIt)

@@ -210,11 +210,11 @@ TEST(StepClock, SmallStepsAreBoundByTheCpuAndLargeOnesByTheGpu)
         return *clockOf(*timed->step, {});
     };
     const StepClock small = clock(1000, 64);
-    EXPECT_TRUE(small.boundByCpu());
+    EXPECT_EQ(small.bound(), StepClock::Bound::cpu);
     EXPECT_GE(small.stepMs, small.cpuMs);
     EXPECT_EQ(small.kernels, 1000);
     const StepClock large = clock(100, 1 << 26);
-    EXPECT_FALSE(large.boundByCpu());
+    EXPECT_NE(large.bound(), StepClock::Bound::cpu);
     EXPECT_NEAR(large.stepMs, large.gpuMs, 0.05 * large.gpuMs);
 }
 

@@ -64,8 +64,13 @@ TEST(ShardOptions, WhatFitsComesFirstAndTheFastestOfIt)
     large.samplesPerSecond = 30;
     ShardRow failed;
     failed.failure = "it ended";
-    std::vector<ShardRow> rows{failed, large, slow, fast};
+    ShardRow unknown = fast; // without a batch; its step is the shortest
+    unknown.samplesPerSecond = 0;
+    unknown.stepMs = -1;
+    std::vector<ShardRow> rows{failed, large, unknown, slow, fast};
     sortRows(rows);
+    EXPECT_EQ(rows[2].samplesPerSecond, 0) << "a rate that is not known is behind all that are";
+    rows.erase(rows.begin() + 2);
     EXPECT_EQ(rows[0].samplesPerSecond, 20);
     EXPECT_EQ(rows[1].samplesPerSecond, 10);
     EXPECT_FALSE(rows[2].fits);

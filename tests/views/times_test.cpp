@@ -210,7 +210,8 @@ private Q_SLOTS:
         QTRY_VERIFY(window().session().answerIsCurrent() && window().session().answer()->step.regions.empty());
         const StepClock recorded = *clockOf(window().session().step()->trace(), {});
         const QString step = QString::number(recorded.stepMs, 'f', 2) + QStringLiteral(" ms");
-        const QString binds = recorded.boundByCpu() ? QStringLiteral("the CPU binds") : QStringLiteral("the GPU binds");
+        const QString binds = recorded.bound() == StepClock::Bound::cpu ? QStringLiteral("the CPU binds")
+                                                                        : QStringLiteral("the GPU binds");
         QTRY_VERIFY(solverLine().endsWith(QStringLiteral("Kernel model: %1 a step; %2").arg(step, binds)));
         window().session().commitBudget(peak() * 7 / 10);
         QTRY_VERIFY(window().session().answerIsCurrent() && !window().session().answer()->step.regions.empty());

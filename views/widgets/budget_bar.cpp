@@ -281,9 +281,4 @@ void BudgetBar::stepBy(int steps)
     d_->scale->moveTo(d_->scale->value() + steps * d_->scale->step());
 }
 
-void BudgetBar::toBreakPoint(int direction)
-{
-    d_->scale->moveToStop(direction);
-}
-
 } // namespace headroom

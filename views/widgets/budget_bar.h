@@ -46,7 +46,6 @@ public:
 
     Bytes step() const; ///< step in bytes of the keys Left and Right
     void stepBy(int steps);
-    void toBreakPoint(int direction); ///< next (> 0) or previous (< 0) point of the frontier
 
 Q_SIGNALS:
     void budgetDragged(headroom::Bytes budget); ///< while dragging

@@ -123,7 +123,7 @@ class ScriptLoop(Loop):
             self._recorder.own_update(begins=False)
 
     def optimizer_done(self, optimizer):
-        self._updates = False  # the program has an optimizer
+        self._end_update()  # the program has an optimizer
         if not self._recorder.recording:
             if self._functional:
                 self._begin()

@@ -65,7 +65,7 @@ def _by_name(target, kernel, results):
             lambda *arguments, **named: kernel(target, names, arguments, named)
         )
     elif dot:
-        names = getattr(getattr(results, "__code__", None), "co_varnames", ())
+        names = list(inspect.signature(results).parameters) if results else []
         extend(module, {function: lambda *arguments, **named: kernel(target, names, arguments, named)})
     else:
         raise HeadroomError(
