@@ -13,6 +13,7 @@
 ///                                                                          parameters and buffers of modules
 ///     inputs(Tensor[] tensors) -> ()                                       the batch
 ///     retype(Tensor[] tensors, int category) -> ()                         they are of this Category from here on
+///     unsharded(int unit, str[] names, Tensor[] tensors, int category) -> () and a unit of FSDP holds them, a module
 ///     optimizer_state(Tensor[] tensors) -> ()                              what optimizers keep
 ///     enter(int module, Tensor[] arguments) -> int                         a module's forward begins; returns its call
 ///     held(int call, Tensor[] tensors, int[] places) -> ()                 what a checkpoint of it holds besides its

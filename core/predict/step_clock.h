@@ -17,6 +17,7 @@ struct TimedCollective
 {
     OpId op;
     double beginMs = 0; ///< since the step began
+    double atMs = 0; ///< on the axis of Timeline, where ops follow one another
     double ms = 0;
     double exposedMs = 0; ///< in which the GPU does nothing else; of several at once the first has it
 };
@@ -58,9 +59,9 @@ Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const 
 /// The row of an op in StepTrace::Collectives; it has one.
 std::size_t collectiveRow(const StepTrace& trace, OpId op);
 
-/// By row of StepTrace::Collectives: the module that it works for. FSDP's hooks run outside of it: a gather is of the
-/// module whose shards were read last, another collective of backward of that whose ops ran before it, both up to the
-/// next module inside of which one runs.
+/// By row of StepTrace::Collectives: the module that it works for. FSDP's hooks run outside of it: where the recorder
+/// did not say whose buffer it is, a gather is of the module whose shards were read last, another collective of
+/// backward of that whose ops ran before it, both up to the next module inside of which one runs.
 std::vector<ModuleId> collectiveModules(const StepTrace& trace);
 
 /// A module's collectives, those of the modules inside of it apart.
@@ -74,5 +75,9 @@ struct ModuleCommunication
 };
 /// Of the modules that communicate, the most exposed first.
 std::vector<ModuleCommunication> communicationByModule(const StepTrace& trace, const StepClock& clock);
+
+/// By ModuleId: exposed milliseconds of the module and of those inside of it; `modules` as collectiveModules() says.
+std::vector<double> exposedByModule(const StepTrace& trace, const std::vector<ModuleId>& modules,
+                                    const StepClock& clock);
 
 } // namespace headroom
