@@ -63,7 +63,9 @@ int run(const std::string& program, const std::vector<std::string>& arguments)
 
 bool namesScript(char** arguments)
 {
-    constexpr std::array<std::string_view, 4> withValue{"-o", "--output", "--gpu", "--steps"};
+    constexpr auto withValue
+        = std::to_array<std::string_view>({"-o", "--output", "--device", "--gpu", "--steps", "--nproc-per-node",
+                                           "--nnodes", "--rank", "--activation-memory-budget"});
     for (; *arguments != nullptr; ++arguments) {
         const std::string_view argument = *arguments;
         if (argument == "-m")

@@ -48,6 +48,8 @@ std::string filledIn(std::string text, const ShardOption& option);
 struct ShardRow
 {
     ShardOption option;
+    int unknownMesh
+        = 0; ///< ranks of a job that was recorded already, whose option its file does not say; 0: it is known
     std::string step; ///< the file that says so
     std::string failure; ///< why there is none
     Bytes peak = 0; ///< under the plan, where there is one
