@@ -47,6 +47,9 @@ private:
     QLineEdit* workingFolder_;
     QComboBox* gpu_;
     QLineEdit* steps_;
+    QLineEdit* processes_;
+    QLineEdit* nodes_;
+    QLineEdit* rank_;
     QPushButton* browseInterpreter_;
     QPushButton* browseFolder_;
     QWidget* install_;
@@ -55,6 +58,9 @@ private:
     FormField* argumentsField_;
     FormField* folderField_;
     FormField* stepsField_;
+    FormField* processesField_;
+    FormField* nodesField_;
+    FormField* rankField_;
     InterpreterProbe probe_;
     QTimer askSoon_; ///< while the user types
     InterpreterFacts facts_; ///< of the last interpreter that answered
