@@ -27,7 +27,8 @@ public:
     void open(const QString& path, const TimeChoice& times = {}, const std::optional<ImportRequest>& part = {});
     void openPart(const ReadSnapshotPtr& snapshot, const ImportRequest& part); ///< of one that was read
     void changeTimes(const OpenStepPtr& step, const TimeChoice& times); ///< it is opened() once more
-    void listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount);
+    void listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount,
+                        LiveBlocksTable::Of of = LiveBlocksTable::Of::modules);
     void forgetLiveMemory(); ///< of a step that is closed: its list will not come
     void forgetOpening();
 

@@ -56,6 +56,7 @@ private:
     LowerPanel* panel_;
     std::optional<Instant> pinned_;
     bool onlyFlips_ = false; ///< in the table of ops
+    bool units_ = false; ///< of live blocks: what is unsharded, by unit
 };
 
 } // namespace headroom

@@ -30,6 +30,7 @@ struct OpenStep
     StepTimes times = {}; ///< whose the times of the ops are
     TimeChoice choice = {}; ///< what was asked for
     std::optional<StepClock> clock = {}; ///< without a plan; none: it says nothing of the step
+    std::vector<ModuleId> collectiveModules = {}; ///< by row of StepTrace::Collectives
 
     const StepTrace& trace() const { return *engine->trace(); }
     /// By ModuleId: the step without a plan.
@@ -59,7 +60,7 @@ struct PlanAnswer
     std::optional<PlannedStep> closest; ///< when nothing fits: the plan at the least budget
     std::vector<ModuleEffect> effects; ///< of shown(), by ModuleId
     bool proving = false; ///< the first answer to a question; the one that is proven, or better, comes after it
-    std::optional<StepClock> clock = {}; ///< of a plan that fits; none: as of the step
+    std::optional<StepClock> clock = {}; ///< of shown(); none: as of the step
     OpsAnswerPtr ops = nullptr; ///< of a plan of single ops, shown() is its plan; null: modules were planned
 
     PlanMode mode() const noexcept { return ops ? PlanMode::ops : PlanMode::modules; }

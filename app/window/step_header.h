@@ -13,6 +13,7 @@ namespace headroom {
 
 class Actions;
 class ElidedLabel;
+class RemarksButton;
 class SizeFields;
 
 /// The line above the cards: which step is open, how it was recorded, and the actions that are used most.
@@ -35,6 +36,7 @@ private:
     QLabel* name_;
     SizeFields* sizes_;
     ElidedLabel* facts_;
+    RemarksButton* remarks_;
     QToolButton* times_; ///< says whose times are shown and of which card, and offers others
 };
 

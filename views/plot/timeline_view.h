@@ -13,6 +13,7 @@ class QAbstractItemModel;
 
 namespace headroom {
 
+class CollectiveRows;
 struct TimelineFailure;
 struct TimelineFlip;
 
@@ -36,6 +37,8 @@ public:
     void setFlips(std::vector<TimelineFlip> flips);
     /// Instants of the recorded step at which the device had no room; ms ascending.
     void setFailures(std::vector<TimelineFailure> failures);
+    /// Collectives of the step that the stack is of, on its axis: they have a lane below it.
+    void setCollectives(CollectiveRows collectives);
     void setBudget(Bytes budget, bool feasible); ///< moves the line; emits nothing
     void setBudgetRange(Bytes least, Bytes most); ///< what the handle can be dragged to
     /// Words of legend and labels, by default "Recorded" and "Planned".
@@ -75,6 +78,7 @@ Q_SIGNALS:
     void hoverLeft();
     void instantPinned(std::size_t changeCount, bool planned);
     void unpinned();
+    void moduleChosen(headroom::ModuleId module); ///< of a collective
     void rangeSelected(double beginMs, double endMs);
     void selectionCleared();
     void rangeShown(double beginMs, double endMs);

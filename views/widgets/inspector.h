@@ -72,6 +72,7 @@ public:
     void setInfeasible(const std::optional<InfeasibleFacts>& facts);
     void setSolver(const QString& line, bool fits, int pins);
     void setWorldSize(int worldSize); ///< GPUs that FSDP shards over; emits nothing
+    void setOfJob(bool is); ///< the step is of one rank: it holds its share already, and nothing of it is divided again
     void setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned);
 
     void setByOps(bool ops); ///< shows what is about ops, and hides what is about modules
@@ -119,6 +120,8 @@ private:
     VerifyRow* verify_;
     OpsPanel* ops_;
     QWidget* sharding_;
+    bool byOps_ = false;
+    bool ofJob_ = false;
     QSpinBox* worldSize_;
     PeakTable* peaks_;
     QLabel* peakTitle_;

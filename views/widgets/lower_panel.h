@@ -35,6 +35,7 @@ public:
     void setLiveTitle(const QString& title);
     void setOpsTitle(const QString& title);
     void setOpsPlanned(bool planned); ///< single ops are planned: what becomes of each is a column, and flips a filter
+    void setHasUnits(bool has); ///< FSDP has units in this step: what they have unsharded is a choice of live blocks
     void setComparing(bool comparing); ///< what was measured of each op has columns
     void showFlips(); ///< only the ops that flip, in the table
     QTreeView* ops() const noexcept { return ops_; }
@@ -44,6 +45,7 @@ Q_SIGNALS:
     void pageShown(headroom::LowerPanel::Page page);
     void moduleWanted(headroom::ModuleId module); ///< a row was activated
     void onlyFlipsWanted(bool only);
+    void unitsWanted(bool wanted); ///< live blocks: what is unsharded, by unit
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
@@ -59,6 +61,7 @@ private:
     QTreeView* live_;
     QTreeView* ops_;
     QToolButton* onlyFlips_;
+    QToolButton* units_;
 };
 
 } // namespace headroom

@@ -26,6 +26,7 @@ public:
     void select(ModuleId module); ///< and scrolls to it; emits nothing
     void focusFilter();
     void setComparing(bool comparing); ///< columns of what was measured in place of that of the plan
+    void setDistributed(bool distributed); ///< a column of exposed communication
     QTreeView* tree() const noexcept;
     QLineEdit* filter() const noexcept { return filter_; }
 
@@ -48,6 +49,7 @@ private:
     ModuleTreeView* tree_;
     bool selecting_ = false;
     bool comparing_ = false;
+    bool distributed_ = false;
 };
 
 } // namespace headroom
