@@ -15,7 +15,7 @@ namespace {
 
 constexpr qlonglong mostSamples = 1'000'000'000;
 constexpr qlonglong mostSteps = 1000;
-constexpr qlonglong mostRanks = 1'000'000;
+constexpr qlonglong mostRanks = 65'536;
 
 QString tr(const char* text)
 {

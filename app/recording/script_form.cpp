@@ -74,7 +74,7 @@ void ScriptForm::layOut()
     grid->setVerticalSpacing(6);
     interpreterField_ = new FormField(tr("&Python"), interpreter_, {}, this);
     interpreterField_->addBeside(browseInterpreter_);
-    grid->addWidget(interpreterField_, 0, 0, 1, 4);
+    grid->addWidget(interpreterField_, 0, 0, 1, 3);
 
     install_->setProperty("card", true);
     auto* row = new QHBoxLayout(install_);
@@ -94,24 +94,24 @@ void ScriptForm::layOut()
     row->addWidget(copy);
     row->addWidget(again);
     install_->hide();
-    grid->addWidget(install_, 1, 0, 1, 4);
+    grid->addWidget(install_, 1, 0, 1, 3);
 
     argumentsField_ = new FormField(tr("&Arguments of the script"), arguments_, {}, this);
-    grid->addWidget(argumentsField_, 2, 0, 1, 4);
+    grid->addWidget(argumentsField_, 2, 0, 1, 3);
     folderField_ = new FormField(tr("&Working folder"), workingFolder_, {}, this);
     folderField_->addBeside(browseFolder_);
-    grid->addWidget(folderField_, 3, 0, 1, 4);
+    grid->addWidget(folderField_, 3, 0, 1, 3);
     grid->addWidget(new FormField(tr("Simulated &GPU"), gpu_, tr("What “cuda” stands for in the script"), this), 4, 0,
-                    1, 3);
+                    1, 2);
     stepsField_ = new FormField(tr("&Steps"), steps_, tr("The last is recorded"), this);
-    grid->addWidget(stepsField_, 4, 3);
+    grid->addWidget(stepsField_, 4, 2);
     processesField_ = new FormField(tr("P&rocesses per node"), processes_, tr("As torchrun starts it"), this);
-    grid->addWidget(processesField_, 5, 0, 1, 2);
+    grid->addWidget(processesField_, 5, 0);
     nodesField_ = new FormField(tr("&Nodes"), nodes_, tr("Machines of the job"), this);
-    grid->addWidget(nodesField_, 5, 2);
-    rankField_ = new FormField(tr("Ran&k"), rank_, tr("That is recorded"), this);
-    grid->addWidget(rankField_, 5, 3);
-    for (int column = 0; column < 4; ++column)
+    grid->addWidget(nodesField_, 5, 1);
+    rankField_ = new FormField(tr("Ran&k"), rank_, tr("The one that is recorded"), this);
+    grid->addWidget(rankField_, 5, 2);
+    for (int column = 0; column < 3; ++column)
         grid->setColumnStretch(column, 1);
 }
 

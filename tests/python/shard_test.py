@@ -53,14 +53,15 @@ class Shard(unittest.TestCase):
         self.assertGreater(slow["exposed_ms"], 10 * fast["exposed_ms"])
 
     def test_units_of_fsdp_hold_all_that_is_unsharded(self):
+        flat = "FullyShardedDataParallel._fsdp_wrapped_module"  # the script's own module, inside of the wrapper
         for how, names in (("fsdp2", {"Llama"} | {f"Llama.layers.{i}" for i in range(4)}),
-                           ("fsdp1", {"FullyShardedDataParallel"} | {
-                               f"FullyShardedDataParallel._fsdp_wrapped_module.layers.{i}" for i in range(4)})):
+                           ("fsdp1", {flat} | {f"{flat}.layers.{i}._fsdp_wrapped_module" for i in range(4)})):
             with self.subTest(how), tempfile.TemporaryDirectory() as folder:
                 step = f"{folder}/step.hrs"
                 subprocess.run([sys.executable, "-m", "torch_headroom.record", "--nproc-per-node", "8", "-o", step,
                                 str(_SCRIPT.with_name("distributed_llama.py")), how], capture_output=True, check=True)
-                info = json.loads(subprocess.run([_PROGRAM, "info", step, "--json"], capture_output=True, check=True).stdout)
+                said = subprocess.run([_PROGRAM, "info", step, "--json"], capture_output=True, check=True).stdout
+                info = json.loads(said)
                 units = info["unsharded_at_peak"]
                 self.assertTrue(units)
                 self.assertLessEqual({unit["unit"] for unit in units}, names | {""})

@@ -24,7 +24,7 @@ parser.add_argument("--vocabulary", type=int, default=32000)
 parser.add_argument("--batch", type=int, default=4)
 parser.add_argument("--seq", type=int, default=1024)
 parser.add_argument("--units", choices=["blocks", "halves", "root"], default="blocks", help="what is a unit of FSDP")
-parser.add_argument("--reshard", default="default", help="after forward: never, or over so many ranks; else as FSDP does")
+parser.add_argument("--reshard", default="default", help="after forward: never, over so many ranks, else as FSDP does")
 parser.add_argument("--replicate", type=int, default=1, help="above 1: HSDP")
 parser.add_argument("--compute", choices=DTYPES, default="bfloat16")
 parser.add_argument("--reduce", choices=DTYPES, default="float32")
@@ -39,7 +39,7 @@ if options.replicate > 1:
 else:
     shape, names = (world,), ("shard",)
 with torch.device("cuda"):
-    model = Llama(layers=options.layers, width=options.width, hidden=options.width * 7 // 2, vocabulary=options.vocabulary)
+    model = Llama(options.layers, options.width, hidden=options.width * 7 // 2, vocabulary=options.vocabulary)
 sharding = dict(
     mesh=init_device_mesh("cuda", shape, mesh_dim_names=names),
     reshard_after_forward=int(options.reshard) if options.reshard.isdigit() else {"never": False}.get(options.reshard),
