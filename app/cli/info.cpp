@@ -3,6 +3,7 @@
 #include "app/cli/arguments.h"
 #include "app/cli/clock.h"
 #include "app/cli/command.h"
+#include "app/cli/live_set.h"
 #include "app/cli/table.h"
 #include "core/allocator/replay.h"
 #include "core/cost/card_memory.h"
@@ -18,6 +19,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
 
 namespace headroom::cli {
 
@@ -240,31 +242,56 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
             << " whether something is true; on the card the step may go another way there.\n";
 }
 
-Result<int> run(const std::string& file, const TimeChoice& times, bool json)
+struct Arguments
 {
-    const Result<StepTracePtr> trace = readStep(file, times, StepKind::any);
-    if (!trace)
-        return trace.error();
-    const Result<Timeline> timeline = predict(**trace, {});
+    std::string file;
+    TimeChoice times;
+    std::string at; ///< empty: no instant was asked for
+    bool json = false;
+};
+
+Result<int> run(const Arguments& arguments)
+{
+    const Result<StepTracePtr> read = readStep(arguments.file, arguments.times, StepKind::any);
+    if (!read)
+        return read.error();
+    const StepTrace& trace = **read;
+    const Result<Timeline> timeline = predict(trace, {});
     if (!timeline)
         return timeline.error();
-    const CachingAllocator::Stats allocator = replay(**trace, *timeline);
-    if (json) {
-        Json document = toJson(**trace, *timeline, allocator);
-        if (const Status added = addClock(document, **trace, {}); !added)
+    std::optional<LiveSet> asked;
+    if (!arguments.at.empty()) {
+        Result<LiveSet> set = atInstant(trace, *timeline, arguments.at);
+        if (!set)
+            return set.error();
+        asked = *std::move(set);
+    }
+    const LiveSet peak = atPeak(trace, *timeline);
+    const CachingAllocator::Stats allocator = replay(trace, *timeline);
+    if (arguments.json) {
+        Json document = toJson(trace, *timeline, allocator);
+        if (peak.hasUnits)
+            document["unsharded_at_peak"] = unitsJson(trace, peak);
+        if (asked)
+            document["at"] = toJson(trace, *asked);
+        if (const Status added = addClock(document, trace, {}); !added)
             return added.error();
         printJson(document);
         return 0;
     }
     std::string clock;
-    if (hasClock(**trace)) {
-        const Result<std::string> text = clockText(**trace, {});
+    if (hasClock(trace)) {
+        const Result<std::string> text = clockText(trace, {});
         if (!text)
             return text.error();
         clock = *text;
     }
-    print(**trace, *timeline, allocator, clock, std::cout);
-    if (const Status printed = printCommunication(**trace, std::cout); !printed)
+    print(trace, *timeline, allocator, clock, std::cout);
+    if (asked)
+        print(trace, *asked, std::cout);
+    else
+        printUnits(trace, peak, std::cout);
+    if (const Status printed = printCommunication(trace, std::cout); !printed)
         return printed.error();
     return 0;
 }
@@ -273,20 +300,15 @@ Result<int> run(const std::string& file, const TimeChoice& times, bool json)
 
 void addInfo(CLI::App& program, Action& chosen)
 {
-    struct Arguments
-    {
-        std::string file;
-        TimeChoice times;
-        bool json = false;
-    };
     const auto arguments = std::make_shared<Arguments>();
     CLI::App* command
         = addCommand(program, "info", "Where the memory of a recorded step goes: peak, phases, categories");
     command->add_option("step", arguments->file, "Step file")->required();
+    command->add_option("--at", arguments->at,
+                        "What is held, by module, so many ms after the step began, or at the `peak`");
     addTimeArguments(*command, arguments->times);
     command->add_flag("--json", arguments->json, "Print one JSON document");
-    command->callback(
-        [=, &chosen] { chosen = [=] { return run(arguments->file, arguments->times, arguments->json); }; });
+    command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }
 
 } // namespace headroom::cli

@@ -126,6 +126,10 @@ Result<std::vector<ShardRow>> rowsOfSteps(const Arguments& arguments)
         ShardOption option;
         option.shard = job ? static_cast<int>(job->worldSize) : arguments.choices.cards;
         rows.push_back(rowOf(file, option, arguments, job ? 1 : arguments.choices.cards));
+        if (!job)
+            continue;
+        rows.back().unknownMesh = option.shard;
+        rows.back().samplesPerSecond = 0; // how many of the ranks have data of their own is not known either
     }
     return rows;
 }
@@ -191,10 +195,40 @@ Result<std::vector<ShardRow>> rowsOfScript(const Arguments& arguments, const std
     return rows;
 }
 
+/// Null, or "-", where a recorded job does not say its mesh.
+Json optionJson(const ShardRow& row)
+{
+    const ShardOption& option = row.option;
+    if (row.unknownMesh > 0)
+        return {{"replicate", nullptr}, {"shard", nullptr},
+                {"tp", nullptr},        {"reshard_after_forward", nullptr},
+                {"batch", nullptr},     {"world_size", row.unknownMesh},
+                {"step", row.step}};
+    return {{"replicate", option.replicate},
+            {"shard", option.shard},
+            {"tp", option.tensor},
+            {"reshard_after_forward", option.reshard},
+            {"batch", option.batch},
+            {"world_size", option.replicate * option.shard * option.tensor},
+            {"step", row.step}};
+}
+
+std::vector<std::string> optionCells(const ShardRow& row)
+{
+    const ShardOption& option = row.option;
+    if (row.unknownMesh > 0)
+        return {std::to_string(row.unknownMesh), "-", "-", "-", "-", "-"};
+    return {std::to_string(option.replicate * option.shard * option.tensor),
+            std::to_string(option.replicate),
+            std::to_string(option.shard),
+            std::to_string(option.tensor),
+            option.reshard ? "always" : "never",
+            option.batch > 0 ? std::to_string(option.batch) : "-"};
+}
+
 Json toJson(const ShardRow& row)
 {
-    Json json{{"replicate", row.option.replicate},           {"shard", row.option.shard}, {"tp", row.option.tensor},
-              {"reshard_after_forward", row.option.reshard}, {"batch", row.option.batch}, {"step", row.step}};
+    Json json = optionJson(row);
     if (!row.failure.empty()) {
         json["failure"] = row.failure;
         return json;
@@ -213,7 +247,8 @@ Json toJson(const ShardRow& row)
 void print(const std::vector<ShardRow>& rows, std::ostream& out)
 {
     using enum Table::Align;
-    Table table({{"Replicate", right},
+    Table table({{"Ranks", right},
+                 {"Replicate", right},
                  {"Shard", right},
                  {"TP", right},
                  {"Reshard"},
@@ -227,10 +262,7 @@ void print(const std::vector<ShardRow>& rows, std::ostream& out)
                  {"Step file"}});
     bool calculated = false;
     for (const ShardRow& row : rows) {
-        const ShardOption& option = row.option;
-        std::vector<std::string> cells{std::to_string(option.replicate), std::to_string(option.shard),
-                                       std::to_string(option.tensor), option.reshard ? "always" : "never",
-                                       option.batch > 0 ? std::to_string(option.batch) : "-"};
+        std::vector<std::string> cells = optionCells(row);
         if (row.failure.empty())
             cells.insert(cells.end(),
                          {formatBytes(row.peak),
@@ -281,6 +313,9 @@ Result<int> run(Arguments arguments)
         return rows.error();
     sortRows(*rows);
     const ShardRow& best = rows->front();
+    if (arguments.torchtitan && best.unknownMesh > 0)
+        return badInput("--torchtitan: " + best.step
+                        + " does not say the mesh of its job: name the script, and what to try");
     if (arguments.torchtitan) {
         if (!best.failure.empty() || !best.fits)
             return Error{ErrorKind::infeasible,

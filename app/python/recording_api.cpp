@@ -210,6 +210,16 @@ void retype(at::TensorList tensors, std::int64_t category)
             active->retype(tensor, static_cast<Category>(category));
 }
 
+void unsharded(std::int64_t unit, const std::vector<std::string>& names, at::TensorList tensors, std::int64_t category)
+{
+    TORCH_CHECK(names.size() == tensors.size(), "torch_headroom.unsharded needs two lists of one length");
+    retype(tensors, category);
+    if (const auto active = StepRecording::active())
+        for (std::size_t i = 0; i < names.size(); ++i)
+            active->addRegistered(ModuleId(static_cast<std::uint32_t>(unit)), names[i], tensors[i],
+                                  static_cast<Category>(category));
+}
+
 void optimizerState(at::TensorList tensors)
 {
     Recording& running = recording();
@@ -247,6 +257,7 @@ TORCH_LIBRARY(torch_headroom, library)
     library.def("registered(int[] modules, str[] names, Tensor[] tensors, bool[] buffers) -> ()");
     library.def("inputs(Tensor[] tensors) -> ()");
     library.def("retype(Tensor[] tensors, int category) -> ()");
+    library.def("unsharded(int unit, str[] names, Tensor[] tensors, int category) -> ()");
     library.def("optimizer_state(Tensor[] tensors) -> ()");
     library.def("enter(int module, Tensor[] arguments) -> int");
     library.def("held(int call, Tensor[] tensors, int[] places) -> ()");
@@ -259,6 +270,7 @@ void implement(torch::Library& library)
     library.impl("registered", &registered);
     library.impl("inputs", &inputs);
     library.impl("retype", &retype);
+    library.impl("unsharded", &unsharded);
     library.impl("optimizer_state", &optimizerState);
     library.impl("enter", &enter);
     library.impl("held", &held);

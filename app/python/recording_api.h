@@ -13,6 +13,9 @@
 ///                                                                          declares parameters and buffers of modules
 ///     inputs(Tensor[] tensors) -> ()                                       declares the batch
 ///     retype(Tensor[] tensors, int category) -> ()                         sets their Category from here on
+///     unsharded(int unit, str[] names, Tensor[] tensors, int category) -> ()
+///                                                                          sets their Category, and the module that is
+///                                                                          the unit of FSDP which holds them
 ///     optimizer_state(Tensor[] tensors) -> ()                              declares what optimizers keep
 ///     enter(int module, Tensor[] arguments) -> int                         begins a module's forward; returns its call
 ///     held(int call, Tensor[] tensors, int[] places) -> ()                 adds what a checkpoint of the call holds

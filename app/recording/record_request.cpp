@@ -6,6 +6,7 @@
 #include <QDir>
 #include <QFileInfo>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr qlonglong mostSamples = 1'000'000'000;
 constexpr qlonglong mostSteps = 1000;
+constexpr qlonglong mostRanks = 65'536;
 
 QString tr(const char* text)
 {
@@ -57,6 +59,16 @@ void addModelProblems(const RecordRequest& request, QMap<RecordField, QString>& 
     found[RecordField::momentum] = good ? QString() : tr("A number from 0 to 1");
 }
 
+void addJobProblems(const RecordRequest& request, QMap<RecordField, QString>& found)
+{
+    found[RecordField::processes] = numberProblem(request.processes, 1, mostRanks);
+    found[RecordField::nodes] = numberProblem(request.nodes, 1, mostRanks);
+    if (request.processes.isEmpty() && !(request.nodes.isEmpty() && request.rank.isEmpty()))
+        found[RecordField::processes] = tr("Of a job of several nodes or ranks: how many on each node");
+    const qlonglong ranks = std::max(1LL, request.processes.toLongLong()) * std::max(1LL, request.nodes.toLongLong());
+    found[RecordField::rank] = numberProblem(request.rank, 0, ranks - 1);
+}
+
 void addScriptProblems(const RecordRequest& request, QMap<RecordField, QString>& found)
 {
     const QFileInfo interpreter(request.interpreter);
@@ -71,6 +83,17 @@ void addScriptProblems(const RecordRequest& request, QMap<RecordField, QString>&
     if (!QFileInfo(request.workingFolder).isDir())
         found[RecordField::workingFolder] = tr("This folder is not there");
     found[RecordField::steps] = numberProblem(request.steps, 1, mostSteps);
+    addJobProblems(request, found);
+}
+
+QStringList jobOptions(const RecordRequest& request)
+{
+    QStringList options;
+    for (const auto& [option, value] : {std::pair("--nproc-per-node", request.processes),
+                                        std::pair("--nnodes", request.nodes), std::pair("--rank", request.rank)})
+        if (!value.isEmpty())
+            options << QString::fromLatin1(option) << value;
+    return options;
 }
 
 QStringList modelOptions(const RecordRequest& request)
@@ -124,9 +147,15 @@ constexpr Members ofKind{{"gpu", &RecordRequest::gpu},
                          {"loss", &RecordRequest::loss},
                          {"lifetimes", &RecordRequest::lifetimes},
                          {"interpreter", &RecordRequest::interpreter}};
-constexpr Members ofFile{{"batch", &RecordRequest::batch},          {"sequence", &RecordRequest::sequence},
-                         {"settings", &RecordRequest::settings},    {"arguments", &RecordRequest::scriptArguments},
-                         {"folder", &RecordRequest::workingFolder}, {"steps", &RecordRequest::steps}};
+constexpr Members ofFile{{"batch", &RecordRequest::batch},
+                         {"sequence", &RecordRequest::sequence},
+                         {"settings", &RecordRequest::settings},
+                         {"arguments", &RecordRequest::scriptArguments},
+                         {"folder", &RecordRequest::workingFolder},
+                         {"steps", &RecordRequest::steps},
+                         {"processes", &RecordRequest::processes},
+                         {"nodes", &RecordRequest::nodes},
+                         {"rank", &RecordRequest::rank}};
 const auto holdOutputKey = QStringLiteral("holdOutput");
 
 QVariantMap choices(const RecordRequest& request, const Members& members)
@@ -206,6 +235,7 @@ RecordCommand recordCommand(const RecordRequest& request, const QString& recorde
         command.options << QStringLiteral("--gpu") << request.gpu;
     if (!request.steps.isEmpty())
         command.options << QStringLiteral("--steps") << request.steps;
+    command.options << jobOptions(request);
     bool complete = true;
     command.target = QStringList{model} + shellWords(request.scriptArguments, complete);
     return command;

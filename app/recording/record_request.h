@@ -45,13 +45,28 @@ struct RecordRequest
     QString scriptArguments; ///< one line, quoted as for a shell
     QString workingFolder;
     QString steps; ///< empty: the script stops after its second step
+    QString processes; ///< of a distributed job, on each node; empty: the script runs alone
+    QString nodes; ///< empty: one
+    QString rank; ///< the process that is recorded; empty: the first
 
     bool isScript() const noexcept { return kind == SourceKind::script; }
     QString name() const; ///< name of the recording: "train"
 };
 
 /// Fields that can have a problem.
-enum class RecordField { batch, sequence, momentum, settings, interpreter, scriptArguments, workingFolder, steps };
+enum class RecordField {
+    batch,
+    sequence,
+    momentum,
+    settings,
+    interpreter,
+    scriptArguments,
+    workingFolder,
+    steps,
+    processes,
+    nodes,
+    rank
+};
 
 /// One sentence for each wrong field; empty: it can be recorded.
 QMap<RecordField, QString> problems(const RecordRequest& request);

@@ -33,6 +33,9 @@ ScriptForm::ScriptForm(QWidget* parent)
     , workingFolder_(new QLineEdit(this))
     , gpu_(makeGpuChoice(this))
     , steps_(new QLineEdit(this))
+    , processes_(new QLineEdit(this))
+    , nodes_(new QLineEdit(this))
+    , rank_(new QLineEdit(this))
     , browseInterpreter_(new QPushButton(tr("Browse…"), this))
     , browseFolder_(new QPushButton(tr("Browse…"), this))
     , install_(new QFrame(this))
@@ -47,6 +50,12 @@ ScriptForm::ScriptForm(QWidget* parent)
     workingFolder_->setObjectName(QStringLiteral("workingFolder"));
     steps_->setObjectName(QStringLiteral("steps"));
     steps_->setPlaceholderText(tr("2"));
+    processes_->setObjectName(QStringLiteral("processes"));
+    processes_->setPlaceholderText(tr("none: one GPU"));
+    nodes_->setObjectName(QStringLiteral("nodes"));
+    nodes_->setPlaceholderText(QStringLiteral("1"));
+    rank_->setObjectName(QStringLiteral("rank"));
+    rank_->setPlaceholderText(QStringLiteral("0"));
     browseInterpreter_->setAccessibleName(tr("Browse for a Python"));
     browseFolder_->setAccessibleName(tr("Browse for the working folder"));
     install_->setObjectName(QStringLiteral("install"));
@@ -65,7 +74,7 @@ void ScriptForm::layOut()
     grid->setVerticalSpacing(6);
     interpreterField_ = new FormField(tr("&Python"), interpreter_, {}, this);
     interpreterField_->addBeside(browseInterpreter_);
-    grid->addWidget(interpreterField_, 0, 0, 1, 4);
+    grid->addWidget(interpreterField_, 0, 0, 1, 3);
 
     install_->setProperty("card", true);
     auto* row = new QHBoxLayout(install_);
@@ -85,24 +94,30 @@ void ScriptForm::layOut()
     row->addWidget(copy);
     row->addWidget(again);
     install_->hide();
-    grid->addWidget(install_, 1, 0, 1, 4);
+    grid->addWidget(install_, 1, 0, 1, 3);
 
     argumentsField_ = new FormField(tr("&Arguments of the script"), arguments_, {}, this);
-    grid->addWidget(argumentsField_, 2, 0, 1, 4);
+    grid->addWidget(argumentsField_, 2, 0, 1, 3);
     folderField_ = new FormField(tr("&Working folder"), workingFolder_, {}, this);
     folderField_->addBeside(browseFolder_);
-    grid->addWidget(folderField_, 3, 0, 1, 4);
+    grid->addWidget(folderField_, 3, 0, 1, 3);
     grid->addWidget(new FormField(tr("Simulated &GPU"), gpu_, tr("What “cuda” stands for in the script"), this), 4, 0,
-                    1, 3);
+                    1, 2);
     stepsField_ = new FormField(tr("&Steps"), steps_, tr("The last is recorded"), this);
-    grid->addWidget(stepsField_, 4, 3);
-    for (int column = 0; column < 4; ++column)
+    grid->addWidget(stepsField_, 4, 2);
+    processesField_ = new FormField(tr("P&rocesses per node"), processes_, tr("As torchrun starts it"), this);
+    grid->addWidget(processesField_, 5, 0);
+    nodesField_ = new FormField(tr("&Nodes"), nodes_, tr("Machines of the job"), this);
+    grid->addWidget(nodesField_, 5, 1);
+    rankField_ = new FormField(tr("Ran&k"), rank_, tr("The one that is recorded"), this);
+    grid->addWidget(rankField_, 5, 2);
+    for (int column = 0; column < 3; ++column)
         grid->setColumnStretch(column, 1);
 }
 
 void ScriptForm::wire()
 {
-    for (QLineEdit* edit : {arguments_, workingFolder_, steps_})
+    for (QLineEdit* edit : {arguments_, workingFolder_, steps_, processes_, nodes_, rank_})
         connect(edit, &QLineEdit::textChanged, this, &ScriptForm::changed);
     connect(gpu_, &QComboBox::currentIndexChanged, this, &ScriptForm::changed);
     connect(interpreter_, &QComboBox::currentTextChanged, this, [this] {
@@ -131,6 +146,9 @@ void ScriptForm::show(const RecordRequest& request)
         workingFolder_->setText(request.workingFolder);
         chooseData(gpu_, request.gpu.isEmpty() ? QString::fromUtf8(defaultDeviceName) : request.gpu);
         steps_->setText(request.steps);
+        processes_->setText(request.processes);
+        nodes_->setText(request.nodes);
+        rank_->setText(request.rank);
     }
     askSoon_.stop();
     askInterpreter();
@@ -143,6 +161,9 @@ void ScriptForm::read(RecordRequest& request) const
     request.workingFolder = workingFolder_->text().trimmed();
     request.gpu = gpu_->currentData().toString();
     request.steps = steps_->text().trimmed();
+    request.processes = processes_->text().trimmed();
+    request.nodes = nodes_->text().trimmed();
+    request.rank = rank_->text().trimmed();
 }
 
 QString ScriptForm::interpreter() const
@@ -161,6 +182,9 @@ void ScriptForm::setProblems(const QMap<RecordField, QString>& problems)
     argumentsField_->setProblem(problems.value(RecordField::scriptArguments));
     folderField_->setProblem(problems.value(RecordField::workingFolder));
     stepsField_->setProblem(problems.value(RecordField::steps));
+    processesField_->setProblem(problems.value(RecordField::processes));
+    nodesField_->setProblem(problems.value(RecordField::nodes));
+    rankField_->setProblem(problems.value(RecordField::rank));
 }
 
 bool ScriptForm::canRecord() const

@@ -48,6 +48,9 @@ private:
     QLineEdit* workingFolder_;
     QComboBox* gpu_;
     QLineEdit* steps_;
+    QLineEdit* processes_;
+    QLineEdit* nodes_;
+    QLineEdit* rank_;
     QPushButton* browseInterpreter_;
     QPushButton* browseFolder_;
     QWidget* install_;
@@ -56,6 +59,9 @@ private:
     FormField* argumentsField_;
     FormField* folderField_;
     FormField* stepsField_;
+    FormField* processesField_;
+    FormField* nodesField_;
+    FormField* rankField_;
     InterpreterProbe probe_;
     QTimer askSoon_; ///< runs while the user is typing
     InterpreterFacts facts_; ///< of the last interpreter that answered

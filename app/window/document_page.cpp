@@ -14,6 +14,7 @@
 #include "core/trace/out_of_memory.h"
 #include "views/models/module_tree_model.h"
 #include "views/models/tab_separated.h"
+#include "views/plot/collective_rows.h"
 #include "views/plot/failure_layer.h"
 #include "views/plot/number_text.h"
 #include "views/plot/timeline_view.h"
@@ -155,6 +156,7 @@ void DocumentPage::wireViews()
 {
     connect(timeline_, &TimelineView::budgetDragged, &session_, &Session::dragBudget);
     connect(timeline_, &TimelineView::budgetCommitted, &session_, &Session::commitBudget);
+    connect(timeline_, &TimelineView::moduleChosen, &session_, &Session::select);
     connect(budgetBar_, &BudgetBar::budgetDragged, &session_, &Session::dragBudget);
     connect(budgetBar_, &BudgetBar::budgetCommitted, &session_, &Session::commitBudget);
     connect(comparison_, &ComparisonBar::closed, actions_.stopComparing, &QAction::trigger);
@@ -236,6 +238,8 @@ void DocumentPage::showStep()
     moduleModel_->setStep(trace, step ? step->recorded() : std::vector<ModuleEffect>());
     timeline_->setStep(trace, step ? step->engine->recorded() : nullptr);
     timeline_->setFailures(trace ? failureMarks(*trace) : std::vector<TimelineFailure>());
+    modules_->setDistributed(step && step->clock && !step->clock->collectives.empty());
+    showCollectives();
     tradeOff_->clearPlan();
     tradeOff_->setModules(step ? step->engine->moduleInfo() : nullptr);
     budgetBar_->setFrontier({});
@@ -247,6 +251,7 @@ void DocumentPage::showStep()
     actions_.calibratedTimes->setEnabled(!step->times.gpu.empty());
     actions_.calibratedTimes->setChecked(step->times.calibrated);
     inspector_->setWorldSize(session_.worldSize());
+    inspector_->setOfJob(trace->info.distributed.has_value());
     showMode();
     showBudgetRange();
     showBudget(session_.budget());
@@ -304,6 +309,7 @@ void DocumentPage::showNoAnswer()
     tradeOff_->clearPlan();
     timeline_->setPlanned(nullptr);
     timeline_->setFlips({});
+    showCollectives();
     budgetBar_->setResult(nullptr, false);
     showInspector();
 }
@@ -332,6 +338,7 @@ void DocumentPage::showAnswer()
     timeline_->setPlanned(shown.timeline);
     timeline_->setFlips(answer.ops && answer.fits() ? flipMarks(*answer.ops, *shown.timeline)
                                                     : std::vector<TimelineFlip>());
+    showCollectives();
     if (!session_.frontier())
         showBudgetRange();
     showBudget(session_.budget());
@@ -346,12 +353,29 @@ void DocumentPage::showComparison()
 {
     const StepComparisonPtr& comparison = session_.comparison();
     timeline_->setMeasured(comparison && comparison->hasMemory ? comparison->aligned : nullptr);
+    showCollectives();
     moduleModel_->setComparison(comparison);
     modules_->setComparing(comparison && comparison->hasTimes);
     if (comparison)
         comparison_->setFacts(comparisonFacts(*comparison, session_.comparedFile()));
     comparisonCard_->setVisible(comparison != nullptr);
     actions_.stopComparing->setEnabled(comparison != nullptr);
+}
+
+/// Of the step that the timeline's stack is of.
+void DocumentPage::showCollectives()
+{
+    const OpenStepPtr& step = session_.step();
+    const bool ofPlan = session_.shownTimeline() && session_.answer()->clock && !session_.comparison();
+    const std::optional<StepClock> none;
+    const std::optional<StepClock>& clock = !step ? none : ofPlan ? session_.answer()->clock : step->clock;
+    if (!clock || clock->collectives.empty()) {
+        timeline_->setCollectives({});
+        moduleModel_->setExposed({});
+        return;
+    }
+    timeline_->setCollectives(CollectiveRows(step->engine->trace(), step->collectiveModules, clock->collectives));
+    moduleModel_->setExposed(exposedByModule(step->trace(), step->collectiveModules, *clock));
 }
 
 void DocumentPage::showSelection()

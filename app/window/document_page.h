@@ -60,6 +60,7 @@ private:
     void showMode();
     void showAnswer();
     void showComparison();
+    void showCollectives();
     void showNoAnswer();
     void selectFirstRegion();
     void showSelection();

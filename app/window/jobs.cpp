@@ -141,18 +141,20 @@ void Jobs::makeStep(const QString& path, const StepTracePtr& trace, const TimeCh
     const Result<StepEnginePtr> engine = makeEngine_(timed->step);
     if (!engine)
         return fail(engine.error());
-    const auto step = std::make_shared<const OpenStep>(
-        OpenStep{path, *engine, moduleNames(*timed->step), trace, timed->times, times, (*engine)->clock({})});
+    const auto step
+        = std::make_shared<const OpenStep>(OpenStep{path, *engine, moduleNames(*timed->step), trace, timed->times,
+                                                    times, (*engine)->clock({}), collectiveModules(*timed->step)});
     report([this, step] { Q_EMIT opened(step); });
 }
 
-void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount)
+void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount,
+                          LiveBlocksTable::Of of)
 {
     const quint64 generation = ++memoryGeneration_;
-    memoryLane_.post([this, step, timeline, changeCount, generation](std::stop_token) {
-        const auto memory = std::make_shared<const LiveMemory>(
-            LiveMemory{timeline, changeCount, instantOf(*timeline, changeCount),
-                       makeLiveBlocksTable(step->engine->trace(), liveBlocks(step->trace(), *timeline, changeCount))});
+    memoryLane_.post([this, step, timeline, changeCount, of, generation](std::stop_token) {
+        const auto memory = std::make_shared<const LiveMemory>(LiveMemory{
+            timeline, changeCount, instantOf(*timeline, changeCount),
+            makeLiveBlocksTable(step->engine->trace(), liveBlocks(step->trace(), *timeline, changeCount), of)});
         QMetaObject::invokeMethod(
             this,
             [this, generation, memory] {

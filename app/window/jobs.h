@@ -27,7 +27,8 @@ public:
     void open(const QString& path, const TimeChoice& times = {}, const std::optional<ImportRequest>& part = {});
     void openPart(const ReadSnapshotPtr& snapshot, const ImportRequest& part); ///< opens a part of it
     void changeTimes(const OpenStepPtr& step, const TimeChoice& times); ///< the result is opened(), again
-    void listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount);
+    void listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount,
+                        LiveBlocksTable::Of of = LiveBlocksTable::Of::modules);
     void forgetLiveMemory(); ///< drops a pending list, since its step is closed
     void forgetOpening();
 

@@ -51,6 +51,10 @@ void LowerPages::wire(Jobs& jobs, TimelineView& timeline)
         ops_->setOnlyFlips(only);
         showOps();
     });
+    connect(panel_, &LowerPanel::unitsWanted, this, [this](bool wanted) {
+        units_ = wanted;
+        askForLiveMemory();
+    });
     connect(panel_, &LowerPanel::moduleWanted, &session_, &Session::select);
     connect(&timeline, &TimelineView::instantPinned, this, [this](std::size_t changeCount, bool planned) {
         pinned_ = Instant{changeCount, planned};
@@ -100,7 +104,8 @@ void LowerPages::askForLiveMemory()
     const bool ofPlan = planned && (!pinned_ || pinned_->planned);
     const TimelinePtr& timeline = ofPlan ? planned : recorded;
     const std::size_t peak = timeline->peakChange == Timeline::npos ? 0 : timeline->peakChange + 1;
-    jobs_.listLiveMemory(session_.step(), timeline, pinned_ ? pinned_->changeCount : peak);
+    jobs_.listLiveMemory(session_.step(), timeline, pinned_ ? pinned_->changeCount : peak,
+                         units_ ? LiveBlocksTable::Of::units : LiveBlocksTable::Of::modules);
 }
 
 void LowerPages::showLiveMemory(const LiveMemory& memory)
@@ -108,13 +113,22 @@ void LowerPages::showLiveMemory(const LiveMemory& memory)
     if (!session_.isOpen())
         return;
     live_->setTable(memory.table);
+    panel_->setHasUnits(memory.table.hasUnits);
     const bool ofPlan = memory.timeline != session_.step()->engine->recorded();
     const QString where = pinned_ ? tr("At the pinned instant")
         : ofPlan                  ? tr("At the planned peak")
                                   : tr("At the recorded peak");
-    panel_->setLiveTitle(tr("%1, %2: %3 in %4 blocks")
-                             .arg(where, msText(memory.ms), bytesText(live_->totalBytes(), 2))
-                             .arg(live_->blockCount()));
+    const QString blocks = tr("%1, %2: %3 in %4 blocks")
+                               .arg(where, msText(memory.ms), bytesText(live_->totalBytes(), 2))
+                               .arg(live_->blockCount());
+    if (!memory.table.hasUnits)
+        panel_->setLiveTitle(blocks);
+    else if (units_)
+        panel_->setLiveTitle(live_->groupCount() == 1
+                                 ? tr("%1 that FSDP has unsharded in one unit").arg(blocks)
+                                 : tr("%1 that FSDP has unsharded in %2 units").arg(blocks).arg(live_->groupCount()));
+    else
+        panel_->setLiveTitle(tr("%1; FSDP has %2 of it unsharded").arg(blocks, bytesText(memory.table.unsharded, 2)));
 }
 
 void LowerPages::showOps()

@@ -55,6 +55,7 @@ private:
     LowerPanel* panel_;
     std::optional<Instant> pinned_;
     bool onlyFlips_ = false; ///< the table of ops shows only flips
+    bool units_ = false; ///< the table of live blocks shows unsharded bytes by unit
 };
 
 } // namespace headroom

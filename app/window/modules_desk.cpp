@@ -101,8 +101,10 @@ void ModulesDesk::ask()
         made.proving = made.step.plan.status == PlanStatus::feasible;
         if (made.step.plan.status == PlanStatus::infeasible)
             made.closest = closest->find(step, request, made.step.plan.leastBudget, stop);
-        if (made.closest)
+        if (made.closest) {
             made.effects = made.closest->effects;
+            made.clock = step->engine->clock(made.closest->regions);
+        }
         report(
             [this, step, answer = std::make_shared<const PlanAnswer>(std::move(made))] { acceptAnswer(step, answer); });
     });

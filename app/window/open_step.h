@@ -30,6 +30,7 @@ struct OpenStep
     StepTimes times = {}; ///< the source of the op times
     TimeChoice choice = {}; ///< the requested op times
     std::optional<StepClock> clock = {}; ///< clock without a plan; nullopt: the step has none (hasClock())
+    std::vector<ModuleId> collectiveModules = {}; ///< by row of StepTrace::Collectives
 
     const StepTrace& trace() const { return *engine->trace(); }
     /// By ModuleId: the effects of the empty plan.

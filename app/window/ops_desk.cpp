@@ -4,6 +4,7 @@
 
 #include "app/recording/sentence.h"
 #include "app/window/session.h"
+#include "core/joint/ops_clock.h"
 #include "core/joint/ops_policy.h"
 
 #include <utility>
@@ -112,6 +113,8 @@ void OpsDesk::askPlan()
         if (!made.fits())
             made.closest = plannedStep(*made.ops, made.ops->plan().peak);
         made.effects = frontier->planner.effects(made.ops->plan());
+        if (hasClock(step->trace()))
+            made.clock = clockOf(frontier->planner.graph(), made.ops->plan());
         if (stop.stop_requested())
             return;
         const auto answer = std::make_shared<const PlanAnswer>(std::move(made));

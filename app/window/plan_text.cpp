@@ -6,7 +6,6 @@
 #include "app/window/ops_text.h"
 #include "app/window/times_text.h"
 #include "core/cost/roofline.h"
-#include "core/trace/remarks.h"
 #include "views/plot/number_text.h"
 #include "views/plot/tradeoff_curve.h"
 
@@ -220,8 +219,6 @@ QString stepFacts(const StepTrace& trace)
         facts << gpuTitle(info.gpu);
     if (info.distributed)
         facts << tr("rank %1 of %2").arg(info.distributed->rank).arg(info.distributed->worldSize);
-    if (const auto count = remarks(trace).size(); count > 0)
-        facts << (count == 1 ? tr("1 remark") : tr("%1 remarks").arg(count));
     facts << tr("%1 events").arg(QString::fromStdString(groupedDigits(static_cast<std::int64_t>(trace.events.size()))));
     return facts.join(QStringLiteral(", "));
 }

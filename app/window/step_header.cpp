@@ -7,6 +7,7 @@
 #include "app/window/times_text.h"
 #include "core/trace/remarks.h"
 #include "views/widgets/elided_label.h"
+#include "views/widgets/remarks_button.h"
 #include "views/widgets/size_fields.h"
 
 #include <QAction>
@@ -42,6 +43,7 @@ StepHeader::StepHeader(Actions& actions, QWidget* parent)
     , name_(new QLabel(this))
     , sizes_(new SizeFields(this))
     , facts_(new ElidedLabel(Qt::ElideRight, this))
+    , remarks_(new RemarksButton(this))
     , times_(new QToolButton(this))
 {
     times_->setObjectName(QStringLiteral("stepTimes"));
@@ -66,6 +68,7 @@ StepHeader::StepHeader(Actions& actions, QWidget* parent)
     row->addWidget(sizes_);
     row->addSpacing(8);
     row->addWidget(facts_, 1);
+    row->addWidget(remarks_);
     row->addWidget(times_);
     row->addWidget(makeButton(actions.fitStep));
     row->addWidget(picture);
@@ -83,10 +86,11 @@ void StepHeader::setStep(const OpenStepPtr& step)
     name_->setToolTip(lines({QDir::toNativeSeparators(step->path), originText(trace)}));
     sizes_->setDimensions(canRecordAgain(trace) ? trace.info.dimensions : std::vector<StepInfo::Dimension>());
     facts_->setText(stepFacts(trace));
-    QStringList tip{facts_->text(), whyFixedSizes(trace)};
+    facts_->setToolTip(lines({facts_->text(), whyFixedSizes(trace)}));
+    QStringList said;
     for (const std::string& remark : remarks(trace))
-        tip << QString::fromStdString(remark);
-    facts_->setToolTip(lines(tip));
+        said << QString::fromStdString(remark);
+    remarks_->setRemarks(said);
 }
 
 void StepHeader::fillTimes()

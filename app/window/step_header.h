@@ -13,6 +13,7 @@ namespace headroom {
 
 class Actions;
 class ElidedLabel;
+class RemarksButton;
 class SizeFields;
 
 /// The line above the cards: the open step, how it was recorded, and frequent actions.
@@ -35,6 +36,7 @@ private:
     QLabel* name_;
     SizeFields* sizes_;
     ElidedLabel* facts_;
+    RemarksButton* remarks_;
     QToolButton* times_; ///< shows the source of the op times and the GPU, with a menu of others
 };
 

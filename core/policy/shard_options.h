@@ -48,6 +48,8 @@ std::string filledIn(std::string text, const ShardOption& option);
 struct ShardRow
 {
     ShardOption option;
+    /// Ranks of a job that was recorded already and whose file does not name its option; 0: the option is known.
+    int unknownMesh = 0;
     std::string step; ///< the step file that the row is computed from
     std::string failure; ///< why there is no step; empty: there is one
     Bytes peak = 0; ///< under `plan` if there is one; the least budget if the step does not fit

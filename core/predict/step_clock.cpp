@@ -6,6 +6,7 @@
 #include "core/predict/issued_ops.h"
 #include "core/predict/regions.h"
 #include "core/predict/replay_rules.h"
+#include "core/timeline/storage_owners.h"
 
 #include <algorithm>
 #include <map>
@@ -73,7 +74,7 @@ public:
         if (mark != Mark::stepBegin)
             return;
         clock_ = {};
-        cpu_ = 0;
+        cpu_ = issued_ = 0;
         streams_.clear();
         recorded_.clear();
         busy_.clear();
@@ -94,6 +95,7 @@ public:
             clock_.kernels += issue.kernels;
             run(op, {begin, gpu}, ms);
         }
+        issued_ += ms;
         if (issue.waits)
             cpu_ = std::max(cpu_, gpu);
         // A recomputed op brings the events along that stand behind it: the next op may not be its neighbour.
@@ -130,7 +132,7 @@ private:
     void run(OpId op, Span span, double ms)
     {
         if (std::ranges::binary_search(trace_->collectives.op, op)) {
-            clock_.collectives.push_back({op, span.begin, ms, 0});
+            clock_.collectives.push_back({op, span.begin, issued_, ms, 0});
             return;
         }
         clock_.gpuMs += ms;
@@ -174,6 +176,7 @@ private:
     Block storages_;
     OpId op_;
     double cpu_ = 0; ///< when the CPU has issued what came until now
+    double issued_ = 0; ///< milliseconds of the ops until now, one after the other
     std::unordered_map<std::uint32_t, double> streams_; ///< when each has run it
     std::unordered_map<std::uint32_t, double> recorded_; ///< when each event is reached
     std::vector<Span> busy_; ///< with kernels other than collectives
@@ -232,7 +235,7 @@ std::vector<ModuleId> collectiveModules(const StepTrace& trace)
         if (isInside(trace.ops.module[op]))
             communicates[trace.ops.module[op].value] = true;
     for (std::size_t row = 0; row < trace.registered.size(); ++row)
-        if (trace.registered.storage[row].valid())
+        if (trace.registered.storage[row].valid() && !isUnsharded(trace.registered.category[row]))
             owners[trace.registered.storage[row].value] = trace.registered.module[row];
     const auto up = [&](ModuleId module) {
         while (isInside(module) && !communicates[module.value])
@@ -253,11 +256,21 @@ std::vector<ModuleId> collectiveModules(const StepTrace& trace)
                 return trace.ops.module[OpId(row)];
         return ModuleId();
     };
+    const StorageOwners storages(trace);
+    const auto unitOf = [&](OpId op) {
+        for (const auto& tensors : {trace.ops.outputs[op], trace.ops.mutated[op], trace.ops.inputs[op]})
+            for (const StorageId storage : tensors)
+                if (storages.unit(storage).valid())
+                    return storages.unit(storage);
+        return ModuleId();
+    };
     std::vector<ModuleId> modules;
     for (std::size_t row = 0; row < trace.collectives.size(); ++row) {
         const OpId op = trace.collectives.op[row];
         ModuleId module = trace.ops.module[op];
-        if (trace.collectives.kind[row] == CollectiveKind::allGather) {
+        if (const ModuleId unit = unitOf(op); unit.valid())
+            module = unit;
+        else if (trace.collectives.kind[row] == CollectiveKind::allGather) {
             if (const ModuleId owner = gathered(op); owner.valid())
                 module = up(owner);
         } else if (!isInside(module) && trace.ops.phase[op] == Phase::backward) {
@@ -286,6 +299,18 @@ std::vector<ModuleCommunication> communicationByModule(const StepTrace& trace, c
         result.push_back(module);
     std::ranges::stable_sort(result, std::ranges::greater(), &ModuleCommunication::exposedMs);
     return result;
+}
+
+std::vector<double> exposedByModule(const StepTrace& trace, const std::vector<ModuleId>& modules,
+                                    const StepClock& clock)
+{
+    std::vector<double> exposed(trace.modules.size(), 0);
+    for (const TimedCollective& collective : clock.collectives)
+        exposed[modules[collectiveRow(trace, collective.op)].value] += collective.exposedMs;
+    for (std::size_t i = exposed.size(); i-- > 1;) // parents come before their children
+        if (const ModuleId parent = trace.modules.parent[ModuleId(static_cast<std::uint32_t>(i))]; parent.valid())
+            exposed[parent.value] += exposed[i];
+    return exposed;
 }
 
 } // namespace headroom

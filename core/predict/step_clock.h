@@ -17,6 +17,7 @@ struct TimedCollective
 {
     OpId op;
     double beginMs = 0; ///< from the step's begin
+    double atMs = 0; ///< on the axis of Timeline, where ops follow one another
     double ms = 0;
     double exposedMs = 0; ///< time in which the GPU runs nothing else, or only collectives that began later
 };
@@ -57,8 +58,9 @@ Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const 
 std::size_t collectiveRow(const StepTrace& trace, OpId op);
 
 /// By row of StepTrace::Collectives: the module that the collective belongs to. FSDP's hooks run outside of the module.
-/// So an all-gather belongs to the module whose shards were read last, and another collective of backward to the module
-/// whose ops ran before it; in both cases to its nearest ancestor in which a collective runs.
+/// The recorder names the module of a buffer where it can. Otherwise an all-gather belongs to the module whose shards
+/// were read last, and another collective of backward to the module whose ops ran before it; in both cases to its
+/// nearest ancestor in which a collective runs.
 std::vector<ModuleId> collectiveModules(const StepTrace& trace);
 
 /// Sums over a module's collectives, without those of its submodules.
@@ -72,5 +74,9 @@ struct ModuleCommunication
 };
 /// The modules that have collectives, by descending exposedMs.
 std::vector<ModuleCommunication> communicationByModule(const StepTrace& trace, const StepClock& clock);
+
+/// By ModuleId: exposed milliseconds of the module and of those inside of it; `modules` as collectiveModules() says.
+std::vector<double> exposedByModule(const StepTrace& trace, const std::vector<ModuleId>& modules,
+                                    const StepClock& clock);
 
 } // namespace headroom

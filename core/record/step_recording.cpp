@@ -153,6 +153,7 @@ void StepRecording::start(const EndState* before)
 
 void StepRecording::addRegistered(ModuleId module, std::string_view name, const at::Tensor& tensor, Category category)
 {
+    const std::lock_guard lock(mutex_);
     builder_.addRegistered(module, name, storageOf(tensor), category);
 }
 

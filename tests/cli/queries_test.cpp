@@ -69,6 +69,47 @@ TEST_F(CliTest, InfoForPeople)
     EXPECT_THAT(finished.out, HasSubstr("activation"));
 }
 
+TEST_F(CliTest, InfoSaysWhoHoldsWhatAtAnInstant)
+{
+    const auto peak = headroomProgram({"info", stepPath(), "--at", "peak", "--json"}).json();
+    EXPECT_THAT(keysOf(peak["at"]), ElementsAre("instant", "bytes", "modules"));
+    EXPECT_EQ(peak["at"]["bytes"], peak["at_peak"]);
+    Bytes sum = 0;
+    for (const auto& holding : peak["at"]["modules"]) {
+        EXPECT_THAT(keysOf(holding), ElementsAre("module", "category", "bytes", "blocks"));
+        sum += holding["bytes"].get<Bytes>();
+    }
+    EXPECT_EQ(sum, peak["peak_bytes"]);
+    const auto start = headroomProgram({"info", stepPath(), "--at", "0", "--json"}).json();
+    EXPECT_EQ(start["at"]["instant"], 0);
+    const Finished people = headroomProgram({"info", stepPath(), "--at", "peak"});
+    EXPECT_THAT(people.out, HasSubstr("Held at the peak: "));
+    for (const char* wrong : {"soon", "1e9", "1ms"})
+        expectBadInput(headroomProgram({"info", stepPath(), "--at", wrong}), {"--at"});
+}
+
+TEST_F(CliTest, InfoSaysWhichUnitHasWhatUnsharded)
+{
+    const std::string step = HEADROOM_TEST_DATA "/steps/fsdp_llama.hrs";
+    const auto info = headroomProgram({"info", step, "--json"}).json();
+    Bytes parameters = 0;
+    Bytes all = 0;
+    for (const auto& unit : info["unsharded_at_peak"]) {
+        EXPECT_THAT(keysOf(unit), ElementsAre("unit", "unsharded_parameter", "unsharded_gradient", "communication"));
+        EXPECT_THAT(unit["unit"].get<std::string>(), testing::StartsWith("Llama"));
+        parameters += unit["unsharded_parameter"].get<Bytes>();
+        for (const char* category : {"unsharded_parameter", "unsharded_gradient", "communication"})
+            all += unit[category].get<Bytes>();
+    }
+    const auto& peak = info["at_peak"];
+    EXPECT_GT(parameters, 0);
+    EXPECT_EQ(parameters, peak["unsharded_parameter"]);
+    EXPECT_EQ(all, parameters + peak["unsharded_gradient"].get<Bytes>() + peak["communication"].get<Bytes>());
+    EXPECT_THAT(headroomProgram({"info", step}).out, HasSubstr("Unsharded at the peak"));
+    EXPECT_THAT(headroomProgram({"info", step, "--at", "0"}).out, HasSubstr("FSDP has nothing unsharded at 0.00 ms."));
+    EXPECT_FALSE(headroomProgram({"info", stepPath(), "--json"}).json().contains("unsharded_at_peak"));
+}
+
 TEST_F(CliTest, ModulesIsTheModuleInfoDocument)
 {
     const Finished finished = headroomProgram({"modules", stepPath(), "--json"});

@@ -68,6 +68,19 @@ TEST_F(ShardTest, AStepOfOneCardIsCalculatedAndSaysWhatIsLeftOut)
     EXPECT_THAT(finished.out, HasSubstr("Gathered parameters, buffers of collectives and their time are left out"));
 }
 
+TEST_F(ShardTest, ARecordedJobIsOfAMeshThatIsNotKnown)
+{
+    const std::string file = HEADROOM_TEST_DATA "/steps/fsdp_llama.hrs";
+    const auto row = run({"--json", file}).json()["rows"][0];
+    for (const char* key : {"replicate", "shard", "tp", "reshard_after_forward", "batch"})
+        EXPECT_TRUE(row[key].is_null()) << key;
+    EXPECT_EQ(row["world_size"], 8);
+    EXPECT_EQ(row["samples_per_second"], 0);
+    EXPECT_GT(row["step_ms"], 0);
+    expectBadInput(run({"--torchtitan", file}), {"--torchtitan", "does not say the mesh of its job"});
+    EXPECT_THAT(run({file}).out, HasSubstr("8          -      -   -  -            -"));
+}
+
 TEST_F(ShardTest, WhatCannotBeIsOneSentence)
 {
     expectBadInput(run({}), {"expected step files, or a training script"});

@@ -236,6 +236,41 @@ TEST(StepClock, CollectivesOfHooksInBackwardAreThoseOfTheModuleThatTheyServe)
     EXPECT_THAT(collectiveModules(**trace), ElementsAre(step.layer, step.layer, step.layer, step.root));
 }
 
+TEST(StepClock, ABufferThatAUnitRegisteredNamesTheModuleOfItsCollective)
+{
+    Gathered step;
+    StepTraceBuilder& builder = step.builder;
+    const ModuleId other = builder.addModule("Net.other", "Layer", step.root);
+    // The unit's buffer comes before the shards that were read last, which are of another module.
+    const StorageId shard = builder.alloc(4096, Category::parameter, {});
+    builder.addRegistered(other, "weight", shard, Category::parameter);
+    const OpId op = builder.beginOp({builder.string("all_gather"), {}, step.root, {}, {}, Phase::backward});
+    builder.collective(op, {CollectiveKind::allGather, GiB, step.group});
+    const StorageId gathered = builder.alloc(8 * 4096, Category::communication, op);
+    builder.addRegistered(step.layer, "output of all_gather", gathered, Category::communication);
+    builder.endOp(op, {.ms = 2, .inputs = std::array{shard}, .outputs = std::array{gathered}});
+    const auto trace = builder.finish();
+    ASSERT_TRUE(trace) << trace.error().message;
+    EXPECT_THAT(collectiveModules(**trace), ElementsAre(step.layer));
+    StepClock clock;
+    clock.collectives.push_back({.op = op, .ms = 2, .exposedMs = 1.5});
+    EXPECT_THAT(exposedByModule(**trace, {step.layer}, clock), ElementsAre(1.5, 1.5, 0)); // the root's are all
+}
+
+TEST(StepClock, CollectivesHaveTheirPlaceOnTheAxisOfTheTimeline)
+{
+    Gathered step;
+    step.run(3, 0);
+    step.run(4, 7, GiB);
+    step.run(5, 0);
+    step.run(6, 7, GiB);
+    const auto clock = clockOf(**step.builder.finish(), {});
+    ASSERT_EQ(clock->collectives.size(), 2U);
+    EXPECT_DOUBLE_EQ(clock->collectives[0].atMs, 3); // ops one after the other
+    EXPECT_DOUBLE_EQ(clock->collectives[1].atMs, 12);
+    EXPECT_LT(clock->collectives[1].beginMs, 5); // streams side by side
+}
+
 TEST(StepClock, WithoutEventsStreamsRunSideBySideAndOneStreamInARow)
 {
     for (const bool apart : {true, false}) {

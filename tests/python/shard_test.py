@@ -52,6 +52,24 @@ class Shard(unittest.TestCase):
         self.assertEqual(fast["peak_bytes"], slow["peak_bytes"])
         self.assertGreater(slow["exposed_ms"], 10 * fast["exposed_ms"])
 
+    def test_units_of_fsdp_hold_all_that_is_unsharded(self):
+        flat = "FullyShardedDataParallel._fsdp_wrapped_module"  # the script's own module, inside of the wrapper
+        for how, names in (("fsdp2", {"Llama"} | {f"Llama.layers.{i}" for i in range(4)}),
+                           ("fsdp1", {flat} | {f"{flat}.layers.{i}._fsdp_wrapped_module" for i in range(4)})):
+            with self.subTest(how), tempfile.TemporaryDirectory() as folder:
+                step = f"{folder}/step.hrs"
+                subprocess.run([sys.executable, "-m", "torch_headroom.record", "--nproc-per-node", "8", "-o", step,
+                                str(_SCRIPT.with_name("distributed_llama.py")), how], capture_output=True, check=True)
+                said = subprocess.run([_PROGRAM, "info", step, "--json"], capture_output=True, check=True).stdout
+                info = json.loads(said)
+                units = info["unsharded_at_peak"]
+                self.assertTrue(units)
+                self.assertLessEqual({unit["unit"] for unit in units}, names | {""})
+                for category in ("unsharded_parameter", "unsharded_gradient", "communication"):
+                    self.assertEqual(sum(unit[category] for unit in units), info["at_peak"][category])
+                # Whatever FSDP gathered is of a unit; buckets that it does not name may be of none.
+                self.assertEqual([unit for unit in units if not unit["unit"] and unit["unsharded_parameter"]], [])
+
     def test_torchtitan(self):
         done = self.shard("--torchtitan")
         self.assertEqual(done.returncode, 0, done.stderr)

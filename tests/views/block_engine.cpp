@@ -27,7 +27,7 @@ Result<StepEnginePtr> BlockEngine::create(StepTracePtr trace, std::shared_ptr<Co
         return info.error();
     engine->info_ = std::make_shared<const ModuleInfo>(*std::move(info));
     for (std::uint32_t i = 0; i < trace->modules.size(); ++i) {
-        if (trace->strings[trace->modules.type[ModuleId(i)]] == "TransformerBlock")
+        if (trace->strings[trace->modules.type[ModuleId(i)]].ends_with("Block"))
             engine->blocks_.push_back(ModuleId(i));
     }
     return StepEnginePtr(engine);

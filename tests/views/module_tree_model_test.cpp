@@ -58,6 +58,25 @@ private Q_SLOTS:
         QVERIFY(!model_->indexOf(moduleNamed("Transformer.layers")).isValid());
     }
 
+    void exposedCommunicationIsAColumn()
+    {
+        std::vector<double> ms(trace_->modules.size(), 0);
+        const ModuleId block = moduleNamed("Transformer.layers.3");
+        ms[block.value] = 1.25;
+        QSignalSpy changes(model_.get(), &QAbstractItemModel::dataChanged);
+        model_->setExposed(ms);
+        QCOMPARE(changes.count(), 1);
+        const QModelIndex index = model_->indexOf(block, ModuleTreeModel::exposedColumn);
+        QCOMPARE(index.data().toString(), QStringLiteral("1.25"));
+        QCOMPARE(index.data(ModuleTreeModel::SortRole).toDouble(), 1.25);
+        QCOMPARE(index.data(Qt::AccessibleTextRole).toString(), QStringLiteral("1.25 ms of communication exposed"));
+        QCOMPARE(model_->index(0, ModuleTreeModel::exposedColumn).data().toString(), QStringLiteral("–"));
+        QCOMPARE(model_->headerData(ModuleTreeModel::exposedColumn, Qt::Horizontal, Qt::DisplayRole).toString(),
+                 QStringLiteral("Exp., ms"));
+        model_->setExposed({});
+        QCOMPARE(index.data().toString(), QStringLiteral("–"));
+    }
+
     void planChangesOnlyItsRows()
     {
         const ModuleId block = moduleNamed("Transformer.layers.3");

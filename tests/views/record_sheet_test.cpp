@@ -207,6 +207,19 @@ private Q_SLOTS:
                      "cd %1 && %2 -m torch_headroom.record --gpu a100-40gb --steps 4 -o out.hrs %3 --epochs 3 --data "
                      "'my data'")
                      .arg(folder_->path(), python(), request_.model));
+        type("processes", "8");
+        type("nodes", "2");
+        type("rank", "15");
+        QVERIFY(recordButton()->isEnabled());
+        QVERIFY2(command().contains(QStringLiteral("--steps 4 --nproc-per-node 8 --nnodes 2 --rank 15 -o out.hrs")),
+                 qPrintable(command()));
+        type("rank", "16"); // of 16
+        QVERIFY(!recordButton()->isEnabled());
+        type("rank", "");
+        type("processes", "");
+        QVERIFY(!recordButton()->isEnabled()); // two nodes of how many
+        type("nodes", "");
+        QVERIFY(recordButton()->isEnabled() && !command().contains(QStringLiteral("nproc")));
         type("arguments", "--data 'open");
         QVERIFY(!recordButton()->isEnabled());
         type("arguments", "");

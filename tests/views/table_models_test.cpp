@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/predict.h"
+#include "core/trace/step_trace_builder.h"
 #include "tests/core/synthetic_step.h"
 #include "views/models/live_blocks_model.h"
 #include "views/models/ops_model.h"
@@ -70,6 +71,35 @@ private Q_SLOTS:
         QVERIFY(names.contains(QStringLiteral("Transformer.layers.0.attention.wq/weight")));
         QVERIFY(names.contains(QStringLiteral("Transformer.layers.0.feed_forward/aten.gelu.default")));
         QVERIFY(names.contains(QStringLiteral("Optimizer state/from before the step")));
+    }
+
+    void unshardedBlocksAreGroupedByUnit()
+    {
+        StepTraceBuilder builder;
+        const ModuleId root = builder.addModule("Net", "Net", {});
+        const ModuleId unit = builder.addModule("Net.block", "Block", root);
+        builder.mark(Mark::stepBegin);
+        const OpId op = builder.beginOp({builder.string("op"), {}, root, {}, {}, Phase::forward});
+        const StorageId gathered = builder.alloc(MiB, Category::unshardedParameter, op);
+        builder.alloc(2 * MiB, Category::communication, op); // of no unit
+        builder.alloc(4 * MiB, Category::activation, op);
+        builder.addRegistered(unit, "wq.weight", gathered, Category::unshardedParameter);
+        builder.endOp(op, {});
+        const StepTracePtr trace = *builder.finish();
+        const Timeline timeline = predict(*trace, {}).value();
+        const auto blocks = liveBlocks(*trace, timeline, timeline.changes.size());
+        LiveBlocksModel model;
+        QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::QtTest);
+        const auto table = makeLiveBlocksTable(trace, blocks, LiveBlocksTable::Of::units);
+        QVERIFY(table.hasUnits);
+        QCOMPARE(table.unsharded, 3 * MiB);
+        model.setTable(table);
+        QCOMPARE(model.totalBytes(), 3 * MiB);
+        QCOMPARE(model.groupCount(), 2U);
+        QCOMPARE(model.index(0, 0).data().toString(), QStringLiteral("Communication buffers"));
+        QCOMPARE(model.index(1, 0).data().toString(), QStringLiteral("Net.block"));
+        QCOMPARE(model.index(0, 0, model.index(1, 0)).data().toString(), QStringLiteral("wq.weight"));
+        QCOMPARE(makeLiveBlocksTable(trace, blocks).total, 7 * MiB);
     }
 
     void opsOfAModuleIncludeItsChildren()

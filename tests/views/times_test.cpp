@@ -8,6 +8,7 @@
 #include "app/window/times_text.h"
 #include "app/window/what_if.h"
 #include "core/cost/op_signature.h"
+#include "core/joint/ops_clock.h"
 #include "core/predict/predict.h"
 #include "core/trace/step_file.h"
 #include "tests/core/synthetic_step.h"
@@ -224,6 +225,23 @@ private Q_SLOTS:
                   .arg(step, binds)
                   .arg(std::lround(planned.recomputedKernels));
         QVERIFY2(solverLine().endsWith(said), qPrintable(solverLine()));
+    }
+
+    void thePlanOfOpsHasItsOwnClock()
+    {
+        open(QStringLiteral("shaped.hrs"));
+        Session& session = window().session();
+        window().actions().planOps->trigger();
+        QTRY_VERIFY(session.opsFrontier() && session.opsFrontier()->complete && session.answerIsCurrent());
+        session.commitBudget(session.opsFrontier()->plans.front().peak);
+        QTRY_VERIFY(session.answerIsCurrent());
+        const OpsAnswer& answer = *session.answer()->ops;
+        const StepClock planned = clockOf(answer.frontier->planner.graph(), answer.plan());
+        QVERIFY(planned.stepMs > session.step()->clock->stepMs);
+        QVERIFY2(solverLine().contains(QStringLiteral("Kernel model: %1 ms a step, %2 ms without the plan")
+                                           .arg(planned.stepMs, 0, 'f', 2)
+                                           .arg(session.step()->clock->stepMs, 0, 'f', 2)),
+                 qPrintable(solverLine()));
     }
 
 private:

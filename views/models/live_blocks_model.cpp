@@ -22,25 +22,6 @@ void sortBy(Rows& rows, Qt::SortOrder direction, Key key)
     });
 }
 
-/// By StorageId: the row of the first tensor that is registered with it (a tied weight has several owners).
-std::vector<std::uint32_t> registeredRows(const StepTrace& trace)
-{
-    std::vector<std::uint32_t> rows(trace.storages.size(), LiveBlocksTable::none);
-    for (std::uint32_t i = 0; i < trace.registered.size(); ++i) {
-        const StorageId storage = trace.registered.storage[i];
-        if (storage.valid() && rows[storage.value] == LiveBlocksTable::none)
-            rows[storage.value] = i;
-    }
-    return rows;
-}
-
-ModuleId moduleOf(const StepTrace& trace, const LiveBlocksTable::Block& block)
-{
-    if (block.registered != LiveBlocksTable::none)
-        return trace.registered.module[block.registered];
-    return block.live.creator.valid() ? trace.ops.module[block.live.creator] : ModuleId();
-}
-
 Category largestCategory(const LiveBlocksTable& table, const LiveBlocksTable::Group& group)
 {
     CategoryBytes bytes{};
@@ -88,16 +69,22 @@ void LiveBlocksTable::sort(Key key, Qt::SortOrder direction)
     }
 }
 
-LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBlock>& blocks)
+LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBlock>& blocks, LiveBlocksTable::Of of)
 {
     LiveBlocksTable table;
-    const std::vector<std::uint32_t> registered = registeredRows(*trace);
+    const StorageOwners owners(*trace);
+    const bool ofUnits = of == LiveBlocksTable::Of::units;
+    table.hasUnits = owners.anyUnit();
     // What belongs to no module is told apart by its category: optimizer state, inputs.
     std::map<std::pair<std::uint32_t, Category>, std::size_t> groupOf;
     table.blocks.reserve(blocks.size());
     for (const LiveBlock& live : blocks) {
-        LiveBlocksTable::Block block{live, registered[live.storage.value], 0, 0};
-        const ModuleId module = moduleOf(*trace, block);
+        if (isUnsharded(live.category))
+            table.unsharded += live.bytes;
+        else if (ofUnits)
+            continue;
+        LiveBlocksTable::Block block{live, owners.registeredRow(live.storage), 0, 0};
+        const ModuleId module = ofUnits ? owners.unit(live.storage) : owners.module(live.storage);
         const auto key = std::pair(module.value, module.valid() ? Category::other : live.category);
         const auto [found, added] = groupOf.try_emplace(key, table.groups.size());
         if (added) {
@@ -149,7 +136,7 @@ void LiveBlocksModel::clear()
 QString LiveBlocksModel::blockName(const Block& block) const
 {
     const StepTrace& trace = *table_.trace;
-    if (block.registered != LiveBlocksTable::none)
+    if (block.registered != StorageOwners::none)
         return QString::fromUtf8(trace.strings[trace.registered.name[block.registered]]);
     if (!block.live.creator.valid())
         return tr("from before the step");

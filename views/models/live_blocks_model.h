@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/timeline/timeline.h"
+#include "core/timeline/storage_owners.h"
 #include "views/plot/axis_map.h"
 
 #include <QAbstractItemModel>
@@ -15,6 +15,9 @@ namespace headroom {
 /// then passed to the model.
 struct LiveBlocksTable
 {
+    /// Whose blocks are listed: all, by module; or what FSDP has unsharded, by unit.
+    enum class Of { modules, units };
+
     struct Group
     {
         ModuleId module; ///< invalid: blocks of no module
@@ -31,18 +34,19 @@ struct LiveBlocksTable
         std::uint32_t group = 0;
         int row = 0;
     };
-    static constexpr std::uint32_t none = 0xffffffff;
-
     StepTracePtr trace;
     std::vector<Group> groups;
     std::vector<std::uint32_t> order; ///< indices in `groups`, in the order of their rows
     std::vector<Block> blocks;
     Bytes total = 0;
+    Bytes unsharded = 0; ///< of what is alive, whatever is listed
+    bool hasUnits = false; ///< FSDP has units in this step
 
     enum class Key { name, category, size };
     void sort(Key key, Qt::SortOrder direction);
 };
-LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBlock>& blocks);
+LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBlock>& blocks,
+                                    LiveBlocksTable::Of of = LiveBlocksTable::Of::modules);
 
 /// Shows a LiveBlocksTable: a row for each module with the sum of its blocks, and child rows for its blocks, with the
 /// op that allocated the block (or the parameter's name) and its size. Any column can be sorted.
@@ -60,6 +64,7 @@ public:
 
     Bytes totalBytes() const noexcept { return table_.total; }
     std::size_t blockCount() const noexcept { return table_.blocks.size(); }
+    std::size_t groupCount() const noexcept { return table_.groups.size(); }
     ModuleId moduleAt(const QModelIndex& index) const;
 
     QModelIndex index(int row, int column, const QModelIndex& parent = {}) const override;

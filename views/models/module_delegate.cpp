@@ -141,7 +141,8 @@ void ModuleDelegate::paintKept(QPainter& painter, const QRect& cell, const QMode
 
 void ModuleDelegate::paintRecompute(QPainter& painter, const QRect& cell, const QModelIndex& index) const
 {
-    const bool recomputed = index.data(ModuleTreeModel::RecomputeRole).toDouble() > 0;
+    const bool recomputed = index.column() == ModuleTreeModel::recomputeColumn
+        && index.data(ModuleTreeModel::RecomputeRole).toDouble() > 0;
     painter.setFont(theme_.number);
     painter.setPen(recomputed ? theme_.accent : theme_.secondText);
     painter.drawText(cell.adjusted(0, 0, -cellMargin, 0), Qt::AlignRight | Qt::AlignVCenter, index.data().toString());

@@ -206,41 +206,6 @@ void ModuleTreeModel::setPins(const std::map<std::string, Pin>& pins)
     reportChanges(changed);
 }
 
-void ModuleTreeModel::setComparison(const StepComparisonPtr& comparison)
-{
-    if (comparison == comparison_)
-        return;
-    comparison_ = comparison;
-    reportChanges(std::vector<bool>(rows_.size(), true));
-    Q_EMIT headerDataChanged(Qt::Horizontal, measuredColumn, ratioColumn);
-}
-
-const StepComparison::ModuleTimes* ModuleTreeModel::timesOf(const Row& row) const
-{
-    if (!comparison_ || !comparison_->hasTimes || !comparison_->modules[row.module.value].measured)
-        return nullptr;
-    return &comparison_->modules[row.module.value];
-}
-
-QString ModuleTreeModel::measuredText(const Row& row, int column) const
-{
-    const StepComparison::ModuleTimes* times = timesOf(row);
-    if (!times || (column == ratioColumn && times->predictedMs <= 0))
-        return QStringLiteral("–");
-    return column == measuredColumn ? QLocale::c().toString(times->measuredMs, 'f', 2)
-                                    : ratioText(measuredNumber(row, column));
-}
-
-double ModuleTreeModel::measuredNumber(const Row& row, int column) const
-{
-    const StepComparison::ModuleTimes* times = timesOf(row);
-    if (!times)
-        return -1;
-    if (column == measuredColumn)
-        return times->measuredMs;
-    return times->predictedMs > 0 ? times->measuredMs / times->predictedMs : -1;
-}
-
 /// One dataChanged for each run of changed siblings. Names are not among what changes: whoever filters by them would
 /// look at all rows around.
 void ModuleTreeModel::reportChanges(const std::vector<bool>& changed)
@@ -338,6 +303,7 @@ QVariant ModuleTreeModel::data(const QModelIndex& index, int role) const
         return index.column() == moduleColumn   ? QVariant(row->module.value)
             : index.column() == keptColumn      ? QVariant(static_cast<qlonglong>(row->effect.kept))
             : index.column() == recomputeColumn ? QVariant(row->effect.recomputeMs)
+            : index.column() == exposedColumn   ? QVariant(row->exposedMs)
                                                 : QVariant(measuredNumber(*row, index.column()));
     case MarkRole:
         return QVariant::fromValue(row->treatment.mark);
@@ -365,21 +331,26 @@ QVariant ModuleTreeModel::headerData(int section, Qt::Orientation orientation, i
     if (role == Qt::TextAlignmentRole)
         return QVariant::fromValue(Qt::Alignment(section == moduleColumn ? Qt::AlignLeft : Qt::AlignRight)
                                    | Qt::AlignVCenter);
-    if (role == Qt::ToolTipRole)
-        return section == moduleColumn ? tr("Module, and what the plan discards of its activation memory")
-            : section == keptColumn
-            ? tr("Activation memory kept from forward to backward: pale as recorded, solid under the plan")
-            : section == recomputeColumn ? tr("Time to run the module's ops a second time in backward")
-            : section == measuredColumn
-            ? tr("Time of the module's ops, and of those inside of it, in the measured step")
-            : tr("Measured time divided by the predicted time");
-    if (role != Qt::DisplayRole)
+    if (role != Qt::DisplayRole && role != Qt::ToolTipRole)
         return {};
-    return section == moduleColumn   ? tr("Module")
-        : section == keptColumn      ? tr("Kept, %1").arg(QLatin1String(unit_.name))
-        : section == recomputeColumn ? tr("Recomp., ms")
-        : section == measuredColumn  ? tr("Measured, ms")
-                                     : tr("Ratio");
+    const auto words = [&](const QString& title, const QString& tip) { return role == Qt::DisplayRole ? title : tip; };
+    switch (section) {
+    case moduleColumn:
+        return words(tr("Module"), tr("Module, and what the plan discards of its activation memory"));
+    case keptColumn:
+        return words(tr("Kept, %1").arg(QLatin1String(unit_.name)),
+                     tr("Activation memory kept from forward to backward: pale as recorded, solid under the plan"));
+    case recomputeColumn:
+        return words(tr("Recomp., ms"), tr("Time to run the module's ops a second time in backward"));
+    case measuredColumn:
+        return words(tr("Measured, ms"),
+                     tr("Time of the module's ops, and of those inside of it, in the measured step"));
+    case exposedColumn:
+        return words(tr("Exp., ms"),
+                     tr("Time that the GPU waits for the module's collectives, and for those inside of it"));
+    default:
+        return words(tr("Ratio"), tr("Measured time divided by the predicted time"));
+    }
 }
 
 QString ModuleTreeModel::textOf(const Row& row, int column) const
@@ -392,6 +363,8 @@ QString ModuleTreeModel::textOf(const Row& row, int column) const
     case measuredColumn:
     case ratioColumn:
         return measuredText(row, column);
+    case exposedColumn:
+        return row.exposedMs > 0 ? QLocale::c().toString(row.exposedMs, 'f', 2) : QStringLiteral("–");
     default:
         return row.effect.recomputeMs > 0 ? QLocale::c().toString(row.effect.recomputeMs, 'f', 2) : QStringLiteral("–");
     }
@@ -409,10 +382,10 @@ QString ModuleTreeModel::toolTipOf(const Row& row) const
         ? tr("Keeps %1 until backward").arg(bytesText(row.effect.recorded))
         : tr("Keeps %1 of %2 until backward, recomputes for %3")
               .arg(bytesText(row.effect.kept), bytesText(row.effect.recorded), msText(row.effect.recomputeMs));
-    if (!row.pinned)
-        return head + QLatin1Char('\n') + memory + measured;
-    return head + QLatin1Char('\n') + memory + measured + QLatin1Char('\n')
-        + (row.pin == Pin::save ? tr("Pinned by hand: keep everything") : tr("Pinned by hand: recompute"));
+    const QString all = head + QLatin1Char('\n') + memory + measured;
+    return !row.pinned ? all
+                       : all + QLatin1Char('\n')
+            + (row.pin == Pin::save ? tr("Pinned by hand: keep everything") : tr("Pinned by hand: recompute"));
 }
 
 QString ModuleTreeModel::descriptionOf(const Row& row, int column) const
@@ -434,6 +407,9 @@ QString ModuleTreeModel::descriptionOf(const Row& row, int column) const
         return !timesOf(row)           ? tr("not measured")
             : column == measuredColumn ? tr("measured %1").arg(msText(timesOf(row)->measuredMs))
                                        : tr("%1 times the prediction").arg(measuredText(row, column));
+    case exposedColumn:
+        return row.exposedMs > 0 ? tr("%1 of communication exposed").arg(msText(row.exposedMs))
+                                 : tr("no communication exposed");
     default:
         return row.effect.recomputeMs > 0 ? msText(row.effect.recomputeMs) : tr("nothing recomputed");
     }

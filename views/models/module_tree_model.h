@@ -32,7 +32,7 @@ class ModuleTreeModel : public QAbstractItemModel
 {
     Q_OBJECT
 public:
-    enum Column { moduleColumn, keptColumn, recomputeColumn, measuredColumn, ratioColumn, columns };
+    enum Column { moduleColumn, keptColumn, recomputeColumn, measuredColumn, ratioColumn, exposedColumn, columns };
     enum Role {
         FqnRole = Qt::UserRole, ///< QString
         ModuleRole, ///< uint, value of ModuleId
@@ -53,6 +53,8 @@ public:
     void setOpsPlan(const std::vector<ModuleEffect>& effects); ///< effects of a plan by op, which checkpoints no module
     void clearPlan();
     void setComparison(const StepComparisonPtr& comparison); ///< null: no measured step
+    /// By ModuleId: exposed milliseconds of communication, of the modules inside included; empty: none.
+    void setExposed(const std::vector<double>& ms);
     void setPins(const std::map<std::string, Pin>& pins);
 
     QModelIndex indexOf(ModuleId module, int column = moduleColumn) const; ///< invalid: the module has no row
@@ -84,6 +86,7 @@ private:
         Treatment treatment;
         Pin pin = Pin::save;
         bool pinned = false;
+        double exposedMs = 0;
     };
 
     void addRow(ModuleId module, int parent);

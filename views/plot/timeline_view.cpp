@@ -33,6 +33,7 @@ void TimelineView::setStep(StepTracePtr trace, TimelinePtr recorded)
     d_->canvas->setBudgetVisible(false);
     d_->canvas->flips().setFlips({});
     d_->canvas->failures().setFailures({});
+    d_->lane->setRows({});
     d_->overview->setPrepared(nullptr);
     d_->table->setPrepared(nullptr, nullptr);
     d_->legend->setChoicesEnabled(d_->trace != nullptr);
@@ -76,6 +77,11 @@ void TimelineView::setFailures(std::vector<TimelineFailure> failures)
 {
     d_->canvas->failures().setFailures(std::move(failures));
     d_->updateDescription();
+}
+
+void TimelineView::setCollectives(CollectiveRows collectives)
+{
+    d_->lane->setRows(std::move(collectives));
 }
 
 void TimelineView::setBudget(Bytes budget, bool feasible)

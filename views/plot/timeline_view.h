@@ -13,6 +13,7 @@ class QAbstractItemModel;
 
 namespace headroom {
 
+class CollectiveRows;
 struct TimelineFailure;
 struct TimelineFlip;
 
@@ -37,6 +38,8 @@ public:
     void setFlips(std::vector<TimelineFlip> flips);
     /// Instants of the recorded step at which an allocation failed; ms ascending.
     void setFailures(std::vector<TimelineFailure> failures);
+    /// Collectives of the shown step, on its time axis; they are drawn in a lane below the stack.
+    void setCollectives(CollectiveRows collectives);
     void setBudget(Bytes budget, bool feasible); ///< moves the line; emits no signal
     void setBudgetRange(Bytes least, Bytes most); ///< limits of the handle
     /// Names in legend and labels, by default "Recorded" and "Planned".
@@ -76,6 +79,7 @@ Q_SIGNALS:
     void hoverLeft();
     void instantPinned(std::size_t changeCount, bool planned);
     void unpinned();
+    void moduleChosen(headroom::ModuleId module); ///< of a collective
     void rangeSelected(double beginMs, double endMs);
     void selectionCleared();
     void rangeShown(double beginMs, double endMs);

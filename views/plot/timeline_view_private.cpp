@@ -24,6 +24,7 @@ TimelineView::Private::Private(TimelineView* view)
     : q(view)
     , legend(new LegendBar(view))
     , canvas(new TimelineCanvas(view))
+    , lane(new CollectiveLane(view))
     , overview(new OverviewStrip(view))
     , table(new TimelineTable(view))
 {
@@ -32,10 +33,12 @@ TimelineView::Private::Private(TimelineView* view)
     column->setSpacing(2);
     column->addWidget(legend);
     column->addWidget(canvas, 1);
+    column->addWidget(lane);
     column->addWidget(overview);
     q->setFocusProxy(canvas);
     q->setTabOrder(canvas, &canvas->handle());
-    q->setTabOrder(&canvas->handle(), overview);
+    q->setTabOrder(&canvas->handle(), lane);
+    q->setTabOrder(lane, overview);
     canvas->installEventFilter(q);
     settle.setSingleShot(true);
     settle.setInterval(settleMs);
@@ -54,6 +57,7 @@ TimelineView::Private::Private(TimelineView* view)
         const auto& plot = canvas->geometryOfPlot().plot;
         const double shift = canvas->x() - overview->x();
         overview->setPlotEdges(plot.left() + shift, plot.right() + shift);
+        lane->setPlotEdges(plot.left() + shift, plot.right() + shift);
         rescale();
     });
     connect(canvas, &TimelineCanvas::lookChanged, q, [this] { lookChanged(); });
@@ -62,6 +66,11 @@ TimelineView::Private::Private(TimelineView* view)
     });
     connect(overview, &OverviewStrip::rangeWanted, q, [this](double begin, double end, bool step) {
         showRange({begin, end}, step);
+    });
+    connect(lane, &CollectiveLane::chosen, q, [this](ModuleId module, double ms) { chooseCollective(module, ms); });
+    connect(lane, &CollectiveLane::instantWanted, q, [this](double ms) {
+        const double half = zoom.current().length() / 2;
+        showRange({ms - half, ms + half}, false);
     });
     connect(canvas, &TimelineCanvas::hovered, q, [this](double ms) { hover(ms); });
     connect(canvas, &TimelineCanvas::hoverLeft, q, [this] {
@@ -147,6 +156,7 @@ void TimelineView::Private::rangeChanged()
 {
     canvas->setRanges(zoom.current(), bytes);
     overview->setRange(zoom.all(), zoom.current(), shortestMs);
+    lane->setRange(zoom.current());
     canvas->cursorLayer().clear();
     request();
 }
@@ -198,6 +208,16 @@ void TimelineView::Private::pinAt(double ms)
     const auto column = static_cast<std::size_t>(answer->list->viewport.columnAt(ms));
     if (column < answer->list->main.size())
         pinChange(answer->list->main.changes[column]);
+}
+
+/// The instant before the collective: what is alive while it runs was allocated by then.
+void TimelineView::Private::chooseCollective(ModuleId module, double ms)
+{
+    if (const Timeline* timeline = mainTimeline()) {
+        const auto after = std::ranges::upper_bound(timeline->changes, ms, {}, &MemoryChange::ms);
+        pinChange(static_cast<std::size_t>(after - timeline->changes.begin()));
+    }
+    Q_EMIT q->moduleChosen(module);
 }
 
 void TimelineView::Private::pinChange(std::size_t change)

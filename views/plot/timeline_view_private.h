@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "views/plot/collective_lane.h"
 #include "views/plot/legend_bar.h"
 #include "views/plot/overview_strip.h"
 #include "views/plot/timeline_canvas.h"
@@ -28,6 +29,7 @@ public:
     void rangeChanged();
     void hover(double ms);
     void pinAt(double ms);
+    void chooseCollective(ModuleId module, double ms);
     void pinChange(std::size_t change);
     void stepPin(int columns);
     void followPin(const Timeline* before);
@@ -52,6 +54,7 @@ public:
     TimelineView* q;
     LegendBar* legend;
     TimelineCanvas* canvas;
+    CollectiveLane* lane;
     OverviewStrip* overview;
     TimelineTable* table;
     TimelinePreparer preparer;

@@ -326,7 +326,14 @@ void Inspector::setByOps(bool ops)
 {
     ops_->setVisible(ops);
     choice_->setVisible(ops);
-    sharding_->setVisible(!ops);
+    byOps_ = ops;
+    sharding_->setVisible(!byOps_ && !ofJob_);
+}
+
+void Inspector::setOfJob(bool is)
+{
+    ofJob_ = is;
+    sharding_->setVisible(!byOps_ && !ofJob_);
 }
 
 void Inspector::setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned)

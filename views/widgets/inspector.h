@@ -72,6 +72,8 @@ public:
     void setInfeasible(const std::optional<InfeasibleFacts>& facts);
     void setSolver(const QString& line, bool fits, int pins);
     void setWorldSize(int worldSize); ///< number of GPUs that FSDP shards over; emits no signal
+    /// true: the step is of one rank of a job and holds that rank's share, which is not divided again.
+    void setOfJob(bool is);
     void setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned);
 
     void setByOps(bool ops); ///< true: shows the parts for plans by op and hides those for modules
@@ -119,6 +121,8 @@ private:
     VerifyRow* verify_;
     OpsPanel* ops_;
     QWidget* sharding_;
+    bool byOps_ = false;
+    bool ofJob_ = false;
     QSpinBox* worldSize_;
     PeakTable* peaks_;
     QLabel* peakTitle_;

@@ -51,6 +51,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     , live_(makeView(blocks, true))
     , ops_(makeView(ops, false))
     , onlyFlips_(new QToolButton(this))
+    , units_(new QToolButton(this))
 {
     auto* row = new QHBoxLayout;
     row->setContentsMargins(12, 8, 12, 0);
@@ -72,7 +73,16 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     column->addWidget(pages_, 1);
 
     pages_->addWidget(tradeOff);
-    pages_->addWidget(makeTable(live_, liveTitle_, tr("Live blocks")));
+    units_->setObjectName(QStringLiteral("unshardedUnits"));
+    units_->setText(tr("Unsharded, by unit"));
+    units_->setToolTip(
+        tr("Show what FSDP has unsharded, by the modules that the script wrapped: parameters, gradients and "
+           "buffers of collectives"));
+    units_->setCheckable(true);
+    units_->setProperty("segment", true);
+    units_->hide();
+    connect(units_, &QToolButton::toggled, this, &LowerPanel::unitsWanted);
+    pages_->addWidget(makeTable(live_, liveTitle_, tr("Live blocks"), units_));
     onlyFlips_->setObjectName(QStringLiteral("onlyFlips"));
     onlyFlips_->setText(tr("Only what flips"));
     onlyFlips_->setToolTip(
@@ -160,6 +170,13 @@ void LowerPanel::setOpsPlanned(bool planned)
     onlyFlips_->setVisible(planned);
     if (!planned)
         onlyFlips_->setChecked(false);
+}
+
+void LowerPanel::setHasUnits(bool has)
+{
+    units_->setVisible(has);
+    if (!has)
+        units_->setChecked(false);
 }
 
 void LowerPanel::setComparing(bool comparing)

@@ -35,6 +35,7 @@ public:
     void setLiveTitle(const QString& title);
     void setOpsTitle(const QString& title);
     void setOpsPlanned(bool planned); ///< true: shows the column of each op's fate, and the filter for flips
+    void setHasUnits(bool has); ///< true: offers unsharded bytes by unit of FSDP among the live blocks
     void setComparing(bool comparing); ///< true: shows the columns of measured times
     void showFlips(); ///< shows the table with only the ops that flip
     QTreeView* ops() const noexcept { return ops_; }
@@ -44,6 +45,7 @@ Q_SIGNALS:
     void pageShown(headroom::LowerPanel::Page page);
     void moduleWanted(headroom::ModuleId module); ///< a row was activated
     void onlyFlipsWanted(bool only);
+    void unitsWanted(bool wanted); ///< live blocks: what is unsharded, by unit
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
@@ -59,6 +61,7 @@ private:
     QTreeView* live_;
     QTreeView* ops_;
     QToolButton* onlyFlips_;
+    QToolButton* units_;
 };
 
 } // namespace headroom

@@ -20,6 +20,7 @@ constexpr int keptWidths[]{110, 80, 70, 0}; // a number and a bar, a short one, 
 constexpr int recomputeWidth = 92;
 constexpr int measuredWidth = 104;
 constexpr int ratioWidth = 56;
+constexpr int exposedWidth = 72;
 constexpr int nameWidth = 160; // that names have before the bar does
 constexpr int indentation = 14;
 
@@ -80,6 +81,8 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     header->resizeSection(ModuleTreeModel::measuredColumn, measuredWidth);
     header->setSectionResizeMode(ModuleTreeModel::ratioColumn, QHeaderView::Fixed);
     header->resizeSection(ModuleTreeModel::ratioColumn, ratioWidth);
+    header->setSectionResizeMode(ModuleTreeModel::exposedColumn, QHeaderView::Fixed);
+    header->resizeSection(ModuleTreeModel::exposedColumn, exposedWidth);
     setComparing(false);
 
     auto* column = new QVBoxLayout(this);
@@ -125,13 +128,20 @@ void ModulePanel::setComparing(bool comparing)
     tree_->setColumnHidden(ModuleTreeModel::recomputeColumn, comparing);
     tree_->setColumnHidden(ModuleTreeModel::measuredColumn, !comparing);
     tree_->setColumnHidden(ModuleTreeModel::ratioColumn, !comparing);
+    tree_->setColumnHidden(ModuleTreeModel::exposedColumn, comparing || !distributed_);
     giveWidths();
+}
+
+void ModulePanel::setDistributed(bool distributed)
+{
+    distributed_ = distributed;
+    setComparing(comparing_);
 }
 
 /// Names come first; the memory kept takes what they and the times leave.
 void ModulePanel::giveWidths()
 {
-    const int times = comparing_ ? measuredWidth + ratioWidth : recomputeWidth;
+    const int times = comparing_ ? measuredWidth + ratioWidth : recomputeWidth + (distributed_ ? exposedWidth : 0);
     const int left = tree_->viewport()->width() - times - nameWidth;
     const int last = keptWidths[comparing_ ? 3 : 2];
     const int* const widest

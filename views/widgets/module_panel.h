@@ -25,6 +25,7 @@ public:
     void select(ModuleId module); ///< selects the module and scrolls to it; emits no signal
     void focusFilter();
     void setComparing(bool comparing); ///< true: columns of measured times replace the plan's column
+    void setDistributed(bool distributed); ///< true: shows the column of exposed communication
     QTreeView* tree() const noexcept;
     QLineEdit* filter() const noexcept { return filter_; }
 
@@ -47,6 +48,7 @@ private:
     ModuleTreeView* tree_;
     bool selecting_ = false;
     bool comparing_ = false;
+    bool distributed_ = false;
 };
 
 } // namespace headroom

@@ -17,7 +17,7 @@ constexpr int barHeight = 8;
 constexpr int barGap = 4;
 constexpr int headHeight = 24;
 constexpr int rowHeight = 22;
-constexpr int numberColumn = 62;
+constexpr int numberColumn = 52;
 constexpr int swatch = 8;
 
 } // namespace
@@ -115,8 +115,11 @@ void PeakTable::paintEvent(QPaintEvent*)
         painter.drawRoundedRect(QRectF(0, top + (rowHeight - swatch) / 2.0, swatch, swatch), 1.5, 1.5);
         painter.setFont(theme.body);
         painter.setPen(theme.text);
-        painter.drawText(QRect(swatch + 8, top, width() - 2 * numberColumn - swatch - 8, rowHeight),
-                         Qt::AlignLeft | Qt::AlignVCenter, categoryTitle(category));
+        // A long name takes what the number beside it leaves of its column.
+        const int number = QFontMetrics(theme.number).horizontalAdvance(inUnit(recorded_[i], unit, 2));
+        const QRect name(swatch + 8, top, width() - numberColumn - number - 6 - (swatch + 8), rowHeight);
+        painter.drawText(name, Qt::AlignLeft | Qt::AlignVCenter,
+                         painter.fontMetrics().elidedText(categoryTitle(category), Qt::ElideRight, name.width()));
         numbers(recorded_[i], planned_ ? std::optional((*planned_)[i]) : std::nullopt);
         top += rowHeight;
     }

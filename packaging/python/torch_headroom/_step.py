@@ -290,7 +290,7 @@ class Hooks:
         self._replace(_recomputation_hook, "__exit__", self._tells(RECOMPUTATION_END))
         self._undo.append(before_steps(self._before_step))
         self._undo.append(after_steps(self._after_step))
-        _distributed_fsdp.install(self._replace, self._recorder.job is not None)
+        _distributed_fsdp.install(self._replace, self._recorder)
 
     def remove(self):
         while self._undo:

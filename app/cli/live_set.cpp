@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/live_set.h"
+
+#include "app/cli/table.h"
+#include "core/timeline/timeline_json.h"
+
+#include <algorithm>
+#include <charconv>
+#include <ostream>
+#include <span>
+
+namespace headroom::cli {
+
+namespace {
+
+constexpr std::size_t mostRows = 12;
+
+LiveSet afterChanges(const StepTrace& trace, const Timeline& timeline, std::size_t count, double ms)
+{
+    const StorageOwners owners(trace);
+    const std::vector<LiveBlock> blocks = liveBlocks(trace, timeline, count);
+    LiveSet set;
+    set.ms = ms;
+    for (const LiveBlock& block : blocks)
+        set.bytes[static_cast<std::size_t>(block.category)] += block.bytes;
+    set.modules = heldByModule(owners, blocks);
+    if (owners.anyUnit())
+        set.units = unshardedByUnit(owners, blocks);
+    set.hasUnits = owners.anyUnit();
+    return set;
+}
+
+std::string nameOf(const StepTrace& trace, ModuleId module)
+{
+    return module.valid() ? std::string(trace.moduleFqn(module)) : "-";
+}
+
+std::string when(const LiveSet& set)
+{
+    return set.isPeak ? "at the peak" : "at " + formatMs(set.ms);
+}
+
+void printRest(std::size_t rows, const char* what, std::ostream& out)
+{
+    if (rows > mostRows)
+        out << "and " << rows - mostRows << ' ' << what << " more: --json has all\n";
+}
+
+} // namespace
+
+LiveSet atPeak(const StepTrace& trace, const Timeline& timeline)
+{
+    const bool atStart = timeline.peakChange == Timeline::npos;
+    LiveSet set = afterChanges(trace, timeline, atStart ? 0 : timeline.peakChange + 1,
+                               atStart ? 0 : timeline.changes[timeline.peakChange].ms);
+    set.isPeak = true;
+    return set;
+}
+
+Result<LiveSet> atInstant(const StepTrace& trace, const Timeline& timeline, const std::string& instant)
+{
+    if (instant == "peak")
+        return atPeak(trace, timeline);
+    double ms = 0;
+    const auto [end, error] = std::from_chars(instant.data(), instant.data() + instant.size(), ms);
+    if (error != std::errc() || end != instant.data() + instant.size() || !(ms >= 0 && ms <= timeline.durationMs))
+        return Error{ErrorKind::badInput,
+                     "--at " + instant + ": expected `peak`, or milliseconds from 0 to "
+                         + formatNumber(timeline.durationMs, 2) + ", where the step ends"};
+    const auto after = std::ranges::upper_bound(timeline.changes, ms, {}, &MemoryChange::ms);
+    return afterChanges(trace, timeline, static_cast<std::size_t>(after - timeline.changes.begin()), ms);
+}
+
+Json unitsJson(const StepTrace& trace, const LiveSet& set)
+{
+    Json units = Json::array();
+    for (const UnitMemory& unit : set.units)
+        units.push_back({{"unit", trace.moduleFqn(unit.unit)},
+                         {"unsharded_parameter", unit.parameters},
+                         {"unsharded_gradient", unit.gradients},
+                         {"communication", unit.communication}});
+    return units;
+}
+
+Json toJson(const StepTrace& trace, const LiveSet& set)
+{
+    Json json;
+    json["instant"] = set.ms;
+    json["bytes"] = headroom::toJson(trace.info, set.bytes);
+    json["modules"] = Json::array();
+    for (const ModuleHolding& holding : set.modules)
+        json["modules"].push_back({{"module", trace.moduleFqn(holding.module)},
+                                   {"category", categoryName(holding.category)},
+                                   {"bytes", holding.bytes},
+                                   {"blocks", holding.blocks}});
+    if (set.hasUnits)
+        json["unsharded"] = unitsJson(trace, set);
+    return json;
+}
+
+void print(const StepTrace& trace, const LiveSet& set, std::ostream& out)
+{
+    using enum Table::Align;
+    out << "\nHeld " << when(set) << ": " << exactBytes(total(set.bytes)) << "\n\n";
+    Table table({{"Module"}, {"Category"}, {"Bytes", right}, {"Blocks", right}});
+    for (const ModuleHolding& holding : std::span(set.modules).first(std::min(mostRows, set.modules.size())))
+        table.addRow({nameOf(trace, holding.module), std::string(categoryName(holding.category)),
+                      groupedDigits(holding.bytes), groupedDigits(holding.blocks)});
+    table.print(out);
+    printRest(set.modules.size(), "rows", out);
+    printUnits(trace, set, out);
+}
+
+void printUnits(const StepTrace& trace, const LiveSet& set, std::ostream& out)
+{
+    if (!set.hasUnits)
+        return;
+    if (set.units.empty()) {
+        out << "\nFSDP has nothing unsharded " << when(set) << ".\n";
+        return;
+    }
+    using enum Table::Align;
+    out << '\n';
+    Table table({{"Unsharded " + when(set)},
+                 {"Parameters", right},
+                 {"Gradients", right},
+                 {"Communication", right},
+                 {"Total", right}});
+    for (const UnitMemory& unit : std::span(set.units).first(std::min(mostRows, set.units.size())))
+        table.addRow({nameOf(trace, unit.unit), groupedDigits(unit.parameters), groupedDigits(unit.gradients),
+                      groupedDigits(unit.communication), groupedDigits(unit.total())});
+    table.print(out);
+    printRest(set.units.size(), "units", out);
+}
+
+} // namespace headroom::cli

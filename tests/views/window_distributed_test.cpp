@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/document_page.h"
+#include "core/trace/step_file.h"
+#include "tests/views/window_fixture.h"
+#include "views/models/live_blocks_model.h"
+#include "views/models/module_tree_model.h"
+#include "views/plot/collective_lane.h"
+#include "views/plot/timeline_view.h"
+#include "views/widgets/lower_panel.h"
+#include "views/widgets/module_panel.h"
+#include "views/widgets/remarks_button.h"
+
+#include <QAbstractItemModelTester>
+#include <QLabel>
+#include <QMenu>
+#include <QSignalSpy>
+#include <QTest>
+#include <QToolButton>
+#include <QTreeView>
+
+using namespace headroom;
+
+/// A step of fully_shard in the window (tests/data/steps/fsdp_llama.hrs), and remarks of any step.
+class WindowDistributedTest : public WindowFixture
+{
+    Q_OBJECT
+
+    Session& session() { return window().session(); }
+    CollectiveLane& lane() { return *window().findChild<CollectiveLane*>(); }
+    RemarksButton& remarks() { return *window().findChild<RemarksButton*>(); }
+    QTreeView& tree() { return *window().page().modules()->tree(); }
+    QTreeView& live() { return *window().page().lowerPanel()->liveBlocks(); }
+    QToolButton& units() { return *window().findChild<QToolButton*>(QStringLiteral("unshardedUnits")); }
+
+    void openSharded()
+    {
+        window().openFile(QStringLiteral(HEADROOM_TEST_DATA "/steps/fsdp_llama.hrs"));
+        QTRY_VERIFY(session().isOpen() && session().answerIsCurrent());
+        QTRY_VERIFY(window().page().timeline()->upToDate());
+    }
+    QStringList liveNames()
+    {
+        QStringList names;
+        for (int row = 0; row < live().model()->rowCount(); ++row)
+            names << live().model()->index(row, 0).data().toString();
+        return names;
+    }
+
+private Q_SLOTS:
+    void aStepOfOneGpuHasNeitherLaneNorColumn()
+    {
+        openStep();
+        QVERIFY(lane().isHidden());
+        QVERIFY(tree().isColumnHidden(ModuleTreeModel::exposedColumn));
+        QVERIFY(remarks().isHidden());
+    }
+
+    void nothingOfARankIsDividedAgain()
+    {
+        auto& worldSize = *window().findChild<QWidget*>(QStringLiteral("worldSize"));
+        openSharded();
+        QVERIFY(!worldSize.isVisible());
+        openStep();
+        QTRY_VERIFY(worldSize.isVisible());
+    }
+
+    void collectivesAreBelowTheTimeline()
+    {
+        openSharded();
+        QVERIFY(lane().isVisible());
+        QCOMPARE(lane().rows().rowCount(), 1U);
+        QCOMPARE(lane().rows().title(0), QStringLiteral("8 ranks"));
+        QCOMPARE(lane().rows().size(), session().step()->trace().collectives.size());
+        QCOMPARE(lane().rows().exposedMs(), session().answer()->clock->exposedMs); // of the plan
+        // Each has its place inside of the step.
+        for (std::size_t run = 0; run < lane().rows().size(); ++run)
+            QVERIFY(lane().rows().range(run).end <= session().shownTimeline()->durationMs + 1e-9);
+    }
+
+    void thePlansCollectivesAreOnThePlansAxis()
+    {
+        openSharded();
+        session().commitBudget(session().recordedPeak());
+        QTRY_VERIFY(session().answerIsCurrent());
+        const std::size_t last = lane().rows().size() - 1;
+        const double before = lane().rows().range(last).begin;
+        session().commitBudget(std::max(session().leastBudget(), session().recordedPeak() * 6 / 10));
+        QTRY_VERIFY(session().answerIsCurrent() && session().feasible());
+        QVERIFY(session().answer()->step.plan.recomputeMs > 0);
+        QVERIFY(lane().rows().range(lane().rows().size() - 1).begin > before); // behind what runs again
+    }
+
+    void aCollectiveSelectsItsModuleAndItsInstant()
+    {
+        openSharded();
+        QSignalSpy pinned(window().page().timeline(), &TimelineView::instantPinned);
+        lane().setFocus();
+        QTest::keyClick(&lane(), Qt::Key_Home);
+        QTest::keyClick(&lane(), Qt::Key_Right);
+        QTest::keyClick(&lane(), Qt::Key_Return);
+        QCOMPARE(session().selected(), lane().rows().module(*lane().current()));
+        QCOMPARE(session().selectedFqn(), std::string("Llama.layers.0"));
+        QCOMPARE(pinned.count(), 1);
+        const auto count = pinned.first().first().value<std::size_t>();
+        const double ms = lane().rows().range(*lane().current()).begin;
+        const Timeline& timeline = *session().shownTimeline();
+        QVERIFY(count == 0 || timeline.changes[count - 1].ms <= ms);
+        QVERIFY(timeline.changes[count].ms > ms);
+        QCOMPARE(window().page().lowerPanel()->page(), LowerPanel::Page::liveBlocks);
+    }
+
+    void exposedCommunicationIsInTheTree()
+    {
+        openSharded();
+        QVERIFY(!tree().isColumnHidden(ModuleTreeModel::exposedColumn));
+        const QModelIndex row = tree().model()->index(1, ModuleTreeModel::exposedColumn);
+        QCOMPARE(row.siblingAtColumn(0).data().toString(), QStringLiteral("layers.0"));
+        const auto exposed = exposedByModule(session().step()->trace(), session().step()->collectiveModules,
+                                             *session().answer()->clock);
+        const ModuleId module = moduleNamed(session().step()->trace(), "layers.0");
+        QVERIFY(exposed[module.value] > 0);
+        QCOMPARE(row.data(ModuleTreeModel::SortRole).toDouble(), exposed[module.value]);
+    }
+
+    void unshardedBytesAreListedByUnit()
+    {
+        openSharded();
+        QAbstractItemModelTester tester(live().model(), QAbstractItemModelTester::FailureReportingMode::QtTest);
+        window().page().lowerPanel()->show(LowerPanel::Page::liveBlocks);
+        QTRY_VERIFY(units().isVisible());
+        const int all = live().model()->rowCount();
+        QTest::mouseClick(&units(), Qt::LeftButton);
+        QTRY_VERIFY(live().model()->rowCount() < all && live().model()->rowCount() > 0);
+        for (const QString& name : liveNames())
+            QVERIFY2(name == QStringLiteral("Llama") || name.startsWith(QStringLiteral("Llama.layers.")),
+                     qPrintable(name));
+        QVERIFY(liveNames().contains(QStringLiteral("Llama"))); // which keeps its own from forward to backward
+        const QModelIndex root
+            = live().model()->index(static_cast<int>(liveNames().indexOf(QStringLiteral("Llama"))), 0);
+        QStringList blocks;
+        for (int row = 0; row < live().model()->rowCount(root); ++row)
+            blocks << live().model()->index(row, 0, root).data().toString();
+        QVERIFY2(blocks.contains(QStringLiteral("tok_embeddings.weight")), qPrintable(blocks.join(u' ')));
+        // Another step has none: the choice is gone, and what is listed is all again.
+        openStep();
+        window().page().lowerPanel()->show(LowerPanel::Page::liveBlocks);
+        QTRY_VERIFY(live().model()->rowCount() > 0);
+        QTRY_VERIFY(!units().isVisible() && !units().isChecked());
+    }
+
+    void remarksAreReadByClickAndByKey()
+    {
+        StepTrace step = **readStepTrace(file().toStdString());
+        step.info.remarks = {"the first of them may change the peak", "the second may change times"};
+        const QString path = inFolder(QStringLiteral("remarks.hrs"));
+        QVERIFY(writeStepTrace(step, path.toStdString()));
+        window().openFile(path);
+        QTRY_VERIFY(session().isOpen() && session().answerIsCurrent());
+        QVERIFY(remarks().isVisible());
+        QCOMPARE(remarks().text(), QStringLiteral("2 remarks"));
+        QVERIFY(remarks().toolTip().contains(QString::fromStdString(step.info.remarks[1])));
+        const auto readWith = [&](auto open) {
+            QStringList said;
+            QTimer::singleShot(0, this, [&] {
+                QMenu* popup = window().findChild<QMenu*>(QStringLiteral("remarksPopup"));
+                for (const QLabel* label : popup->findChildren<QLabel*>())
+                    if (label->isVisible())
+                        said << label->text();
+                popup->close();
+            });
+            open();
+            return said;
+        };
+        const QStringList clicked = readWith([&] { QTest::mouseClick(&remarks(), Qt::LeftButton); });
+        QCOMPARE(clicked.size(), 3); // with the line above them
+        for (const std::string& remark : step.info.remarks)
+            QVERIFY(clicked.contains(QString::fromStdString(remark)));
+        remarks().setFocus(Qt::TabFocusReason);
+        QVERIFY(remarks().focusPolicy() & Qt::TabFocus);
+        QCOMPARE(readWith([&] { QTest::keyClick(&remarks(), Qt::Key_Space); }), clicked);
+    }
+};
+
+QTEST_MAIN(WindowDistributedTest)
+#include "window_distributed_test.moc"

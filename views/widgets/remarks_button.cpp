@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/remarks_button.h"
+
+#include <QLabel>
+#include <QMenu>
+#include <QVBoxLayout>
+#include <QWidgetAction>
+
+namespace headroom {
+namespace {
+
+constexpr int popupWidth = 420;
+constexpr int margin = 12;
+
+} // namespace
+
+RemarksButton::RemarksButton(QWidget* parent)
+    : QToolButton(parent)
+    , sentences_(new QWidgetAction(this))
+{
+    setObjectName(QStringLiteral("remarks"));
+    setProperty("framed", true);
+    setFocusPolicy(Qt::TabFocus);
+    setPopupMode(QToolButton::InstantPopup);
+    setMenu(new QMenu(this));
+    menu()->setObjectName(QStringLiteral("remarksPopup"));
+    hide();
+}
+
+void RemarksButton::setRemarks(const QStringList& remarks)
+{
+    setVisible(!remarks.isEmpty());
+    setText(remarks.size() == 1 ? tr("1 remark") : tr("%1 remarks").arg(remarks.size()));
+    setToolTip(remarks.join(QLatin1Char('\n')));
+    setAccessibleDescription(remarks.join(QStringLiteral(". ")));
+    auto* page = new QWidget;
+    auto* column = new QVBoxLayout(page);
+    column->setContentsMargins(margin, margin - 4, margin, margin - 4);
+    column->setSpacing(8);
+    const auto add = [&](const QString& text) {
+        auto* label = new QLabel(text);
+        label->setTextFormat(Qt::PlainText);
+        label->setWordWrap(true);
+        label->setFixedWidth(popupWidth);
+        column->addWidget(label);
+        return label;
+    };
+    add(tr("Not what the card would do, and what that may change:"))->setProperty("second", true);
+    for (const QString& remark : remarks) {
+        QLabel* label = add(remark);
+        label->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+        label->setAccessibleName(remark);
+    }
+    // A menu asks an action for its widget when the action is added.
+    menu()->removeAction(sentences_);
+    sentences_->setDefaultWidget(page);
+    menu()->addAction(sentences_);
+}
+
+} // namespace headroom
