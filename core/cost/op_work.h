@@ -102,10 +102,13 @@ struct OpWork
     double tensors = 0; ///< of the lists that the op goes over
     double rows = 0; ///< of softmax, norms, reductions
     double columns = 0;
-    bool toHost = false; ///< of a transfer: the CPU may wait for it
+    bool toHost = false; ///< of a transfer
+    bool waits = false; ///< of a transfer: the CPU waits until it is done
     bool innermost = true; ///< a row's elements lie beside each other
     bool halfWeights = false; ///< of batch norm: cuDNN takes float32 ones alone, PyTorch's own kernels run
-    bool strided = false; ///< tensors of one size lie in memory in different orders
+    bool strided = false; ///< tensors lie in memory in different orders, or one is repeated: loaded one by one
+    double repeated = 0; ///< bytes of the largest operand that a pass reads from its begin again and again
+    double repeats = 1; ///< how often
     MatrixProduct product;
     ConvolutionWork convolution;
     AttentionWork attention;
