@@ -46,28 +46,39 @@ bool isStrided(const OpSignature& signature)
     return !isDense(*out);
 }
 
-/// Operands of a pass that are smaller than its result are repeated along it. TensorIterator's vectorized kernels take
-/// none of them, and what is repeated as a whole is read again each time.
+/// How often `operand` is repeated as a whole along `out`; 0: it is no smaller one that PyTorch would broadcast.
+double repeatsOf(const TensorShape& operand, const TensorShape& out)
+{
+    if (operand.onHost || operand.sizes.size() > out.sizes.size() || elements(operand) >= numel(out))
+        return 0;
+    const std::size_t missing = out.sizes.size() - operand.sizes.size();
+    double repeats = 1;
+    bool isOutside = true;
+    for (std::size_t d = 0; d < out.sizes.size(); ++d) {
+        const std::int64_t size = d < missing ? 1 : operand.sizes[d - missing];
+        const bool isExpanded
+            = d >= missing && d - missing < operand.strides.size() && operand.strides[d - missing] == 0;
+        if (size != 1 && size != out.sizes[d])
+            return 0;
+        isOutside = isOutside && (size == 1 || isExpanded);
+        repeats *= isOutside ? static_cast<double>(out.sizes[d]) : 1;
+    }
+    return repeats;
+}
+
+/// TensorIterator's vectorized kernels take no operand that is repeated, and one that is repeated as a whole is read
+/// again each time.
 void readRepeated(const OpSignature& signature, OpWork& work)
 {
     const TensorShape* const out = signature.result() ? signature.result() : signature.tensor(0);
     if (!out || numel(*out) <= 1)
         return;
     for (const Value& value : signature.arguments)
-        for (const TensorShape& tensor : value.tensors) {
-            if (tensor.onHost || elements(tensor) >= numel(*out) || tensor.sizes.size() > out->sizes.size())
-                continue;
-            work.strided = true;
-            const std::size_t missing = out->sizes.size() - tensor.sizes.size();
-            const auto isRepeated = [&](std::size_t d) {
-                return d < missing || tensor.sizes[d - missing] == 1
-                    || (d - missing < tensor.strides.size() && tensor.strides[d - missing] == 0);
-            };
-            double repeats = 1;
-            for (std::size_t d = 0; d < out->sizes.size() && isRepeated(d); ++d)
-                repeats *= static_cast<double>(out->sizes[d]);
-            if (repeats > 1 && bytesOf(&tensor) > work.repeated) {
-                work.repeated = bytesOf(&tensor);
+        for (const TensorShape& operand : value.tensors) {
+            const double repeats = repeatsOf(operand, *out);
+            work.strided = work.strided || repeats > 0;
+            if (repeats > 1 && bytesOf(&operand) > work.repeated) {
+                work.repeated = bytesOf(&operand);
                 work.repeats = repeats;
             }
         }

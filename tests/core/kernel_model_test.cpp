@@ -137,6 +137,10 @@ TEST(KernelModel, ARepeatedOperandIsReadAgainWhereTheCacheDoesNotHoldIt)
     const double whole = added({32, 2048, 2048}, 2048);
     EXPECT_GT(added({2048}, 2048), 1.2 * whole * 2 / 3); // cached, but loaded one by one
     EXPECT_GT(added({8192, 8192}, 8192), 1.3 * added({8192}, 8192));
+    // Classes of a loss are no operand that is broadcast.
+    const Value rows = given(tensor({512, 1000}));
+    const OpSignature loss{0, {rows, given(tensor({512}, DType::int64))}, {rows}};
+    EXPECT_FALSE(workOf("aten.nll_loss_backward", loss, 0, 0).strided);
 }
 
 TEST(KernelModel, ResultsOfAProductAreWrittenAfterItsSums)
