@@ -98,6 +98,7 @@ KernelConstants read(const Json& document)
     const auto numbers = json::mapOf(json::number);
     constants.startUs = json::at(document, "start_us", byCapability);
     constants.pcieGigabytes = json::at(document, "pcie_gigabytes_per_second", byCapability);
+    constants.pageableGigabytes = json::at(document, "pageable_gigabytes_per_second", byCapability);
     constants.l2Gain = numberIn(document, "l2_gain");
     constants.gapUs = numberIn(document, "gap_us");
     for (const char* const name : bandwidths)
@@ -113,12 +114,15 @@ KernelConstants read(const Json& document)
     constants.epilogue = numberIn(matmul, "epilogue");
     constants.stepUs = numberIn(matmul, "step_us");
     constants.waveShare = numberIn(matmul, "wave_share");
+    constants.exposedWrite = numberIn(matmul, "exposed_write");
     constants.matmulExtraUs = numberIn(matmul, "extra_us");
     const Json& convolution = json::member(document, "convolution");
     for (const char* const direction : {"forward", "grad_input", "grad_weight"})
         constants.convolutions[direction] = transparent(json::at(convolution, direction, numbers));
     constants.grouped = numberIn(convolution, "grouped");
     constants.winograd = numberIn(convolution, "winograd");
+    constants.convolutionShare = json::at(convolution, "instructions", byCapability);
+    constants.leastTile = numberIn(convolution, "least_tile");
     constants.layoutShare = numberIn(convolution, "layout_share");
     const Json& depthwise = json::member(convolution, "depthwise_gigabytes_per_multiprocessor");
     constants.depthwiseGigabytes = numberIn(depthwise, "forward");

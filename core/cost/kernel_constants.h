@@ -57,12 +57,14 @@ struct KernelConstants
     double epilogue = 0;
     double stepUs = 0; ///< least time of one step of a tile along k
     double waveShare = 1;
+    double exposedWrite = 0; ///< share of the time to write a product that no multiplication hides
     double grouped = 1;
     double winograd = 1;
     double layoutShare = 1;
+    double leastTile = 1; ///< elements of the smallest tile of convolutions
     double depthwiseGigabytes = 1; ///< GB/s of one multiprocessor
     double depthwiseBackwardGigabytes = 1;
-    ByCapability startUs, pcieGigabytes, unalignedShare;
+    ByCapability convolutionShare, startUs, pcieGigabytes, pageableGigabytes, unalignedShare;
     ByName<double> bandwidth, extraUs;
     ByName<ByCapability> products; ///< by element type
     ByName<ByName<double>> convolutions; ///< by direction and element type
@@ -70,7 +72,13 @@ struct KernelConstants
     Cpu cpu;
 
     double start(const DeviceSpec& device) const { return of(startUs, device); }
-    double pcie(const DeviceSpec& device) const { return of(pcieGigabytes, device); }
+    /// A copy that the program waits for is from memory that is not pinned: the CPU moves it into a buffer first.
+    double pcie(const OpWork& transfer, const DeviceSpec& device) const
+    {
+        return of(transfer.waits && !transfer.toHost ? pageableGigabytes : pcieGigabytes, device);
+    }
+    /// What of the peak the instructions of convolutions reach.
+    double convolutionInstructions(const DeviceSpec& device) const { return of(convolutionShare, device); }
     double unaligned(const DeviceSpec& device) const { return of(unalignedShare, device); }
     double share(std::string_view name) const { return bandwidth.find(name)->second; }
     double extra(std::string_view name) const

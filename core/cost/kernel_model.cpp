@@ -76,13 +76,13 @@ public:
         case WorkClass::none:
             return 0;
         case WorkClass::transfer:
-            return start + work_.written / (c_.pcie(device_) * 1e3);
+            return start + work_.written / (c_.pcie(work_, device_) * 1e3);
         case WorkClass::matmul:
             return start + c_.matmulExtraUs
                 + product(work_.product, mathOf(work_, work_.modes & matmulTF32, device_), 1, bytes());
         case WorkClass::convolution:
         case WorkClass::convolutionBackward:
-            return convolution(start);
+            return convolution(c_.start(device_));
         case WorkClass::attention:
         case WorkClass::attentionBackward:
             return start + c_.extra(workClassName(work_.kind)) + attention();
@@ -114,7 +114,12 @@ private:
         return bytes / (device_.gigabytesPerSecond * 1e3 * share * gain);
     }
 
-    double traffic() const { return bytes(); }
+    /// What is repeated and larger than the L2 cache is read again each time.
+    double traffic() const
+    {
+        const bool isCached = work_.repeated <= static_cast<double>(device_.l2);
+        return bytes() + (isCached ? 0 : work_.repeated * (work_.repeats - 1));
+    }
 
     double share() const
     {
@@ -182,7 +187,7 @@ private:
 
     /// A matrix product is cut into tiles, one a multiprocessor at a time. Libraries choose among tiles: the fastest
     /// counts. A small tile loads more for each product (its intensity), a large one leaves multiprocessors idle.
-    double product(const MatrixProduct& p, Math math, double factor, double bytes) const
+    double product(const MatrixProduct& p, Math math, double factor, double bytes, bool splits = true) const
     {
         constexpr auto tiles = std::to_array<std::pair<double, double>>({{256, 128},
                                                                          {128, 256},
@@ -203,11 +208,14 @@ private:
         const double fullIntensity
             = math == Math::float32 || math == Math::float64 ? c_.fullIntensity / 2 : c_.fullIntensity;
         double best = std::numeric_limits<double>::infinity();
+        const bool isConvolution = work_.kind != WorkClass::matmul;
         for (const auto& [m, n] : tiles) {
+            if (isConvolution && m * n < c_.leastTile)
+                break;
             const double intensity = std::min(1.0, m * n / (m + n) / fullIntensity);
             const double tileRate = rate * std::pow(intensity, c_.intensityPower);
             for (double split = 1; split <= 32; split *= 2) {
-                if (split > 1 && p.k / split < 256)
+                if (split > 1 && (p.k / split < 256 || !splits))
                     break;
                 const double work = p.batch * std::ceil(p.m / m) * std::ceil(p.n / n) * split;
                 const double exact = work / device_.multiprocessors;
@@ -219,7 +227,12 @@ private:
                 best = std::min(best, us);
             }
         }
-        return std::max(best, moved(bytes, c_.share("matmul") * std::sqrt(alignmentFactor(p.alignment))));
+        const double memory = moved(bytes, c_.share("matmul") * std::sqrt(alignmentFactor(p.alignment)));
+        if (work_.kind != WorkClass::matmul)
+            return std::max(best, memory);
+        // Operands are loaded while others are multiplied; a tile of results is written when it is done.
+        const double write = moved(work_.written, c_.share("matmul"));
+        return std::max(best, memory) + c_.exposedWrite * std::min(best, write);
     }
 
     /// Tensor cores load 16 bytes at once; rows that start elsewhere take kernels of other tiles.
@@ -260,19 +273,30 @@ private:
     double one(double m, double n, double k, std::string_view which) const
     {
         const ConvolutionWork& c = work_.convolution;
-        const Math math = mathOf(work_, work_.modes & convolutionTF32, device_);
+        const Math math = convolutionMath();
         double factor = c_.convolutionFactor(which, mathName(math));
         const bool isThree = c.kernelPoints == 9 && c.inputChannels >= 16 && c.outputPoints * 2 > c.inputPoints;
         if (math == Math::float32 && isThree)
             factor *= c_.winograd;
         if (c.groups > 1)
             factor *= c_.grouped;
+        if (math == Math::half)
+            factor *= c_.convolutionInstructions(device_);
         const MatrixProduct p{c.groups, m, n, k, std::fmod(c.inputChannels, 4) == 0 ? 16 : 8};
-        double us = product(p, math, factor, c.inputBytes + c.outputBytes + c.weightBytes);
+        double us = product(p, math, factor, c.inputBytes + c.outputBytes + c.weightBytes, which == "grad_weight");
         // Tensor cores read channels last: cuDNN copies images into that layout and results back.
         if (math != Math::float32 && math != Math::float64 && !c.channelsLast)
-            us += moved(2 * (c.inputBytes + c.outputBytes), c_.layoutShare);
+            for (const double bytes : {c.inputBytes, c.outputBytes, c.weightBytes})
+                us += c_.start(device_) + c_.gapUs + moved(2 * bytes, c_.layoutShare);
         return us;
+    }
+
+    /// cuDNN's grouped kernels for half precision take tensor cores where channels are last, else none.
+    Math convolutionMath() const
+    {
+        const ConvolutionWork& c = work_.convolution;
+        const Math math = mathOf(work_, work_.modes & convolutionTF32, device_);
+        return math == Math::half && c.groups > 1 && !c.channelsLast ? Math::float32 : math;
     }
 
     /// FlashAttention: a block takes some rows of the query and goes over blocks of keys. What it does besides counts

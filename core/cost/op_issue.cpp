@@ -36,8 +36,7 @@ OpIssue issueOf(const StepTrace& trace, OpId op, const KernelConstants& constant
     us += cpu.tensorUs * work.tensors;
     if (work.convolution.bias)
         us += cpu.otherUs; // its addition is an op of its own to the dispatcher
-    const bool waits = work.kind == WorkClass::transfer && work.toHost;
-    return {us / 1e3, work.kernels * constants.gapUs / 1e3, work.kernels, waits};
+    return {us / 1e3, work.kernels * constants.gapUs / 1e3, work.kernels, work.waits};
 }
 
 } // namespace

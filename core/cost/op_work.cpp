@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cost/op_work.h"
 
+#include "core/cost/tensor_layout.h"
 #include "core/cost/work_class.h"
 
 #include <algorithm>
@@ -13,15 +14,6 @@ namespace {
 
 using enum WorkClass;
 using Value = OpSignature::Value;
-
-double elements(const TensorShape& tensor)
-{
-    double count = 1;
-    for (std::size_t i = 0; i < tensor.sizes.size(); ++i)
-        if (i >= tensor.strides.size() || tensor.strides[i] != 0)
-            count *= static_cast<double>(tensor.sizes[i]);
-    return count;
-}
 
 double bytesOf(const TensorShape* tensor)
 {
@@ -35,37 +27,6 @@ double bytesOf(const std::vector<Value>& values)
         for (const TensorShape& tensor : value.tensors)
             bytes += tensor.onHost ? 0 : bytesOf(&tensor);
     return bytes;
-}
-
-double at(const TensorShape& tensor, std::ptrdiff_t dimension)
-{
-    const auto rank = static_cast<std::ptrdiff_t>(tensor.sizes.size());
-    const std::ptrdiff_t place = dimension < 0 ? rank + dimension : dimension;
-    return place >= 0 && place < rank ? static_cast<double>(tensor.sizes[static_cast<std::size_t>(place)]) : 1;
-}
-
-/// Dimensions in the order of their strides, those of one element and expanded ones left out.
-std::vector<std::size_t> layoutOf(const TensorShape& tensor)
-{
-    std::vector<std::size_t> order;
-    for (std::size_t i = 0; i < std::min(tensor.sizes.size(), tensor.strides.size()); ++i)
-        if (tensor.sizes[i] > 1 && tensor.strides[i] != 0)
-            order.push_back(i);
-    std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t i) { return tensor.strides[i]; });
-    return order;
-}
-
-/// Whether the elements lie beside each other, in any order of dimensions.
-bool isDense(const TensorShape& tensor)
-{
-    double expected = 1; // exact where it matters, and no damaged size overflows it
-    auto order = layoutOf(tensor);
-    for (auto i = order.rbegin(); i != order.rend(); ++i) {
-        if (static_cast<double>(tensor.strides[*i]) != expected)
-            return false;
-        expected *= static_cast<double>(tensor.sizes[*i]);
-    }
-    return true;
 }
 
 /// Whether tensors as large as the result lie in memory as it does: a kernel may run over all of them in one order.
@@ -85,6 +46,44 @@ bool isStrided(const OpSignature& signature)
     return !isDense(*out);
 }
 
+/// How often `operand` is repeated as a whole along `out`; 0: it is no smaller one that PyTorch would broadcast.
+double repeatsOf(const TensorShape& operand, const TensorShape& out)
+{
+    if (operand.onHost || operand.sizes.size() > out.sizes.size() || elements(operand) >= numel(out))
+        return 0;
+    const std::size_t missing = out.sizes.size() - operand.sizes.size();
+    double repeats = 1;
+    bool isOutside = true;
+    for (std::size_t d = 0; d < out.sizes.size(); ++d) {
+        const std::int64_t size = d < missing ? 1 : operand.sizes[d - missing];
+        const bool isExpanded
+            = d >= missing && d - missing < operand.strides.size() && operand.strides[d - missing] == 0;
+        if (size != 1 && size != out.sizes[d])
+            return 0;
+        isOutside = isOutside && (size == 1 || isExpanded);
+        repeats *= isOutside ? static_cast<double>(out.sizes[d]) : 1;
+    }
+    return repeats;
+}
+
+/// TensorIterator's vectorized kernels take no operand that is repeated, and one that is repeated as a whole is read
+/// again each time.
+void readRepeated(const OpSignature& signature, OpWork& work)
+{
+    const TensorShape* const out = signature.result() ? signature.result() : signature.tensor(0);
+    if (!out || numel(*out) <= 1)
+        return;
+    for (const Value& value : signature.arguments)
+        for (const TensorShape& operand : value.tensors) {
+            const double repeats = repeatsOf(operand, *out);
+            work.strided = work.strided || repeats > 0;
+            if (repeats > 1 && bytesOf(&operand) > work.repeated) {
+                work.repeated = bytesOf(&operand);
+                work.repeats = repeats;
+            }
+        }
+}
+
 std::string_view packetOf(std::string_view op)
 {
     const std::size_t first = op.find('.');
@@ -99,9 +98,9 @@ MatrixProduct productOf(const OpSignature& signature, std::size_t first)
     const TensorShape* const b = signature.tensor(first + 1);
     if (!a || !b || a->sizes.empty() || b->sizes.empty())
         return {};
-    const double k = at(*a, -1);
-    const double n = b->sizes.size() > 1 ? at(*b, -1) : 1;
-    const double batch = a->sizes.size() > 2 && b->sizes.size() > 2 ? at(*a, 0) : 1;
+    const double k = sizeAt(*a, -1);
+    const double n = b->sizes.size() > 1 ? sizeAt(*b, -1) : 1;
+    const double batch = a->sizes.size() > 2 && b->sizes.size() > 2 ? sizeAt(*a, 0) : 1;
     MatrixProduct product{batch, k > 0 ? numel(*a) / k / batch : 0, n, k};
     const auto align = [&](const TensorShape& matrix) {
         // The stride between rows, or between columns where the matrix is transposed.
@@ -126,30 +125,10 @@ std::size_t firstFactor(std::string_view name)
 
 double points(const TensorShape& image)
 {
-    double count = at(image, 0);
+    double count = sizeAt(image, 0);
     for (std::size_t i = 2; i < image.sizes.size(); ++i)
         count *= static_cast<double>(image.sizes[i]);
     return count;
-}
-
-/// As PyTorch tells it, is_channels_last_strides_2d() of c10/core/MemoryFormat.h: where sizes of one leave it open, as
-/// the filters of 1x1 convolutions do, a tensor is row by row.
-bool isChannelsLast(const TensorShape& image)
-{
-    const std::size_t rank = image.sizes.size();
-    if (rank < 4 || image.strides.size() != rank || image.strides[1] == 0)
-        return false;
-    double least = 0; // no damaged size overflows it
-    const auto follows = [&](std::size_t d) {
-        const auto stride = static_cast<double>(image.strides[d]);
-        const bool isOutside = stride >= least;
-        least = stride * static_cast<double>(std::max<std::int64_t>(image.sizes[d], 1));
-        return isOutside;
-    };
-    bool isLast = follows(1);
-    for (std::size_t d = rank - 1; d > 1; --d)
-        isLast = isLast && follows(d);
-    return isLast && least != static_cast<double>(image.strides[1]) && follows(0);
 }
 
 /// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
@@ -171,8 +150,8 @@ void readConvolution(std::string_view name, const OpSignature& signature, OpWork
         std::swap(x, out); // the convolution whose gradient it is
     ConvolutionWork& c = work.convolution;
     c.groups = static_cast<double>(std::max<std::int64_t>(1, signature.integer(isCudnn ? 5 : backward ? 9 : 8, 0, 1)));
-    c.inputChannels = at(*weight, 1);
-    c.outputChannels = at(*weight, 0) / c.groups;
+    c.inputChannels = sizeAt(*weight, 1);
+    c.outputChannels = sizeAt(*weight, 0) / c.groups;
     c.inputPoints = points(*x);
     c.outputPoints = points(*out);
     c.kernelPoints = 1;
@@ -191,6 +170,7 @@ void readConvolution(std::string_view name, const OpSignature& signature, OpWork
         c.gradInput = signature.integer(10, 0, 1) != 0;
         c.gradWeight = signature.integer(10, 1, 1) != 0;
         c.gradBias = signature.integer(10, 2, 0) != 0;
+        work.kernels = (c.gradInput ? 1 : 0) + (c.gradWeight ? 1 : 0) + (c.gradBias ? 1 : 0);
     } else {
         const bool isDepthwise = c.groups > 1 && c.inputChannels <= 1; // PyTorch's own kernels add it as they go
         c.bias = !isCudnn && !isDepthwise && signature.tensor(2) != nullptr;
@@ -216,10 +196,10 @@ void readAttention(std::string_view name, const OpSignature& signature, OpWork& 
     a.kernel = name.find("flash") != std::string_view::npos ? AttentionWork::Kernel::flash
         : name.find("cudnn") != std::string_view::npos      ? AttentionWork::Kernel::cudnn
                                                             : AttentionWork::Kernel::efficient;
-    a.query = at(*query, length);
-    a.key = at(*key, length);
-    a.batchHeads = at(*query, 0) * at(*query, 3 - length);
-    a.width = at(*query, 3);
+    a.query = sizeAt(*query, length);
+    a.key = sizeAt(*key, length);
+    a.batchHeads = sizeAt(*query, 0) * sizeAt(*query, 3 - length);
+    a.width = sizeAt(*query, 3);
     work.dtype = query->dtype;
     // Positions of is_causal and dropout_p in native_functions.yaml.
     const auto flag = [&](std::size_t argument) { return signature.integer(argument) != 0; };
@@ -245,7 +225,7 @@ void readAttention(std::string_view name, const OpSignature& signature, OpWork& 
 /// Rows and columns of an op along dimension `dimension` of `tensor`.
 void readRows(const TensorShape& tensor, std::int64_t dimension, OpWork& work)
 {
-    work.columns = at(tensor, dimension);
+    work.columns = sizeAt(tensor, dimension);
     work.rows = work.columns > 0 ? numel(tensor) / work.columns : 0;
     const auto order = layoutOf(tensor);
     const auto place = dimension < 0 ? dimension + static_cast<std::int64_t>(tensor.sizes.size()) : dimension;
@@ -334,12 +314,17 @@ OpWork workOf(std::string_view op, const OpSignature& signature, std::uint16_t f
     const TensorShape* const first = signature.tensor(0);
     const TensorShape* const out = signature.result();
     switch (work.kind) {
+    case pointwise:
+        readRepeated(signature, work);
+        break;
     case copy: {
         const TensorShape* const source = name == "aten.copy_" ? signature.tensor(1) : first;
         const TensorShape* const target = name == "aten.copy_" ? first : out;
         if (source && target && source->onHost != target->onHost)
             work.kind = transfer;
         work.toHost = target && target->onHost;
+        // copy_(self, src, non_blocking), _to_copy(self, dtype, layout, device, pin_memory, non_blocking)
+        work.waits = work.kind == transfer && signature.integer(name == "aten.copy_" ? 2 : 5) == 0;
         if (name == "aten.copy_" || work.kind == transfer) {
             work.read = bytesOf(source);
             work.written = bytesOf(target);
@@ -353,6 +338,7 @@ OpWork workOf(std::string_view op, const OpSignature& signature, std::uint16_t f
     case transfer:
         work.written = work.read;
         work.toHost = true;
+        work.waits = true;
         break;
     case fill:
         work.read = 0;
@@ -399,7 +385,7 @@ OpWork workOf(std::string_view op, const OpSignature& signature, std::uint16_t f
     case batchNorm:
     case batchNormBackward:
         if (first) {
-            work.rows = at(*first, 1);
+            work.rows = sizeAt(*first, 1);
             work.columns = numel(*first) / std::max(work.rows, 1.0);
             work.innermost = !isChannelsLast(*first);
         }

@@ -102,10 +102,14 @@ struct OpWork
     double tensors = 0; ///< number of tensors in the op's lists
     double rows = 0; ///< of softmax, norms, reductions
     double columns = 0;
-    bool toHost = false; ///< a transfer to the host, which the CPU may wait for
+    bool toHost = false; ///< a transfer to the host
+    bool waits = false; ///< a transfer for whose end the CPU waits
     bool innermost = true; ///< elements of a row are adjacent in memory
     bool halfWeights = false; ///< batch norm with 2-byte weights: cuDNN takes float32 only, PyTorch's kernels run
-    bool strided = false; ///< tensors of equal sizes have different memory layouts
+    /// Tensors of equal sizes have different memory layouts, or one is repeated: elements are loaded one by one.
+    bool strided = false;
+    double repeated = 0; ///< bytes of the largest operand that a pass reads from its begin again and again
+    double repeats = 1; ///< how often it does
     MatrixProduct product;
     ConvolutionWork convolution;
     AttentionWork attention;

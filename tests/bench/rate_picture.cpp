@@ -11,11 +11,11 @@
 namespace headroom {
 namespace {
 
-constexpr double width = 360;
+constexpr double width = 440;
 constexpr double height = 250;
 constexpr double left = 48;
 constexpr double top = 30;
-constexpr double right = 12;
+constexpr double right = 120; // names of series stand beside their lines
 constexpr double bottom = 36;
 constexpr int columns = 3;
 // Okabe and Ito's colours, which everyone tells apart.
@@ -82,7 +82,7 @@ std::string RatePicture::drawn(const Panel& panel, const Series& series)
                         ink);
         }
         out += "<path d=\"" + path + "\" fill=\"none\" stroke=\"" + ink + "\" stroke-width=\"1.5\"/>\n";
-        out += text("<text x=\"%g\" y=\"%g\" fill=\"%s\">%s</text>\n", left + 6,
+        out += text("<text x=\"%g\" y=\"%g\" fill=\"%s\">%s</text>\n", width - right + 12,
                     top + 8 + 13.0 * static_cast<double>(colour), ink, name.c_str());
         ++colour;
     }

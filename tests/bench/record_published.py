@@ -59,6 +59,26 @@ def images(torch, batch, size, dtype=None):
     return inputs
 
 
+def prefetched(torch, batch, size):
+    """DeepLearningExamples' PrefetchedWrapper: pinned batches are copied on a stream of their own, one ahead."""
+    stream = torch.cuda.Stream()
+
+    def load():
+        with torch.cuda.stream(stream):
+            return [t.pin_memory().to("cuda", non_blocking=True)
+                    for t in (torch.randn(batch, 3, size, size), torch.randint(0, 1000, (batch,)))]
+
+    following = load()
+
+    def inputs():
+        nonlocal following
+        torch.cuda.current_stream().wait_stream(stream)
+        batch, following = following, load()
+        return batch
+
+    return inputs
+
+
 def classify(model, x, y):
     import torch
 
@@ -120,7 +140,7 @@ def imagenet_row(torch, row):
     if config["dtype"] == "TF32":
         torch.backends.cuda.matmul.allow_tf32 = True
     amp = torch.float16 if config["dtype"].startswith("AMP") else None
-    return train(torch, model, images(torch, batch, size), classify, optimizer, amp=amp,
+    return train(torch, model, prefetched(torch, batch, size), classify, optimizer, amp=amp,
                  channels_last=config["memory_format"] == "nhwc")
 
 
@@ -138,11 +158,15 @@ def bert_row(torch, row):
     batch, length = config["micro_batch"], config["seq"]
 
     def inputs():
-        ids = torch.randint(0, 30000, (batch, length)).to("cuda")
-        return [ids, torch.ones_like(ids), torch.zeros(batch, dtype=torch.long).to("cuda")]
+        ids = torch.randint(0, 30000, (batch, length), device="cuda")
+        masked = torch.arange(0, batch * length, length // 20, device="cuda")[:20 * batch]
+        return [ids, torch.ones_like(ids), masked, ids.flatten()[masked], torch.zeros_like(ids[:, 0])]
 
-    def loss_of(model, ids, mask, following):
-        return model(input_ids=ids, attention_mask=mask, labels=ids, next_sentence_label=following).loss
+    def loss_of(model, ids, mask, masked, labels, following):
+        """`dense_sequence_output`, as its run_pretraining.py sets it: words are predicted for the 20 masked ones."""
+        hidden, pooled = model.bert(input_ids=ids, attention_mask=mask, return_dict=False)
+        words, pair = model.cls(hidden.flatten(0, 1).index_select(0, masked), pooled)
+        return torch.nn.functional.cross_entropy(words, labels) + torch.nn.functional.cross_entropy(pair, following)
 
     amp = torch.float16 if config["dtype"].startswith("AMP") else None
     return train(torch, model, inputs, loss_of, None, amp=amp)

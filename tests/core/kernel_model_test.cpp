@@ -125,6 +125,66 @@ TEST(KernelModel, TheBiasOfAConvolutionIsAPassOfItsOwn)
     EXPECT_DOUBLE_EQ(time(true, 64), time(false, 64));
 }
 
+/// flash-attention's benchmark: the mask [length, length] goes through an unvectorized kernel, once for each head.
+TEST(KernelModel, ARepeatedOperandIsReadAgainWhereTheCacheDoesNotHoldIt)
+{
+    const auto added = [](std::vector<std::int64_t> mask, std::int64_t length) {
+        const Value scores = given(tensor({32, length, length}, DType::float16));
+        return us("h100-80gb", "aten.add.Tensor", {scores, given(tensor(std::move(mask), DType::float16))}, {scores});
+    };
+    // 15.7 ms with a mask, 7.9 ms without one.
+    EXPECT_WITHIN(0.2, added({8192, 8192}, 8192), 7800);
+    const double whole = added({32, 2048, 2048}, 2048);
+    EXPECT_GT(added({2048}, 2048), 1.2 * whole * 2 / 3); // cached, but loaded one by one
+    EXPECT_GT(added({8192, 8192}, 8192), 1.3 * added({8192}, 8192));
+    // Classes of a loss are no operand that is broadcast.
+    const Value rows = given(tensor({512, 1000}));
+    const OpSignature loss{0, {rows, given(tensor({512}, DType::int64))}, {rows}};
+    EXPECT_FALSE(workOf("aten.nll_loss_backward", loss, 0, 0).strided);
+}
+
+TEST(KernelModel, ResultsOfAProductAreWrittenAfterItsSums)
+{
+    const auto scores = [](std::int64_t width) {
+        return us("a100-80gb", "aten.bmm",
+                  {given(tensor({32, 4096, width}, DType::float16)), given(tensor({32, width, 4096}, DType::float16))},
+                  {given(tensor({32, 4096, 4096}, DType::float16))});
+    };
+    const double write = 2.0 * 32 * 4096 * 4096 / 2039e3;
+    const double sums = 2.0 * 32 * 4096 * 4096 * 128 / 312e6;
+    EXPECT_GT(scores(128), std::max(write, sums) + 0.5 * std::min(write, sums));
+}
+
+TEST(KernelModel, GroupedConvolutionsInHalfPrecisionNeedChannelsLastForTensorCores)
+{
+    const auto time = [](bool channelsLast) {
+        TensorShape image = tensor({12, 256, 56, 56}, DType::float16);
+        if (channelsLast)
+            image.strides = {256 * 56 * 56, 1, 256 * 56, 256};
+        return us("a100-80gb", "aten.convolution",
+                  {given(image), given(tensor({256, 8, 3, 3}, DType::float16)), Value(), numbers({1, 1}),
+                   numbers({1, 1}), numbers({1, 1}), numbers({0}), numbers({0, 0}), numbers({32})},
+                  {given(image)});
+    };
+    EXPECT_GT(time(false), 1.5 * time(true));
+}
+
+/// Memory that is not pinned goes through a buffer of the driver while the program waits.
+TEST(KernelModel, ACopyThatIsWaitedForIsOfMemoryThatIsNotPinned)
+{
+    TensorShape host = tensor({12, 3, 224, 224});
+    host.onHost = true;
+    const auto work = [&](std::int64_t nonBlocking) {
+        const OpSignature call{
+            0, {given(host), {}, {}, {}, {}, numbers({nonBlocking})}, {given(tensor({12, 3, 224, 224}))}};
+        return workOf("aten._to_copy", call, 0, 0);
+    };
+    EXPECT_TRUE(work(0).waits);
+    EXPECT_FALSE(work(1).waits);
+    const DeviceSpec a100 = *findDeviceSpec("a100-80gb");
+    EXPECT_GT(KernelModel::standard().ms(work(0), a100), 3 * KernelModel::standard().ms(work(1), a100));
+}
+
 TEST(KernelModel, ConstantsThatMissAValueSayWhich)
 {
     std::string text(kernelTimesJson());
