@@ -175,6 +175,9 @@ with torch.device("meta"):
     if "pure bf16" in config["dtype"]:
         model.to(torch.bfloat16)
 checkpointed(model)
+if config.get("compile"):
+    for layer in model.layers:
+        layer.compile(fullgraph=True)
 sharded(model, mesh)
 model.to_empty(device="cuda")
 # Composer's optimizer is a loop over parameters.
