@@ -53,7 +53,7 @@ AllocatorAnswer allocatorAnswer(const StepTrace& trace, const Timeline& timeline
                                 const Workspaces& workspaces, std::size_t stretches);
 
 /// Rules by what was typed. Errors say which token is wrong.
-Result<AllocatorRules> allocatorRules(const QString& settings, const QString& card);
+Result<AllocatorRules> allocatorRules(const QString& settings, const QString& card, const StepTrace& trace);
 /// What libraries take on a card that has a name.
 Workspaces workspacesOn(const QString& card, const StepTrace& trace);
 

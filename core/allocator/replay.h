@@ -57,7 +57,7 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
 /// The same without samples.
 CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline, AllocatorRules rules = {});
 
-/// PYTORCH_CUDA_ALLOC_CONF of the program, where the step is of a memory snapshot that says it.
+/// PYTORCH_CUDA_ALLOC_CONF of the program, or PYTORCH_ALLOC_CONF, as newer versions call it.
 std::string recordedAllocatorSettings(const StepInfo& info);
 /// What to know of the rules beside the bytes, the end of a sentence; empty: nothing.
 std::string noteOnRules(const AllocatorRules& rules);

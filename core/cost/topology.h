@@ -28,6 +28,7 @@ struct Link
 
     std::string name; ///< "nvlink4"
     std::string source;
+    std::int64_t channels = 24; ///< that NCCL opens for collectives; inside a node
     std::array<double, 3> hopUs{}; ///< a step of a ring by NCCL's protocols: LL, LL128, Simple
     Curve bandwidth; ///< inside of a node: of one GPU (bus bandwidth); between nodes: of all network cards of a node
     double switchUs = 0; ///< all-reduce by the switch (NVLS): its latency

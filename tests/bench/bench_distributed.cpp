@@ -76,10 +76,11 @@ void collectives()
     print(groups);
 }
 
-/// As torch.cuda.memory_stats() counts: with the workspaces of cuBLAS.
+/// As torch.cuda.memory_stats() counts: with the workspaces of cuBLAS, and by the program's own settings.
 CachingAllocator::Stats allocatorStats(const StepTrace& step)
 {
-    return simulateAllocator(step, *predict(step, {}), {}, workspacesOf(step, *findDeviceSpec(step.info.gpu))).stats;
+    const AllocatorRules rules = *withAllocatorSettings({}, recordedAllocatorSettings(step.info));
+    return simulateAllocator(step, *predict(step, {}), rules, workspacesOf(step, *findDeviceSpec(step.info.gpu))).stats;
 }
 
 void steps(const fs::path& folder)

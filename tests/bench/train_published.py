@@ -34,7 +34,7 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x):
-        if TITAN and TITAN < "2025":
+        if TITAN and TITAN < "2025-09":
             wide = x.float()
             return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).type_as(x) * self.weight
         return nn.functional.rms_norm(x, (x.shape[-1],), self.weight, 1e-5)
@@ -185,7 +185,7 @@ def sharded(model, mesh):
     if "FSDP1" in config["sharding"]:
         policy = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=reduced)
         return FullyShardedDataParallel(model, device_mesh=mesh, mixed_precision=policy, use_orig_params=True,
-                                        auto_wrap_policy=ModuleWrapPolicy({Block}), device_id=torch.cuda.current_device(),
+                                        auto_wrap_policy=ModuleWrapPolicy({type(model.layers[0])}), device_id=torch.cuda.current_device(),
                                         param_init_fn=lambda module: module.to_empty(device="cuda", recurse=False))
     policy = MixedPrecisionPolicy(torch.bfloat16, reduced)
     reshard = "SHARD_GRAD_OP" not in config["sharding"]
