@@ -81,7 +81,7 @@ Result<Allocator> allocatorOf(const Arguments& arguments, const StepTrace& step)
         const Result<DeviceSpec> gpu = findDeviceSpec(arguments.gpu);
         if (!gpu)
             return gpu.error();
-        rules.capacity = cardMemory(*gpu).allocators();
+        rules.capacity = cardMemory(*gpu, step).allocators();
         workspaces = workspacesOf(step, *gpu);
     } else if (!arguments.capacity.empty()) {
         const Result<Bytes> capacity = parseBytes(arguments.capacity);

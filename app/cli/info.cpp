@@ -76,28 +76,51 @@ std::string inventedDecisions(const StepInfo& info)
 }
 
 /// What the step needs of the card that it was recorded for; null where the card is none of the known ones.
-Json cardJson(const StepTrace& trace, const Timeline& timeline)
+Json cardJson(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules)
 {
     const Result<DeviceSpec> spec = findDeviceSpec(trace.info.gpu);
     if (!spec || trace.info.source == "snapshot")
         return nullptr;
     const CardMemory card = cardMemory(*spec, trace);
     const Workspaces workspaces = workspacesOf(trace, *spec);
-    const CachingAllocator::Stats free = simulateAllocator(trace, timeline, {}, workspaces).stats;
-    AllocatorRules full;
+    const CachingAllocator::Stats free = simulateAllocator(trace, timeline, rules, workspaces).stats;
+    AllocatorRules full = rules;
     full.capacity = card.allocators();
     return {
         {"total_bytes", card.total},
         {"context_bytes", card.context},
         {"workspace_bytes", card.workspaces},
+        {"communicators", card.nccl.communicators},
+        {"nccl_bytes", card.nccl.bytes},
         {"convolution_workspace_bytes", workspaces.mostDuringAnOp()},
         {"allocated_peak_bytes", free.allocatedPeak},
         {"reserved_peak_bytes", free.reservedPeak},
-        {"needed_bytes", free.allocatedPeak + card.context},
+        {"needed_bytes", free.allocatedPeak + card.context + card.nccl.bytes},
         {"fits", free.reservedPeak <= full.capacity || !simulateAllocator(trace, timeline, full, workspaces).failure}};
 }
 
-Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAllocator::Stats& allocator)
+/// What the caching allocator does with the step, by the program's own settings.
+struct OwnAllocator
+{
+    std::string settings;
+    std::string leftOut; ///< why they do not count; empty: they do
+    AllocatorRules rules;
+    CachingAllocator::Stats stats;
+};
+
+OwnAllocator ownAllocator(const StepTrace& trace, const Timeline& timeline)
+{
+    OwnAllocator own;
+    own.settings = recordedAllocatorSettings(trace.info);
+    if (const Result<AllocatorRules> rules = withAllocatorSettings({}, own.settings))
+        own.rules = *rules;
+    else
+        own.leftOut = rules.error().message;
+    own.stats = replay(trace, timeline, own.rules);
+    return own;
+}
+
+Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& allocator)
 {
     const PeakInstant peak = peakInstant(trace, timeline);
     Json json;
@@ -110,9 +133,13 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const CachingAlloc
     json["remarks"] = remarks(trace);
     json["peak"] = {{"phase", peak.phase}, {"op", peak.op}, {"module", peak.module}, {"instant", peak.ms}};
     addAccount(json, trace.info, timeline);
-    json["active_peak_bytes"] = allocator.allocatedPeak;
-    json["reserved_peak_bytes"] = allocator.reservedPeak;
-    if (Json card = cardJson(trace, timeline); !card.is_null())
+    json["active_peak_bytes"] = allocator.stats.allocatedPeak;
+    json["reserved_peak_bytes"] = allocator.stats.reservedPeak;
+    if (!allocator.settings.empty())
+        json["allocator_settings"] = allocator.settings;
+    if (!allocator.leftOut.empty())
+        json["allocator_settings_left_out"] = allocator.leftOut;
+    if (Json card = cardJson(trace, timeline, allocator.rules); !card.is_null())
         json["card"] = std::move(card);
     json["ops"] = trace.ops.size();
     json["step_ms"] = timeline.durationMs;
@@ -190,8 +217,16 @@ void printCategories(const Timeline& timeline, std::ostream& out)
     table.print(out);
 }
 
-void print(const StepTrace& trace, const Timeline& timeline, const CachingAllocator::Stats& allocator,
-           const std::string& clock, std::ostream& out)
+std::string ncclText(const Json& card)
+{
+    const int communicators = card["communicators"];
+    return communicators == 0 ? std::string()
+                              : ", and NCCL's buffers (estimated, " + formatBytes(card["nccl_bytes"].get<Bytes>())
+            + " for " + std::to_string(communicators) + (communicators == 1 ? " communicator)" : " communicators)");
+}
+
+void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& allocator, const std::string& clock,
+           std::ostream& out)
 {
     printHow(trace.info, out);
     const PeakInstant peak = peakInstant(trace, timeline);
@@ -199,14 +234,18 @@ void print(const StepTrace& trace, const Timeline& timeline, const CachingAlloca
         << formatMs(timeline.durationMs) << ", " << peak.phase;
     if (!peak.op.empty())
         out << ", " << peak.op << " in " << peak.module;
-    out << "\nActive    " << exactBytes(allocator.allocatedPeak) << " in the caching allocator's blocks\nReserved  "
-        << exactBytes(allocator.reservedPeak) << " in its segments";
-    if (const Json card = cardJson(trace, timeline); !card.is_null())
+    out << "\nActive    " << exactBytes(allocator.stats.allocatedPeak)
+        << " in the caching allocator's blocks\nReserved  " << exactBytes(allocator.stats.reservedPeak)
+        << " in its segments";
+    if (!allocator.settings.empty())
+        out << (allocator.leftOut.empty() ? ", with " : ", without ") << "the program's " << allocator.settings
+            << (allocator.leftOut.empty() ? "" : ": ") << allocator.leftOut;
+    if (const Json card = cardJson(trace, timeline, allocator.rules); !card.is_null())
         out << "\nCard      " << exactBytes(card["needed_bytes"].get<Bytes>()) << " of "
             << formatBytes(card["total_bytes"].get<Bytes>()) << " with CUDA's context ("
             << formatBytes(card["context_bytes"].get<Bytes>()) << "), cuBLAS's workspaces ("
             << formatBytes(card["workspace_bytes"].get<Bytes>()) << ") and cuDNN's (estimated, at most "
-            << formatBytes(card["convolution_workspace_bytes"].get<Bytes>()) << ")"
+            << formatBytes(card["convolution_workspace_bytes"].get<Bytes>()) << ")" << ncclText(card)
             << (card["fits"].get<bool>() ? "" : ": out of memory") << "\n          "
             << exactBytes(card["reserved_peak_bytes"].get<Bytes>()) << " reserved with the workspaces";
     for (const std::string& remark : remarks(trace))
@@ -267,7 +306,7 @@ Result<int> run(const Arguments& arguments)
         asked = *std::move(set);
     }
     const LiveSet peak = atPeak(trace, *timeline);
-    const CachingAllocator::Stats allocator = replay(trace, *timeline);
+    const OwnAllocator allocator = ownAllocator(trace, *timeline);
     if (arguments.json) {
         Json document = toJson(trace, *timeline, allocator);
         if (peak.hasUnits)

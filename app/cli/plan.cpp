@@ -155,7 +155,7 @@ void printCard(Bytes budget, const StepTrace& step, std::ostream& out)
         return;
     if (const Bytes usable = cardMemory(*spec, step).usable(); budget > usable)
         out << "              note: it is more than the " << exactBytes(usable) << " that a " << spec->title
-            << " has\n              without CUDA's context and cuBLAS's workspaces.\n";
+            << " has\n              without CUDA's context, cuBLAS's workspaces and NCCL's buffers.\n";
 }
 
 void print(const Answer& answer, const PlanSource& source, const Arguments& arguments, std::ostream& out)

@@ -133,12 +133,12 @@ AllocatorAnswer allocatorAnswer(const StepTrace& trace, const Timeline& timeline
     return answer;
 }
 
-Result<AllocatorRules> allocatorRules(const QString& settings, const QString& card)
+Result<AllocatorRules> allocatorRules(const QString& settings, const QString& card, const StepTrace& trace)
 {
     AllocatorRules rules;
     if (!card.isEmpty()) {
         if (const Result<DeviceSpec> device = findDeviceSpec(card.toStdString()); device.ok()) {
-            rules.capacity = cardMemory(*device).allocators();
+            rules.capacity = cardMemory(*device, trace).allocators();
         } else {
             const Result<Bytes> bytes = parseBytes(card.toStdString());
             if (!bytes || *bytes == 0)
@@ -187,7 +187,7 @@ void AllocatorPage::ask()
     const quint64 question = ++asked_;
     if (!shown_ || !session_.isOpen())
         return;
-    const Result<AllocatorRules> rules = allocatorRules(panel_->settings(), panel_->card());
+    const Result<AllocatorRules> rules = allocatorRules(panel_->settings(), panel_->card(), session_.step()->trace());
     if (!rules) {
         panel_->showProblem(QString::fromStdString(rules.error().message));
         return;

@@ -53,7 +53,7 @@ AllocatorAnswer allocatorAnswer(const StepTrace& trace, const Timeline& timeline
                                 const Workspaces& workspaces, std::size_t stretches);
 
 /// The allocator's rules from the panel's text. The error (badInput) names the wrong token.
-Result<AllocatorRules> allocatorRules(const QString& settings, const QString& card);
+Result<AllocatorRules> allocatorRules(const QString& settings, const QString& card, const StepTrace& trace);
 /// workspacesOf() on the GPU `card`; none if it is not the name of a known GPU.
 Workspaces workspacesOn(const QString& card, const StepTrace& trace);
 

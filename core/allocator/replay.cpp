@@ -266,7 +266,7 @@ CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline,
 std::string recordedAllocatorSettings(const StepInfo& info)
 {
     for (const auto& [key, value] : info.settings)
-        if (isImported(info) && key == "PYTORCH_CUDA_ALLOC_CONF")
+        if (key == "PYTORCH_CUDA_ALLOC_CONF" || key == "PYTORCH_ALLOC_CONF")
             return value;
     return {};
 }

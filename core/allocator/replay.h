@@ -57,7 +57,7 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
 /// Simulates the allocator without samples.
 CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline, AllocatorRules rules = {});
 
-/// Returns the program's PYTORCH_CUDA_ALLOC_CONF, if the step is from a memory snapshot that has it.
+/// Returns the program's PYTORCH_CUDA_ALLOC_CONF, or PYTORCH_ALLOC_CONF as newer versions call it, if the step has it.
 std::string recordedAllocatorSettings(const StepInfo& info);
 /// Returns what the user should know about the rules, as the end of a sentence; empty: nothing.
 std::string noteOnRules(const AllocatorRules& rules);

@@ -42,7 +42,8 @@ CardMemory cardMemory(const DeviceSpec& card)
 
 CardMemory cardMemory(const DeviceSpec& card, const StepTrace& step)
 {
-    return {card.memory, contextOf(card), workspacesOf(step, card).keptBytes()};
+    return {card.memory, contextOf(card), workspacesOf(step, card).keptBytes(),
+            ncclMemory(step, topologyOf(card.name))};
 }
 
 } // namespace headroom

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/bytes.h"
+#include "core/cost/nccl_memory.h"
 #include "core/cost/roofline.h"
 #include "core/trace/step_trace.h"
 
@@ -16,9 +17,10 @@ struct CardMemory
     Bytes total = 0; ///< total_memory of torch.cuda.get_device_properties()
     Bytes context = 0; ///< CUDA's context with its loaded kernels, outside of PyTorch's allocator
     Bytes workspaces = 0; ///< cuBLAS's and cuBLASLt's blocks of PyTorch's allocator
+    NcclMemory nccl = {}; ///< of a distributed step: outside of PyTorch's allocator, too
 
-    Bytes allocators() const noexcept { return std::max<Bytes>(total - context, 0); } ///< for tensors and workspaces
-    Bytes usable() const noexcept { return std::max<Bytes>(total - context - workspaces, 0); }
+    Bytes allocators() const noexcept { return std::max<Bytes>(total - context - nccl.bytes, 0); } ///< with workspaces
+    Bytes usable() const noexcept { return std::max<Bytes>(allocators() - workspaces, 0); }
 };
 
 /// Estimated bytes of CUDA's context on a GPU whose figure is unknown, from its number of multiprocessors; within 20 %
@@ -28,7 +30,7 @@ Bytes estimatedContext(int multiprocessors) noexcept;
 /// For any training step, with workspaces sized by this process's environment: forward and autograd's thread both use
 /// cuBLAS, and forward uses cuBLASLt.
 CardMemory cardMemory(const DeviceSpec& card);
-/// For this step, with the workspaces that its ops allocate.
+/// For this step, with the workspaces that its ops allocate and its communicators.
 CardMemory cardMemory(const DeviceSpec& card, const StepTrace& step);
 
 } // namespace headroom

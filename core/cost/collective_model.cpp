@@ -117,6 +117,11 @@ Link::Curve sorted(Link::Curve curve)
 
 } // namespace
 
+std::int64_t ranksPerNode(const StepInfo& info, const Topology& topology)
+{
+    return info.distributed ? info.distributed->ranksPerNode : topology.ranksPerNode;
+}
+
 GroupShape groupShape(std::span<const std::uint32_t> ranks, std::int64_t ranksPerNode)
 {
     std::map<std::int64_t, int> nodes;
@@ -158,7 +163,7 @@ std::vector<double> withCollectives(const StepTrace& trace, const Topology& topo
     for (double& ms : opMs)
         ms /= slowed ? topology.computeShare : 1;
     const StepTrace::Collectives& collectives = trace.collectives;
-    const std::int64_t perNode = trace.info.distributed ? trace.info.distributed->ranksPerNode : topology.ranksPerNode;
+    const std::int64_t perNode = ranksPerNode(trace.info, topology);
     for (std::size_t row = 0; row < collectives.size(); ++row) {
         GroupShape group = groupShape(trace.groups.ranks[collectives.group[row]], perNode);
         if (const std::uint32_t peer = collectives.peer[row]; peer != StepTrace::Collectives::noPeer) {

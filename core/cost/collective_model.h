@@ -16,6 +16,8 @@ struct GroupShape
     int nodes = 1;
     int perNode = 1; ///< ranks of the group on its fullest node
 };
+/// Of the step's job, else as the topology has it.
+std::int64_t ranksPerNode(const StepInfo& info, const Topology& topology);
 GroupShape groupShape(std::span<const std::uint32_t> ranks, std::int64_t ranksPerNode);
 
 /// Time in ms of a collective that all ranks begin together, by NCCL's own model: a start, a latency for each step of

@@ -33,6 +33,9 @@ Link linkIn(const Json& object)
 {
     Link link;
     link.source = json::atOr(object, "source", json::string, std::string());
+    link.channels = json::atOr(
+        object, "channels",
+        [](const Json& value) { return json::integerFrom(value, 1, 64, "NCCL's channels, 1 to 64"); }, link.channels);
     const auto hops = json::at(object, "hop_us", json::listOf(json::notNegative));
     if (hops.size() != link.hopUs.size())
         json::expected(object["hop_us"], "microseconds of a step by protocol: [LL, LL128, Simple]");
@@ -104,8 +107,10 @@ nlohmann::ordered_json toJson(const Link::Curve& curve)
 
 nlohmann::ordered_json toJson(const Link& link)
 {
-    nlohmann::ordered_json object{
-        {"source", link.source}, {"hop_us", link.hopUs}, {"bandwidth", toJson(link.bandwidth)}};
+    nlohmann::ordered_json object{{"source", link.source},
+                                  {"channels", link.channels},
+                                  {"hop_us", link.hopUs},
+                                  {"bandwidth", toJson(link.bandwidth)}};
     if (!link.switchBandwidth.empty()) {
         object["switch_us"] = link.switchUs;
         object["switch_bandwidth"] = toJson(link.switchBandwidth);

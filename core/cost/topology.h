@@ -29,6 +29,7 @@ struct Link
 
     std::string name; ///< "nvlink4"
     std::string source;
+    std::int64_t channels = 24; ///< channels that NCCL opens for collectives inside a node
     std::array<double, 3> hopUs{}; ///< latency of a step of a ring, by protocol: LL, LL128, Simple
     Curve bandwidth; ///< inside a node: of one GPU (bus bandwidth); between nodes: of all network cards of a node
     double switchUs = 0; ///< latency of an all-reduce by the switch (NVLS)

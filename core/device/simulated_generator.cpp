@@ -18,20 +18,19 @@ constexpr std::size_t stateBytes = 2 * sizeof(std::uint64_t); // as CUDAGenerato
 } // namespace
 
 SimulatedGenerator::SimulatedGenerator()
-    : GeneratorImpl(device(), simulatedKeys())
+    : GeneratorImpl(sim::device(), simulatedKeys())
 {
 }
 
 void SimulatedGenerator::set_current_seed(std::uint64_t seed)
 {
-    seed_ = seed;
-    offset_ = 0;
+    *state_ = {seed, 0};
 }
 
 std::uint64_t SimulatedGenerator::seed()
 {
     set_current_seed(c10::detail::getNonDeterministicRandom(/*is_cuda=*/true));
-    return seed_;
+    return state_->seed;
 }
 
 void SimulatedGenerator::set_state(const c10::TensorImpl& state)
@@ -39,25 +38,38 @@ void SimulatedGenerator::set_state(const c10::TensorImpl& state)
     TORCH_CHECK(state.numel() * static_cast<std::int64_t>(state.itemsize()) >= static_cast<std::int64_t>(stateBytes),
                 "The state of a CUDA generator has ", stateBytes, " bytes; this one has ", state.numel());
     const auto* bytes = static_cast<const std::byte*>(state.data());
-    std::memcpy(&seed_, bytes, sizeof seed_);
-    std::memcpy(&offset_, bytes + sizeof seed_, sizeof offset_);
+    std::memcpy(&state_->seed, bytes, sizeof state_->seed);
+    std::memcpy(&state_->offset, bytes + sizeof state_->seed, sizeof state_->offset);
 }
 
 c10::intrusive_ptr<c10::TensorImpl> SimulatedGenerator::get_state() const
 {
     const at::TensorBase state = at::detail::empty_cpu({static_cast<std::int64_t>(stateBytes)}, at::kByte);
     auto* bytes = static_cast<std::byte*>(state.mutable_data_ptr());
-    std::memcpy(bytes, &seed_, sizeof seed_);
-    std::memcpy(bytes + sizeof seed_, &offset_, sizeof offset_);
+    std::memcpy(bytes, &state_->seed, sizeof state_->seed);
+    std::memcpy(bytes + sizeof state_->seed, &state_->offset, sizeof state_->offset);
     return state.getIntrusivePtr();
 }
 
 SimulatedGenerator* SimulatedGenerator::clone_impl() const
 {
     auto* copy = new SimulatedGenerator;
-    copy->seed_ = seed_;
-    copy->offset_ = offset_;
+    *copy->state_ = *state_;
     return copy;
+}
+
+void SimulatedGenerator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& other)
+{
+    auto* const same = dynamic_cast<const SimulatedGenerator*>(other.get());
+    TORCH_CHECK(same, "A CUDA generator takes the state of another CUDA generator only");
+    state_ = same->state_;
+}
+
+c10::intrusive_ptr<c10::GeneratorImpl> SimulatedGenerator::graphsafe_get_state() const
+{
+    auto same = c10::make_intrusive<SimulatedGenerator>();
+    same->state_ = state_;
+    return same;
 }
 
 const at::Generator& defaultGenerator()

@@ -77,7 +77,7 @@ void addSimulated(const Json& summary, std::ostream& out)
 {
     if (summary["peak_bytes"] > summary["gpu_usable_bytes"])
         out << "note: this is more than the card's " << bytes(summary["gpu_usable_bytes"])
-            << " (without CUDA's context and cuBLAS's workspaces); torch-headroom plan says what to recompute\n";
+            << " (without CUDA's context, cuBLAS's workspaces and NCCL's buffers); torch-headroom plan says what to recompute\n";
     if (summary["invented_values"] > 0)
         out << "note: " << summary["invented_values"]
             << " values read back from the GPU were invented, as there is no data\n";

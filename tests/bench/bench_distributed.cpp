@@ -9,6 +9,7 @@
 #include "core/allocator/replay.h"
 #include "core/cost/collective_model.h"
 #include "core/cost/step_times.h"
+#include "core/cost/workspaces.h"
 #include "core/predict/predict.h"
 #include "core/predict/step_clock.h"
 #include "core/trace/step_file.h"
@@ -75,6 +76,13 @@ void collectives()
     print(groups);
 }
 
+/// As torch.cuda.memory_stats() counts: with the workspaces of cuBLAS, and by the program's own settings.
+CachingAllocator::Stats allocatorStats(const StepTrace& step)
+{
+    const AllocatorRules rules = *withAllocatorSettings({}, recordedAllocatorSettings(step.info));
+    return simulateAllocator(step, *predict(step, {}), rules, workspacesOf(step, *findDeviceSpec(step.info.gpu))).stats;
+}
+
 void steps(const fs::path& folder)
 {
     std::map<std::string, Errors> times;
@@ -98,13 +106,14 @@ void steps(const fs::path& folder)
                     clock.communicationMs, clock.exposedMs);
         times[id.substr(0, id.find('-')) + " " + timed->step->info.gpu].add(ratio);
         times[row.at("fit").get<bool>() ? "steps, fitted" : "steps, checked"].add(ratio);
-        if (row.contains("reserved_gib")) {
-            const Timeline timeline = *predict(*timed->step, {});
-            const double reserved = static_cast<double>(replay(*timed->step, timeline).reservedPeak) / GiB;
-            std::printf("; reserved %.2f GiB, published %.2f, ratio %.3f", reserved,
-                        row.at("reserved_gib").get<double>(), reserved / row.at("reserved_gib").get<double>());
-            memory["reserved memory"].add(reserved / row.at("reserved_gib").get<double>());
-        }
+        const auto stats = allocatorStats(*timed->step);
+        for (const auto& [name, peak] : {std::pair{"active", stats.activePeak}, {"reserved", stats.reservedPeak}})
+            if (const std::string key = std::string(name) + "_gib"; row.contains(key)) {
+                const double gib = static_cast<double>(peak) / GiB;
+                std::printf("; %s %.2f GiB, published %.2f, ratio %.3f", name, gib, row.at(key).get<double>(),
+                            gib / row.at(key).get<double>());
+                memory[std::string(name) + " memory"].add(gib / row.at(key).get<double>());
+            }
         std::printf("\n");
     }
     print(times);

@@ -31,7 +31,8 @@ def main(folder, prefixes):
         command = [sys.executable, "-m", "torch_headroom.record", "--gpu", card(row["gpu"]), "--unlimited",
                    "--nproc-per-node", str(row["gpus"] // nodes), "--nnodes", str(nodes), "-o", str(output),
                    str(HERE / "train_published.py")]
-        done = subprocess.run(command, env={**os.environ, "PUBLISHED_ROW": json.dumps(row)}, capture_output=True, text=True)
+        variables = {"PUBLISHED_ROW": json.dumps(row), "PYTORCH_CUDA_ALLOC_CONF": row["config"].get("allocator", "")}
+        done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True)
         print(row["id"], "recorded" if done.returncode == 0 else done.stderr.strip().splitlines()[-1:], flush=True)
 
 

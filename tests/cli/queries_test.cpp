@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/predict.h"
 #include "core/sac/step_statistics.h"
+#include "core/trace/step_file.h"
+#include "core/trace/step_trace_builder.h"
 #include "tests/cli/cli_test.h"
 
 namespace headroom {
@@ -9,6 +11,31 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+
+TEST_F(CliTest, InfoReservesAsTheProgramsAllocatorDid)
+{
+    const auto infoWith = [&](const char* settings) {
+        StepTraceBuilder builder;
+        builder.info.settings.emplace_back("PYTORCH_ALLOC_CONF", settings);
+        StepTraceBuilder::Op op;
+        op.name = builder.string("aten.empty.memory_format");
+        op.module = builder.addModule("Net", "Net", {});
+        builder.mark(Mark::stepBegin);
+        const OpId made = builder.beginOp(op);
+        builder.alloc(13 * MiB, Category::activation, made);
+        builder.endOp(made, {});
+        builder.mark(Mark::stepEnd);
+        EXPECT_TRUE(writeStepTrace(**builder.finish(), path("set.hrs")).ok());
+        return headroomProgram({"info", path("set.hrs"), "--json"}).json();
+    };
+    const auto set = infoWith("roundup_power2_divisions:2");
+    EXPECT_EQ(set["allocator_settings"], "roundup_power2_divisions:2");
+    EXPECT_EQ(set["reserved_peak_bytes"], 16 * MiB);
+    const auto other = infoWith("backend:none");
+    EXPECT_EQ(other["reserved_peak_bytes"], 14 * MiB);
+    EXPECT_THAT(other["allocator_settings_left_out"].get<std::string>(), HasSubstr("backend"));
+    EXPECT_THAT(headroomProgram({"info", path("set.hrs")}).out, HasSubstr("without the program's backend:none: "));
+}
 
 TEST_F(CliTest, InfoSaysThePeakAndTheBytesOfEachPhase)
 {
@@ -48,8 +75,9 @@ TEST_F(CliTest, InfoSaysThePeakAndTheBytesOfEachPhase)
     EXPECT_EQ(info["fallbacks"], nlohmann::ordered_json::array());
     // An A100; one thread multiplies matrices, without a bias.
     EXPECT_THAT(keysOf(info["card"]),
-                ElementsAre("total_bytes", "context_bytes", "workspace_bytes", "convolution_workspace_bytes",
-                            "allocated_peak_bytes", "reserved_peak_bytes", "needed_bytes", "fits"));
+                ElementsAre("total_bytes", "context_bytes", "workspace_bytes", "communicators", "nccl_bytes",
+                            "convolution_workspace_bytes", "allocated_peak_bytes", "reserved_peak_bytes",
+                            "needed_bytes", "fits"));
     EXPECT_EQ(info["card"]["context_bytes"], 450 * MiB);
     EXPECT_EQ(info["card"]["workspace_bytes"], 8'519'680);
     EXPECT_EQ(info["card"]["needed_bytes"], info["active_peak_bytes"].get<Bytes>() + 450 * MiB + 8'519'680);

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 namespace headroom {
 namespace {
 
@@ -68,6 +70,43 @@ TEST(CardMemory, AThreadThatMultipliesNoMatricesHasNoWorkspace)
     EXPECT_EQ(of("aten.convolution.default", "aten.mm.default"), blas);
     EXPECT_EQ(of("aten.relu.default", "aten.addmm.default"), blas + blasLt); // recomputed in autograd's thread
     EXPECT_EQ(of("aten.relu.default", "aten.threshold_backward.default"), 0);
+}
+
+TEST(CardMemory, CommunicatorsAreThoseOfTheGroupsThatTheStepUsed)
+{
+    StepTraceBuilder builder;
+    builder.info.distributed = RankInfo{16, 8, 0};
+    const ModuleId net = builder.addModule("Net", "Net", {});
+    const auto ranks = [](std::uint32_t count) {
+        std::vector<std::uint32_t> list(count);
+        std::iota(list.begin(), list.end(), 0);
+        return list;
+    };
+    builder.group("unused", ranks(4));
+    builder.mark(Mark::stepBegin);
+    const auto collective = [&](CollectiveKind kind, const char* group, std::uint32_t count) {
+        StepTraceBuilder::Op op;
+        op.name = builder.string("c10d.collective");
+        op.module = net;
+        const OpId id = builder.beginOp(op);
+        builder.collective(id, {kind, 8, builder.group(group, ranks(count))});
+        builder.endOp(id, {});
+    };
+    collective(CollectiveKind::allGather, "world", 16);
+    collective(CollectiveKind::reduceScatter, "world", 16);
+    collective(CollectiveKind::allReduce, "pair", 2);
+    collective(CollectiveKind::allReduce, "alone", 1);
+    collective(CollectiveKind::allToAll, "experts", 8);
+    builder.mark(Mark::stepEnd);
+    const StepTracePtr step = builder.finish().value();
+    const DeviceSpec a100 = *findDeviceSpec("a100-80gb");
+    const CardMemory card = cardMemory(a100, *step);
+    EXPECT_EQ(card.nccl, (NcclMemory{3, (688 + 544 + 688 + 7 * 448) * MiB}));
+    EXPECT_EQ(card.allocators(), card.total - card.context - card.nccl.bytes);
+    EXPECT_EQ(cardMemory(a100).nccl, NcclMemory{});
+    // By channels: half as many of a V100, two of PCIe.
+    EXPECT_EQ(cardMemory(*findDeviceSpec("v100-32gb"), *step).nccl.bytes, card.nccl.bytes / 2);
+    EXPECT_NEAR(ncclMemory(*step, *findTopology("pcie4-25")).bytes, card.nccl.bytes / 12, 4);
 }
 
 } // namespace

@@ -118,13 +118,15 @@ class Origins(Recorded):
         self.assertEqual(self.noted("arguments")[-2:], ["-m", "train"])
         self.assertEqual(dict(self.noted("settings"))["program"], "-m train")
 
-    def test_variables_that_size_the_workspaces_of_cublas(self):
-        sets = 'import os\n    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":16:8"\n    import torch'
+    def test_variables_that_size_what_the_allocator_takes(self):
+        sets = ('import os\n    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":16:8"\n    '
+                'os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"\n    import torch')
         loop = _LOOP.format(steps=2, inside="pass").replace("import torch", sets, 1)
         result = self.run_script(self.written(loop).name)
         self.assertEqual(result.returncode, 0, result.stderr)
         settings = dict(self.noted("settings"))
         self.assertEqual(settings["CUBLAS_WORKSPACE_CONFIG"], ":16:8")
+        self.assertEqual(settings["PYTORCH_CUDA_ALLOC_CONF"], "expandable_segments:True")
         self.assertNotIn("CUBLASLT_WORKSPACE_SIZE", settings)
 
     def recording_itself(self, loop):

@@ -420,6 +420,17 @@ class Runtime(unittest.TestCase):
         self.assertEqual(torch.cuda.initial_seed(), 11)
         torch.cuda.set_rng_state(state)
 
+    def test_generators_share_a_state_as_graphs_ask_them_to(self):
+        generator, other = torch.cuda.default_generators[0], torch.Generator(device="cuda")
+        self.assertEqual(generator.clone_state().device, torch.device("cuda:0"))
+        before = generator.graphsafe_get_state()
+        generator.graphsafe_set_state(other.manual_seed(5))
+        self.assertEqual(generator.initial_seed(), 5)
+        other.manual_seed(6)
+        self.assertEqual(generator.initial_seed(), 6)
+        generator.graphsafe_set_state(before)
+        self.assertNotEqual(generator.initial_seed(), 6)
+
     def test_pinned_memory(self):
         pinned = torch.arange(4.0).pin_memory()
         self.assertTrue(pinned.is_pinned())

@@ -64,7 +64,8 @@ def _readable(word):
     return os.fsencode(word).decode(errors="replace")
 
 
-_WORKSPACES = "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE"  # environment variables: cuBLAS's workspaces
+# Variables that size cuBLAS's blocks, and say what the caching allocator reserves.
+_OF_THE_ALLOCATOR = "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 
 
 class StepRecorder:
@@ -200,8 +201,8 @@ class StepRecorder:
         self._on_cpu = bool(parameters) and all(p.device.type == "cpu" for p in parameters)
         self._names = None
         batch, sequence = self._sizes
-        # The program sets these itself, before its first matrix product.
-        noted = self._origin + [(key, _readable(os.environ[key])) for key in _WORKSPACES if key in os.environ]
+        # The program sets them itself, before its first matrix product.
+        noted = self._origin + [(key, _readable(os.environ[key])) for key in _OF_THE_ALLOCATOR if key in os.environ]
         return {
             "model": self.model,
             "device": "sim",

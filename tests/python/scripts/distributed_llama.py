@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Llama trained by torchrun, sharded as the first argument says."""
+"""A Llama trained by torchrun, sharded as the first argument says, and compiled as a second one does: "blocks" before they
+are sharded, "checkpointed" ones, or the whole "model" afterwards."""
 
 import os
 import pathlib
@@ -8,6 +9,7 @@ import sys
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Replicate, Shard
@@ -19,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from distributed_model import Block, Llama  # noqa: E402
 
-how = sys.argv[1]
+how, compiled = (*sys.argv[1:], None)[:2]
 local_rank = int(os.environ["LOCAL_RANK"])
 torch.cuda.set_device(local_rank)
 dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank) if how in ("fsdp2", "hsdp") else None)
@@ -53,6 +55,11 @@ def shard(model, mesh, **more):
 
 with torch.device("cuda"):
     model = Llama(layers=4, kv_heads=8)
+if compiled == "checkpointed":
+    model.layers = torch.nn.ModuleList(checkpoint_wrapper(layer, preserve_rng_state=False) for layer in model.layers)
+if compiled in ("blocks", "checkpointed"):
+    for layer in model.layers:
+        layer.compile(fullgraph=True)
 sharded_loss = how.startswith("tp")
 if how == "ddp":
     model = DistributedDataParallel(model, device_ids=[local_rank])
@@ -78,6 +85,8 @@ elif how == "large-mesh":
 elif how == "mixed-devices":
     dist.all_reduce(torch.ones(1))
 
+if compiled == "model":
+    model = torch.compile(model)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=not sharded_loss)
 for step in range(3):
     tokens = torch.randint(0, 32000, (4, 1024), device="cuda")
@@ -91,5 +100,7 @@ for step in range(3):
     optimizer.step()
     optimizer.zero_grad()
     print("step", step, "peak", torch.cuda.max_memory_allocated(), flush=True)
+    if compiled:
+        print("graphs", torch._dynamo.utils.counters["aot_autograd"]["total"], flush=True)
 dist.barrier()
 dist.destroy_process_group()

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cost/nccl_memory.h"
+
+#include "core/cost/collective_model.h"
+
+#include <map>
+
+namespace headroom {
+namespace {
+
+constexpr Bytes measuredChannels = 24;
+constexpr Bytes ofTwoRanks = 544 * MiB;
+constexpr Bytes ofMoreRanks = 688 * MiB;
+constexpr Bytes ofAPair = 448 * MiB;
+
+Bytes communicatorBytes(const GroupShape& group, Bytes channels, bool pairs)
+{
+    if (group.ranks < 2)
+        return 0;
+    const Bytes ring = (group.ranks == 2 ? ofTwoRanks : ofMoreRanks) * channels / measuredChannels;
+    return ring + (pairs ? (group.perNode - 1) * ofAPair * channels / measuredChannels : 0);
+}
+
+} // namespace
+
+NcclMemory ncclMemory(const StepTrace& step, const Topology& topology)
+{
+    const StepTrace::Collectives& collectives = step.collectives;
+    std::map<GroupId, bool> connectsPairs;
+    for (std::size_t row = 0; row < collectives.size(); ++row)
+        connectsPairs[collectives.group[row]] |= collectives.kind[row] == CollectiveKind::allToAll;
+    const std::int64_t perNode = ranksPerNode(step.info, topology);
+    NcclMemory memory;
+    for (const auto& [group, pairs] : connectsPairs) {
+        const Bytes bytes
+            = communicatorBytes(groupShape(step.groups.ranks[group], perNode), topology.node.channels, pairs);
+        memory.communicators += bytes > 0;
+        memory.bytes += bytes;
+    }
+    return memory;
+}
+
+} // namespace headroom
