@@ -19,7 +19,8 @@ at::Tensor shapeOf(const at::Tensor& tensor);
 /// shape: the storage then dies when the program drops it, and what autograd would have held is recorded by events. Its
 /// memory on the device stays taken as long. The backward node gets a shadow, a tensor of the same shape on a storage
 /// that takes no memory of its own, whose death is the end of the node's hold. A graph that outlives the recording
-/// holds the storages themselves from then on.
+/// holds the storages themselves from then on. A tensor of a Python class such as DTensor is saved as the tensors that
+/// it is made of.
 class ShadowSave final : public torch::autograd::SavedVariableHooks
 {
 public:
@@ -35,10 +36,12 @@ public:
     void holdStorage(c10::Storage& again, sim::BlockTag tag);
 
 private:
+    bool packParts(const at::Tensor& tensor);
     c10::DataPtr withContents(c10::DataPtr block) const;
 
     std::weak_ptr<StepRecording> recording_;
     StepRecording::Pack pack_;
+    std::vector<std::unique_ptr<ShadowSave>> parts_; ///< of a tensor that is made of others
     at::Tensor kept_; ///< the tensor, detached; of a shadowed one only the shape
     c10::weak_intrusive_ptr<c10::StorageImpl> storage_; ///< of a shadowed one
     Bytes storageBytes_ = 0;

@@ -12,7 +12,7 @@ import sys
 import torch
 from torch.utils.checkpoint import _recomputation_hook
 
-from . import _distributed_fsdp, _remarks
+from . import _distributed_fsdp, _remarks, _wrappers
 from ._arguments import HeldInCalls
 from ._batch import sizes_of, sizes_with
 from ._compiling import compiling
@@ -77,6 +77,7 @@ class StepRecorder:
     def __init__(self, model, program, again=(), job=None):
         self.model = _readable(model)  # what the step file calls it
         self.library = _declared(load())
+        _wrappers.install()
         self.inventory = Inventory()
         self.numbers = {}  # id(module) -> number, of the step that is recorded; the hook looks here
         self.sharded = set()  # of these numbers, modules that hooks of torch.distributed surround
