@@ -128,7 +128,8 @@ HEADROOM_PYTHON_API int headroom_resize_storage(void* storage, std::int64_t byte
 HEADROOM_PYTHON_API std::int64_t headroom_invented_values();
 
 /// Calls `tell` after each of them, in the thread that reads it; null: nobody. It gets 1 where the value is true or
-/// false, by which the program decides, 2 where it is the size of a result, else 0.
+/// false, by which the program decides, 2 where it is the size of a result, else 0; and 3 after a value that follows from
+/// what other ranks of the job were taken to hold, which does not count as invented.
 HEADROOM_PYTHON_API void headroom_on_invented_value(void (*tell)(int));
 
 /// Ops that ran on zeros for want of a kernel, as JSON: [{"op", "count"}].

@@ -30,14 +30,24 @@ Known knownPart(const at::Tensor& tensor);
 at::Tensor valuesOf(const at::Tensor& tensor);
 /// Which elements are not known, as a CPU tensor; undefined where all are.
 at::Tensor unknownOf(const at::Tensor& tensor);
-/// Whether known contents follow from an invented choice (even_choice.h).
-bool areInvented(const at::Tensor& tensor);
+/// What known contents follow from that is not the program's data.
+struct Assumptions
+{
+    bool invented = false; ///< a choice (even_choice.h)
+    bool otherRanks = false; ///< that they hold what this one holds (collectives.h)
+
+    Assumptions& operator|=(const Assumptions& other);
+};
+Assumptions assumptionsOf(const at::Tensor& tensor);
+/// Other ranks were taken to hold what led to the known contents.
+void assumeOtherRanks(const at::Tensor& tensor);
 
 /// From now on nothing is known of the tensor's elements.
 void forget(const at::Tensor& tensor);
 /// From now on the tensor's elements are `values`, a CPU tensor, but for those that `unknown` says (undefined: none).
 /// Nothing is kept where there is no room.
-void keep(const at::Tensor& tensor, const at::Tensor& values, const at::Tensor& unknown, bool invented);
+void keep(const at::Tensor& tensor, const at::Tensor& values, const at::Tensor& unknown,
+          const Assumptions& assumptions);
 /// The same number everywhere, in a tensor with a storage of its own.
 void keepNumber(const at::Tensor& tensor, const at::Scalar& number);
 

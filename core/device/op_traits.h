@@ -38,6 +38,7 @@ struct OpTraits
     bool isView = false; ///< all results are views of arguments
     bool keepsValues = false; ///< changes sizes or strides of its argument only
     bool checksGradients = false; ///< GradScaler's look for infinities, into its second argument
+    bool wholeByCuda = false; ///< only CUDA's kernel takes whole numbers: histc, which counts the tokens of each expert
     Partly partly; ///< what is known of the result where the arguments are known in part
     std::uint64_t written = 0;
     std::uint64_t overwritten = 0; ///< of these, those whose old values are not read

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Objects that another rank alone has: the shapes that a stage of a pipeline gets from the one before it, a word that rank
-0 tells all.
+"""What another rank alone has: the shapes that a stage of a pipeline gets from the one before it, a word or a few numbers
+that rank 0 tells all.
 
 The rank that sends them is started beside this one when they are asked for: the same script as another process that
 simulates its own GPU. Ranks of a job have a folder in which each object is a file; whoever is there writes what it sends.
@@ -19,12 +19,14 @@ import sys
 import tempfile
 import time
 
+import torch
 import torch.distributed as dist
 
 from ._library import HeadroomError
 
 _FOLDER = "TORCH_HEADROOM_JOB"  # of a companion: where the ranks of its job meet
 _LOOK = 0.02  # seconds
+_FEW = 1024  # bytes of whole numbers that are told: sizes and the like, no data
 _PR_SET_PDEATHSIG = 1
 
 
@@ -44,6 +46,9 @@ class _Meeting:
             if self._given is None:
                 self._lock(self._job.rank)
         return self._folder
+
+    def is_companion(self):
+        return self._given is not None
 
     def next(self, key):
         return f"{key}-{next(self._numbers.setdefault(key, itertools.count()))}"
@@ -119,7 +124,7 @@ def patch(job, command_line):
         object_list[:] = meeting.receive(meeting.next(f"{source}-to-{job.rank}"), source)
         return source
 
-    broadcast = dist.broadcast_object_list
+    broadcast_objects = dist.broadcast_object_list
 
     def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None):
         if dist.get_rank(group) < 0:
@@ -130,8 +135,26 @@ def patch(job, command_line):
             meeting.send(name, list(object_list))
         else:
             object_list[:] = meeting.receive(name, source)
-        broadcast(object_list, group=group, device=device, group_src=dist.get_rank(group))
+        nonlocal tells_objects
+        tells_objects = True  # by tensors, which are this rank's own now
+        broadcast_objects(object_list, group=group, device=device, group_src=dist.get_rank(group))
+        tells_objects = False
 
-    for function in (send_object_list, recv_object_list, broadcast_object_list):
+    broadcast_tensor = dist.broadcast
+    tells_objects = False
+
+    def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
+        work = broadcast_tensor(tensor, src, group, async_op, group_src)
+        if tells_objects or tensor.is_floating_point() or tensor.nbytes > _FEW or dist.get_rank(group) < 0:
+            return work
+        source = other(src, group_src, group)
+        name = meeting.next(f"{(group or dist.group.WORLD).group_name}-numbers-from-{source}")
+        if source != job.rank:
+            tensor.copy_(torch.tensor(meeting.receive(name, source), dtype=tensor.dtype).view_as(tensor))
+        elif meeting.is_companion():
+            meeting.send(name, tensor.tolist())
+        return work
+
+    for function in (send_object_list, recv_object_list, broadcast_object_list, broadcast):
         for module in (dist, c10d):
             setattr(module, function.__name__, function)

@@ -48,9 +48,11 @@ class Inventions:
 
 decisions = Inventions()  # truth values, by which a program decides what it does next
 sizes = Inventions()  # of results
+of_other_ranks = Inventions()  # not invented, but those of this rank
 
 
-_CHANGES = {1: decisions, 2: sizes}  # as headroom_on_invented_value() says
+_OF_RANKS = 3
+_CHANGES = {1: decisions, 2: sizes, _OF_RANKS: of_other_ranks}  # as headroom_on_invented_value() says
 
 
 class _Reads:
@@ -64,7 +66,7 @@ class _Reads:
         changed = _CHANGES.get(what)
         if changed:
             changed.add(frame)
-        if frame is None:
+        if frame is None or what == _OF_RANKS:
             return
         place = frame.f_code, frame.f_lineno
         count = self._counts[place] = self._counts.get(place, 0) + 1
