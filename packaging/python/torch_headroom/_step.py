@@ -347,7 +347,7 @@ class Hooks:
             number = enter(number, tensors)
             recorder.add_held(number, args, kwargs, tensors)
             recorder.calls += 1
-            if recorder.calls == 2:  # a trainer may switch it on inside of the model's own call
+            if recorder.calls < 5:  # a trainer may switch it on inside of the model's own call, around which others are
                 recorder.autocast |= torch.is_autocast_enabled("cuda")
             try:
                 result = run(*args, **kwargs)
