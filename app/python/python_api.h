@@ -127,7 +127,8 @@ HEADROOM_PYTHON_API int headroom_resize_storage(void* storage, std::int64_t byte
 HEADROOM_PYTHON_API std::int64_t headroom_invented_values();
 
 /// Sets the function that is called after each invented value, in the thread that reads the value; null: none. Its
-/// argument is 1 for a truth value on which the program branches, 2 for the size of a result, otherwise 0.
+/// argument is 1 for a truth value on which the program branches, 2 for the size of a result, otherwise 0; and 3 after
+/// a value that follows from what other ranks of the job were taken to hold, which does not count as invented.
 HEADROOM_PYTHON_API void headroom_on_invented_value(void (*tell)(int));
 
 /// Returns the ops that ran on zeros for lack of a kernel, as JSON: [{"op", "count"}].

@@ -11,13 +11,23 @@ namespace {
 
 std::atomic<void (*)(Invented)> told{nullptr};
 
+void tellOf(Invented what)
+{
+    if (auto* const tell = told.load())
+        tell(what);
+}
+
 } // namespace
 
 void countInvented(Invented what)
 {
     ++simulatedState().inventedValues;
-    if (auto* const tell = told.load())
-        tell(what);
+    tellOf(what);
+}
+
+void tellOfOtherRanks()
+{
+    tellOf(Invented::otherRanks);
 }
 
 void onInventedValue(void (*tell)(Invented))

@@ -4,11 +4,16 @@
 
 namespace headroom::sim {
 
-/// The kinds of invented values. A truth value decides a branch of the program; a size is that of an op's result.
-enum class Invented { number = 0, truth = 1, size = 2 };
+/// The kinds of invented values. A truth value decides a branch of the program; a size is that of an op's result. A
+/// value of other ranks is taken to be this rank's.
+enum class Invented { number = 0, truth = 1, size = 2, otherRanks = 3 };
 
 /// Counts a value that the program reads, or a size that it is given, where no data determines it.
 void countInvented(Invented what = Invented::number);
+
+/// Tells that the program reads a value that follows from what other ranks of its job were taken to hold. Such a value
+/// does not count as invented.
+void tellOfOtherRanks();
 
 /// Sets the function that is called after each invented value, in the thread that reads the value; null: none.
 void onInventedValue(void (*tell)(Invented));

@@ -43,7 +43,7 @@ public:
 
         std::atomic<Bytes>& counted;
         Bytes size;
-        bool invented = false; ///< values follow from an invented choice
+        Assumptions assumptions;
         Tensor unknown; ///< flat, a bool for each element of `elementSize` bytes; undefined: all are known
         std::int64_t elementSize = 0;
         c10::DataPtr memory;
@@ -173,10 +173,23 @@ Tensor unknownOf(const Tensor& tensor)
     return unknown.defined() ? unknown : flags(tensor.sizes(), true);
 }
 
-bool areInvented(const Tensor& tensor)
+Assumptions& Assumptions::operator|=(const Assumptions& other)
+{
+    invented |= other.invented;
+    otherRanks |= other.otherRanks;
+    return *this;
+}
+
+Assumptions assumptionsOf(const Tensor& tensor)
 {
     const Block* block = blockWithValues(tensor);
-    return block && held(block->values).invented;
+    return block ? held(block->values).assumptions : Assumptions();
+}
+
+void assumeOtherRanks(const Tensor& tensor)
+{
+    if (const Block* block = blockWithValues(tensor))
+        held(block->values).assumptions.otherRanks = true;
 }
 
 void forget(const Tensor& tensor)
@@ -197,7 +210,7 @@ void forget(const Tensor& tensor)
     onValues(tensor, block->values).zero_();
 }
 
-void keep(const Tensor& tensor, const Tensor& values, const Tensor& unknownOrNone, bool invented)
+void keep(const Tensor& tensor, const Tensor& values, const Tensor& unknownOrNone, const Assumptions& assumptions)
 {
     Block* block = isSimulated(tensor.device()) ? blockOf(tensor) : nullptr;
     if (!block || !isSmall(tensor) || !values.device().is_cpu())
@@ -220,7 +233,9 @@ void keep(const Tensor& tensor, const Tensor& values, const Tensor& unknownOrNon
         }
     }
     Held& known = held(block->values);
-    known.invented = invented || (!whole && known.invented);
+    if (whole)
+        known.assumptions = {};
+    known.assumptions |= assumptions;
     if (whole && !unknown.defined())
         known.unknown.reset();
     else if (unknown.defined() && !known.unknown.defined())

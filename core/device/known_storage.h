@@ -31,14 +31,24 @@ Known knownPart(const at::Tensor& tensor);
 at::Tensor valuesOf(const at::Tensor& tensor);
 /// Returns a CPU tensor of flags, true for each unknown element; undefined where all elements are known.
 at::Tensor unknownOf(const at::Tensor& tensor);
-/// Returns whether the known contents follow from an invented choice (even_choice.h).
-bool areInvented(const at::Tensor& tensor);
+/// What the known contents of a tensor rest on besides the program's data.
+struct Assumptions
+{
+    bool invented = false; ///< an invented choice (even_choice.h)
+    bool otherRanks = false; ///< other ranks are taken to hold what this one holds (collectives.h)
+
+    Assumptions& operator|=(const Assumptions& other);
+};
+Assumptions assumptionsOf(const at::Tensor& tensor);
+/// Marks the tensor's known contents as resting on what other ranks are taken to hold.
+void assumeOtherRanks(const at::Tensor& tensor);
 
 /// Marks all elements of the tensor as unknown.
 void forget(const at::Tensor& tensor);
 /// Stores `values`, a CPU tensor, as the tensor's contents, except for the elements flagged in `unknown` (undefined:
 /// none). Stores nothing if all known values together would exceed their limit.
-void keep(const at::Tensor& tensor, const at::Tensor& values, const at::Tensor& unknown, bool invented);
+void keep(const at::Tensor& tensor, const at::Tensor& values, const at::Tensor& unknown,
+          const Assumptions& assumptions);
 /// Stores `number` as the value of all elements of a tensor that has a storage of its own.
 void keepNumber(const at::Tensor& tensor, const at::Scalar& number);
 

@@ -184,7 +184,7 @@ private:
         const Tensor& chosen = (*stack_)[first + static_cast<std::size_t>(traits_.chosen)].toTensor();
         if (!isSimulated(chosen.device()) || !isSmall(chosen))
             return;
-        invented_ = true;
+        assumptions_.invented = true;
         const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
         remember(chosen, evenChoice(op_, arguments_, chosen));
     }
@@ -244,18 +244,30 @@ private:
     {
         for (std::size_t i = 0; i < arguments_.size(); ++i) {
             if (!is(traits_.overwritten, i))
-                forEachTensor(arguments_[i], [&](const Tensor& tensor) { invented_ |= areInvented(tensor); });
+                forEachTensor(arguments_[i], [&](const Tensor& tensor) { assumptions_ |= assumptionsOf(tensor); });
         }
         const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
         const Stack stack = onCpu();
         unknown_ = unknownResult(stack);
         Stack results = stack;
-        op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), &results);
+        if (traits_.wholeByCuda && at::isIntegralType(stack.front().toTensor().scalar_type(), /*includeBool=*/true))
+            runInFloatingPoint(results);
+        else
+            op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), &results);
         for (std::size_t i = 0; i < stack.size(); ++i) {
             if (is(traits_.written, i))
                 remember(arguments_[i], stack[i]);
         }
         return results;
+    }
+
+    /// The result has the type of the first argument.
+    void runInFloatingPoint(Stack& stack) const
+    {
+        const at::ScalarType type = stack.front().toTensor().scalar_type();
+        stack.front() = stack.front().toTensor().to(at::kDouble);
+        op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), &stack);
+        stack.front() = stack.front().toTensor().to(type);
     }
 
     static Tensor cpuTwin(const Tensor& tensor)
@@ -275,7 +287,7 @@ private:
         std::size_t position = 0;
         forEachTensor(onDevice, [&](const Tensor& tensor) {
             if (position < values.size())
-                keep(tensor, values[position], unknown_, invented_);
+                keep(tensor, values[position], unknown_, assumptions_);
             ++position;
         });
     }
@@ -328,10 +340,12 @@ private:
             forgetWritten(arguments_); // the CPU's kernel takes other types than CUDA's
             return runOnDevice();
         }
-        if (invented_ || known_ == Known::some)
+        if (assumptions_.invented || known_ == Known::some)
             countInvented(saysTruth(results)          ? Invented::truth
                               : traits_.sizedByValues ? Invented::size
                                                       : Invented::number);
+        else if (assumptions_.otherRanks)
+            tellOfOtherRanks();
         for (c10::IValue& result : results)
             mapTensors(result, [&](const Tensor& tensor) { return toDevice(tensor); });
         stack_->resize(stack_->size() - arguments_.size());
@@ -378,7 +392,7 @@ private:
     Stack arguments_; ///< where they are needed after the op ran on the device
     Known known_ = Known::nothing; ///< of all that it reads
     Tensor unknown_; ///< elements of its result
-    bool invented_ = false; ///< the values that it reads, or its own choice
+    Assumptions assumptions_; ///< the values that it reads, or its own choice
 };
 
 thread_local bool KnownCall::inside = false;

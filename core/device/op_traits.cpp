@@ -101,6 +101,7 @@ OpTraits read(const c10::OperatorHandle& op)
     traits.asks = asksOf(name);
     traits.keepsValues = op.hasTag(at::Tag::inplace_view) || isOneOf(name, moving);
     traits.checksGradients = name == "aten::_amp_foreach_non_finite_check_and_unscale_";
+    traits.wholeByCuda = name == "aten::histc";
     traits.computable = !op.hasTag(at::Tag::nondeterministic_seeded) && !traits.keepsValues
         && name.find("empty") == std::string_view::npos && op.hasComputedKernelForDispatchKey(DispatchKey::CPU);
     const auto& arguments = schema.arguments();

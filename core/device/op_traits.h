@@ -40,6 +40,7 @@ struct OpTraits
     bool isView = false; ///< all results are views of arguments
     bool keepsValues = false; ///< changes only the sizes or strides of its argument
     bool checksGradients = false; ///< GradScaler's check for infinities, which writes to the second argument
+    bool wholeByCuda = false; ///< only CUDA's kernel takes whole numbers: histc, which counts the tokens of each expert
     Partly partly; ///< how known elements of the arguments make elements of the result known
     std::uint64_t written = 0;
     std::uint64_t overwritten = 0; ///< subset of `written`: arguments whose old values are not read

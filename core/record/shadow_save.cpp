@@ -5,6 +5,7 @@
 #include "core/device/hosted_memory.h"
 #include "core/device/known_storage.h"
 #include "core/device/simulated_state.h"
+#include "core/record/wrapper_tensor.h"
 
 namespace headroom {
 namespace {
@@ -46,8 +47,23 @@ ShadowSave::~ShadowSave()
     recording->release(pack_);
 }
 
+bool ShadowSave::packParts(const at::Tensor& tensor)
+{
+    std::vector<at::Tensor> shapes;
+    for (const at::Tensor& part : partsOf(tensor)) {
+        parts_.push_back(std::make_unique<ShadowSave>(recording_.lock()));
+        parts_.back()->call_pack_hook(part);
+        shapes.push_back(shapeOf(part));
+    }
+    if (!shapes.empty())
+        kept_ = withParts(tensor, shapes);
+    return !shapes.empty();
+}
+
 void ShadowSave::call_pack_hook(const at::Tensor& tensor)
 {
+    if (packParts(tensor))
+        return;
     const auto recording = recording_.lock();
     if (recording)
         pack_ = recording->pack(tensor);
@@ -68,6 +84,12 @@ void ShadowSave::call_pack_hook(const at::Tensor& tensor)
 
 at::Tensor ShadowSave::call_unpack_hook()
 {
+    if (!parts_.empty()) {
+        std::vector<at::Tensor> parts;
+        for (const auto& part : parts_)
+            parts.push_back(part->call_unpack_hook());
+        return withParts(kept_, parts);
+    }
     const auto recording = recording_.lock();
     if (recording)
         recording->unpack(pack_);

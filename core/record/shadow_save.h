@@ -19,7 +19,8 @@ at::Tensor shapeOf(const at::Tensor& tensor);
 /// kept. The storage then dies when the program drops it, and events record what autograd would hold; its memory on the
 /// device stays taken for as long as autograd would hold it. On unpacking, the backward node gets a shadow: a tensor of
 /// the same shape on a storage that takes no memory, whose death ends the node's hold. When the recording ends, a graph
-/// that outlives it gets the storages themselves.
+/// that outlives it gets the storages themselves. A
+/// tensor of a Python class such as DTensor is saved as the tensors that it is made of.
 class ShadowSave final : public torch::autograd::SavedVariableHooks
 {
 public:
@@ -35,10 +36,12 @@ public:
     void holdStorage(c10::Storage& again, sim::BlockTag tag);
 
 private:
+    bool packParts(const at::Tensor& tensor);
     c10::DataPtr withContents(c10::DataPtr block) const;
 
     std::weak_ptr<StepRecording> recording_;
     StepRecording::Pack pack_;
+    std::vector<std::unique_ptr<ShadowSave>> parts_; ///< of a tensor that is made of others
     at::Tensor kept_; ///< the tensor, detached; only its shape if shadowed
     c10::weak_intrusive_ptr<c10::StorageImpl> storage_; ///< if shadowed: the original
     Bytes storageBytes_ = 0;

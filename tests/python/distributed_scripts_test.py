@@ -158,10 +158,10 @@ class Jobs(Distributed):
                 checkpoints.async_save(model.state_dict(), checkpoint_id="there").result()
                 assert not pathlib.Path("there").exists()
         """)
-        result = self.run_script(script, "--nproc-per-node", "2")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("torch.distributed.checkpoint.save is left out: the other ranks", result.stderr)
-        self.assertIn("torch.distributed.checkpoint.async_save is left out", result.stderr)
+        result = self.run_script(script, "--nproc-per-node", "2", "--strict")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("remark: torch.distributed.checkpoint.save was left out: the other ranks", result.stdout)
+        self.assertIn("remark: torch.distributed.checkpoint.async_save was left out", result.stdout)
 
     def test_objects_of_another_rank(self):
         self.recorded("""
@@ -170,6 +170,9 @@ class Jobs(Distributed):
             word = ["of rank 0", 3] if dist.get_rank() == 0 else [None, None]
             dist.broadcast_object_list(word, src=0)
             assert word == ["of rank 0", 3], word
+            sizes = torch.tensor([5, 7] if dist.get_rank() == 0 else [-1, -1], device="cuda")
+            dist.broadcast(sizes, src=0)
+            assert sizes.tolist() == [5, 7], sizes
             model = torch.nn.Linear(4, 4, device="cuda")
             optimizer = torch.optim.SGD(model.parameters())
             for _ in range(3):
@@ -177,6 +180,50 @@ class Jobs(Distributed):
                 optimizer.step()
                 optimizer.zero_grad()
         """, "--nproc-per-node", "4", "--rank", "2")
+
+
+    def test_what_is_taken_from_this_rank_is_said_where_it_is_read(self):
+        trains = """
+            import torch, torch.distributed as dist
+            dist.init_process_group("nccl")
+            model = torch.nn.Linear(4, 4, device="cuda")
+            optimizer = torch.optim.SGD(model.parameters())
+            count = torch.ones((), dtype=torch.int64, device="cuda")
+            for _ in range(3):
+                model(torch.ones(1, 4, device="cuda")).sum().backward()
+                total = count + 1
+                if {asks}:
+                    dist.all_reduce(total)
+                assert (total + 1).item() == (17 if {asks} else 3)
+                optimizer.step()
+                optimizer.zero_grad()
+        """
+        said = self.recorded(trains.replace("{asks}", "True"), "--nproc-per-node", "8")["remarks"]
+        self.assertRegex("".join(said), r"read what other ranks told once at .*train.py:12, and they were taken to hold")
+        self.assertEqual(self.recorded(trains.replace("{asks}", "False"), "--nproc-per-node", "8")["remarks"], [])
+
+    def test_tokens_sent_to_experts(self):
+        """A balanced router's: counted by histc, which takes whole numbers on CUDA alone."""
+        self.recorded("""
+            import torch, torch.distributed as dist
+            dist.init_process_group("nccl")
+            model = torch.nn.Linear(64, 16, device="cuda")
+            optimizer = torch.optim.SGD(model.parameters())
+            for _ in range(3):
+                x = torch.randn(256, 64, device="cuda")
+                scores = model(x)
+                chosen = scores.topk(2, dim=-1).indices
+                counts = torch.histc(chosen.view(-1), bins=16, min=0, max=16)
+                received = torch.empty_like(counts)
+                dist.all_to_all_single(received, counts)
+                sent, taken = counts.view(8, -1).sum(1).tolist(), received.view(8, -1).sum(1).tolist()
+                assert sent == taken == [64] * 8, (sent, taken)
+                tokens = torch.empty(sum(taken), 64, device="cuda")
+                dist.all_to_all_single(tokens, x.repeat(2, 1), taken, sent)
+                scores.sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        """, "--nproc-per-node", "8")
 
 
 class Refusals(Distributed):

@@ -7,6 +7,7 @@
 
 #include "core/device/boxed_values.h"
 #include "core/device/kernels/collective_values.h"
+#include "core/device/known_storage.h"
 #include "core/device/silence.h"
 #include "core/device/simulated_guard.h"
 #include "core/device/simulated_state.h"
@@ -243,6 +244,9 @@ void run(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack)
             collective.values(call);
         else if (collective.kind == CollectiveKind::allToAll)
             exchangeParts(call, arguments.sizes("output_split_sizes"), arguments.sizes("input_split_sizes"));
+        const c10::IValue* root = arguments.find("root_rank");
+        if (call.ranks > 1 && !(collective.kind == CollectiveKind::broadcast && root->toInt() == call.rank))
+            std::ranges::for_each(call.written, &assumeOtherRanks);
     }
     const std::uint32_t behind = !tensors.empty() && isSimulated(tensors.front().device())
         ? observe(communicationOf(collective.kind, arguments, call))

@@ -21,7 +21,7 @@ template <class Compute>
 std::optional<std::int64_t> fromValues(const at::Tensor& tensor, Compute&& compute)
 {
     const bool known = isSimulated(tensor.device()) && knownPart(tensor) == Known::all;
-    if (!known || areInvented(tensor))
+    if (!known || assumptionsOf(tensor).invented)
         countInvented(Invented::size);
     if (!known)
         return std::nullopt;
@@ -55,7 +55,7 @@ std::optional<std::int64_t> indexOutside(const at::Tensor& index, std::int64_t l
                                          std::optional<std::int64_t> ignored)
 {
     const bool onDevice = isSimulated(index.device());
-    if (index.numel() == 0 || (onDevice ? areInvented(index) : !index.is_cpu()))
+    if (index.numel() == 0 || (onDevice ? assumptionsOf(index).invented : !index.is_cpu()))
         return std::nullopt;
     at::Tensor values = onDevice ? valuesOf(index) : index; // zeros where they are not known
     if (!values.defined())

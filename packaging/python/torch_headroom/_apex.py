@@ -12,13 +12,13 @@ import torch
 from . import _opaque
 
 
-def _multi_tensor(name, written, chunk_size, noop_flag, tensor_lists, *numbers):
+def multi_tensor(name, written, chunk_size, noop_flag, tensor_lists, *numbers):
     """Launches a kernel over lists of tensors, which writes the lists from index `written` on. `numbers` may be
     tensors."""
     every = [tensor for tensors in tensor_lists for tensor in tensors]
     writes = [tensor for tensors in tensor_lists[written:] for tensor in tensors]
     reads = every + [number for number in numbers if isinstance(number, torch.Tensor)]
-    _opaque.launch(f"amp_C.{name}", reads, [*writes, noop_flag], how=_opaque.TABLE)
+    _opaque.launch(name, reads, [*writes, noop_flag], how=_opaque.TABLE)
 
 
 def _norm(name, chunk_size, noop_flag, tensor_lists, *options):
@@ -75,7 +75,7 @@ _WRITTEN = {  # index of the first list that a kernel writes
     "multi_tensor_adam_capturable": 1, "multi_tensor_adam_capturable_master": 1, "multi_tensor_adagrad": 1,
     "multi_tensor_novograd": 1, "multi_tensor_lamb": 0,
 }  # fmt: skip
-_AMP = {name: functools.partial(_multi_tensor, name, first) for name, first in _WRITTEN.items()}
+_AMP = {name: functools.partial(multi_tensor, f"amp_C.{name}", first) for name, first in _WRITTEN.items()}
 _AMP |= {"multi_tensor_l2norm": functools.partial(_norm, "multi_tensor_l2norm")}
 
 _NORMS = {}

@@ -5,25 +5,33 @@
 import concurrent.futures
 import sys
 
+from . import _remarks
 from ._simulate_refusals import change_after_import
 
 _NAME = "torch.distributed.checkpoint"
+_FSDP1 = "torch.distributed.fsdp.fully_sharded_data_parallel"
 
 
 def patch():
     change_after_import(_NAME, _leave_out)
+    change_after_import(_FSDP1, _leave_out_optimizer_state)
+
+
+def _told(name, result):
+    def call(*arguments, **named):
+        _remarks.add(f"{name} was left out: the other ranks, which would write their parts, do not run")
+        return result()
+
+    return call
+
+
+def _leave_out_optimizer_state(module):
+    """Each rank gets the state of the others' flat parameters, in which it takes part with names that it alone has."""
+    kind = module.FullyShardedDataParallel
+    kind.optim_state_dict = staticmethod(_told(f"{_FSDP1.rpartition('.')[0]}.{kind.__name__}.optim_state_dict", dict))
 
 
 def _leave_out(module):
-    def told(name, result):
-        def call(*arguments, **named):
-            print(f"torch-headroom: {_NAME}.{name} is left out: the other ranks, which would write their parts, do not "
-                  "run",
-                  file=sys.stderr)
-            return result()
-
-        return call
-
     def done():
         future = concurrent.futures.Future()
         future.set_result(None)
@@ -31,5 +39,5 @@ def _leave_out(module):
 
     savers = sys.modules[f"{_NAME}.state_dict_saver"]
     for place in (module, savers):
-        place.save = told("save", lambda: None)
-        place.async_save = told("async_save", done)
+        place.save = _told(f"{_NAME}.save", lambda: None)
+        place.async_save = _told(f"{_NAME}.async_save", done)

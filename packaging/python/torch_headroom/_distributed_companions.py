@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Objects that only another rank has: for example the shapes that a pipeline stage gets from the stage before it, or an
-object that rank 0 broadcasts.
+object or a few numbers that rank 0 broadcasts.
 
 When such an object is requested, the rank that sends it is started as a companion: the same script in another process,
 which simulates its own GPU. The ranks of a job share a folder with one file per object, written by the sender.
@@ -19,12 +19,14 @@ import sys
 import tempfile
 import time
 
+import torch
 import torch.distributed as dist
 
 from ._library import HeadroomError
 
 _FOLDER = "TORCH_HEADROOM_JOB"  # set for companions: the folder of the job
 _LOOK = 0.02  # seconds between two looks for a file
+_FEW = 1024  # bytes of integers that are told: sizes and the like, no data
 _PR_SET_PDEATHSIG = 1
 
 
@@ -44,6 +46,9 @@ class _Meeting:
             if self._given is None:
                 self._lock(self._job.rank)
         return self._folder
+
+    def is_companion(self):
+        return self._given is not None
 
     def next(self, key):
         return f"{key}-{next(self._numbers.setdefault(key, itertools.count()))}"
@@ -120,7 +125,7 @@ def patch(job, command_line):
         object_list[:] = meeting.receive(meeting.next(f"{source}-to-{job.rank}"), source)
         return source
 
-    broadcast = dist.broadcast_object_list
+    broadcast_objects = dist.broadcast_object_list
 
     def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None):
         if dist.get_rank(group) < 0:
@@ -131,8 +136,26 @@ def patch(job, command_line):
             meeting.send(name, list(object_list))
         else:
             object_list[:] = meeting.receive(name, source)
-        broadcast(object_list, group=group, device=device, group_src=dist.get_rank(group))
+        nonlocal tells_objects
+        tells_objects = True  # by tensors, which are this rank's own now
+        broadcast_objects(object_list, group=group, device=device, group_src=dist.get_rank(group))
+        tells_objects = False
 
-    for function in (send_object_list, recv_object_list, broadcast_object_list):
+    broadcast_tensor = dist.broadcast
+    tells_objects = False
+
+    def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
+        work = broadcast_tensor(tensor, src, group, async_op, group_src)
+        if tells_objects or tensor.is_floating_point() or tensor.nbytes > _FEW or dist.get_rank(group) < 0:
+            return work
+        source = other(src, group_src, group)
+        name = meeting.next(f"{(group or dist.group.WORLD).group_name}-numbers-from-{source}")
+        if source != job.rank:
+            tensor.copy_(torch.tensor(meeting.receive(name, source), dtype=tensor.dtype).view_as(tensor))
+        elif meeting.is_companion():
+            meeting.send(name, tensor.tolist())
+        return work
+
+    for function in (send_object_list, recv_object_list, broadcast_object_list, broadcast):
         for module in (dist, c10d):
             setattr(module, function.__name__, function)

@@ -5,6 +5,7 @@
 import argparse
 import os
 
+from . import _distributed_launchers
 from ._library import HeadroomError
 
 # Environment variables that torchrun sets.
@@ -84,8 +85,20 @@ def _whole(text, option):
     return int(number)
 
 
-def take_torchrun(options):
-    """Converts `torchrun [its options] script [arguments]` to the recorder's own options and script."""
+def take_launcher(options):
+    """Converts `torchrun [its options] script [arguments]`, or the same of another launcher, to the recorder's own
+    options and script."""
+    if not options.module and options.script and _distributed_launchers.is_launcher(options.script, options.arguments):
+        launch = _distributed_launchers.read(options.script, options.arguments)
+        words = (
+            os.path.abspath(word) if word == launch.script and not launch.module else word
+            for word in options.arguments
+        )
+        options.launched = [options.script, *words]
+        os.environ.update(launch.environment)
+        options.module, options.script, options.arguments = launch.module, launch.script, launch.arguments
+        _take_job(options, launch.per_node, launch.nodes, launch.node_rank)
+        return
     is_torchrun = options.script == "torchrun" and not options.module
     if not is_torchrun and not (
         options.module and options.script in ("torch.distributed.run", "torch.distributed.launch")
@@ -94,14 +107,17 @@ def take_torchrun(options):
     words = _torchrun().parse_args(options.arguments)
     if words.no_python or words.run_path:
         raise HeadroomError("torchrun --no-python and --run-path start another program: name the training script")
-    options.nproc_per_node = options.nproc_per_node or _whole(words.nproc_per_node, "nproc-per-node")
-    if options.nnodes == 1:
-        options.nnodes = _whole(words.nnodes, "nnodes")
-    options.rank = (
-        options.rank
-        or _whole(str(int(words.node_rank) + 1), "node-rank") * options.nproc_per_node - options.nproc_per_node
-    )
+    node_rank = _whole(str(int(words.node_rank) + 1), "node-rank") - 1
+    _take_job(options, _whole(words.nproc_per_node, "nproc-per-node"), _whole(words.nnodes, "nnodes"), node_rank)
     options.module, options.script, options.arguments = words.module, words.script, words.arguments
+
+
+def _take_job(options, per_node, nodes, node_rank):
+    """What the recorder's own options say of the job goes first."""
+    options.nproc_per_node = options.nproc_per_node or per_node
+    if options.nnodes == 1:
+        options.nnodes = nodes
+    options.rank = options.rank or node_rank * (options.nproc_per_node or 1)
 
 
 def job_of(options):

@@ -48,9 +48,12 @@ class Inventions:
 
 decisions = Inventions()  # truth values on which the program branches
 sizes = Inventions()  # sizes of results
+of_other_ranks = Inventions()  # values that were taken from this rank, not invented
 
 
-_CHANGES = {1: decisions, 2: sizes}  # by the argument of headroom_on_invented_value()'s callback
+_OF_RANKS = 3
+# By the argument of headroom_on_invented_value()'s callback.
+_CHANGES = {1: decisions, 2: sizes, _OF_RANKS: of_other_ranks}
 
 
 class _Reads:
@@ -64,7 +67,7 @@ class _Reads:
         changed = _CHANGES.get(what)
         if changed:
             changed.add(frame)
-        if frame is None:
+        if frame is None or what == _OF_RANKS:
             return
         place = frame.f_code, frame.f_lineno
         count = self._counts[place] = self._counts.get(place, 0) + 1

@@ -51,6 +51,10 @@ EXTENSIONS = {
     "amp_C": Extension("apex", "apex", "_apex"),
     "fused_layer_norm_cuda": Extension("apex", "apex", "_apex"),
 }
+EXTENSIONS |= {
+    f"deepspeed.ops.{name}_op": Extension("deepspeed", "deepspeed", "_deepspeed")
+    for name in ("adam.fused_adam", "adam.cpu_adam", "lion.fused_lion", "lion.cpu_lion", "lamb.fused_lamb", "adagrad.cpu_adagrad")
+}
 
 # These modules have no replacement: importing one raises an error.
 REFUSED = {
@@ -120,8 +124,13 @@ def run_own_code_of_ops(torch):
 
 def extend(name, functions):
     """Adds functions of the user to an extension module, which need not exist."""
+    vars(module_of(name)).update(functions)
+
+
+def module_of(name):
+    """Returns the imported extension module of this name, or a module without functions."""
     module = sys.modules.get(name)
     if module is None:
         module = sys.modules[name] = _Module(name)
         module.__spec__ = importlib.machinery.ModuleSpec(name, None, origin="torch_headroom")
-    vars(module).update(functions)
+    return module

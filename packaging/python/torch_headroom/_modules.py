@@ -210,6 +210,12 @@ def _class_name(module):
     return (kind.__bases__[1] if is_made else kind).__name__
 
 
+def _partition(parameter):
+    """What this process holds of a parameter that DeepSpeed's ZeRO-3 has partitioned: the parameter itself is empty."""
+    part = getattr(parameter, "ds_tensor", None)
+    return [] if part is None else [part]
+
+
 class ModuleNames:
     """The numbered module tree of a step: one model under its class name, or several under a common root."""
 
@@ -256,7 +262,7 @@ class ModuleNames:
                 for name, tensor in tensors.items():
                     if tensor is None or isinstance(tensor, UninitializedTensorMixin):
                         continue
-                    for part in plain_parts(tensor):
+                    for part in [*plain_parts(tensor), *_partition(tensor)]:
                         owners.append(number)
                         names.append(name)
                         held.append(part)

@@ -40,7 +40,7 @@ def _fractions(text):
 def parser():
     options = _Parser(
         prog="python -m torch_headroom.record",
-        usage="%(prog)s [options] [torchrun [its options]] (script.py | -m module) [arguments of the script]",
+        usage="%(prog)s [options] [torchrun | accelerate launch | deepspeed [its options]] (script.py | -m module) [arguments of the script]",
         description="Runs a training script with `cuda` standing for a simulated GPU, until one step is recorded.",
         epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before or ran "
         "out of the card's memory: the step so far is written where there is one; or --strict and a remark; 130 "
@@ -79,6 +79,7 @@ def parser():
     options.add_argument("--json", action="store_true", help="one JSON document on stdout; the script prints on stderr")
     options.add_argument("--progress", action="store_true", help="progress as JSON lines on stderr")
     options.add_argument("--version", action="store_true", help="print the version and exit")
+    options.set_defaults(launched=None)  # the words of a launcher that is no torchrun
     options.add_argument("-m", dest="module", action="store_true", help="the script is a module, as in `python -m`")
     options.add_argument("script", nargs="?", help="the training script")
     options.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
@@ -98,5 +99,7 @@ def recorded_again(options):
         arguments += ["--activation-memory-budget", str(options.activation_memory_budget[0])]
     if options.nproc_per_node is not None:
         arguments += job_of(options).options()
+    if options.launched:
+        return arguments, options.launched
     script = ["-m", options.script] if options.module else [str(pathlib.Path(options.script).resolve())]
     return arguments, script + options.arguments

@@ -23,6 +23,7 @@ def begin():
     """Resets the counters at the start of a step."""
     _endless_loops.decisions.clear()
     _endless_loops.sizes.clear()
+    _endless_loops.of_other_ranks.clear()
     _opaque.launches.clear()
 
 
@@ -43,6 +44,11 @@ def of_step():
         sentences.append(
             f"the sizes of results were invented {_endless_loops.sizes}, as only data says them: on the card they may "
             "be smaller, and memory with them"
+        )
+    if _endless_loops.of_other_ranks.count:
+        sentences.append(
+            f"the program read what other ranks told {_endless_loops.of_other_ranks}, and they were taken to hold what this one "
+            "holds: on the card the step may go another way from there"
         )
     return sentences
 

@@ -15,6 +15,7 @@ from ._library import HeadroomError
 
 _TRITON = "triton"
 _BITSANDBYTES = "bitsandbytes.functional"
+_DEEPSPEED = "deepspeed.ops.op_builder.builder"
 
 
 class NoCudaGraph:
@@ -96,6 +97,12 @@ def _simulate_triton(module):
     _simulate_triton.patch(module)
 
 
+def _stand_in_for_deepspeed(module):
+    from . import _deepspeed
+
+    _deepspeed.patch(module)
+
+
 _CHANGED = {}  # name of a module -> function that changes it after its import
 
 
@@ -135,3 +142,4 @@ def patch():
     _extensions.run_own_code_of_ops(torch)
     change_after_import(_TRITON, _simulate_triton)
     change_after_import(_BITSANDBYTES, _manage_memory)
+    change_after_import(_DEEPSPEED, _stand_in_for_deepspeed)

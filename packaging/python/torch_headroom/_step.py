@@ -12,7 +12,7 @@ import sys
 import torch
 from torch.utils.checkpoint import _recomputation_hook
 
-from . import _distributed_fsdp, _remarks
+from . import _distributed_fsdp, _remarks, _wrappers
 from ._arguments import HeldInCalls
 from ._batch import sizes_of, sizes_with
 from ._compiling import compiling
@@ -79,6 +79,7 @@ class StepRecorder:
     def __init__(self, model, program, again=(), job=None):
         self.model = _readable(model)  # name in the step file
         self.library = _declared(load())
+        _wrappers.install()
         self.inventory = Inventory()
         self.numbers = {}  # id(module) -> number, in the running step; read by the hook
         self.sharded = set()  # numbers of modules with forward hooks of torch.distributed
@@ -352,7 +353,7 @@ class Hooks:
             number = enter(number, tensors)
             recorder.add_held(number, args, kwargs, tensors)
             recorder.calls += 1
-            if recorder.calls == 2:  # a trainer may enable autocast inside the model's call
+            if recorder.calls < 5:  # a trainer may enable autocast inside the model's call, around which others are
                 recorder.autocast |= torch.is_autocast_enabled("cuda")
             try:
                 result = run(*args, **kwargs)

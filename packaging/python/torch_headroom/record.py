@@ -26,7 +26,7 @@ import time
 import traceback
 import types
 
-from ._distributed_job import ADVICE, NAMES, job_of, take_torchrun
+from ._distributed_job import ADVICE, NAMES, job_of, take_launcher
 from ._library import HeadroomError, check, load
 from ._record_options import parser, recorded_again
 
@@ -349,7 +349,7 @@ def _prepare(options):
 
 
 def _record(options):
-    take_torchrun(options)
+    take_launcher(options)
     if job_of(options) and options.device != "sim":
         raise HeadroomError("--nproc-per-node records one process without the others, which a real GPU waits for: "
                             "leave out --device")

@@ -1,0 +1,56 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Optimizers of DeepSpeed whose kernels it compiles when they are first asked for, with a CUDA compiler. Source:
+github.com/deepspeedai/DeepSpeed, csrc/adam, csrc/lion, csrc/lamb and csrc/adagrad, version 0.19.8."""
+
+import functools
+import importlib
+
+import torch
+
+from . import _opaque, _remarks
+from ._apex import multi_tensor
+
+
+def _lamb(parameter, copy, exp_avg, exp_avg_sq, grad, *numbers):
+    dtype = torch.float32 if parameter.dtype == torch.half else parameter.dtype
+    weights, updates, coefficient = (torch.empty(count, dtype=dtype, device=parameter.device) for count in (512, 512, 1))
+    written = [parameter, copy, exp_avg, exp_avg_sq, weights, updates, coefficient]
+    _opaque.launch("fused_lamb.lamb", [parameter, exp_avg, exp_avg_sq, grad], written, how=_opaque.TABLE)
+    return coefficient
+
+
+def _on_the_cpu(name, *_):
+    _remarks.add(f"{name} of DeepSpeed, which runs on the CPU, was left out: it takes no memory of the GPU, and its time, for "
+                 "which the GPU waits, is not part of the step's")
+    return 0
+
+
+def _optimizer(kind):
+    calls = (f"create_{kind}", f"{kind}_update", f"{kind}_rollback", f"destroy_{kind}")
+    return {call: functools.partial(_on_the_cpu, f"cpu_{kind}") for call in calls}
+
+
+MODULES = {
+    "deepspeed.ops.adam.fused_adam_op": {"multi_tensor_adam": functools.partial(multi_tensor, "fused_adam.multi_tensor_adam", 1)},
+    "deepspeed.ops.lion.fused_lion_op": {"multi_tensor_lion": functools.partial(multi_tensor, "fused_lion.multi_tensor_lion", 1)},
+    "deepspeed.ops.lamb.fused_lamb_op": {"lamb": _lamb},
+    "deepspeed.ops.adam.cpu_adam_op": _optimizer("adam"),
+    "deepspeed.ops.lion.cpu_lion_op": _optimizer("lion"),
+    "deepspeed.ops.adagrad.cpu_adagrad_op": _optimizer("adagrad"),
+}
+
+
+def patch(builders):
+    """Where deepspeed.ops.op_builder.builder would compile, a stand-in is loaded, or a module that says what is unknown."""
+    from ._extensions import module_of
+
+    build = builders.OpBuilder.load
+
+    def load(builder, verbose=False):
+        name = builder.absolute_name()
+        if name in MODULES:
+            return importlib.import_module(name)
+        return module_of(name) if isinstance(builder, builders.CUDAOpBuilder) else build(builder, verbose)
+
+    builders.OpBuilder.load = load

@@ -1,0 +1,100 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Words of `accelerate launch` and `deepspeed` in front of a script. What they make of them, and of their configuration
+files, they say themselves, in a process of their own: it imports torch, which the recorder may not do before it simulates.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+from ._library import HeadroomError
+
+
+class Launch:
+    """What a launcher would start. `per_node` is None where the script runs alone."""
+
+    def __init__(self, script, arguments, module, environment, per_node=None, nodes=1, node_rank=0):
+        self.script, self.arguments, self.module, self.environment = script, arguments, module, environment
+        self.per_node, self.nodes, self.node_rank = per_node, nodes, node_rank
+
+
+def is_launcher(script, arguments):
+    return script == "deepspeed" or (script == "accelerate" and arguments[:1] == ["launch"])
+
+
+def read(launcher, words):
+    """The Launch that `launcher` makes of its words."""
+    command = [sys.executable, "-m", __name__, launcher, *words]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if result.returncode:
+        lines = [line for line in result.stderr.strip().splitlines() if line.strip()]
+        raise HeadroomError(f"{launcher}: {lines[-1] if lines else 'it ended without a word'}")
+    return Launch(**json.loads(result.stdout.strip().splitlines()[-1]))
+
+
+def _only_known(count, option):
+    if count is None or int(count) < 1:
+        raise HeadroomError(f"say {option}, as this machine, which has no GPUs to count, is not the one that will run it")
+    return int(count)
+
+
+def _accelerate(words):
+    """What accelerate gives to torchrun (accelerate/commands/launch.py), or starts alone."""
+    import accelerate.commands.launch as launch
+    import torch
+    import torch.distributed.run
+
+    before = dict(os.environ)
+    told = []
+
+    def tell(args, environment, **more):
+        if getattr(args, "no_python", False):
+            raise HeadroomError("--no_python starts another program: name the training script")
+        changed = {name: word for name, word in environment.items() if before.get(name) != word and name != "PYTHONPATH"}
+        told.append(Launch(args.training_script, list(args.training_script_args), bool(args.module), changed, **more))
+
+    def tell_job(args):
+        given = {"per_node": int(args.nproc_per_node), "nodes": int(args.nnodes.rpartition(":")[2]), "node_rank": int(args.node_rank)}
+        tell(args, os.environ, **given)
+
+    def tell_alone(args):
+        tell(args, launch.prepare_simple_launcher_cmd_env(args)[1])
+
+    args = launch.launch_command_parser().parse_args(words[1:])
+    # It counts the GPUs of this machine, where those that will run the job are meant.
+    torch.cuda.is_available = launch.is_bf16_available = lambda *_: True
+    torch.cuda.device_count = lambda: _only_known(args.num_processes, "--num_processes")
+    launch.check_cuda_p2p_ib_support = lambda: True
+    torch.distributed.run.run = tell_job
+    launch.simple_launcher = tell_alone
+    args.deepspeed_multinode_launcher = args.deepspeed_multinode_launcher or "standard"  # others go to the machines
+    launch.launch_command(args)
+    return told[0]
+
+
+def _deepspeed(words):
+    """As deepspeed/launcher/runner.py and launch.py start each process."""
+    from deepspeed.launcher import runner
+
+    args = runner.parse_args(words)
+    if args.no_python or args.autotuning:
+        raise HeadroomError("--no_python and --autotuning start other programs: name the training script")
+    arguments = [*([] if args.no_local_rank else ["--local_rank=0"]), *args.user_args]
+    per_node = _only_known(args.num_gpus, "--num_gpus")
+    return Launch(args.user_script, arguments, args.module, {}, per_node, max(args.num_nodes, 1), max(args.node_rank, 0))
+
+
+def _main(launcher, *words):
+    try:
+        launch = {"accelerate": _accelerate, "deepspeed": _deepspeed}[launcher](list(words))
+    except (HeadroomError, ImportError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(json.dumps(vars(launch)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(*sys.argv[1:]))
