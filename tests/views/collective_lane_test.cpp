@@ -146,9 +146,10 @@ private Q_SLOTS:
         QMouseEvent move(QEvent::MouseMove, position, lane_->mapToGlobal(position), Qt::NoButton, Qt::NoButton,
                          Qt::NoModifier);
         QApplication::sendEvent(lane_.get(), &move);
-        QCOMPARE(QToolTip::text(),
-                 QStringLiteral("all-gather, 1.00 MiB\namong 2 ranks (group 0)\nNet\ntakes 1.00 ms, hidden by other "
-                                "kernels\non the GPU from 4.00 ms on"));
+        QCOMPARE(
+            QToolTip::text(),
+            QStringLiteral("all-gather, 1.00 MiB\namong 2 ranks: 0, 1 (group 0)\nNet\ntakes 1.00 ms, hidden by other "
+                           "kernels\non the GPU from 4.00 ms on"));
         QSignalSpy chosen(lane_.get(), &CollectiveLane::chosen);
         QTest::mouseClick(lane_.get(), Qt::LeftButton, {}, position);
         QCOMPARE(chosen.count(), 1);

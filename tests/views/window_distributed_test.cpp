@@ -120,6 +120,9 @@ private Q_SLOTS:
                                              *session().answer()->clock);
         const ModuleId module = moduleNamed(session().step()->trace(), "layers.0");
         QVERIFY(exposed[module.value] > 0);
+        const QModelIndex name = row.siblingAtColumn(0);
+        QVERIFY(name.data(Qt::ToolTipRole).toString().contains(QStringLiteral("A unit of FSDP")));
+        QVERIFY(!name.model()->index(0, 0, name).data(Qt::ToolTipRole).toString().contains(QStringLiteral("A unit")));
         QCOMPARE(row.data(ModuleTreeModel::SortRole).toDouble(), exposed[module.value]);
     }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/models/module_tree_model.h"
 
+#include "core/timeline/storage_owners.h"
 #include "views/plot/number_text.h"
 
 #include <QLocale>
@@ -61,6 +62,11 @@ void ModuleTreeModel::setStep(StepTracePtr trace, const std::vector<ModuleEffect
             if (!passed[i])
                 addRow(ModuleId(i), above);
             container[i] = passed[i] ? above : rowOfModule_[i];
+        }
+        for (std::size_t i = 0; i < trace_->registered.size(); ++i) {
+            const int row = rowOfModule_[trace_->registered.module[i].value];
+            if (row >= 0 && isUnsharded(trace_->registered.category[i]))
+                rows_[static_cast<std::size_t>(row)].isUnit = true;
         }
         setScales();
     }
@@ -382,7 +388,8 @@ QString ModuleTreeModel::toolTipOf(const Row& row) const
         ? tr("Keeps %1 until backward").arg(bytesText(row.effect.recorded))
         : tr("Keeps %1 of %2 until backward, recomputes for %3")
               .arg(bytesText(row.effect.kept), bytesText(row.effect.recorded), msText(row.effect.recomputeMs));
-    const QString all = head + QLatin1Char('\n') + memory + measured;
+    const QString unit = row.isUnit ? tr("\nA unit of FSDP") : QString();
+    const QString all = head + unit + QLatin1Char('\n') + memory + measured;
     return !row.pinned ? all
                        : all + QLatin1Char('\n')
             + (row.pin == Pin::save ? tr("Pinned by hand: keep everything") : tr("Pinned by hand: recompute"));

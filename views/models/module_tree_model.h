@@ -87,6 +87,7 @@ private:
         Pin pin = Pin::save;
         bool pinned = false;
         double exposedMs = 0;
+        bool isUnit = false; ///< of FSDP
     };
 
     void addRow(ModuleId module, int parent);

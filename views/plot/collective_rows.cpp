@@ -77,9 +77,16 @@ CollectiveRows::CollectiveRows(StepTracePtr trace, std::vector<ModuleId> modules
 
 QString CollectiveRows::groupText(GroupId group) const
 {
-    return tr("%1 ranks (group %2)")
-        .arg(trace_->groups.ranks[group].size())
-        .arg(utf8(trace_->strings[trace_->groups.name[group]]));
+    const auto ranks = trace_->groups.ranks[group];
+    constexpr std::size_t mostNamed = 4;
+    QStringList names;
+    for (const std::uint32_t rank : ranks.first(std::min(mostNamed, ranks.size())))
+        names << QString::number(rank);
+    if (ranks.size() > mostNamed)
+        names << tr("… %1").arg(ranks.back());
+    return tr("%1 ranks: %2 (group %3)")
+        .arg(ranks.size())
+        .arg(names.join(QStringLiteral(", ")), utf8(trace_->strings[trace_->groups.name[group]]));
 }
 
 QString CollectiveRows::text(std::size_t run) const

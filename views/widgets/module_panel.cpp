@@ -16,7 +16,7 @@
 namespace headroom {
 namespace {
 
-constexpr int keptWidths[]{110, 80, 70, 0}; // a number and a bar, a short one, none; nothing
+constexpr int keptWidths[]{110, 80, 76, 0}; // a number and a bar, a short one, none; nothing
 constexpr int recomputeWidth = 92;
 constexpr int measuredWidth = 104;
 constexpr int ratioWidth = 56;
