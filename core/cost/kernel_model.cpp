@@ -134,17 +134,22 @@ private:
         case WorkClass::softmaxBackward:
             return softmaxShare();
         case WorkClass::batchNorm:
-            return c_.share(work_.halfWeights     ? "batch_norm_half_weights"
-                                : work_.innermost ? "batch_norm"
-                                                  : "batch_norm_channels_last");
+            return channelShare()
+                * c_.share(work_.halfWeights     ? "batch_norm_half_weights"
+                               : work_.innermost ? "batch_norm"
+                                                 : "batch_norm_channels_last");
         case WorkClass::batchNormBackward:
-            return c_.share(work_.halfWeights     ? "batch_norm_half_weights_backward"
-                                : work_.innermost ? "batch_norm_backward"
-                                                  : "batch_norm_channels_last_backward");
+            return channelShare()
+                * c_.share(work_.halfWeights     ? "batch_norm_half_weights_backward"
+                               : work_.innermost ? "batch_norm_backward"
+                                                 : "batch_norm_channels_last_backward");
         default:
             return c_.share(workClassName(work_.kind));
         }
     }
+
+    /// A block takes a channel whose elements lie beside each other: few channels leave multiprocessors idle.
+    double channelShare() const { return work_.innermost ? std::min(1.0, work_.rows / device_.multiprocessors) : 1; }
 
     /// Elements are loaded one by one: the wider they are the better is the bus used.
     double stridedShare() const { return c_.share(itemSize() >= 4 ? "strided" : "strided_narrow"); }

@@ -143,6 +143,18 @@ TEST(KernelModel, ARepeatedOperandIsReadAgainWhereTheCacheDoesNotHoldIt)
     EXPECT_FALSE(workOf("aten.nll_loss_backward", loss, 0, 0).strided);
 }
 
+/// The trace of ResNet-50 on a V100: per byte, 64 channels take longer than 256 by the multiprocessors that are idle.
+TEST(KernelModel, BatchNormOfFewChannelsLeavesMultiprocessorsIdle)
+{
+    const auto time = [](std::int64_t channels) {
+        const Value image = given(tensor({32, channels, 56, 56}));
+        const Value weight = given(tensor({channels}));
+        return us("v100-32gb", "aten.cudnn_batch_norm", {image, weight, weight, weight, weight}, {image});
+    };
+    EXPECT_WITHIN(0.1, time(64), 118);
+    EXPECT_GT(time(64) / 64, 1.15 * time(256) / 256);
+}
+
 TEST(KernelModel, ResultsOfAProductAreWrittenAfterItsSums)
 {
     const auto scores = [](std::int64_t width) {
