@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""FSDP2 steps of one rank: the peak and what it is made of are those of PyTorch's FSDPMemTracker, to the byte
+"""FSDP2 steps of one rank: the peak and what it is made of are those of PyTorch's FSDPMemTracker, to the byte, and what the
+allocator has active is what PyTorch's own has, but for scratch of kernels that is named
 (tests/data/fsdp2_mem_tracker.json; PyTorch's own tests of it, and a Llama)."""
 
 import functools
@@ -28,6 +29,7 @@ from torch.testing._internal.distributed._tensor.common_dtensor import (  # noqa
     ModelArgs, Transformer, TransformerBlock)
 
 REFERENCE = json.loads((pathlib.Path(__file__).parent.parent / "data" / "fsdp2_mem_tracker.json").read_text())
+WORKSPACES = 64 << 20  # cuBLAS's, of both threads
 # FSDPMemTracker's names of categories, and those of step files.
 CATEGORIES = {
     "parameter": ["Sharded Param"], "unsharded_parameter": ["Unsharded Param"], "buffer": ["Buffer"],
@@ -113,6 +115,9 @@ def record(name, world, file):
     dist.init_process_group("fake", rank=0, world_size=world, store=fake_pg.FakeStore())
     try:
         gc.collect()
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
         model, optimizer, batch, loss_of = STEPS[name](init_device_mesh("cuda", (world,)))
         with torch_headroom.record(file) as recording:
             recording.inputs(batch)
@@ -126,7 +131,8 @@ def record(name, world, file):
                 optimizer.zero_grad()
                 gc.collect()  # when Python looks for garbage by itself is chance
                 recording.step()
-        return recording.summary
+        statistics = torch.cuda.memory_stats()
+        return recording.summary, statistics["active_bytes.all.peak"] - before, statistics["reserved_bytes.all.peak"]
     finally:
         dist.destroy_process_group()
 
@@ -137,11 +143,15 @@ class FsdpTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for name, expected in REFERENCE["cases"].items():
                 with self.subTest(name):
-                    summary = record(name, expected["world"], f"{folder}/{name}.hrs")
+                    summary, active, reserved = record(name, expected["world"], f"{folder}/{name}.hrs")
                     self.assertEqual(summary["peak_bytes"], expected["peak"])
                     found = {key: bytes_ for key, bytes_ in summary["at_peak"].items() if bytes_}
                     wanted = {key: sum(expected["categories"][part] for part in parts) for key, parts in CATEGORIES.items()}
                     self.assertEqual(found, {key: bytes_ for key, bytes_ in wanted.items() if bytes_})
+                    allocator = expected["allocator"]
+                    scratch = sum(allocator["scratch"].values())
+                    self.assertEqual(active + scratch, allocator["active"])
+                    self.assertLess(abs((reserved + WORKSPACES) / allocator["reserved"] - 1), 0.01)
 
 
 if __name__ == "__main__":
