@@ -65,6 +65,10 @@ bool namesScript(char** arguments)
 {
     for (; *arguments != nullptr; ++arguments) {
         const std::string_view argument = *arguments;
+        if ((argument == "-o" || argument == "--output") && arguments[1] != nullptr) {
+            ++arguments; // the one path that names neither
+            continue;
+        }
         if (argument == "-m" || argument.ends_with(".py"))
             return true;
         if (argument.starts_with("demo:") || argument.ends_with(".pt2") || argument.ends_with(".pt"))

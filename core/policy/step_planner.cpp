@@ -8,6 +8,7 @@
 #include "core/policy/policy_maker.h"
 #include "core/policy/step_options.h"
 #include "core/sac/step_statistics.h"
+#include "core/trace/out_of_memory.h"
 #include "core/trace/phase_times.h"
 
 #include <algorithm>
@@ -208,6 +209,9 @@ Status plannable(const StepTrace& trace)
         return badInput("this step was measured, which does not tell what autograd alone holds, so that no plan can be "
                         "made of it: plan the same step recorded with --device sim, to which torch-headroom calibrate "
                         "gives the measured times");
+    if (endedOutOfMemory(trace))
+        return badInput("this step ended out of memory, and its rest is missing, so that no plan can be made of it: "
+                        "record it with --unlimited, as on a larger card");
     return {};
 }
 

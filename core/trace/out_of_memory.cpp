@@ -135,6 +135,12 @@ std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step)
     return found;
 }
 
+bool endedOutOfMemory(const StepTrace& step)
+{
+    const std::vector<OutOfMemory> found = requestsOf(step);
+    return !found.empty() && found.back().op.value + 1 == step.ops.size();
+}
+
 std::string whyOutOfMemory(const OutOfMemory& event)
 {
     std::string text = "The program asked for " + formatBytes(event.requested) + ", and the device had "

@@ -23,6 +23,9 @@ struct OutOfMemory
 /// All failed allocations of a step, in order.
 std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step);
 
+/// Whether a failed allocation ended the step: its rest was not recorded.
+bool endedOutOfMemory(const StepTrace& step);
+
 /// One sentence that says why the allocation failed.
 std::string whyOutOfMemory(const OutOfMemory& event);
 

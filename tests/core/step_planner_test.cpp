@@ -3,6 +3,7 @@
 #include "core/policy/step_planner.h"
 
 #include "core/policy/sharding.h"
+#include "core/trace/step_trace_builder.h"
 #include "tests/core/synthetic_step.h"
 
 #include <gmock/gmock.h>
@@ -190,6 +191,23 @@ TEST(StepPlanner, aStepThatIsCheckpointedAlreadyIsRefused)
     ASSERT_FALSE(step.ok());
     EXPECT_THAT(step.error().message, AllOf(HasSubstr("policy.json"), HasSubstr("without --policy")));
     ASSERT_FALSE(planner.frontier(request(GiB), 10).ok());
+}
+
+TEST(StepPlanner, aStepThatEndedOutOfMemoryIsRefused)
+{
+    StepTraceBuilder builder;
+    builder.mark(Mark::stepBegin);
+    builder.endOp(builder.outOfMemory({}, GiB, MiB), {});
+    const Result<StepTracePtr> cut = builder.finish();
+    ASSERT_TRUE(cut) << cut.error().message;
+    EXPECT_THAT(plannable(**cut).error().message, HasSubstr("record it with --unlimited"));
+
+    // A program that goes on after it has a whole step.
+    StepTraceBuilder again;
+    again.mark(Mark::stepBegin);
+    again.endOp(again.outOfMemory({}, GiB, MiB), {});
+    again.endOp(again.beginOp({again.string("aten.mm"), {}, {}, {}, {}, Phase::forward}), {});
+    EXPECT_TRUE(plannable(**again.finish()));
 }
 
 TEST(StepPlanner, shardedStepsHoldLess)
