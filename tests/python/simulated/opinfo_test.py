@@ -123,14 +123,28 @@ def share(compared, different):
     return 100 * (1 - different / max(compared, 1))
 
 
+def is_of_version(entry):
+    import torch
+
+    def numbers(version):
+        return [int(part) for part in version.split(".")[:2]]
+
+    is_begun = "from" not in entry or numbers(torch.__version__) >= numbers(entry["from"])
+    return is_begun and ("before" not in entry or numbers(torch.__version__) < numbers(entry["before"]))
+
+
 def read_exceptions(path, modes):
-    """{(op, direction)}; those of one mode only in it."""
+    """{(op, direction)} of this torch; those of one mode only in it."""
     with open(path, encoding="utf-8") as file:
         document = json.load(file)
     for entry in document["exceptions"]:
         if entry["reason"] not in document["reasons"]:
             sys.exit(f"{path}: {entry['op']} has the unknown reason '{entry['reason']}'")
-    return {(entry["op"], entry["direction"]) for entry in document["exceptions"] if entry.get("only", "") in modes}
+    return {
+        (entry["op"], entry["direction"])
+        for entry in document["exceptions"]
+        if entry.get("only", "") in modes and is_of_version(entry)
+    }
 
 
 def simulate(options):
