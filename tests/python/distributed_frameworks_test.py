@@ -78,7 +78,7 @@ class Accelerate(Frameworks):
         self.need("accelerate")
         result = self.run_script("accelerate", arguments=["launch", self.script(self.SCRIPT)])
         self.assertEqual(result.returncode, 2)
-        self.assertRegex(result.stderr.strip().splitlines()[-1], "accelerate: say --num_processes, as this machine")
+        self.assertRegex(result.stderr.strip().splitlines()[-1], "accelerate: say --num_processes: the GPUs")
 
 
 class Trainer(Frameworks):

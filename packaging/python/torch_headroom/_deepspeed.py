@@ -14,16 +14,22 @@ from ._apex import multi_tensor
 
 def _lamb(parameter, copy, exp_avg, exp_avg_sq, grad, *numbers):
     dtype = torch.float32 if parameter.dtype == torch.half else parameter.dtype
-    weights, updates, coefficient = (torch.empty(count, dtype=dtype, device=parameter.device) for count in (512, 512, 1))
+    make = functools.partial(torch.empty, dtype=dtype, device=parameter.device)
+    weights, updates, coefficient = map(make, (512, 512, 1))
     written = [parameter, copy, exp_avg, exp_avg_sq, weights, updates, coefficient]
     _opaque.launch("fused_lamb.lamb", [parameter, exp_avg, exp_avg_sq, grad], written, how=_opaque.TABLE)
     return coefficient
 
 
 def _on_the_cpu(name, *_):
-    _remarks.add(f"{name} of DeepSpeed, which runs on the CPU, was left out: it takes no memory of the GPU, and its time, for "
-                 "which the GPU waits, is not part of the step's")
+    _remarks.add(f"{name} of DeepSpeed, which runs on the CPU, was left out: it takes no memory of the GPU, and its time, "
+                 "for which the GPU waits, is not part of the step's")
     return 0
+
+
+def _fused(kind):
+    call = f"multi_tensor_{kind}"
+    return {call: functools.partial(multi_tensor, f"fused_{kind}.{call}", 1)}
 
 
 def _optimizer(kind):
@@ -32,8 +38,8 @@ def _optimizer(kind):
 
 
 MODULES = {
-    "deepspeed.ops.adam.fused_adam_op": {"multi_tensor_adam": functools.partial(multi_tensor, "fused_adam.multi_tensor_adam", 1)},
-    "deepspeed.ops.lion.fused_lion_op": {"multi_tensor_lion": functools.partial(multi_tensor, "fused_lion.multi_tensor_lion", 1)},
+    "deepspeed.ops.adam.fused_adam_op": _fused("adam"),
+    "deepspeed.ops.lion.fused_lion_op": _fused("lion"),
     "deepspeed.ops.lamb.fused_lamb_op": {"lamb": _lamb},
     "deepspeed.ops.adam.cpu_adam_op": _optimizer("adam"),
     "deepspeed.ops.lion.cpu_lion_op": _optimizer("lion"),
@@ -42,7 +48,7 @@ MODULES = {
 
 
 def patch(builders):
-    """Where deepspeed.ops.op_builder.builder would compile, a stand-in is loaded, or a module that says what is unknown."""
+    """Loads a stand-in where deepspeed.ops.op_builder.builder would compile, or a module that says what is unknown."""
     from ._extensions import module_of
 
     build = builders.OpBuilder.load

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Words of `accelerate launch` and `deepspeed` in front of a script. What they make of them, and of their configuration
-files, they say themselves, in a process of their own: it imports torch, which the recorder may not do before it simulates.
+"""Words of `accelerate launch` and `deepspeed` in front of a script. The launchers themselves read them, and their
+configuration files, in a process of its own: it imports torch, which the recorder may not do before it simulates.
 """
 
 import json
@@ -36,7 +36,7 @@ def read(launcher, words):
 
 def _only_known(count, option):
     if count is None or int(count) < 1:
-        raise HeadroomError(f"say {option}, as this machine, which has no GPUs to count, is not the one that will run it")
+        raise HeadroomError(f"say {option}: the GPUs of the machine that will run the job cannot be counted here")
     return int(count)
 
 
@@ -52,12 +52,13 @@ def _accelerate(words):
     def tell(args, environment, **more):
         if getattr(args, "no_python", False):
             raise HeadroomError("--no_python starts another program: name the training script")
-        changed = {name: word for name, word in environment.items() if before.get(name) != word and name != "PYTHONPATH"}
+        changed = {name: word for name, word in environment.items() if before.get(name) != word}
+        changed.pop("PYTHONPATH", None)
         told.append(Launch(args.training_script, list(args.training_script_args), bool(args.module), changed, **more))
 
     def tell_job(args):
-        given = {"per_node": int(args.nproc_per_node), "nodes": int(args.nnodes.rpartition(":")[2]), "node_rank": int(args.node_rank)}
-        tell(args, os.environ, **given)
+        nodes = int(args.nnodes.rpartition(":")[2])
+        tell(args, os.environ, per_node=int(args.nproc_per_node), nodes=nodes, node_rank=int(args.node_rank))
 
     def tell_alone(args):
         tell(args, launch.prepare_simple_launcher_cmd_env(args)[1])
@@ -83,7 +84,8 @@ def _deepspeed(words):
         raise HeadroomError("--no_python and --autotuning start other programs: name the training script")
     arguments = [*([] if args.no_local_rank else ["--local_rank=0"]), *args.user_args]
     per_node = _only_known(args.num_gpus, "--num_gpus")
-    return Launch(args.user_script, arguments, args.module, {}, per_node, max(args.num_nodes, 1), max(args.node_rank, 0))
+    nodes, node_rank = max(args.num_nodes, 1), max(args.node_rank, 0)
+    return Launch(args.user_script, arguments, args.module, {}, per_node, nodes, node_rank)
 
 
 def _main(launcher, *words):

@@ -53,7 +53,8 @@ EXTENSIONS = {
 }
 EXTENSIONS |= {
     f"deepspeed.ops.{name}_op": Extension("deepspeed", "deepspeed", "_deepspeed")
-    for name in ("adam.fused_adam", "adam.cpu_adam", "lion.fused_lion", "lion.cpu_lion", "lamb.fused_lamb", "adagrad.cpu_adagrad")
+    for name in ("adam.fused_adam", "adam.cpu_adam", "lion.fused_lion", "lion.cpu_lion", "lamb.fused_lamb",
+                 "adagrad.cpu_adagrad")
 }
 
 # These modules have no replacement: importing one raises an error.

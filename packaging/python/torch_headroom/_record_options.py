@@ -40,7 +40,8 @@ def _fractions(text):
 def parser():
     options = _Parser(
         prog="python -m torch_headroom.record",
-        usage="%(prog)s [options] [torchrun | accelerate launch | deepspeed [its options]] (script.py | -m module) [arguments of the script]",
+        usage="%(prog)s [options] [torchrun | accelerate launch | deepspeed [its options]] (script.py | -m module) "
+        "[arguments of the script]",
         description="Runs a training script with `cuda` standing for a simulated GPU, until one step is recorded.",
         epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before or ran "
         "out of the card's memory: the step so far is written where there is one; or --strict and a remark; 130 "

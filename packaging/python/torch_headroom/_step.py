@@ -65,7 +65,9 @@ def _readable(word):
 
 
 # Variables that size cuBLAS's blocks, and say what the caching allocator reserves.
-_OF_THE_ALLOCATOR = "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
+_OF_THE_ALLOCATOR = (
+    "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
+)
 
 
 class StepRecorder:
