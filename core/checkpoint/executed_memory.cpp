@@ -4,6 +4,7 @@
 
 #include "core/device/simulated_state.h"
 
+#include <memory>
 #include <utility>
 
 namespace headroom {
@@ -12,7 +13,7 @@ ExecutedMemory::ExecutedMemory()
 {
     sim::SimulatedAllocator& allocator = sim::simulatedState().allocator;
     levels_.start = live_ = allocator.stats().live;
-    allocator.setObserver(this);
+    allocator.setObserver({std::shared_ptr<void>(), this}); // not owned: no other thread uses the device meanwhile
 }
 
 ExecutedMemory::~ExecutedMemory()

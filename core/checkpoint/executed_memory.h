@@ -23,6 +23,7 @@ public:
     void freed(sim::Block& block) override;
     void moved(sim::Block& old, sim::Block& replacement) override;
     void refused(Bytes, Bytes) override {}
+    void reserved(Bytes) override {}
 
 private:
     void change(Bytes delta);

@@ -10,7 +10,7 @@ namespace headroom {
 void AddressedMemory::allocated(const void* address, Bytes requested, std::uintptr_t stream)
 {
     sim::Block* block = nullptr;
-    sim::BlockObserver* observer = nullptr;
+    std::shared_ptr<sim::BlockObserver> observer;
     {
         const std::lock_guard lock(mutex_);
         std::unique_ptr<sim::Block>& known = blocks_[address];
@@ -35,7 +35,7 @@ void AddressedMemory::allocated(const void* address, Bytes requested, std::uintp
 void AddressedMemory::freed(const void* address)
 {
     std::unique_ptr<sim::Block> block;
-    sim::BlockObserver* observer = nullptr;
+    std::shared_ptr<sim::BlockObserver> observer;
     {
         const std::lock_guard lock(mutex_);
         const auto known = blocks_.find(address);
@@ -54,7 +54,7 @@ void AddressedMemory::freed(const void* address)
 
 void AddressedMemory::refused(Bytes requested, Bytes deviceFree)
 {
-    sim::BlockObserver* observer = nullptr;
+    std::shared_ptr<sim::BlockObserver> observer;
     {
         const std::lock_guard lock(mutex_);
         observer = observer_;
@@ -65,22 +65,16 @@ void AddressedMemory::refused(Bytes requested, Bytes deviceFree)
 
 void AddressedMemory::reservedMore(Bytes bytes)
 {
-    std::function<void(Bytes)> told;
+    std::shared_ptr<sim::BlockObserver> observer;
     Bytes now = 0;
     {
         const std::lock_guard lock(mutex_);
         now = reserved_.value_or(0) + bytes;
         reserved_ = now;
-        told = reservedTold_;
+        observer = observer_;
     }
-    if (told)
-        told(now);
-}
-
-void AddressedMemory::onReserved(std::function<void(Bytes)> told)
-{
-    const std::lock_guard lock(mutex_);
-    reservedTold_ = std::move(told);
+    if (observer)
+        observer->reserved(now);
 }
 
 std::uint32_t AddressedMemory::streamOf(const sim::Block& block) const
@@ -116,12 +110,10 @@ std::vector<sim::Block*> AddressedMemory::liveBlocks()
     return blocks;
 }
 
-void AddressedMemory::setObserver(sim::BlockObserver* observer)
+void AddressedMemory::setObserver(std::shared_ptr<sim::BlockObserver> observer)
 {
-    const std::lock_guard lock(mutex_);
-    observer_ = observer;
-    if (!observer)
-        reservedTold_ = nullptr;
+    const std::lock_guard lock(mutex_); // the parameter, then the last one, is destroyed after the lock
+    observer_.swap(observer);
 }
 
 } // namespace headroom

@@ -5,7 +5,6 @@
 #include "core/device/recorded_memory.h"
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,20 +37,16 @@ public:
     std::vector<sim::Block*> liveBlocks() override;
     /// Bytes reserved now; nullopt before the first call of reservedMore().
     std::optional<Bytes> reserved() const;
-    /// Sets the callback for each change of the reserved total, which it gets in bytes. It runs in the thread that
-    /// makes the change, and is dropped when the observer is set to null.
-    void onReserved(std::function<void(Bytes)> told);
     /// The number of the stream on which a block was allocated. Streams are numbered by first appearance; 0 is the
     /// default stream.
     std::uint32_t streamOf(const sim::Block& block) const;
-    void setObserver(sim::BlockObserver* observer) override;
+    void setObserver(std::shared_ptr<sim::BlockObserver> observer) override;
 
 private:
     mutable std::mutex mutex_;
-    sim::BlockObserver* observer_ = nullptr;
+    std::shared_ptr<sim::BlockObserver> observer_;
     std::unordered_map<const void*, std::unique_ptr<sim::Block>> blocks_;
     std::map<std::uintptr_t, sim::Block*> byAge_; ///< by Block::address, which holds a serial number here
-    std::function<void(Bytes)> reservedTold_;
     std::vector<std::uintptr_t> streams_{0}; ///< handles by number
     std::unordered_map<const sim::Block*, std::uint32_t> streamOf_; ///< of blocks that are not on the default stream
     std::optional<Bytes> reserved_;

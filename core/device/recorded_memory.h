@@ -6,6 +6,7 @@
 
 #include <c10/core/StorageImpl.h>
 
+#include <memory>
 #include <vector>
 
 namespace headroom {
@@ -21,7 +22,7 @@ public:
     /// Blocks that exist now, oldest first.
     virtual std::vector<sim::Block*> liveBlocks() = 0;
     /// At most one; null to stop observing.
-    virtual void setObserver(sim::BlockObserver* observer) = 0;
+    virtual void setObserver(std::shared_ptr<sim::BlockObserver> observer) = 0;
 };
 
 } // namespace headroom

@@ -47,7 +47,7 @@ c10::DataPtr SimulatedAllocator::allocate(std::size_t bytes)
     block->requested = static_cast<Bytes>(bytes);
     block->stream = currentStreamNumber();
     block->memory = std::make_shared<DeviceMemory>(block->requested);
-    BlockObserver* observer = nullptr;
+    std::shared_ptr<BlockObserver> observer;
     bool fits = false;
     {
         const std::lock_guard lock(mutex_);
@@ -124,7 +124,7 @@ void SimulatedAllocator::giveBack(DeviceMemory& memory)
         cache_->free(*memory.place_);
 }
 
-void SimulatedAllocator::refuse(Bytes bytes, BlockObserver* observer)
+void SimulatedAllocator::refuse(Bytes bytes, const std::shared_ptr<BlockObserver>& observer)
 {
     const MemoryStats now = stats();
     const Bytes reserved = now.reserved;
@@ -168,7 +168,7 @@ void SimulatedAllocator::freeBlock(void* context)
 void SimulatedAllocator::release(Block* block)
 {
     if (block->counted) {
-        BlockObserver* observer = nullptr;
+        std::shared_ptr<BlockObserver> observer;
         {
             const std::lock_guard lock(mutex_);
             (block->previous ? block->previous->next : oldest_) = block->next;
@@ -203,7 +203,7 @@ void SimulatedAllocator::resize(c10::StorageImpl& storage, Bytes bytes)
     c10::DataPtr replacement = bytes == 0 && old ? allocateNothing() : allocate(static_cast<std::size_t>(bytes));
     if (old) {
         auto* moved = static_cast<Block*>(replacement.get_context());
-        BlockObserver* observer = nullptr;
+        std::shared_ptr<BlockObserver> observer;
         {
             const std::lock_guard lock(mutex_);
             observer = observer_;
@@ -289,10 +289,10 @@ std::vector<Block*> SimulatedAllocator::liveBlocks() const
     return blocks;
 }
 
-void SimulatedAllocator::setObserver(BlockObserver* observer)
+void SimulatedAllocator::setObserver(std::shared_ptr<BlockObserver> observer)
 {
-    const std::lock_guard lock(mutex_);
-    observer_ = observer;
+    const std::lock_guard lock(mutex_); // the parameter, then the last one, is destroyed after the lock
+    observer_.swap(observer);
 }
 
 } // namespace headroom::sim

@@ -65,7 +65,8 @@ struct Block
     Block* next = nullptr;
 };
 
-/// Interface for changes of the device's memory, called in the thread that makes the change.
+/// Interface for changes of the device's memory, called in the thread that makes the change. A call that runs while the
+/// observer is replaced ends before the observer is destroyed.
 class BlockObserver
 {
 public:
@@ -77,6 +78,8 @@ public:
     virtual void moved(Block& old, Block& replacement) = 0;
     /// An allocation of `requested` bytes failed; `deviceFree` bytes of the device are not reserved.
     virtual void refused(Bytes requested, Bytes deviceFree) = 0;
+    /// The caching allocator of a real device now reserves `bytes`. The simulated one's is replayed later.
+    virtual void reserved(Bytes bytes) = 0;
 };
 
 /// An allocator without memory: its addresses are non-canonical, so that any access faults at once. It counts in blocks
@@ -120,7 +123,7 @@ public:
     std::vector<Block*> liveBlocks() const;
 
     /// At most one; null to stop observing.
-    void setObserver(BlockObserver* observer);
+    void setObserver(std::shared_ptr<BlockObserver> observer);
 
 private:
     friend class DeviceMemory;
@@ -131,14 +134,14 @@ private:
     bool take(DeviceMemory& memory, std::uint32_t stream);
     void giveBack(DeviceMemory& memory);
     /// Reports the failed allocation to the observer, if there is one, and throws.
-    [[noreturn]] void refuse(Bytes bytes, BlockObserver* observer);
+    [[noreturn]] void refuse(Bytes bytes, const std::shared_ptr<BlockObserver>& observer);
     void link(Block* block);
     void append(Block* block);
     void release(Block* block);
     static void freeBlock(void* context);
 
     mutable std::mutex mutex_;
-    BlockObserver* observer_ = nullptr;
+    std::shared_ptr<BlockObserver> observer_;
     std::uintptr_t nextAddress_;
     MemoryStats stats_;
     Bytes capacity_ = 0;

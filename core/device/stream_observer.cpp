@@ -11,7 +11,23 @@
 namespace headroom::sim {
 namespace {
 
-std::atomic<StreamObserver*> observing{nullptr};
+struct Observing
+{
+    std::mutex mutex;
+    std::shared_ptr<StreamObserver> observer;
+};
+
+Observing& observing()
+{
+    static auto* const observing = new Observing; // asked also after main() has returned
+    return *observing;
+}
+
+std::shared_ptr<StreamObserver> observer()
+{
+    const std::lock_guard lock(observing().mutex);
+    return observing().observer;
+}
 
 struct ProcessGroups
 {
@@ -27,21 +43,22 @@ ProcessGroups& processGroups()
 
 } // namespace
 
-void setStreamObserver(StreamObserver* observer)
+void setStreamObserver(std::shared_ptr<StreamObserver> observer)
 {
-    observing = observer;
+    const std::lock_guard lock(observing().mutex); // the parameter, then the last one, is destroyed after the lock
+    observing().observer.swap(observer);
 }
 
 void tell(const Communication& communication)
 {
-    if (StreamObserver* const observer = observing)
-        observer->communicated(communication);
+    if (const auto told = observer())
+        told->communicated(communication);
 }
 
 void tell(StreamEventKind kind, std::uint32_t stream, std::uint32_t event)
 {
-    if (StreamObserver* const observer = observing)
-        observer->streamEvent(kind, stream, event);
+    if (const auto told = observer())
+        told->streamEvent(kind, stream, event);
 }
 
 std::uint32_t newEvent()

@@ -6,6 +6,7 @@
 #include "core/trace/step_trace.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,7 +27,8 @@ struct Communication
     std::uint32_t before = 0; ///< async only: the event of the caller's stream that it waits for
 };
 
-/// Interface for the work of streams other than ops, called in the thread that causes it.
+/// Interface for the work of streams other than ops, called in the thread that causes it. A call that runs while the
+/// observer is replaced ends before the observer is destroyed.
 class StreamObserver
 {
 public:
@@ -36,7 +38,7 @@ public:
 };
 
 /// At most one; null to stop observing.
-void setStreamObserver(StreamObserver* observer);
+void setStreamObserver(std::shared_ptr<StreamObserver> observer);
 
 void tell(const Communication& communication);
 void tell(StreamEventKind kind, std::uint32_t stream, std::uint32_t event);

@@ -57,7 +57,10 @@ class SimulatedMemory final : public RecordedMemory
 public:
     sim::Block* blockOf(const c10::StorageImpl& storage) override { return sim::SimulatedAllocator::blockOf(storage); }
     std::vector<sim::Block*> liveBlocks() override { return sim::simulatedState().allocator.liveBlocks(); }
-    void setObserver(sim::BlockObserver* observer) override { sim::simulatedState().allocator.setObserver(observer); }
+    void setObserver(std::shared_ptr<sim::BlockObserver> observer) override
+    {
+        sim::simulatedState().allocator.setObserver(std::move(observer));
+    }
 };
 
 RecordedMemory& memoryOf(std::optional<DeviceMeasurement>& measurement)
@@ -95,9 +98,9 @@ void StepRecording::activate(std::shared_ptr<StepRecording> recording)
 {
     if (const auto before = active())
         before->memory_.setObserver(nullptr);
-    sim::setStreamObserver(recording && !recording->measurement_ ? recording.get() : nullptr);
+    sim::setStreamObserver(recording && !recording->measurement_ ? recording : nullptr);
     if (recording)
-        recording->memory_.setObserver(recording.get());
+        recording->memory_.setObserver(recording);
     activeRecording().set(std::move(recording));
 }
 
@@ -132,12 +135,6 @@ void StepRecording::start(const EndState* before)
     if (auto* const addressed = dynamic_cast<AddressedMemory*>(&memory_)) {
         if (const std::optional<Bytes> reserved = addressed->reserved())
             builder_.setReserved(*reserved);
-        addressed->onReserved([this](Bytes bytes) {
-            const std::lock_guard lock(mutex_);
-            if (running_ && running_->waits) // a segment is taken for the op that waits for its block
-                beginInTrace(*running_);
-            builder_.setReserved(bytes);
-        });
     }
     for (sim::Block* block : memory_.liveBlocks()) {
         const Category category = categoryOf(block);
@@ -241,6 +238,14 @@ void StepRecording::moved(sim::Block& old, sim::Block& replacement)
     builder_.resize(storage, replacement.requested);
     replacement.tag = old.tag;
     old.tag = {};
+}
+
+void StepRecording::reserved(Bytes bytes)
+{
+    const std::lock_guard lock(mutex_);
+    if (running_ && running_->waits) // a segment is taken for the op that waits for its block
+        beginInTrace(*running_);
+    builder_.setReserved(bytes);
 }
 
 void StepRecording::refused(Bytes requested, Bytes deviceFree)

@@ -98,6 +98,7 @@ public:
     /// Records the failed allocation as an op of its own (core/trace/out_of_memory.h); it splits the op that asked for
     /// the memory.
     void refused(Bytes requested, Bytes deviceFree) override;
+    void reserved(Bytes bytes) override;
 
     // --- streams and other ranks, simulated device only
     void communicated(const sim::Communication& communication) override;

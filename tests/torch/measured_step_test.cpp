@@ -15,8 +15,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
+#include <latch>
+#include <memory>
 #include <numeric>
+#include <thread>
 
 namespace headroom {
 namespace {
@@ -102,6 +106,7 @@ struct Told final : sim::BlockObserver
     void freed(sim::Block& block) override { freedBytes.push_back(block.requested); }
     void moved(sim::Block&, sim::Block&) override {}
     void refused(Bytes, Bytes) override {}
+    void reserved(Bytes) override {}
 
     std::vector<Bytes> allocatedBytes;
     std::vector<Bytes> freedBytes;
@@ -113,8 +118,8 @@ TEST(AddressedMemory, AnAddressThatComesAgainIsAnotherBlock)
     const c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
     const void* const address = storage.data_ptr().get();
     AddressedMemory memory;
-    Told told;
-    memory.setObserver(&told);
+    const auto observer = std::make_shared<Told>();
+    memory.setObserver(observer);
     EXPECT_EQ(memory.blockOf(storage), nullptr);
     memory.allocated(address, 32);
     const sim::Block* const first = memory.blockOf(storage);
@@ -128,9 +133,49 @@ TEST(AddressedMemory, AnAddressThatComesAgainIsAnotherBlock)
     memory.allocated(address, 24);
     ASSERT_NE(memory.blockOf(storage), nullptr);
     EXPECT_NE(memory.blockOf(storage)->address, identity);
-    EXPECT_THAT(told.allocatedBytes, testing::ElementsAre(32, 24));
-    EXPECT_THAT(told.freedBytes, testing::ElementsAre(32));
+    EXPECT_THAT(observer->allocatedBytes, testing::ElementsAre(32, 24));
+    EXPECT_THAT(observer->freedBytes, testing::ElementsAre(32));
+}
+
+/// An observer whose call lasts until it is told to end.
+struct Slow final : sim::BlockObserver
+{
+    explicit Slow(std::atomic<bool>& goneFlag)
+        : gone(goneFlag)
+    {
+    }
+    ~Slow() override { gone = true; }
+    void allocated(sim::Block&) override
+    {
+        entered.count_down();
+        end.wait();
+    }
+    void freed(sim::Block&) override {}
+    void moved(sim::Block&, sim::Block&) override {}
+    void refused(Bytes, Bytes) override {}
+    void reserved(Bytes) override {}
+
+    std::atomic<bool>& gone;
+    std::latch entered{1};
+    std::latch end{1};
+};
+
+TEST(AddressedMemory, AnObserverLivesUntilItsLastCallEnds)
+{
+    AddressedMemory memory;
+    std::atomic<bool> gone = false;
+    auto observer = std::make_shared<Slow>(gone);
+    Slow& slow = *observer;
+    memory.setObserver(observer);
+    std::thread loader([&memory] { memory.allocated(&memory, 32); });
+    slow.entered.wait();
     memory.setObserver(nullptr);
+    observer.reset();
+    EXPECT_FALSE(gone);
+    if (!gone)
+        slow.end.count_down();
+    loader.join();
+    EXPECT_TRUE(gone);
 }
 
 /// What the tracker of a GPU's allocator tells, told by hand: segments, and blocks on two streams.
