@@ -53,7 +53,7 @@ std::optional<CachingAllocator::Block> CachingAllocator::allocate(Bytes requeste
     request.stream = stream;
     request.pool = &poolFor(pool, request.size <= rules_.smallSize);
 
-    Chunk* chunk = bestFit(request);
+    Chunk* chunk = std::exchange(looksForFit_, true) ? bestFit(request) : nullptr;
     if (!chunk) {
         if (rules_.limit() != AllocatorRules::unlimited && rules_.garbageCollection > 0)
             collectGarbage();

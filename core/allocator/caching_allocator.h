@@ -125,6 +125,9 @@ public:
     /// Places the next segment at `address`, as recorded, so that ties between equal blocks resolve as in the
     /// recording. Ignored if another segment is there.
     void placeNextSegment(Block address) { nextPlace_ = address; }
+    /// The next request takes new memory from the device, also where a free block would do by now: PyTorch looked for
+    /// one before it waited for the device, which completed other frees.
+    void takeNextFromDevice() noexcept { looksForFit_ = false; }
 
     /// A segment that exists at the start of a recording.
     struct Segment
@@ -205,6 +208,7 @@ private:
     std::unique_ptr<Storage> storage_;
     std::function<void(const SegmentEvent&)> observer_;
     std::optional<Block> nextPlace_;
+    bool looksForFit_ = true;
     Block nextAddress_ = 0;
     Bytes refused_ = 0; ///< size that the device refused last: a segment or pages
 };

@@ -227,7 +227,7 @@ std::size_t collectiveRow(const StepTrace& trace, OpId op)
 
 std::vector<ModuleId> collectiveModules(const StepTrace& trace)
 {
-    const ModuleId root(0);
+    const ModuleId root = trace.modules.size() > 0 ? ModuleId(0) : ModuleId();
     const auto isInside = [&](ModuleId module) { return module.valid() && module != root; };
     std::vector<bool> communicates(trace.modules.size(), false);
     std::vector<ModuleId> owners(trace.storages.size());
@@ -306,7 +306,8 @@ std::vector<double> exposedByModule(const StepTrace& trace, const std::vector<Mo
 {
     std::vector<double> exposed(trace.modules.size(), 0);
     for (const TimedCollective& collective : clock.collectives)
-        exposed[modules[collectiveRow(trace, collective.op)].value] += collective.exposedMs;
+        if (const ModuleId module = modules[collectiveRow(trace, collective.op)]; module.valid())
+            exposed[module.value] += collective.exposedMs;
     for (std::size_t i = exposed.size(); i-- > 1;) // parents come before their children
         if (const ModuleId parent = trace.modules.parent[ModuleId(static_cast<std::uint32_t>(i))]; parent.valid())
             exposed[parent.value] += exposed[i];

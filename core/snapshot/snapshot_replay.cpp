@@ -59,6 +59,8 @@ private:
         result_.recordedPeak = std::max(result_.recordedPeak, reserved_.bytes());
         if (event.action == Action::segmentAlloc) {
             allocator_.placeNextSegment(event.address);
+            if (released_)
+                allocator_.takeNextFromDevice();
             ++awaited_;
         } else if (event.action == Action::segmentMap) {
             allocator_.placeNextSegment(event.address); // where a reservation begins, if this is its first page
@@ -70,6 +72,7 @@ private:
             std::erase_if(live_, [](const auto& entry) { return entry.second.awaitsFree; }); // that completed them
         }
         unmapping_ = event.action == Action::segmentUnmap;
+        released_ = released_ || unmapping_ || event.action == Action::segmentFree;
     }
 
     void play(const Snapshot::Event& event)
@@ -79,6 +82,7 @@ private:
                 finish(old);
             const auto block = allocator_.allocate(event.size, event.stream, poolOf(event.address));
             ++result_.allocations;
+            released_ = false;
             if (block) {
                 result_.samePlace += *block == event.address ? 1 : 0;
                 live_[event.address] = {*block, false};
@@ -225,6 +229,7 @@ private:
     std::unordered_map<std::uint64_t, Live> live_;
     std::size_t awaited_ = 0; ///< recorded events of segments since the last comparison
     bool unmapping_ = false;
+    bool released_ = false; ///< segments went back since the last request
 };
 
 } // namespace

@@ -160,9 +160,9 @@ TEST_F(CalibrateTest, NcclTestsMakeATopologyThatPricesCollectives)
     builder.endOp(op, {.signature = signature});
     ASSERT_TRUE(writeStepTrace(**builder.finish(), path("rank.hrs")).ok());
     const auto exposed = [&](const std::string& topology) {
-        return run({"info", path("rank.hrs"), "--topology", topology, "--json"})
-            .json()["clock"]["exposed_ms"]
-            .get<double>();
+        const Finished info = run({"info", path("rank.hrs"), "--topology", topology, "--json"});
+        EXPECT_EQ(info.exitCode, 0) << info.err;
+        return info.json()["clock"]["exposed_ms"].get<double>();
     };
     EXPECT_NEAR(exposed(path("ours.json")), 10, 0.05);
     EXPECT_LT(exposed("h100-8x400"), 4);

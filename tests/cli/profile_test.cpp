@@ -63,7 +63,8 @@ TEST_F(ProfileCommandTest, TheCardIsCalibratedByIt)
     // What was learned from the trace alone is used for the step, whose ops have overloads.
     const Finished ops = run({"ops", stepFile, "--json"});
     EXPECT_THAT(ops.err, HasSubstr("times are those measured on a100-80gb"));
-    for (const auto& op : ops.json()["ops"]) {
+    const auto document = ops.json();
+    for (const auto& op : document["ops"]) {
         if (op["name"] == "aten.gelu.default") {
             EXPECT_NEAR(op["ms"].get<double>(), 0.0135, 0.004); // 10 to 16 us
         }

@@ -83,7 +83,8 @@ void RecordedProgram::completed()
 void RecordedProgram::allocate()
 {
     const auto stream = static_cast<std::uint32_t>(random_() % 2);
-    const Bytes bytes = 1 + static_cast<Bytes>(random_() % (random_() % 5 ? 400'000 : 70'000'000));
+    const unsigned long most = random_() % 5 ? 400'000 : 70'000'000;
+    const Bytes bytes = 1 + static_cast<Bytes>(random_() % most);
     const Bytes before = allocator_.stats().allocated;
     const auto block = allocator_.allocate(bytes, stream);
     retries_ = allocator_.stats().retries;
