@@ -59,7 +59,7 @@ double convolutionCount(double batch, Shape points, Shape weight)
     return product(points) * product(weight) * batch * 2;
 }
 
-double convolution(const Arguments& arguments)
+double convolutionFlops(const Arguments& arguments)
 {
     if (arguments.inputs.size() < 2 || arguments.outputs.empty())
         return 0;
@@ -72,7 +72,7 @@ double convolution(const Arguments& arguments)
 }
 
 /// The gradients of input and weight have the shapes of input and weight, so results are not needed.
-double convolutionBackward(const Arguments& arguments)
+double convolutionBackwardFlops(const Arguments& arguments)
 {
     if (arguments.inputs.size() < 3)
         return 0;
@@ -111,7 +111,7 @@ struct Attention
 };
 
 /// The tensors from `first` on are query, key, value.
-Attention attention(const Arguments& arguments, std::size_t first)
+Attention attentionSizes(const Arguments& arguments, std::size_t first)
 {
     if (arguments.inputs.size() < first + 3)
         return {};
@@ -135,13 +135,13 @@ Attention attention(const Arguments& arguments, std::size_t first)
 
 double attentionForward(const Arguments& arguments)
 {
-    return attention(arguments, 0).forward();
+    return attentionSizes(arguments, 0).forward();
 }
 
 /// The first argument is the output's gradient.
-double attentionBackward(const Arguments& arguments)
+double attentionBackwardFlops(const Arguments& arguments)
 {
-    return attention(arguments, 1).backward();
+    return attentionSizes(arguments, 1).backward();
 }
 
 bool isInteger(DType type)
@@ -188,26 +188,26 @@ using Formula = double (*)(const Arguments&);
 
 /// flop_registry of torch/utils/flop_counter.py, sorted by name.
 constexpr auto registry = std::to_array<std::pair<std::string_view, Formula>>({
-    {"aten._convolution", convolution},
-    {"aten._efficient_attention_backward", attentionBackward},
+    {"aten._convolution", convolutionFlops},
+    {"aten._efficient_attention_backward", attentionBackwardFlops},
     {"aten._efficient_attention_forward", attentionForward},
-    {"aten._flash_attention_backward", attentionBackward},
+    {"aten._flash_attention_backward", attentionBackwardFlops},
     {"aten._flash_attention_forward", attentionForward},
     {"aten._scaled_dot_product_cudnn_attention", attentionForward},
-    {"aten._scaled_dot_product_cudnn_attention_backward", attentionBackward},
+    {"aten._scaled_dot_product_cudnn_attention_backward", attentionBackwardFlops},
     {"aten._scaled_dot_product_efficient_attention", attentionForward},
-    {"aten._scaled_dot_product_efficient_attention_backward", attentionBackward},
+    {"aten._scaled_dot_product_efficient_attention_backward", attentionBackwardFlops},
     {"aten._scaled_dot_product_flash_attention", attentionForward},
-    {"aten._scaled_dot_product_flash_attention_backward", attentionBackward},
+    {"aten._scaled_dot_product_flash_attention_backward", attentionBackwardFlops},
     {"aten._scaled_mm", mm},
-    {"aten._slow_conv2d_forward", convolution},
+    {"aten._slow_conv2d_forward", convolutionFlops},
     {"aten.addmm", addmm},
     {"aten.baddbmm", addmm},
     {"aten.bmm", mm},
-    {"aten.convolution", convolution},
-    {"aten.convolution_backward", convolutionBackward},
-    {"aten.convolution_overrideable", convolution},
-    {"aten.cudnn_convolution", convolution},
+    {"aten.convolution", convolutionFlops},
+    {"aten.convolution_backward", convolutionBackwardFlops},
+    {"aten.convolution_overrideable", convolutionFlops},
+    {"aten.cudnn_convolution", convolutionFlops},
     {"aten.mm", mm},
 });
 static_assert(std::ranges::is_sorted(registry, {}, &std::pair<std::string_view, Formula>::first));

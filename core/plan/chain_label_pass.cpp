@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <numeric>
 #include <span>
 
@@ -14,14 +13,6 @@ namespace {
 
 /// Times are whole: what does not come below the known path by one is not better, rounding of bounds aside.
 constexpr double lessThanOne = 0.75;
-constexpr double never = std::numeric_limits<double>::infinity();
-constexpr Bytes unreachable = std::numeric_limits<Bytes>::max() / 4;
-
-std::size_t at(int index)
-{
-    return static_cast<std::size_t>(index);
-}
-
 struct Label
 {
     Bytes bytes = 0; ///< held by a beginning, needed by a completion

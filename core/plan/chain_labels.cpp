@@ -3,22 +3,9 @@
 #include "core/plan/chain_labels.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace headroom {
-
-namespace {
-
-constexpr double never = std::numeric_limits<double>::infinity();
-constexpr Bytes unreachable = std::numeric_limits<Bytes>::max() / 4;
-
-std::size_t at(int index)
-{
-    return static_cast<std::size_t>(index);
-}
-
-} // namespace
 
 ChainLabels::ChainLabels(const ChainProblem& problem, Bytes budget, ChainPrices prices, std::vector<bool> own)
     : problem_(&problem)

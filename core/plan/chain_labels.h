@@ -5,11 +5,21 @@
 #include "core/plan/chain_problem.h"
 
 #include <chrono>
+#include <cstddef>
+#include <limits>
 #include <optional>
 #include <stop_token>
 #include <vector>
 
 namespace headroom {
+
+// Shared by the files that search a chain.
+inline constexpr double never = std::numeric_limits<double>::infinity();
+inline constexpr Bytes unreachable = std::numeric_limits<Bytes>::max() / 4;
+inline std::size_t at(int index)
+{
+    return static_cast<std::size_t>(index);
+}
 
 /// The dual price of each memory row of the problem, in picoseconds per byte, not negative. Any prices give a lower
 /// bound; the duals of the linear relaxation give the best one.

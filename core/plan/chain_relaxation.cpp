@@ -13,19 +13,14 @@ namespace headroom {
 
 namespace {
 
-constexpr double unit = static_cast<double>(MiB); ///< bytes in a row's unit: keeps GLPK's numbers near one
+constexpr double bytesPerUnit = static_cast<double>(MiB); ///< of a row: keeps GLPK's numbers near one
 constexpr double violated = 1e-6; ///< of a budget
 constexpr double noCount = 1e-9;
 constexpr double columnsPerMs = 2000; ///< that GLPK takes in, without a look at the clock
 
-std::size_t at(int index)
-{
-    return static_cast<std::size_t>(index);
-}
-
 double units(Bytes bytes)
 {
-    return static_cast<double>(bytes) / unit;
+    return static_cast<double>(bytes) / bytesPerUnit;
 }
 
 /// One LP: a column for each option of a run of equal positions (or of a wide arc), which says how many of them take
@@ -83,7 +78,7 @@ public:
 
     ChainPrices prices(const std::vector<double>& duals) const
     {
-        const double perByte = static_cast<double>(picoseconds(1)) / unit;
+        const double perByte = static_cast<double>(picoseconds(1)) / bytesPerUnit;
         ChainPrices prices;
         prices.position.assign(at(problem_.positions), 0.0);
         for (const auto& [position, row] : rowOf_)

@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// After so long the best plan so far is given, with the gap that is left.
-constexpr double limitMs = 10000;
+constexpr double mostSearchMs = 10000;
 
 /// What a solver in floating point cannot tell apart.
 double tolerance(double ms)
@@ -112,12 +112,12 @@ Result<PiecewiseSolution> Search::run()
         return finished();
     for (;;) {
         const std::chrono::duration<double, std::milli> spent = Clock::now() - begin;
-        if (spent.count() >= limitMs)
+        if (spent.count() >= mostSearchMs)
             return finished();
         PiecewiseRelaxation relaxation(problem_, budget_, active_, coarseness_);
         MilpOptions options;
         options.stop = stop_;
-        options.limitMs = limitMs - spent.count();
+        options.limitMs = mostSearchMs - spent.count();
         const MilpResult solution = relaxation.solve(options);
         ++best_.solves;
         if (solution.status == MilpStatus::failed || solution.status == MilpStatus::infeasible)

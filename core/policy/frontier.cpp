@@ -12,7 +12,7 @@ namespace headroom {
 
 namespace {
 
-constexpr double limitMs = 100; ///< of one point's search
+constexpr double mostMsOfPoint = 100; ///< of one point's search
 constexpr double mostGap = 0.01; ///< of a point; one that is left with more is searched once more, for longer
 constexpr double longLimitMs = 2000;
 constexpr std::size_t fewestTold = 6; ///< points that make a curve
@@ -42,7 +42,7 @@ public:
     /// Finds the least time for a budget, and remembers that between its peak and the budget there is nothing more.
     Status ask(Bytes budget)
     {
-        Result<BestPlan> best = options_.best(budget, stop_, limitMs);
+        Result<BestPlan> best = options_.best(budget, stop_, mostMsOfPoint);
         if (best && best->gap() > mostGap && !stop_.stop_requested())
             best = options_.best(budget, stop_, longLimitMs);
         if (!best)

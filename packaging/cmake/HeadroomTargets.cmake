@@ -51,6 +51,13 @@ function(headroom_target name)
     endif()
 endfunction()
 
+# headroom_together(NAME COUNT): compiles COUNT files of a library at a time, as reading the headers takes longer than the
+# files themselves. So their names without linkage differ, too.
+function(headroom_together name count)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${count})
+    target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>) # all files are included
+endfunction()
+
 # Headers that most files of a kind include, and that take longer to read than the files themselves.
 set(headroom_torch_headers <ATen/Context.h> <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h>
     <torch/csrc/autograd/function.h> <torch/csrc/autograd/variable.h> <torch/library.h>)
