@@ -178,7 +178,7 @@ ModuleFacts opsModuleFacts(const Session& session)
     const auto dot = facts.fqn.indexOf(QLatin1Char('.'));
     facts.name = dot < 0 ? facts.fqn : facts.fqn.mid(dot + 1);
     const ModuleStats* stats = findModule(*session.step()->engine->moduleInfo(), session.selectedFqn());
-    const QString type = QString::fromUtf8(trace.strings[trace.modules.type[module]]);
+    const QString type = QString::fromUtf8(trace.moduleType(module));
     facts.description = stats && stats->paramBytes > 0 ? tr("%1, %2 of weights").arg(type, bytesText(stats->paramBytes))
                                                        : tr("%1, no weights").arg(type);
     if (const OpsAnswer* answer = shown(session); answer && session.feasible())

@@ -255,7 +255,7 @@ ModuleFacts moduleFacts(const Session& session)
     ModuleFacts facts;
     facts.fqn = QString::fromStdString(fqn);
     facts.name = shortName(fqn);
-    const QString type = QString::fromUtf8(trace.strings[trace.modules.type[module]]);
+    const QString type = QString::fromUtf8(trace.moduleType(module));
     facts.description = stats && stats->paramBytes > 0 ? tr("%1, %2 of weights").arg(type, bytesText(stats->paramBytes))
                                                        : tr("%1, no weights").arg(type);
     facts.reason = reasonText(session, module);

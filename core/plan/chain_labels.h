@@ -15,7 +15,6 @@ namespace headroom {
 
 // Shared by the files that search a chain.
 inline constexpr double never = std::numeric_limits<double>::infinity();
-inline constexpr Bytes unreachable = std::numeric_limits<Bytes>::max() / 4;
 inline std::size_t at(int index)
 {
     return static_cast<std::size_t>(index);

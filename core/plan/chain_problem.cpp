@@ -11,7 +11,6 @@ namespace headroom {
 namespace {
 
 constexpr double perMs = 1e9;
-constexpr Bytes unreachable = std::numeric_limits<Bytes>::max() / 4;
 
 } // namespace
 

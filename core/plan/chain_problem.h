@@ -5,10 +5,14 @@
 #include "core/base/bytes.h"
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
 namespace headroom {
+
+/// Bytes at a position that no path reaches.
+inline constexpr Bytes unreachable = std::numeric_limits<Bytes>::max() / 4;
 
 /// Time as an integer, in 1e-9 ms, so that sums in any order are equal.
 using Picoseconds = std::int64_t;

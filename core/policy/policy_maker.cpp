@@ -49,7 +49,7 @@ std::vector<std::string> typesOf(const StepTrace& trace, ModuleId module)
 {
     std::vector<std::string> types;
     for (; module.valid(); module = trace.modules.parent[module])
-        types.emplace_back(trace.strings[trace.modules.type[module]]);
+        types.emplace_back(trace.moduleType(module));
     if (hasSeveralModels(trace))
         types.pop_back();
     std::ranges::reverse(types);
@@ -92,7 +92,7 @@ bool hasSeveralModels(const StepTrace& trace)
 {
     // A model's own name is that of its class, as the recorder wrote it.
     return trace.modules.size() > 0 && trace.moduleFqn(ModuleId(0)) == "models"
-        && trace.strings[trace.modules.type[ModuleId(0)]] == "Models";
+        && trace.moduleType(ModuleId(0)) == "Models";
 }
 
 PolicyMaker::PolicyMaker(StepModel model)

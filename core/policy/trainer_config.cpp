@@ -50,7 +50,7 @@ Result<Blocks> findBlocks(const StepTrace& trace, const Policy& policy, std::str
         const std::string_view fqn = policyFqn(trace, module);
         if (parentOf(fqn) != blocks.list)
             continue;
-        const std::string_view type = trace.strings[trace.modules.type[module]];
+        const std::string_view type = trace.moduleType(module);
         if (blocks.type.empty())
             blocks.type = type;
         alike = alike && type == blocks.type;
@@ -155,11 +155,6 @@ Result<std::string> torchtitan(const StepTrace& trace, const Policy& policy)
     return config + "# }\n";
 }
 
-std::string_view typeOf(const StepTrace& trace, ModuleId module)
-{
-    return trace.strings[trace.modules.type[module]];
-}
-
 /// A list of modules besides those of `type`, neither inside of one nor around them. Empty when there is none.
 std::string otherList(const StepTrace& trace, std::string_view type)
 {
@@ -168,13 +163,13 @@ std::string otherList(const StepTrace& trace, std::string_view type)
     for (std::uint32_t i = 0; i < trace.modules.size(); ++i) {
         const ModuleId module(i);
         const ModuleId parent = trace.modules.parent[module];
-        inside[i] = typeOf(trace, module) == type || (parent.valid() && inside[parent.value]);
-        if (typeOf(trace, module) == type)
+        inside[i] = trace.moduleType(module) == type || (parent.valid() && inside[parent.value]);
+        if (trace.moduleType(module) == type)
             for (ModuleId m = parent; m.valid(); m = trace.modules.parent[m])
                 around[m.value] = true;
     }
     for (std::uint32_t i = 0; i < trace.modules.size(); ++i)
-        if (typeOf(trace, ModuleId(i)) == "ModuleList" && !inside[i] && !around[i])
+        if (trace.moduleType(ModuleId(i)) == "ModuleList" && !inside[i] && !around[i])
             return std::string(policyFqn(trace, ModuleId(i)));
     return {};
 }
@@ -185,8 +180,8 @@ bool isLayer(const StepTrace& trace, ModuleId module)
     int lists = 0;
     const ModuleId list = trace.modules.parent[module];
     for (ModuleId m = list; m.valid(); m = trace.modules.parent[m])
-        lists += typeOf(trace, m) == "ModuleList" ? 1 : 0;
-    return lists == 1 && typeOf(trace, list) == "ModuleList";
+        lists += trace.moduleType(m) == "ModuleList" ? 1 : 0;
+    return lists == 1 && trace.moduleType(list) == "ModuleList";
 }
 
 /// transformers checkpoints of its layers, over all lists of the model, the first and then every n-th; 0: the policy
@@ -217,9 +212,9 @@ Result<std::string> huggingFace(const StepTrace& trace, const Policy& policy)
     std::string_view type;
     for (std::uint32_t i = 0; i < trace.modules.size(); ++i)
         if (type.empty() && names.contains(policyFqn(trace, ModuleId(i))))
-            type = typeOf(trace, ModuleId(i));
+            type = trace.moduleType(ModuleId(i));
     for (std::uint32_t i = 0; i < trace.modules.size(); ++i) {
-        if (typeOf(trace, ModuleId(i)) != type || !isLayer(trace, ModuleId(i)))
+        if (trace.moduleType(ModuleId(i)) != type || !isLayer(trace, ModuleId(i)))
             continue;
         layers.emplace_back(i);
         chosen.push_back(names.erase(policyFqn(trace, ModuleId(i))) > 0);

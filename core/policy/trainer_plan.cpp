@@ -17,11 +17,6 @@ namespace {
 
 constexpr std::size_t mostListedOps = 9; ///< of a block: every list of these is tried
 
-std::string_view typeOf(const StepTrace& trace, ModuleId module)
-{
-    return trace.strings[trace.modules.type[module]];
-}
-
 class TrainerPlanner
 {
 public:
@@ -80,13 +75,13 @@ private:
         for (std::uint32_t i = 1; i < trace_.modules.size(); ++i) {
             const ModuleId module(i);
             const ModuleId list = trace_.modules.parent[module];
-            bool outermost = typeOf(trace_, list) == "ModuleList";
+            bool outermost = trace_.moduleType(list) == "ModuleList";
             for (ModuleId m = trace_.modules.parent[list]; m.valid(); m = trace_.modules.parent[m])
-                outermost = outermost && typeOf(trace_, m) != "ModuleList";
+                outermost = outermost && trace_.moduleType(m) != "ModuleList";
             if (!outermost || model_.regionOps(module).empty())
                 continue;
             found.push_back(module);
-            types.insert(typeOf(trace_, module));
+            types.insert(trace_.moduleType(module));
         }
         if (found.empty())
             return badInput(

@@ -433,6 +433,7 @@ struct StepTrace
         return id.valid() ? signatures.values[id] : std::span<const std::int64_t>();
     }
     std::string_view opName(OpId op) const { return strings[ops.name[op]]; }
+    std::string_view moduleType(ModuleId module) const { return strings[modules.type[module]]; } ///< its class
     std::string_view moduleFqn(ModuleId module) const
     {
         return module.valid() ? strings[modules.fqn[module]] : std::string_view();

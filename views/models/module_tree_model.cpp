@@ -379,7 +379,7 @@ QString ModuleTreeModel::textOf(const Row& row, int column) const
 QString ModuleTreeModel::toolTipOf(const Row& row) const
 {
     const QString head = tr("%1 (%2)").arg(QString::fromUtf8(trace_->moduleFqn(row.module)),
-                                           QString::fromUtf8(trace_->strings[trace_->modules.type[row.module]]));
+                                           QString::fromUtf8(trace_->moduleType(row.module)));
     const StepComparison::ModuleTimes* times = timesOf(row);
     const QString measured = times
         ? tr("\nMeasured %1, predicted %2").arg(msText(times->measuredMs), msText(times->predictedMs))
