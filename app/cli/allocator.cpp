@@ -6,6 +6,7 @@
 #include "app/cli/table.h"
 #include "core/allocator/replay.h"
 #include "core/base/atomic_write.h"
+#include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/cost/workspaces.h"
 #include "core/predict/predict.h"
@@ -44,23 +45,17 @@ struct Source
 
 Result<Source> readSource(const Arguments& arguments)
 {
-    const Result<ImportRequest> request = importRequest(arguments.snapshot);
-    if (!request)
-        return request.error();
+    ASSIGN_OR_RETURN(const ImportRequest request, importRequest(arguments.snapshot));
     if (isSnapshotFile(arguments.file)) {
-        Result<ImportedSnapshot> imported = importSnapshot(arguments.file, *request);
-        if (!imported)
-            return imported.error();
-        const StepTracePtr step = imported->step;
-        return Source{step, *std::move(imported)};
+        ASSIGN_OR_RETURN(ImportedSnapshot imported, importSnapshot(arguments.file, request));
+        const StepTracePtr step = imported.step;
+        return Source{step, std::move(imported)};
     }
     if (arguments.snapshot.any())
         return badInput("--device, --from and --to choose a part of a memory snapshot, which " + arguments.file
                         + " is not");
-    Result<StepTracePtr> step = readStep(arguments.file, arguments.times);
-    if (!step)
-        return step.error();
-    return Source{*std::move(step), std::nullopt};
+    ASSIGN_OR_RETURN(StepTracePtr step, readStep(arguments.file, arguments.times));
+    return Source{std::move(step), std::nullopt};
 }
 
 /// The rules, and what libraries take on a card that has a name.
@@ -78,11 +73,9 @@ Result<Allocator> allocatorOf(const Arguments& arguments, const StepTrace& step)
     if (!arguments.gpu.empty() && !arguments.capacity.empty())
         return badInput("--gpu and --capacity exclude each other: expected one of them");
     if (!arguments.gpu.empty()) {
-        const Result<DeviceSpec> gpu = findDeviceSpec(arguments.gpu);
-        if (!gpu)
-            return gpu.error();
-        rules.capacity = cardMemory(*gpu, step).allocators();
-        workspaces = workspacesOf(step, *gpu);
+        ASSIGN_OR_RETURN(const DeviceSpec gpu, findDeviceSpec(arguments.gpu));
+        rules.capacity = cardMemory(gpu, step).allocators();
+        workspaces = workspacesOf(step, gpu);
     } else if (!arguments.capacity.empty()) {
         const Result<Bytes> capacity = parseBytes(arguments.capacity);
         if (!capacity)
@@ -91,11 +84,10 @@ Result<Allocator> allocatorOf(const Arguments& arguments, const StepTrace& step)
             return badInput("--capacity 0: expected more than no memory");
         rules.capacity = *capacity;
     }
-    const auto set = withAllocatorSettings(
-        rules, arguments.settingsGiven ? arguments.settings : recordedAllocatorSettings(step.info));
-    if (!set)
-        return set.error();
-    return Allocator{*set, arguments.gpu, std::move(workspaces)};
+    ASSIGN_OR_RETURN(const auto set,
+                     withAllocatorSettings(
+                         rules, arguments.settingsGiven ? arguments.settings : recordedAllocatorSettings(step.info)));
+    return Allocator{set, arguments.gpu, std::move(workspaces)};
 }
 
 Json recordedJson(const ImportedSnapshot& imported)
@@ -203,26 +195,19 @@ std::string samplesCsv(const Timeline& timeline, const AllocatorRun& run)
 
 Result<int> run(const Arguments& arguments)
 {
-    const Result<Source> source = readSource(arguments);
-    if (!source)
-        return source.error();
-    const Result<Allocator> allocator = allocatorOf(arguments, *source->step);
-    if (!allocator)
-        return allocator.error();
-    const Result<Timeline> timeline = predict(*source->step, {});
-    if (!timeline)
-        return timeline.error();
-    const AllocatorRun result = simulateAllocator(*source->step, *timeline, allocator->rules, allocator->workspaces);
+    ASSIGN_OR_RETURN(const Source source, readSource(arguments));
+    ASSIGN_OR_RETURN(const Allocator allocator, allocatorOf(arguments, *source.step));
+    ASSIGN_OR_RETURN(const Timeline timeline, predict(*source.step, {}));
+    const AllocatorRun result = simulateAllocator(*source.step, timeline, allocator.rules, allocator.workspaces);
     if (!arguments.output.empty()) {
-        if (const Status written = writeAtomically(arguments.output, samplesCsv(*timeline, result)); !written)
-            return written.error();
+        RETURN_IF_ERROR(writeAtomically(arguments.output, samplesCsv(timeline, result)));
     }
-    const Json json = toJson(*source, *allocator, result);
+    const Json json = toJson(source, allocator, result);
     if (arguments.json)
         printJson(json);
     else
         print(json, std::cout);
-    if (const std::string note = noteOnRules(allocator->rules); !note.empty())
+    if (const std::string note = noteOnRules(allocator.rules); !note.empty())
         std::cerr << "torch-headroom: note: " << note << '\n';
     return result.failure ? static_cast<int>(ErrorKind::infeasible) : 0;
 }

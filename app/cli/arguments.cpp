@@ -3,10 +3,10 @@
 #include "app/cli/arguments.h"
 
 #include "app/cli/table.h"
+#include "core/base/try.h"
 #include "core/cost/step_times.h"
 #include "core/policy/step_planner.h"
 #include "core/profile/import.h"
-#include "core/sac/step_statistics.h"
 #include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
@@ -138,19 +138,14 @@ Result<ProfileRequest> profileRequest(const std::string& step)
     ProfileRequest request;
     if (step.empty())
         return request;
-    const Result<int> number = parseInteger("--profile-step", step, 0, std::numeric_limits<int>::max());
-    if (!number)
-        return number.error();
-    request.step = *number;
+    ASSIGN_OR_RETURN(request.step, parseInteger("--profile-step", step, 0, std::numeric_limits<int>::max()));
     return request;
 }
 
 Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, StepKind kind)
 {
-    Result<StepTracePtr> step = kind == StepKind::recorded ? readStepTrace(file) : readMeasured(file);
-    if (!step)
-        return step;
-    Result<TimedStep> timed = withTimes(*std::move(step), times);
+    ASSIGN_OR_RETURN(StepTracePtr step, kind == StepKind::recorded ? readStepTrace(file) : readMeasured(file));
+    Result<TimedStep> timed = withTimes(std::move(step), times);
     if (!timed)
         return badInput(file + ": " + timed.error().message);
     if (timed->times.calibrated)
@@ -209,28 +204,22 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
                         "--module-info");
     PlanSource source;
     if (!arguments.moduleInfoFile.empty()) {
-        Result<ModuleInfo> info = readModuleInfo(arguments.moduleInfoFile);
-        if (!info)
-            return info.error();
-        source.info = std::make_shared<const ModuleInfo>(*std::move(info));
+        ASSIGN_OR_RETURN(ModuleInfo info, readModuleInfo(arguments.moduleInfoFile));
+        source.info = std::make_shared<const ModuleInfo>(std::move(info));
         return source;
     }
-    Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.times);
-    if (!trace)
-        return trace.error();
-    if (const Status can = plannable(**trace); !can && (plansExactly(arguments) || !(*trace)->info.measured))
+    ASSIGN_OR_RETURN(StepTracePtr trace, readStep(arguments.stepFile, arguments.times));
+    if (const Status can = plannable(*trace); !can && (plansExactly(arguments) || !trace->info.measured))
         return badInput(arguments.stepFile + ": " + can.error().message);
-    const auto& job = (*trace)->info.distributed;
+    const auto& job = trace->info.distributed;
     if (job && arguments.worldSize != "1" && arguments.worldSize != std::to_string(job->worldSize))
         return badInput(arguments.stepFile + " was recorded as one of " + std::to_string(job->worldSize)
                         + " ranks, which --world-size does not change: record it again with --nproc-per-node and "
                           "--nnodes for "
                         + arguments.worldSize);
-    Result<ModuleInfo> info = modulesToPlan(StepModel(*trace));
-    if (!info)
-        return info.error();
-    source.trace = *std::move(trace);
-    source.info = std::make_shared<const ModuleInfo>(*std::move(info));
+    ASSIGN_OR_RETURN(ModuleInfo info, modulesToPlan(StepModel(trace)));
+    source.trace = std::move(trace);
+    source.info = std::make_shared<const ModuleInfo>(std::move(info));
     return source;
 }
 
@@ -244,10 +233,7 @@ PlanRequest asRecorded(PlanRequest request, const PlanSource& source)
 Result<PlanRequest> planRequest(const PlanArguments& arguments)
 {
     PlanRequest request;
-    const Result<int> worldSize = parseInteger("--world-size", arguments.worldSize, 1, 1 << 20);
-    if (!worldSize)
-        return worldSize.error();
-    request.worldSize = *worldSize;
+    ASSIGN_OR_RETURN(request.worldSize, parseInteger("--world-size", arguments.worldSize, 1, 1 << 20));
     request.acUnits = arguments.acUnits;
     request.fsdpUnits = arguments.fsdpUnits;
     for (const std::string& pin : arguments.pins) {

@@ -4,6 +4,7 @@
 #include "app/cli/command.h"
 #include "app/cli/table.h"
 #include "core/base/atomic_write.h"
+#include "core/base/try.h"
 #include "core/compare/step_comparison.h"
 #include "core/cost/calibration.h"
 #include "core/cost/nccl_tests.h"
@@ -57,15 +58,13 @@ Coverage coverageOf(const StepTrace& step)
 /// A trace of torch.profiler as a step whose ops have costs: those of its own shapes, or of the ops of a step file.
 Result<StepTracePtr> readProfiledStep(const std::string& file, const Arguments& arguments)
 {
-    Result<ProfileRequest> request = profileRequest(arguments.profileStep);
-    if (!request)
-        return request.error();
-    request->gpu = arguments.gpu;
-    request->everyStep = arguments.predicted.empty() && !request->step;
+    ASSIGN_OR_RETURN(ProfileRequest request, profileRequest(arguments.profileStep));
+    request.gpu = arguments.gpu;
+    request.everyStep = arguments.predicted.empty() && !request.step;
     if (!arguments.gpu.empty())
         if (const auto spec = findDeviceSpec(arguments.gpu); !spec)
             return badInput("--gpu: " + spec.error().message);
-    const Result<StepTracePtr> trace = importProfile(std::filesystem::path(file), *request);
+    const Result<StepTracePtr> trace = importProfile(std::filesystem::path(file), request);
     if (!trace)
         return trace.error();
     if ((*trace)->info.gpu.empty() && (*trace)->info.measured->kernels > 0)
@@ -77,12 +76,10 @@ Result<StepTracePtr> readProfiledStep(const std::string& file, const Arguments& 
                               "with --step step.hrs");
         return trace;
     }
-    const Result<StepTracePtr> predicted = readStepTrace(arguments.predicted);
-    if (!predicted)
-        return predicted.error();
-    if (!(*predicted)->info.simulated)
+    ASSIGN_OR_RETURN(const StepTracePtr predicted, readStepTrace(arguments.predicted));
+    if (!predicted->info.simulated)
         return badInput("--step " + arguments.predicted + " was measured itself: expected a simulated step");
-    return withMeasuredTimes(*predicted, **trace, file);
+    return withMeasuredTimes(predicted, **trace, file);
 }
 
 std::string textOf(const std::string& file)
@@ -102,10 +99,8 @@ Result<std::vector<CollectiveSample>> samplesIn(const std::string& file, const T
 {
     if (!isProfileFile(file))
         return readNcclTests(textOf(file), file);
-    const Result<Profile> profile = readProfile(std::filesystem::path(file));
-    if (!profile)
-        return profile.error();
-    return collectivesOf(*profile, topology.ranksPerNode);
+    ASSIGN_OR_RETURN(const Profile profile, readProfile(std::filesystem::path(file)));
+    return collectivesOf(profile, topology.ranksPerNode);
 }
 
 /// What nccl-tests printed, or NCCL's kernels of a trace, as a topology that --topology takes.
@@ -115,25 +110,18 @@ Result<int> runTopology(const Arguments& arguments)
         return badInput("--topology: expected the one that the collectives ran on, whose bandwidths they measured");
     if (arguments.output.empty())
         return badInput("-o: expected the file that the topology is written to");
-    const Result<Topology> known = findTopology(arguments.topology);
-    if (!known)
-        return known.error();
+    ASSIGN_OR_RETURN(const Topology known, findTopology(arguments.topology));
     std::vector<CollectiveSample> samples;
     for (const std::string& file : arguments.steps) {
-        const auto read = samplesIn(file, *known);
-        if (!read)
-            return read.error();
-        samples.insert(samples.end(), read->begin(), read->end());
+        ASSIGN_OR_RETURN(const auto read, samplesIn(file, known));
+        samples.insert(samples.end(), read.begin(), read.end());
     }
-    const Result<Topology> learned = calibrated(*known, samples);
-    if (!learned)
-        return learned.error();
-    if (const Status written = writeAtomically(arguments.output, topologyToJson(*learned)); !written)
-        return written.error();
+    ASSIGN_OR_RETURN(const Topology learned, calibrated(known, samples));
+    RETURN_IF_ERROR(writeAtomically(arguments.output, topologyToJson(learned)));
     if (arguments.json)
-        printJson({{"topology", learned->name}, {"file", arguments.output}, {"collectives_measured", samples.size()}});
+        printJson({{"topology", learned.name}, {"file", arguments.output}, {"collectives_measured", samples.size()}});
     else
-        std::cout << "Topology      " << learned->name << "\nLearned from  " << groupedDigits(std::ssize(samples))
+        std::cout << "Topology      " << learned.name << "\nLearned from  " << groupedDigits(std::ssize(samples))
                   << " collectives\nWritten to    " << arguments.output << "; --topology " << arguments.output
                   << " prices collectives by it\n";
     return 0;
@@ -146,17 +134,14 @@ Result<int> run(const Arguments& arguments)
     Calibration learned;
     Coverage coverage;
     for (const std::string& file : arguments.steps) {
-        const Result<StepTracePtr> step = isProfileFile(file) ? readProfiledStep(file, arguments) : readStepTrace(file);
-        if (!step)
-            return step.error();
-        const Result<Calibration> one = calibrate(**step, file);
-        if (!one)
-            return one.error();
-        if (!learned.gpu.empty() && learned.gpu != one->gpu)
-            return badInput(file + " was measured on " + one->gpu + ", the steps before it on " + learned.gpu
+        ASSIGN_OR_RETURN(const StepTracePtr step,
+                         isProfileFile(file) ? readProfiledStep(file, arguments) : readStepTrace(file));
+        ASSIGN_OR_RETURN(const Calibration one, calibrate(*step, file));
+        if (!learned.gpu.empty() && learned.gpu != one.gpu)
+            return badInput(file + " was measured on " + one.gpu + ", the steps before it on " + learned.gpu
                             + ": calibrate one GPU at a time");
-        learned = learned.gpu.empty() ? *one : merged(learned, *one);
-        const Coverage of = coverageOf(**step);
+        learned = learned.gpu.empty() ? one : merged(learned, one);
+        const Coverage of = coverageOf(*step);
         coverage.measured += of.measured;
         coverage.learned += of.learned;
     }
@@ -164,8 +149,7 @@ Result<int> run(const Arguments& arguments)
         = arguments.output.empty() ? calibrationFile(learned.gpu) : std::filesystem::path(arguments.output);
     if (target.empty())
         return badInput("neither HOME nor HEADROOM_CALIBRATION_DIR is set: name the file to write with -o");
-    if (const Status written = addToCalibration(learned, target); !written)
-        return written.error();
+    RETURN_IF_ERROR(addToCalibration(learned, target));
     if (arguments.json) {
         Json document{{"gpu", learned.gpu},
                       {"file", target.string()},

@@ -3,6 +3,7 @@
 #include "app/cli/clock.h"
 
 #include "app/cli/table.h"
+#include "core/base/try.h"
 #include "core/cost/time_model.h"
 
 #include <algorithm>
@@ -84,14 +85,12 @@ Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan)
     json["time_model"] = timesOf(trace.info);
     if (!hasClock(trace))
         return {};
-    const Result<StepClock> clock = clockOf(trace, plan);
-    if (!clock)
-        return clock.error();
-    json["clock"] = clockJson(*clock);
-    if (!clock->collectives.empty())
-        addCommunication(json, trace, *clock);
+    ASSIGN_OR_RETURN(const StepClock clock, clockOf(trace, plan));
+    json["clock"] = clockJson(clock);
+    if (!clock.collectives.empty())
+        addCommunication(json, trace, clock);
     if (const std::int64_t tokens = trace.info.batch * trace.info.sequence; tokens > 0)
-        json["clock"]["tokens_per_second"] = static_cast<double>(tokens) / clock->stepMs * 1e3;
+        json["clock"]["tokens_per_second"] = static_cast<double>(tokens) / clock.stepMs * 1e3;
     return {};
 }
 
@@ -111,23 +110,19 @@ std::string clockText(const StepClock& clock)
 
 Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan)
 {
-    const Result<StepClock> clock = clockOf(trace, plan);
-    if (!clock)
-        return clock.error();
-    return clockText(*clock);
+    ASSIGN_OR_RETURN(const StepClock clock, clockOf(trace, plan));
+    return clockText(clock);
 }
 
 Status printCommunication(const StepTrace& trace, std::ostream& out)
 {
     if (trace.collectives.size() == 0 || !hasClock(trace))
         return {};
-    const Result<StepClock> clock = clockOf(trace, {});
-    if (!clock)
-        return clock.error();
+    ASSIGN_OR_RETURN(const StepClock clock, clockOf(trace, {}));
     constexpr std::size_t most = 8;
     using enum Table::Align;
     Table table({{"Communication"}, {"Collectives", right}, {"Bytes", right}, {"Time", right}, {"Exposed", right}});
-    const std::vector<ModuleCommunication> modules = communicationByModule(trace, *clock);
+    const std::vector<ModuleCommunication> modules = communicationByModule(trace, clock);
     for (const ModuleCommunication& module : std::span(modules).first(std::min(most, modules.size())))
         table.addRow({std::string(trace.moduleFqn(module.module)), groupedDigits(module.collectives),
                       formatBytes(module.bytes), formatMs(module.ms), formatMs(module.exposedMs)});

@@ -10,6 +10,7 @@
 #include "app/recording/recorder_program.h"
 #include "app/window/run_window.h"
 #include "core/base/json_text.h"
+#include "core/base/try.h"
 
 #include <CLI/CLI.hpp>
 
@@ -134,18 +135,13 @@ Status completeOptions(CommandLine& line)
         return badInput("--measured is compared with a step: expected `torch-headroom step.hrs --measured run.hrs`");
     line.options.file = QString::fromStdString(file);
     line.options.measured = QString::fromStdString(line.measured);
-    const Result<ProfileRequest> profile = cli::profileRequest(line.profileStep);
-    if (!profile)
-        return profile.error();
-    line.options.profile = *profile;
+    ASSIGN_OR_RETURN(line.options.profile, cli::profileRequest(line.profileStep));
     if (!line.part.any())
         return {};
-    const Result<ImportRequest> request = cli::importRequest(line.part);
-    if (!request)
-        return request.error();
+    ASSIGN_OR_RETURN(const ImportRequest request, cli::importRequest(line.part));
     if (!isSnapshotFile(file))
         return badInput("--device, --from and --to choose a part of a memory snapshot, which `" + file + "` is not");
-    line.options.part = *request;
+    line.options.part = request;
     return {};
 }
 

@@ -4,6 +4,7 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/pictures.h"
+#include "core/base/try.h"
 #include "core/sac/step_statistics.h"
 #include "core/trace/phase_times.h"
 
@@ -38,41 +39,31 @@ std::string titleOf(const StepInfo& info)
 
 Status drawTimeline(const StepTracePtr& trace, const Arguments& arguments, const ExportOptions& options)
 {
-    Result<Timeline> recorded = predict(*trace, {});
-    if (!recorded)
-        return recorded.error();
+    ASSIGN_OR_RETURN(Timeline recorded, predict(*trace, {}));
     TimelineExport data;
     data.title = titleOf(trace->info);
     data.trace = trace;
-    data.recorded = std::make_shared<const Timeline>(*std::move(recorded));
+    data.recorded = std::make_shared<const Timeline>(std::move(recorded));
     if (!arguments.policyFile.empty()) {
-        const Result<Policy> policy = readPolicy(arguments.policyFile);
-        if (!policy)
-            return policy.error();
-        const Result<CheckpointPlan> regions = checkpointPlan(*trace, *policy);
+        ASSIGN_OR_RETURN(const Policy policy, readPolicy(arguments.policyFile));
+        const Result<CheckpointPlan> regions = checkpointPlan(*trace, policy);
         if (!regions)
             return badInput(arguments.policyFile + ": " + regions.error().message);
-        Result<Timeline> planned = predict(*trace, *regions);
-        if (!planned)
-            return planned.error();
-        data.planned = std::make_shared<const Timeline>(*std::move(planned));
-        data.budget = policy->budget;
+        ASSIGN_OR_RETURN(Timeline planned, predict(*trace, *regions));
+        data.planned = std::make_shared<const Timeline>(std::move(planned));
+        data.budget = policy.budget;
     }
     return withoutDisplay([&] { return exportTimeline(data, arguments.output, options); });
 }
 
 Status drawTradeOff(const StepTracePtr& trace, const Arguments& arguments, const ExportOptions& options)
 {
-    Result<ModuleInfo> info = moduleInfo(*trace);
-    if (!info)
-        return info.error();
+    ASSIGN_OR_RETURN(ModuleInfo info, moduleInfo(*trace));
     TradeOffExport data;
     data.title = titleOf(trace->info);
-    data.info = std::make_shared<const ModuleInfo>(*std::move(info));
+    data.info = std::make_shared<const ModuleInfo>(std::move(info));
     if (!arguments.module.empty()) {
-        const Result<ModuleId> module = findModule(*trace, arguments.module);
-        if (!module)
-            return module.error();
+        RETURN_IF_ERROR(findModule(*trace, arguments.module));
         data.selected = arguments.module;
     }
     return withoutDisplay([&] { return exportTradeOff(data, arguments.output, options); });
@@ -80,17 +71,13 @@ Status drawTradeOff(const StepTracePtr& trace, const Arguments& arguments, const
 
 Status drawDeviceFrontier(const StepTracePtr& trace, const Arguments& arguments, const ExportOptions& options)
 {
-    const Result<StepPlanner> planner = StepPlanner::create(trace);
-    if (!planner)
-        return planner.error();
+    ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(trace));
     PlanRequest request;
-    request.budget = std::max<Bytes>(1, planner->recorded()->peak);
-    Result<std::vector<FrontierPoint>> points = planner->frontier(request, 64);
-    if (!points)
-        return points.error();
+    request.budget = std::max<Bytes>(1, planner.recorded()->peak);
+    ASSIGN_OR_RETURN(std::vector<FrontierPoint> points, planner.frontier(request, 64));
     FrontierExport data;
     data.title = titleOf(trace->info);
-    data.points = *std::move(points);
+    data.points = std::move(points);
     data.stepMs = forwardBackwardMs(*trace);
     return withoutDisplay([&] { return exportFrontier(data, arguments.output, options); });
 }
@@ -103,15 +90,11 @@ Result<int> run(const Arguments& arguments)
         return badInput("export: --policy changes the timeline: expected it together with --timeline");
     if (!arguments.module.empty() && !arguments.tradeOff)
         return badInput("export: --module selects a trade-off curve: expected it together with --tradeoff");
-    const Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.times, StepKind::any);
-    if (!trace)
-        return trace.error();
+    ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(arguments.stepFile, arguments.times, StepKind::any));
     ExportOptions options;
     options.dark = arguments.dark;
     const auto draw = arguments.timeline ? drawTimeline : arguments.tradeOff ? drawTradeOff : drawDeviceFrontier;
-    const Status drawn = draw(*trace, arguments, options);
-    if (!drawn)
-        return drawn.error();
+    RETURN_IF_ERROR(draw(trace, arguments, options));
     std::cerr << arguments.output << " written\n";
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "app/cli/command.h"
 #include "app/cli/pictures.h"
 #include "app/cli/table.h"
+#include "core/base/try.h"
 #include "core/plan/piecewise.h"
 #include "core/policy/step_planner.h"
 #include "core/trace/phase_times.h"
@@ -32,50 +33,38 @@ struct Frontier
 /// as long as a smaller one is left out.
 Result<Frontier> solveBudgets(const PlanSource& source, PlanRequest request, int points)
 {
-    const Result<PiecewisePlanner> planner = PiecewisePlanner::create(source.info);
-    if (!planner)
-        return planner.error();
+    ASSIGN_OR_RETURN(const PiecewisePlanner planner, PiecewisePlanner::create(source.info));
     request.budget = std::max<Bytes>(1, baseline(*source.info).peak);
-    const Result<Plan> roomy = planner->solve(request);
-    if (!roomy)
-        return roomy.error();
-    Frontier frontier{*roomy, {}};
+    ASSIGN_OR_RETURN(const Plan roomy, planner.solve(request));
+    Frontier frontier{roomy, {}};
     if (source.trace)
         frontier.ends.stepMs = forwardBackwardMs(*source.trace);
-    if (roomy->status == PlanStatus::infeasible)
-        return Error{ErrorKind::infeasible, roomy->reason};
-    const Bytes least = roomy->leastBudget;
-    const Bytes most = std::max(least, roomy->peak);
+    if (roomy.status == PlanStatus::infeasible)
+        return Error{ErrorKind::infeasible, roomy.reason};
+    const Bytes least = roomy.leastBudget;
+    const Bytes most = std::max(least, roomy.peak);
     for (int point = 0; point < points; ++point) {
         request.budget = most - (most - least) / (points - 1) * (points - 1 - point);
         if (point == 0)
             request.budget = least;
-        const Result<Plan> plan = planner->solve(request);
-        if (!plan)
-            return plan.error();
-        if (plan->status == PlanStatus::infeasible)
+        ASSIGN_OR_RETURN(const Plan plan, planner.solve(request));
+        if (plan.status == PlanStatus::infeasible)
             continue;
-        if (frontier.points.empty() || plan->recomputeMs < frontier.points.back().recomputeMs)
-            frontier.points.push_back({plan->peak, plan->recomputeMs, plan->gap});
+        if (frontier.points.empty() || plan.recomputeMs < frontier.points.back().recomputeMs)
+            frontier.points.push_back({plan.peak, plan.recomputeMs, plan.gap});
     }
     return frontier;
 }
 
 Result<Frontier> solveOnDevice(const PlanSource& source, PlanRequest request, int points)
 {
-    const Result<StepPlanner> planner = StepPlanner::create(source.trace);
-    if (!planner)
-        return planner.error();
-    request.budget = std::max<Bytes>(1, planner->recorded()->peak);
-    const Result<PlannedStep> roomy = planner->solve(request);
-    if (!roomy)
-        return roomy.error();
-    if (roomy->plan.status == PlanStatus::infeasible)
-        return Error{ErrorKind::infeasible, roomy->plan.reason};
-    Result<std::vector<FrontierPoint>> found = planner->frontier(request, points);
-    if (!found)
-        return found.error();
-    return Frontier{roomy->plan, *std::move(found)};
+    ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(source.trace));
+    request.budget = std::max<Bytes>(1, planner.recorded()->peak);
+    ASSIGN_OR_RETURN(const PlannedStep roomy, planner.solve(request));
+    if (roomy.plan.status == PlanStatus::infeasible)
+        return Error{ErrorKind::infeasible, roomy.plan.reason};
+    ASSIGN_OR_RETURN(std::vector<FrontierPoint> found, planner.frontier(request, points));
+    return Frontier{roomy.plan, std::move(found)};
 }
 
 Json toJson(const Frontier& frontier)
@@ -112,30 +101,21 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
 
 Result<int> run(const Arguments& arguments)
 {
-    const Result<int> points = parseInteger("--points", arguments.points, 2, 10'000);
-    if (!points)
-        return points.error();
-    const Result<PlanRequest> request = planRequest(arguments);
-    if (!request)
-        return request.error();
-    const Result<PlanSource> source = readPlanSource(arguments);
-    if (!source)
-        return source.error();
-    const PlanRequest asked = asRecorded(*request, *source);
-    const Result<Frontier> frontier
-        = plansExactly(arguments) ? solveOnDevice(*source, asked, *points) : solveBudgets(*source, asked, *points);
-    if (!frontier)
-        return frontier.error();
+    ASSIGN_OR_RETURN(const int points, parseInteger("--points", arguments.points, 2, 10'000));
+    ASSIGN_OR_RETURN(const PlanRequest request, planRequest(arguments));
+    ASSIGN_OR_RETURN(const PlanSource source, readPlanSource(arguments));
+    const PlanRequest asked = asRecorded(request, source);
+    ASSIGN_OR_RETURN(const Frontier frontier,
+                     plansExactly(arguments) ? solveOnDevice(source, asked, points)
+                                             : solveBudgets(source, asked, points));
     if (!arguments.output.empty()) {
-        const std::string title = source->trace ? source->trace->info.model : arguments.moduleInfoFile;
-        const Status drawn = drawFrontier({title, frontier->points, frontier->ends.stepMs}, arguments.output);
-        if (!drawn)
-            return drawn.error();
+        const std::string title = source.trace ? source.trace->info.model : arguments.moduleInfoFile;
+        RETURN_IF_ERROR(drawFrontier({title, frontier.points, frontier.ends.stepMs}, arguments.output));
     }
     if (arguments.json)
-        printJson(toJson(*frontier));
+        printJson(toJson(frontier));
     else
-        print(*frontier, plansExactly(arguments), std::cout);
+        print(frontier, plansExactly(arguments), std::cout);
     return 0;
 }
 

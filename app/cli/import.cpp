@@ -5,6 +5,7 @@
 #include "app/cli/command.h"
 #include "app/cli/snapshot_arguments.h"
 #include "app/cli/table.h"
+#include "core/base/try.h"
 #include "core/predict/predict.h"
 #include "core/trace/step_file.h"
 
@@ -65,18 +66,11 @@ struct Arguments
 
 Result<int> run(const Arguments& arguments)
 {
-    const Result<ImportRequest> request = importRequest(arguments.snapshot);
-    if (!request)
-        return request.error();
-    const Result<ImportedSnapshot> imported = importSnapshot(arguments.file, *request);
-    if (!imported)
-        return imported.error();
-    const Result<Timeline> timeline = predict(*imported->step, {});
-    if (!timeline)
-        return timeline.error();
-    if (const Status written = writeStepTrace(*imported->step, arguments.output); !written)
-        return written.error();
-    const Json json = toJson(*imported, *timeline, arguments.output);
+    ASSIGN_OR_RETURN(const ImportRequest request, importRequest(arguments.snapshot));
+    ASSIGN_OR_RETURN(const ImportedSnapshot imported, importSnapshot(arguments.file, request));
+    ASSIGN_OR_RETURN(const Timeline timeline, predict(*imported.step, {}));
+    RETURN_IF_ERROR(writeStepTrace(*imported.step, arguments.output));
+    const Json json = toJson(imported, timeline, arguments.output);
     if (arguments.json)
         printJson(json);
     else
@@ -97,19 +91,15 @@ Result<ImportRequest> importRequest(const SnapshotArguments& arguments)
 {
     ImportRequest request;
     if (!arguments.device.empty()) {
-        const Result<int> device = parseInteger("--device", arguments.device, 0, 4095);
-        if (!device)
-            return device.error();
-        request.device = static_cast<std::size_t>(*device);
+        ASSIGN_OR_RETURN(const int device, parseInteger("--device", arguments.device, 0, 4095));
+        request.device = static_cast<std::size_t>(device);
     }
     for (const auto& [option, text, value] :
          {std::tuple{"--from", &arguments.from, &request.range.fromMs}, {"--to", &arguments.to, &request.range.toMs}}) {
         if (text->empty())
             continue;
-        const Result<double> ms = parseMs(option, *text);
-        if (!ms)
-            return ms.error();
-        *value = *ms;
+        ASSIGN_OR_RETURN(const double ms, parseMs(option, *text));
+        *value = ms;
     }
     return request;
 }

@@ -6,6 +6,7 @@
 #include "app/cli/live_set.h"
 #include "app/cli/table.h"
 #include "core/allocator/replay.h"
+#include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/cost/workspaces.h"
 #include "core/predict/predict.h"
@@ -291,47 +292,35 @@ struct Arguments
 
 Result<int> run(const Arguments& arguments)
 {
-    const Result<StepTracePtr> read = readStep(arguments.file, arguments.times, StepKind::any);
-    if (!read)
-        return read.error();
-    const StepTrace& trace = **read;
-    const Result<Timeline> timeline = predict(trace, {});
-    if (!timeline)
-        return timeline.error();
+    ASSIGN_OR_RETURN(const StepTracePtr read, readStep(arguments.file, arguments.times, StepKind::any));
+    const StepTrace& trace = *read;
+    ASSIGN_OR_RETURN(const Timeline timeline, predict(trace, {}));
     std::optional<LiveSet> asked;
     if (!arguments.at.empty()) {
-        Result<LiveSet> set = atInstant(trace, *timeline, arguments.at);
-        if (!set)
-            return set.error();
-        asked = *std::move(set);
+        ASSIGN_OR_RETURN(asked, atInstant(trace, timeline, arguments.at));
     }
-    const LiveSet peak = atPeak(trace, *timeline);
-    const OwnAllocator allocator = ownAllocator(trace, *timeline);
+    const LiveSet peak = atPeak(trace, timeline);
+    const OwnAllocator allocator = ownAllocator(trace, timeline);
     if (arguments.json) {
-        Json document = toJson(trace, *timeline, allocator);
+        Json document = toJson(trace, timeline, allocator);
         if (peak.hasUnits)
             document["unsharded_at_peak"] = unitsJson(trace, peak);
         if (asked)
             document["at"] = toJson(trace, *asked);
-        if (const Status added = addClock(document, trace, {}); !added)
-            return added.error();
+        RETURN_IF_ERROR(addClock(document, trace, {}));
         printJson(document);
         return 0;
     }
     std::string clock;
     if (hasClock(trace)) {
-        const Result<std::string> text = clockText(trace, {});
-        if (!text)
-            return text.error();
-        clock = *text;
+        ASSIGN_OR_RETURN(clock, clockText(trace, {}));
     }
-    print(trace, *timeline, allocator, clock, std::cout);
+    print(trace, timeline, allocator, clock, std::cout);
     if (asked)
         print(trace, *asked, std::cout);
     else
         printUnits(trace, peak, std::cout);
-    if (const Status printed = printCommunication(trace, std::cout); !printed)
-        return printed.error();
+    RETURN_IF_ERROR(printCommunication(trace, std::cout));
     return 0;
 }
 

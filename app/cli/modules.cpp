@@ -3,6 +3,7 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/table.h"
+#include "core/base/try.h"
 #include "core/sac/step_statistics.h"
 
 #include <CLI/CLI.hpp>
@@ -37,16 +38,12 @@ void print(const ModuleInfo& info, std::ostream& out)
 
 Result<int> run(const std::string& file, const TimeChoice& times, bool json)
 {
-    const Result<StepTracePtr> trace = readStep(file, times);
-    if (!trace)
-        return trace.error();
-    const Result<ModuleInfo> info = moduleInfo(**trace);
-    if (!info)
-        return info.error();
+    ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(file, times));
+    ASSIGN_OR_RETURN(const ModuleInfo info, moduleInfo(*trace));
     if (json)
-        std::cout << toJson(*info) << '\n';
+        std::cout << toJson(info) << '\n';
     else
-        print(*info, std::cout);
+        print(info, std::cout);
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/table.h"
+#include "core/base/try.h"
 #include "core/plan/plan.h"
 #include "core/sac/step_statistics.h"
 
@@ -35,13 +36,11 @@ Result<SacStats> statsOf(const Arguments& arguments)
         return badInput(
             "--module is missing: expected the name of a module with children, as `torch-headroom modules` lists "
             "them");
-    const Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.times);
-    if (!trace)
-        return trace.error();
-    const Result<ModuleId> module = findModule(**trace, arguments.module);
+    ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(arguments.stepFile, arguments.times));
+    const Result<ModuleId> module = findModule(*trace, arguments.module);
     if (!module)
         return badInput(arguments.stepFile + ": " + module.error().message);
-    std::map<std::string, SacStats> stats = sacStats(**trace);
+    std::map<std::string, SacStats> stats = sacStats(*trace);
     const auto found = stats.find(arguments.module);
     if (found == stats.end())
         return badInput(arguments.stepFile + ": `" + arguments.module
@@ -81,19 +80,15 @@ Json toJson(const Result<OpPolicy>& policy)
 
 Result<int> run(const Arguments& arguments)
 {
-    const Result<double> budget = parseFraction("--memory-budget", arguments.memoryBudget);
-    if (!budget)
-        return budget.error();
-    const Result<SacStats> stats = statsOf(arguments);
-    if (!stats)
-        return stats.error();
-    const Result<OpPolicy> policy = opPolicy(*stats, *budget);
+    ASSIGN_OR_RETURN(const double budget, parseFraction("--memory-budget", arguments.memoryBudget));
+    ASSIGN_OR_RETURN(const SacStats stats, statsOf(arguments));
+    const Result<OpPolicy> policy = opPolicy(stats, budget);
     if (!policy && policy.error().kind != ErrorKind::infeasible)
         return policy.error();
     if (arguments.json)
         printJson(toJson(policy));
     else if (policy)
-        print(*stats, *policy, std::cout);
+        print(stats, *policy, std::cout);
     if (!policy)
         return policy.error();
     return 0;

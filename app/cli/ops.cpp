@@ -3,6 +3,7 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/table.h"
+#include "core/base/try.h"
 #include "core/compare/step_comparison.h"
 #include "core/cost/time_model.h"
 #include "core/predict/predict.h"
@@ -173,39 +174,29 @@ Result<StepComparisonPtr> comparisonOf(const StepTrace& trace, const Arguments& 
 {
     if (arguments.measured.empty())
         return StepComparisonPtr();
-    const Result<ProfileRequest> request = profileRequest(arguments.profileStep);
-    if (!request)
-        return request.error();
-    const Result<StepTracePtr> measured = readMeasured(arguments.measured, *request);
-    if (!measured)
-        return measured.error();
-    const Result<Timeline> timeline = predict(trace, {});
-    if (!timeline)
-        return timeline.error();
-    return compareSteps(trace, *timeline, *measured, arguments.measured);
+    ASSIGN_OR_RETURN(const ProfileRequest request, profileRequest(arguments.profileStep));
+    ASSIGN_OR_RETURN(const StepTracePtr measured, readMeasured(arguments.measured, request));
+    ASSIGN_OR_RETURN(const Timeline timeline, predict(trace, {}));
+    return compareSteps(trace, timeline, measured, arguments.measured);
 }
 
 Result<int> run(const Arguments& arguments)
 {
     const auto& [file, fqn, times, measured, profileStep, json] = arguments;
-    const Result<StepTracePtr> trace = readStep(file, times, StepKind::any);
-    if (!trace)
-        return trace.error();
+    ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(file, times, StepKind::any));
     ModuleId selected;
     if (!fqn.empty()) {
-        const Result<ModuleId> module = findModule(**trace, fqn);
+        const Result<ModuleId> module = findModule(*trace, fqn);
         if (!module)
             return badInput(file + ": " + module.error().message);
         selected = *module;
     }
-    const Result<StepComparisonPtr> beside = comparisonOf(**trace, arguments);
-    if (!beside)
-        return beside.error();
-    const std::vector<OpId> ops = selectOps(**trace, selected);
+    ASSIGN_OR_RETURN(const StepComparisonPtr beside, comparisonOf(*trace, arguments));
+    const std::vector<OpId> ops = selectOps(*trace, selected);
     if (json)
-        printJson(toJson(**trace, ops, beside->get()));
+        printJson(toJson(*trace, ops, beside.get()));
     else
-        print(**trace, ops, beside->get(), std::cout);
+        print(*trace, ops, beside.get(), std::cout);
     return 0;
 }
 

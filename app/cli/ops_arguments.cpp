@@ -3,7 +3,7 @@
 #include "app/cli/ops_arguments.h"
 
 #include "app/cli/arguments.h"
-#include "app/cli/command.h"
+#include "core/base/try.h"
 #include "core/joint/ops_request.h"
 
 #include <CLI/CLI.hpp>
@@ -17,17 +17,11 @@ namespace {
 
 Result<OpsRequest> requestOf(const OpsArguments& arguments)
 {
-    const Result<OpsSolver> solver = parseOpsSolver(arguments.solver);
-    if (!solver)
-        return solver.error();
+    OpsRequest request;
+    ASSIGN_OR_RETURN(request.solver, parseOpsSolver(arguments.solver));
     if (!arguments.opTimes.empty() && arguments.runtime != "measured")
         return badInput("--op-times has measured times: expected --runtime measured with it");
-    const Result<OpsRuntime> runtime = parseOpsRuntime(arguments.runtime);
-    if (!runtime)
-        return runtime.error();
-    OpsRequest request;
-    request.solver = *solver;
-    request.runtime = *runtime;
+    ASSIGN_OR_RETURN(request.runtime, parseOpsRuntime(arguments.runtime));
     return request;
 }
 
@@ -36,19 +30,14 @@ Status addTimes(const OpsArguments& arguments, const StepTrace& trace, OpsReques
 {
     if (arguments.opTimes.empty())
         return {};
-    Result<std::vector<double>> times = readOpTimes(arguments.opTimes, trace);
-    if (!times)
-        return times.error();
-    request.measuredMs = *std::move(times);
+    ASSIGN_OR_RETURN(request.measuredMs, readOpTimes(arguments.opTimes, trace));
     return {};
 }
 
 Result<OpsPlanner> plannerOf(const OpsArguments& arguments)
 {
-    Result<StepTracePtr> trace = readStep(arguments.stepFile, arguments.times);
-    if (!trace)
-        return trace.error();
-    Result<OpsPlanner> planner = OpsPlanner::create(*std::move(trace));
+    ASSIGN_OR_RETURN(StepTracePtr trace, readStep(arguments.stepFile, arguments.times));
+    Result<OpsPlanner> planner = OpsPlanner::create(std::move(trace));
     if (!planner)
         return Error{planner.error().kind, arguments.stepFile + ": " + planner.error().message};
     return planner;
@@ -77,15 +66,10 @@ void addOpsArguments(CLI::App& command, OpsArguments& arguments)
 
 Result<OpsQuestion> readOpsQuestion(const OpsArguments& arguments)
 {
-    Result<OpsRequest> request = requestOf(arguments);
-    if (!request)
-        return request.error();
-    Result<OpsPlanner> planner = plannerOf(arguments);
-    if (!planner)
-        return planner.error();
-    if (const Status status = addTimes(arguments, *planner->graph().trace, *request); !status)
-        return status.error();
-    return OpsQuestion{*std::move(planner), *std::move(request)};
+    ASSIGN_OR_RETURN(OpsRequest request, requestOf(arguments));
+    ASSIGN_OR_RETURN(OpsPlanner planner, plannerOf(arguments));
+    RETURN_IF_ERROR(addTimes(arguments, *planner.graph().trace, request));
+    return OpsQuestion{std::move(planner), std::move(request)};
 }
 
 } // namespace headroom::cli

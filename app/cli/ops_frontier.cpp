@@ -5,6 +5,7 @@
 #include "app/cli/ops_arguments.h"
 #include "app/cli/pictures.h"
 #include "app/cli/table.h"
+#include "core/base/try.h"
 #include "core/predict/predict.h"
 #include "core/trace/phase_times.h"
 
@@ -35,18 +36,14 @@ struct CompiledPoint
 
 Result<CompiledPoint> readCompiled(const std::string& file, const TimeChoice& times)
 {
-    const Result<StepTracePtr> trace = readStep(file, times);
-    if (!trace)
-        return trace.error();
-    const auto& settings = (*trace)->info.settings;
+    ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(file, times));
+    const auto& settings = trace->info.settings;
     const auto fraction
         = std::ranges::find(settings, "activation_memory_budget", [](const auto& setting) { return setting.first; });
     if (fraction == settings.end())
         return badInput(file + ": the step was not recorded with --activation-memory-budget, which --compiled needs");
-    const Result<Timeline> timeline = predict(**trace, {});
-    if (!timeline)
-        return timeline.error();
-    return CompiledPoint{std::stod(fraction->second), timeline->peak, forwardBackwardMs(**trace)};
+    ASSIGN_OR_RETURN(const Timeline timeline, predict(*trace, {}));
+    return CompiledPoint{std::stod(fraction->second), timeline.peak, forwardBackwardMs(*trace)};
 }
 
 Status addCompiled(const Arguments& arguments, Json& json)
@@ -57,13 +54,11 @@ Status addCompiled(const Arguments& arguments, Json& json)
     using enum Table::Align;
     Table table({{"Compiled", right}, {"Peak", right}, {"Bytes", right}, {"Forward and backward ms", right}});
     for (const std::string& file : arguments.compiled) {
-        const Result<CompiledPoint> point = readCompiled(file, arguments.times);
-        if (!point)
-            return point.error();
+        ASSIGN_OR_RETURN(const CompiledPoint point, readCompiled(file, arguments.times));
         json["compiled"].push_back(
-            {{"memory_budget", point->fraction}, {"peak_bytes", point->peak}, {"step_ms", point->stepMs}});
-        table.addRow({formatNumber(point->fraction, 3), formatBytes(point->peak), groupedDigits(point->peak),
-                      formatNumber(point->stepMs, 3)});
+            {{"memory_budget", point.fraction}, {"peak_bytes", point.peak}, {"step_ms", point.stepMs}});
+        table.addRow({formatNumber(point.fraction, 3), formatBytes(point.peak), groupedDigits(point.peak),
+                      formatNumber(point.stepMs, 3)});
     }
     if (!arguments.json) {
         std::cout << '\n';
@@ -74,24 +69,16 @@ Status addCompiled(const Arguments& arguments, Json& json)
 
 Result<int> runFrontier(const Arguments& arguments)
 {
-    const Result<int> points = parseInteger("--points", arguments.points, 2, 10'000);
-    if (!points)
-        return points.error();
-    const Result<OpsQuestion> question = readOpsQuestion(arguments);
-    if (!question)
-        return question.error();
-    const OpsPlanner& planner = question->planner;
-    const Result<std::vector<OpsPlan>> plans = planner.frontier(question->request, *points);
-    if (!plans)
-        return plans.error();
+    ASSIGN_OR_RETURN(const int points, parseInteger("--points", arguments.points, 2, 10'000));
+    ASSIGN_OR_RETURN(const OpsQuestion question, readOpsQuestion(arguments));
+    const OpsPlanner& planner = question.planner;
+    ASSIGN_OR_RETURN(const std::vector<OpsPlan> plans, planner.frontier(question.request, points));
     const StepTrace& trace = *planner.graph().trace;
     if (!arguments.output.empty()) {
         FrontierPicture picture{trace.info.model, {}, forwardBackwardMs(trace)};
-        for (const OpsPlan& plan : *plans)
+        for (const OpsPlan& plan : plans)
             picture.points.push_back({plan.peak, plan.recomputeMs, 0});
-        const Status drawn = drawFrontier(picture, arguments.output);
-        if (!drawn)
-            return drawn.error();
+        RETURN_IF_ERROR(drawFrontier(picture, arguments.output));
     }
     Json json;
     json["default_saved_bytes"] = planner.defaultSavedBytes();
@@ -100,7 +87,7 @@ Result<int> runFrontier(const Arguments& arguments)
     json["points"] = Json::array();
     using enum Table::Align;
     Table table({{"Fraction", right}, {"Saved", right}, {"Peak", right}, {"Bytes", right}, {"Recompute ms", right}});
-    for (const OpsPlan& plan : *plans) {
+    for (const OpsPlan& plan : plans) {
         json["points"].push_back({{"memory_budget", plan.fraction},
                                   {"saved_bytes", plan.savedBytes},
                                   {"peak_bytes", plan.peak},
@@ -111,9 +98,7 @@ Result<int> runFrontier(const Arguments& arguments)
     }
     if (!arguments.json)
         table.print(std::cout);
-    const Status compiled = addCompiled(arguments, json);
-    if (!compiled)
-        return compiled.error();
+    RETURN_IF_ERROR(addCompiled(arguments, json));
     if (arguments.json)
         printJson(json);
     return 0;

@@ -6,6 +6,7 @@
 #include "app/cli/obstacles.h"
 #include "app/cli/ops_arguments.h"
 #include "app/cli/table.h"
+#include "core/base/try.h"
 #include "core/joint/ops_clock.h"
 #include "core/joint/ops_policy.h"
 #include "core/trace/phase_times.h"
@@ -70,21 +71,12 @@ struct Answer
 Result<Answer> answer(const OpsPlanner& planner, const Arguments& arguments, const OpsRequest& request)
 {
     Answer found;
-    Result<std::vector<OpsPlan>> frontier
-        = planner.frontier(request, comparedFractions(*planner.graph().trace, arguments.monotone));
-    if (!frontier)
-        return frontier.error();
-    found.frontier = *std::move(frontier);
-    Result<OpsPlan> plan = planner.plan(request);
-    if (!plan)
-        return plan.error();
-    found.plan = *std::move(plan);
+    ASSIGN_OR_RETURN(found.frontier,
+                     planner.frontier(request, comparedFractions(*planner.graph().trace, arguments.monotone)));
+    ASSIGN_OR_RETURN(found.plan, planner.plan(request));
     OpsRequest whole = request;
     whole.fraction = 1;
-    Result<OpsPlan> standard = planner.plan(whole);
-    if (!standard)
-        return standard.error();
-    found.standard = *std::move(standard);
+    ASSIGN_OR_RETURN(found.standard, planner.plan(whole));
     found.baselinePeak = planner.recordedPeak();
     if (found.frontier.empty())
         return found;
@@ -227,41 +219,31 @@ Status writePolicyOf(const OpsPlanner& planner, const Arguments& arguments, cons
             return badInput("--ac-unit: " + module.error().message);
         modules.push_back(*module);
     }
-    const Result<Policy> policy = opsPolicy(planner.model(), plan, modules);
-    if (!policy)
-        return policy.error();
-    const Status written = writePolicy(*policy, arguments.policyFile);
+    ASSIGN_OR_RETURN(const Policy policy, opsPolicy(planner.model(), plan, modules));
+    const Status written = writePolicy(policy, arguments.policyFile);
     if (written.ok())
         std::cerr << "torch-headroom: " << arguments.policyFile << ": as selective checkpoints of "
-                  << policy->modules.size() << " modules the step peaks at " << exactBytes(policy->predicted.peak)
-                  << " and recomputes " << formatMs(policy->predicted.recomputeMs) << '\n';
+                  << policy.modules.size() << " modules the step peaks at " << exactBytes(policy.predicted.peak)
+                  << " and recomputes " << formatMs(policy.predicted.recomputeMs) << '\n';
     return written;
 }
 
 Result<int> runPlan(const Arguments& arguments)
 {
-    const Result<double> fraction = parseFraction("--memory-budget", arguments.memoryBudget);
-    if (!fraction)
-        return fraction.error();
+    ASSIGN_OR_RETURN(const double fraction, parseFraction("--memory-budget", arguments.memoryBudget));
     if (!arguments.acUnits.empty() && arguments.policyFile.empty())
         return badInput("--ac-unit names a module to checkpoint in the policy: expected -o policy.json with it");
-    Result<OpsQuestion> question = readOpsQuestion(arguments);
-    if (!question)
-        return question.error();
-    question->request.fraction = *fraction;
-    const OpsPlanner& planner = question->planner;
-    const Result<Answer> found = answer(planner, arguments, question->request);
-    if (!found)
-        return found.error();
+    ASSIGN_OR_RETURN(OpsQuestion question, readOpsQuestion(arguments));
+    question.request.fraction = fraction;
+    const OpsPlanner& planner = question.planner;
+    ASSIGN_OR_RETURN(const Answer found, answer(planner, arguments, question.request));
     if (!arguments.policyFile.empty()) {
-        const Status written = writePolicyOf(planner, arguments, found->plan);
-        if (!written)
-            return written.error();
+        RETURN_IF_ERROR(writePolicyOf(planner, arguments, found.plan));
     }
     if (arguments.json)
-        printJson(toJson(planner, arguments, *found));
+        printJson(toJson(planner, arguments, found));
     else
-        print(planner, arguments, *found, std::cout);
+        print(planner, arguments, found, std::cout);
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "app/cli/command.h"
 #include "app/cli/obstacles.h"
 #include "app/cli/table.h"
+#include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/plan/piecewise.h"
 #include "core/policy/policy.h"
@@ -43,53 +44,39 @@ struct Answer
 /// PyTorch's question: memory as its ModuleInfo counts it.
 Result<Answer> answerModel(const PlanSource& source, const PlanRequest& request)
 {
-    const Result<PiecewisePlanner> planner = PiecewisePlanner::create(source.info);
-    if (!planner)
-        return planner.error();
-    Result<Plan> plan = planner->solve(request);
-    if (!plan)
-        return plan.error();
+    ASSIGN_OR_RETURN(const PiecewisePlanner planner, PiecewisePlanner::create(source.info));
+    ASSIGN_OR_RETURN(Plan plan, planner.solve(request));
     Answer answer;
-    answer.plan = *std::move(plan);
+    answer.plan = std::move(plan);
     if (source.trace)
         answer.plan.stepMs = forwardBackwardMs(*source.trace);
     if (!source.trace || answer.plan.status == PlanStatus::infeasible)
         return answer;
 
-    Result<Policy> policy = makePolicy(*source.trace, answer.plan);
-    if (!policy)
-        return policy.error();
-    const Result<CheckpointPlan> regions = checkpointPlan(*source.trace, *policy);
-    if (!regions)
-        return regions.error();
-    const Result<Timeline> timeline = predict(*source.trace, *regions);
-    if (!timeline)
-        return timeline.error();
-    answer.predictedPeak = timeline->peak;
+    ASSIGN_OR_RETURN(Policy policy, makePolicy(*source.trace, answer.plan));
+    ASSIGN_OR_RETURN(const CheckpointPlan regions, checkpointPlan(*source.trace, policy));
+    ASSIGN_OR_RETURN(const Timeline timeline, predict(*source.trace, regions));
+    answer.predictedPeak = timeline.peak;
     // The policy promises what its execution takes, not what the planner's coarser model of memory says.
-    policy->predicted.peak = timeline->peak;
-    policy->predicted.recomputeMs = timeline->recomputeMs;
-    answer.policy = *std::move(policy);
-    answer.regions = *regions;
+    policy.predicted.peak = timeline.peak;
+    policy.predicted.recomputeMs = timeline.recomputeMs;
+    answer.policy = std::move(policy);
+    answer.regions = regions;
     return answer;
 }
 
 /// The user's question: will the step fit on the card?
 Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request, bool withPolicy)
 {
-    const Result<StepPlanner> planner = StepPlanner::create(source.trace);
-    if (!planner)
-        return planner.error();
-    Result<PlannedStep> step = planner->solve(request);
-    if (!step)
-        return step.error();
+    ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(source.trace));
+    ASSIGN_OR_RETURN(PlannedStep step, planner.solve(request));
     Answer answer;
-    answer.plan = step->plan;
-    if (step->timeline)
-        answer.predictedPeak = step->timeline->peak;
-    if (step->timeline && withPolicy)
-        answer.policy = step->policy(planner->model());
-    answer.regions = std::move(step->regions);
+    answer.plan = step.plan;
+    if (step.timeline)
+        answer.predictedPeak = step.timeline->peak;
+    if (step.timeline && withPolicy)
+        answer.policy = step.policy(planner.model());
+    answer.regions = std::move(step.regions);
     return answer;
 }
 
@@ -231,24 +218,17 @@ Result<int> printTrainerConfig(const Arguments& arguments, const PlanRequest& re
         || !arguments.formulation.empty())
         return badInput("--trainer plans among what the trainer can do: expected no --pin, --ac-unit, --fsdp-unit or "
                         "--formulation beside it");
-    const Result<PlanSource> source = readPlanSource(arguments);
-    if (!source)
-        return source.error();
-    const Result<PlannedStep> step = planForTrainer(source->trace, *trainer, request);
-    if (!step)
-        return step.error();
-    if (step->plan.status == PlanStatus::infeasible)
-        return Error{ErrorKind::infeasible, step->plan.reason};
-    const Policy policy = step->policy(source->trace);
-    const Result<std::string> config = trainerConfig(*source->trace, policy, *trainer);
-    if (!config)
-        return config.error();
+    ASSIGN_OR_RETURN(const PlanSource source, readPlanSource(arguments));
+    ASSIGN_OR_RETURN(const PlannedStep step, planForTrainer(source.trace, *trainer, request));
+    if (step.plan.status == PlanStatus::infeasible)
+        return Error{ErrorKind::infeasible, step.plan.reason};
+    const Policy policy = step.policy(source.trace);
+    ASSIGN_OR_RETURN(const std::string config, trainerConfig(*source.trace, policy, *trainer));
     if (!arguments.policyFile.empty())
-        if (const Status written = writePolicy(policy, arguments.policyFile); !written)
-            return written.error();
-    std::cout << "# predicted: peak " << exactBytes(step->plan.peak) << ", recompute "
-              << formatMs(step->plan.recomputeMs) << '\n'
-              << *config;
+        RETURN_IF_ERROR(writePolicy(policy, arguments.policyFile));
+    std::cout << "# predicted: peak " << exactBytes(step.plan.peak) << ", recompute " << formatMs(step.plan.recomputeMs)
+              << '\n'
+              << config;
     return 0;
 }
 
@@ -257,48 +237,37 @@ Result<int> run(const Arguments& arguments)
     const Result<Bytes> budget = parseBytes(arguments.budget);
     if (!budget)
         return badInput("--budget " + budget.error().message);
-    Result<PlanRequest> request = planRequest(arguments);
-    if (!request)
-        return request.error();
-    request->budget = *budget;
+    ASSIGN_OR_RETURN(PlanRequest request, planRequest(arguments));
+    request.budget = *budget;
     if (!arguments.policyFile.empty() && arguments.stepFile.empty())
         return badInput("-o writes a policy, which names the ops of a recorded step: expected a step file in place of "
                         "--module-info");
     if (!arguments.trainer.empty())
-        return printTrainerConfig(arguments, *request);
-    const Result<PlanSource> source = readPlanSource(arguments);
-    if (!source)
-        return source.error();
-    *request = asRecorded(std::move(*request), *source);
-    Result<Answer> found = plansExactly(arguments) ? answerDevice(*source, *request, !arguments.policyFile.empty())
-                                                   : answerModel(*source, *request);
-    if (!found)
-        return found.error();
-    if (source->trace)
-        found->scriptRecomputeMs = recomputedMs(*source->trace);
+        return printTrainerConfig(arguments, request);
+    ASSIGN_OR_RETURN(const PlanSource source, readPlanSource(arguments));
+    request = asRecorded(std::move(request), source);
+    ASSIGN_OR_RETURN(Answer found,
+                     plansExactly(arguments) ? answerDevice(source, request, !arguments.policyFile.empty())
+                                             : answerModel(source, request));
+    if (source.trace)
+        found.scriptRecomputeMs = recomputedMs(*source.trace);
 
-    if (!arguments.policyFile.empty() && found->policy) {
-        const Status written = writePolicy(*found->policy, arguments.policyFile);
-        if (!written)
-            return written.error();
+    if (!arguments.policyFile.empty() && found.policy) {
+        RETURN_IF_ERROR(writePolicy(*found.policy, arguments.policyFile));
     }
     if (arguments.json) {
-        Json document = toJson(*found, *source, plansExactly(arguments));
-        if (source->trace)
-            if (const Status added = addClock(document, *source->trace, found->regions); !added)
-                return added.error();
+        Json document = toJson(found, source, plansExactly(arguments));
+        if (source.trace)
+            RETURN_IF_ERROR(addClock(document, *source.trace, found.regions));
         printJson(document);
     } else {
-        if (source->trace && found->predictedPeak >= 0 && hasClock(*source->trace)) {
-            Result<std::string> clock = clockText(*source->trace, found->regions);
-            if (!clock)
-                return clock.error();
-            found->clock = *std::move(clock);
+        if (source.trace && found.predictedPeak >= 0 && hasClock(*source.trace)) {
+            ASSIGN_OR_RETURN(found.clock, clockText(*source.trace, found.regions));
         }
-        print(*found, *source, arguments, std::cout);
+        print(found, source, arguments, std::cout);
     }
-    if (found->plan.status == PlanStatus::infeasible)
-        return Error{ErrorKind::infeasible, found->plan.reason};
+    if (found.plan.status == PlanStatus::infeasible)
+        return Error{ErrorKind::infeasible, found.plan.reason};
     return 0;
 }
 

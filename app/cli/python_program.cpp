@@ -3,7 +3,6 @@
 #include "app/cli/python_program.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>

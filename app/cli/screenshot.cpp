@@ -7,6 +7,7 @@
 #include "app/recording/record_request.h"
 #include "app/window/run_window.h"
 #include "core/base/bytes.h"
+#include "core/base/try.h"
 
 #include <CLI/CLI.hpp>
 
@@ -46,10 +47,7 @@ Result<QSize> parseSize(const std::string& text)
 Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
 {
     WindowOptions options;
-    const Result<QSize> size = parseSize(arguments.size);
-    if (!size)
-        return size.error();
-    options.size = *size;
+    ASSIGN_OR_RETURN(options.size, parseSize(arguments.size));
     if (!arguments.theme.empty() && arguments.theme != "light" && arguments.theme != "dark")
         return badInput("--theme `" + arguments.theme + "`: expected light or dark");
     options.theme = QString::fromStdString(arguments.theme);
@@ -66,15 +64,9 @@ Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
     options.screenshot = QString::fromStdString(arguments.output);
     options.ops = arguments.ops;
     options.times = arguments.times;
-    const Result<ImportRequest> part = importRequest(arguments.snapshot);
-    if (!part)
-        return part.error();
-    options.part = *part; // nobody is there to be asked
+    ASSIGN_OR_RETURN(options.part, importRequest(arguments.snapshot)); // nobody is there to be asked
     options.measured = QString::fromStdString(arguments.measured);
-    const Result<ProfileRequest> profile = profileRequest(arguments.profileStep);
-    if (!profile)
-        return profile.error();
-    options.profile = *profile;
+    ASSIGN_OR_RETURN(options.profile, profileRequest(arguments.profileStep));
     options.select = QString::fromStdString(arguments.module);
     hideDesktopRemarks();
     int count = 1;

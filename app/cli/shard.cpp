@@ -4,6 +4,7 @@
 #include "app/cli/command.h"
 #include "app/cli/shard_recordings.h"
 #include "app/cli/table.h"
+#include "core/base/try.h"
 #include "core/policy/shard_options.h"
 
 #include <CLI/CLI.hpp>
@@ -119,10 +120,8 @@ Result<std::vector<ShardRow>> rowsOfSteps(const Arguments& arguments)
 {
     std::vector<ShardRow> rows;
     for (const std::string& file : arguments.words) {
-        const Result<StepTracePtr> step = readStep(file, arguments.times);
-        if (!step)
-            return step.error();
-        const auto& job = (*step)->info.distributed;
+        ASSIGN_OR_RETURN(const StepTracePtr step, readStep(file, arguments.times));
+        const auto& job = step->info.distributed;
         ShardOption option;
         option.shard = job ? static_cast<int>(job->worldSize) : arguments.choices.cards;
         rows.push_back(rowOf(file, option, arguments, job ? 1 : arguments.choices.cards));
@@ -167,28 +166,22 @@ Result<std::vector<ShardRow>> rowsOfScript(const Arguments& arguments, const std
 {
     if (arguments.choices.cards < 2)
         return badInput("--gpus: expected how many cards to lay the script over, 2 or more");
-    const Result<std::vector<ShardOption>> options = shardOptions(arguments.choices);
-    if (!options)
-        return options.error();
-    if (options->size() > 1 && arguments.vary.empty())
+    ASSIGN_OR_RETURN(const std::vector<ShardOption> options, shardOptions(arguments.choices));
+    if (options.size() > 1 && arguments.vary.empty())
         std::cerr << "torch-headroom: the script takes its setting from SHARD_REPLICATE, SHARD_SHARD, SHARD_TP, "
                      "SHARD_RESHARD and SHARD_BATCH; --vary sets it by arguments\n";
-    const Result<int> jobs
-        = arguments.jobs.empty() ? recordingsAtOnce() : parseInteger("--jobs", arguments.jobs, 1, 1024);
-    if (!jobs)
-        return jobs.error();
+    ASSIGN_OR_RETURN(const int jobs,
+                     arguments.jobs.empty() ? recordingsAtOnce() : parseInteger("--jobs", arguments.jobs, 1, 1024));
     std::vector<Recording> recordings;
-    for (const ShardOption& option : *options)
+    for (const ShardOption& option : options)
         recordings.push_back(recordingOf(arguments, option, folder));
-    const Status ran = runRecordings(recordings, *jobs, [](const Recording& recording) {
+    RETURN_IF_ERROR(runRecordings(recordings, jobs, [](const Recording& recording) {
         std::cerr << "recording " << recording.output.stem().string() << '\n';
-    });
-    if (!ran)
-        return ran.error();
+    }));
     std::vector<ShardRow> rows;
     for (std::size_t i = 0; i < recordings.size(); ++i) {
         ShardRow row;
-        row.option = (*options)[i];
+        row.option = options[i];
         row.failure = recordings[i].failure;
         rows.push_back(row.failure.empty() ? rowOf(recordings[i].output.string(), row.option, arguments, 1) : row);
     }
@@ -308,11 +301,10 @@ Result<int> run(Arguments arguments)
     const RecordingFolder folder(steps ? "." : arguments.folder);
     if (folder.problem())
         return badInput(folder.path().string() + " cannot be created: " + folder.problem().message());
-    Result<std::vector<ShardRow>> rows = steps ? rowsOfSteps(arguments) : rowsOfScript(arguments, folder.path());
-    if (!rows)
-        return rows.error();
-    sortRows(*rows);
-    const ShardRow& best = rows->front();
+    ASSIGN_OR_RETURN(std::vector<ShardRow> rows,
+                     steps ? rowsOfSteps(arguments) : rowsOfScript(arguments, folder.path()));
+    sortRows(rows);
+    const ShardRow& best = rows.front();
     if (arguments.torchtitan && best.unknownMesh > 0)
         return badInput("--torchtitan: " + best.step
                         + " does not say the mesh of its job: name the script, and what to try");
@@ -321,18 +313,16 @@ Result<int> run(Arguments arguments)
             return Error{ErrorKind::infeasible,
                          best.failure.empty() ? "no option fits the card: the least peak is " + formatBytes(best.peak)
                                               : best.failure};
-        const Result<StepTracePtr> step = readStep(best.step, arguments.times);
-        if (!step)
-            return step.error();
+        ASSIGN_OR_RETURN(const StepTracePtr step, readStep(best.step, arguments.times));
         std::cout << "# predicted: peak " << exactBytes(best.peak) << ", step " << formatMs(best.stepMs) << '\n'
-                  << torchtitanConfig(*step, best);
+                  << torchtitanConfig(step, best);
     } else if (arguments.json) {
         Json list = Json::array();
-        for (const ShardRow& row : *rows)
+        for (const ShardRow& row : rows)
             list.push_back(toJson(row));
         printJson({{"rows", std::move(list)}});
     } else {
-        print(*rows, std::cout);
+        print(rows, std::cout);
     }
     return best.failure.empty() && best.fits ? 0 : static_cast<int>(ErrorKind::infeasible);
 }

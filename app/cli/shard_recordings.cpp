@@ -4,9 +4,9 @@
 
 #include "app/cli/python_program.h"
 #include "core/base/bytes.h"
+#include "core/base/try.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
@@ -62,9 +62,7 @@ int recordingsAtOnce()
 
 Status runRecordings(std::vector<Recording>& recordings, int jobs, const std::function<void(const Recording&)>& begins)
 {
-    const Result<std::string> python = pythonWithPackage();
-    if (!python)
-        return python.error();
+    ASSIGN_OR_RETURN(const std::string python, pythonWithPackage());
     std::map<pid_t, Recording*> running;
     const auto await = [&] {
         int status = 0;
@@ -83,7 +81,7 @@ Status runRecordings(std::vector<Recording>& recordings, int jobs, const std::fu
         begins(recording);
         const pid_t child = fork();
         if (child == 0)
-            become(*python, recording);
+            become(python, recording);
         if (child < 0)
             recording.failure = "its process could not be started";
         else

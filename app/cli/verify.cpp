@@ -6,11 +6,11 @@
 #include "app/cli/command.h"
 #include "app/cli/table.h"
 #include "app/recording/recorder_program.h"
+#include "core/base/try.h"
 #include "core/policy/policy.h"
 #include "core/predict/memory_levels.h"
 #include "core/predict/predict.h"
 #include "core/trace/phase_times.h"
-#include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
 
@@ -47,11 +47,9 @@ Result<Report> compare(const StepTrace& step, const StepTrace& executed, Policy 
     if (step.info.gpu != executed.info.gpu)
         return badInput("the steps were recorded on `" + step.info.gpu + "` and on `" + executed.info.gpu
                         + "`, which choose other kernels: expected the same --gpu for both");
-    const Result<CheckpointPlan> plan = checkpointPlan(step, policy);
-    if (!plan)
-        return plan.error();
+    ASSIGN_OR_RETURN(const CheckpointPlan plan, checkpointPlan(step, policy));
     const Result<Timeline> recorded = predict(step, {});
-    const Result<Timeline> predicted = predict(step, *plan);
+    const Result<Timeline> predicted = predict(step, plan);
     const Result<Timeline> ran = predict(executed, {});
     for (const auto* timeline : {&recorded, &predicted, &ran})
         if (!*timeline)
@@ -137,25 +135,16 @@ Status checkArguments(const Arguments& arguments, const std::vector<std::string>
 
 Result<int> run(const Arguments& arguments, const std::vector<std::string>& others)
 {
-    if (const Status complete = checkArguments(arguments, others); !complete)
-        return complete.error();
-    const Result<StepTracePtr> step = readStep(arguments.stepFile, {});
-    if (!step)
-        return step.error();
-    const Result<StepTracePtr> executed = readStep(arguments.executedFile, {});
-    if (!executed)
-        return executed.error();
-    Result<Policy> policy = readPolicy(arguments.policyFile);
-    if (!policy)
-        return policy.error();
-    const Result<Report> report = compare(**step, **executed, *std::move(policy));
-    if (!report)
-        return report.error();
-    const Status status = verdict(*report);
+    RETURN_IF_ERROR(checkArguments(arguments, others));
+    ASSIGN_OR_RETURN(const StepTracePtr step, readStep(arguments.stepFile, {}));
+    ASSIGN_OR_RETURN(const StepTracePtr executed, readStep(arguments.executedFile, {}));
+    ASSIGN_OR_RETURN(Policy policy, readPolicy(arguments.policyFile));
+    ASSIGN_OR_RETURN(const Report report, compare(*step, *executed, std::move(policy)));
+    const Status status = verdict(report);
     if (arguments.json)
-        printJson(toJson(*report, **step, status));
+        printJson(toJson(report, *step, status));
     else
-        print(*report, **step);
+        print(report, *step);
     if (!status)
         return status.error();
     return 0;

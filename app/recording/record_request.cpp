@@ -7,7 +7,6 @@
 #include <QFileInfo>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace headroom {

@@ -7,7 +7,6 @@
 #include "views/widgets/elided_label.h"
 
 #include <QClipboard>
-#include <QDir>
 #include <QFileInfo>
 #include <QFrame>
 #include <QGuiApplication>

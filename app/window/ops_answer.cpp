@@ -2,21 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/ops_answer.h"
 
+#include "core/trace/phase_times.h"
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 namespace headroom {
 namespace {
-
-double forwardAndBackwardMs(const StepTrace& trace)
-{
-    double ms = 0;
-    for (std::uint32_t i = 0; i < trace.ops.size(); ++i)
-        if (trace.ops.phase[OpId(i)] == Phase::forward || trace.ops.phase[OpId(i)] == Phase::backward)
-            ms += trace.ops.ms[OpId(i)];
-    return ms;
-}
 
 /// Those that are worth choosing: the lower peak always takes more time. Plans that were chosen by flops need not.
 std::vector<OpsPlan> worthwhile(std::vector<OpsPlan> plans, OpsPlan recorded)
@@ -59,7 +52,7 @@ Result<OpsFrontier> makeOpsFrontier(const OpsPlanner& planner, const OpsChoice& 
         return plans.error();
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
     return OpsFrontier{planner, worthwhile(*std::move(plans), planAsRecorded(planner)),
-                       forwardAndBackwardMs(*planner.graph().trace), took.count(), false};
+                       forwardBackwardMs(*planner.graph().trace), took.count(), false};
 }
 
 OpsAnswer opsAnswer(const OpsFrontierPtr& frontier, Bytes budget)

@@ -6,9 +6,7 @@
 #include <array>
 #include <bit>
 #include <charconv>
-#include <cstdio>
 #include <optional>
-#include <utility>
 #include <vector>
 
 namespace headroom {

@@ -9,7 +9,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <optional>
-#include <string>
 
 namespace headroom {
 namespace {

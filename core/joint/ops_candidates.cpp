@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/joint/ops_candidates.h"
 
+#include "core/base/try.h"
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -91,13 +93,11 @@ Result<std::vector<OpsCandidate>> OpsCandidates::byKnapsack(const std::vector<bo
         nodes.push_back(node);
         items.push_back(item);
     }
-    const Result<KnapsackChoice> choice = choose(items, cap, mostDecisionsToPlan);
-    if (!choice)
-        return choice.error();
+    ASSIGN_OR_RETURN(const KnapsackChoice choice, choose(items, cap, mostDecisionsToPlan));
     std::vector<bool> allowed(graph_.nodes.size(), false);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-        allowed[nodes[i].value] = !choice->taken[i];
-        if (choice->taken[i])
+        allowed[nodes[i].value] = !choice.taken[i];
+        if (choice.taken[i])
             for (const ValueId value : graph_[nodes[i]].makes)
                 flags[value.value] = true;
     }
@@ -124,12 +124,11 @@ Result<OpsCandidate> OpsCandidates::refined(OpsCandidate best, Bytes cap) const
             nodes.push_back(node);
             items.push_back(item);
         }
-        const Result<KnapsackChoice> choice = choose(items, cap - best.schedule.savedBytes, mostDecisionsToRefine);
-        if (!choice)
-            return choice.error();
+        ASSIGN_OR_RETURN(const KnapsackChoice choice,
+                         choose(items, cap - best.schedule.savedBytes, mostDecisionsToRefine));
         std::vector<bool> saved = best.schedule.saved;
         for (std::size_t i = 0; i < nodes.size(); ++i)
-            if (choice->taken[i])
+            if (choice.taken[i])
                 for (const ValueId value : graph_[nodes[i]].makes)
                     saved[value.value] = true;
         OpsCandidate next = candidate(scheduler_.of(std::move(saved)));

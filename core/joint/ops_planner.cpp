@@ -3,6 +3,7 @@
 #include "core/joint/ops_planner.h"
 
 #include "core/base/bytes.h"
+#include "core/base/try.h"
 #include "core/joint/min_cut.h"
 #include "core/joint/ops_candidates.h"
 #include "core/joint/ops_replay.h"
@@ -91,10 +92,8 @@ OpsPlanner::OpsPlanner(std::shared_ptr<const Shared> shared)
 
 Result<OpsPlanner> OpsPlanner::create(StepModel model)
 {
-    Result<JointGraph> graph = buildJointGraph(model);
-    if (!graph)
-        return graph.error();
-    return OpsPlanner(std::make_shared<const Shared>(std::move(model), *std::move(graph)));
+    ASSIGN_OR_RETURN(JointGraph graph, buildJointGraph(model));
+    return OpsPlanner(std::make_shared<const Shared>(std::move(model), std::move(graph)));
 }
 
 const StepModel& OpsPlanner::model() const noexcept
@@ -145,15 +144,11 @@ Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const
     offer(planning.candidate(shared_->standard));
     offer(planning.candidateOf(shared_->careless.saved));
     offer(planning.candidateOf(shared_->aggressive.saved));
-    Result<std::vector<OpsCandidate>> solved = planning.byKnapsack(shared_->aggressive.banned, cap - least);
-    if (!solved)
-        return solved.error();
-    for (OpsCandidate& candidate : *solved)
+    ASSIGN_OR_RETURN(std::vector<OpsCandidate> solved, planning.byKnapsack(shared_->aggressive.banned, cap - least));
+    for (OpsCandidate& candidate : solved)
         offer(std::move(candidate));
-    Result<OpsCandidate> refined = planning.refined(std::move(best), cap);
-    if (!refined)
-        return refined.error();
-    return shared_->finished(request, cap, *std::move(refined));
+    ASSIGN_OR_RETURN(OpsCandidate refined, planning.refined(std::move(best), cap));
+    return shared_->finished(request, cap, std::move(refined));
 }
 
 std::string OpsPlanner::Shared::whyTooLittle() const
@@ -324,10 +319,8 @@ Result<OpsPlan> OpsPlanner::planMonotone(const OpsRequest& request, int points) 
     Result<OpsPlan> strict = plan(request);
     if (!strict)
         return strict;
-    const Result<std::vector<OpsPlan>> plans = frontier(request, points);
-    if (!plans)
-        return plans.error();
-    const OpsPlan& lowest = choose(*plans, request.fraction);
+    ASSIGN_OR_RETURN(const std::vector<OpsPlan> plans, frontier(request, points));
+    const OpsPlan& lowest = choose(plans, request.fraction);
     return lowest.peak < strict->peak ? Result<OpsPlan>(lowest) : strict;
 }
 

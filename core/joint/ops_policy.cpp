@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/joint/ops_policy.h"
 
+#include "core/base/try.h"
 #include "core/joint/op_obstacles.h"
 #include "core/policy/policy_maker.h"
 
@@ -114,18 +115,14 @@ Result<Policy> opsPolicy(const StepModel& model, const OpsPlan& plan, std::span<
         if (repeats && isDifferentiated(model.index(), module))
             regions.push_back(std::move(region));
     }
-    const Result<Timeline> timeline = model.predict(regions);
-    if (!timeline)
-        return timeline.error();
+    ASSIGN_OR_RETURN(const Timeline timeline, model.predict(regions));
     Plan asPlan;
     asPlan.status = PlanStatus::feasible;
-    asPlan.budget = timeline->peak;
-    asPlan.peak = timeline->peak;
-    asPlan.recomputeMs = timeline->recomputeMs;
-    const Result<std::vector<ModuleEffect>> effects = ModuleEffects(model).of(regions);
-    if (!effects)
-        return effects.error();
-    asPlan.decisions = decisionsOf(trace, regions, *effects);
+    asPlan.budget = timeline.peak;
+    asPlan.peak = timeline.peak;
+    asPlan.recomputeMs = timeline.recomputeMs;
+    ASSIGN_OR_RETURN(const std::vector<ModuleEffect> effects, ModuleEffects(model).of(regions));
+    asPlan.decisions = decisionsOf(trace, regions, effects);
     return policyOf(model, regions, asPlan);
 }
 

@@ -3,6 +3,7 @@
 #include "core/joint/ops_request.h"
 
 #include "core/base/json_reader.h"
+#include "core/base/try.h"
 #include "core/trace/step_file.h"
 
 #include <string>
@@ -37,10 +38,8 @@ std::vector<OpId> forwardOps(const StepTrace& trace)
 /// Only forward's ops run again: those of backward and of the optimizer keep the times that they have.
 Times timesOfStep(const std::string& path, const StepTrace& trace)
 {
-    const Result<StepTracePtr> read = readStepTrace(path);
-    if (!read)
-        return read.error();
-    const StepTrace& measured = **read;
+    ASSIGN_OR_RETURN(const StepTracePtr read, readStepTrace(path));
+    const StepTrace& measured = *read;
     if (!measured.info.measured)
         return badInput(path
                         + ": this step was simulated: expected one that torch-headroom record --device cuda measured");

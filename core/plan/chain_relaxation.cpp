@@ -5,7 +5,6 @@
 #include "core/plan/glpk_problem.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <set>
 

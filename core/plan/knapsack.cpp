@@ -264,12 +264,9 @@ KnapsackChoice summedUp(KnapsackChoice choice, std::span<const KnapsackItem> ite
 {
     choice.bytes = 0;
     choice.value = 0;
-    for (std::size_t i = 0; i < items.size(); ++i) {
-        if (!choice.taken[i])
-            continue;
-        choice.bytes += items[i].bytes;
-        choice.value += items[i].value;
-    }
+    for (std::size_t i = 0; i < items.size(); ++i)
+        if (choice.taken[i])
+            take(choice, items, i);
     return choice;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/plan/piecewise.h"
 
+#include "core/base/try.h"
 #include "core/plan/piecewise_problem.h"
 #include "core/plan/piecewise_search.h"
 
@@ -88,11 +89,9 @@ PiecewisePlanner::PiecewisePlanner(std::shared_ptr<const Model> model)
 
 Result<PiecewisePlanner> PiecewisePlanner::create(ModuleInfoPtr info)
 {
-    Result<PiecewiseModules> modules = PiecewiseModules::create(std::move(info));
-    if (!modules)
-        return modules.error();
-    const Baseline baseline = headroom::baseline(*modules->tree.info);
-    return PiecewisePlanner(std::make_shared<const Model>(Model{std::move(*modules), baseline}));
+    ASSIGN_OR_RETURN(PiecewiseModules modules, PiecewiseModules::create(std::move(info)));
+    const Baseline baseline = headroom::baseline(*modules.tree.info);
+    return PiecewisePlanner(std::make_shared<const Model>(Model{std::move(modules), baseline}));
 }
 
 const ModuleInfo& PiecewisePlanner::moduleInfo() const noexcept
@@ -104,41 +103,37 @@ Result<Plan> PiecewisePlanner::solve(const PlanRequest& request, std::stop_token
 {
     const auto begin = Clock::now();
     const PiecewiseModules& modules = model_->modules;
-    const Result<PiecewiseProblem> problem = PiecewiseProblem::create(modules, request);
-    if (!problem)
-        return problem.error();
+    ASSIGN_OR_RETURN(const PiecewiseProblem problem, PiecewiseProblem::create(modules, request));
 
     Plan plan;
     plan.budget = request.budget;
     plan.worldSize = request.worldSize;
     plan.baselinePeak = model_->baseline.peak;
     plan.stepMs = model_->baseline.computeMs;
-    plan.leastBudget = problem->leastBudget();
+    plan.leastBudget = problem.leastBudget();
     plan.binding.phase = phaseOfRows;
     if (request.budget < plan.leastBudget) {
-        plan.binding.module = moduleOfRow(*problem, tightestRow(*problem, plan.leastBudget));
-        plan.reason = whyInfeasible(*problem, request, plan.binding.module, plan.leastBudget);
+        plan.binding.module = moduleOfRow(problem, tightestRow(problem, plan.leastBudget));
+        plan.reason = whyInfeasible(problem, request, plan.binding.module, plan.leastBudget);
         plan.solveMs = msSince(begin);
         return plan;
     }
 
-    const Result<PiecewiseSolution> solution = searchPiecewise(*problem, request.budget, std::move(stop));
-    if (!solution)
-        return solution.error();
-    const PiecewiseProblem::Peak peak = problem->peak(solution->discards.bytes);
-    plan.status = solution->status;
+    ASSIGN_OR_RETURN(const PiecewiseSolution solution, searchPiecewise(problem, request.budget, std::move(stop)));
+    const PiecewiseProblem::Peak peak = problem.peak(solution.discards.bytes);
+    plan.status = solution.status;
     plan.peak = peak.bytes;
-    plan.binding.module = moduleOfRow(*problem, peak.row);
-    plan.recomputeMs = solution->discards.ms;
-    plan.boundMs = solution->boundMs;
+    plan.binding.module = moduleOfRow(problem, peak.row);
+    plan.recomputeMs = solution.discards.ms;
+    plan.boundMs = solution.boundMs;
     plan.gap = plan.recomputeMs > 0 ? (plan.recomputeMs - plan.boundMs) / plan.recomputeMs : 0;
-    for (std::size_t unit = 0; unit < solution->chosen.size(); ++unit) {
-        if (!solution->chosen[unit])
+    for (std::size_t unit = 0; unit < solution.chosen.size(); ++unit) {
+        if (!solution.chosen[unit])
             continue;
-        const ModuleStats& stats = modules.tree.info->stats[static_cast<std::size_t>(problem->units()[unit].module)];
+        const ModuleStats& stats = modules.tree.info->stats[static_cast<std::size_t>(problem.units()[unit].module)];
         // d = ACM * r - (ACM - IA), where sac_milp takes ACM for no less than IA
         const Bytes all = std::max(stats.sacMemory, stats.activationForward);
-        plan.decisions[stats.fqn] = static_cast<double>(solution->discards.bytes[unit] + all - stats.activationForward)
+        plan.decisions[stats.fqn] = static_cast<double>(solution.discards.bytes[unit] + all - stats.activationForward)
             / static_cast<double>(all);
     }
     plan.solveMs = msSince(begin);

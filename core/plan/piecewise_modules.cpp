@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/base/try.h"
 #include "core/plan/piecewise_problem.h"
 
 #include <algorithm>
@@ -80,11 +81,9 @@ void findEnvelopes(PiecewiseModules& model)
 
 Result<PiecewiseModules> PiecewiseModules::create(ModuleInfoPtr info)
 {
-    Result<PlanModules> tree = PlanModules::create(std::move(info));
-    if (!tree)
-        return tree.error();
+    ASSIGN_OR_RETURN(PlanModules tree, PlanModules::create(std::move(info)));
     PiecewiseModules model;
-    model.tree = *std::move(tree);
+    model.tree = std::move(tree);
     for (std::size_t module = 0; module < model.tree.modules.size(); ++module) {
         model.modules.emplace_back();
         if (model.tree.modules[module].candidate)

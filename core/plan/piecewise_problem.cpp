@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/plan/piecewise_problem.h"
 
+#include "core/base/try.h"
+
 #include <algorithm>
 #include <limits>
 #include <queue>
@@ -21,14 +23,11 @@ Bytes dividedUp(Bytes bytes, int parts)
 
 Result<PiecewiseProblem> PiecewiseProblem::create(const PiecewiseModules& modules, const PlanRequest& request)
 {
-    if (const Status sized = checkWorldSize(request); !sized)
-        return sized.error();
+    RETURN_IF_ERROR(checkWorldSize(request));
     if (request.budget < 1)
         return badInput("budget " + std::to_string(request.budget) + " B: expected 1 B or more");
-    Result<std::vector<PlanUnit>> units = planUnits(modules.tree, request);
-    if (!units)
-        return units.error();
-    PiecewiseProblem problem(modules, *std::move(units));
+    ASSIGN_OR_RETURN(std::vector<PlanUnit> units, planUnits(modules.tree, request));
+    PiecewiseProblem problem(modules, std::move(units));
     problem.findRows(request.worldSize);
     return problem;
 }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/plan/plan_units.h"
 
+#include "core/base/try.h"
+
 #include <algorithm>
 #include <set>
 #include <string_view>
@@ -95,8 +97,7 @@ Result<Wishes> readWishes(const PlanModules& modules, const PlanRequest& request
         for (std::size_t module = 0; module < stats.size(); ++module)
             if (isInside(unit, stats[module].fqn))
                 wishes.allowed[module] = false;
-    if (const Status pinned = applyPins(modules, request, wishes); !pinned)
-        return pinned.error();
+    RETURN_IF_ERROR(applyPins(modules, request, wishes));
     return wishes;
 }
 
@@ -125,12 +126,10 @@ private:
 
 Status UnitFinder::find(const PlanRequest& request)
 {
-    const Result<Wishes> wishes = readWishes(modules_, request);
-    if (!wishes)
-        return wishes.error();
+    ASSIGN_OR_RETURN(const Wishes wishes, readWishes(modules_, request));
     for (std::size_t module = 0; module < modules_.modules.size(); ++module)
-        if (wishes->allowed[module])
-            units_.push_back({static_cast<int>(module), -1, 0, wishes->forced[module], {}});
+        if (wishes.allowed[module])
+            units_.push_back({static_cast<int>(module), -1, 0, wishes.forced[module], {}});
     std::ranges::sort(units_, {}, [this](const PlanUnit& unit) { return position(unit); });
     findTree();
     return dropMisplaced();
@@ -239,8 +238,7 @@ Result<PlanModules> PlanModules::create(ModuleInfoPtr info)
 Result<std::vector<PlanUnit>> planUnits(const PlanModules& modules, const PlanRequest& request)
 {
     UnitFinder finder(modules);
-    if (const Status found = finder.find(request); !found)
-        return found.error();
+    RETURN_IF_ERROR(finder.find(request));
     return finder.take();
 }
 

@@ -3,6 +3,7 @@
 #include "core/policy/frontier.h"
 
 #include "core/base/curves.h"
+#include "core/base/try.h"
 
 #include <algorithm>
 #include <bit>
@@ -129,8 +130,7 @@ Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int p
         const Bytes budget = least
             + static_cast<Bytes>(static_cast<double>(most - least) * static_cast<double>(i)
                                  / static_cast<double>(wanted - 1));
-        if (const Status asked = frontier.ask(i + 1 == wanted ? most : budget); !asked)
-            return asked.error();
+        RETURN_IF_ERROR(frontier.ask(i + 1 == wanted ? most : budget));
         tell();
     }
     // Where two budgets had the same answer, and between answers.
@@ -138,8 +138,7 @@ Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int p
         const Bytes budget = frontier.widestGap();
         if (budget == 0)
             break;
-        if (const Status asked = frontier.ask(budget); !asked)
-            return asked.error();
+        RETURN_IF_ERROR(frontier.ask(budget));
         tell();
     }
     return frontier.result(wanted);

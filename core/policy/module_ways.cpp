@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/module_ways.h"
 
+#include "core/base/try.h"
 #include "core/policy/part_options.h"
 
 #include <algorithm>
@@ -42,25 +43,21 @@ Result<std::vector<ModuleWay>> waysOf(const StepModel& model, const StorageEvent
     const StepLayout::Place place = layout.place(replay, module, 0, 1);
     const MayCheckpoint any = [](ModuleId) { return true; };
     const auto measured = around != tree.around.end() ? optionsOfWhole : optionsOfPart;
-    Result<PartOptions> options = measured(model, tree, number, replay, place, any, notes);
-    if (!options)
-        return options.error();
+    ASSIGN_OR_RETURN(PartOptions options, measured(model, tree, number, replay, place, any, notes));
 
     // By the change of what is held first, then by what ModuleEffects says of every plan.
     std::vector<ModuleWay> ways{{}};
-    for (std::size_t i = 0; i < options->plans.size(); ++i) {
-        ModuleWay way{place.of(options->effects[i]).held, options->effects[i].recomputeMs, options->plans[i]};
+    for (std::size_t i = 0; i < options.plans.size(); ++i) {
+        ModuleWay way{place.of(options.effects[i]).held, options.effects[i].recomputeMs, options.plans[i]};
         for (CheckpointRegion& region : way.regions)
             region.module = ModuleId(region.module.value + module.value);
         ways.push_back(std::move(way));
     }
     ways = worthIt(std::move(ways));
     for (ModuleWay& way : ways) {
-        const Result<std::vector<ModuleEffect>> found = effects.of(way.regions);
-        if (!found)
-            return found.error();
-        way.kept = (*found)[module.value].kept;
-        way.recomputeMs = (*found)[module.value].recomputeMs;
+        ASSIGN_OR_RETURN(const std::vector<ModuleEffect> found, effects.of(way.regions));
+        way.kept = found[module.value].kept;
+        way.recomputeMs = found[module.value].recomputeMs;
     }
     return worthIt(std::move(ways));
 }

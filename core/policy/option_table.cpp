@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/option_table.h"
 
+#include "core/base/try.h"
 #include "core/policy/part_options.h"
 
 #include <algorithm>
@@ -46,8 +47,7 @@ public:
         table_.sharesArguments_ = std::ranges::find(layout_.shared(), true) != layout_.shared().end();
         addArcs();
         for (std::size_t arc = 0; arc < arcs_.size(); ++arc)
-            if (const Status measured = measure(static_cast<int>(arc)); !measured)
-                return measured.error();
+            RETURN_IF_ERROR(measure(static_cast<int>(arc)));
         table_.problem_.positions = static_cast<int>(tree_.parts.size());
         table_.problem_.constant = std::max<Bytes>(layout_.before(), 0);
         table_.problem_.atLoss = layout_.atTurn();
@@ -126,11 +126,10 @@ private:
             const MayCheckpoint may = [this](ModuleId module) {
                 return sharedArguments_ == StepLayout::SharedArguments::held || !layout_.hasShared(module);
             };
-            Result<PartOptions> options
-                = arc.hidden ? PartOptions() : measured(model_, tree_, arc.unit, *arc.replay, arc.place, may, notes_);
-            if (!options)
-                return options.error();
-            equal_.push_back({*std::move(options), {}, {}, {}});
+            ASSIGN_OR_RETURN(PartOptions options,
+                             arc.hidden ? PartOptions()
+                                        : measured(model_, tree_, arc.unit, *arc.replay, arc.place, may, notes_));
+            equal_.push_back({std::move(options), {}, {}, {}});
             setRange(equal_.back());
         }
         equal_[static_cast<std::size_t>(found->second)].arcs.push_back(number);

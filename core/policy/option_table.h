@@ -6,7 +6,6 @@
 #include "core/policy/part_tree.h"
 #include "core/policy/step_layout.h"
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>

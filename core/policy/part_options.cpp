@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/part_options.h"
 
+#include "core/base/try.h"
 #include "core/policy/save_sets.h"
 #include "core/policy/way_costs.h"
 
@@ -56,15 +57,12 @@ public:
     {
         Ways ways;
         if (!forces(unit))
-            if (const Status none = add({}, ways); !none)
-                return none.error();
+            RETURN_IF_ERROR(add({}, ways));
         if (!insideForces(unit))
-            if (const Status own = addWhole(unit, ways); !own)
-                return own.error();
+            RETURN_IF_ERROR(addWhole(unit, ways));
         Inside inside;
         if (!tree_.units[static_cast<std::size_t>(unit)].forced)
-            if (const Status found = combine(unit, inside); !found)
-                return found.error();
+            RETURN_IF_ERROR(combine(unit, inside));
         std::vector<WayCost> costs = costsOf(ways);
         costs.insert(costs.end(), inside.costs.begin(), inside.costs.end());
         Ways chosen;
@@ -82,9 +80,7 @@ public:
             return {};
         const std::size_t ops = model_.regionOps(module).size();
         const std::vector<SavableOp> savable = savableOpsThatRunAgain(model_, module);
-        Result<Way> full = measure({{module, std::vector<bool>(ops, false)}});
-        if (!full)
-            return full.error();
+        ASSIGN_OR_RETURN(Way full, measure({{module, std::vector<bool>(ops, false)}}));
         std::map<std::size_t, Bytes> held;
         std::map<std::size_t, Bytes> most;
         for (const SavableOp& op : savable) {
@@ -94,13 +90,11 @@ public:
             }
             std::vector<bool> save(ops, false);
             save[op.op] = true;
-            const Result<Way> with = measure({{module, std::move(save)}});
-            if (!with)
-                return with.error();
-            held[op.op] = std::max<Bytes>(0, with->cost.held - full->cost.held);
-            most[op.op] = std::max(held[op.op], with->cost.high - full->cost.high);
+            ASSIGN_OR_RETURN(const Way with, measure({{module, std::move(save)}}));
+            held[op.op] = std::max<Bytes>(0, with.cost.held - full.cost.held);
+            most[op.op] = std::max(held[op.op], with.cost.high - full.cost.high);
         }
-        ways.push_back(*std::move(full));
+        ways.push_back(std::move(full));
         std::vector<std::vector<bool>> sets = saveSets(
             model_, module, [&](const SavableOp& op) { return held.at(op.op); }, moreSets);
         if (most != held)
@@ -110,8 +104,7 @@ public:
                     sets.push_back(std::move(save));
         for (std::vector<bool>& save : sets)
             if (std::ranges::find(save, true) != save.end())
-                if (const Status added = add({{module, std::move(save)}}, ways); !added)
-                    return added;
+                RETURN_IF_ERROR(add({{module, std::move(save)}}, ways));
         return {};
     }
 
@@ -143,19 +136,15 @@ private:
 
     Result<Way> measure(CheckpointPlan plan) const
     {
-        Result<LocalEffect> effect = replay_.of(plan, notes_);
-        if (!effect)
-            return effect.error();
-        const WayCost cost = costOf(*effect);
-        return Way{std::move(plan), *std::move(effect), cost};
+        ASSIGN_OR_RETURN(LocalEffect effect, replay_.of(plan, notes_));
+        const WayCost cost = costOf(effect);
+        return Way{std::move(plan), std::move(effect), cost};
     }
 
     Status add(CheckpointPlan plan, Ways& ways) const
     {
-        Result<Way> way = measure(std::move(plan));
-        if (!way)
-            return way.error();
-        ways.push_back(*std::move(way));
+        ASSIGN_OR_RETURN(Way way, measure(std::move(plan)));
+        ways.push_back(std::move(way));
         return {};
     }
 
@@ -176,11 +165,9 @@ private:
         for (const int inner : tree_.units[static_cast<std::size_t>(unit)].inside) {
             if (model_.regionOps(moduleOf(inner)).empty())
                 continue;
-            Result<Ways> choices = waysOf(inner, mostSums);
-            if (!choices)
-                return choices.error();
+            ASSIGN_OR_RETURN(Ways choices, waysOf(inner, mostSums));
             units.push_back(inner);
-            inside.units.push_back(*std::move(choices));
+            inside.units.push_back(std::move(choices));
         }
         std::vector<std::vector<WayCost>> costs;
         for (const Ways& ways : inside.units)
@@ -192,12 +179,8 @@ private:
         inside.combinations.erase(std::ranges::unique(inside.combinations).begin(), inside.combinations.end());
         std::erase_if(inside.combinations, [&](const Combination& ways) { return planOf(inside, ways).empty(); });
         inside.groups = groupsOf(units);
-        Result<LocalEffect> nothing = replay_.of({}, notes_);
-        if (!nothing)
-            return nothing.error();
-        inside.nothing = *std::move(nothing);
-        if (const Status measured = measureGroups(inside); !measured)
-            return measured;
+        ASSIGN_OR_RETURN(inside.nothing, replay_.of({}, notes_));
+        RETURN_IF_ERROR(measureGroups(inside));
         LocalEffect effect;
         for (const Combination& ways : inside.combinations) {
             sum(inside, ways, effect);
@@ -258,10 +241,7 @@ private:
                     const CheckpointPlan& part = inside.units[unit][ways[unit]].plan;
                     plan.insert(plan.end(), part.begin(), part.end());
                 }
-                Result<LocalEffect> effect = replay_.of(plan, notes_);
-                if (!effect)
-                    return effect.error();
-                known->second = *std::move(effect);
+                ASSIGN_OR_RETURN(known->second, replay_.of(plan, notes_));
             }
         return {};
     }
@@ -337,18 +317,15 @@ PartOptions relative(Ways ways, ModuleId part)
 Result<PartOptions> optionsOfPart(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
                                   const StepLayout::Place& place, const MayCheckpoint& may, LocalNotes& notes)
 {
-    Result<Ways> ways = PartMeasure(model, tree, replay, place, may, notes).waysOf(unit, mostOptions);
-    if (!ways)
-        return ways.error();
-    return relative(*std::move(ways), tree.units[static_cast<std::size_t>(unit)].module);
+    ASSIGN_OR_RETURN(Ways ways, PartMeasure(model, tree, replay, place, may, notes).waysOf(unit, mostOptions));
+    return relative(std::move(ways), tree.units[static_cast<std::size_t>(unit)].module);
 }
 
 Result<PartOptions> optionsOfWhole(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
                                    const StepLayout::Place& place, const MayCheckpoint& may, LocalNotes& notes)
 {
     Ways ways;
-    if (const Status added = PartMeasure(model, tree, replay, place, may, notes).addWhole(unit, ways); !added)
-        return added.error();
+    RETURN_IF_ERROR(PartMeasure(model, tree, replay, place, may, notes).addWhole(unit, ways));
     Ways chosen;
     for (const std::size_t i : worthIt(costsOf(ways), ways.size()))
         chosen.push_back(std::move(ways[i]));

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/policy.h"
 
+#include "core/base/try.h"
 #include "core/policy/policy_maker.h"
 
 #include <map>
@@ -85,10 +86,8 @@ Result<CheckpointPlan> checkpointPlan(const StepTrace& trace, const Policy& poli
         if (found == names.end())
             return badInput("the policy names module `" + module.fqn + "`, which the step of `" + trace.info.model
                             + "` does not have");
-        Result<CheckpointRegion> region = regionOf(model, found->second, module);
-        if (!region)
-            return region.error();
-        plan.push_back(std::move(*region));
+        ASSIGN_OR_RETURN(CheckpointRegion region, regionOf(model, found->second, module));
+        plan.push_back(std::move(region));
     }
     return plan;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/policy_maker.h"
 
+#include "core/base/try.h"
 #include "core/plan/op_policy.h"
 
 #include <algorithm>
@@ -155,10 +156,8 @@ Result<CheckpointPlan> PolicyMaker::regions(const Plan& plan) const
     }
     CheckpointPlan regions;
     for (const auto& [module, ratio] : decisions) {
-        Result<CheckpointRegion> region = choose(module, ratio);
-        if (!region)
-            return region.error();
-        regions.push_back(std::move(*region));
+        ASSIGN_OR_RETURN(CheckpointRegion region, choose(module, ratio));
+        regions.push_back(std::move(region));
     }
     return regions;
 }
@@ -203,10 +202,8 @@ Result<Policy> makePolicy(const StepTrace& trace, const Plan& plan)
 {
     // The caller's trace outlives the call: a pointer without ownership will do.
     const PolicyMaker maker(StepModel(StepTracePtr(StepTracePtr(), &trace)));
-    const Result<CheckpointPlan> regions = maker.regions(plan);
-    if (!regions)
-        return regions.error();
-    return policyOf(maker.model(), *regions, plan);
+    ASSIGN_OR_RETURN(const CheckpointPlan regions, maker.regions(plan));
+    return policyOf(maker.model(), regions, plan);
 }
 
 } // namespace headroom

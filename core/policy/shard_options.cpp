@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/shard_options.h"
 
+#include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/policy/trainer_plan.h"
 
@@ -37,10 +38,8 @@ std::string reshardName(bool reshard)
 
 Result<std::vector<ShardOption>> shardOptions(const ShardChoices& choices)
 {
-    if (const Status good = checkDegrees(choices.tensor, "--tp", choices.cards); !good)
-        return good.error();
-    if (const Status good = checkDegrees(choices.replicate, "--replicate", choices.cards); !good)
-        return good.error();
+    RETURN_IF_ERROR(checkDegrees(choices.tensor, "--tp", choices.cards));
+    RETURN_IF_ERROR(checkDegrees(choices.replicate, "--replicate", choices.cards));
     std::vector<ShardOption> options;
     for (const int tensor : orDefault(choices.tensor, 1))
         for (const int replicate : orDefault(choices.replicate, 1)) {
@@ -83,33 +82,25 @@ bool ShardRow::faster(const ShardRow& other) const noexcept
 
 Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, int worldSize)
 {
-    const Result<DeviceSpec> card = findDeviceSpec(step->info.gpu);
-    if (!card)
-        return card.error();
-    const Result<StepPlanner> planner = StepPlanner::create(step);
-    if (!planner)
-        return planner.error();
+    ASSIGN_OR_RETURN(const DeviceSpec card, findDeviceSpec(step->info.gpu));
+    ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(step));
     ShardRow row;
     row.option = option;
     row.calculated = worldSize > 1;
-    row.usable = cardMemory(*card, *step).usable();
+    row.usable = cardMemory(card, *step).usable();
     PlanRequest request;
     request.budget = row.usable;
     request.worldSize = worldSize;
-    Result<PlannedStep> planned = planner->solve(request);
-    if (!planned)
-        return planned.error();
-    row.fits = planned->plan.status != PlanStatus::infeasible;
-    row.peak = row.fits ? planned->plan.peak : planned->plan.leastBudget;
-    const Result<StepClock> clock = clockOf(*step, planner->model().index(), planned->regions);
-    if (!clock)
-        return clock.error();
-    row.stepMs = clock->stepMs;
-    row.exposedMs = clock->exposedMs;
+    ASSIGN_OR_RETURN(PlannedStep planned, planner.solve(request));
+    row.fits = planned.plan.status != PlanStatus::infeasible;
+    row.peak = row.fits ? planned.plan.peak : planned.plan.leastBudget;
+    ASSIGN_OR_RETURN(const StepClock clock, clockOf(*step, planner.model().index(), planned.regions));
+    row.stepMs = clock.stepMs;
+    row.exposedMs = clock.exposedMs;
     if (const std::int64_t batch = option.batch > 0 ? option.batch : step->info.batch; batch > 0)
-        row.samplesPerSecond = static_cast<double>(batch) * option.dataRanks() / clock->stepMs * 1e3;
-    if (row.fits && !planned->plan.decisions.empty())
-        row.plan = *std::move(planned);
+        row.samplesPerSecond = static_cast<double>(batch) * option.dataRanks() / clock.stepMs * 1e3;
+    if (row.fits && !planned.plan.decisions.empty())
+        row.plan = std::move(planned);
     return row;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/step_options.h"
 
+#include "core/base/try.h"
 #include "core/policy/sharding.h"
 
 #include <algorithm>
@@ -36,11 +37,9 @@ double msPerGiB(double picosecondsPerByte)
 
 Result<PredictedPlanPtr> StepOptions::predicted(CheckpointPlan regions) const
 {
-    Result<Timeline> timeline = model_.predict(regions);
-    if (!timeline)
-        return timeline.error();
+    ASSIGN_OR_RETURN(Timeline timeline, model_.predict(regions));
     return PredictedPlanPtr(std::make_shared<const PredictedPlan>(
-        PredictedPlan{std::move(regions), perRank(*std::move(timeline), worldSize_)}));
+        PredictedPlan{std::move(regions), perRank(std::move(timeline), worldSize_)}));
 }
 
 Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
@@ -49,28 +48,24 @@ Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const Storage
     using enum StepLayout::SharedArguments;
     const std::shared_ptr<StepOptions> options(new StepOptions(model, worldSize));
     for (const auto shared : {held, asRecorded}) {
-        Result<OptionTable> table = OptionTable::create(model, events, tree, worldSize, shared, stop);
-        if (!table)
-            return table.error();
-        const bool another = table->sharesArguments();
+        ASSIGN_OR_RETURN(OptionTable table, OptionTable::create(model, events, tree, worldSize, shared, stop));
+        const bool another = table.sharesArguments();
         // Where a pin asks for a module whose arguments are shared, the second table has no way through the step.
         constexpr Bytes anything = std::numeric_limits<Bytes>::max() / 8;
-        if (options->tables_.empty() || leanestPath(table->problem(), anything)) {
-            const std::optional<std::uint32_t> turn = table->otherTurn();
+        if (options->tables_.empty() || leanestPath(table.problem(), anything)) {
+            const std::optional<std::uint32_t> turn = table.otherTurn();
             Turns& turns = options->tables_.emplace_back();
-            turns.push_back(*std::move(table));
+            turns.push_back(std::move(table));
             if (turn) {
-                Result<OptionTable> other = OptionTable::create(model, events, tree, worldSize, shared, stop, turn);
-                if (!other)
-                    return other.error();
-                turns.push_back(*std::move(other));
+                ASSIGN_OR_RETURN(OptionTable other,
+                                 OptionTable::create(model, events, tree, worldSize, shared, stop, turn));
+                turns.push_back(std::move(other));
             }
         }
         if (!another)
             break;
     }
-    if (const Status found = options->findEnds(std::ranges::any_of(tree.units, &PartTree::Unit::forced)); !found)
-        return found.error();
+    RETURN_IF_ERROR(options->findEnds(std::ranges::any_of(tree.units, &PartTree::Unit::forced)));
     return StepOptionsPtr(options);
 }
 
@@ -79,20 +74,16 @@ Status StepOptions::findEnds(bool forced)
 {
     const ChainProblem& chain = tables_.front().front().problem();
     const ChainPath quickest = forced ? solveChain(chain, std::numeric_limits<Bytes>::max() / 8).path : ChainPath();
-    const Result<PredictedPlanPtr> roomy = predicted(tables_.front().front().planOf(quickest));
-    if (!roomy)
-        return roomy.error();
-    roomy_ = leanest_ = *roomy;
+    ASSIGN_OR_RETURN(const PredictedPlanPtr roomy, predicted(tables_.front().front().planOf(quickest)));
+    roomy_ = leanest_ = roomy;
     for (const OptionTable& table : tables_ | std::views::join) {
         const Bytes least = leastBudget(table.problem());
         const std::optional<ChainPath> path = leanestPath(table.problem(), least);
         if (!path)
             continue;
-        const Result<PredictedPlanPtr> lean = predicted(table.planOf(*path));
-        if (!lean)
-            return lean.error();
-        if ((*lean)->timeline.peak < leanest_->timeline.peak)
-            leanest_ = *lean;
+        ASSIGN_OR_RETURN(const PredictedPlanPtr lean, predicted(table.planOf(*path)));
+        if (lean->timeline.peak < leanest_->timeline.peak)
+            leanest_ = lean;
     }
     return {};
 }
@@ -107,16 +98,15 @@ Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, do
     for (std::size_t table = 0; table < tables_.size(); ++table) {
         const double used = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
         const double share = std::max(0.0, limitMs - used) * (table + 1 < tables_.size() ? shareOfFirst : 1);
-        Result<BestPlan> found = bestOf(tables_[table], budget, best.predicted->timeline.recomputeMs, stop, share);
-        if (!found)
-            return found.error();
-        best.nodes += found->nodes;
-        best.boundMs = std::min(best.boundMs, found->boundMs);
+        ASSIGN_OR_RETURN(BestPlan found,
+                         bestOf(tables_[table], budget, best.predicted->timeline.recomputeMs, stop, share));
+        best.nodes += found.nodes;
+        best.boundMs = std::min(best.boundMs, found.boundMs);
         if (table == 0)
-            best.msPerGiB = found->msPerGiB;
-        if (found->predicted != nullptr) {
-            best.predicted = found->predicted;
-            best.msPerGiB = found->msPerGiB;
+            best.msPerGiB = found.msPerGiB;
+        if (found.predicted != nullptr) {
+            best.predicted = found.predicted;
+            best.msPerGiB = found.msPerGiB;
         }
     }
     const double ms = best.predicted->timeline.recomputeMs;
@@ -148,13 +138,11 @@ Result<BestPlan> StepOptions::bestOf(const Turns& turns, Bytes budget, double be
             }
             if (none || answer.value.time >= picoseconds(belowMs))
                 return best.boundMs >= belowMs - tolerance;
-            Result<PredictedPlanPtr> plan = predicted(table.planOf(answer.path));
-            if (!plan)
-                return plan.error();
-            const Bytes excess = (*plan)->timeline.peak - budget;
-            if (excess <= 0 && (*plan)->timeline.recomputeMs < belowMs) {
-                belowMs = (*plan)->timeline.recomputeMs;
-                best.predicted = *std::move(plan);
+            ASSIGN_OR_RETURN(PredictedPlanPtr plan, predicted(table.planOf(answer.path)));
+            const Bytes excess = plan->timeline.peak - budget;
+            if (excess <= 0 && plan->timeline.recomputeMs < belowMs) {
+                belowMs = plan->timeline.recomputeMs;
+                best.predicted = std::move(plan);
             }
             if (excess <= 0)
                 return relaxed && tries == 0;
@@ -167,21 +155,15 @@ Result<BestPlan> StepOptions::bestOf(const Turns& turns, Bytes budget, double be
     const OptionTable& first = turns.front();
     double gap = 0;
     if (!first.exact()) {
-        const Result<bool> fits = search(first, true, 1, fitGap);
-        if (!fits)
-            return fits.error();
-        gap = *fits ? 0 : unprovenGap;
+        ASSIGN_OR_RETURN(const bool fits, search(first, true, 1, fitGap));
+        gap = fits ? 0 : unprovenGap;
     }
     if (gap == 0) {
-        const Result<bool> done = search(first, true, first.exact() ? mostTries : 1, 0);
-        if (!done)
-            return done.error();
-        if (*done || first.exact())
+        ASSIGN_OR_RETURN(const bool done, search(first, true, first.exact() ? mostTries : 1, 0));
+        if (done || first.exact())
             return best;
     }
-    const Result<bool> searched = search(turns.back(), false, mostTries, gap);
-    if (!searched)
-        return searched.error();
+    RETURN_IF_ERROR(search(turns.back(), false, mostTries, gap));
     return best;
 }
 

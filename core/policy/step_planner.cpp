@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/step_planner.h"
 
+#include "core/base/try.h"
 #include "core/plan/plan_units.h"
 #include "core/policy/frontier.h"
 #include "core/policy/infeasible_step.h"
@@ -110,20 +111,15 @@ Result<StepOptionsPtr> StepPlanner::Model::options(const PlanRequest& request, c
 
 Result<PartTree> StepPlanner::Model::parts(const PlanRequest& request) const
 {
-    const Result<std::vector<PlanUnit>> units = planUnits(modules, request);
-    if (!units)
-        return units.error();
-    return PartTree::create(step, modules, *units);
+    ASSIGN_OR_RETURN(const std::vector<PlanUnit> units, planUnits(modules, request));
+    return PartTree::create(step, modules, units);
 }
 
 Result<StepOptionsPtr> StepPlanner::Model::makeOptions(const PlanRequest& request, const std::stop_token& stop) const
 {
-    if (const Status sized = checkWorldSize(request); !sized)
-        return sized.error();
-    const Result<PartTree> tree = parts(request);
-    if (!tree)
-        return tree.error();
-    return StepOptions::create(step, events, *tree, request.worldSize, stop);
+    RETURN_IF_ERROR(checkWorldSize(request));
+    ASSIGN_OR_RETURN(const PartTree tree, parts(request));
+    return StepOptions::create(step, events, tree, request.worldSize, stop);
 }
 
 Plan StepPlanner::Model::planOf(const BestPlan& best, const PlanRequest& request) const
@@ -150,10 +146,7 @@ Result<PlannedStep> StepPlanner::Model::planned(const BestPlan& best, const Plan
     PlannedStep planned;
     planned.plan = planOf(best, request);
     planned.regions = best.predicted->regions;
-    Result<std::vector<ModuleEffect>> does = effects.of(planned.regions);
-    if (!does)
-        return does.error();
-    planned.effects = *std::move(does);
+    ASSIGN_OR_RETURN(planned.effects, effects.of(planned.regions));
     planned.plan.decisions = decisionsOf(*step.trace(), planned.regions, planned.effects);
     planned.timeline = TimelinePtr(best.predicted, &best.predicted->timeline);
     return planned;
@@ -237,13 +230,9 @@ Result<ModuleInfo> modulesToPlan(const StepModel& model)
 Result<StepPlanner> StepPlanner::create(StepTracePtr trace)
 {
     StepModel model(std::move(trace));
-    Result<ModuleInfo> info = modulesToPlan(model);
-    if (!info)
-        return info.error();
-    Result<PlanModules> modules = PlanModules::create(std::make_shared<const ModuleInfo>(*std::move(info)));
-    if (!modules)
-        return modules.error();
-    return StepPlanner(std::make_shared<const Model>(std::move(model), *std::move(modules)));
+    ASSIGN_OR_RETURN(ModuleInfo info, modulesToPlan(model));
+    ASSIGN_OR_RETURN(PlanModules modules, PlanModules::create(std::make_shared<const ModuleInfo>(std::move(info))));
+    return StepPlanner(std::make_shared<const Model>(std::move(model), std::move(modules)));
 }
 
 Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_token stop, double limitMs) const
@@ -251,8 +240,7 @@ Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_tok
     const auto begin = Clock::now();
     if (request.budget < 1)
         return badInput("budget " + std::to_string(request.budget) + " B: expected 1 B or more");
-    if (const Status can = plannable(*trace()); !can)
-        return can.error();
+    RETURN_IF_ERROR(plannable(*trace()));
     const Result<StepOptionsPtr> options = model_->options(request, stop);
     if (!options && stop.stop_requested()) {
         PlannedStep stopped;
@@ -266,10 +254,8 @@ Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_tok
     if (least > request.budget) {
         step = model_->infeasible(**options, request, stop);
     } else {
-        const Result<BestPlan> best = (*options)->best(request.budget, stop, limitMs);
-        if (!best)
-            return best.error();
-        step = model_->planned(*best, request);
+        ASSIGN_OR_RETURN(const BestPlan best, (*options)->best(request.budget, stop, limitMs));
+        step = model_->planned(best, request);
     }
     if (!step)
         return step;
@@ -283,22 +269,16 @@ Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_tok
 Result<std::vector<FrontierPoint>> StepPlanner::frontier(const PlanRequest& request, int points, std::stop_token stop,
                                                          const FrontierWatch& grown) const
 {
-    if (const Status can = plannable(*trace()); !can)
-        return can.error();
-    const Result<StepOptionsPtr> options = model_->options(request, stop);
-    if (!options)
-        return options.error();
-    return breakPoints(**options, points, stop, grown);
+    RETURN_IF_ERROR(plannable(*trace()));
+    ASSIGN_OR_RETURN(const StepOptionsPtr options, model_->options(request, stop));
+    return breakPoints(*options, points, stop, grown);
 }
 
 Result<std::vector<ModuleWay>> StepPlanner::ways(ModuleId module) const
 {
-    if (const Status can = plannable(*trace()); !can)
-        return can.error();
-    const Result<PartTree> tree = model_->parts({});
-    if (!tree)
-        return tree.error();
-    return waysOf(model_->step, model_->events, effects(), *tree, module);
+    RETURN_IF_ERROR(plannable(*trace()));
+    ASSIGN_OR_RETURN(const PartTree tree, model_->parts({}));
+    return waysOf(model_->step, model_->events, effects(), tree, module);
 }
 
 const StepModel& StepPlanner::model() const noexcept

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/trainer_config.h"
 
+#include "core/base/try.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -130,27 +132,23 @@ Result<std::string> torchtitan(const StepTrace& trace, const Policy& policy)
     const std::string stop = "early_stop = true\n";
     if (policy.modules.empty())
         return section + "mode = \"none\"\n";
-    const Result<Blocks> blocks = findBlocks(trace, policy, "torchtitan");
-    if (!blocks)
-        return blocks.error();
+    ASSIGN_OR_RETURN(const Blocks blocks, findBlocks(trace, policy, "torchtitan"));
     const std::string layers = std::string(policyFqn(trace, ModuleId(0))) + ".layers";
-    if (blocks->list != layers)
+    if (blocks.list != layers)
         return cannot("torchtitan",
-                      "it checkpoints blocks of " + blocks->list + ", and torchtitan only those of " + layers);
-    if (allWhole(*blocks)) {
-        const std::size_t n = frequency(*blocks);
+                      "it checkpoints blocks of " + blocks.list + ", and torchtitan only those of " + layers);
+    if (allWhole(blocks)) {
+        const std::size_t n = frequency(blocks);
         if (n == 1)
             return section + "mode = \"full\"\n" + stop;
         if (n == 0)
             return cannot("torchtitan", "it checkpoints neither all blocks of " + layers + " nor every n-th");
         return section + "mode = \"selective\"\nselective_ac_option = \"" + std::to_string(n) + "\"\n" + stop;
     }
-    const Result<std::set<std::string>> saved = savedOps(*blocks);
-    if (!saved)
-        return saved.error();
+    ASSIGN_OR_RETURN(const std::set<std::string> saved, savedOps(blocks));
     std::string config = section + "mode = \"selective\"\nselective_ac_option = \"op\"\n" + stop
         + "\n# In the model's parallelize.py, which gives it to apply_ac():\n# _op_sac_save_list = {\n";
-    for (const std::string& op : *saved)
+    for (const std::string& op : saved)
         config += "#     torch.ops." + op + ",\n";
     return config + "# }\n";
 }

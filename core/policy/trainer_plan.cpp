@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/trainer_plan.h"
 
+#include "core/base/try.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/sharding.h"
 #include "core/trace/phase_times.h"
@@ -33,20 +34,14 @@ public:
     Result<PlannedStep> plan(Trainer trainer)
     {
         const auto begin = std::chrono::steady_clock::now();
-        Result<std::vector<ModuleId>> layers = trainer == Trainer::torchtitan ? blocks() : layersOfLists();
-        if (!layers)
-            return layers.error();
-        if (const Status tried = consider({}); !tried)
-            return tried.error();
+        ASSIGN_OR_RETURN(std::vector<ModuleId> layers, trainer == Trainer::torchtitan ? blocks() : layersOfLists());
+        RETURN_IF_ERROR(consider({}));
         step_.plan.baselinePeak = step_.plan.leastBudget;
-        for (std::size_t n = 1; n <= layers->size(); ++n)
-            if (const Status tried = consider(everyNth(*layers, n, trainer == Trainer::torchtitan ? n - 1 : 0)); !tried)
-                return tried.error();
+        for (std::size_t n = 1; n <= layers.size(); ++n)
+            RETURN_IF_ERROR(consider(everyNth(layers, n, trainer == Trainer::torchtitan ? n - 1 : 0)));
         if (trainer == Trainer::torchtitan)
-            if (const Status tried = considerLists(*layers); !tried)
-                return tried.error();
-        if (const Status finished = finish(trainer); !finished)
-            return finished.error();
+            RETURN_IF_ERROR(considerLists(layers));
+        RETURN_IF_ERROR(finish(trainer));
         step_.plan.solveMs
             = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
         return std::move(step_);
@@ -106,11 +101,9 @@ private:
     /// Keeps what is best. A plan that cannot be predicted is no candidate: layers that contain one another.
     Status consider(CheckpointPlan regions)
     {
-        Result<Timeline> predicted = model_.predict(regions);
-        if (!predicted)
-            return predicted.error();
+        ASSIGN_OR_RETURN(Timeline predicted, model_.predict(regions));
         ++step_.plan.nodes;
-        auto timeline = std::make_shared<const Timeline>(perRank(*std::move(predicted), request_.worldSize));
+        auto timeline = std::make_shared<const Timeline>(perRank(std::move(predicted), request_.worldSize));
         const Bytes peak = timeline->peak;
         step_.plan.leastBudget = step_.plan.nodes == 1 ? peak : std::min(step_.plan.leastBudget, peak);
         if (peak > request_.budget
@@ -179,8 +172,7 @@ private:
                             region.save[op] = true;
                 regions.push_back(std::move(region));
             }
-            if (const Status tried = consider(std::move(regions)); !tried)
-                return tried;
+            RETURN_IF_ERROR(consider(std::move(regions)));
         }
         return {};
     }
@@ -200,10 +192,7 @@ private:
         plan.status = PlanStatus::optimal;
         plan.peak = step_.timeline->peak;
         plan.recomputeMs = plan.boundMs = step_.timeline->recomputeMs;
-        Result<std::vector<ModuleEffect>> effects = ModuleEffects(model_).of(step_.regions);
-        if (!effects)
-            return effects.error();
-        step_.effects = *std::move(effects);
+        ASSIGN_OR_RETURN(step_.effects, ModuleEffects(model_).of(step_.regions));
         plan.decisions = decisionsOf(trace_, step_.regions, step_.effects);
         return {};
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/local_replay.h"
 
+#include "core/base/try.h"
 #include "core/predict/replay_rules.h"
 
 #include <algorithm>
@@ -414,10 +415,8 @@ Result<LocalEffect> LocalReplay::of(const CheckpointPlan& plan, LocalNotes& note
 {
     const StepTrace& trace = *model_.trace();
     const std::uint32_t end = replayed_.steps.empty() ? 0 : replayed_.steps.back() + 1;
-    const Result<Regions> regions = layOut(trace, model_.index(), plan, end);
-    if (!regions)
-        return regions.error();
-    Replay<LocalMemory> replay(trace, model_.index(), *regions,
+    ASSIGN_OR_RETURN(const Regions regions, layOut(trace, model_.index(), plan, end));
+    Replay<LocalMemory> replay(trace, model_.index(), regions,
                                LocalMemory(trace, replayed_.storages, notes.content_->blocks), notes.content_->replay);
     LocalEffect effect;
     effect.changes.reserve(replayed_.events.size());

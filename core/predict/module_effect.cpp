@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/module_effect.h"
 
+#include "core/base/try.h"
 #include "core/predict/regions.h"
 #include "core/predict/replay_rules.h"
 
@@ -74,10 +75,8 @@ ModuleTally ModuleEffects::replayed(const Regions& plan) const
 
 Result<std::vector<ModuleEffect>> ModuleEffects::of(const CheckpointPlan& plan) const
 {
-    const Result<Regions> regions = layOut(*model_.trace(), model_.index(), plan);
-    if (!regions)
-        return regions.error();
-    return moduleEffects(tally_, replayed(*regions));
+    ASSIGN_OR_RETURN(const Regions regions, layOut(*model_.trace(), model_.index(), plan));
+    return moduleEffects(tally_, replayed(regions));
 }
 
 } // namespace headroom

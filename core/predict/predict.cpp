@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/predict.h"
 
+#include "core/base/try.h"
 #include "core/predict/regions.h"
 #include "core/predict/replay.h"
 #include "core/predict/step_index.h"
@@ -17,10 +18,8 @@ namespace {
 
 Result<Timeline> predictWith(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
 {
-    const Result<Regions> regions = layOut(trace, index, plan);
-    if (!regions)
-        return regions.error();
-    return replay(trace, index, *regions);
+    ASSIGN_OR_RETURN(const Regions regions, layOut(trace, index, plan));
+    return replay(trace, index, regions);
 }
 
 std::vector<OpId> regionOpsWith(const StepTrace& trace, const StepIndex& index, ModuleId module)
@@ -96,16 +95,14 @@ Result<Timeline> StepModel::predict(const CheckpointPlan& plan) const
 
 Result<std::vector<std::vector<HeldBytes>>> StepModel::heldBytes(const CheckpointPlan& plan) const
 {
-    const Result<Regions> laidOut = layOut(*trace_, *index_, plan);
-    if (!laidOut)
-        return laidOut.error();
-    const std::vector<HeldBytes> held = replayBoundaries(*trace_, *index_, *laidOut);
+    ASSIGN_OR_RETURN(const Regions laidOut, layOut(*trace_, *index_, plan));
+    const std::vector<HeldBytes> held = replayBoundaries(*trace_, *index_, laidOut);
     std::map<ModuleId, std::size_t> places;
     for (std::size_t place = 0; place < plan.size(); ++place)
         places.emplace(plan[place].module, place);
     std::vector<std::vector<HeldBytes>> byModule(plan.size());
     for (std::size_t region = 0; region < held.size(); ++region)
-        byModule[places.at(trace_->calls.module[laidOut->regions[region].call])].push_back(held[region]);
+        byModule[places.at(trace_->calls.module[laidOut.regions[region].call])].push_back(held[region]);
     return byModule;
 }
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/regions.h"
 
+#include "core/base/try.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -145,14 +147,12 @@ std::vector<OpId> countedOps(const StepTrace& trace, const StepIndex::Call& call
 
 Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan, std::uint32_t end)
 {
-    if (Status status = refuse(trace, index, plan); !status)
-        return status.error();
+    RETURN_IF_ERROR(refuse(trace, index, plan));
     Regions result;
     for (const CheckpointRegion& region : plan) {
         for (const CallId call : callsBefore(index, region.module, end))
             result.regions.push_back(regionOf(index, call));
-        if (Status status = markSaved(trace, index, region, end, result.saved); !status)
-            return status.error();
+        RETURN_IF_ERROR(markSaved(trace, index, region, end, result.saved));
     }
     std::ranges::sort(result.regions, {}, &Region::enter);
     return result;

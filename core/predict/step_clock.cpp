@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/step_clock.h"
 
+#include "core/base/try.h"
 #include "core/cost/op_issue.h"
 #include "core/predict/issued_ops.h"
 #include "core/predict/regions.h"
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <unordered_map>
 
 namespace headroom {
@@ -209,11 +209,9 @@ StepClock clockOfOps(const StepTrace& trace, std::span<const IssuedOp> ops)
 
 Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
 {
-    const Result<Regions> regions = layOut(trace, index, plan);
-    if (!regions)
-        return regions.error();
+    ASSIGN_OR_RETURN(const Regions regions, layOut(trace, index, plan));
     ReplayNotes notes;
-    Replay<ClockMemory> replay(trace, index, *regions, ClockMemory(trace), notes);
+    Replay<ClockMemory> replay(trace, index, regions, ClockMemory(trace), notes);
     for (const std::uint32_t event : index.memoryEvents)
         replay.step(event);
     replay.finish();

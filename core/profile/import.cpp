@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/profile/import.h"
 
+#include "core/base/try.h"
 #include "core/profile/profile_reader.h"
 #include "core/profile/profile_step.h"
 #include "core/profile/profile_windows.h"
@@ -14,22 +15,18 @@ namespace headroom {
 Result<StepTracePtr> importProfile(const Profile& profile, const std::string& name, const ProfileRequest& request)
 {
     const std::vector<ProfileWindow> windows = profileWindows(profile);
-    Result<ProfileWindow> window = chooseWindow(windows, request.step, name);
-    if (!window)
-        return window.error();
+    ASSIGN_OR_RETURN(ProfileWindow window, chooseWindow(windows, request.step, name));
     if (request.everyStep) {
         const auto first = std::ranges::find(windows, true, &ProfileWindow::whole);
-        window->begin = std::min(window->begin, first == windows.end() ? window->begin : first->begin);
+        window.begin = std::min(window.begin, first == windows.end() ? window.begin : first->begin);
     }
-    return stepOf(profile, *window, name, request.gpu);
+    return stepOf(profile, window, name, request.gpu);
 }
 
 Result<StepTracePtr> importProfile(const std::filesystem::path& path, const ProfileRequest& request)
 {
-    const Result<Profile> profile = readProfile(path);
-    if (!profile)
-        return profile.error();
-    return importProfile(*profile, path.filename().string(), request);
+    ASSIGN_OR_RETURN(const Profile profile, readProfile(path));
+    return importProfile(profile, path.filename().string(), request);
 }
 
 Result<StepTracePtr> readMeasured(const std::filesystem::path& path, const ProfileRequest& request)

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/profile/profile_builder.h"
 
-#include <limits>
-
 namespace headroom {
 
 namespace {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/profile/profile_reader.h"
 
+#include "core/base/try.h"
 #include "core/profile/event_fields.h"
 #include "core/profile/profile_builder.h"
 #include "core/profile/text_input.h"
@@ -296,11 +297,9 @@ Result<Profile> read(TextInput& input, const std::string& name)
 
 Result<Profile> readProfile(const std::filesystem::path& path)
 {
-    auto file = MappedFile::open(path);
-    if (!file)
-        return file.error();
-    const auto bytes = (*file)->bytes();
-    TextInput input(bytes, *std::move(file));
+    ASSIGN_OR_RETURN(auto file, MappedFile::open(path));
+    const auto bytes = file->bytes();
+    TextInput input(bytes, std::move(file));
     return read(input, path.string());
 }
 

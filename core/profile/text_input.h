@@ -28,7 +28,6 @@ public:
 
     /// What is wrong with the gzipped bytes, as the end of a sentence; empty: nothing.
     const std::string& problem() const noexcept { return problem_; }
-    std::size_t bytesRead() const noexcept { return read_; } ///< of the file
 
 private:
     struct Unpacker;

@@ -156,17 +156,4 @@ PiecewiseFit fitPiecewise(std::span<const double> x, std::span<const double> y, 
              static_cast<double>(hinge.value - hinge.rightSlope * at)}};
 }
 
-double squaredResidual(const PiecewiseFit& fit, std::span<const double> x, std::span<const double> y)
-{
-    Real sum = 0;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-        std::size_t segment = 0;
-        while (segment + 1 < fit.slopes.size() && x[i] > fit.breakpoints[segment + 1])
-            ++segment;
-        const Real difference = static_cast<Real>(fit.slopes[segment]) * x[i] + fit.intercepts[segment] - y[i];
-        sum += difference * difference;
-    }
-    return static_cast<double>(sum);
-}
-
 } // namespace headroom

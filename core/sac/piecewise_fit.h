@@ -26,7 +26,4 @@ struct PiecewiseFit
 /// four for two segments.
 PiecewiseFit fitPiecewise(std::span<const double> x, std::span<const double> y, int segments);
 
-/// Sum of squared differences between the function and the points.
-double squaredResidual(const PiecewiseFit& fit, std::span<const double> x, std::span<const double> y);
-
 } // namespace headroom

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/snapshot/import.h"
 
+#include "core/base/try.h"
 #include "core/snapshot/snapshot_step.h"
 #include "core/trace/step_file.h"
 
@@ -16,13 +17,11 @@ Result<ImportedSnapshot> importSnapshot(const std::filesystem::path& path, const
     SnapshotWatch reading = watch;
     if (watch.progressed)
         reading.progressed = [&](double share) { watch.progressed(share / 2); };
-    Result<SnapshotPtr> snapshot = readSnapshot(path, request.range, reading);
-    if (!snapshot)
-        return snapshot.error();
+    ASSIGN_OR_RETURN(SnapshotPtr snapshot, readSnapshot(path, request.range, reading));
     SnapshotWatch making = watch;
     if (watch.progressed)
         making.progressed = [&](double share) { watch.progressed(0.5 + share / 2); };
-    return importSnapshot(*std::move(snapshot), path, request, making);
+    return importSnapshot(std::move(snapshot), path, request, making);
 }
 
 Result<ImportedSnapshot> importSnapshot(SnapshotPtr snapshot, const std::filesystem::path& path,
@@ -40,11 +39,8 @@ Result<ImportedSnapshot> importSnapshot(SnapshotPtr snapshot, const std::filesys
                         + (imported.snapshot->eventCount > 0
                                ? " in this range of time"
                                : ": expected torch.cuda.memory._record_memory_history() to have been on before"));
-    Result<StepTracePtr> step
-        = stepOf(*imported.snapshot, imported.history, imported.device, path.filename().string(), watch);
-    if (!step)
-        return step.error();
-    imported.step = *std::move(step);
+    ASSIGN_OR_RETURN(imported.step,
+                     stepOf(*imported.snapshot, imported.history, imported.device, path.filename().string(), watch));
     return imported;
 }
 
@@ -58,10 +54,8 @@ Result<StepTracePtr> readStepOrSnapshot(const std::filesystem::path& path)
 {
     if (!isSnapshotFile(path))
         return readStepTrace(path);
-    Result<ImportedSnapshot> imported = importSnapshot(path);
-    if (!imported)
-        return imported.error();
-    return std::move(imported->step);
+    ASSIGN_OR_RETURN(ImportedSnapshot imported, importSnapshot(path));
+    return std::move(imported.step);
 }
 
 } // namespace headroom

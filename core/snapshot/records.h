@@ -4,12 +4,10 @@
 
 #include "core/snapshot/snapshot.h"
 
-#include <array>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
 namespace headroom::snapshot {
 

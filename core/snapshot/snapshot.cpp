@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/snapshot/snapshot.h"
 
+#include "core/base/try.h"
 #include "core/snapshot/unpickler.h"
 
 #include <algorithm>
@@ -172,25 +173,23 @@ Result<SnapshotPtr> readSnapshot(std::span<const std::byte> bytes, std::shared_p
 
 Result<SnapshotPtr> readSnapshot(const std::filesystem::path& path, SnapshotRange range, const SnapshotWatch& watch)
 {
-    auto file = MappedFile::open(path);
-    if (!file)
-        return file.error();
-    const auto size = static_cast<double>((*file)->bytes().size());
-    (*file)->readAhead();
+    ASSIGN_OR_RETURN(auto file, MappedFile::open(path));
+    const auto size = static_cast<double>(file->bytes().size());
+    file->readAhead();
     // Texts are looked at again, and most of them are at the front: what was read is let go in large steps.
     constexpr std::size_t kept = std::size_t{64} << 20;
     std::size_t letGo = kept;
     const auto goesOn = [&](std::size_t position) {
         if (position >= letGo) {
-            (*file)->letGo(position);
+            file->letGo(position);
             letGo = position + kept;
         }
         if (watch.progressed)
             watch.progressed(static_cast<double>(position) / size);
         return !watch.stop.stop_requested();
     };
-    Result<SnapshotPtr> snapshot = readSnapshot((*file)->bytes(), *file, path.string(), range, goesOn);
-    (*file)->letGo((*file)->bytes().size());
+    Result<SnapshotPtr> snapshot = readSnapshot(file->bytes(), file, path.string(), range, goesOn);
+    file->letGo(file->bytes().size());
     return snapshot;
 }
 

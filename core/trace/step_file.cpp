@@ -5,6 +5,7 @@
 #include "core/base/atomic_write.h"
 #include "core/base/checksum.h"
 #include "core/base/mapped_file.h"
+#include "core/base/try.h"
 #include "core/trace/step_format.h"
 #include "core/trace/step_info_json.h"
 
@@ -36,14 +37,11 @@ public:
 
     Result<StepTracePtr> read(std::shared_ptr<const void> owner)
     {
-        if (Status status = readHeader(); !status)
-            return status.error();
-        if (Status status = readTable(); !status)
-            return status.error();
+        RETURN_IF_ERROR(readHeader());
+        RETURN_IF_ERROR(readTable());
         auto trace = std::make_shared<StepTrace>();
         trace->memory = std::move(owner);
-        if (Status status = readInfo(trace->info); !status)
-            return status.error();
+        RETURN_IF_ERROR(readInfo(trace->info));
         std::optional<Error> problem;
         visitColumns(*trace, [&](std::string_view column, auto& span) {
             if (!problem)
@@ -107,8 +105,7 @@ private:
             std::memcpy(sections_.data(), bytes_.data() + sizeof(Header), tableBytes);
         std::uint64_t expected = sizeof(Header) + tableBytes;
         for (std::size_t i = 0; i < sections_.size(); ++i) {
-            if (Status status = checkSection(sections_[i], sizeof(Header) + i * sizeof(Section), expected); !status)
-                return status;
+            RETURN_IF_ERROR(checkSection(sections_[i], sizeof(Header) + i * sizeof(Section), expected));
             expected = alignedUp(expected + sections_[i].count * sections_[i].elementBytes);
         }
         if (expected != bytes_.size())
@@ -151,11 +148,9 @@ private:
         if (!section || section->type != ElementType::json || section->elementBytes != 1)
             return damaged("expected a section info of JSON in its section table" + at(sizeof(Header)));
         const auto text = bytes_.subspan(section->offset, section->count);
-        auto result = stepInfoFromJson({reinterpret_cast<const char*>(text.data()), text.size()},
-                                       damaged("section info" + at(section->offset)).message);
-        if (!result)
-            return result.error();
-        info = *std::move(result);
+        ASSIGN_OR_RETURN(info,
+                         stepInfoFromJson({reinterpret_cast<const char*>(text.data()), text.size()},
+                                          damaged("section info" + at(section->offset)).message));
         return {};
     }
 
@@ -209,11 +204,9 @@ public:
             sections_[i].checksum = checksum(filled(i));
             offset += alignedUp(contents_[i].size());
         }
-        if (Status status = file.write(head(offset)); !status)
-            return status;
+        RETURN_IF_ERROR(file.write(head(offset)));
         for (std::size_t i = 0; i < sections_.size(); ++i)
-            if (Status status = file.write(filled(i)); !status)
-                return status;
+            RETURN_IF_ERROR(file.write(filled(i)));
         return {};
     }
 
@@ -269,22 +262,17 @@ Result<StepTracePtr> openStep(std::span<const std::byte> bytes, std::shared_ptr<
 
 Result<StepTracePtr> readStepTrace(const std::filesystem::path& path)
 {
-    auto file = MappedFile::open(path);
-    if (!file)
-        return file.error();
-    return stepformat::openStep((*file)->bytes(), *file, path.string(), stepformat::Checksums::verify);
+    ASSIGN_OR_RETURN(auto file, MappedFile::open(path));
+    return stepformat::openStep(file->bytes(), file, path.string(), stepformat::Checksums::verify);
 }
 
 Status writeStepTrace(const StepTrace& trace, const std::filesystem::path& path)
 {
-    auto file = AtomicFile::create(path);
-    if (!file)
-        return file.error();
-    if (Status status = stepformat::Writer(trace).write(*file); !status)
-        return status;
+    ASSIGN_OR_RETURN(auto file, AtomicFile::create(path));
+    RETURN_IF_ERROR(stepformat::Writer(trace).write(file));
     // It can be recorded again, and its checksums say when it was not all written: waiting for the disk would take
     // longer than to record a small model.
-    return file->commit(Durability::inSystem);
+    return file.commit(Durability::inSystem);
 }
 
 } // namespace headroom

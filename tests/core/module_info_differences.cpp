@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/core/module_info_differences.h"
 
-#include "core/sac/piecewise_fit.h"
+#include "tests/core/squared_residual.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/sac/piecewise_fit.h"
 #include "core/sac/python_int_set.h"
 #include "core/sac/sac_stats.h"
+#include "tests/core/squared_residual.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -111,7 +111,6 @@ void shoot(const QString& folder, const QString& name, bool dark, QSize size, co
     page.bar->setFrontier(frontier);
     page.tradeOff->setModules(madeUpModules(step));
     page.tradeOff->select("GPT.layers.42");
-    page.bar->setModuleCount(96);
     auto plan = madeUpPlan(step, std::min(discarded, 1.0));
     if (discarded > 1) { // asks for too little
         page.timeline->setPlanned(madeUpTimeline(step, 1));

@@ -175,30 +175,20 @@ void paintFrontier(QPainter& painter, const FrontierExport& data, const ExportOp
 
 Status exportTradeOff(const TradeOffExport& data, const std::filesystem::path& path, const ExportOptions& options)
 {
-    const auto format = fileFormatOf(path);
-    if (!format)
-        return format.error();
     if (!data.selected.empty() && !findModule(*data.info, data.selected))
         return badInput(data.selected + ": the model has no such module; `torch-headroom modules` lists them");
-    if (*format == FileFormat::csv)
-        return writeText(tradeOffCsv(data), path);
-    loadFonts();
     const Picture picture{QString::fromStdString(data.title), QSize(options.width, options.height), options.scale,
                           [&](QPainter& painter) { paintTradeOff(painter, data, options); }};
-    return writePicture(picture, *format, path);
+    return writePicture(
+        picture, [&] { return tradeOffCsv(data); }, path);
 }
 
 Status exportFrontier(const FrontierExport& data, const std::filesystem::path& path, const ExportOptions& options)
 {
-    const auto format = fileFormatOf(path);
-    if (!format)
-        return format.error();
-    if (*format == FileFormat::csv)
-        return writeText(frontierCsv(data), path);
-    loadFonts();
     const Picture picture{QString::fromStdString(data.title), QSize(options.width, options.height), options.scale,
                           [&](QPainter& painter) { paintFrontier(painter, data, options); }};
-    return writePicture(picture, *format, path);
+    return writePicture(
+        picture, [&] { return frontierCsv(data); }, path);
 }
 
 } // namespace headroom

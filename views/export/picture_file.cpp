@@ -3,6 +3,7 @@
 #include "views/export/picture_file.h"
 
 #include "core/base/atomic_write.h"
+#include "views/theme/theme.h"
 
 #include <QBuffer>
 #include <QImage>
@@ -11,8 +12,7 @@
 #include <QPdfWriter>
 #include <QSvgGenerator>
 
-#include <algorithm>
-#include <string>
+#include <map>
 
 namespace headroom {
 namespace {
@@ -20,11 +20,6 @@ namespace {
 // Fonts and lines are sized in pixels: at this resolution one pixel of the picture is one of the page.
 constexpr int pixelsPerInch = 96;
 constexpr double pointsPerPixel = 72.0 / pixelsPerInch;
-
-Status write(const QByteArray& bytes, const std::filesystem::path& path)
-{
-    return writeAtomically(path, {bytes.constData(), static_cast<std::size_t>(bytes.size())});
-}
 
 QByteArray svg(const Picture& picture)
 {
@@ -74,40 +69,21 @@ QByteArray png(const Picture& picture)
 
 } // namespace
 
-Result<FileFormat> fileFormatOf(const std::filesystem::path& path)
+Status writePicture(const Picture& picture, const std::function<std::string()>& table,
+                    const std::filesystem::path& path)
 {
-    std::string suffix = path.extension().string();
-    std::transform(suffix.begin(), suffix.end(), suffix.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-    if (suffix == ".svg")
-        return FileFormat::svg;
-    if (suffix == ".pdf")
-        return FileFormat::pdf;
-    if (suffix == ".png")
-        return FileFormat::png;
-    if (suffix == ".csv")
-        return FileFormat::csv;
-    return badInput(path.string() + ": the suffix decides the format: expected .svg, .pdf, .png or .csv");
-}
-
-Status writePicture(const Picture& picture, FileFormat format, const std::filesystem::path& path)
-{
-    switch (format) {
-    case FileFormat::svg:
-        return write(svg(picture), path);
-    case FileFormat::pdf:
-        return write(pdf(picture), path);
-    case FileFormat::png:
-        return write(png(picture), path);
-    case FileFormat::csv:
-        break;
-    }
-    return Error{ErrorKind::internal, path.string() + ": a table is not a picture"};
-}
-
-Status writeText(const std::string& text, const std::filesystem::path& path)
-{
-    return writeAtomically(path, text);
+    using Draw = QByteArray (*)(const Picture&);
+    static const std::map<QString, Draw> formats{
+        {QStringLiteral(".svg"), svg}, {QStringLiteral(".pdf"), pdf}, {QStringLiteral(".png"), png}};
+    const QString suffix = QString::fromStdString(path.extension().string()).toLower();
+    if (suffix == QLatin1String(".csv"))
+        return writeAtomically(path, table());
+    const auto format = formats.find(suffix);
+    if (format == formats.end())
+        return badInput(path.string() + ": the suffix decides the format: expected .svg, .pdf, .png or .csv");
+    loadFonts();
+    const QByteArray bytes = format->second(picture);
+    return writeAtomically(path, {bytes.constData(), static_cast<std::size_t>(bytes.size())});
 }
 
 } // namespace headroom

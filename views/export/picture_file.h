@@ -9,15 +9,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <string>
 
 class QPainter;
 
 namespace headroom {
-
-enum class FileFormat { svg, pdf, png, csv };
-
-/// The format by the suffix of the path, case-insensitive. Error (badInput): another suffix, or none.
-Result<FileFormat> fileFormatOf(const std::filesystem::path& path);
 
 /// A picture to draw, with its size in pixels at scale 1.
 struct Picture
@@ -28,8 +24,9 @@ struct Picture
     std::function<void(QPainter&)> paint;
 };
 
-/// Draws into memory, then replaces the file at once. Error (badInput): the folder is not writable.
-Status writePicture(const Picture& picture, FileFormat format, const std::filesystem::path& path);
-Status writeText(const std::string& text, const std::filesystem::path& path);
+/// Draws into memory, then replaces the file at once; the suffix of the path, case-insensitive, is the format. A .csv
+/// is what `table` returns. Errors (badInput): another suffix or none, or a folder that is not writable.
+Status writePicture(const Picture& picture, const std::function<std::string()>& table,
+                    const std::filesystem::path& path);
 
 } // namespace headroom

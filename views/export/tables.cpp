@@ -4,7 +4,6 @@
 
 #include "views/plot/tradeoff_curve.h"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>

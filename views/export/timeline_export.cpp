@@ -7,11 +7,9 @@
 #include "views/plot/number_text.h"
 #include "views/plot/timeline_paint.h"
 
-#include <QFontMetricsF>
 #include <QPainter>
 
 #include <algorithm>
-#include <cmath>
 
 namespace headroom {
 namespace {
@@ -86,15 +84,10 @@ void paintTimeline(QPainter& painter, const TimelineExport& data, const ExportOp
 
 Status exportTimeline(const TimelineExport& data, const std::filesystem::path& path, const ExportOptions& options)
 {
-    const auto format = fileFormatOf(path);
-    if (!format)
-        return format.error();
-    if (*format == FileFormat::csv)
-        return writeText(timelineCsv(data), path);
-    loadFonts();
     const Picture picture{QString::fromStdString(data.title), QSize(options.width, options.height), options.scale,
                           [&](QPainter& painter) { paintTimeline(painter, data, options); }};
-    return writePicture(picture, *format, path);
+    return writePicture(
+        picture, [&] { return timelineCsv(data); }, path);
 }
 
 } // namespace headroom

@@ -11,7 +11,6 @@
 #include <QTextDocument>
 #include <QTextFragment>
 #include <QTextFrame>
-#include <QTextList>
 #include <QTextTable>
 #include <QUrl>
 

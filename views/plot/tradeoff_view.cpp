@@ -7,11 +7,9 @@
 #include "views/plot/tradeoff_chart.h"
 #include "views/plot/tradeoff_table.h"
 
-#include <QKeyEvent>
 #include <QVBoxLayout>
 
 #include <cmath>
-#include <optional>
 #include <utility>
 
 namespace headroom {

@@ -54,7 +54,6 @@ public:
     QButtonGroup* modes;
     QPushButton* leastButton;
     QTimer grey;
-    int moduleCount = 0;
     bool infeasible = false;
     PlanMode mode = PlanMode::modules;
 };
@@ -183,7 +182,7 @@ void BudgetBar::Private::showPlan(const Plan& plan)
                    plan.stepMs > 0 ? tr("ms (%1 %)").arg(QString::number(share, 'f', 1)) : tr("ms"));
     const auto count = std::count_if(plan.decisions.begin(), plan.decisions.end(),
                                      [](const auto& decision) { return decision.second > 0; });
-    modules->setValue(QString::number(count), moduleCount > 0 ? tr("of %1").arg(moduleCount) : QString());
+    modules->setValue(QString::number(count), {});
     scale->setStepMs(plan.stepMs);
 }
 
@@ -264,11 +263,6 @@ void BudgetBar::setOps(const std::optional<OpsFigures>& figures)
     d_->fraction->setValue(QString::number(figures->fraction, 'f', 3),
                            tr("(%1)").arg(bytesText(figures->savedBytes, 2)));
     d_->ops->setValue(QString::number(figures->again), tr("of %1").arg(figures->ops));
-}
-
-void BudgetBar::setModuleCount(int candidates)
-{
-    d_->moduleCount = candidates;
 }
 
 Bytes BudgetBar::step() const

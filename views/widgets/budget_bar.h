@@ -42,7 +42,6 @@ public:
     void setResult(const Plan* plan, bool busy);
     void setMode(PlanMode mode); ///< emits nothing
     void setOps(const std::optional<OpsFigures>& figures); ///< nullopt: no plan
-    void setModuleCount(int candidates); ///< the total in "96 of 96"; 0: not shown
 
     Bytes step() const; ///< step in bytes of the keys Left and Right
     void stepBy(int steps);
