@@ -3,6 +3,7 @@
 #include "views/models/module_delegate.h"
 
 #include "views/models/module_tree_model.h"
+#include "views/plot/text_line.h"
 
 #include <QPainter>
 #include <QPainterPath>
@@ -84,7 +85,7 @@ void ModuleDelegate::paintModule(QPainter& painter, const QStyleOptionViewItem& 
 
     // The name comes first: long pills take what it leaves.
     QRect rest = option.rect.adjusted(nameMargin, 0, -gap, 0);
-    int room = rest.width() - QFontMetrics(font).horizontalAdvance(name) - gap;
+    int room = rest.width() - qRound(lineWidth(font, name)) - gap;
     const auto pill = [&](const QString& text, bool filled) {
         const int width = text.isEmpty() ? 0 : paintPill(painter, rest, text, filled, room);
         rest.setRight(rest.right() - width - (width > 0 ? gap : 0));
@@ -95,15 +96,13 @@ void ModuleDelegate::paintModule(QPainter& painter, const QStyleOptionViewItem& 
 
     painter.setFont(font);
     painter.setPen(mark == PlanMark::none ? theme_.text : theme_.accent);
-    painter.drawText(rest, Qt::AlignLeft | Qt::AlignVCenter,
-                     painter.fontMetrics().elidedText(name, Qt::ElideMiddle, rest.width()));
+    paintElided(painter, rest, Qt::AlignLeft | Qt::AlignVCenter, name, Qt::ElideMiddle);
 }
 
 /// At the right of the cell, a long one not wider than `room`; returns its width, 0 when there is no room for it.
 int ModuleDelegate::paintPill(QPainter& painter, const QRect& cell, const QString& text, bool filled, int room) const
 {
-    const QFontMetrics metrics(theme_.caption);
-    const int whole = metrics.horizontalAdvance(text) + 2 * pillPadding;
+    const int whole = qRound(lineWidth(theme_.caption, text)) + 2 * pillPadding;
     const bool isShort = whole <= shortPill && whole <= cell.width();
     const int width = isShort ? whole : std::min(whole, room);
     if (width < smallestPill)
@@ -114,8 +113,9 @@ int ModuleDelegate::paintPill(QPainter& painter, const QRect& cell, const QStrin
     painter.setBrush(filled ? QBrush(theme_.accentSoft) : QBrush(Qt::NoBrush));
     painter.drawRoundedRect(pill, pillHeight / 2.0, pillHeight / 2.0);
     painter.setPen(filled ? theme_.accent : theme_.secondText);
-    painter.drawText(pill, Qt::AlignCenter,
-                     width == whole ? text : metrics.elidedText(text, Qt::ElideRight, width - 2 * pillPadding));
+    // A short one may be wider than what its padding leaves, by what the width was rounded.
+    const double padding = width == whole ? pillPadding - 1 : pillPadding;
+    paintElided(painter, pill.adjusted(padding, 0, -padding, 0), Qt::AlignCenter, text, Qt::ElideRight);
     return width;
 }
 
@@ -136,7 +136,7 @@ void ModuleDelegate::paintKept(QPainter& painter, const QRect& cell, const QMode
     bar(kept, theme_.color(Category::activation));
     painter.setFont(theme_.number);
     painter.setPen(kept > 0 ? theme_.text : theme_.secondText);
-    painter.drawText(cell.adjusted(0, 0, -cellMargin, 0), Qt::AlignRight | Qt::AlignVCenter, index.data().toString());
+    paintLine(painter, cell.adjusted(0, 0, -cellMargin, 0), Qt::AlignRight | Qt::AlignVCenter, index.data().toString());
 }
 
 void ModuleDelegate::paintRecompute(QPainter& painter, const QRect& cell, const QModelIndex& index) const
@@ -145,7 +145,7 @@ void ModuleDelegate::paintRecompute(QPainter& painter, const QRect& cell, const 
         && index.data(ModuleTreeModel::RecomputeRole).toDouble() > 0;
     painter.setFont(theme_.number);
     painter.setPen(recomputed ? theme_.accent : theme_.secondText);
-    painter.drawText(cell.adjusted(0, 0, -cellMargin, 0), Qt::AlignRight | Qt::AlignVCenter, index.data().toString());
+    paintLine(painter, cell.adjusted(0, 0, -cellMargin, 0), Qt::AlignRight | Qt::AlignVCenter, index.data().toString());
 }
 
 } // namespace headroom

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/curve_table.h"
 
+#include "views/plot/text_line.h"
 #include "views/theme/theme.h"
 
 #include <QLocale>
@@ -43,6 +44,8 @@ CurveTable::CurveTable(QWidget* parent)
 
 void CurveTable::setPoints(std::vector<TradeOffPoint> points, int chosen)
 {
+    if (points == points_ && chosen == chosen_)
+        return;
     const bool resized = points.size() != points_.size();
     points_ = std::move(points);
     chosen_ = chosen;
@@ -76,9 +79,9 @@ void CurveTable::paintEvent(QPaintEvent*)
         painter.drawEllipse(QPointF(16, top + rowHeight / 2.0), 3, 3);
         painter.setPen(chosen ? theme.accent : theme.secondText);
         painter.setFont(theme.caption);
-        painter.drawText(row, Qt::AlignLeft | Qt::AlignVCenter, shareText(points_[i]));
+        paintLine(painter, row, Qt::AlignLeft | Qt::AlignVCenter, shareText(points_[i]));
         painter.setFont(theme.numberCaption);
-        painter.drawText(row, Qt::AlignRight | Qt::AlignVCenter, costText(points_[i]));
+        paintLine(painter, row, Qt::AlignRight | Qt::AlignVCenter, costText(points_[i]));
     }
 }
 
