@@ -33,13 +33,6 @@ AxisRange fromZero(double most)
     return {-0.03 * end, 1.06 * end};
 }
 
-void paintDot(QPainter& painter, QPointF at, double radius, const QColor& fill, const QColor& border)
-{
-    painter.setPen(QPen(border, 1.5));
-    painter.setBrush(fill);
-    painter.drawEllipse(at, radius, radius);
-}
-
 // The picture without a selection: every module's curve, all alike.
 TradeOffPicture wholeModel(const ModuleInfo& info)
 {

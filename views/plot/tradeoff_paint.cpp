@@ -15,14 +15,18 @@ QPolygonF lineOf(const std::vector<TradeOffPoint>& curve, const TradeOffPlane& p
     return line;
 }
 
-void paintDot(QPainter& painter, QPointF at, double radius, const QColor& fill, const QPen& border)
-{
-    painter.setPen(border);
-    painter.setBrush(fill);
-    painter.drawEllipse(at, radius, radius);
-}
-
 } // namespace
+
+void paintDot(QPainter& painter, QPointF at, double radius, const QColor& fill, const QColor& border, double width)
+{
+    painter.setPen(Qt::NoPen);
+    if (width > 0) {
+        painter.setBrush(border);
+        painter.drawEllipse(at, radius + width / 2, radius + width / 2);
+    }
+    painter.setBrush(fill);
+    painter.drawEllipse(at, radius - width / 2, radius - width / 2);
+}
 
 void paintOtherCurves(QPainter& painter, const TradeOffPicture& picture, const TradeOffPlane& plane, const Theme& theme)
 {
@@ -47,15 +51,15 @@ void paintChoices(QPainter& painter, const TradeOffPicture& picture, double msPe
     auto pale = theme.accent;
     pale.setAlphaF(0.4f);
     for (const auto& choice : picture.choices)
-        paintDot(painter, plane.at(choice.point), 3.5, pale, Qt::NoPen);
+        paintDot(painter, plane.at(choice.point), 3.5, pale, {}, 0);
     painter.setBrush(Qt::NoBrush);
     const bool many = hasManyPoints(picture);
     painter.setPen(QPen(theme.text, many ? 1 : 2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
     painter.drawPolyline(lineOf(picture.curve, plane));
     for (const auto& point : picture.curve)
-        paintDot(painter, plane.at(point), many ? 2 : 3.5, many ? theme.text : theme.card, QPen(theme.text, 1.5));
+        paintDot(painter, plane.at(point), many ? 2 : 3.5, many ? theme.text : theme.card, theme.text);
     if (picture.hasPlan)
-        paintDot(painter, plane.at(picture.chosen), 5.5, theme.accent, QPen(theme.card, 1.5));
+        paintDot(painter, plane.at(picture.chosen), 5.5, theme.accent, theme.card);
 }
 
 } // namespace headroom

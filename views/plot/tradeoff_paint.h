@@ -23,6 +23,11 @@ struct TradeOffPlane
 
 // Curves and dots of the window and of exported pictures.
 
+/// A disc with a border of `width`, half of it inside of the radius; 0: none. Two discs: to stroke a circle takes
+/// several times as long as to fill it.
+void paintDot(QPainter& painter, QPointF at, double radius, const QColor& fill, const QColor& border,
+              double width = 1.5);
+
 /// What is the same for every plan: the curves of other modules and PyTorch's estimate.
 void paintOtherCurves(QPainter& painter, const TradeOffPicture& picture, const TradeOffPlane& plane,
                       const Theme& theme);

@@ -3,6 +3,7 @@
 #include "views/widgets/curve_table.h"
 
 #include "views/plot/text_line.h"
+#include "views/plot/tradeoff_paint.h"
 #include "views/theme/theme.h"
 
 #include <QLocale>
@@ -74,9 +75,8 @@ void CurveTable::paintEvent(QPaintEvent*)
         const bool chosen = static_cast<int>(i) == chosen_;
         const int top = static_cast<int>(i) * rowHeight;
         const QRect row(textLeft, top, width() - textLeft - textRight, rowHeight);
-        painter.setPen(QPen(chosen ? theme.accent : theme.secondText, 1.2));
-        painter.setBrush(chosen ? theme.accent : theme.card);
-        painter.drawEllipse(QPointF(16, top + rowHeight / 2.0), 3, 3);
+        paintDot(painter, QPointF(16, top + rowHeight / 2.0), 3, chosen ? theme.accent : theme.card,
+                 chosen ? theme.accent : theme.secondText, 1.2);
         painter.setPen(chosen ? theme.accent : theme.secondText);
         painter.setFont(theme.caption);
         paintLine(painter, row, Qt::AlignLeft | Qt::AlignVCenter, shareText(points_[i]));
