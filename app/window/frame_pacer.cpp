@@ -6,16 +6,37 @@
 #include <QEvent>
 #include <QWidget>
 
+#include <utility>
+
 namespace headroom {
 
-FramePacer::FramePacer(QWidget* window)
+FramePacer::FramePacer(QWidget* window, std::function<bool()> incomplete)
     : QObject(window)
+    , window_(window)
+    , incomplete_(std::move(incomplete))
 {
     timer_.setSingleShot(true);
     timer_.setTimerType(Qt::PreciseTimer);
-    connect(&timer_, &QTimer::timeout, window,
-            [window] { QCoreApplication::postEvent(window, new QEvent(QEvent::UpdateRequest), Qt::LowEventPriority); });
+    timer_.setInterval(patience);
+    connect(&timer_, &QTimer::timeout, this, [this] {
+        overdue_ = true;
+        repaint();
+    });
     window->installEventFilter(this);
+}
+
+void FramePacer::release()
+{
+    if (!timer_.isActive() || incomplete_())
+        return;
+    timer_.stop();
+    repaint();
+}
+
+// After the layout that the same change asked for.
+void FramePacer::repaint()
+{
+    QCoreApplication::postEvent(window_, new QEvent(QEvent::UpdateRequest), Qt::LowEventPriority);
 }
 
 bool FramePacer::eventFilter(QObject* watched, QEvent* event)
@@ -24,13 +45,10 @@ bool FramePacer::eventFilter(QObject* watched, QEvent* event)
         return QObject::eventFilter(watched, event);
     if (timer_.isActive())
         return true;
-    const std::chrono::milliseconds since(sincePainted_.isValid() ? sincePainted_.elapsed() : frame.count());
-    if (since < frame) {
-        timer_.start(frame - since);
-        return true;
-    }
-    sincePainted_.start();
-    return false;
+    if (std::exchange(overdue_, false) || !incomplete_())
+        return false;
+    timer_.start();
+    return true;
 }
 
 } // namespace headroom

@@ -2,34 +2,42 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include <QElapsedTimer>
 #include <QObject>
 #include <QTimer>
 
 #include <chrono>
+#include <functional>
 
 class QWidget;
 
 namespace headroom {
 
-/// Merges the repaints of a window within one frame into one; the first after a pause is not delayed. Without it, a new
-/// plan repaints the whole window several times: for each plot, for the layout, and for the timeline's image.
+/// Holds the repaints of a window while what it will show is still being made, and lets them through as one. Without
+/// it, a new plan repaints the whole window several times: for the budget, for each plot, for the layout, and for the
+/// timeline's image.
 class FramePacer : public QObject
 {
     Q_OBJECT
 public:
-    static constexpr std::chrono::milliseconds frame{10};
+    /// The longest that a repaint is held.
+    static constexpr std::chrono::milliseconds patience{10};
 
-    explicit FramePacer(QWidget* window);
+    /// `incomplete`: whether there is something to wait for.
+    FramePacer(QWidget* window, std::function<bool()> incomplete);
 
-    bool pending() const { return timer_.isActive(); } ///< a repaint is pending
+    bool pending() const { return timer_.isActive(); } ///< a repaint is held
+    void release(); ///< repaints, if a repaint is held and there is nothing more to wait for
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
-    QElapsedTimer sincePainted_;
-    QTimer timer_;
+    void repaint();
+
+    QWidget* window_;
+    std::function<bool()> incomplete_;
+    QTimer timer_; ///< runs while a repaint is held
+    bool overdue_ = false; ///< a repaint was held long enough
 };
 
 } // namespace headroom

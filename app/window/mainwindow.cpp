@@ -59,7 +59,7 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     : QMainWindow(parent)
     , settings_(settings)
     , theme_(settings)
-    , frames_(new FramePacer(this))
+    , frames_(new FramePacer(this, [this] { return planIsComing(); }))
     , jobs_(std::move(parts.makeEngine))
     , actions_(new Actions(this))
     , messages_(new MessageBar)
@@ -137,6 +137,8 @@ void MainWindow::wireSession()
     });
     connect(&session_, &Session::stepAboutToChange, &jobs_, &Jobs::forgetLiveMemory);
     connect(&session_, &Session::stepChanged, this, &MainWindow::showPage);
+    connect(&session_, &Session::answerChanged, frames_, &FramePacer::release);
+    connect(page_->timeline(), &TimelineView::prepared, frames_, &FramePacer::release);
     connect(&session_, &Session::dirtyChanged, this, &MainWindow::showTitle);
 }
 
@@ -237,6 +239,11 @@ void MainWindow::showPage()
     pages_->setCurrentWidget(session_.isOpen() ? static_cast<QWidget*>(page_) : start_);
     actions_->setDocumentOpen(session_.isOpen());
     showTitle();
+}
+
+bool MainWindow::planIsComing() const
+{
+    return session_.isOpen() && !(session_.answerIsCurrent() && page_->timeline()->drawn());
 }
 
 void MainWindow::showTitle()

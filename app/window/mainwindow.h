@@ -97,6 +97,7 @@ private:
     void askForMeasured();
     void showPage();
     void showTitle();
+    bool planIsComing() const; ///< the window does not show the plan for the budget yet
     void showAbout();
     bool maySayGoodbye();
 

@@ -124,7 +124,7 @@ void VerifyDesk::forget()
 {
     if (verifying_.running())
         verifying_.cancel();
-    else
+    else if (row_.verdict() != VerifyRow::Verdict::none)
         row_.setVerdict(VerifyRow::Verdict::none, {});
     showOffer();
 }

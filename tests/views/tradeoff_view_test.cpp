@@ -24,8 +24,7 @@ private:
 
     QPoint pixelOf(double keptMiB, double ms) const
     {
-        const auto position = chart_->chart()->mapToPosition({keptMiB, ms}, chart_->chart()->series().last());
-        return position.toPoint();
+        return chart_->plane().at({0, keptMiB * static_cast<double>(MiB), ms}).toPoint();
     }
 
 private Q_SLOTS:
@@ -131,21 +130,33 @@ private Q_SLOTS:
         QCOMPARE(view_->table()->rowCount(), 6); // PyTorch's corners, and what the plan did
     }
 
-    void seriesStaySmallAndInOrder()
+    void chosenPointIsOnTop()
     {
-        view_->setPlan(madeUpPoints(madeUpModules({}), madeUpPlan({}, 0.5)), 4.4);
-        int points = 0;
-        for (auto* series : chart_->chart()->series()) {
-            const auto* line = qobject_cast<QXYSeries*>(series);
-            QVERIFY(line->count() <= 100);
-            points += line->count();
-        }
-        QVERIFY(points > 100);
-        // The chosen point is on top of everything.
-        const auto* top = qobject_cast<QScatterSeries*>(chart_->chart()->series().last());
-        QVERIFY(top);
-        QCOMPARE(top->count(), 1);
-        QCOMPARE(top->color(), Theme::light().accent);
+        const TradeOffPoint chosen = tradeOffPoint(*findModule(*info_, "GPT.layers.42"), 0.25);
+        view_->setPlan([&](const std::string&) { return chosen; }, 4.4);
+        QCoreApplication::processEvents();
+        const auto image = chart_->grab().toImage();
+        QCOMPARE(image.pixelColor(pixelOf(chosen.kept / static_cast<double>(MiB), chosen.ms)), Theme::light().accent);
+    }
+
+    /// Axes and the curves of other modules are kept from plan to plan.
+    void anotherPlanIsPaintedAsInANewView()
+    {
+        const auto planned = [&](double ratio) {
+            return [this, ratio](const std::string& fqn) { return tradeOffPoint(*findModule(*info_, fqn), ratio); };
+        };
+        QCoreApplication::processEvents();
+        const auto without = chart_->grab().toImage();
+        view_->setPlan(planned(0.2), 4.4);
+        const auto before = chart_->grab().toImage();
+        view_->setPlan(planned(0.6), 4.4);
+        const auto after = chart_->grab().toImage();
+        QVERIFY(before != without);
+        QVERIFY(after != before);
+        init();
+        view_->setPlan(planned(0.6), 4.4);
+        QCoreApplication::processEvents();
+        QCOMPARE(chart_->grab().toImage(), after);
     }
 };
 

@@ -5,7 +5,7 @@
 #include "views/export/picture_file.h"
 #include "views/export/tables.h"
 #include "views/plot/number_text.h"
-#include "views/plot/tradeoff_curve.h"
+#include "views/plot/tradeoff_paint.h"
 
 #include <QPainter>
 
@@ -33,21 +33,6 @@ AxisRange fromZero(double most)
     return {-0.03 * end, 1.06 * end};
 }
 
-QPolygonF lineOf(const std::vector<TradeOffPoint>& curve, const Plane& plane)
-{
-    QPolygonF line;
-    for (const auto& point : curve)
-        line << plane.at(point.kept, point.ms);
-    return line;
-}
-
-void paintDot(QPainter& painter, QPointF at, double radius, const QColor& fill, const QColor& border)
-{
-    painter.setPen(QPen(border, 1.5));
-    painter.setBrush(fill);
-    painter.drawEllipse(at, radius, radius);
-}
-
 // The picture without a selection: every module's curve, all alike.
 TradeOffPicture wholeModel(const ModuleInfo& info)
 {
@@ -62,35 +47,6 @@ TradeOffPicture wholeModel(const ModuleInfo& info)
             picture.others.push_back(std::move(curve));
     }
     return picture;
-}
-
-void paintCurves(QPainter& painter, const TradeOffPicture& picture, double msPerGiB, const Plane& plane,
-                 const Theme& theme)
-{
-    painter.setBrush(Qt::NoBrush);
-    painter.setPen(QPen(picture.selected ? theme.ghost : theme.hatch, 1));
-    for (const auto& other : picture.others)
-        painter.drawPolyline(lineOf(other, plane));
-    if (picture.curve.empty())
-        return;
-    painter.drawPolyline(lineOf(picture.estimate, plane));
-    if (picture.hasPlan && msPerGiB > 0) {
-        const auto piece = tangent(picture, msPerGiB);
-        painter.setPen(QPen(theme.accent, 1.25, Qt::DashLine));
-        painter.drawLine(plane.at(piece.keptBegin, piece.msBegin), plane.at(piece.keptEnd, piece.msEnd));
-    }
-    auto pale = theme.accent;
-    pale.setAlphaF(0.4f);
-    for (const auto& choice : picture.choices)
-        paintDot(painter, plane.at(choice.point.kept, choice.point.ms), 3.5, pale, Qt::transparent);
-    painter.setBrush(Qt::NoBrush);
-    const bool many = hasManyPoints(picture);
-    painter.setPen(QPen(theme.text, many ? 1 : 2));
-    painter.drawPolyline(lineOf(picture.curve, plane));
-    for (const auto& point : picture.curve)
-        paintDot(painter, plane.at(point.kept, point.ms), many ? 2 : 3.5, many ? theme.text : theme.card, theme.text);
-    if (picture.hasPlan)
-        paintDot(painter, plane.at(picture.chosen.kept, picture.chosen.ms), 5.5, theme.accent, theme.card);
 }
 
 void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOptions& options)
@@ -118,12 +74,12 @@ void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOp
     const Legend legend(head, std::move(entries), options.width - 2 * pictureMargin, theme);
     auto plot = paintFrame(painter, {options.width, options.height}, QString::fromStdString(data.title), legend, theme);
     plot.adjust(58, 6, -10, -44);
-    const Plane plane{plot,
-                      {fromZero(picture.mostKept), plot.left(), plot.right()},
-                      {fromZero(picture.mostMs), plot.bottom(), plot.top()}};
-    paintAxes(painter, plot, {plane.x, mib, {}, QStringLiteral("Activation memory kept, MiB")},
-              {plane.y, 1, {}, QStringLiteral("Recompute, ms")}, theme);
-    paintCurves(painter, picture, data.msPerGiB, plane, theme);
+    const TradeOffPlane plane{{fromZero(picture.mostKept), plot.left(), plot.right()},
+                              {fromZero(picture.mostMs), plot.bottom(), plot.top()}};
+    paintAxes(painter, plot, {plane.kept, mib, {}, QStringLiteral("Activation memory kept, MiB")},
+              {plane.ms, 1, {}, QStringLiteral("Recompute, ms")}, theme);
+    paintOtherCurves(painter, picture, plane, theme);
+    paintChoices(painter, picture, data.msPerGiB, plane, theme);
 }
 
 void paintFrontier(QPainter& painter, const FrontierExport& data, const ExportOptions& options)

@@ -2,11 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/models/module_delegate.h"
 
-#include "views/models/module_tree_model.h"
+#include "views/plot/text_line.h"
 
 #include <QPainter>
-#include <QPainterPath>
-#include <QTreeView>
+#include <QtMath>
 
 #include <algorithm>
 
@@ -24,27 +23,14 @@ constexpr int numberWidth = 36; // "2210", with a gap
 constexpr int barHeight = 6;
 constexpr int gap = 6;
 constexpr int cellMargin = 14; // as the header, which keeps room for its arrow
-
-PlanMark markOf(const QModelIndex& index)
-{
-    return index.data(ModuleTreeModel::MarkRole).value<PlanMark>();
-}
+constexpr int mostKibibytes = 32 * 1024; ///< of pictures: a screen full of rows, each in some states
 
 } // namespace
 
 ModuleDelegate::ModuleDelegate(QObject* parent)
     : QStyledItemDelegate(parent)
+    , pictures_(mostKibibytes)
 {
-}
-
-const Theme& ModuleDelegate::themeFor(const QWidget* widget) const
-{
-    const qint64 key = widget ? widget->palette().cacheKey() : -1;
-    if (key != themeOf_) {
-        theme_ = widget ? Theme::of(*widget) : Theme::light();
-        themeOf_ = key;
-    }
-    return theme_;
 }
 
 QSize ModuleDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const
@@ -52,100 +38,136 @@ QSize ModuleDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelI
     return {QStyledItemDelegate::sizeHint(option, index).width(), rowHeight};
 }
 
-void ModuleDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const
+ModuleDelegate::Cell ModuleDelegate::cellOf(const QModelIndex& index)
 {
-    themeFor(option.widget);
-    painter->save();
-    painter->setRenderHint(QPainter::Antialiasing);
-    if (option.state.testFlag(QStyle::State_Selected))
-        painter->fillRect(option.rect, theme_.selected);
-    else if (option.state.testFlag(QStyle::State_MouseOver))
-        painter->fillRect(option.rect, theme_.hover);
-    switch (index.column()) {
+    Cell cell;
+    cell.column = index.column();
+    cell.text = index.data().toString();
+    switch (cell.column) {
     case ModuleTreeModel::moduleColumn:
-        paintModule(*painter, option, index);
+        cell.mark = index.data(ModuleTreeModel::MarkRole).value<PlanMark>();
+        cell.strong
+            = cell.mark == PlanMark::checkpointed || (!index.parent().isValid() && index.model()->hasChildren(index));
+        cell.pill = index.data(ModuleTreeModel::PillRole).toString();
+        cell.pin = index.data(ModuleTreeModel::PinRole).toString();
         break;
     case ModuleTreeModel::keptColumn:
-        paintKept(*painter, option.rect, index);
+        cell.recorded = index.data(ModuleTreeModel::RecordedRole).toLongLong();
+        cell.kept = index.data(ModuleTreeModel::KeptRole).toLongLong();
+        cell.scale = index.data(ModuleTreeModel::ScaleRole).toLongLong();
+        break;
+    case ModuleTreeModel::recomputeColumn:
+        cell.recomputed = index.data(ModuleTreeModel::RecomputeRole).toDouble() > 0;
         break;
     default:
-        paintRecompute(*painter, option.rect, index);
+        break;
     }
-    painter->restore();
+    return cell;
 }
 
-void ModuleDelegate::paintModule(QPainter& painter, const QStyleOptionViewItem& option, const QModelIndex& index) const
+void ModuleDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const
 {
-    const PlanMark mark = markOf(index);
-    const bool strong
-        = mark == PlanMark::checkpointed || (!index.parent().isValid() && index.model()->hasChildren(index));
-    const QFont& font = strong ? theme_.bodyStrong : theme_.body;
-    const QString name = index.data().toString();
+    theme_ = option.widget ? &Theme::of(*option.widget) : &Theme::make(false);
+    const QColor& ground = option.state.testFlag(QStyle::State_Selected) ? theme_->selected
+        : option.state.testFlag(QStyle::State_MouseOver)                 ? theme_->hover
+                                                                         : theme_->card;
+    Cell cell = cellOf(index);
+    cell.size = option.rect.size();
+    cell.density = painter->device()->devicePixelRatioF();
+    cell.ground = ground.rgb();
+    const QPixmap* known = pictures_.object(cell);
+    if (known) {
+        painter->drawPixmap(option.rect.topLeft(), *known);
+        return;
+    }
+    const QSize pixels(qCeil(cell.size.width() * cell.density), qCeil(cell.size.height() * cell.density));
+    QPixmap picture(pixels);
+    picture.setDevicePixelRatio(cell.density);
+    picture.fill(ground);
+    QPainter into(&picture);
+    paintCell(into, cell);
+    into.end();
+    painter->drawPixmap(option.rect.topLeft(), picture);
+    pictures_.insert(cell, new QPixmap(picture), pixels.width() * pixels.height() * 4 / 1024);
+}
+
+void ModuleDelegate::paintCell(QPainter& painter, const Cell& cell) const
+{
+    painter.setRenderHint(QPainter::Antialiasing);
+    switch (cell.column) {
+    case ModuleTreeModel::moduleColumn:
+        return paintModule(painter, cell);
+    case ModuleTreeModel::keptColumn:
+        return paintKept(painter, cell);
+    default:
+        return paintRecompute(painter, cell);
+    }
+}
+
+void ModuleDelegate::paintModule(QPainter& painter, const Cell& cell) const
+{
+    const QFont& font = cell.strong ? theme_->bodyStrong : theme_->body;
 
     // The name comes first: long pills take what it leaves.
-    QRect rest = option.rect.adjusted(nameMargin, 0, -gap, 0);
-    int room = rest.width() - QFontMetrics(font).horizontalAdvance(name) - gap;
+    QRect rest = QRect(QPoint(0, 0), cell.size).adjusted(nameMargin, 0, -gap, 0);
+    int room = rest.width() - qRound(lineWidth(font, cell.text)) - gap;
     const auto pill = [&](const QString& text, bool filled) {
         const int width = text.isEmpty() ? 0 : paintPill(painter, rest, text, filled, room);
         rest.setRight(rest.right() - width - (width > 0 ? gap : 0));
         room -= width + (width > 0 ? gap : 0);
     };
-    pill(index.data(ModuleTreeModel::PillRole).toString(), true);
-    pill(index.data(ModuleTreeModel::PinRole).toString(), false);
+    pill(cell.pill, true);
+    pill(cell.pin, false);
 
     painter.setFont(font);
-    painter.setPen(mark == PlanMark::none ? theme_.text : theme_.accent);
-    painter.drawText(rest, Qt::AlignLeft | Qt::AlignVCenter,
-                     painter.fontMetrics().elidedText(name, Qt::ElideMiddle, rest.width()));
+    painter.setPen(cell.mark == PlanMark::none ? theme_->text : theme_->accent);
+    paintElided(painter, rest, Qt::AlignLeft | Qt::AlignVCenter, cell.text, Qt::ElideMiddle);
 }
 
 /// At the right of the cell, a long one not wider than `room`; returns its width, 0 when there is no room for it.
-int ModuleDelegate::paintPill(QPainter& painter, const QRect& cell, const QString& text, bool filled, int room) const
+int ModuleDelegate::paintPill(QPainter& painter, const QRect& box, const QString& text, bool filled, int room) const
 {
-    const QFontMetrics metrics(theme_.caption);
-    const int whole = metrics.horizontalAdvance(text) + 2 * pillPadding;
-    const bool isShort = whole <= shortPill && whole <= cell.width();
+    const int whole = qRound(lineWidth(theme_->caption, text)) + 2 * pillPadding;
+    const bool isShort = whole <= shortPill && whole <= box.width();
     const int width = isShort ? whole : std::min(whole, room);
     if (width < smallestPill)
         return 0;
-    painter.setFont(theme_.caption);
-    const QRectF pill(cell.right() - width + 0.5, cell.center().y() - pillHeight / 2.0 + 1, width, pillHeight);
-    painter.setPen(filled ? QPen(Qt::NoPen) : QPen(theme_.secondText, 1));
-    painter.setBrush(filled ? QBrush(theme_.accentSoft) : QBrush(Qt::NoBrush));
+    painter.setFont(theme_->caption);
+    const QRectF pill(box.right() - width + 0.5, box.center().y() - pillHeight / 2.0 + 1, width, pillHeight);
+    painter.setPen(filled ? QPen(Qt::NoPen) : QPen(theme_->secondText, 1));
+    painter.setBrush(filled ? QBrush(theme_->accentSoft) : QBrush(Qt::NoBrush));
     painter.drawRoundedRect(pill, pillHeight / 2.0, pillHeight / 2.0);
-    painter.setPen(filled ? theme_.accent : theme_.secondText);
-    painter.drawText(pill, Qt::AlignCenter,
-                     width == whole ? text : metrics.elidedText(text, Qt::ElideRight, width - 2 * pillPadding));
+    painter.setPen(filled ? theme_->accent : theme_->secondText);
+    // A short one may be wider than what its padding leaves, by what the width was rounded.
+    const double padding = width == whole ? pillPadding - 1 : pillPadding;
+    paintElided(painter, pill.adjusted(padding, 0, -padding, 0), Qt::AlignCenter, text, Qt::ElideRight);
     return width;
 }
 
-void ModuleDelegate::paintKept(QPainter& painter, const QRect& cell, const QModelIndex& index) const
+void ModuleDelegate::paintKept(QPainter& painter, const Cell& cell) const
 {
-    const auto recorded = index.data(ModuleTreeModel::RecordedRole).toLongLong();
-    const auto kept = index.data(ModuleTreeModel::KeptRole).toLongLong();
-    const auto scale = std::max({index.data(ModuleTreeModel::ScaleRole).toLongLong(), recorded, kept, 1LL});
-    const int longest = std::clamp(cell.width() - gap - numberWidth - cellMargin, 0, longestBar);
-    const auto bar = [&](qlonglong bytes, const QColor& color) {
+    const QRect box(QPoint(0, 0), cell.size);
+    const auto scale = std::max({cell.scale, cell.recorded, cell.kept, qint64(1)});
+    const int longest = std::clamp(box.width() - gap - numberWidth - cellMargin, 0, longestBar);
+    const auto bar = [&](qint64 bytes, const QColor& color) {
         const double length = longest * static_cast<double>(bytes) / static_cast<double>(scale);
         if (bytes > 0)
-            painter.fillRect(
-                QRectF(cell.left() + gap, cell.center().y() - barHeight / 2.0 + 1, std::max(length, 1.0), barHeight),
-                color);
+            painter.fillRect(QRectF(gap, box.center().y() - barHeight / 2.0 + 1, std::max(length, 1.0), barHeight),
+                             color);
     };
-    bar(recorded, theme_.pale(Category::activation));
-    bar(kept, theme_.color(Category::activation));
-    painter.setFont(theme_.number);
-    painter.setPen(kept > 0 ? theme_.text : theme_.secondText);
-    painter.drawText(cell.adjusted(0, 0, -cellMargin, 0), Qt::AlignRight | Qt::AlignVCenter, index.data().toString());
+    bar(cell.recorded, theme_->pale(Category::activation));
+    bar(cell.kept, theme_->color(Category::activation));
+    painter.setFont(theme_->number);
+    painter.setPen(cell.kept > 0 ? theme_->text : theme_->secondText);
+    paintLine(painter, box.adjusted(0, 0, -cellMargin, 0), Qt::AlignRight | Qt::AlignVCenter, cell.text);
 }
 
-void ModuleDelegate::paintRecompute(QPainter& painter, const QRect& cell, const QModelIndex& index) const
+void ModuleDelegate::paintRecompute(QPainter& painter, const Cell& cell) const
 {
-    const bool recomputed = index.column() == ModuleTreeModel::recomputeColumn
-        && index.data(ModuleTreeModel::RecomputeRole).toDouble() > 0;
-    painter.setFont(theme_.number);
-    painter.setPen(recomputed ? theme_.accent : theme_.secondText);
-    painter.drawText(cell.adjusted(0, 0, -cellMargin, 0), Qt::AlignRight | Qt::AlignVCenter, index.data().toString());
+    const QRect box(QPoint(0, 0), cell.size);
+    painter.setFont(theme_->number);
+    painter.setPen(cell.recomputed ? theme_->accent : theme_->secondText);
+    paintLine(painter, box.adjusted(0, 0, -cellMargin, 0), Qt::AlignRight | Qt::AlignVCenter, cell.text);
 }
 
 } // namespace headroom

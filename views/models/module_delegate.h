@@ -2,14 +2,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "views/models/module_tree_model.h"
 #include "views/theme/theme.h"
 
+#include <QCache>
+#include <QPixmap>
 #include <QStyledItemDelegate>
 
 namespace headroom {
 
 /// Paints a row of the module tree: a stripe and a pill where the plan checkpoints, the kept bytes as a number beside a
-/// bar (pale: recorded, solid: kept), the recompute time. Colours only repeat what the text says.
+/// bar (pale: recorded, solid: kept), the recompute time. Colours only repeat what the text says. Pictures of cells are
+/// kept: from plan to plan a cell goes back and forth between few of them.
 class ModuleDelegate : public QStyledItemDelegate
 {
     Q_OBJECT
@@ -20,14 +24,40 @@ public:
     QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
 
 private:
-    void paintModule(QPainter& painter, const QStyleOptionViewItem& option, const QModelIndex& index) const;
-    void paintKept(QPainter& painter, const QRect& cell, const QModelIndex& index) const;
-    void paintRecompute(QPainter& painter, const QRect& cell, const QModelIndex& index) const;
-    int paintPill(QPainter& painter, const QRect& cell, const QString& text, bool filled, int room) const;
-    const Theme& themeFor(const QWidget* widget) const;
+    /// All that the picture of a cell is made of.
+    struct Cell
+    {
+        int column = 0;
+        QSize size;
+        double density = 1;
+        QRgb ground = 0;
+        QString text;
+        QString pill;
+        QString pin;
+        PlanMark mark = PlanMark::none;
+        bool strong = false;
+        qint64 recorded = 0;
+        qint64 kept = 0;
+        qint64 scale = 0;
+        bool recomputed = false;
 
-    mutable Theme theme_; ///< cached: making one takes longer than painting a cell
-    mutable qint64 themeOf_ = 0; ///< cache key of the palette that theme_ was made for
+        bool operator==(const Cell&) const = default;
+        friend size_t qHash(const Cell& cell, size_t seed = 0)
+        {
+            return qHashMulti(seed, cell.column, cell.size.width(), cell.ground, cell.text, cell.pill, cell.pin,
+                              cell.kept);
+        }
+    };
+
+    static Cell cellOf(const QModelIndex& index);
+    void paintCell(QPainter& painter, const Cell& cell) const;
+    void paintModule(QPainter& painter, const Cell& cell) const;
+    void paintKept(QPainter& painter, const Cell& cell) const;
+    void paintRecompute(QPainter& painter, const Cell& cell) const;
+    int paintPill(QPainter& painter, const QRect& box, const QString& text, bool filled, int room) const;
+
+    mutable const Theme* theme_ = nullptr; ///< that of the last paint
+    mutable QCache<Cell, QPixmap> pictures_; ///< by kibibytes
 };
 
 } // namespace headroom

@@ -3,8 +3,8 @@
 #include "views/plot/legend.h"
 
 #include "views/plot/flip_layer.h"
+#include "views/plot/text_line.h"
 
-#include <QFontMetricsF>
 #include <QPainter>
 
 #include <cmath>
@@ -65,13 +65,12 @@ Legend::Legend(QString title, std::vector<LegendEntry> entries, double width, co
     , title_(std::move(title))
     , entries_(std::move(entries))
 {
-    const QFontMetricsF metrics(theme_.caption);
     std::vector<double> widths;
     for (const auto& entry : entries_)
-        widths.push_back(square + squareGap + metrics.horizontalAdvance(entry.text));
+        widths.push_back(square + squareGap + lineWidth(theme_.caption, entry.text));
     const double all = std::accumulate(widths.begin(), widths.end(), 0.0)
         + entryGap * static_cast<double>(entries_.empty() ? 0 : entries_.size() - 1);
-    titleWidth_ = QFontMetricsF(theme_.title).horizontalAdvance(title_);
+    titleWidth_ = lineWidth(theme_.title, title_);
     const bool besideTitle = titleWidth_ + afterTitle + titleGap + all <= width;
     double x = besideTitle ? width - all : 0;
     double y = besideTitle || entries_.empty() ? 0 : rowHeight;
@@ -91,19 +90,16 @@ void Legend::paint(QPainter& painter, QPointF topLeft) const
     painter.setRenderHint(QPainter::Antialiasing);
     painter.setFont(theme_.title);
     painter.setPen(theme_.text);
-    const QFontMetricsF titleMetrics(theme_.title);
-    painter.drawText(QRectF(topLeft, QSizeF(titleMetrics.horizontalAdvance(title_) + 2, rowHeight)),
-                     Qt::AlignLeft | Qt::AlignVCenter, title_);
+    paintLine(painter, QRectF(topLeft, QSizeF(titleWidth_ + 2, rowHeight)), Qt::AlignLeft | Qt::AlignVCenter, title_);
     painter.setFont(theme_.caption);
-    const QFontMetricsF metrics(theme_.caption);
     for (std::size_t i = 0; i < entries_.size(); ++i) {
         const auto at = topLeft + places_[i];
         const QRectF box(at.x(), at.y() + (rowHeight - square) / 2, square, square);
         paintSymbol(painter, entries_[i], box);
         painter.setPen(theme_.secondText);
-        painter.drawText(
-            QRectF(box.right() + squareGap, at.y(), metrics.horizontalAdvance(entries_[i].text) + 2, rowHeight),
-            Qt::AlignLeft | Qt::AlignVCenter, entries_[i].text);
+        const double width = lineWidth(theme_.caption, entries_[i].text);
+        paintLine(painter, QRectF(box.right() + squareGap, at.y(), width + 2, rowHeight),
+                  Qt::AlignLeft | Qt::AlignVCenter, entries_[i].text);
     }
 }
 

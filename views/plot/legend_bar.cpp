@@ -28,7 +28,7 @@ void LegendBar::setTitle(const QString& title)
         return;
     title_ = title;
     setAccessibleName(title);
-    fitHeight();
+    layOut();
     update();
 }
 
@@ -41,7 +41,7 @@ void LegendBar::setEntries(std::vector<LegendEntry> entries)
     for (const auto& entry : entries_)
         names << entry.text;
     setAccessibleDescription(names.join(QStringLiteral(", ")));
-    fitHeight();
+    layOut();
     update();
 }
 
@@ -60,7 +60,7 @@ void LegendBar::setChoices(const QString& first, const QString& second)
     }
     choices_.front()->setChecked(true);
     connect(group, &QButtonGroup::idClicked, this, &LegendBar::chosen);
-    fitHeight();
+    layOut();
 }
 
 void LegendBar::choose(int index)
@@ -72,7 +72,7 @@ void LegendBar::setChoicesEnabled(bool enabled)
 {
     for (auto* button : choices_)
         button->setVisible(enabled);
-    fitHeight();
+    layOut();
     update();
 }
 
@@ -84,18 +84,13 @@ double LegendBar::choicesWidth() const
     return width > 0 ? width + choicesGap : 0;
 }
 
-Legend LegendBar::laidOut() const
-{
-    return {title_, entries_, static_cast<double>(width()), Theme::of(*this), choicesWidth()};
-}
-
 // A fixed height for the width that is there, not height-for-width: a layout with such an item forgets the minimum size
 // of the plot around it.
-void LegendBar::fitHeight()
+void LegendBar::layOut()
 {
-    const auto legend = laidOut();
-    setFixedHeight(static_cast<int>(std::ceil(legend.height())));
-    int x = static_cast<int>(std::ceil(legend.titleWidth() + choicesGap));
+    legend_.emplace(title_, entries_, static_cast<double>(width()), Theme::of(*this), choicesWidth());
+    setFixedHeight(static_cast<int>(std::ceil(legend_->height())));
+    int x = static_cast<int>(std::ceil(legend_->titleWidth() + choicesGap));
     for (auto* button : choices_) {
         if (!button)
             continue;
@@ -112,13 +107,21 @@ QSize LegendBar::sizeHint() const
 void LegendBar::resizeEvent(QResizeEvent* event)
 {
     QWidget::resizeEvent(event);
-    fitHeight();
+    layOut();
 }
 
 void LegendBar::paintEvent(QPaintEvent*)
 {
     QPainter painter(this);
-    laidOut().paint(painter, {0, 0});
+    if (legend_)
+        legend_->paint(painter, {0, 0});
+}
+
+void LegendBar::changeEvent(QEvent* event)
+{
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange)
+        layOut();
 }
 
 } // namespace headroom

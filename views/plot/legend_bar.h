@@ -7,6 +7,7 @@
 #include <QWidget>
 
 #include <array>
+#include <optional>
 
 class QToolButton;
 
@@ -34,15 +35,16 @@ Q_SIGNALS:
 protected:
     void resizeEvent(QResizeEvent* event) override;
     void paintEvent(QPaintEvent* event) override;
+    void changeEvent(QEvent* event) override;
 
 private:
-    Legend laidOut() const;
-    void fitHeight();
+    void layOut(); ///< and fits the height
     double choicesWidth() const;
 
     QString title_;
     std::vector<LegendEntry> entries_;
     std::array<QToolButton*, 2> choices_{};
+    std::optional<Legend> legend_; ///< as laid out for the width; nullopt: there was no width yet
 };
 
 } // namespace headroom

@@ -68,11 +68,15 @@ void OverviewStrip::paintSilhouette(QPainter& painter, const std::vector<Bytes>&
 {
     const auto& request = prepared_->request;
     const AxisMap y{request.bytes, height() - 2.0, 2.0};
-    painter.setPen(QPen(color, 1));
+    QList<QRectF> columns;
+    columns.reserve(static_cast<qsizetype>(totals.size()));
     for (std::size_t i = 0; i < totals.size(); ++i) {
-        const double x = left_ + static_cast<double>(i) + 0.5;
-        painter.drawLine(QPointF(x, y.pixelBegin), QPointF(x, y.toPixel(static_cast<double>(totals[i]))));
+        const double top = y.toPixel(static_cast<double>(totals[i])) - 0.5;
+        columns.emplace_back(left_ + static_cast<double>(i), top, 1, y.pixelBegin + 0.5 - top);
     }
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(color);
+    painter.drawRects(columns);
 }
 
 void OverviewStrip::paintEvent(QPaintEvent*)

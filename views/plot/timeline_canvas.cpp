@@ -75,6 +75,7 @@ TimelineCanvas::TimelineCanvas(QWidget* parent)
     setFocusPolicy(Qt::StrongFocus);
     setMouseTracking(true);
     viewport()->setMouseTracking(true);
+    viewport()->setAttribute(Qt::WA_OpaquePaintEvent); // the background brush covers it
     viewport()->grabGesture(Qt::PinchGesture);
     makeChartsAccessible();
     setAccessibleName(tr("Memory over time"));

@@ -9,6 +9,11 @@
 #include <cmath>
 
 namespace headroom {
+namespace {
+
+constexpr double beyondPlot = 6; ///< pixels, of a mark at the plot's edge
+
+} // namespace
 
 TimelineLayer::TimelineLayer(QGraphicsItem* chart, double z)
     : QGraphicsObject(chart)
@@ -24,6 +29,13 @@ void TimelineLayer::setGeometryOf(const TimelineGeometry& geometry, const QRectF
     canvas_ = canvas;
     placed();
     update();
+}
+
+// Without the labels of the axes: they stay as they are when a layer changes.
+QRectF TimelineLayer::boundingRect() const
+{
+    const QPointF corner(geometry_.plot.left() - beyondPlot, geometry_.plot.bottom() + beyondPlot);
+    return QRectF(corner, canvas_.topRight()).normalized();
 }
 
 void TimelineLayer::setTheme(const Theme& theme)

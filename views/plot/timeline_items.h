@@ -22,7 +22,7 @@ public:
 
     void setGeometryOf(const TimelineGeometry& geometry, const QRectF& canvas);
     void setTheme(const Theme& theme);
-    QRectF boundingRect() const override { return canvas_; }
+    QRectF boundingRect() const override;
 
 protected:
     const TimelineGeometry& geometry() const { return geometry_; }

@@ -112,6 +112,8 @@ TimelineView::Grouping TimelineView::grouping() const
 
 void TimelineView::setNames(const QString& recorded, const QString& planned)
 {
+    if (recorded == d_->recordedName && planned == d_->plannedName)
+        return;
     d_->recordedName = recorded;
     d_->plannedName = planned;
     d_->updateMarks();

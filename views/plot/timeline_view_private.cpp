@@ -294,12 +294,15 @@ void TimelineView::Private::updateLegend()
 {
     const auto& theme = Theme::of(*q);
     std::vector<LegendEntry> entries;
-    if (prepared() && answer->overview) {
+    // Of what is drawn: until the image of another plan is ready, the one before. Without entries in between, the
+    // legend would lose its second row, and the plot change its height twice with each plan.
+    if (answer && answer->overview) {
         for (const auto& band : visibleBands(*answer->overview))
             entries.push_back({band.title, band.color(theme), LegendEntry::Symbol::square});
+        const TimelineRequest& drawn = answer->request;
         if (measured)
             entries.push_back({tr("Measured above predicted"), theme.secondText, LegendEntry::Symbol::hatch});
-        else if (planned && planned->peak < recorded->peak)
+        else if (drawn.planned && drawn.planned->peak < drawn.recorded->peak)
             entries.push_back({tr("Saved by the plan"), theme.secondText, LegendEntry::Symbol::hatch});
     }
     if (!canvas->flips().flips().empty()) {

@@ -26,21 +26,6 @@ constexpr double roomBelowZero = 9; ///< pixels
 constexpr double cornerReach = 9; ///< pixels
 constexpr double mib = static_cast<double>(MiB);
 
-QList<QPointF> pointsOf(const std::vector<TradeOffPoint>& curve)
-{
-    QList<QPointF> points;
-    for (const auto& point : curve)
-        points.append({point.kept / mib, point.ms});
-    return points;
-}
-
-/// Whatever is set lays the chart out again: what stays the same is not set.
-void setPoints(QXYSeries* series, const QList<QPointF>& points)
-{
-    if (series->points() != points)
-        series->replace(points);
-}
-
 QString numberFormat(int decimals)
 {
     return QStringLiteral("%.") + QString::number(decimals) + QLatin1Char('f');
@@ -52,12 +37,6 @@ TradeOffChart::TradeOffChart(QWidget* parent)
     : QChartView(parent)
     , keptAxis_(new QValueAxis(this))
     , msAxis_(new QValueAxis(this))
-    , estimate_(new QLineSeries(this))
-    , curve_(new QLineSeries(this))
-    , tangent_(new QLineSeries(this))
-    , corners_(new QScatterSeries(this))
-    , choices_(new QScatterSeries(this))
-    , chosen_(new QScatterSeries(this))
 {
     chart()->legend()->hide();
     chart()->setBackgroundVisible(false);
@@ -73,103 +52,33 @@ TradeOffChart::TradeOffChart(QWidget* parent)
     }
     keptAxis_->setTitleText(tr("Activation memory kept, MiB"));
     msAxis_->setTitleText(tr("Recompute, ms"));
-    for (auto* series : std::initializer_list<QXYSeries*>{estimate_, tangent_, choices_, curve_, corners_, chosen_}) {
-        chart()->addSeries(series);
-        series->attachAxis(keptAxis_);
-        series->attachAxis(msAxis_);
-    }
-    setRenderHint(QPainter::Antialiasing);
+    connect(chart()->scene(), &QGraphicsScene::changed, this, [this] { scenery_.forget(); });
     setFrameShape(QFrame::NoFrame);
     setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     setFocusPolicy(Qt::StrongFocus);
     setMouseTracking(true);
     viewport()->setMouseTracking(true);
+    viewport()->setAttribute(Qt::WA_OpaquePaintEvent);
     makeChartsAccessible();
     setAccessibleName(tr("Trade-off of the selected module"));
 }
 
 void TradeOffChart::setPicture(const TradeOffPicture& picture, double msPerGiB, const QString& empty)
 {
-    const bool otherModule = picture.selected != picture_.selected;
-    picture_ = picture;
-    empty_ = empty;
-    if (otherModule || current_ >= static_cast<int>(picture_.curve.size()))
+    if (picture.selected != picture_.selected || current_ >= static_cast<int>(picture.curve.size()))
         current_ = -1;
-    const auto& theme = Theme::of(*this);
-    if (backgroundBrush() != QBrush(theme.card))
-        setBackgroundBrush(theme.card);
+    if (picture.others != picture_.others || picture.estimate != picture_.estimate)
+        scenery_.forget();
+    picture_ = picture;
+    msPerGiB_ = msPerGiB;
+    empty_ = empty;
     const bool any = !picture_.curve.empty();
     keptAxis_->setVisible(any);
     msAxis_->setVisible(any);
-    fillSeries(msPerGiB, theme);
-    updateAxes(theme);
+    updateAxes(Theme::of(*this));
     setAccessibleDescription(any && picture_.hasPlan ? tr("The plan: %1").arg(words(picture_.chosen)) : empty_);
     viewport()->update();
-}
-
-void TradeOffChart::styleDots(QScatterSeries* series, double size, const QColor& fill, const QColor& border)
-{
-    if (series->markerSize() != size)
-        series->setMarkerSize(size);
-    if (series->color() != fill)
-        series->setColor(fill);
-    if (series->pen() != QPen(border, 1.5))
-        series->setPen(QPen(border, 1.5));
-}
-
-/// The selected curve and the dots stay on top: series are drawn in the order in which they came.
-void TradeOffChart::addOthers(std::size_t wanted)
-{
-    if (others_.size() >= wanted)
-        return;
-    std::vector<QXYSeries*> added;
-    while (others_.size() < wanted) {
-        others_.push_back(new QLineSeries(this));
-        added.push_back(others_.back());
-    }
-    for (auto* later : std::initializer_list<QXYSeries*>{estimate_, tangent_, choices_, curve_, corners_, chosen_}) {
-        chart()->removeSeries(later);
-        added.push_back(later);
-    }
-    for (QXYSeries* series : added) {
-        chart()->addSeries(series);
-        series->attachAxis(keptAxis_);
-        series->attachAxis(msAxis_);
-    }
-}
-
-void TradeOffChart::fillSeries(double msPerGiB, const Theme& theme)
-{
-    addOthers(picture_.others.size());
-    for (std::size_t i = 0; i < others_.size(); ++i) {
-        others_[i]->setPen(QPen(theme.ghost, 1));
-        setPoints(others_[i], i < picture_.others.size() ? pointsOf(picture_.others[i]) : QList<QPointF>());
-    }
-    estimate_->setPen(QPen(theme.ghost, 1.5));
-    setPoints(estimate_, pointsOf(picture_.estimate));
-    const bool many = hasManyPoints(picture_);
-    curve_->setPen(QPen(theme.text, many ? 1 : 2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
-    setPoints(curve_, pointsOf(picture_.curve));
-    setPoints(corners_, pointsOf(picture_.curve));
-    styleDots(corners_, many ? 4 : 7, many ? theme.text : theme.card, theme.text);
-    QList<QPointF> choices;
-    for (const auto& choice : picture_.choices)
-        choices.append({choice.point.kept / mib, choice.point.ms});
-    setPoints(choices_, picture_.curve.empty() ? QList<QPointF>() : choices);
-    auto pale = theme.accent;
-    pale.setAlphaF(0.4f);
-    styleDots(choices_, 7, pale, Qt::transparent);
-    const bool marked = picture_.hasPlan && !picture_.curve.empty();
-    setPoints(chosen_, marked ? pointsOf({picture_.chosen}) : QList<QPointF>());
-    styleDots(chosen_, 11, theme.accent, theme.card);
-    QList<QPointF> line;
-    if (marked && msPerGiB > 0) {
-        const auto piece = tangent(picture_, msPerGiB);
-        line = {{piece.keptBegin / mib, piece.msBegin}, {piece.keptEnd / mib, piece.msEnd}};
-    }
-    tangent_->setPen(QPen(theme.accent, 1.25, Qt::DashLine));
-    setPoints(tangent_, line);
 }
 
 void TradeOffChart::updateAxes(const Theme& theme)
@@ -224,41 +133,51 @@ void TradeOffChart::resizeEvent(QResizeEvent* event)
     place();
 }
 
-QPointF TradeOffChart::pixelOf(const TradeOffPoint& point) const
+TradeOffPlane TradeOffChart::plane() const
 {
     const auto plot = chart()->plotArea();
-    const AxisMap x{{keptAxis_->min(), keptAxis_->max()}, plot.left(), plot.right()};
-    const AxisMap y{{msAxis_->min(), msAxis_->max()}, plot.bottom(), plot.top()};
-    return {x.toPixel(point.kept / mib), y.toPixel(point.ms)};
+    return {{{keptAxis_->min() * mib, keptAxis_->max() * mib}, plot.left(), plot.right()},
+            {{msAxis_->min(), msAxis_->max()}, plot.bottom(), plot.top()}};
 }
 
-void TradeOffChart::drawForeground(QPainter* painter, const QRectF&)
+void TradeOffChart::paintEvent(QPaintEvent*)
 {
     const auto& theme = Theme::of(*this);
-    painter->save();
-    painter->setRenderHint(QPainter::Antialiasing);
+    QPainter painter(viewport());
+    scenery_.paint(painter, *viewport(), [&](QPainter& into) {
+        into.setRenderHint(QPainter::Antialiasing);
+        chart()->scene()->render(&into, viewport()->rect(), viewport()->rect());
+        paintOtherCurves(into, picture_, plane(), theme);
+    });
+    painter.setRenderHint(QPainter::Antialiasing);
+    paintPlan(painter, theme);
+}
+
+void TradeOffChart::paintPlan(QPainter& painter, const Theme& theme) const
+{
     if (picture_.curve.empty()) {
-        painter->setFont(theme.body);
-        painter->setPen(theme.secondText);
-        painter->drawText(QRectF(viewport()->rect()).adjusted(24, 0, -24, 0), Qt::AlignCenter | Qt::TextWordWrap,
-                          empty_);
-    } else {
-        painter->setFont(theme.numberCaption);
-        painter->setPen(theme.accent);
-        for (const auto& choice : picture_.choices) {
-            if (choice.modules > 1) {
-                const auto at = pixelOf(choice.point);
-                painter->drawText(QRectF(at.x() + 8, at.y() - 20, 60, 16), Qt::AlignLeft | Qt::AlignVCenter,
-                                  QStringLiteral("×%1").arg(choice.modules));
-            }
-        }
-        if (current_ >= 0) {
-            painter->setBrush(Qt::NoBrush);
-            painter->setPen(QPen(theme.text, 1.5));
-            painter->drawEllipse(pixelOf(picture_.curve[static_cast<std::size_t>(current_)]), 8, 8);
+        painter.setFont(theme.body);
+        painter.setPen(theme.secondText);
+        painter.drawText(QRectF(viewport()->rect()).adjusted(24, 0, -24, 0), Qt::AlignCenter | Qt::TextWordWrap,
+                         empty_);
+        return;
+    }
+    const auto plane = this->plane();
+    paintChoices(painter, picture_, msPerGiB_, plane, theme);
+    painter.setFont(theme.numberCaption);
+    painter.setPen(theme.accent);
+    for (const auto& choice : picture_.choices) {
+        if (choice.modules > 1) {
+            const auto at = plane.at(choice.point);
+            painter.drawText(QRectF(at.x() + 8, at.y() - 20, 60, 16), Qt::AlignLeft | Qt::AlignVCenter,
+                             QStringLiteral("×%1").arg(choice.modules));
         }
     }
-    painter->restore();
+    if (current_ >= 0) {
+        painter.setBrush(Qt::NoBrush);
+        painter.setPen(QPen(theme.text, 1.5));
+        painter.drawEllipse(plane.at(picture_.curve[static_cast<std::size_t>(current_)]), 8, 8);
+    }
 }
 
 QString TradeOffChart::words(const TradeOffPoint& point) const
@@ -271,8 +190,9 @@ int TradeOffChart::cornerAt(QPointF position) const
 {
     int best = -1;
     double nearest = cornerReach;
+    const auto plane = this->plane();
     for (std::size_t i = 0; i < picture_.curve.size(); ++i) {
-        const auto away = pixelOf(picture_.curve[i]) - position;
+        const auto away = plane.at(picture_.curve[i]) - position;
         const double distance = std::hypot(away.x(), away.y());
         if (distance < nearest) {
             nearest = distance;

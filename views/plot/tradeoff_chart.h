@@ -2,18 +2,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "views/plot/tradeoff_curve.h"
-#include "views/theme/theme.h"
+#include "views/plot/kept_picture.h"
+#include "views/plot/tradeoff_paint.h"
 
 #include <QChartView>
-#include <QLineSeries>
-#include <QScatterSeries>
 #include <QValueAxis>
 
 namespace headroom {
 
-/// The chart of the trade-off plot: line and scatter series, and a current point. Arrow keys move the current point
-/// along the curve, and Enter chooses it.
+/// The chart of the trade-off plot: axes, curves and dots, and a current point. Arrow keys move the current point along
+/// the curve, and Enter chooses it. What is the same for every plan is painted once.
 class TradeOffChart : public QChartView
 {
     Q_OBJECT
@@ -22,6 +20,8 @@ public:
 
     /// `empty` is the sentence shown if the picture has no curve.
     void setPicture(const TradeOffPicture& picture, double msPerGiB, const QString& empty);
+
+    TradeOffPlane plane() const; ///< in pixels of the viewport
 
 Q_SIGNALS:
     void pointChosen(double ratio);
@@ -35,29 +35,21 @@ protected:
     void focusInEvent(QFocusEvent* event) override;
     void focusOutEvent(QFocusEvent* event) override;
     void changeEvent(QEvent* event) override;
-    void drawForeground(QPainter* painter, const QRectF& rect) override;
+    void paintEvent(QPaintEvent* event) override;
     void wheelEvent(QWheelEvent* event) override;
 
 private:
     void place();
     void updateAxes(const Theme& theme);
-    void addOthers(std::size_t wanted); ///< makes at least `wanted` series
-    void fillSeries(double msPerGiB, const Theme& theme);
-    void styleDots(QScatterSeries* series, double size, const QColor& fill, const QColor& border);
-    QPointF pixelOf(const TradeOffPoint& point) const;
+    void paintPlan(QPainter& painter, const Theme& theme) const;
     int cornerAt(QPointF position) const; ///< -1: none
     QString words(const TradeOffPoint& point) const;
 
     QValueAxis* keptAxis_;
     QValueAxis* msAxis_;
-    std::vector<QLineSeries*> others_; ///< series that are not needed now are empty
-    QLineSeries* estimate_;
-    QLineSeries* curve_;
-    QLineSeries* tangent_;
-    QScatterSeries* corners_;
-    QScatterSeries* choices_;
-    QScatterSeries* chosen_;
+    KeptPicture scenery_; ///< axes, grid, and the curves of other modules
     TradeOffPicture picture_;
+    double msPerGiB_ = 0;
     QString empty_;
     int current_ = -1;
 };

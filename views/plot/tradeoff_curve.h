@@ -18,6 +18,8 @@ struct TradeOffPoint
     double ratio = 0; ///< share of the activation memory discarded
     double kept = 0; ///< bytes
     double ms = 0; ///< time to recompute the rest
+
+    bool operator==(const TradeOffPoint&) const = default;
 };
 
 /// Time in ms to recompute the share `ratio` of the module's activation memory, by its piecewise-linear curve.

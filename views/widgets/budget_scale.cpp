@@ -31,6 +31,7 @@ constexpr int heightOfRest = 56; ///< all but the curve
 BudgetScale::BudgetScale(QWidget* parent)
     : BytesControl(parent)
 {
+    setAttribute(Qt::WA_OpaquePaintEvent);
     setMinimumWidth(240);
     setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
     setAccessibleName(tr("Budget"));
@@ -43,6 +44,7 @@ void BudgetScale::setCurveHeight(int height)
     if (height == curveHeight_)
         return;
     curveHeight_ = height;
+    scenery_.forget();
     updateGeometry();
     update();
 }
@@ -89,6 +91,7 @@ void BudgetScale::updateStops()
         magnets.push_back(card.bytes);
     std::sort(magnets.begin(), magnets.end());
     setMagnets(std::move(magnets));
+    scenery_.forget();
     update();
 }
 
@@ -244,15 +247,21 @@ void BudgetScale::paintTrack(QPainter& painter, const Theme& theme) const
     painter.drawEllipse(middle, radius, radius);
 }
 
-void BudgetScale::paintEvent(QPaintEvent*)
+void BudgetScale::paintScenery(QPainter& painter, const Theme& theme) const
 {
-    const auto& theme = Theme::of(*this);
-    QPainter painter(this);
     painter.setRenderHint(QPainter::Antialiasing);
     paintHatch(painter, theme);
     paintCurve(painter, theme);
     paintStops(painter, theme);
     paintTicks(painter, theme);
+}
+
+void BudgetScale::paintEvent(QPaintEvent*)
+{
+    const auto& theme = Theme::of(*this);
+    QPainter painter(this);
+    scenery_.paint(painter, *this, [&](QPainter& into) { paintScenery(into, theme); });
+    painter.setRenderHint(QPainter::Antialiasing);
     paintTrack(painter, theme);
 }
 

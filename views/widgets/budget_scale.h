@@ -5,6 +5,7 @@
 #include "views/plot/axis_map.h"
 #include "views/plot/budget_steps.h"
 #include "views/plot/bytes_control.h"
+#include "views/plot/kept_picture.h"
 #include "views/theme/theme.h"
 
 namespace headroom {
@@ -50,6 +51,7 @@ private:
     void updateStops();
     std::vector<StopLabel> stopLabels(const QFontMetricsF& metrics) const;
     void placeLabels(std::vector<StopLabel>& labels, const QFontMetricsF& metrics) const;
+    void paintScenery(QPainter& painter, const Theme& theme) const;
     void paintHatch(QPainter& painter, const Theme& theme) const;
     void paintCurve(QPainter& painter, const Theme& theme) const;
     void paintStops(QPainter& painter, const Theme& theme) const;
@@ -63,6 +65,7 @@ private:
     double stepMs_ = 0;
     double grabbedAt_ = 0;
     int curveHeight_ = leastCurveHeight;
+    KeptPicture scenery_; ///< all but the track and its knob
 };
 
 } // namespace headroom

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/curve_table.h"
 
+#include "views/plot/text_line.h"
+#include "views/plot/tradeoff_paint.h"
 #include "views/theme/theme.h"
 
 #include <QLocale>
@@ -43,6 +45,8 @@ CurveTable::CurveTable(QWidget* parent)
 
 void CurveTable::setPoints(std::vector<TradeOffPoint> points, int chosen)
 {
+    if (points == points_ && chosen == chosen_)
+        return;
     const bool resized = points.size() != points_.size();
     points_ = std::move(points);
     chosen_ = chosen;
@@ -71,14 +75,13 @@ void CurveTable::paintEvent(QPaintEvent*)
         const bool chosen = static_cast<int>(i) == chosen_;
         const int top = static_cast<int>(i) * rowHeight;
         const QRect row(textLeft, top, width() - textLeft - textRight, rowHeight);
-        painter.setPen(QPen(chosen ? theme.accent : theme.secondText, 1.2));
-        painter.setBrush(chosen ? theme.accent : theme.card);
-        painter.drawEllipse(QPointF(16, top + rowHeight / 2.0), 3, 3);
+        paintDot(painter, QPointF(16, top + rowHeight / 2.0), 3, chosen ? theme.accent : theme.card,
+                 chosen ? theme.accent : theme.secondText, 1.2);
         painter.setPen(chosen ? theme.accent : theme.secondText);
         painter.setFont(theme.caption);
-        painter.drawText(row, Qt::AlignLeft | Qt::AlignVCenter, shareText(points_[i]));
+        paintLine(painter, row, Qt::AlignLeft | Qt::AlignVCenter, shareText(points_[i]));
         painter.setFont(theme.numberCaption);
-        painter.drawText(row, Qt::AlignRight | Qt::AlignVCenter, costText(points_[i]));
+        paintLine(painter, row, Qt::AlignRight | Qt::AlignVCenter, costText(points_[i]));
     }
 }
 

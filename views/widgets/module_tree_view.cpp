@@ -7,6 +7,7 @@
 
 #include <QAccessible>
 #include <QFocusEvent>
+#include <QPaintEvent>
 #include <QPainter>
 
 namespace headroom {
@@ -20,6 +21,14 @@ constexpr int stripeGap = 3; // above and below
 ModuleTreeView::ModuleTreeView(QWidget* parent)
     : QTreeView(parent)
 {
+    viewport()->setAttribute(Qt::WA_OpaquePaintEvent);
+}
+
+// The ground is painted here: else the window, the card and the tree would each paint theirs, all over one another.
+void ModuleTreeView::paintEvent(QPaintEvent* event)
+{
+    QPainter(viewport()).fillRect(event->rect(), Theme::of(*this).card);
+    QTreeView::paintEvent(event);
 }
 
 void ModuleTreeView::drawRow(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/option_button.h"
 
+#include "views/plot/text_line.h"
 #include "views/theme/theme.h"
 
-#include <QFontMetrics>
 #include <QPainter>
 
 namespace headroom {
@@ -26,6 +26,8 @@ OptionButton::OptionButton(const QString& title, QWidget* parent)
 
 void OptionButton::setDetails(const QString& kept, const QString& cost)
 {
+    if (kept == kept_ && cost == cost_)
+        return;
     kept_ = kept;
     cost_ = cost;
     setAccessibleDescription(cost.isEmpty() ? kept : kept + QStringLiteral(", ") + cost);
@@ -74,14 +76,13 @@ void OptionButton::paintEvent(QPaintEvent*)
     const QRect bottom(textLeft, height() / 2, top.width(), height() / 2 - 4);
     painter.setFont(isChecked() ? theme.bodyStrong : theme.body);
     painter.setPen(!isEnabled() ? theme.secondText : isChecked() ? theme.accent : theme.text);
-    painter.drawText(top, Qt::AlignLeft | Qt::AlignVCenter,
-                     painter.fontMetrics().elidedText(text(), Qt::ElideRight, top.width()));
+    paintElided(painter, top, Qt::AlignLeft | Qt::AlignVCenter, text(), Qt::ElideRight);
     painter.setFont(theme.numberCaption);
     painter.setPen(theme.secondText);
-    const int costWidth = painter.fontMetrics().horizontalAdvance(cost_);
-    painter.drawText(bottom, Qt::AlignRight | Qt::AlignVCenter, cost_);
-    painter.drawText(bottom, Qt::AlignLeft | Qt::AlignVCenter,
-                     painter.fontMetrics().elidedText(kept_, Qt::ElideRight, bottom.width() - costWidth - 8));
+    const int costWidth = qRound(lineWidth(theme.numberCaption, cost_));
+    paintLine(painter, bottom, Qt::AlignRight | Qt::AlignVCenter, cost_);
+    paintElided(painter, bottom.adjusted(0, 0, -costWidth - 8, 0), Qt::AlignLeft | Qt::AlignVCenter, kept_,
+                Qt::ElideRight);
 }
 
 } // namespace headroom

@@ -3,6 +3,7 @@
 #include "views/widgets/peak_table.h"
 
 #include "views/plot/number_text.h"
+#include "views/plot/text_line.h"
 #include "views/theme/theme.h"
 
 #include <QPainter>
@@ -30,6 +31,8 @@ PeakTable::PeakTable(QWidget* parent)
 
 void PeakTable::setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned)
 {
+    if (recorded == recorded_ && planned == planned_)
+        return;
     const std::size_t before = shownCategories().size();
     recorded_ = recorded;
     planned_ = planned;
@@ -96,17 +99,17 @@ void PeakTable::paintEvent(QPaintEvent*)
     const auto numbers = [&](Bytes recorded, std::optional<Bytes> planned) {
         painter.setFont(theme.number);
         painter.setPen(theme.secondText);
-        painter.drawText(cell(0), Qt::AlignRight | Qt::AlignVCenter, inUnit(recorded, unit, 2));
+        paintLine(painter, cell(0), Qt::AlignRight | Qt::AlignVCenter, inUnit(recorded, unit, 2));
         painter.setFont(theme.numberStrong);
         painter.setPen(theme.text);
-        painter.drawText(cell(1), Qt::AlignRight | Qt::AlignVCenter,
-                         planned ? inUnit(*planned, unit, 2) : QStringLiteral("–"));
+        paintLine(painter, cell(1), Qt::AlignRight | Qt::AlignVCenter,
+                  planned ? inUnit(*planned, unit, 2) : QStringLiteral("–"));
     };
 
     painter.setFont(theme.caption);
     painter.setPen(theme.secondText);
-    painter.drawText(cell(0).adjusted(0, 2, 0, 2), Qt::AlignRight | Qt::AlignVCenter, tr("Recorded"));
-    painter.drawText(cell(1).adjusted(0, 2, 0, 2), Qt::AlignRight | Qt::AlignVCenter, tr("Plan"));
+    paintLine(painter, cell(0).adjusted(0, 2, 0, 2), Qt::AlignRight | Qt::AlignVCenter, tr("Recorded"));
+    paintLine(painter, cell(1).adjusted(0, 2, 0, 2), Qt::AlignRight | Qt::AlignVCenter, tr("Plan"));
     top += headHeight;
     for (const Category category : shownCategories()) {
         const auto i = static_cast<std::size_t>(category);
@@ -116,10 +119,9 @@ void PeakTable::paintEvent(QPaintEvent*)
         painter.setFont(theme.body);
         painter.setPen(theme.text);
         // A long name takes what the number beside it leaves of its column.
-        const int number = QFontMetrics(theme.number).horizontalAdvance(inUnit(recorded_[i], unit, 2));
+        const int number = qRound(lineWidth(theme.number, inUnit(recorded_[i], unit, 2)));
         const QRect name(swatch + 8, top, width() - numberColumn - number - 6 - (swatch + 8), rowHeight);
-        painter.drawText(name, Qt::AlignLeft | Qt::AlignVCenter,
-                         painter.fontMetrics().elidedText(categoryTitle(category), Qt::ElideRight, name.width()));
+        paintElided(painter, name, Qt::AlignLeft | Qt::AlignVCenter, categoryTitle(category), Qt::ElideRight);
         numbers(recorded_[i], planned_ ? std::optional((*planned_)[i]) : std::nullopt);
         top += rowHeight;
     }
@@ -128,8 +130,8 @@ void PeakTable::paintEvent(QPaintEvent*)
     top += 4;
     painter.setFont(theme.bodyStrong);
     painter.setPen(theme.text);
-    painter.drawText(QRect(0, top, width() - 2 * numberColumn, rowHeight), Qt::AlignLeft | Qt::AlignVCenter,
-                     tr("Total"));
+    paintLine(painter, QRect(0, top, width() - 2 * numberColumn, rowHeight), Qt::AlignLeft | Qt::AlignVCenter,
+              tr("Total"));
     numbers(total(recorded_), planned_ ? std::optional(total(*planned_)) : std::nullopt);
 }
 

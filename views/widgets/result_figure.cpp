@@ -28,6 +28,8 @@ ResultFigure::ResultFigure(const QString& caption, QWidget* parent)
 
 void ResultFigure::setValue(const QString& number, const QString& rest)
 {
+    if (number == number_ && rest == rest_)
+        return;
     number_ = number;
     rest_ = rest;
     setAccessibleName(caption_ + QStringLiteral(": ") + number_ + QLatin1Char(' ') + rest_);
@@ -44,6 +46,8 @@ void ResultFigure::setValue(const QString& number, const QString& rest)
 
 void ResultFigure::setMood(Mood mood)
 {
+    if (mood == mood_)
+        return;
     mood_ = mood;
     update();
 }
