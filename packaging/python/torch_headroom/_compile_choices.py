@@ -10,7 +10,7 @@ import torch
 
 from ._simulate_refusals import change_after_import
 
-AUTOTUNED, PADDED, FUSED, GRAPHS, AUTOGRAD = "autotuned", "padded", "fused", "CUDA graphs", "compiled autograd"
+AUTOTUNED, PADDED, FUSED, AUTOGRAD = "autotuned", "padded", "fused", "compiled autograd"
 
 decided = collections.Counter()  # by kind, for the graphs of this process
 _pending = collections.Counter()  # by kind, since the last graph was generated
@@ -27,9 +27,6 @@ def sentences():
     if decided[FUSED]:
         yield (f"torch.compile chose {_times(FUSED)} without measuring how to fuse or split kernels: as it is by "
                "default")
-    if decided[GRAPHS]:
-        yield ("CUDA graphs were left out of what torch.compile made: on the card their private pool keeps what a "
-               "compiled graph allocates reserved between its runs, and copies inputs that move")
     if decided[AUTOGRAD]:
         yield ("compiled autograd was left out: backward runs the graphs that torch.compile made, and what is between "
                "them node by node; compiled as one graph it may need other memory")
@@ -56,8 +53,6 @@ def patch(card):
     change_after_import("torch._inductor.select_algorithm", _choose_first)
     change_after_import("torch._inductor.fx_passes.pad_mm", _pad_where_bound)
     change_after_import("torch._inductor.codegen.triton", _fuse_as_usual)
-    change_after_import("torch._inductor.cudagraph_trees", _leave_graphs_out)
-    change_after_import("torch._inductor.compile_fx", _leave_graphs_out)
     change_after_import("torch._dynamo.compiled_autograd", _leave_autograd_out)
 
 
@@ -104,14 +99,6 @@ def _fuse_as_usual(module):
         return 1.0, loaded.__file__
 
     module.TritonScheduling.benchmark_codegened_module = benchmark
-
-
-def _leave_graphs_out(module):
-    def cudagraphify(model, inputs, *arguments, **named):
-        decided[GRAPHS] += 1
-        return model
-
-    module.cudagraphify_impl = cudagraphify
 
 
 def _leave_autograd_out(module):

@@ -31,7 +31,8 @@ def follow(module):
 
 def _telling(run, begins):
     def run_and_tell(self, arguments):
-        compiling.tell(begins)
+        if arguments.callback_trigger.name != "CUDAGRAPH_RECORDING":  # which runs the program's code
+            compiling.tell(begins)
         run(self, arguments)
 
     return run_and_tell
