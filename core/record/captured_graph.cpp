@@ -26,6 +26,7 @@ std::atomic<CapturedGraph*> capturing{nullptr};
 CapturedGraph::Memory::Memory(const c10::Storage& storage)
     : original(storage.getWeakStorageImpl())
     , held(sim::SimulatedAllocator::blockOf(*storage.unsafeGetStorageImpl())->memory)
+    , address(sim::SimulatedAllocator::blockOf(*storage.unsafeGetStorageImpl())->address)
 {
 }
 
@@ -34,16 +35,18 @@ c10::Storage CapturedGraph::Memory::storage() const
     return again ? again : c10::Storage(original.lock());
 }
 
-/// The original, where there is one, is what the program sees.
+/// The original, where there is one, is what the program sees. A replay writes to the addresses of the capture.
 void CapturedGraph::Memory::write(const c10::Storage& made)
 {
+    sim::SimulatedAllocator::blockOf(*made.unsafeGetStorageImpl())->address = address;
+    c10::DataPtr data = made.unsafeGetStorageImpl()->set_data_ptr({nullptr, made.device()});
+    const c10::DeleterFnPtr deleter = data.get_deleter();
+    data = {address, data.release_context(), deleter, made.device()};
     const auto seen = original.lock();
-    if (!seen) {
-        again = made;
-        return;
-    }
-    seen->set_nbytes(made.nbytes());
-    seen->set_data_ptr_noswap(std::move(made.unsafeGetStorageImpl()->mutable_data_ptr()));
+    c10::StorageImpl& written = seen ? *seen : *made.unsafeGetStorageImpl();
+    written.set_nbytes(made.nbytes());
+    written.set_data_ptr_noswap(std::move(data));
+    again = seen ? c10::Storage() : made;
 }
 
 void CapturedGraph::Memory::free()

@@ -40,6 +40,7 @@ private:
     {
         c10::weak_intrusive_ptr<c10::StorageImpl> original;
         std::weak_ptr<sim::DeviceMemory> held; ///< ends when the memory is free
+        void* address = nullptr;
         c10::Storage again; ///< what the last replay made in place of an original that died
 
         explicit Memory(const c10::Storage& storage);

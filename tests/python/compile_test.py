@@ -28,6 +28,7 @@ from torch.nn import functional as F  # noqa: E402
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch_headroom import _compile_choices  # noqa: E402
+from torch_headroom._library import HeadroomError  # noqa: E402
 from wrapper_memory import Plan, rounded  # noqa: E402
 
 HEADROOM = sys.argv.pop()
@@ -277,6 +278,36 @@ class Choices(Compiled):
             self.assertNotIn("torch.compile", self.notes_of())
             self.assertRegex(self.notes_of(classes=999), "chose [0-9]+ times without measuring whether to pad")
             self.assertRegex(self.notes_of(mode="max-autotune-no-cudagraphs"), "chose [0-9]+ times between kernels")
+
+
+    def test_wrappers_in_cpp(self):
+        with mock.patch.object(_compile_choices, "decided", collections.Counter()):
+            usual = recorded(torch.compile(Net().cuda()))
+            torch._dynamo.reset()
+            step = recorded(torch.compile(Net().cuda(), options={"cpp_wrapper": True}))
+        self.assertEqual([op["name"] for op in step.ops], [op["name"] for op in usual.ops])
+        self.assertEqual(step.peak, usual.peak)
+        self.assertIn("cpp_wrapper", " ".join(step.notes))
+        self.assertNotIn("cpp_wrapper", " ".join(usual.notes))
+
+    def test_machine_code_is_refused(self):
+        model, data = Net().cuda(), batch()
+        with self.assertRaisesRegex(HeadroomError, "AOTInductor.*torch.compile"):
+            torch._inductor.aoti_compile_and_package(torch.export.export(model, data))
+        with self.assertRaisesRegex(HeadroomError, "AOTInductor.*torch.compile"):
+            torch._C._aoti.AOTIModelPackageLoader("model.pt2", "model", False, 1, -1)
+
+    def test_backends_without_kernels_of_their_own(self):
+        def peak(backend):
+            torch._dynamo.reset()
+            return recorded(torch.compile(Net().cuda(), backend=backend)).peak
+
+        eager = recorded(Net().cuda()).peak
+        self.assertEqual(peak("eager"), eager)
+        self.assertEqual(peak(lambda graph, inputs: graph.forward), eager)
+        torch._dynamo.reset()
+        with torch.compiler.set_stance("force_eager"):
+            self.assertEqual(recorded(torch.compile(Net().cuda())).peak, eager)
 
 
 @triton.jit

@@ -63,25 +63,27 @@ class Graphs(unittest.TestCase):
         self.start, _ = support.tensor_bytes()
 
 
+def trained(**options):
+    """What a training step of the perceptron takes, compiled."""
+    model, x = perceptron(), torch.randn(ROWS, WIDTH, device="cuda")
+    run = torch.compile(model, **options)
+
+    def step():
+        run(x).square().mean().backward()
+        model.zero_grad()
+
+    return recorded(step)
+
+
 class OfCompile(Graphs):
-    """By hand, after torch/_inductor/cudagraph_trees.py: the first run is eager in the pool, the second is captured with
-    copies of the inputs that are not parameters, later ones are replayed on the same memory."""
-
-    def train(self, mode):
-        model, x = perceptron(), torch.randn(ROWS, WIDTH, device="cuda")
-        run = torch.compile(model, mode=mode)
-
-        def step():
-            run(x).square().mean().backward()
-            model.zero_grad()
-
-        return recorded(step)
+    """By hand, after torch/_inductor/cudagraph_trees.py: the first run is eager in the pool, the second is captured
+    with copies of the inputs that are not parameters, later ones are replayed on the same memory."""
 
     def test_pool_and_peak_by_hand(self):
-        usual, graphs = self.train(None), self.train("reduce-overhead")
+        usual, graphs = trained(), trained(mode="reduce-overhead")
         # The warm-up takes segments of 64 + 64 + 16 MiB forward, 64 MiB more backward and 2 MiB for small ones. The
-        # capture's copy of x takes the one of 16 MiB, the result takes a part of the last one, as do later the tangent's
-        # copy and the second weight's gradient: GELU's gradient takes another one of 64 MiB.
+        # capture's copy of x takes the one of 16 MiB, the result takes a part of the last one, as do later the copy of
+        # the tangent and the second weight's gradient: GELU's gradient takes another one of 64 MiB.
         self.assertEqual(graphs["private_pool_bytes"], (4 * 64 + 16 + 2) * MIB)
         # Backward: x and its copy, before and after GELU, the tangent and its copy, GELU's gradient and the second
         # weight's; the loss and its gradient take a block each.
@@ -96,7 +98,7 @@ class OfCompile(Graphs):
         self.assertEqual(graphs["remarks"], usual["remarks"])
 
     def test_every_op_of_a_replay_is_one_of_the_step(self):
-        usual, graphs = self.train(None), self.train("reduce-overhead")
+        usual, graphs = trained(), trained(mode="reduce-overhead")
 
         copies = "aten.empty_strided.default", "aten._foreach_copy_.default"
 
@@ -161,7 +163,9 @@ class OfTheProgram(Graphs):
         (number,) = set(pools()) - {0}
         # Before GELU, after it, the result in a part of the first.
         self.assertEqual(pools()[number], 2 * 64 * MIB)
+        before = pools()
         step = recorded(graph.replay)
+        self.assertEqual(pools(), before)
         self.assertEqual([op["name"] for op in step["ops"] if "addmm" in op["name"] or "gelu" in op["name"]],
                          ["aten.addmm.default", "aten.gelu.default", "aten.addmm.default"])
         self.assertEqual(step["private_pool_bytes"], 2 * 64 * MIB)
@@ -220,6 +224,17 @@ class Pools(Graphs):
         del pool
         torch.cuda.empty_cache()
         self.assertNotIn(number, pools())
+
+
+class WithoutTrees(Graphs):
+    """Comes last: PyTorch's caches of generated code keep these graphs."""
+
+    def test_without_trees(self):
+        with torch._inductor.config.patch({"triton.cudagraphs": True, "triton.cudagraph_trees": False}):
+            self.assertGreater(trained()["private_pool_bytes"], 3 * 64 * MIB)
+
+    def test_by_another_backend(self):
+        self.assertGreater(trained(backend="cudagraphs")["private_pool_bytes"], 3 * 64 * MIB)
 
 
 if __name__ == "__main__":

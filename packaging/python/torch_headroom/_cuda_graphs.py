@@ -33,6 +33,7 @@ class CUDAGraph:
         if self._capturing:
             raise RuntimeError("a CUDA graph is being captured already")
         self._pool = tuple(pool) if pool else new_pool()
+        self._stream = torch.cuda.current_stream()
         self._release.append(_keep(self, self._pool))
         self._capturing.append(self)
         _library.headroom_begin_pool(self._pool[1], 1)
@@ -52,7 +53,11 @@ class CUDAGraph:
 
     def replay(self):
         if self._ops:
-            check(_library.headroom_graph_replay(self._ops))
+            current = torch.cuda.current_stream()
+            self._stream.wait_stream(current)
+            with torch.cuda.stream(self._stream), _allocating(self._pool):
+                check(_library.headroom_graph_replay(self._ops))
+            current.wait_stream(self._stream)
         elif not self._has_run:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
 
@@ -73,6 +78,15 @@ class CUDAGraph:
     def __getattr__(self, name):
         raise HeadroomError(f"torch.cuda.CUDAGraph.{name} is the CUDA driver's, which the GPU that Headroom simulates "
                             "does not have")
+
+
+@contextlib.contextmanager
+def _allocating(pool):
+    _library.headroom_begin_pool(pool[1], 1)
+    try:
+        yield
+    finally:
+        _library.headroom_end_pool(pool[1])
 
 
 class MemPool:
@@ -144,9 +158,8 @@ def settings():
     """Returns the segments of private pools as a setting of the step (core/allocator/private_pools.h)."""
     if not _users:
         return []
-    segments = [segment for segment in torch.cuda.memory_snapshot() if _users[segment["segment_pool_id"][1]]]
-    texts = [f"{segment['segment_pool_id'][1] << 16 | segment['stream']}:{segment['segment_type']}:{segment['total_size']}"
-             for segment in segments]
+    segments = [s for s in torch.cuda.memory_snapshot() if _users[s["segment_pool_id"][1]]]
+    texts = [f"{s['segment_pool_id'][1] << 16 | s['stream']}:{s['segment_type']}:{s['total_size']}" for s in segments]
     return [("private pools", " ".join(texts))] if texts else []
 
 

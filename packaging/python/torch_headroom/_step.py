@@ -205,7 +205,8 @@ class StepRecorder:
         self._names = None
         batch, sequence = self._sizes
         # The program sets them itself, before its first matrix product.
-        noted = self._origin + _cuda_graphs.settings() + [(key, _readable(os.environ[key])) for key in _OF_THE_ALLOCATOR if key in os.environ]
+        noted = self._origin + _cuda_graphs.settings()
+        noted += [(key, _readable(os.environ[key])) for key in _OF_THE_ALLOCATOR if key in os.environ]
         return {
             "model": self.model,
             "device": "sim",
