@@ -213,6 +213,59 @@ class Memory(Compiled):
         self.assertEqual(step.peak, start + max(forward.peak, backward.peak + tangent))
 
 
+class Speaker(nn.Module):
+    """A small Llama: tied head, attention, SwiGLU, and labels that are padded in the graph."""
+
+    def __init__(self, layers=2, words=512, width=256):
+        super().__init__()
+        self.embed = nn.Embedding(words, width)
+        self.layers = nn.ModuleList(nn.ModuleDict({
+            "before": nn.RMSNorm(width), "qkv": nn.Linear(width, 3 * width, bias=False),
+            "out": nn.Linear(width, width, bias=False), "after": nn.RMSNorm(width),
+            "gate": nn.Linear(width, 4 * width, bias=False), "up": nn.Linear(width, 4 * width, bias=False),
+            "down": nn.Linear(4 * width, width, bias=False)}) for _ in range(layers))
+
+    def forward(self, words, labels):
+        x = self.embed(words)
+        for layer in self.layers:
+            q, k, v = (t.unflatten(-1, (4, -1)).transpose(1, 2) for t in layer["qkv"](layer["before"](x)).chunk(3, -1))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+            x = x + layer["out"](y)
+            y = layer["after"](x)
+            x = x + layer["down"](F.silu(layer["gate"](y)) * layer["up"](y))
+        following = F.pad(labels, (0, 1), value=-100)[..., 1:]
+        return F.cross_entropy((x @ self.embed.weight.T).flatten(0, 1), following.flatten())
+
+
+class MemoryOfALanguageModel(Compiled):
+    def test_buffer_by_buffer(self):
+        sources, taken = [], []
+
+        def take(size, stride, dtype):
+            made = torch.empty_strided(size, stride, dtype=dtype, device="cuda")
+            taken.append(made.untyped_storage().nbytes())
+            return made
+
+        attention = "torch.ops.aten._scaled_dot_product_efficient_attention"
+        types = {f"{attention}.default": (torch.float32, torch.float32, torch.int64, torch.int64),
+                 f"{attention}_backward.default": (torch.float32,) * 4}
+        graph, wrapper = torch._inductor.graph.GraphLowering, torch._C._dynamo.guards
+        with mock.patch.object(graph, "save_output_code", staticmethod(sources.append)), \
+                mock.patch.object(wrapper, "_empty_strided_cuda", take), \
+                torch.compiler.config.patch(force_disable_caches=True):
+            model = Speaker().cuda()
+            data = torch.randint(0, 512, (2, 4, 2048), device="cuda").unbind()
+            step = recorded(torch.compile(model), data=lambda: data)
+        forward = Plan(sources[0], of_operators=lambda name: types.get(name, ()))
+        backward = Plan(sources[1], before=forward, of_operators=lambda name: types.get(name, ()))
+        planned = forward.buffers + backward.buffers
+        self.assertEqual(taken[-len(planned):], planned)
+        # Labels are padded to rows of 2,049, which Inductor lays 2,064 apart.
+        self.assertIn(8 * (3 * 2064 + 2049), planned)
+        start = sum(rounded(tensor.nbytes) for tensor in model.parameters()) + rounded(2 * 4 * 2048 * 8)
+        self.assertEqual(step.peak, start + max(forward.peak, backward.peak + rounded(4)))
+
+
 def headroom(*arguments):
     finished = subprocess.run([HEADROOM, *map(str, arguments)], capture_output=True, text=True)
     if finished.returncode:
