@@ -124,6 +124,15 @@ class Kernels(Compiled):
         self.assertEqual({op["module"] for op in matmuls if op["phase"] == "forward"},
                          {"Net.first", "Net.head", *(f"Net.blocks.{i}.{part}" for i in (0, 1) for part in ("up", "down"))})
 
+    def test_what_follows_a_graph_is_not_of_its_last_module(self):
+        model = torch.compile(Net().cuda())
+
+        def step():
+            model(*batch()).square().backward()
+
+        (square,) = Recorded(step).named("aten.pow.Tensor_Scalar")[:1]
+        self.assertEqual(square["module"], "Net")
+
     def test_compilation_is_none_of_it(self):
         model = Net().cuda()
         compiled = torch.compile(model)
@@ -300,6 +309,18 @@ class Plans(Compiled):
         gc.collect()
         self.assertLessEqual(self.record(self.executed, self.policy), budget)
         headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy)
+
+    def test_of_one_graph_point_to_the_partitioner(self):
+        model = torch.compile(Net(layers=4).cuda())
+        step = training(model)
+        with torch_headroom.record(self.step) as recording:
+            for _ in range(2):
+                step()
+                recording.step()
+        budget = recording.summary["peak_bytes"] * 7 // 10
+        planned = subprocess.run([HEADROOM, "plan", self.step, "--budget", str(budget)], capture_output=True, text=True)
+        self.assertEqual(planned.returncode, 3)
+        self.assertIn("torch_headroom.record --activation-memory-budget 0.25,0.5,0.75", planned.stderr)
 
     def test_single_ops_of_a_graph_are_refused(self):
         self.record(self.step)

@@ -10,6 +10,7 @@ class Compiling:
         self.listeners = []
         self.now = False
         self.count = 0  # number of compilations
+        self.graphs = 0  # number of runs of compiled graphs in this step
 
     def tell(self, begins):
         self.now = begins

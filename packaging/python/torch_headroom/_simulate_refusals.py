@@ -54,7 +54,8 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module):
         self.loader.exec_module(module)
-        _CHANGED[module.__name__](module)
+        for change in _CHANGED[module.__name__]:
+            change(module)
 
 
 def _manage_memory(module):
@@ -75,7 +76,7 @@ def _stand_in_for_deepspeed(module):
     _deepspeed.patch(module)
 
 
-_CHANGED = {}  # name of a module -> function that changes it after its import
+_CHANGED = {}  # name of a module -> functions that change it after its import
 
 
 def _refuse_jiterator(code, name, *arguments):
@@ -90,7 +91,7 @@ def change_after_import(name, change):
     if name in sys.modules:
         change(sys.modules[name])
     else:
-        _CHANGED[name] = change
+        _CHANGED.setdefault(name, []).append(change)
 
 
 def patch():

@@ -121,6 +121,7 @@ class StepRecorder:
         self._sizes = sizes_of(arguments)
         ops.optimizer_state.default([t for o in self.inventory.optimizers() for t in state_tensors(o)])
         _remarks.begin()
+        compiling.graphs = 0
         check(self.library.headroom_recording_begin())
         self.numbers.update(self._names.numbers)
         self.sharded = {number for number, (_, _, _, module) in enumerate(self._names.modules) if is_sharded(module)}
@@ -206,6 +207,8 @@ class StepRecorder:
         batch, sequence = self._sizes
         # The program sets them itself, before its first matrix product.
         noted = self._origin + _cuda_graphs.settings()
+        if compiling.graphs:
+            noted.append(("compiled graphs", str(compiling.graphs)))
         noted += [(key, _readable(os.environ[key])) for key in _OF_THE_ALLOCATOR if key in os.environ]
         return {
             "model": self.model,
