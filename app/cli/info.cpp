@@ -5,6 +5,7 @@
 #include "app/cli/command.h"
 #include "app/cli/live_set.h"
 #include "app/cli/table.h"
+#include "core/allocator/private_pools.h"
 #include "core/allocator/replay.h"
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
@@ -84,20 +85,20 @@ Json cardJson(const StepTrace& trace, const Timeline& timeline, const AllocatorR
         return nullptr;
     const CardMemory card = cardMemory(*spec, trace);
     const Workspaces workspaces = workspacesOf(trace, *spec);
-    const CachingAllocator::Stats free = simulateAllocator(trace, timeline, rules, workspaces).stats;
+    const AllocatorRun run = simulateAllocator(trace, timeline, rules, workspaces);
     AllocatorRules full = rules;
     full.capacity = card.allocators();
-    return {
-        {"total_bytes", card.total},
-        {"context_bytes", card.context},
-        {"workspace_bytes", card.workspaces},
-        {"communicators", card.nccl.communicators},
-        {"nccl_bytes", card.nccl.bytes},
-        {"convolution_workspace_bytes", workspaces.mostDuringAnOp()},
-        {"allocated_peak_bytes", free.allocatedPeak},
-        {"reserved_peak_bytes", free.reservedPeak},
-        {"needed_bytes", free.allocatedPeak + card.context + card.nccl.bytes},
-        {"fits", free.reservedPeak <= full.capacity || !simulateAllocator(trace, timeline, full, workspaces).failure}};
+    return {{"total_bytes", card.total},
+            {"context_bytes", card.context},
+            {"workspace_bytes", card.workspaces},
+            {"communicators", card.nccl.communicators},
+            {"nccl_bytes", card.nccl.bytes},
+            {"convolution_workspace_bytes", workspaces.mostDuringAnOp()},
+            {"allocated_peak_bytes", run.stats.allocatedPeak},
+            {"reserved_peak_bytes", run.stats.reservedPeak},
+            {"needed_bytes", run.mostHeld + card.context + card.nccl.bytes},
+            {"fits",
+             run.stats.reservedPeak <= full.capacity || !simulateAllocator(trace, timeline, full, workspaces).failure}};
 }
 
 /// What the caching allocator does with the step, by the program's own settings.
@@ -138,6 +139,8 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator
     json["reserved_peak_bytes"] = allocator.stats.reservedPeak;
     if (!allocator.settings.empty())
         json["allocator_settings"] = allocator.settings;
+    if (const Bytes pools = privatePoolBytes(trace.info); pools > 0)
+        json["private_pool_bytes"] = pools;
     if (!allocator.leftOut.empty())
         json["allocator_settings_left_out"] = allocator.leftOut;
     if (Json card = cardJson(trace, timeline, allocator.rules); !card.is_null())
@@ -238,6 +241,8 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
     out << "\nActive    " << exactBytes(allocator.stats.allocatedPeak)
         << " in the caching allocator's blocks\nReserved  " << exactBytes(allocator.stats.reservedPeak)
         << " in its segments";
+    if (const Bytes pools = privatePoolBytes(trace.info); pools > 0)
+        out << ", " << exactBytes(pools) << " of them in private pools, which CUDA graphs keep";
     if (!allocator.settings.empty())
         out << (allocator.leftOut.empty() ? ", with " : ", without ") << "the program's " << allocator.settings
             << (allocator.leftOut.empty() ? "" : ": ") << allocator.leftOut;

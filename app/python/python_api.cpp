@@ -9,11 +9,14 @@
 #include "core/device/deferred_fill.h"
 #include "core/device/invented_values.h"
 #include "core/device/known_storage.h"
+#include "core/device/memory_pools.h"
 #include "core/device/meta_call.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 #include "core/device/stream_observer.h"
+#include "core/record/captured_graph.h"
 #include "core/record/interceptor.h"
+#include "core/trace/graph_ops.h"
 
 #include <nlohmann/json.hpp>
 #include <torch/version.h>
@@ -221,6 +224,49 @@ void headroom_empty_cache()
     sim::emptyCache();
 }
 
+void headroom_begin_pool(std::uint32_t pool, int onStream)
+{
+    sim::beginAllocateToPool(pool, onStream ? sim::PoolUser::stream : sim::PoolUser::thread);
+}
+
+void headroom_end_pool(std::uint32_t pool)
+{
+    sim::endAllocateToPool(pool);
+}
+
+void headroom_give_up_pool(std::uint32_t pool)
+{
+    sim::giveUpPool(pool);
+}
+
+void* headroom_graph_new()
+{
+    return new CapturedGraph;
+}
+
+void headroom_graph_delete(void* graph)
+{
+    delete static_cast<CapturedGraph*>(graph);
+}
+
+void headroom_graph_begin(void* graph)
+{
+    static_cast<CapturedGraph*>(graph)->begin();
+}
+
+void headroom_graph_end(void* graph)
+{
+    static_cast<CapturedGraph*>(graph)->end();
+}
+
+int headroom_graph_replay(void* graph)
+{
+    return python::guarded([&]() -> Status {
+        static_cast<CapturedGraph*>(graph)->replay();
+        return {};
+    });
+}
+
 void headroom_memory_stats(std::int64_t* numbers)
 {
     const CachingAllocator::Counters counters = sim::simulatedState().allocator.counters();
@@ -263,7 +309,8 @@ const char* headroom_memory_segments()
                             {"allocated_size", allocated},
                             {"active_size", active},
                             {"requested_size", requested},
-                            {"stream", segment.stream},
+                            {"stream", streamOfPlace(static_cast<std::uint32_t>(segment.stream))},
+                            {"pool", poolOfPlace(static_cast<std::uint32_t>(segment.stream))},
                             {"segment_type", segment.small ? "small" : "large"},
                             {"blocks", blocks}});
     }

@@ -120,6 +120,21 @@ HEADROOM_PYTHON_API void headroom_empty_cache();
 /// Limits allocations to a share of the card's memory, as torch.cuda.set_per_process_memory_fraction() does.
 HEADROOM_PYTHON_API void headroom_limit_memory(double fraction);
 
+/// From here on allocations of this thread go to the private pool of this number; `onStream`: those on its current
+/// stream by any thread, as while a CUDA graph is captured.
+HEADROOM_PYTHON_API void headroom_begin_pool(std::uint32_t pool, int onStream);
+HEADROOM_PYTHON_API void headroom_end_pool(std::uint32_t pool);
+/// Declares that nobody uses the pool any more.
+HEADROOM_PYTHON_API void headroom_give_up_pool(std::uint32_t pool);
+
+/// A CUDA graph (core/record/captured_graph.h). headroom_graph_begin() and headroom_graph_end() capture what runs on
+/// this thread's current stream between them.
+HEADROOM_PYTHON_API void* headroom_graph_new();
+HEADROOM_PYTHON_API void headroom_graph_delete(void* graph);
+HEADROOM_PYTHON_API void headroom_graph_begin(void* graph);
+HEADROOM_PYTHON_API void headroom_graph_end(void* graph);
+HEADROOM_PYTHON_API int headroom_graph_replay(void* graph);
+
 /// Resizes a storage on the device; `storage` is the _cdata of a torch.UntypedStorage.
 HEADROOM_PYTHON_API int headroom_resize_storage(void* storage, std::int64_t bytes);
 

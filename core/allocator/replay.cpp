@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/allocator/replay.h"
 
+#include "core/allocator/private_pools.h"
+#include "core/trace/graph_ops.h"
+
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <set>
@@ -18,10 +22,13 @@ class Replayer
 {
 public:
     Replayer(const StepTrace& trace, const AllocatorRules& rules, const Workspaces& workspaces)
-        : streams_(trace.storages.stream)
+        : places_(trace.storages.stream)
         , allocator_(rules)
         , workspaces_(workspaces)
+        , poolBytes_(privatePoolBytes(trace.info))
     {
+        if (!rules.expandableSegments)
+            addPrivatePools(allocator_, trace.info);
     }
 
     /// False when the device is full.
@@ -29,18 +36,23 @@ public:
     {
         if (requested <= 0)
             return true;
-        const auto block = allocator_.allocate(requested, streamOf(storage));
-        if (block)
+        const auto block = allocate(requested, placeOf(storage));
+        if (block) {
             live_[storage].push_back({*block, rounded});
+            inPools_ += poolOfPlace(placeOf(storage)) != 0 ? rounded : 0;
+        }
         return block.has_value();
     }
 
     /// What libraries keep from the ops up to this one on; false when the device is full.
     bool keepWorkspacesUpTo(OpId op)
     {
-        for (; kept_ < workspaces_.kept.size() && workspaces_.kept[kept_].op <= op; ++kept_)
-            if (!allocator_.allocate(workspaces_.kept[kept_].bytes, 0))
+        for (; kept_ < workspaces_.kept.size() && workspaces_.kept[kept_].op <= op; ++kept_) {
+            const auto& [user, bytes, place] = workspaces_.kept[kept_];
+            if (!allocate(bytes, place))
                 return false;
+            inPools_ += poolOfPlace(place) != 0 ? bytes : 0;
+        }
         return true;
     }
 
@@ -50,7 +62,7 @@ public:
         const Bytes bytes = workspaces_.duringOp(op);
         if (bytes == 0)
             return;
-        if (const auto block = allocator_.allocate(bytes, streamOf(storage)))
+        if (const auto block = allocate(bytes, placeOf(storage)))
             allocator_.free(*block);
     }
 
@@ -59,7 +71,7 @@ public:
         const auto found = live_.find(storage);
         if (found == live_.end() || found->second.empty())
             return;
-        allocator_.free(found->second.back().block);
+        free(storage, found->second.back());
         found->second.pop_back();
     }
 
@@ -70,11 +82,11 @@ public:
         const Held old = held.back();
         held.pop_back();
         const bool taken = take(storage, rounded, rounded);
-        allocator_.free(old.block);
+        free(storage, old);
         return taken;
     }
 
-    std::uint32_t streamOf(StorageId storage) const { return streams_.size() > 0 ? streams_[storage] : 0; }
+    std::uint32_t placeOf(StorageId storage) const { return places_.size() > 0 ? places_[storage] : 0; }
 
     /// 0 when it has no block.
     Bytes size(StorageId storage) const
@@ -104,6 +116,7 @@ public:
     void resetPeaks() { allocator_.resetPeaks(); }
     const CachingAllocator::Stats& stats() const { return allocator_.stats(); }
     const CachingAllocator& allocator() const { return allocator_; }
+    Bytes held() const { return stats().active + std::max<Bytes>(poolBytes_ - inPools_, 0); }
     AllocatorSample sample() const
     {
         const CachingAllocator::Stats& now = allocator_.stats();
@@ -117,9 +130,22 @@ private:
         Bytes bytes = 0;
     };
 
-    Column<StorageId, std::uint32_t> streams_;
+    void free(StorageId storage, const Held& held)
+    {
+        allocator_.free(held.block);
+        inPools_ -= poolOfPlace(placeOf(storage)) != 0 ? held.bytes : 0;
+    }
+
+    std::optional<CachingAllocator::Block> allocate(Bytes bytes, std::uint32_t place)
+    {
+        return allocator_.allocate(bytes, place, {0, poolOfPlace(place)});
+    }
+
+    Column<StorageId, std::uint32_t> places_; ///< streams, and private pools
     CachingAllocator allocator_;
     const Workspaces& workspaces_;
+    Bytes poolBytes_; ///< of private pools, which nothing else uses
+    Bytes inPools_ = 0; ///< of these, what storages use
     std::size_t kept_ = 0; ///< of the workspaces that are kept, those that were taken
     std::unordered_map<StorageId, std::vector<Held>> live_;
 };
@@ -169,6 +195,7 @@ bool play(Replayer& replayer, const StepTrace& trace, const MemoryChange& change
 void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, AllocatorRun& result)
 {
     result.start = result.atPeak = replayer.sample();
+    result.mostHeld = replayer.held();
     for (std::size_t row = 0; row < timeline.changes.size(); ++row) {
         const MemoryChange& change = timeline.changes[row];
         if (row + 1 < timeline.changes.size() && isRetype(change, timeline.changes[row + 1])) {
@@ -183,6 +210,7 @@ void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, A
         }
         if (change.delta > 0)
             replayer.useWorkspace(change.op, change.storage);
+        result.mostHeld = std::max(result.mostHeld, replayer.held());
         result.samples.push_back(replayer.sample());
         const AllocatorSample& now = result.samples.back();
         if (std::pair(now.reserved, now.active) > std::pair(result.atPeak.reserved, result.atPeak.active))
@@ -205,16 +233,16 @@ bool takeAll(Replayer& replayer, const StepTrace& trace, const Storages& storage
 /// False when the device is full.
 bool startAgain(Replayer& replayer, const StepTrace& trace, const std::set<StorageId>& start)
 {
-    std::multimap<std::pair<Bytes, std::uint32_t>, StorageId> left; // memory is its stream's
+    std::multimap<std::pair<Bytes, std::uint32_t>, StorageId> left; // memory is its stream's and pool's
     for (const auto& [storage, bytes] : replayer.live()) {
         if (!start.contains(storage))
-            left.emplace(std::pair(bytes, replayer.streamOf(storage)), storage);
+            left.emplace(std::pair(bytes, replayer.placeOf(storage)), storage);
     }
     std::vector<StorageId> missing;
     for (const StorageId storage : start) {
         if (replayer.size(storage) > 0)
             continue;
-        const auto same = left.find({trace.storages.bytes[storage], replayer.streamOf(storage)});
+        const auto same = left.find({trace.storages.bytes[storage], replayer.placeOf(storage)});
         if (same != left.end()) {
             replayer.rename(same->second, storage);
             left.erase(same);
@@ -255,6 +283,7 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
     if (!result.failure)
         run(replayer, trace, timeline, result);
     result.stats = replayer.stats();
+    result.mostHeld = std::max(result.mostHeld, result.stats.activePeak);
     return result;
 }
 

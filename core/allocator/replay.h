@@ -30,6 +30,7 @@ struct AllocatorRun
     CachingAllocator::Stats stats; ///< at the end of the step, with its peaks
     AllocatorSample start;
     std::vector<AllocatorSample> samples; ///< after each change of the timeline, up to a failure
+    Bytes mostHeld = 0; ///< most bytes in use at once, where all that private pools reserve is in use
     AllocatorSample atPeak; ///< with the most reserved bytes; of several, with the most active ones
 
     /// A request that does not fit on the device: PyTorch raises torch.OutOfMemoryError.

@@ -4,6 +4,7 @@
 
 #include "core/cost/kernel_constants.h"
 #include "core/cost/time_model.h"
+#include "core/trace/graph_ops.h"
 
 #include <map>
 #include <tuple>
@@ -45,6 +46,7 @@ std::vector<OpIssue> opIssues(const StepTrace& trace)
 {
     const KernelConstants& constants = KernelConstants::standard();
     const std::vector<std::uint32_t> entries = entriesBefore(trace);
+    const std::vector<std::uint32_t> places = graphPlaces(trace);
     std::map<std::tuple<StringId, SignatureId, std::uint16_t>, OpIssue> known;
     const auto device = findDeviceSpec(trace.info.gpu);
     const double host = device ? KernelConstants::of(constants.cpu.host, *device) : 1;
@@ -58,6 +60,8 @@ std::vector<OpIssue> opIssues(const StepTrace& trace)
             entry->second = issueOf(trace, op, constants);
         issues.push_back(entry->second);
         issues.back().cpuMs = host * (issues.back().cpuMs + entries[row] * constants.cpu.moduleUs / 1e3);
+        if (!places.empty() && places[row] != 0 && row > 0 && places[row - 1] == places[row])
+            issues.back().cpuMs = 0; // a CUDA graph is launched as one
     }
     return issues;
 }

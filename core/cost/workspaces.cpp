@@ -3,12 +3,16 @@
 #include "core/cost/workspaces.h"
 
 #include "core/cost/time_model.h"
+#include "core/trace/graph_ops.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
+#include <set>
+#include <string>
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -98,13 +102,15 @@ Workspaces workspacesOf(const StepTrace& step, const DeviceSpec& card)
     Workspaces workspaces;
     if (!step.info.source.empty())
         return workspaces; // its blocks are all those that the allocator had
-    // A handle is a thread's, and its workspaces a stream's: the program has one thread, autograd another.
-    std::array<bool, 2> hasBlas{};
-    std::array<bool, 2> hasBlasLt{};
-    const auto keepOnce = [&](bool& has, OpId op, Bytes bytes) {
-        if (!has && bytes > 0)
-            workspaces.kept.push_back({op, bytes});
-        has = true;
+    // A handle is a thread's, and its workspaces a stream's: the program has one thread, autograd another. PyTorch
+    // frees them around each capture of a CUDA graph, which has them in its pool meanwhile, one after the other.
+    const std::vector<std::uint32_t> places = graphPlaces(step);
+    std::set<std::pair<std::uint32_t, bool>> hasBlas;
+    std::set<std::pair<std::uint32_t, bool>> hasBlasLt;
+    const auto keepOnce = [&](auto& has, OpId op, Bytes bytes) {
+        const std::uint32_t place = places.empty() ? 0 : places[op.value];
+        if (has.emplace(place, place == 0 && step.ops.phase[op] == Phase::backward).second && bytes > 0)
+            workspaces.kept.push_back({op, bytes, place});
     };
     for (std::uint32_t row = 0; row < step.ops.size(); ++row) {
         const OpId op(row);
@@ -115,11 +121,10 @@ Workspaces workspacesOf(const StepTrace& step, const DeviceSpec& card)
         }
         if (work.kind != WorkClass::matmul)
             continue;
-        const std::size_t thread = step.ops.phase[op] == Phase::backward ? 1 : 0;
         const std::string_view name = step.opName(op);
-        keepOnce(hasBlas[thread], op, sizes.blas);
+        keepOnce(hasBlas, op, sizes.blas);
         if (std::ranges::find(blasLtOps, name.substr(0, name.rfind('.'))) != blasLtOps.end())
-            keepOnce(hasBlasLt[thread], op, sizes.blasLt);
+            keepOnce(hasBlasLt, op, sizes.blasLt);
     }
     return workspaces;
 }

@@ -9,6 +9,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -21,6 +22,8 @@ using c10::DispatchKeySet;
 
 c10::StorageImpl* storageOf(const Tensor& tensor)
 {
+    if (!tensor.has_storage())
+        std::ignore = tensor.const_data_ptr(); // throws: a CUDA graph ran again since it made the tensor
     return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 

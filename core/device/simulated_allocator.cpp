@@ -3,9 +3,10 @@
 #include "core/device/simulated_allocator.h"
 
 #include "core/device/hosted_memory.h"
+#include "core/device/memory_pools.h"
 #include "core/device/simulated_device.h"
-#include "core/device/simulated_guard.h"
 #include "core/device/simulated_state.h"
+#include "core/trace/graph_ops.h"
 
 #include <c10/util/Exception.h>
 
@@ -18,6 +19,16 @@ namespace {
 
 /// Not an address on any 64-bit machine of today, whose pointers are canonical: bits 48 to 63 repeat bit 47.
 constexpr std::uintptr_t firstAddress = std::uintptr_t{1} << 60;
+
+/// Releases the free segments of private pools that nobody uses any more; returns whether there were any.
+bool releaseGivenUp(CachingAllocator& cache)
+{
+    bool released = false;
+    for (const CachingAllocator::SegmentState& segment : cache.segments())
+        if (isGivenUp(poolOfPlace(static_cast<std::uint32_t>(segment.stream))))
+            released |= cache.releaseSegmentAt(segment.address);
+    return released;
+}
 
 } // namespace
 
@@ -45,7 +56,7 @@ c10::DataPtr SimulatedAllocator::allocate(std::size_t bytes)
         return {nullptr, nullptr, &c10::detail::deleteNothing, device()};
     auto block = std::make_unique<Block>();
     block->requested = static_cast<Bytes>(bytes);
-    block->stream = currentStreamNumber();
+    block->stream = currentPlace();
     block->memory = std::make_shared<DeviceMemory>(block->requested);
     std::shared_ptr<BlockObserver> observer;
     bool fits = false;
@@ -96,7 +107,10 @@ c10::DataPtr SimulatedAllocator::allocateHeld(Bytes bytes, void* address, BlockT
 bool SimulatedAllocator::take(DeviceMemory& memory, std::uint32_t stream)
 {
     if (cache_) {
-        memory.place_ = cache_->allocate(memory.requested_, stream);
+        const auto allocate = [&] { return cache_->allocate(memory.requested_, stream, {0, poolOfPlace(stream)}); };
+        memory.place_ = allocate();
+        if (!memory.place_ && releaseGivenUp(*cache_))
+            memory.place_ = allocate();
         if (!memory.place_) {
             ++stats_.outOfMemories;
             return false;
@@ -186,7 +200,7 @@ void SimulatedAllocator::release(Block* block)
 c10::DataPtr SimulatedAllocator::allocateNothing()
 {
     auto* block = new Block;
-    block->stream = currentStreamNumber();
+    block->stream = currentPlace();
     block->memory = std::make_shared<DeviceMemory>(0);
     const std::lock_guard lock(mutex_);
     block->address = reinterpret_cast<void*>(nextAddress_);
@@ -248,8 +262,10 @@ void SimulatedAllocator::setCapacity(Bytes capacity)
 void SimulatedAllocator::emptyCache()
 {
     const std::lock_guard lock(mutex_);
-    if (cache_)
-        cache_->releaseUnused();
+    if (!cache_)
+        return;
+    cache_->releaseUnused();
+    releaseGivenUp(*cache_);
 }
 
 CachingAllocator::Counters SimulatedAllocator::counters() const

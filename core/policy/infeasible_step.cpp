@@ -48,10 +48,21 @@ std::string largestModules(const StepTrace& trace, const Timeline& timeline)
     return text;
 }
 
-std::string whatWouldHelp(const Plan& plan, const Timeline& least, Bytes leastWithoutWishes)
+/// Whether graphs of torch.compile ran, whose partitioner decides what they keep.
+bool isCompiled(const StepInfo& info)
+{
+    return std::ranges::any_of(info.settings, [](const auto& setting) { return setting.first == "compiled graphs"; });
+}
+
+std::string whatWouldHelp(const StepInfo& info, const Plan& plan, const Timeline& least, Bytes leastWithoutWishes)
 {
     if (leastWithoutWishes > 0 && leastWithoutWishes <= plan.budget)
         return "without pins and AC units plans exist from " + formatBytes(leastWithoutWishes) + " on";
+    if (isCompiled(info))
+        return "what runs inside of a graph of torch.compile is for PyTorch's partitioner to recompute, as `python -m "
+               "torch_headroom.record --activation-memory-budget 0.25,0.5,0.75` with the script shows: a step and a "
+               "peak "
+               "for each fraction";
     const Bytes sharded = bytesOf(least, Category::parameter) + bytesOf(least, Category::gradient)
         + bytesOf(least, Category::optimizer);
     if (sharded > least.peak / 2)
@@ -72,8 +83,8 @@ std::string whyStepDoesNotFit(const StepTrace& trace, const Plan& plan, const Ti
         where += " (" + plan.binding.phase + ")";
     return "No plan fits " + formatBytes(plan.budget) + ": with all recomputed that may be, the step still takes "
         + formatBytes(least.peak) + " (" + groupedDigits(least.peak) + " B)" + where + ", of which "
-        + largestParts(least) + largestModules(trace, least) + "; " + whatWouldHelp(plan, least, leastWithoutWishes)
-        + ".";
+        + largestParts(least) + largestModules(trace, least) + "; "
+        + whatWouldHelp(trace.info, plan, least, leastWithoutWishes) + ".";
 }
 
 } // namespace headroom

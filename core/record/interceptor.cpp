@@ -6,6 +6,7 @@
 #include "core/device/cuda_device.h"
 #include "core/device/opaque_flops.h"
 #include "core/device/simulated_state.h"
+#include "core/record/captured_graph.h"
 #include "core/record/step_recording.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -150,7 +151,7 @@ void intercept(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::S
     else if (depth > 0)
         sim::call(op, below, stack);
     else
-        runThrough(innermost, op, below, *stack);
+        CapturedGraph::run(op, *stack, [&] { runThrough(innermost, op, below, *stack); });
 }
 
 TORCH_LIBRARY_IMPL(_, Fake, library)

@@ -109,6 +109,10 @@ at::Tensor ShadowSave::call_unpack_hook()
     }
     c10::DataPtr block
         = sim::simulatedState().allocator.allocateUncounted(storageBytes_, tag, pack_.memory, std::move(onFree));
+    // Where it was: programs compare addresses, those of CUDA graphs for one.
+    static_cast<sim::Block*>(block.get_context())->address = pack_.address;
+    const c10::DeleterFnPtr deleter = block.get_deleter();
+    block = {pack_.address, block.release_context(), deleter, block.device()};
     return onStorage(kept_, simulatedStorage(withContents(std::move(block)), storageBytes_));
 }
 

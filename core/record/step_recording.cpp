@@ -7,6 +7,7 @@
 #include "core/device/simulated_guard.h"
 #include "core/device/simulated_state.h"
 #include "core/record/shadow_save.h"
+#include "core/trace/graph_ops.h"
 
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -273,9 +274,10 @@ StepRecording::Pack StepRecording::pack(const at::Tensor& tensor)
     const std::lock_guard lock(mutex_);
     Pack pack;
     pack.storage = storageOf(tensor);
-    pack.shadowed = pack.storage.valid() && pack.storage.value >= startStorages_;
+    const sim::Block* block = blockOf(tensor);
+    // Trees of CUDA graphs ask which tensors of their pool live: autograd holds these as it would on a card.
+    pack.shadowed = pack.storage.valid() && pack.storage.value >= startStorages_ && poolOfPlace(block->stream) == 0;
     if (pack.shadowed) {
-        const sim::Block* block = blockOf(tensor);
         pack.address = block->address;
         pack.memory = block->memory;
     }

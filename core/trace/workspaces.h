@@ -6,6 +6,7 @@
 #include "core/base/ids.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct Workspaces
     {
         OpId op;
         Bytes bytes = 0;
+        std::uint32_t place = 0; ///< as storages.stream: of a CUDA graph, in its pool
 
         friend bool operator==(const Kept&, const Kept&) = default;
     };

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/allocator/replay.h"
 #include "core/predict/predict.h"
+#include "core/trace/graph_ops.h"
 #include "core/trace/step_trace_builder.h"
 
 #include <gtest/gtest.h>
@@ -67,6 +68,42 @@ TEST(AllocatorReplay, ThePeakIsWhereMostOfWhatIsReservedIsInUse)
     EXPECT_EQ(run.start.active, 94 * MiB);
     EXPECT_EQ(run.atPeak.reserved, 126 * MiB);
     EXPECT_EQ(run.atPeak.active, 124 * MiB + 512) << "both outputs";
+}
+
+/// A graph takes 30 MiB of its pool, gives them back, and eager code takes 30 MiB.
+StepTracePtr stepOfAGraph(std::vector<std::pair<std::string, std::string>> settings = {})
+{
+    StepTraceBuilder builder;
+    builder.info.settings = std::move(settings);
+    builder.addModule("Net", "Net", {});
+    builder.mark(Mark::stepBegin);
+    const StorageId inGraph = builder.alloc(30 * MiB, Category::activation, {});
+    builder.setStream(inGraph, placeOf(1, 1));
+    builder.free(inGraph);
+    const StorageId eager = builder.alloc(30 * MiB, Category::activation, {});
+    builder.free(eager);
+    Result<StepTracePtr> trace = builder.finish();
+    EXPECT_TRUE(trace.ok()) << trace.error().message;
+    return *trace;
+}
+
+TEST(AllocatorReplay, APrivatePoolKeepsItsSegments)
+{
+    const StepTracePtr trace = stepOfAGraph();
+    const Timeline timeline = *predict(*trace, {});
+    EXPECT_EQ(replay(*trace, timeline).reservedPeak, 60 * MiB);
+    AllocatorRules card;
+    card.capacity = 50 * MiB;
+    EXPECT_TRUE(simulateAllocator(*trace, timeline, card).failure) << "a full device releases no graph's memory";
+}
+
+TEST(AllocatorReplay, APrivatePoolHasTheSegmentsOfItsWarmUp)
+{
+    const StepTracePtr trace = stepOfAGraph({{"private pools", "65537:large:41943040 65537:small:2097152 nonsense"}});
+    const AllocatorRun run = simulateAllocator(*trace, *predict(*trace, {}), {});
+    EXPECT_EQ(run.stats.reservedPeak, 72 * MiB) << "40 MiB, of which the graph uses 30, 2 MiB, and eager's 30 MiB";
+    EXPECT_EQ(run.stats.activePeak, 30 * MiB);
+    EXPECT_EQ(run.mostHeld, 72 * MiB) << "nothing else can use the pool's 42 MiB";
 }
 
 TEST(AllocatorReplay, ARetypeMovesNoBlock)

@@ -28,6 +28,7 @@ from torch.nn import functional as F  # noqa: E402
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch_headroom import _compile_choices  # noqa: E402
+from torch_headroom._library import HeadroomError  # noqa: E402
 from wrapper_memory import Plan, rounded  # noqa: E402
 
 HEADROOM = sys.argv.pop()
@@ -123,6 +124,15 @@ class Kernels(Compiled):
         self.assertEqual({op["module"] for op in matmuls if op["phase"] == "forward"},
                          {"Net.first", "Net.head", *(f"Net.blocks.{i}.{part}" for i in (0, 1) for part in ("up", "down"))})
 
+    def test_what_follows_a_graph_is_not_of_its_last_module(self):
+        model = torch.compile(Net().cuda())
+
+        def step():
+            model(*batch()).square().backward()
+
+        (square,) = Recorded(step).named("aten.pow.Tensor_Scalar")[:1]
+        self.assertEqual(square["module"], "Net")
+
     def test_compilation_is_none_of_it(self):
         model = Net().cuda()
         compiled = torch.compile(model)
@@ -212,6 +222,59 @@ class Memory(Compiled):
         self.assertEqual(step.peak, start + max(forward.peak, backward.peak + tangent))
 
 
+class Speaker(nn.Module):
+    """A small Llama: tied head, attention, SwiGLU, and labels that are padded in the graph."""
+
+    def __init__(self, layers=2, words=512, width=256):
+        super().__init__()
+        self.embed = nn.Embedding(words, width)
+        self.layers = nn.ModuleList(nn.ModuleDict({
+            "before": nn.RMSNorm(width), "qkv": nn.Linear(width, 3 * width, bias=False),
+            "out": nn.Linear(width, width, bias=False), "after": nn.RMSNorm(width),
+            "gate": nn.Linear(width, 4 * width, bias=False), "up": nn.Linear(width, 4 * width, bias=False),
+            "down": nn.Linear(4 * width, width, bias=False)}) for _ in range(layers))
+
+    def forward(self, words, labels):
+        x = self.embed(words)
+        for layer in self.layers:
+            q, k, v = (t.unflatten(-1, (4, -1)).transpose(1, 2) for t in layer["qkv"](layer["before"](x)).chunk(3, -1))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+            x = x + layer["out"](y)
+            y = layer["after"](x)
+            x = x + layer["down"](F.silu(layer["gate"](y)) * layer["up"](y))
+        following = F.pad(labels, (0, 1), value=-100)[..., 1:]
+        return F.cross_entropy((x @ self.embed.weight.T).flatten(0, 1), following.flatten())
+
+
+class MemoryOfALanguageModel(Compiled):
+    def test_buffer_by_buffer(self):
+        sources, taken = [], []
+
+        def take(size, stride, dtype):
+            made = torch.empty_strided(size, stride, dtype=dtype, device="cuda")
+            taken.append(made.untyped_storage().nbytes())
+            return made
+
+        attention = "torch.ops.aten._scaled_dot_product_efficient_attention"
+        types = {f"{attention}.default": (torch.float32, torch.float32, torch.int64, torch.int64),
+                 f"{attention}_backward.default": (torch.float32,) * 4}
+        graph, wrapper = torch._inductor.graph.GraphLowering, torch._C._dynamo.guards
+        with mock.patch.object(graph, "save_output_code", staticmethod(sources.append)), \
+                mock.patch.object(wrapper, "_empty_strided_cuda", take), \
+                torch.compiler.config.patch(force_disable_caches=True):
+            model = Speaker().cuda()
+            data = torch.randint(0, 512, (2, 4, 2048), device="cuda").unbind()
+            step = recorded(torch.compile(model), data=lambda: data)
+        forward = Plan(sources[0], of_operators=lambda name: types.get(name, ()))
+        backward = Plan(sources[1], before=forward, of_operators=lambda name: types.get(name, ()))
+        planned = forward.buffers + backward.buffers
+        self.assertEqual(taken[-len(planned):], planned)
+        # Labels are padded to rows of 2,049, which Inductor lays 2,064 apart.
+        self.assertIn(8 * (3 * 2064 + 2049), planned)
+        start = sum(rounded(tensor.nbytes) for tensor in model.parameters()) + rounded(2 * 4 * 2048 * 8)
+        self.assertEqual(step.peak, start + max(forward.peak, backward.peak + rounded(4)))
+
+
 def headroom(*arguments):
     finished = subprocess.run([HEADROOM, *map(str, arguments)], capture_output=True, text=True)
     if finished.returncode:
@@ -247,6 +310,18 @@ class Plans(Compiled):
         self.assertLessEqual(self.record(self.executed, self.policy), budget)
         headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy)
 
+    def test_of_one_graph_point_to_the_partitioner(self):
+        model = torch.compile(Net(layers=4).cuda())
+        step = training(model)
+        with torch_headroom.record(self.step) as recording:
+            for _ in range(2):
+                step()
+                recording.step()
+        budget = recording.summary["peak_bytes"] * 7 // 10
+        planned = subprocess.run([HEADROOM, "plan", self.step, "--budget", str(budget)], capture_output=True, text=True)
+        self.assertEqual(planned.returncode, 3)
+        self.assertIn("torch_headroom.record --activation-memory-budget 0.25,0.5,0.75", planned.stderr)
+
     def test_single_ops_of_a_graph_are_refused(self):
         self.record(self.step)
         headroom("plan", self.step, "--budget", "1024GiB", "--pin", "Net.blocks.0=recompute", "-o", self.policy)
@@ -276,9 +351,37 @@ class Choices(Compiled):
         with mock.patch.object(_compile_choices, "decided", collections.Counter()):
             self.assertNotIn("torch.compile", self.notes_of())
             self.assertRegex(self.notes_of(classes=999), "chose [0-9]+ times without measuring whether to pad")
-            self.assertNotIn("CUDA graphs", self.notes_of())
-            self.assertIn("CUDA graphs were left out", self.notes_of(mode="reduce-overhead"))
             self.assertRegex(self.notes_of(mode="max-autotune-no-cudagraphs"), "chose [0-9]+ times between kernels")
+
+
+    def test_wrappers_in_cpp(self):
+        with mock.patch.object(_compile_choices, "decided", collections.Counter()):
+            usual = recorded(torch.compile(Net().cuda()))
+            torch._dynamo.reset()
+            step = recorded(torch.compile(Net().cuda(), options={"cpp_wrapper": True}))
+        self.assertEqual([op["name"] for op in step.ops], [op["name"] for op in usual.ops])
+        self.assertEqual(step.peak, usual.peak)
+        self.assertIn("cpp_wrapper", " ".join(step.notes))
+        self.assertNotIn("cpp_wrapper", " ".join(usual.notes))
+
+    def test_machine_code_is_refused(self):
+        model, data = Net().cuda(), batch()
+        with self.assertRaisesRegex(HeadroomError, "AOTInductor.*torch.compile"):
+            torch._inductor.aoti_compile_and_package(torch.export.export(model, data))
+        with self.assertRaisesRegex(HeadroomError, "AOTInductor.*torch.compile"):
+            torch._C._aoti.AOTIModelPackageLoader("model.pt2", "model", False, 1, -1)
+
+    def test_backends_without_kernels_of_their_own(self):
+        def peak(backend):
+            torch._dynamo.reset()
+            return recorded(torch.compile(Net().cuda(), backend=backend)).peak
+
+        eager = recorded(Net().cuda()).peak
+        self.assertEqual(peak("eager"), eager)
+        self.assertEqual(peak(lambda graph, inputs: graph.forward), eager)
+        torch._dynamo.reset()
+        with torch.compiler.set_stance("force_eager"):
+            self.assertEqual(recorded(torch.compile(Net().cuda())).peak, eager)
 
 
 @triton.jit

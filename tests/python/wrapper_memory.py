@@ -32,6 +32,7 @@ class Plan:
         self._bytes = {}  # storage -> bytes, of those that live
         self._elements = {}  # name of an operator's result -> element types, until its size is asserted
         self.allocations = []  # bytes before rounding, in order
+        self.buffers = []  # of these, what the code itself allocates and no operator
         graph = _call_of(source)
         self.arguments = [name.id for name in graph.body[0].targets[0].elts]
         self._storages = {name: name for name in self.arguments}
@@ -77,6 +78,7 @@ class Plan:
         elif function == "empty_strided_cuda":
             size, stride = (ast.literal_eval(item) for item in value.args[:2])
             self._allocate(name, _bytes(size, stride, getattr(torch, value.args[2].attr)))
+            self.buffers.append(self.allocations[-1])
         elif function.startswith(("torch.ops.", "aten.")):
             self._elements[name] = self._types(function)
         elif isinstance(value, ast.Subscript) and value.value.id in self._elements:

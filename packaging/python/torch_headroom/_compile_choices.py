@@ -5,12 +5,15 @@ one, otherwise by its default. Each is counted, also for graphs from the cache, 
 
 import collections
 import contextlib
+import functools
 
 import torch
 
+from ._library import HeadroomError
 from ._simulate_refusals import change_after_import
 
-AUTOTUNED, PADDED, FUSED, GRAPHS, AUTOGRAD = "autotuned", "padded", "fused", "CUDA graphs", "compiled autograd"
+AUTOTUNED, PADDED, FUSED = "autotuned", "padded", "fused"
+IN_PYTHON, AUTOGRAD = "cpp_wrapper", "compiled autograd"
 
 decided = collections.Counter()  # by kind, for the graphs of this process
 _pending = collections.Counter()  # by kind, since the last graph was generated
@@ -27,9 +30,9 @@ def sentences():
     if decided[FUSED]:
         yield (f"torch.compile chose {_times(FUSED)} without measuring how to fuse or split kernels: as it is by "
                "default")
-    if decided[GRAPHS]:
-        yield ("CUDA graphs were left out of what torch.compile made: on the card their private pool keeps what a "
-               "compiled graph allocates reserved between its runs, and copies inputs that move")
+    if decided[IN_PYTHON]:
+        yield ("torch.compile wrote its wrappers in Python, not in C++ (cpp_wrapper): they allocate the same buffers and "
+               "launch each kernel later")
     if decided[AUTOGRAD]:
         yield ("compiled autograd was left out: backward runs the graphs that torch.compile made, and what is between "
                "them node by node; compiled as one graph it may need other memory")
@@ -56,8 +59,7 @@ def patch(card):
     change_after_import("torch._inductor.select_algorithm", _choose_first)
     change_after_import("torch._inductor.fx_passes.pad_mm", _pad_where_bound)
     change_after_import("torch._inductor.codegen.triton", _fuse_as_usual)
-    change_after_import("torch._inductor.cudagraph_trees", _leave_graphs_out)
-    change_after_import("torch._inductor.compile_fx", _leave_graphs_out)
+    change_after_import("torch._inductor.compile_fx", _write_in_python)
     change_after_import("torch._dynamo.compiled_autograd", _leave_autograd_out)
 
 
@@ -106,12 +108,24 @@ def _fuse_as_usual(module):
     module.TritonScheduling.benchmark_codegened_module = benchmark
 
 
-def _leave_graphs_out(module):
-    def cudagraphify(model, inputs, *arguments, **named):
-        decided[GRAPHS] += 1
-        return model
+def _write_in_python(module):
+    """Has wrappers written in Python: those in C++ load kernels that are not compiled here."""
+    compile_fx = module.compile_fx
 
-    module.cudagraphify_impl = cudagraphify
+    @functools.wraps(compile_fx)
+    def compile_in_python(*arguments, **named):
+        if not module.config.cpp_wrapper:
+            return compile_fx(*arguments, **named)
+        decided[IN_PYTHON] += 1
+        with module.config.patch(cpp_wrapper=False):
+            return compile_fx(*arguments, **named)
+
+    def refuse(*arguments, **named):
+        raise HeadroomError("AOTInductor compiles and loads machine code for the card, which the GPU that Headroom "
+                            "simulates cannot run: record the model with torch.compile instead")
+
+    module.compile_fx = compile_in_python
+    module.compile_fx_aot = torch._C._aoti.AOTIModelPackageLoader = refuse
 
 
 def _leave_autograd_out(module):

@@ -9,6 +9,7 @@ import re
 import torch
 
 from . import _compile_choices, _opaque, _triton_accesses
+from ._compiling import compiling
 from ._simulate_refusals import change_after_import
 
 
@@ -104,6 +105,7 @@ def _end_origins(module):
     run = module.CompiledFxGraph.__call__
 
     def run_and_end(self, inputs):
+        compiling.graphs += 1
         try:
             return run(self, inputs)
         finally:

@@ -10,6 +10,7 @@ class Compiling:
         self.listeners = []
         self.now = False
         self.count = 0  # number of compilations
+        self.graphs = 0  # number of runs of compiled graphs in this step
 
     def tell(self, begins):
         self.now = begins
@@ -31,7 +32,8 @@ def follow(module):
 
 def _telling(run, begins):
     def run_and_tell(self, arguments):
-        compiling.tell(begins)
+        if arguments.callback_trigger.name != "CUDAGRAPH_RECORDING":  # which runs the program's code
+            compiling.tell(begins)
         run(self, arguments)
 
     return run_and_tell

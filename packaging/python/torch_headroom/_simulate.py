@@ -44,7 +44,7 @@ def simulate(gpu="h100-80gb"):
 
     check(library.headroom_simulate(gpu.encode(), b"cuda"))
     atexit.register(library.headroom_await_autograd)
-    from . import _compile, _endless_loops, _modules, _simulate_cuda, _simulate_refusals, _simulate_values
+    from . import _compile, _cuda_graphs, _endless_loops, _modules, _simulate_cuda, _simulate_refusals, _simulate_values
 
     _simulate_cuda.patch(library, card)
     _simulate_refusals.patch()
@@ -52,6 +52,7 @@ def simulate(gpu="h100-80gb"):
     _endless_loops.patch(library)
     _modules.watch()
     _compile.patch(card)
+    _cuda_graphs.patch()
     _card = card
 
 

@@ -12,7 +12,7 @@ import time
 
 import torch
 
-from . import _simulate_memory
+from . import _cuda_graphs, _simulate_memory
 from ._library import HeadroomError
 
 
@@ -118,9 +118,9 @@ class Event(torch.Event):
 def patch(library, card):
     """Installs the replacements. Call it once, after headroom_simulate()."""
     properties = DeviceProperties(card)
-    functions = _driver_functions(properties) | _simulate_memory.functions(library)
+    functions = _driver_functions(properties) | _simulate_memory.functions(library) | _cuda_graphs.functions(library)
     substitutes = _install(functions)
-    substitutes |= {id(torch.cuda.Stream): Stream, id(torch.cuda.Event): Event}
+    substitutes |= {id(torch.cuda.Stream): Stream, id(torch.cuda.Event): Event} | _cuda_graphs.substitutes()
     _substitute(substitutes)
     _patch_module(properties)
     _simulate_memory.patch(library)
@@ -198,7 +198,6 @@ def _driver_functions(properties):
         "_cuda_ipc_collect": nothing,
         "_cuda_get_sync_debug_mode": always(0),
         "_cuda_set_sync_debug_mode": nothing,
-        "_cuda_isCurrentStreamCapturing": always(False),
         "_cuda_getCurrentStream": current_stream,
         "_cuda_getCurrentRawStream": lambda _: torch._C._accelerator_getStream(0).stream_id,
         "_cuda_getDefaultStream": lambda _: (0, 0, _cuda_type()),

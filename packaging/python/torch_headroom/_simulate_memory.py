@@ -62,7 +62,7 @@ def _segments(library):
     differ."""
     segments = json.loads(library.headroom_memory_segments())
     for segment in segments:
-        segment |= {"device": 0, "segment_pool_id": (0, 0), "is_expandable": False, "frames": []}
+        segment |= {"device": 0, "segment_pool_id": (0, segment.pop("pool")), "is_expandable": False, "frames": []}
         for block in segment["blocks"]:
             block["frames"] = []
     return segments

@@ -3,14 +3,13 @@
 """Refuses what a GPU without memory cannot do, with an error that names the function. Machine code would access real
 addresses, which do not exist here."""
 
-import contextlib
 import importlib.abc
 import importlib.util
 import sys
 
 import torch
 
-from . import _extensions, _remarks
+from . import _extensions
 from ._library import HeadroomError
 
 _TRITON = "triton"
@@ -18,38 +17,11 @@ _BITSANDBYTES = "bitsandbytes.functional"
 _DEEPSPEED = "deepspeed.ops.op_builder.builder"
 
 
-class NoCudaGraph:
-    """Replaces torch.cuda.CUDAGraph."""
-
-    def __new__(cls, *arguments, **named):
-        raise HeadroomError(
-            "CUDA graphs replay kernels on the memory that they were captured with, which the GPU that Headroom "
-            "simulates does not have: run the step without torch.cuda.graph and make_graphed_callables"
-        )
-
-
-def _refuse_allocators(*arguments, **named):
+def refuse_allocators(*arguments, **named):
     raise HeadroomError(
         "CUDAPluggableAllocator hands out memory of the CUDA driver, which the GPU that Headroom simulates does not "
         "have: record without it, by the rules of PyTorch's own allocator"
     )
-
-
-class _MemPool:
-    """Replaces torch.cuda.MemPool: allocations into it count, but share segments with all others."""
-
-    def __init__(self, allocator=None, *options, **named):
-        if allocator is not None:
-            _refuse_allocators()
-        _remarks.add("torch.cuda.MemPool was left out: its memory is part of the peak, and its own segments may "
-                     "reserve more")
-        self.allocator, self.id = None, (0, 1)
-
-    def use_count(self):
-        return 1
-
-    def snapshot(self):
-        return []
 
 
 class _Imports(importlib.abc.MetaPathFinder):
@@ -82,7 +54,8 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module):
         self.loader.exec_module(module)
-        _CHANGED[module.__name__](module)
+        for change in _CHANGED[module.__name__]:
+            change(module)
 
 
 def _manage_memory(module):
@@ -103,7 +76,7 @@ def _stand_in_for_deepspeed(module):
     _deepspeed.patch(module)
 
 
-_CHANGED = {}  # name of a module -> function that changes it after its import
+_CHANGED = {}  # name of a module -> functions that change it after its import
 
 
 def _refuse_jiterator(code, name, *arguments):
@@ -118,12 +91,7 @@ def change_after_import(name, change):
     if name in sys.modules:
         change(sys.modules[name])
     else:
-        _CHANGED[name] = change
-
-
-@contextlib.contextmanager
-def _use_mem_pool(pool, device=None):
-    yield
+        _CHANGED.setdefault(name, []).append(change)
 
 
 def patch():
@@ -132,11 +100,8 @@ def patch():
     torch._C._cuda_jiterator_compile_and_launch_kernel = _refuse_jiterator
     memory = torch.cuda.memory
     _substitute({
-        id(torch.cuda.CUDAGraph): NoCudaGraph,
-        id(memory.CUDAPluggableAllocator): _refuse_allocators,
-        id(memory.change_current_allocator): _refuse_allocators,
-        id(memory.MemPool): _MemPool,
-        id(memory.use_mem_pool): _use_mem_pool,
+        id(memory.CUDAPluggableAllocator): refuse_allocators,
+        id(memory.change_current_allocator): refuse_allocators,
     })
     sys.meta_path.insert(0, _Imports())
     _extensions.run_own_code_of_ops(torch)

@@ -12,7 +12,7 @@ import sys
 import torch
 from torch.utils.checkpoint import _recomputation_hook
 
-from . import _distributed_fsdp, _remarks, _wrappers
+from . import _cuda_graphs, _distributed_fsdp, _remarks, _wrappers
 from ._arguments import HeldInCalls
 from ._batch import sizes_of, sizes_with
 from ._compiling import compiling
@@ -121,6 +121,7 @@ class StepRecorder:
         self._sizes = sizes_of(arguments)
         ops.optimizer_state.default([t for o in self.inventory.optimizers() for t in state_tensors(o)])
         _remarks.begin()
+        compiling.graphs = 0
         check(self.library.headroom_recording_begin())
         self.numbers.update(self._names.numbers)
         self.sharded = {number for number, (_, _, _, module) in enumerate(self._names.modules) if is_sharded(module)}
@@ -205,7 +206,10 @@ class StepRecorder:
         self._names = None
         batch, sequence = self._sizes
         # The program sets them itself, before its first matrix product.
-        noted = self._origin + [(key, _readable(os.environ[key])) for key in _OF_THE_ALLOCATOR if key in os.environ]
+        noted = self._origin + _cuda_graphs.settings()
+        if compiling.graphs:
+            noted.append(("compiled graphs", str(compiling.graphs)))
+        noted += [(key, _readable(os.environ[key])) for key in _OF_THE_ALLOCATOR if key in os.environ]
         return {
             "model": self.model,
             "device": "sim",
@@ -266,10 +270,18 @@ def _calls_of(owner, name):
     """Returns the list of a function of torch whose last item is called. A class is patched once and stays patched:
     patching makes Python visit all its subclasses, which for modules takes as long as recording a small step's
     backward."""
+    if not _placed:
+        compiling.listeners.append(_stand_aside)
     placed = _placed.get((id(owner), name))
     if placed is None:
         placed = _placed[id(owner), name] = _Placed(owner, name)
     return placed.calls
+
+
+def _stand_aside(begins):
+    """Takes the replacements away while PyTorch compiles, so that it compiles the program without the recorder."""
+    for placed in _placed.values():
+        (placed.set_aside if begins else placed.put_back)()
 
 
 class Hooks:
@@ -306,10 +318,7 @@ class Hooks:
         self._undo.append(calls.pop)
 
     def _compile(self, begins):
-        """Removes the hooks while PyTorch compiles, so that it compiles the program without the recorder."""
         self._recorder.at(COMPILATION_BEGIN if begins else COMPILATION_END)
-        for placed in _placed.values():
-            (placed.set_aside if begins else placed.put_back)()
         if begins:
             self._loop.compilation_begins()
 

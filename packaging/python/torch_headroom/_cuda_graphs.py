@@ -1,0 +1,202 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""CUDA graphs and private memory pools on the simulated GPU. What is allocated while a graph is captured goes to a pool
+of its own, whose segments stay reserved (core/device/memory_pools.h)."""
+
+import collections
+import contextlib
+import ctypes
+import itertools
+import weakref
+
+import torch
+
+from ._library import HeadroomError, check
+from ._simulate_refusals import change_after_import, refuse_allocators
+
+_numbers = itertools.count(1)
+_users = collections.Counter()  # number of a pool -> graphs and MemPools that keep it
+
+
+class CUDAGraph:
+    """Replaces torch.cuda.CUDAGraph."""
+
+    _capturing = []  # graphs, the innermost last
+    captures_each_run = False  # graphs that are made now
+
+    def __init__(self, keep_graph=False):
+        self._pool = self._ops = None
+        self._release = []
+        self._has_run = self.captures_each_run  # its capture was its run
+
+    def capture_begin(self, pool=None, capture_error_mode="global"):
+        if self._capturing:
+            raise RuntimeError("a CUDA graph is being captured already")
+        self._pool = tuple(pool) if pool else new_pool()
+        self._stream = torch.cuda.current_stream()
+        self._release.append(_keep(self, self._pool))
+        self._capturing.append(self)
+        _library.headroom_begin_pool(self._pool[1], 1)
+        if not self._has_run:
+            self._ops = _library.headroom_graph_new()
+            self._release.append(weakref.finalize(self, _library.headroom_graph_delete, self._ops))
+            _library.headroom_graph_begin(self._ops)
+
+    def capture_end(self):
+        if self._ops:
+            _library.headroom_graph_end(self._ops)
+        _library.headroom_end_pool(self._pool[1])
+        self._capturing.remove(self)
+
+    def pool(self):
+        return self._pool
+
+    def replay(self):
+        if self._ops:
+            current = torch.cuda.current_stream()
+            self._stream.wait_stream(current)
+            with torch.cuda.stream(self._stream), _allocating(self._pool):
+                check(_library.headroom_graph_replay(self._ops))
+            current.wait_stream(self._stream)
+        elif not self._has_run:
+            raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+
+    def reset(self):
+        for release in self._release:
+            release()
+        self._release, self._ops = [], None
+
+    def register_generator_state(self, generator):
+        pass
+
+    def instantiate(self):
+        pass
+
+    def enable_debug_mode(self):
+        pass
+
+    def __getattr__(self, name):
+        raise HeadroomError(f"torch.cuda.CUDAGraph.{name} is the CUDA driver's, which the GPU that Headroom simulates "
+                            "does not have")
+
+
+@contextlib.contextmanager
+def _allocating(pool):
+    _library.headroom_begin_pool(pool[1], 1)
+    try:
+        yield
+    finally:
+        _library.headroom_end_pool(pool[1])
+
+
+class MemPool:
+    """Replaces torch.cuda.MemPool."""
+
+    def __init__(self, allocator=None, *options, **named):
+        if allocator is not None:
+            refuse_allocators()
+        self.allocator, self.id = None, new_pool()
+        _keep(self, self.id)
+
+    def use_count(self):
+        return _users[self.id[1]]
+
+    def snapshot(self, *options):
+        return [segment for segment in torch.cuda.memory_snapshot() if segment["segment_pool_id"] == self.id]
+
+
+def new_pool():
+    return 0, next(_numbers)
+
+
+def _keep(owner, pool):
+    """Keeps a pool's segments reserved until `owner` dies, or until the function that it returns is called."""
+    _users[pool[1]] += 1
+    return weakref.finalize(owner, _release, pool[1])
+
+
+def _release(number):
+    _users[number] -= 1
+    if not _users[number]:
+        _library.headroom_give_up_pool(number)
+
+
+def functions(library):
+    """Returns replacements for functions of torch._C, by name."""
+    global _library
+    _library = library
+    library.headroom_graph_new.restype = ctypes.c_void_p
+    for name in ("delete", "begin", "end", "replay"):
+        getattr(library, f"headroom_graph_{name}").argtypes = [ctypes.c_void_p]
+
+    def begin(device, pool):
+        library.headroom_begin_pool(pool[1], 0)
+
+    def end(device, pool):
+        library.headroom_end_pool(pool[1])
+
+    return {
+        "_graph_pool_handle": new_pool,
+        "_cuda_isCurrentStreamCapturing": lambda: bool(CUDAGraph._capturing),
+        "_cuda_beginAllocateCurrentThreadToPool": begin,
+        "_cuda_beginAllocateCurrentStreamToPool": begin,
+        "_cuda_endAllocateToPool": end,
+        "_cuda_releasePool": lambda device, pool: None,
+        "_cuda_checkPoolLiveAllocations": lambda device, pool, live: True,
+        "_cuda_getCheckpointState": lambda device, pool: None,
+        "_cuda_get_conv_benchmark_empty_cache": lambda: False,
+        "_cudnn_set_conv_benchmark_empty_cache": lambda enabled: None,
+        "_free_And_Remove_DeleterFn": lambda storage: library.headroom_resize_storage(storage, 0),
+    }
+
+
+def substitutes():
+    return {id(torch.cuda.CUDAGraph): CUDAGraph, id(torch.cuda.MemPool): MemPool}
+
+
+def settings():
+    """Returns the segments of private pools as a setting of the step (core/allocator/private_pools.h)."""
+    if not _users:
+        return []
+    segments = [s for s in torch.cuda.memory_snapshot() if _users[s["segment_pool_id"][1]]]
+    texts = [f"{s['segment_pool_id'][1] << 16 | s['stream']}:{s['segment_type']}:{s['total_size']}" for s in segments]
+    return [("private pools", " ".join(texts))] if texts else []
+
+
+def patch():
+    change_after_import("torch._inductor.cudagraph_trees", _capture_each_run)
+
+
+def _capture_each_run(module):
+    """Makes the trees of Inductor's graphs capture each run: its ops and its memory are those of the replay."""
+    manager, node = module.CUDAGraphTreeManager, module.CUDAGraphNode
+    record = manager.record_function
+    captured = weakref.WeakKeyDictionary()  # manager -> functions of which a run was captured
+
+    def record_function(self, new_inputs, function_id):
+        before = self.current_node
+        known = captured.setdefault(self, set())
+        with _as_replay(function_id in known):
+            outputs = record(self, new_inputs, function_id)
+        known.add(function_id)
+        self.current_node.headroom_before = before  # a node refers weakly to the one before
+        (self.roots if before is None else before.children).clear()
+        return outputs
+
+    manager.record_function = record_function
+    # Copies of inputs and outputs without memory of their own serve a later replay.
+    node._reconstruct_from_tensor_metadata = lambda self, metadata, storage=None: None
+
+
+@contextlib.contextmanager
+def _as_replay(again):
+    """Graphs that are captured meanwhile have run. A capture empties the cache, a replay does not."""
+    empty_cache = torch.cuda.empty_cache
+    CUDAGraph.captures_each_run = True
+    if again:
+        torch.cuda.empty_cache = lambda: None
+    try:
+        yield
+    finally:
+        CUDAGraph.captures_each_run = False
+        torch.cuda.empty_cache = empty_cache
