@@ -16,6 +16,7 @@ from ._library import HeadroomError
 _TRITON = "triton"
 _BITSANDBYTES = "bitsandbytes.functional"
 _DEEPSPEED = "deepspeed.ops.op_builder.builder"
+_XFORMERS = "xformers._cpp_lib"
 
 
 class NoCudaGraph:
@@ -103,6 +104,14 @@ def _stand_in_for_deepspeed(module):
     _deepspeed.patch(module)
 
 
+def _say_that_xformers_is_built(module):
+    """xformers' attention calls PyTorch's own kernels, but only where its extension module was loaded."""
+    if not module._built_with_cuda:
+        _remarks.add("xformers' extension module does not load on this machine, and was taken to load on the card: "
+                     "where it does not, either, xformers refuses to run there (python -m xformers.info)")
+        module._built_with_cuda = True
+
+
 _CHANGED = {}  # name of a module -> function that changes it after its import
 
 
@@ -143,3 +152,4 @@ def patch():
     change_after_import(_TRITON, _simulate_triton)
     change_after_import(_BITSANDBYTES, _manage_memory)
     change_after_import(_DEEPSPEED, _stand_in_for_deepspeed)
+    change_after_import(_XFORMERS, _say_that_xformers_is_built)
