@@ -34,22 +34,26 @@ bool isChanged(const c10::OperatorHandle& op, const OpFacts& facts, std::size_t 
     return facts.written[argument] || op.schema().arguments()[argument].name().starts_with("running_");
 }
 
-/// The contents of tensors that an op changes and shall not have changed.
+/// The contents of tensors that an op changes and shall not have changed. The end of this object puts them back, also
+/// where the op throws.
 class PutBack
 {
 public:
+    PutBack() = default;
+    PutBack(const PutBack&) = delete;
+    PutBack& operator=(const PutBack&) = delete;
+    ~PutBack()
+    {
+        const Unseen unseen;
+        for (const auto& [tensor, content] : contents_)
+            tensor.copy_(content);
+    }
     void add(const at::Tensor& tensor)
     {
         const Unseen unseen;
         contents_.emplace_back(tensor,
                                tensor.to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false,
                                          /*copy=*/true));
-    }
-    void operator()() const
-    {
-        const Unseen unseen;
-        for (const auto& [tensor, content] : contents_)
-            tensor.copy_(content);
     }
 
 private:
@@ -128,7 +132,6 @@ torch::jit::Stack RepeatedCall::runAgain(const StorageOf& storageOf, double& flo
     }
     cost.addOutputs(facts_, stack);
     flops += cost.flops(facts_);
-    putBack();
     return stack;
 }
 

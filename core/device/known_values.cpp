@@ -13,6 +13,7 @@
 #include "core/device/simulated_state.h"
 
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -56,6 +57,7 @@ public:
             forgetWritten(onStack);
             runOnDevice();
             answerWhetherFinite();
+            answerAll();
             return chooseEvenly();
         }
         if (traits_.returnsNumbers || traits_.sizedByValues || writesOnlyCpu())
@@ -173,6 +175,16 @@ private:
                                               : traits_.asks == OpTraits::Asks::whetherDifferent;
         countInvented();
         keepNumber(answer, yes);
+    }
+
+    /// What a program asks of all elements, it asserts: that boxes have their corners in order.
+    void answerAll()
+    {
+        if (!traits_.asksAll || !isSimulated(stack_->back().toTensor().device()))
+            return;
+        assumptions_.invented = true;
+        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+        remember(stack_->back(), at::ones({}, at::TensorOptions(at::kBool)));
     }
 
     /// What a network chooses from its own numbers, as a router of tokens does.

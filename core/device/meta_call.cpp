@@ -5,6 +5,7 @@
 #include "core/device/boxed_values.h"
 #include "core/device/simulated_state.h"
 #include "core/device/unsupported.h"
+#include "core/device/view_of.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -72,10 +73,7 @@ public:
             if (pair.meta.is_same(meta))
                 return pair.device;
         }
-        Tensor device
-            = at::detail::make_tensor<c10::TensorImpl>(deviceStorage(meta.storage()), simulatedKeys(), meta.dtype());
-        device.unsafeGetTensorImpl()->set_sizes_and_strides(meta.sizes(), meta.strides(), meta.storage_offset());
-        copyBits(meta, device);
+        Tensor device = makeDevice(meta);
         tensors_.push_back({device, meta});
         return device;
     }
@@ -112,18 +110,24 @@ private:
         return meta;
     }
 
-    c10::Storage deviceStorage(const c10::Storage& meta)
+    Tensor makeDevice(const Tensor& meta)
     {
-        for (const Storages& pair : storages_) {
-            if (pair.meta.unsafeGetStorageImpl() == meta.unsafeGetStorageImpl())
-                return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(pair.device);
+        for (const Pair& pair : tensors_) {
+            if (pair.meta.storage().is_alias_of(meta.storage()))
+                return viewOf(pair.device, meta);
         }
-        SimulatedAllocator& allocator = simulatedState().allocator;
-        c10::Storage device(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), meta.nbytes(),
-                                                                  allocator.allocate(meta.nbytes()), &allocator,
-                                                                  /*resizable=*/true));
-        storages_.push_back({device.unsafeGetStorageImpl(), meta});
+        Tensor device = at::detail::make_tensor<c10::TensorImpl>(newStorage(meta.storage().nbytes()), simulatedKeys(),
+                                                                 meta.dtype());
+        device.unsafeGetTensorImpl()->set_sizes_and_strides(meta.sizes(), meta.strides(), meta.storage_offset());
+        copyBits(meta, device);
         return device;
+    }
+
+    static c10::Storage newStorage(std::size_t bytes)
+    {
+        SimulatedAllocator& allocator = simulatedState().allocator;
+        return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                     allocator.allocate(bytes), &allocator, /*resizable=*/true);
     }
 
     static void update(Pair& pair)

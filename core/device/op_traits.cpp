@@ -95,6 +95,7 @@ OpTraits read(const c10::OperatorHandle& op)
     traits.returnsNumbers = !schema.returns().empty() && !returnsTensor(schema);
     traits.filled = filledOf(op.operator_name());
     traits.chosen = chosenResult(op);
+    traits.asksAll = name == "aten::all" && op.operator_name().overload_name.empty();
     traits.copies = name == "aten::copy_" || name == "aten::_copy_from";
     traits.isView = returnsViews(schema);
     traits.fills = fillsOf(name);

@@ -36,6 +36,7 @@ struct OpTraits
     bool returnsNumbers = false; ///< returns values but no tensor: item(), equal()
     bool sizedByValues = false; ///< only the CPU's kernel can find the sizes of the results: unique, nms
     int chosen = -1; ///< index of the result that holds elements chosen by value: topk, argmax (even_choice.h)
+    bool asksAll = false; ///< all(): programs assert by it what holds of their data
     bool copies = false; ///< copy_ (second tensor to first) or _copy_from (first to second)
     bool isView = false; ///< all results are views of arguments
     bool keepsValues = false; ///< changes only the sizes or strides of its argument

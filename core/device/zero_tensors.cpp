@@ -6,6 +6,7 @@
 #include "core/device/meta_call.h"
 #include "core/device/simulated_state.h"
 #include "core/device/unsupported.h"
+#include "core/device/view_of.h"
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -66,7 +67,7 @@ public:
         refuseOthersThanDense(op_, cpu);
         for (const Pair& pair : pairs_) {
             if (pair.cpu.storage().is_alias_of(cpu.storage()))
-                return viewOf(pair.device.storage(), cpu);
+                return viewOf(pair.device, cpu);
         }
         return emptyStrided(cpu.sizes(), cpu.strides(), cpu.scalar_type());
     }
@@ -118,13 +119,6 @@ private:
             std::memset(cpu.mutable_data(), 0, cpu.nbytes());
         storages_.push_back({device.unsafeGetStorageImpl(), cpu});
         return cpu;
-    }
-
-    static Tensor viewOf(const c10::Storage& storage, const Tensor& like)
-    {
-        Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), simulatedKeys(), like.dtype());
-        view.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
-        return view;
     }
 
     const c10::OperatorHandle& op_;

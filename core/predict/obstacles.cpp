@@ -19,6 +19,7 @@ public:
         , index_(index)
         , changes_(trace.storages.size())
         , begin_(trace.storages.size(), 0)
+        , firstUnpack_(trace.packs.size(), StepIndex::never)
         , holdsCheckpoint_(trace.modules.size(), false)
         , gathered_(findGathered())
     {
@@ -27,6 +28,8 @@ public:
             const EventKind kind = trace.events.kind[EventIndex(event)];
             if (kind == EventKind::alloc)
                 begin_[a] = event;
+            else if (kind == EventKind::unpack)
+                firstUnpack_[a] = std::min(firstUnpack_[a], event);
             else if (kind == EventKind::opEnd)
                 for (const StorageId storage : trace.ops.mutated[OpId(a)])
                     if (!gathered_[storage.value])
@@ -44,10 +47,11 @@ public:
         if (!call.saves())
             return CheckpointObstacle::none;
         const Region region = regionOf(index_, id);
+        const std::uint32_t ranAgain = lastRecomputation(region);
         const auto isChanged = [&](StorageId storage) {
             const auto& changes = changes_[storage.value];
             const auto next = std::ranges::upper_bound(changes, region.enter);
-            return next != changes.end() && *next < region.end;
+            return next != changes.end() && *next < ranAgain;
         };
         for (std::uint32_t i = call.firstOp; i < call.endOp; ++i)
             if (std::ranges::any_of(trace_.ops.mutated[OpId(i)], [this](StorageId s) { return gathered_[s.value]; }))
@@ -69,6 +73,18 @@ private:
     bool runsInBackward(OpId op) const
     {
         return trace_.ops.node[op].valid() && (trace_.ops.flags[op] & opRecomputed) == 0;
+    }
+
+    /// The event before which all that the region reads must stay as it was. An optimizer that steps during backward,
+    /// parameter by parameter, changes those of a module after the module has run again.
+    std::uint32_t lastRecomputation(const Region& region) const
+    {
+        if (index_.isInSeveralPasses(index_.calls[region.call.value]))
+            return region.end;
+        std::uint32_t first = region.end;
+        for (std::uint32_t pack = region.firstPack; pack < region.endPack; ++pack)
+            first = std::min(first, firstUnpack_[pack]);
+        return first;
     }
 
     /// By storage: what FSDP gathers, before forward and again before backward, is each time what it was.
@@ -134,6 +150,7 @@ private:
     const StepIndex& index_;
     std::vector<std::vector<std::uint32_t>> changes_; ///< by storage: events at which an op has changed it, ascending
     std::vector<std::uint32_t> begin_; ///< by storage: event of its allocation
+    std::vector<std::uint32_t> firstUnpack_; ///< by pack: event
     std::vector<bool> holdsCheckpoint_; ///< by module
     std::vector<bool> gathered_; ///< by storage
     CheckpointObstacle ofStep_ = CheckpointObstacle::none; ///< of each of its modules
@@ -149,8 +166,8 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
     case CheckpointObstacle::argumentChanged:
         return "one of its arguments is changed in place, so that it cannot run again from it";
     case CheckpointObstacle::stateChanged:
-        return "it reads a tensor that is changed in place before backward is over, so that it would not compute the "
-               "same again";
+        return "it reads a tensor that is changed in place before it would run again, so that it would not compute the "
+               "same";
     case CheckpointObstacle::secondOrder:
         return "the step has a backward pass with create_graph, after which autograd's order, and so its memory, "
                "cannot be foretold";

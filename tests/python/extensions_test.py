@@ -14,7 +14,7 @@ import support
 torch = support.simulated("a100-80gb")
 
 import torch_headroom  # noqa: E402
-from torch_headroom import _attention_work, _opaque  # noqa: E402
+from torch_headroom import _attention_work, _opaque, _remarks  # noqa: E402
 from torch_headroom._library import HeadroomError  # noqa: E402
 
 # The halves in Python, of which only it matters that they are there.
@@ -22,6 +22,8 @@ PACKAGES = pathlib.Path(tempfile.mkdtemp())
 for package in ("flash_attn", "flash_attn_3", "mamba_ssm", "causal_conv1d", "apex"):
     (PACKAGES / package).mkdir()
     (PACKAGES / package / "__init__.py").touch()
+(PACKAGES / "xformers").mkdir()
+(PACKAGES / "xformers" / "_cpp_lib.py").write_text("_built_with_cuda = False")  # its library does not load here
 HALF = {"dtype": torch.bfloat16, "device": "cuda"}
 
 
@@ -59,6 +61,14 @@ class Extensions(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         sys.path.remove(str(PACKAGES))
+
+
+class Xformers(Extensions):
+    def test_it_calls_pytorch_s_attention_as_if_its_library_had_loaded(self):
+        from xformers import _cpp_lib
+
+        self.assertTrue(_cpp_lib._built_with_cuda)
+        self.assertTrue(any("xformers" in sentence for sentence in _remarks.of_step()))
 
 
 class FlashAttention(Extensions):

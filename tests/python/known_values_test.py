@@ -151,6 +151,15 @@ class Logic(unittest.TestCase):
         self.assertEqual(torch.nonzero(mask | True).shape, (8, 1))
         self.assertEqual(torch.nonzero(mask).shape, (8, 1))
 
+    def test_what_is_asked_of_all_elements_holds(self):
+        boxes = torch.rand(8, 4, device="cuda") * 2
+        before = support.invented_values()
+        self.assertTrue((boxes[:, 2:] >= boxes[:, :2]).all())
+        self.assertGreater(support.invented_values(), before)
+        known = torch.tensor([True, False], device="cuda")
+        self.assertFalse(known.all())
+        self.assertFalse(torch.cat((known, boxes[:, 0] > 1)).all())
+
     def test_unknown_numbers_stay_finite_among_known_ones(self):
         losses = torch.stack((torch.randn(9, device="cuda").mean(), torch.tensor(3.0, device="cuda")))
         self.assertTrue(torch.isfinite(losses).all())
@@ -271,7 +280,7 @@ class Loops(unittest.TestCase):
     def test_a_while_that_waits(self):
         result = self.ended(self.HEAD + """
         def ready(state):
-            return (state > 2).all().item()
+            return (state > 2).any().item()
 
         state = torch.randn(4, device="cuda")
         while not ready(state):

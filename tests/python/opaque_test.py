@@ -138,5 +138,54 @@ class Values(unittest.TestCase):
         self.assertEqual(_opaque.launches["counted", _opaque.FLOPS], 2)
 
 
+class RegisteredInPython(unittest.TestCase):
+    """A kernel that Python code registers for CUDA runs, with its scratch memory, whether it has a fake one or not."""
+
+    def kernel(self, name):
+        def run(x: torch.Tensor) -> torch.Tensor:
+            out, scratch = torch.empty_like(x), torch.empty_like(x)
+            _opaque.launch(name, [x], [out, scratch])
+            return out
+
+        return run
+
+    def check(self, op, name):
+        x = torch.ones(1 << 20, device="cuda")
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        op(x)
+        self.assertEqual(torch.cuda.max_memory_allocated() - before, 2 * x.nbytes)
+        self.assertEqual(_opaque.launches[name, _opaque.BYTES], 1)
+
+    def test_custom_op(self):
+        for name, types in (("one", "cuda"), ("several", ["cpu", "cuda"])):
+            op = torch.library.custom_op(f"opaque_test::{name}", self.kernel(name), mutates_args=(), device_types=types)
+            op.register_fake(torch.empty_like)
+            self.check(op, name)
+
+    def test_impl(self):
+        torch.library.define("opaque_test::by_name", "(Tensor x) -> Tensor")
+        torch.library.impl("opaque_test::by_name", "cuda")(self.kernel("by_name"))
+        self.check(torch.ops.opaque_test.by_name, "by_name")
+        library = torch.library.Library("opaque_test_library", "DEF")
+        library.define("by_key(Tensor x) -> Tensor")
+        library.impl("by_key", self.kernel("by_key"), "CUDA")
+        self.check(torch.ops.opaque_test_library.by_key, "by_key")
+
+    def test_what_the_user_says_comes_first(self):
+        def declare(name):
+            torch_headroom.opaque(f"opaque_test::{name}", results=lambda x: x.new_empty(3))
+
+        for name, comes_first in (("before", True), ("after", False)):
+            torch.library.define(f"opaque_test::{name}", "(Tensor x) -> Tensor")
+            if comes_first:
+                declare(name)
+            torch.library.impl(f"opaque_test::{name}", "cuda")(self.kernel(name))
+            if not comes_first:
+                declare(name)
+            op = getattr(torch.ops.opaque_test, name)
+            self.assertEqual(op(torch.ones(8, device="cuda")).shape, (3,))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -93,6 +93,13 @@ class Tensors(unittest.TestCase):
             state = torch.load(path, map_location="cuda")
             self.assertTrue(all(tensor.is_cuda for tensor in state.values()))
 
+    def test_views_of_normal_tensors_in_inference_mode_are_normal(self):
+        weight = nn.Parameter(torch.randn(4, 4, device="cuda"))
+        with torch.inference_mode():
+            self.assertFalse(weight[:2].is_inference())
+            self.assertTrue((weight * 2)[:2].is_inference())
+        self.assertTrue((weight[:2] * 2).requires_grad)
+
     def test_fake_tensors_are_left_alone(self):
         from torch._subclasses.fake_tensor import FakeTensorMode
 

@@ -131,7 +131,7 @@ class WithoutOptimizers(Recorded):
                 "            for", "            output.sum().backward()\n            for"),
              "train.py never called step() of its SGD; "),
             (self._LOOP.format(backward="output.sum().backward(); a.step()", update="pass").replace(
-                "        for step", "        a, b = torch.optim.SGD(parameters, lr=0.1), torch.optim.Adam(parameters)\n"
+                "        for step", "        a, b = torch.optim.SGD(parameters, lr=0.1), torch.optim.Adam([torch.ones(1)])\n"
                 "        for step"), "train.py called step() of its SGD, but never of its Adam; "),
             ("""
              import torch

@@ -12,7 +12,7 @@ torch = support.simulated("a100-80gb")
 
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
-from torch_headroom import _opaque  # noqa: E402
+from torch_headroom import _opaque, _triton_accesses  # noqa: E402
 
 
 @triton.jit
@@ -57,6 +57,29 @@ def writes_where_nobody_sees(addresses, x):
     tl.load(addresses).to(tl.pointer_type(tl.float32))
 
 
+@triton.jit
+def drop(x, seed):
+    tl.store(x, tl.load(x) * hashed(seed))
+
+
+@triton.jit
+def hashed(seed):
+    return seed * 7
+
+
+@triton.jit
+def copies_if(out, x, flag):
+    if flag > 1:
+        tl.store(out, tl.load(x))
+    else:
+        tl.store(x, 0.0)
+
+
+@triton.jit
+def calls_copies_if(out, x, level):
+    copies_if(out, x, level + 1)
+
+
 def launched(launch):
     """Name, what it reads and what it writes of the one kernel that is launched."""
     with mock.patch.object(_opaque, "launch") as seen:
@@ -87,6 +110,17 @@ class Accesses(unittest.TestCase):
 
     def test_functions_that_a_kernel_calls(self):
         self.check(lambda: calls_others[(4,)](self.x, self.y, 4), "calls_others", [self.x, self.y], [self.x])
+
+    def test_numbers_count_where_they_decide(self):
+        x, y = self.x, self.y
+        for _ in range(2):
+            for level in range(3):
+                expected = ([x], [y]) if level else ([], [x])
+                self.check(lambda: calls_copies_if[(1,)](y, x, level), "calls_copies_if", *expected)
+        with mock.patch.object(_triton_accesses, "_of_launch", wraps=_triton_accesses._of_launch) as analysed:
+            for seed in range(5):
+                self.check(lambda: drop[(1,)](x, seed), "drop", [x], [x])
+        self.assertEqual(analysed.call_count, 1)
 
     def test_matrix_products_are_said(self):
         x, y, z = self.x, self.y, self.z

@@ -1,12 +1,15 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/checkpoint/ops_verification.h"
+#include "core/checkpoint/repeated_call.h"
 #include "core/device/hosted_memory.h"
 #include "core/device/simulated_device.h"
 #include "core/model/source.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <torch/library.h>
 
 #include <optional>
 
@@ -175,6 +178,26 @@ TEST_P(FollowedOps, NeverTakeMoreForASmallerFractionOfTheFrontier)
         EXPECT_GE(verified->executedPeak, smaller) << "fraction " << plan.fraction;
         smaller = verified->executedPeak;
     }
+}
+
+TEST(RepeatedCall, PutsBackWhatItChangedWhereTheOpThrows)
+{
+    torch::Library ops(torch::Library::FRAGMENT, "headroom_test", std::nullopt, __FILE__, __LINE__);
+    bool fails = false;
+    ops.def("add_one(Tensor(a!) x) -> ()");
+    ops.impl("add_one", torch::dispatch(c10::DispatchKey::CPU, [&fails](at::Tensor x) {
+                 x.add_(1);
+                 TORCH_CHECK(!fails, "no memory");
+             }));
+    const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("headroom_test::add_one", "");
+    const OpFacts facts = opFacts(op);
+    const at::Tensor buffer = at::zeros({2});
+    const RepeatedCall call(op, facts, {buffer}, false, [](const at::Tensor&) { return ValueId(); });
+    double flops = 0;
+    call.runAgain({}, flops);
+    fails = true;
+    EXPECT_THROW(call.runAgain({}, flops), c10::Error);
+    EXPECT_EQ(buffer.sum().item<double>(), 0.0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, FollowedOps, ::testing::ValuesIn(cases()),

@@ -7,6 +7,7 @@ installed, whether its kernels were built or not.
 Each function cites the source of its facts: repository, file, version.
 """
 
+import functools
 import importlib.machinery
 import importlib.metadata
 import importlib.util
@@ -106,21 +107,22 @@ class _Module(types.ModuleType):
         )
 
 
-# Libraries with Python ops around such kernels: their own code runs, as on the card, instead of the function that only
-# computes shapes.
-_NAMESPACES = ("flash_attn", "flash_attn_3")
-
-
 def run_own_code_of_ops(torch):
-    definition = torch.library.CustomOpDef
-    register = definition.register_kernel
+    """Makes kernels that Python code registers for CUDA (custom_op, torch.library.impl) those of the simulated GPU:
+    what they launch and allocate is then part of the step, and not only the sizes of their results."""
+    impl = torch.library.Library.impl
+    simulated = "PrivateUse1"
 
-    def register_kernel(self, device_types, fn=None, /):
-        if self._namespace in _NAMESPACES and device_types == "cuda":
-            device_types = ["cuda", torch._C._get_privateuse1_backend_name()]
-        return register(self, device_types, fn)
+    @functools.wraps(impl)
+    def impl_of_both(self, op_name, fn, dispatch_key="", **options):
+        impl(self, op_name, fn, dispatch_key, **options)
+        if (dispatch_key or self.dispatch_key) != "CUDA" or self.ns == "aten":
+            return
+        name = str(getattr(op_name, "_name", op_name)).removeprefix(f"{self.ns}::")
+        if options.get("allow_override") or f"{self.ns}/{name}/{simulated}" not in torch.library._impls:
+            impl(self, op_name, fn, simulated, **options)
 
-    definition.register_kernel = register_kernel
+    torch.library.Library.impl = impl_of_both
 
 
 def extend(name, functions):

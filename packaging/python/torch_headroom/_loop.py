@@ -14,6 +14,10 @@ def in_transform():
     return torch._C._functorch.maybe_current_level() is not None
 
 
+def _parameters_of(optimizer):
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
 class Finished(BaseException):
     """Ends a script once the requested step is recorded. Not an Exception, since scripts catch those."""
 
@@ -131,7 +135,7 @@ class ScriptLoop(Loop):
         self.by_hand = False
         self._stepped[optimizer] = self._stepped.get(optimizer, 0) + 1
         self._report("optimizer", 0.8)
-        missing = [o for o in self._recorder.inventory.optimizers() if o not in self._stepped and o not in self._unused]
+        missing = [o for o in self._recorder.inventory.optimizers() if o not in self._unused and not self._has_stepped(o)]
         if missing and self._stepped[optimizer] >= self._OVERTAKEN:
             self._unused.update(missing)
             missing = []
@@ -142,6 +146,14 @@ class ScriptLoop(Loop):
         if self._functional:
             self._end()
             self._begin()
+
+    def _has_stepped(self, optimizer):
+        """Returns whether an optimizer made its step, or others made it for it: one that wraps another (SAM, Lookahead)
+        has the same parameters."""
+        if optimizer in self._stepped:
+            return True
+        updated = {id(parameter) for other in self._stepped for parameter in _parameters_of(other)}
+        return all(id(parameter) in updated for parameter in _parameters_of(optimizer))
 
     def zero_grad_begins(self):
         self._end_update()

@@ -142,13 +142,9 @@ def without_compilation(module):
     return module
 
 
-def is_sharded(module):
-    """Returns whether the module has forward hooks of torch.distributed: those of fully_shard, or of DTensor's
-    styles."""
-    if module is None:
-        return False
-    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
-    return any((getattr(hook, "__module__", None) or "").startswith("torch.distributed.") for hook in hooks)
+def has_hooks(module):
+    return bool(module._forward_pre_hooks or module._forward_hooks or module._backward_hooks
+                or module._backward_pre_hooks)
 
 
 @contextlib.contextmanager

@@ -61,9 +61,8 @@ def _by_name(target, kernel, results):
         if overload is None:
             raise HeadroomError(f"torch_headroom.opaque: there is no op {target}: define it by torch.library first")
         names = [argument.name for argument in overload.default._schema.arguments]
-        torch.library.impl(target, torch._C._get_privateuse1_backend_name())(
-            lambda *arguments, **named: kernel(target, names, arguments, named)
-        )
+        _library_of(namespace).impl(op, lambda *arguments, **named: kernel(target, names, arguments, named),
+                                    "PrivateUse1", allow_override=True)
     elif dot:
         names = list(inspect.signature(results).parameters) if results else []
         extend(module, {function: lambda *arguments, **named: kernel(target, names, arguments, named)})
@@ -72,6 +71,13 @@ def _by_name(target, kernel, results):
             f"torch_headroom.opaque: {target!r} names no kernel: expected module.function, or library::op of "
             "torch.library"
         )
+
+
+@functools.cache
+def _library_of(namespace):
+    import torch
+
+    return torch.library.Library(namespace, "FRAGMENT")  # its end would take the kernels away
 
 
 def _launch(results, mutates, reads, flops, name, names, arguments, named):

@@ -15,6 +15,7 @@ from ._library import HeadroomError
 _TRITON = "triton"
 _BITSANDBYTES = "bitsandbytes.functional"
 _DEEPSPEED = "deepspeed.ops.op_builder.builder"
+_XFORMERS = "xformers._cpp_lib"
 
 
 def refuse_allocators(*arguments, **named):
@@ -76,6 +77,14 @@ def _stand_in_for_deepspeed(module):
     _deepspeed.patch(module)
 
 
+def _say_that_xformers_is_built(module):
+    """xformers' attention calls PyTorch's own kernels, but only where its extension module was loaded."""
+    if not module._built_with_cuda:
+        _remarks.add("xformers' extension module does not load on this machine, and was taken to load on the card: "
+                     "where it does not, either, xformers refuses to run there (python -m xformers.info)")
+        module._built_with_cuda = True
+
+
 _CHANGED = {}  # name of a module -> functions that change it after its import
 
 
@@ -108,3 +117,4 @@ def patch():
     change_after_import(_TRITON, _simulate_triton)
     change_after_import(_BITSANDBYTES, _manage_memory)
     change_after_import(_DEEPSPEED, _stand_in_for_deepspeed)
+    change_after_import(_XFORMERS, _say_that_xformers_is_built)

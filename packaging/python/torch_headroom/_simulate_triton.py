@@ -113,7 +113,9 @@ def _run(self, *arguments, grid, warmup, **named):
 
 
 def _launch(kernel, arguments):
-    accesses = _accesses_of(kernel, arguments)
+    if not hasattr(kernel, "headroom_launches"):
+        kernel.headroom_launches = _triton_accesses.Launches(kernel)
+    accesses = kernel.headroom_launches.accesses(arguments)
     reads, writes = [], []
     for name, value in arguments.items():
         if name in accesses.reads:
@@ -121,14 +123,3 @@ def _launch(kernel, arguments):
         if name in accesses.writes:
             writes += _triton_accesses.tensors_in(value)
     _opaque.launch(kernel.__name__, reads, writes, how=_opaque.PRODUCTS if accesses.dots else None)
-
-
-_known = {}  # (id of the kernel, constants of the launch) -> (kernel, accesses)
-
-
-def _accesses_of(kernel, arguments):
-    key = id(kernel), tuple(map(_triton_accesses.constant, arguments.values()))
-    if key not in _known:
-        # Keeps the kernel alive, so that its id is not reused.
-        _known[key] = kernel, _triton_accesses.of_launch(kernel, arguments)
-    return _known[key][1]

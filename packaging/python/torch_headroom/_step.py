@@ -19,7 +19,7 @@ from ._compiling import compiling
 from ._endless_loops import decisions
 from ._library import check, load
 from ._loop import in_backward, in_transform
-from ._modules import Inventory, ModuleNames, around_forward, is_compiled, is_sharded, state_tensors, tensors_of
+from ._modules import Inventory, ModuleNames, around_forward, has_hooks, is_compiled, state_tensors, tensors_of
 from ._optimizer_hooks import after_steps, before_steps
 
 # Moments of a step (HeadroomInstant in app/python/recording_api.h).
@@ -84,7 +84,6 @@ class StepRecorder:
         _wrappers.install()
         self.inventory = Inventory()
         self.numbers = {}  # id(module) -> number, in the running step; read by the hook
-        self.sharded = set()  # numbers of modules with forward hooks of torch.distributed
         self.recording = False
         self.autocast = False
         self._held = None  # HeldInCalls of the running step
@@ -124,7 +123,6 @@ class StepRecorder:
         compiling.graphs = 0
         check(self.library.headroom_recording_begin())
         self.numbers.update(self._names.numbers)
-        self.sharded = {number for number, (_, _, _, module) in enumerate(self._names.modules) if is_sharded(module)}
         self.recording = True
         self.autocast = torch.is_autocast_enabled("cuda")
         self.calls = self.calls_in_transforms = 0
@@ -134,6 +132,9 @@ class StepRecorder:
         single size."""
         if torch.is_grad_enabled() and not in_backward():
             self._sizes = sizes_with(self._sizes, arguments)
+            around = torch._C._autograd._top_saved_tensors_default_hooks(True)
+            if around:
+                _say_if_own(around[0])
 
     def own_update(self, begins):
         """Reports the start or end of the code in which a program without an optimizer may update its parameters."""
@@ -241,6 +242,12 @@ class StepRecorder:
         return os.getpid() != self._process
 
 
+def _say_if_own(pack_hook):
+    if getattr(pack_hook, "__module__", "") != torch.utils.checkpoint.__name__:
+        _remarks.add("the program keeps tensors for backward by hooks of its own (saved_tensors_hooks, save_on_cpu): "
+                     "these are part of the peak as they are, and no plan recomputes them")
+
+
 class _Placed:
     """A function of torch, replaced by one that calls the last item of a list."""
 
@@ -304,6 +311,7 @@ class Hooks:
         self._replace(torch.autograd, "grad", self._backward)
         self._replace(_recomputation_hook, "__enter__", self._tells(RECOMPUTATION_BEGIN))
         self._replace(_recomputation_hook, "__exit__", self._tells(RECOMPUTATION_END))
+        self._replace(torch.autograd.graph.saved_tensors_hooks, "__enter__", self._own_saves)
         self._undo.append(before_steps(self._before_step))
         self._undo.append(after_steps(self._after_step))
         _distributed_fsdp.install(self._replace, self._recorder)
@@ -332,6 +340,14 @@ class Hooks:
 
         return make
 
+    def _own_saves(self, original):
+        def enter(hooks):
+            if self._recorder.recording:
+                _say_if_own(hooks.pack_hook)
+            return original(hooks)
+
+        return enter
+
     def _module_call(self, original):
         recorder, loop = self._recorder, self._loop
         numbers = recorder.numbers
@@ -351,9 +367,9 @@ class Hooks:
                 recorder.add_root_call((*args, kwargs))
             if is_compiled(module):
                 recorder.compiled = number, recorder.depth + 1
-            # Hooks gather the parameters of a sharded module, and a checkpoint of it does not run them again: the
+            # A checkpoint does not run the module's hooks again, which gather the parameters of a sharded one: the
             # recorded call is its forward only.
-            if number in recorder.sharded:
+            if has_hooks(module):
                 with around_forward(module, functools.partial(recorded, number)):
                     return original(module, *args, **kwargs)
             return recorded(number, functools.partial(original, module), *args, **kwargs)

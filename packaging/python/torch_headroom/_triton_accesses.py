@@ -13,10 +13,11 @@ _ATOMICS = re.compile(r"atomic|asm")
 
 
 class Accesses:
-    """The names of the parameters that a kernel reads and writes; `dots`: it multiplies matrices."""
+    """The names of the parameters that a kernel reads and writes; `dots`: it multiplies matrices. `deciding` are the
+    parameters whose constants decided a branch."""
 
     def __init__(self):
-        self.reads, self.writes, self.dots = set(), set(), False
+        self.reads, self.writes, self.dots, self.deciding = set(), set(), False, set()
 
     def add(self, other, of_caller):
         """Adds the accesses of a called function; `of_caller` maps its parameters to those of the caller that they come
@@ -28,14 +29,41 @@ class Accesses:
         self.dots |= other.dots
 
 
-def of_launch(kernel, arguments):
-    """Returns the accesses of a JITFunction launched with `arguments`, by parameter. Tensors have memory, everything
-    else is constant."""
+class Launches:
+    """The accesses of a JITFunction's launches. Only arguments that decide a branch tell launches apart: others, such
+    as the seed of a dropout, may differ in each."""
+
+    _MOST = 1000
+
+    def __init__(self, kernel):
+        self._kernel = kernel
+        self._deciding = set()
+        self._found = {}  # key of a launch -> Accesses
+
+    def accesses(self, arguments):
+        """Returns the accesses of a launch with `arguments`, by parameter."""
+        found = self._found.get(self._key(arguments))
+        if found is None:
+            found = _of_launch(self._kernel, arguments)
+            if not found.deciding <= self._deciding or len(self._found) >= self._MOST:
+                self._deciding |= found.deciding
+                self._found.clear()
+            self._found[self._key(arguments)] = found
+        return found
+
+    def _key(self, arguments):
+        return tuple(_constant(value) if name in self._deciding else _has_memory(value)
+                     for name, value in arguments.items())
+
+
+def _of_launch(kernel, arguments):
+    """Tensors have memory, everything else is constant."""
     constants = {name: _plain(value) for name, value in arguments.items() if not _has_memory(value)}
     try:
         found = _Function(kernel, constants, depth=0).accesses
     except (SyntaxError, RecursionError, AttributeError):
         found = Accesses()
+        found.deciding = set(constants)  # one of them may have
     if not found.writes:  # it must have some effect, through pointers that the analysis cannot see
         found.reads = found.writes = set(arguments)
     return found
@@ -54,7 +82,7 @@ def _has_memory(value):
     return hasattr(value, "data_ptr") or hasattr(value, "base") or isinstance(value, (tuple, list))
 
 
-def constant(value):
+def _constant(value):
     """Returns the value that a branch of the kernel may depend on; for arguments with memory only their type."""
     value = _plain(value)
     return type(value) if _has_memory(value) or type(value).__hash__ is None else value
@@ -172,8 +200,13 @@ class _Function(ast.NodeVisitor):
             if known:
                 constants[name] = constant
         defaults = {p.name: _plain(p.default) for p in callee.params if p.has_default and p.name not in values}
-        inner = _Function(callee, defaults | constants, self._depth + 1)
-        self.accesses.add(inner.accesses, {name: self._of(value) for name, value in values.items()})
+        inner = _Function(callee, defaults | constants, self._depth + 1).accesses
+        self.accesses.add(inner, {name: self._of(value) for name, value in values.items()})
+        for name in inner.deciding & values.keys():
+            self._decides(values[name])
+
+    def _decides(self, node):
+        self.accesses.deciding |= _names(node) & self._constants.keys()
 
     def _callee(self, function):
         """Returns the called object if it is a global of the kernel or of a module that it imports."""
@@ -190,7 +223,7 @@ class _Function(ast.NodeVisitor):
 
     def _constant(self, node):
         """Returns whether a value is the same in all programs of the launch, and the value."""
-        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        names = _names(node)
         if any(isinstance(n, ast.Call) for n in ast.walk(node)) or any(
             name in self._locals and name not in self._constants for name in names
         ):
@@ -214,8 +247,13 @@ class _Function(ast.NodeVisitor):
             against_none = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
             if against_none and test.left.id in self.parameters and test.left.id not in self._constants:
                 return isinstance(test.ops[0], (ast.IsNot, ast.NotEq))
+        self._decides(test)
         known, value = self._constant(test)
         return bool(value) if known else None
+
+
+def _names(node):
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
 def _name(function):

@@ -330,6 +330,9 @@ def _prepare(options):
 
         simulate(options.gpu)
         _search_garbage_seldom()
+        from ._seeds import set_seeds
+
+        set_seeds()
         from ._distributed import enter
 
         enter(job_of(options), recorded_again(options))

@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Training loops as users write them: recorded, planned at a share of the peak, and run under the plan to the byte.
+
+    stacks_test.py HEADROOM_PROGRAM
+"""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import support
+
+support.need("torch")
+
+from recorded_script import Recorded  # noqa: E402
+
+_NET = """
+    import os, torch, torch_headroom
+    from torch import nn
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.down = nn.Linear(256, 1024), nn.Linear(1024, 256)
+        def forward(self, x):
+            return x + self.down(nn.functional.gelu(self.up(x)))
+    def applied(model):
+        return torch_headroom.apply(model, os.environ["POLICY"]) if "POLICY" in os.environ else model
+    net = nn.Sequential(*(Block() for _ in range(6))).cuda()
+    def loss():
+        return net(torch.randn(4096, 256, device="cuda")).pow(2).mean()
+"""
+
+
+class Stacks(Recorded):
+    program = ""
+
+    def headroom(self, *arguments):
+        result = subprocess.run([self.program, *map(str, arguments)], capture_output=True, text=True,
+                                cwd=self.folder.name)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def check(self, script, share=0.7):
+        """Executes a plan at a share of the peak, and returns what the recorder says of the step without it."""
+        found = self.recorded(script)
+        plain = self.step.rename(self.step.with_name("plain.hrs"))
+        policy = self.step.with_name("policy.json")
+        self.headroom("plan", plain, "--budget", int(found["peak_bytes"] * share), "-o", policy)
+        os.environ["POLICY"] = str(policy)
+        self.addCleanup(os.environ.pop, "POLICY", None)
+        self.recorded(script)
+        self.headroom("verify", plain, "--executed", self.step, "--policy", policy)
+        return found
+
+    def test_sizes_that_random_numbers_decide(self):
+        self.check(_NET + """
+    import random
+    import numpy
+    applied(net)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    while True:
+        rows = random.randrange(1000, 2000) + numpy.random.randint(1000) + int(torch.randint(1000, ()))
+        net(torch.randn(rows, 256, device="cuda")).pow(2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """)
+
+    def test_an_optimizer_that_wraps_another(self):
+        found = self.check(_NET + """
+    class SharpnessAware(torch.optim.Optimizer):
+        def __init__(self, parameters, base):
+            super().__init__(parameters, {})
+            self.base = base(self.param_groups, lr=0.1)
+            self.param_groups = self.base.param_groups
+        @torch.no_grad()
+        def first_step(self):
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    self.state[parameter]["old"] = parameter.clone()
+                    parameter.add_(parameter.grad, alpha=0.05)
+            self.zero_grad()
+        @torch.no_grad()
+        def second_step(self):
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    parameter.copy_(self.state[parameter]["old"])
+            self.base.step()
+            self.zero_grad()
+    applied(net)
+    optimizer = SharpnessAware(net.parameters(), torch.optim.SGD)
+    while True:
+        loss().backward()
+        optimizer.first_step()
+        loss().backward()
+        optimizer.second_step()
+    """)
+        self.assertEqual(found["notes"], [])
+
+    def test_hooks_of_modules(self):
+        self.check(_NET + """
+    norms = {}
+    net[2].register_forward_hook(lambda module, inputs, output: norms.update(seen=output.detach().norm()))
+    net[3].register_forward_pre_hook(lambda module, inputs: (inputs[0] * 2,))
+    net[4].register_full_backward_hook(lambda module, inputs, outputs: norms.update(grad=outputs[0].norm()))
+    applied(net)
+    optimizer = torch.optim.AdamW(net.parameters())
+    while True:
+        loss().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """, 0.6)
+
+    def test_an_optimizer_inside_of_backward(self):
+        self.check(_NET + """
+    optimizers = {parameter: torch.optim.AdamW([parameter]) for parameter in net.parameters()}
+    def update(parameter):
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+    for parameter in net.parameters():
+        parameter.register_post_accumulate_grad_hook(update)
+    applied(net)
+    while True:
+        loss().backward()
+    """)
+
+    def test_saves_of_the_program_s_own_are_said(self):
+        found = self.recorded(_NET + """
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    while True:
+        with torch.autograd.graph.save_on_cpu():
+            value = loss()
+        value.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """)
+        self.assertTrue(any("save_on_cpu" in remark for remark in found["remarks"]), found["remarks"])
+
+
+if __name__ == "__main__":
+    Stacks.program = sys.argv.pop()
+    unittest.main()
