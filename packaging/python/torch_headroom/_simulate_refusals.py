@@ -101,6 +101,7 @@ def _stand_in_for_deepspeed(module):
     from . import _deepspeed
 
     _deepspeed.patch(module)
+    change_after_import("deepspeed.runtime.utils", _deepspeed.answer_overflow)
 
 
 _CHANGED = {}  # name of a module -> function that changes it after its import
