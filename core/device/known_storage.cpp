@@ -46,6 +46,7 @@ public:
         Assumptions assumptions;
         Tensor unknown; ///< flat, a bool for each element of `elementSize` bytes; undefined: all are known
         std::int64_t elementSize = 0;
+        bool oneNumber = false; ///< one element, which stands for all
         c10::DataPtr memory;
     };
 
@@ -106,6 +107,9 @@ Tensor onStorage(const Tensor& tensor, const c10::Storage& storage, caffe2::Type
 Tensor onValues(const Tensor& tensor, const c10::Storage& values)
 {
     Tensor result = onStorage(tensor, values, tensor.dtype());
+    if (held(values).oneNumber)
+        result.unsafeGetTensorImpl()->set_sizes_and_strides(
+            tensor.sizes(), std::vector<std::int64_t>(static_cast<std::size_t>(tensor.dim()), 0), 0);
     result._set_conj(tensor.is_conj());
     result._set_neg(tensor.is_neg());
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number())
@@ -177,6 +181,7 @@ Assumptions& Assumptions::operator|=(const Assumptions& other)
 {
     invented |= other.invented;
     otherRanks |= other.otherRanks;
+    finite |= other.finite;
     return *this;
 }
 
@@ -189,7 +194,7 @@ Assumptions assumptionsOf(const Tensor& tensor)
 void assumeOtherRanks(const Tensor& tensor)
 {
     if (const Block* block = blockWithValues(tensor))
-        held(block->values).assumptions.otherRanks = true;
+        held(block->values).assumptions.otherRanks |= !held(block->values).assumptions.finite;
 }
 
 void forget(const Tensor& tensor)
@@ -198,6 +203,10 @@ void forget(const Tensor& tensor)
     if (!block)
         return;
     Held& known = held(block->values);
+    if (known.oneNumber) {
+        block->values = {};
+        return;
+    }
     const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
     if (!isWholeStorage(tensor) && !known.unknown.defined())
         makeFlags(known, tensor, false);
@@ -258,15 +267,30 @@ void keep(const Tensor& tensor, const Tensor& values, const Tensor& unknownOrNon
     kept.masked_fill_(unknown, 0);
 }
 
-void keepNumber(const Tensor& tensor, const at::Scalar& number)
+void keepNumber(const Tensor& tensor, const at::Scalar& number, const Assumptions& assumptions)
 {
     Block* block = isSimulated(tensor.device()) ? blockOf(tensor) : nullptr;
-    if (!block || !isSmall(tensor) || !isWholeStorage(tensor) || !knownValuesAllocator().hasRoomFor(block->requested))
+    if (!block || !isWholeStorage(tensor))
         return;
-    block->values = c10::Storage(c10::Storage::use_byte_size_t(), static_cast<std::size_t>(block->requested),
+    constexpr Bytes widestElement = 16;
+    const bool small = isSmall(tensor);
+    const Bytes bytes = small ? block->requested : widestElement;
+    if (!knownValuesAllocator().hasRoomFor(bytes))
+        return;
+    block->values = c10::Storage(c10::Storage::use_byte_size_t(), static_cast<std::size_t>(bytes),
                                  &knownValuesAllocator(), /*resizable=*/true);
+    Held& known = held(block->values);
+    known.oneNumber = !small;
+    known.assumptions = assumptions;
     const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
-    onValues(tensor, block->values).fill_(number);
+    const Tensor values = onValues(tensor, block->values);
+    (small ? values : values.as_strided({bytes / tensor.element_size()}, {1}, 0)).fill_(number);
+}
+
+bool holdsOneNumber(const Tensor& tensor)
+{
+    const Block* block = blockWithValues(tensor);
+    return block && held(block->values).oneNumber;
 }
 
 c10::Storage knownContents(const c10::StorageImpl& storage)

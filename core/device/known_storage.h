@@ -36,11 +36,13 @@ struct Assumptions
 {
     bool invented = false; ///< an invented choice (even_choice.h)
     bool otherRanks = false; ///< other ranks are taken to hold what this one holds (collectives.h)
+    bool finite = false; ///< numbers of a network are finite, on every rank
 
     Assumptions& operator|=(const Assumptions& other);
 };
 Assumptions assumptionsOf(const at::Tensor& tensor);
-/// Marks the tensor's known contents as resting on what other ranks are taken to hold.
+/// Marks the tensor's known contents as resting on what other ranks are taken to hold, unless they say whether numbers
+/// are finite: they are on every rank.
 void assumeOtherRanks(const at::Tensor& tensor);
 
 /// Marks all elements of the tensor as unknown.
@@ -50,7 +52,9 @@ void forget(const at::Tensor& tensor);
 void keep(const at::Tensor& tensor, const at::Tensor& values, const at::Tensor& unknown,
           const Assumptions& assumptions);
 /// Stores `number` as the value of all elements of a tensor that has a storage of its own.
-void keepNumber(const at::Tensor& tensor, const at::Scalar& number);
+void keepNumber(const at::Tensor& tensor, const at::Scalar& number, const Assumptions& assumptions = {});
+/// Returns whether keepNumber() stored the value of a tensor that is not small. valuesOf() repeats that one element.
+bool holdsOneNumber(const at::Tensor& tensor);
 
 /// Returns the known contents of a storage, for a second storage that stands in for it; empty: nothing is known.
 c10::Storage knownContents(const c10::StorageImpl& storage);

@@ -17,6 +17,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <span>
@@ -48,6 +49,8 @@ public:
         if (traits_.filled != OpTraits::Filled::no)
             return runAndFill();
         const auto onStack = std::span<const c10::IValue>(*stack_).last(op_.schema().arguments().size());
+        if (traits_.ofOneNumber && readsOneNumber(onStack))
+            return runOfOneNumber(onStack);
         known_ = traits_.computable ? inputsKnown(onStack) : Known::nothing;
         if (known_ != Known::nothing || traits_.asks != OpTraits::Asks::nothing || traits_.chosen >= 0)
             arguments_.assign(onStack.begin(), onStack.end());
@@ -164,17 +167,51 @@ private:
         return traits_.asks == OpTraits::Asks::whetherNan || comparesWithItself() || comparesWithInfinity();
     }
 
+    /// Whether one of the tensors is large and holds one number, and the others hold one, too.
+    static bool readsOneNumber(std::span<const c10::IValue> arguments)
+    {
+        bool any = false;
+        const auto holdsOne = [&](const Tensor& tensor) {
+            const bool large = holdsOneNumber(tensor);
+            any |= large;
+            return large || (tensor.numel() == 1 && partOf(tensor) == Known::all);
+        };
+        return std::ranges::all_of(arguments, [&](const c10::IValue& value) { return allTensors(value, holdsOne); })
+            && any;
+    }
+
+    /// Runs on the CPU with tensors of one element, and keeps what that gives for all elements of the result.
+    void runOfOneNumber(std::span<const c10::IValue> arguments)
+    {
+        Stack numbers(arguments.begin(), arguments.end());
+        for (c10::IValue& value : numbers) {
+            mapTensors(value, [&](const Tensor& tensor) {
+                assumptions_ |= assumptionsOf(tensor);
+                const std::vector<std::int64_t> ones(static_cast<std::size_t>(tensor.dim()), 1);
+                const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+                return cpuTwin(tensor).as_strided(ones, ones, 0);
+            });
+        }
+        {
+            const Inside guard;
+            runOnDevice();
+        }
+        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+        op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), &numbers);
+        keepNumber(stack_->back().toTensor(), numbers.back().toTensor().item(), assumptions_);
+    }
+
     /// Unknown numbers count as finite: a script that gives up at a loss that is not goes on as when training goes
     /// well.
     void answerWhetherFinite() const
     {
-        if (!asksWhetherFinite() || !isSmall(stack_->back().toTensor()))
+        if (!asksWhetherFinite())
             return;
         const Tensor& answer = stack_->back().toTensor();
         const bool yes = comparesWithItself() ? traits_.asks == OpTraits::Asks::whetherEqual
                                               : traits_.asks == OpTraits::Asks::whetherDifferent;
         countInvented();
-        keepNumber(answer, yes);
+        keepNumber(answer, yes, {.finite = true});
     }
 
     /// What a program asks of all elements, it asserts: that boxes have their corners in order.
@@ -315,7 +352,7 @@ private:
             runOnDevice();
         }
         const Tensor& result = stack_->back().toTensor();
-        if (isSimulated(result.device()))
+        if (isSimulated(result.device()) && isSmall(result))
             keepNumber(result, number);
     }
 

@@ -80,6 +80,10 @@ OpTraits read(const c10::OperatorHandle& op)
                                                             "aten::unique_consecutive", "aten::unique_dim_consecutive",
                                                             "torchvision::nms"};
     constexpr std::size_t maxArguments = 64;
+    // What programs make of the answers whether the numbers of a large tensor are finite.
+    constexpr std::array<std::string_view, 9> ofOneNumber{"aten::all",         "aten::any",         "aten::mul",
+                                                          "aten::logical_not", "aten::logical_and", "aten::logical_or",
+                                                          "aten::bitwise_not", "aten::bitwise_and", "aten::bitwise_or"};
     const c10::FunctionSchema& schema = op.schema();
     const std::string_view name = schema.name();
 
@@ -116,6 +120,7 @@ OpTraits read(const c10::OperatorHandle& op)
     }
     if (traits.computable)
         traits.partly = partlyOf(op);
+    traits.ofOneNumber = traits.written == 0 && isOneOf(name, ofOneNumber);
     traits.sizedByValues = isOneOf(name, sizedByValues) && traits.written == 0;
     return traits;
 }

@@ -41,6 +41,7 @@ struct OpTraits
     bool isView = false; ///< all results are views of arguments
     bool keepsValues = false; ///< changes only the sizes or strides of its argument
     bool checksGradients = false; ///< GradScaler's check for infinities, which writes to the second argument
+    bool ofOneNumber = false; ///< of tensors that hold one number everywhere it makes another such: logical_not, any
     bool wholeByCuda = false; ///< only CUDA's kernel takes whole numbers: histc, which counts the tokens of each expert
     Partly partly; ///< how known elements of the arguments make elements of the result known
     std::uint64_t written = 0;

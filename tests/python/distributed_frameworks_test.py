@@ -132,6 +132,13 @@ class DeepSpeed(Frameworks):
         self.assertEqual(parameters["1"], 2 * _PARAMETERS)
         self.assertAlmostEqual(parameters["3"] * 8 / parameters["1"], 1, delta=0.05)
 
+    def test_gradients_are_finite(self):
+        self.need("deepspeed")
+        script = self.SCRIPT.replace('"bf16"', '"fp16"').replace('"lr"', '"torch_adam": True, "lr"')
+        for stage in "1", "2", "3":
+            said = self.ran(self.script(script), "--nproc-per-node", "8", "--strict", arguments=[stage, "no", "AdamW"])
+            self.assertEqual(said["remarks"], [])
+
     def test_optimizer_on_the_cpu(self):
         said = self.trained("2", "cpu", "AdamW", options=("--nproc-per-node", "8", "--rank", "3"))
         self.assertEqual(said["phases"]["start"]["optimizer"], 0)

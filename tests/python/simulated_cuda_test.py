@@ -289,7 +289,8 @@ class Values(unittest.TestCase):
     def test_unknown_numbers_are_finite(self):
         loss = torch.nn.Linear(50000, 1, device="cuda")(torch.randn(4, 50000, device="cuda")).mean()
         hidden = torch.randn(300, 1000, device="cuda", dtype=torch.float16)
-        for unknown in (loss, hidden):
+        large = torch.randn(2000, 3000, device="cuda")
+        for unknown in (loss, hidden, large):
             self.assertTrue(torch.isfinite(unknown).all())
             self.assertFalse(torch.isnan(unknown).any())
             self.assertTrue((~torch.isnan(unknown)).all())
@@ -300,6 +301,12 @@ class Values(unittest.TestCase):
         if not torch.isfinite(loss):
             self.fail("a script would give up here")
         self.assertEqual(support.invented_values(), before + 2)  # it equals itself, and is not infinite
+        tracker = torch.zeros(1, dtype=torch.bool, device="cuda")
+        tracker.logical_or_((~torch.isfinite(large) | torch.isnan(large)).any())
+        self.assertFalse(tracker)
+        answer = torch.isinf(large)
+        answer[:5] = large[:5] > 0  # what is written to is known no more
+        self.assertTrue(answer.any().item() in (True, False) and support.invented_values() > before + 6)
         # Known ones are what they are.
         known = torch.tensor([1.0, float("inf"), float("nan")]).cuda()
         self.assertEqual(torch.isfinite(known).tolist(), [True, False, False])

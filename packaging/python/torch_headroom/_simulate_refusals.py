@@ -75,6 +75,7 @@ def _stand_in_for_deepspeed(module):
     from . import _deepspeed
 
     _deepspeed.patch(module)
+    change_after_import("deepspeed.runtime.utils", _deepspeed.answer_overflow)
 
 
 def _say_that_xformers_is_built(module):
