@@ -70,13 +70,12 @@ Result<Allocator> allocatorOf(const Arguments& arguments, const StepTrace& step)
 {
     AllocatorRules rules;
     Workspaces workspaces;
-    if (!arguments.gpu.empty() && !arguments.capacity.empty())
-        return badInput("--gpu and --capacity exclude each other: expected one of them");
     if (!arguments.gpu.empty()) {
         ASSIGN_OR_RETURN(const DeviceSpec gpu, findDeviceSpec(arguments.gpu));
         rules.capacity = cardMemory(gpu, step).allocators();
         workspaces = workspacesOf(step, gpu);
-    } else if (!arguments.capacity.empty()) {
+    }
+    if (!arguments.capacity.empty()) {
         const Result<Bytes> capacity = parseBytes(arguments.capacity);
         if (!capacity)
             return badInput("--capacity: " + capacity.error().message);
@@ -223,7 +222,8 @@ void addAllocator(CLI::App& program, Action& chosen)
     CLI::Option* settings = command->add_option("--settings", arguments->settings,
                                                 "As in PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True,…");
     command->add_option("--gpu", arguments->gpu, "Card that it has to fit on (`torch-headroom record --gpu list`)");
-    command->add_option("--capacity", arguments->capacity, "Memory of the card instead, such as 24GiB");
+    command->add_option("--capacity", arguments->capacity,
+                        "Memory for the allocator, such as 21GiB; with --gpu, instead of what that card gives");
     command->add_option("-o,--output", arguments->output, "CSV of all bytes over time");
     addSnapshotArguments(*command, arguments->snapshot);
     addTimeArguments(*command, arguments->times, false);

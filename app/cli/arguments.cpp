@@ -151,6 +151,9 @@ Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, 
     if (timed->times.calibrated)
         std::cerr << "torch-headroom: note: times are those measured on " << timed->times.gpu << ", of "
                   << timed->times.file.string() << '\n';
+    else if (timed->step->info.cpuFactor > 0)
+        std::cerr << "torch-headroom: note: the CPU's time is that measured beside " << timed->times.gpu << ", of "
+                  << timed->times.file.string() << '\n';
     return timed->step;
 }
 

@@ -55,6 +55,9 @@ Coverage coverageOf(const StepTrace& step)
     return coverage;
 }
 
+constexpr auto withoutShapes = "has no shapes: profile with record_shapes=True, or name the step that it measured with "
+                               "--step step.hrs";
+
 /// A trace of torch.profiler as a step whose ops have costs: those of its own shapes, or of the ops of a step file.
 Result<StepTracePtr> readProfiledStep(const std::string& file, const Arguments& arguments)
 {
@@ -70,10 +73,9 @@ Result<StepTracePtr> readProfiledStep(const std::string& file, const Arguments& 
     if ((*trace)->info.gpu.empty() && (*trace)->info.measured->kernels > 0)
         return badInput(file + " names no GPU that Headroom knows: say with --gpu which one it was");
     if (arguments.predicted.empty()) {
-        if ((*trace)->info.measured->kernels > 0 && coverageOf(**trace).learned == 0)
-            return badInput(file
-                            + " has no shapes: profile with record_shapes=True, or name the step that it measured "
-                              "with --step step.hrs");
+        const MeasuredStep& measured = *(*trace)->info.measured;
+        if (measured.kernels > 0 && measured.cpuFactor <= 0 && coverageOf(**trace).learned == 0)
+            return badInput(file + " " + withoutShapes + ", and has too few ops to know the CPU by");
         return trace;
     }
     ASSIGN_OR_RETURN(const StepTracePtr predicted, readStepTrace(arguments.predicted));
@@ -150,11 +152,15 @@ Result<int> run(const Arguments& arguments)
     if (target.empty())
         return badInput("neither HOME nor HEADROOM_CALIBRATION_DIR is set: name the file to write with -o");
     RETURN_IF_ERROR(addToCalibration(learned, target));
+    if (coverage.learned == 0)
+        std::cerr << "torch-headroom: note: " << arguments.steps.back() << ' ' << withoutShapes
+                  << "; until then only the CPU's time was learned from it\n";
     if (arguments.json) {
         Json document{{"gpu", learned.gpu},
                       {"file", target.string()},
                       {"ops", learned.curves.size()},
                       {"ratio", learned.ratio},
+                      {"cpu_factor", learned.cpuFactor},
                       {"shortest_ms", learned.shortestMs},
                       {"time_model", timeModelName(learned.base)},
                       {"ops_measured", coverage.measured},
@@ -162,10 +168,15 @@ Result<int> run(const Arguments& arguments)
         printJson(document);
         return 0;
     }
+    const std::string model = std::string("the time model `") + std::string(timeModelName(learned.base)) + "` says";
     std::cout << "GPU           " << learned.gpu << "\nKinds of ops  " << learned.curves.size() << "\nLearned from  "
-              << groupedDigits(coverage.learned) << " of " << groupedDigits(coverage.measured)
-              << " ops with kernels\nMeasured      " << formatNumber(learned.ratio, 2) << " times what the time model `"
-              << timeModelName(learned.base) << "` says\nWritten to    " << target.string()
+              << groupedDigits(coverage.learned) << " of " << groupedDigits(coverage.measured) << " ops with kernels\n";
+    if (coverage.learned > 0)
+        std::cout << "Measured      " << formatNumber(learned.ratio, 2) << " times what " << model << '\n';
+    if (learned.cpuFactor > 0)
+        std::cout << "CPU           issues an op in " << formatNumber(learned.cpuFactor, 2) << " times what " << model
+                  << ", the profiler's own time included\n";
+    std::cout << "Written to    " << target.string()
               << "; torch-headroom plan and torch-headroom frontier use it for steps of this GPU\n";
     return 0;
 }

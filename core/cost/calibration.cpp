@@ -79,7 +79,9 @@ Result<Calibration> calibrate(const StepTrace& measured, const std::string& file
     calibration.gpu = spec->name;
     calibration.steps.push_back(measured.info.model);
     const StepTrace::Ops& ops = measured.ops;
-    calibration.base = ops.signature.size() > 0 ? TimeModel::kernel : TimeModel::roofline;
+    const bool isTrace = measured.info.source == "profile";
+    calibration.base = isTrace || ops.signature.size() > 0 ? TimeModel::kernel : TimeModel::roofline;
+    calibration.cpuFactor = measured.info.measured->cpuFactor;
     const std::vector<double> modelled = opTimes(measured, *spec, calibration.base);
     for (std::uint32_t row = 0; row < ops.size(); ++row) {
         const OpId op(row);
@@ -103,6 +105,8 @@ Calibration merged(const Calibration& older, const Calibration& newer)
     for (const std::string& step : older.steps)
         if (std::ranges::find(both.steps, step) == both.steps.end())
             both.steps.push_back(step);
+    if (both.cpuFactor <= 0)
+        both.cpuFactor = older.cpuFactor;
     if (older.base != newer.base)
         return both;
     for (const auto& [name, sum] : older.classes) {
@@ -141,19 +145,33 @@ double calibratedMs(const Calibration& calibration, std::string_view op, DType d
     return isFree ? 0 : std::max(onCurve(curve->second, modelMs), calibration.shortestMs);
 }
 
-StepTracePtr calibrated(const StepTracePtr& step, const Calibration& calibration)
+namespace {
+
+StepTracePtr withKernels(const StepTracePtr& step, const DeviceSpec& gpu, const Calibration& calibration)
 {
-    const auto spec = findDeviceSpec(calibration.gpu);
     const bool byKernel = calibration.base == TimeModel::kernel;
-    if (!step->info.simulated || !spec || (byKernel && step->ops.signature.size() == 0))
-        return step;
-    std::vector<double> ms = opTimes(*step, *spec, calibration.base);
+    std::vector<double> ms = opTimes(*step, gpu, calibration.base);
     for (std::uint32_t row = 0; row < step->ops.size(); ++row) {
         const OpId op(row);
         const std::string_view workClass = byKernel ? workClassName(workOf(*step, op).kind) : std::string_view();
         ms[row] = calibratedMs(calibration, step->opName(op), step->ops.dtype[op], workClass, ms[row]);
     }
     return withOpTimes(step, std::move(ms), step->info.gpu, "calibration");
+}
+
+} // namespace
+
+StepTracePtr calibrated(const StepTracePtr& step, const Calibration& calibration)
+{
+    const auto spec = findDeviceSpec(calibration.gpu);
+    const bool byKernel = calibration.base == TimeModel::kernel;
+    if (!step->info.simulated || !spec || (byKernel && step->ops.signature.size() == 0))
+        return step;
+    const StepTracePtr timed = calibration.curves.empty() ? step : withKernels(step, *spec, calibration);
+    auto result = std::make_shared<StepTrace>(*timed);
+    result->info.cpuFactor = calibration.cpuFactor;
+    result->memory = timed;
+    return result;
 }
 
 } // namespace headroom

@@ -48,6 +48,7 @@ struct Calibration
     std::vector<std::string> steps; ///< StepInfo::model of the measured steps
     double shortestMs = 0;
     double ratio = 1; ///< measured over modelled time of all ops
+    double cpuFactor = 0; ///< StepInfo::cpuFactor of the machine; 0: not known
     std::map<Key, std::vector<Point>> curves; ///< by ascending modelMs
     std::map<std::string, Sum, std::less<>> classes; ///< by workClassName(); empty for the roofline
 
@@ -67,8 +68,8 @@ Calibration merged(const Calibration& older, const Calibration& newer);
 double calibratedMs(const Calibration& calibration, std::string_view op, DType dtype, std::string_view workClass,
                     double modelMs);
 
-/// The simulated step with calibrated times. A measured step is returned unchanged, and so is one without the
-/// signatures that the calibration's model needs.
+/// The simulated step with calibrated times, those of the CPU included. A measured step is returned unchanged, and so
+/// is one without the signatures that the calibration's model needs.
 StepTracePtr calibrated(const StepTracePtr& step, const Calibration& calibration);
 
 std::string calibrationToJson(const Calibration& calibration);

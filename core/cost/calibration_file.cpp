@@ -65,6 +65,7 @@ Calibration fromDocument(const json::Json& document)
     calibration.steps = json::atOr(document, "steps", json::listOf(json::string), std::vector<std::string>());
     calibration.shortestMs = json::at(document, "shortest_ms", json::notNegative);
     calibration.ratio = json::at(document, "ratio", json::notNegative);
+    calibration.cpuFactor = json::atOr(document, "cpu_factor", json::notNegative, 0.0);
     calibration.base = json::atOr(document, "time_model", timeModelIn, TimeModel::roofline);
     for (const auto& [name, sum] :
          json::atOr(document, "classes", json::mapOf(sumIn), std::map<std::string, Calibration::Sum>()))
@@ -86,6 +87,8 @@ std::string calibrationToJson(const Calibration& calibration)
                                     {"steps", calibration.steps},          {"shortest_ms", calibration.shortestMs},
                                     {"ratio", calibration.ratio},          {"ops", nlohmann::json::array()}};
     document["time_model"] = timeModelName(calibration.base);
+    if (calibration.cpuFactor > 0)
+        document["cpu_factor"] = calibration.cpuFactor;
     if (!calibration.classes.empty())
         document["classes"] = nlohmann::ordered_json::object();
     for (const auto& [name, sum] : calibration.classes)

@@ -120,10 +120,12 @@ KernelConstants read(const Json& document)
     for (const char* const direction : {"forward", "grad_input", "grad_weight"})
         constants.convolutions[direction] = transparent(json::at(convolution, direction, numbers));
     constants.grouped = numberIn(convolution, "grouped");
+    constants.groupedChannels = numberIn(convolution, "grouped_channels");
     constants.winograd = numberIn(convolution, "winograd");
     constants.convolutionShare = json::at(convolution, "instructions", byCapability);
     constants.leastTile = numberIn(convolution, "least_tile");
     constants.layoutShare = numberIn(convolution, "layout_share");
+    constants.layoutUs = transparent(json::at(convolution, "layout_us", numbers));
     const Json& depthwise = json::member(convolution, "depthwise_gigabytes_per_multiprocessor");
     constants.depthwiseGigabytes = numberIn(depthwise, "forward");
     constants.depthwiseBackwardGigabytes = numberIn(depthwise, "backward");

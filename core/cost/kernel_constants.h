@@ -59,6 +59,7 @@ struct KernelConstants
     double waveShare = 1;
     double exposedWrite = 0; ///< share of the time to write a product that no multiplication hides
     double grouped = 1;
+    double groupedChannels = 1; ///< of all groups together, by whose multiples grouped kernels take tensor cores
     double winograd = 1;
     double layoutShare = 1;
     double leastTile = 1; ///< elements of the smallest tile of convolutions
@@ -68,6 +69,7 @@ struct KernelConstants
     ByName<double> bandwidth, extraUs;
     ByName<ByCapability> products; ///< by element type
     ByName<ByName<double>> convolutions; ///< by direction and element type
+    ByName<double> layoutUs; ///< what copies to channels last and back take besides their bytes, by element type
     Attention attention;
     Cpu cpu;
 
@@ -89,6 +91,11 @@ struct KernelConstants
     double matmulShare(std::string_view math, const DeviceSpec& device) const
     {
         return of(products.find(math)->second, device);
+    }
+    double copiesUs(std::string_view math) const
+    {
+        const auto found = layoutUs.find(math);
+        return found == layoutUs.end() ? 0 : found->second;
     }
     double convolutionFactor(std::string_view direction, std::string_view math) const;
 

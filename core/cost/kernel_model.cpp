@@ -274,11 +274,25 @@ private:
         return us;
     }
 
-    /// One of the three products that a convolution and its backward are.
+    /// One of the three products that a convolution and its backward are, by the faster of cuDNN's kernels. Those of
+    /// tensor cores read channels last: other images are copied into that layout, and results back.
     double one(double m, double n, double k, std::string_view which) const
     {
         const ConvolutionWork& c = work_.convolution;
+        const MatrixProduct p{c.groups, m, n, k, std::fmod(c.inputChannels, 4) == 0 ? 16 : 8};
         const Math math = convolutionMath();
+        const double us = convolutionKernel(p, math, which);
+        if (c.channelsLast || math == Math::float32 || math == Math::float64)
+            return us;
+        double copies = c_.copiesUs(mathName(math));
+        for (const double bytes : {c.inputBytes, c.outputBytes, c.weightBytes})
+            copies += c_.start(device_) + c_.gapUs + moved(2 * bytes, c_.layoutShare);
+        return std::min(us + copies, convolutionKernel(p, Math::float32, which));
+    }
+
+    double convolutionKernel(const MatrixProduct& p, Math math, std::string_view which) const
+    {
+        const ConvolutionWork& c = work_.convolution;
         double factor = c_.convolutionFactor(which, mathName(math));
         const bool isThree = c.kernelPoints == 9 && c.inputChannels >= 16 && c.outputPoints * 2 > c.inputPoints;
         if (math == Math::float32 && isThree)
@@ -287,21 +301,17 @@ private:
             factor *= c_.grouped;
         if (math == Math::half)
             factor *= c_.convolutionInstructions(device_);
-        const MatrixProduct p{c.groups, m, n, k, std::fmod(c.inputChannels, 4) == 0 ? 16 : 8};
-        double us = product(p, math, factor, c.inputBytes + c.outputBytes + c.weightBytes, which == "grad_weight");
-        // Tensor cores read channels last: cuDNN copies images into that layout and results back.
-        if (math != Math::float32 && math != Math::float64 && !c.channelsLast)
-            for (const double bytes : {c.inputBytes, c.outputBytes, c.weightBytes})
-                us += c_.start(device_) + c_.gapUs + moved(2 * bytes, c_.layoutShare);
-        return us;
+        return product(p, math, factor, c.inputBytes + c.outputBytes + c.weightBytes, which == "grad_weight");
     }
 
-    /// cuDNN's grouped kernels for half precision take tensor cores where channels are last, else none.
+    /// cuDNN's grouped kernels for half precision take tensor cores where channels are last and fill their tiles, else
+    /// none.
     Math convolutionMath() const
     {
         const ConvolutionWork& c = work_.convolution;
         const Math math = mathOf(work_, work_.modes & convolutionTF32, device_);
-        return math == Math::half && c.groups > 1 && !c.channelsLast ? Math::float32 : math;
+        const bool fillsTiles = c.channelsLast && std::fmod(c.groups * c.inputChannels, c_.groupedChannels) == 0;
+        return math == Math::half && c.groups > 1 && !fillsTiles ? Math::float32 : math;
     }
 
     /// FlashAttention: a block takes some rows of the query and goes over blocks of keys. What it does besides counts

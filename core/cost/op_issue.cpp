@@ -6,6 +6,7 @@
 #include "core/cost/time_model.h"
 #include "core/trace/graph_ops.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -40,6 +41,14 @@ OpIssue issueOf(const StepTrace& trace, OpId op, const KernelConstants& constant
     return {us / 1e3, work.kernels * constants.gapUs / 1e3, work.kernels, work.waits};
 }
 
+double hostFactor(const StepInfo& info, const KernelConstants& constants)
+{
+    if (info.cpuFactor > 0)
+        return info.cpuFactor;
+    const auto device = findDeviceSpec(info.gpu);
+    return device ? KernelConstants::of(constants.cpu.host, *device) : 1;
+}
+
 } // namespace
 
 std::vector<OpIssue> opIssues(const StepTrace& trace)
@@ -48,8 +57,7 @@ std::vector<OpIssue> opIssues(const StepTrace& trace)
     const std::vector<std::uint32_t> entries = entriesBefore(trace);
     const std::vector<std::uint32_t> places = graphPlaces(trace);
     std::map<std::tuple<StringId, SignatureId, std::uint16_t>, OpIssue> known;
-    const auto device = findDeviceSpec(trace.info.gpu);
-    const double host = device ? KernelConstants::of(constants.cpu.host, *device) : 1;
+    const double host = hostFactor(trace.info, constants);
     std::vector<OpIssue> issues;
     issues.reserve(trace.ops.size());
     for (std::uint32_t row = 0; row < trace.ops.size(); ++row) {
@@ -64,6 +72,22 @@ std::vector<OpIssue> opIssues(const StepTrace& trace)
             issues.back().cpuMs = 0; // a CUDA graph is launched as one
     }
     return issues;
+}
+
+double cpuFactorOf(const StepTrace& trace, std::span<const double> issueMs)
+{
+    constexpr std::size_t fewest = 200;
+    const double host = hostFactor(trace.info, KernelConstants::standard());
+    const std::vector<OpIssue> modelled = opIssues(trace);
+    std::vector<double> factors;
+    for (std::size_t i = 0; i < modelled.size(); ++i)
+        if (issueMs[i] > 0 && modelled[i].cpuMs > 0)
+            factors.push_back(issueMs[i] / modelled[i].cpuMs * host);
+    if (factors.size() < fewest)
+        return 0;
+    const auto median = factors.begin() + std::ssize(factors) / 2;
+    std::ranges::nth_element(factors, median);
+    return *median;
 }
 
 } // namespace headroom

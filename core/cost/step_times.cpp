@@ -99,8 +99,9 @@ Result<TimedStep> withOwnTimes(StepTracePtr step, const TimeChoice& choice)
         return badInput(file.string() + " is of " + (*calibration)->gpu + ", and the step is of " + gpu);
     times.gpu = gpu;
     times.file = file;
-    times.calibrated = choice.calibration != "none";
-    if (times.calibrated)
+    const bool wanted = choice.calibration != "none";
+    times.calibrated = wanted && !(*calibration)->curves.empty();
+    if (wanted)
         step = calibrated(step, **calibration);
     return TimedStep{std::move(step), times};
 }

@@ -79,6 +79,7 @@ public:
         std::ranges::stable_sort(step_.ops, {}, [](const ProfiledOp& op) { return op.span->begin; });
         if (!namesOptimizer_)
             guessOptimizer();
+        followIssue();
         account();
         return std::move(step_);
     }
@@ -183,6 +184,20 @@ private:
         for (auto op = last.base(); op != step_.ops.end(); ++op)
             if (op->phase == Phase::forward)
                 op->phase = Phase::optimizer;
+    }
+
+    /// The thread goes from op to op; where that takes long it waits for data, for the GPU, or for a full queue.
+    void followIssue()
+    {
+        constexpr double longestMs = 0.3;
+        std::unordered_map<std::uint32_t, ProfiledOp*> last;
+        for (ProfiledOp& op : step_.ops) {
+            ProfiledOp*& before = last[op.span->thread];
+            if (before)
+                if (const double ms = milliseconds(op.span->begin - before->span->begin); ms <= longestMs)
+                    before->issueMs = ms;
+            before = &op;
+        }
     }
 
     void account()

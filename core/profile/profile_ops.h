@@ -20,6 +20,7 @@ struct ProfiledOp
     std::uint32_t module = 0; ///< index in ProfiledStep::modules
     double gpuMs = 0; ///< time of its kernels, copies and fills, including ops inside it
     double cpuMs = 0;
+    double issueMs = 0; ///< CPU time from its begin to that of its thread's next op; 0: something else came between
     std::int64_t kernels = 0;
     Profile::Text kernel = 0; ///< name of the first kernel
 };

@@ -3,6 +3,7 @@
 #include "core/profile/profile_step.h"
 
 #include "core/cost/gpu_facts.h"
+#include "core/cost/op_issue.h"
 #include "core/profile/block_lives.h"
 #include "core/profile/op_shapes.h"
 #include "core/profile/profile_ops.h"
@@ -66,10 +67,24 @@ public:
             add(i);
         builder_.mark(Mark::stepEnd);
         builder_.info.measured = measured();
-        return builder_.finish();
+        return withCpuFactor(builder_.finish());
     }
 
 private:
+    Result<StepTracePtr> withCpuFactor(Result<StepTracePtr> step) const
+    {
+        if (!step)
+            return step;
+        std::vector<double> issueMs;
+        for (const ProfiledOp& op : step_.ops)
+            issueMs.push_back(op.issueMs);
+        auto result = std::make_shared<StepTrace>(**step);
+        // Shapes cost the profiler more than most ops cost the CPU.
+        result->info.measured->cpuFactor = withShapes_ > 0 ? 0 : cpuFactorOf(**step, issueMs);
+        result->memory = *std::move(step);
+        return StepTracePtr(std::move(result));
+    }
+
     void addModules()
     {
         modules_.push_back(builder_.addModule("trace", "trace", ModuleId()));

@@ -61,6 +61,7 @@ void visitMeasured(Measured& measured, Visit visit)
     visit("span_ms", measured.spanMs);
     visit("overhead_ms", measured.overheadMs);
     visit("synchronization_ms", measured.synchronizationMs);
+    visit("cpu_factor", measured.cpuFactor);
     visit("kernels", measured.kernels);
     visit("ops_without_kernel", measured.opsWithoutKernel);
     visit("dropped_records", measured.droppedRecords);

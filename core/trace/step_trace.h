@@ -174,6 +174,7 @@ struct MeasuredStep
     double spanMs = 0; ///< time from the first kernel's start to the last one's end
     double overheadMs = 0; ///< CPU time spent on tracing
     double synchronizationMs = 0; ///< time in which the CPU waited for the GPU
+    double cpuFactor = 0; ///< as StepInfo::cpuFactor, by the ops of a profiler's trace; 0: not known
     std::int64_t kernels = 0; ///< number of kernels, copies and fills; 0: times are the roofline's, `notes` says why
     std::int64_t opsWithoutKernel = 0; ///< ops that should have a kernel but have none: their times are the roofline's
     std::int64_t droppedRecords = 0;
@@ -240,6 +241,9 @@ struct StepInfo
     /// The time model of Ops::ms: "roofline" (as recorded), "kernel", "calibration", "measured". Not in the file: the
     /// caller that opens it sets this.
     std::string times;
+    /// How long the CPU takes to issue an op, as a multiple of cpu_us in resources/kernel_times.json; 0: as machines with
+    /// such a GPU do. Of a calibration, and not in the file.
+    double cpuFactor = 0;
 };
 
 /// Number of categories that are shown for a step, the first ones of Category: all for a rank of a distributed job, up

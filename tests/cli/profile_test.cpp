@@ -71,6 +71,30 @@ TEST_F(ProfileCommandTest, TheCardIsCalibratedByIt)
     }
 }
 
+TEST_F(ProfileCommandTest, ATraceWithoutShapesTellsTheCpusTime)
+{
+    const auto cpuMs = [&] { return run({"info", stepFile, "--json"}).json()["clock"]["cpu_ms"].get<double>(); };
+    const double before = cpuMs();
+    std::ofstream written(path("light.json"));
+    written << R"({"traceEvents":[)";
+    for (int i = 0; i < 300; ++i) {
+        const std::string of = R"(,"pid":9,"tid":1,"args":{"correlation":)" + std::to_string(i + 1) + "}},";
+        written << R"({"ph":"X","cat":"cpu_op","name":"aten::relu","dur":8,"ts":)" << 100 + 36 * i << of
+                << R"({"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","dur":2,"ts":)" << 102 + 36 * i << of
+                << R"({"ph":"X","cat":"kernel","name":"k","dur":5,"ts":)" << 110 + 36 * i << of;
+    }
+    written << R"({"ph":"X","cat":"cpu_op","name":"aten::relu","ts":20000,"dur":8,"pid":9,"tid":1,"args":{}}]})";
+    written.close();
+    const Finished learned = run({"calibrate", path("light.json"), "--gpu", "a100-80gb", "--json"});
+    ASSERT_EQ(learned.exitCode, 0) << learned.err;
+    EXPECT_EQ(learned.json()["ops_learned_from"], 0);
+    EXPECT_THAT(learned.err, HasSubstr("has no shapes: profile with record_shapes=True"));
+    EXPECT_THAT(learned.err, HasSubstr("only the CPU's time was learned"));
+    EXPECT_NEAR(learned.json()["cpu_factor"], 4, 1e-3);
+    EXPECT_NEAR(cpuMs() / before, 2, 1e-3); // an A100's machine takes twice as long as the model's
+    EXPECT_THAT(run({"info", stepFile}).err, HasSubstr("the CPU's time is that measured beside"));
+}
+
 TEST_F(ProfileCommandTest, InfoTellsWhatBoundTheStep)
 {
     const Finished info = run({"info", profiles + "resnet50_v100_torch19.json.gz"});
@@ -83,8 +107,8 @@ TEST_F(ProfileCommandTest, InfoTellsWhatBoundTheStep)
 TEST_F(ProfileCommandTest, WhatIsMissingOrForeignIsOneSentence)
 {
     const std::string alexnet = profiles + "alexnet_a100_torch21.json.gz";
+    expectBadInput(run({"calibrate", alexnet}), {"has no shapes", "record_shapes=True", "--step", "too few ops"});
     const std::string amd = profiles + "linear_mi250_torch25.json.gz";
-    expectBadInput(run({"calibrate", alexnet}), {"has no shapes", "record_shapes=True", "--step"});
     expectBadInput(run({"calibrate", amd}), {"names no GPU that Headroom knows", "--gpu"});
     expectBadInput(run({"calibrate", amd, "--gpu", "abacus"}), {"--gpu: unknown GPU 'abacus'"});
     expectBadInput(run({"calibrate", alexnet, "--step", stepFile}), {"is of another model"});

@@ -11,6 +11,7 @@
 #include "core/compare/step_comparison.h"
 #include "core/cost/calibration.h"
 #include "core/predict/predict.h"
+#include "core/predict/step_clock.h"
 #include "core/trace/step_file.h"
 
 #include <gmock/gmock.h>
@@ -398,6 +399,35 @@ TEST(Profile, CalibratesByShapesOrByAStep)
     EXPECT_NEAR(calibratedMs(*byShapes, "aten.gelu.default", DType::float32, {}, curve.front().modelMs),
                 unnamed.front().measuredMs, 1e-12);
     EXPECT_TRUE(byStep->curves.contains({"aten._foreach_addcdiv_.ScalarList", DType::other}));
+}
+
+/// Ops of the class that takes 9 us in resources/kernel_times.json, each 18 us after the one before.
+TEST(Profile, TheCpuIsCalibratedWithoutShapes)
+{
+    const auto traced = [](int ops) {
+        std::string events;
+        for (int i = 0; i < ops; ++i)
+            events += span("cpu_op", "aten::relu", 100 + 18 * i, 8) + "," + launch(i + 1, 102 + 18 * i) + ","
+                + kernel(i + 1, 110 + 18 * i, 5) + ",";
+        return imported("[" + events + span("cpu_op", "aten::relu", 100 + 18 * ops + 9000, 8) + "]",
+                        {{}, true, "a100-80gb"});
+    };
+    EXPECT_EQ(traced(100)->info.measured->cpuFactor, 0) << "less than a step";
+    const Result<Calibration> learned = calibrate(*traced(300), "t");
+    ASSERT_TRUE(learned.ok()) << learned.error().message;
+    EXPECT_TRUE(learned->curves.empty());
+    EXPECT_NEAR(learned->cpuFactor, 2, 1e-3);
+
+    const auto clock = [](const StepTracePtr& step) { return *clockOf(*step, {}); };
+    const StepTracePtr step = readStepTrace(folder + "mlp.hrs").value();
+    Calibration fast = *learned;
+    fast.cpuFactor = 0.5;
+    EXPECT_EQ(clock(calibrated(step, fast)).gpuMs, clock(step).gpuMs);
+    EXPECT_NEAR(clock(calibrated(step, *learned)).cpuMs / clock(calibrated(step, fast)).cpuMs, 4, 1e-2);
+    // A calibration of kernels keeps what an older one knew of the CPU.
+    const Calibration newer = *calibrate(*importedFile("mlp_gpu.json.gz"), "t");
+    EXPECT_EQ(newer.cpuFactor, 0);
+    EXPECT_EQ(calibrationFromJson(calibrationToJson(merged(*learned, newer)), "c")->cpuFactor, learned->cpuFactor);
 }
 
 TEST(Profile, CompositeOpsAreKnown)

@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-from . import _extensions
+from . import _extensions, _remarks
 from ._library import HeadroomError
 
 _TRITON = "triton"
