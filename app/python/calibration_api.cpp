@@ -3,6 +3,7 @@
 #include "app/python/calibration_api.h"
 
 #include "core/base/json_text.h"
+#include "core/base/try.h"
 #include "core/cost/step_times.h"
 #include "core/trace/step_file.h"
 
@@ -28,13 +29,9 @@ struct OpTotal
 
 Status learn(const char* measuredStep, const char* file)
 {
-    const auto step = readStepTrace(measuredStep);
-    if (!step)
-        return step.error();
-    const auto learned = calibrate(**step, measuredStep);
-    if (!learned)
-        return learned.error();
-    return addToCalibration(*learned, file);
+    ASSIGN_OR_RETURN(const auto step, readStepTrace(measuredStep));
+    ASSIGN_OR_RETURN(const auto learned, calibrate(*step, measuredStep));
+    return addToCalibration(learned, file);
 }
 
 nlohmann::json timesOf(const StepTrace& step)
@@ -68,11 +65,9 @@ nlohmann::json timesOf(const StepTrace& step)
 
 Result<std::string> times(const char* file, const char* calibrationFile)
 {
-    auto step = readStepTrace(file);
-    if (!step)
-        return step.error();
+    ASSIGN_OR_RETURN(auto step, readStepTrace(file));
     const std::string calibration = *calibrationFile != 0 ? calibrationFile : "none";
-    const auto timed = withTimes(*std::move(step), TimeChoice{TimeModel::kernel, {}, calibration});
+    const auto timed = withTimes(std::move(step), TimeChoice{TimeModel::kernel, {}, calibration});
     if (!timed)
         return timed.error();
     return jsonText(timesOf(*timed->step));

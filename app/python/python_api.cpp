@@ -3,6 +3,7 @@
 #include "app/python/python_api.h"
 
 #include "core/base/json_text.h"
+#include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/device/autograd_threads.h"
 #include "core/device/cuda_device.h"
@@ -39,24 +40,22 @@ std::optional<DeviceSpec>& simulatedCard()
 
 Status simulate(std::string_view gpu, std::string_view device)
 {
-    const auto spec = findDeviceSpec(gpu);
-    if (!spec)
-        return spec.error();
+    ASSIGN_OR_RETURN(const auto spec, findDeviceSpec(gpu));
     if (device != "sim" && device != "cuda")
         return badInput("unknown device '" + std::string(device) + "'; known are cuda and sim");
-    if (simulatedCard() && simulatedCard()->name != spec->name)
+    if (simulatedCard() && simulatedCard()->name != spec.name)
         return badInput("this process simulates " + simulatedCard()->name + " already; start another one for "
-                        + spec->name);
+                        + spec.name);
     if (simulatedCard())
         return {};
     if (device == "sim") {
-        sim::initialize(*spec);
+        sim::initialize(spec);
         sim::keepValues();
-    } else if (const Status simulated = sim::simulateCuda(*spec); !simulated) {
+    } else if (const Status simulated = sim::simulateCuda(spec); !simulated) {
         return simulated;
     }
     interceptThread();
-    simulatedCard() = *spec;
+    simulatedCard() = spec;
     return {};
 }
 
@@ -107,11 +106,6 @@ const char* headroom_last_error()
 const char* headroom_version()
 {
     return HEADROOM_VERSION;
-}
-
-const char* headroom_torch_version()
-{
-    return TORCH_VERSION;
 }
 
 const char* headroom_devices()

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/error.h"
+#include "core/base/try.h"
 
 #include <cstdint>
 #include <exception>
@@ -40,10 +41,7 @@ const char* guardedText(Work&& work)
 {
     static thread_local std::string text;
     const int failed = guarded([&]() -> Status {
-        auto made = work();
-        if (!made)
-            return made.error();
-        text = *std::move(made);
+        ASSIGN_OR_RETURN(text, work());
         return {};
     });
     return failed != 0 ? nullptr : text.c_str();
@@ -54,9 +52,7 @@ const char* guardedText(Work&& work)
 /// Returns the sentence of the last failure in this thread; empty: none. Valid until the next call.
 HEADROOM_PYTHON_API const char* headroom_last_error();
 
-/// Headroom's version, and the version of torch that the library was built for.
 HEADROOM_PYTHON_API const char* headroom_version();
-HEADROOM_PYTHON_API const char* headroom_torch_version();
 
 /// The known cards as JSON: [{"name", "title", "memory_bytes", "compute_capability", "multiprocessors"}].
 HEADROOM_PYTHON_API const char* headroom_devices();

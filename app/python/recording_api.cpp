@@ -4,6 +4,7 @@
 
 #include "core/base/json_reader.h"
 #include "core/base/json_text.h"
+#include "core/base/try.h"
 #include "core/device/real_device.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
@@ -67,10 +68,8 @@ Status measureOn(int device)
         return {};
     recording().stop();
     recording().real.reset(); // only one trace can exist at a time
-    auto opened = openCuda(device);
-    if (!opened)
-        return opened.error();
-    recording().real = std::move(*opened);
+    ASSIGN_OR_RETURN(auto opened, openCuda(device));
+    recording().real = std::move(opened);
     return {};
 }
 
@@ -147,16 +146,14 @@ Status finish(std::string_view json)
     Recording& running = recording();
     if (!running.begun)
         return Error{ErrorKind::internal, "no step was begun"};
-    auto info = stepInfoFromJson(json, "the step's info");
-    if (!info)
-        return info.error();
+    ASSIGN_OR_RETURN(auto info, stepInfoFromJson(json, "the step's info"));
     StepInfo& known = running.recorder->info();
-    info->gpu = known.gpu;
-    info->torch = known.torch;
-    info->simulated = known.simulated;
+    info.gpu = known.gpu;
+    info.torch = known.torch;
+    info.simulated = known.simulated;
     if (!known.simulated)
-        info->device = known.device;
-    known = std::move(*info);
+        info.device = known.device;
+    known = std::move(info);
     running.before = running.recorder->endState();
     auto trace = running.recorder->finish();
     running.begun = false;
@@ -179,10 +176,8 @@ Result<std::string> summary()
     if (!recording().finished)
         return Error{ErrorKind::internal, "no step was recorded"};
     const StepTrace& trace = *recording().finished;
-    const auto timeline = predict(trace, {});
-    if (!timeline)
-        return timeline.error();
-    return jsonText(recordSummary(trace, card(), *timeline));
+    ASSIGN_OR_RETURN(const auto timeline, predict(trace, {}));
+    return jsonText(recordSummary(trace, card(), timeline));
 }
 
 void registered(at::IntArrayRef modules, std::vector<std::string> names, at::TensorList tensors,
@@ -349,9 +344,7 @@ const char* headroom_recording_summary()
 const char* headroom_recording_text(const char* summary)
 {
     return python::guardedText([&]() -> Result<std::string> {
-        const Result<json::Json> document = json::parse(summary, "the summary");
-        if (!document)
-            return document.error();
-        return recordText(*document);
+        ASSIGN_OR_RETURN(const json::Json document, json::parse(summary, "the summary"));
+        return recordText(document);
     });
 }

@@ -4,6 +4,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/json_text.h"
+#include "core/base/try.h"
 #include "core/checkpoint/module_checkpoints.h"
 #include "core/device/real_device.h"
 #include "core/device/simulated_device.h"
@@ -43,10 +44,8 @@ Result<std::vector<InputShape>> readInputs(const std::vector<std::string>& given
 {
     std::vector<InputShape> inputs;
     for (const std::string& text : given) {
-        auto input = parseInputShape(text);
-        if (!input)
-            return input.error();
-        inputs.push_back(*std::move(input));
+        ASSIGN_OR_RETURN(auto input, parseInputShape(text));
+        inputs.push_back(std::move(input));
     }
     return inputs;
 }
@@ -120,10 +119,7 @@ Status readChoice(const std::string& text, Parse parse, std::optional<Value>& va
 {
     if (text.empty())
         return {};
-    const Result<Value> parsed = parse(text);
-    if (!parsed)
-        return parsed.error();
-    value = *parsed;
+    ASSIGN_OR_RETURN(value, parse(text));
     return {};
 }
 
@@ -140,57 +136,44 @@ Result<StepRequest> readStepRequest(const RecordOptions& options)
 {
     if (options.model.empty())
         return badInput("MODEL is missing: name a model, for example demo:transformer");
-    const auto place = readPlace(options.device);
-    if (!place)
-        return place.error();
-    if (*place != Place::sim && options.gpu != defaultDeviceName)
+    ASSIGN_OR_RETURN(const auto place, readPlace(options.device));
+    if (place != Place::sim && options.gpu != defaultDeviceName)
         return badInput("--gpu says which card the simulation stands for; " + options.device + " is what it is");
-    auto settings = splitSettings(options.settings);
-    if (!settings)
-        return settings.error();
-    auto inputs = readInputs(options.inputs);
-    if (!inputs)
-        return inputs.error();
-    const auto gpu = findDeviceSpec(options.gpu);
-    if (!gpu)
-        return gpu.error();
+    ASSIGN_OR_RETURN(auto settings, splitSettings(options.settings));
+    ASSIGN_OR_RETURN(auto inputs, readInputs(options.inputs));
+    ASSIGN_OR_RETURN(const auto gpu, findDeviceSpec(options.gpu));
     std::optional<at::ScalarType> dtype;
-    if (const Status read = readChoice(options.dtype, parseDType, dtype); !read)
-        return read.error();
+    RETURN_IF_ERROR(readChoice(options.dtype, parseDType, dtype));
     if (options.autocast && dtype.value_or(at::kFloat) != at::kFloat)
         return badInput("--autocast keeps parameters in float32; leave out --dtype " + options.dtype);
     std::optional<Lifetimes> lifetimes;
-    if (const Status read = readChoice(options.lifetimes, parseLifetimes, lifetimes); !read)
-        return read.error();
-    const auto optimizer = parseOptimizer(options.optimizer);
-    if (!optimizer)
-        return optimizer.error();
-    if (options.momentum != 0 && *optimizer != OptimizerChoice::Kind::sgd)
+    RETURN_IF_ERROR(readChoice(options.lifetimes, parseLifetimes, lifetimes));
+    ASSIGN_OR_RETURN(const auto optimizer, parseOptimizer(options.optimizer));
+    if (options.momentum != 0 && optimizer != OptimizerChoice::Kind::sgd)
         return badInput("--momentum is SGD's; " + options.optimizer + " has none");
     std::optional<Loss> loss;
-    if (const Status read = readChoice(options.loss, parseLoss, loss); !read)
-        return read.error();
+    RETURN_IF_ERROR(readChoice(options.loss, parseLoss, loss));
 
     StepRequest request;
-    request.place = *place;
+    request.place = place;
     request.model = {.name = options.model,
                      .batch = options.batch,
                      .sequence = options.sequence,
                      .dtype = dtype,
                      .lifetimes = lifetimes,
-                     .settings = *settings,
-                     .inputs = *std::move(inputs)};
-    request.step = {.optimizer = {*optimizer, options.momentum},
+                     .settings = settings,
+                     .inputs = std::move(inputs)};
+    request.step = {.optimizer = {optimizer, options.momentum},
                     .loss = loss.value_or(Loss::automatic),
                     .autocast = options.autocast,
                     .holdOutput = options.holdOutput};
-    request.gpu = *gpu;
+    request.gpu = gpu;
     request.info.model = options.model;
-    request.info.gpu = gpu->name;
+    request.info.gpu = gpu.name;
     request.info.device = options.device;
     request.info.torch = TORCH_VERSION;
     request.info.optimizer = options.optimizer;
-    request.info.settings = std::move(*settings);
+    request.info.settings = std::move(settings);
     request.info.arguments = argumentsAgain(options);
     return request;
 }
@@ -223,10 +206,7 @@ Status openDevice(StepRequest& request)
         request.step.real = openCpu();
     } else {
         const std::string& name = request.info.device;
-        auto opened = openCuda(name.size() > 5 ? std::stoi(name.substr(5)) : 0);
-        if (!opened)
-            return opened.error();
-        request.step.real = std::move(*opened);
+        ASSIGN_OR_RETURN(request.step.real, openCuda(name.size() > 5 ? std::stoi(name.substr(5)) : 0));
     }
     request.gpu = request.step.real->spec();
     request.model.device = request.step.real->device();
@@ -241,39 +221,30 @@ namespace {
 Result<StepTracePtr> recordStep(StepRequest& request, const std::string& policyFile, const ProgressReport& progress,
                                 std::vector<std::string>& notes, StepTracePtr& interrupted)
 {
-    if (const Status open = openDevice(request); !open)
-        return open.error();
-    auto source = openModel(request.model);
-    if (!source)
-        return source.error();
-    notes = (*source)->notes();
+    RETURN_IF_ERROR(openDevice(request));
+    ASSIGN_OR_RETURN(auto source, openModel(request.model));
+    notes = source->notes();
     std::shared_ptr<ModuleCheckpoints> checkpoints;
     if (!policyFile.empty()) {
-        const auto policy = readPolicy(policyFile);
-        if (!policy)
-            return policy.error();
-        auto made = ModuleCheckpoints::create((*source)->tree(), *policy, ModuleCheckpoints::Match::exact);
-        if (!made)
-            return made.error();
-        request.step.moduleCalls = checkpoints = std::move(*made);
+        ASSIGN_OR_RETURN(const auto policy, readPolicy(policyFile));
+        ASSIGN_OR_RETURN(auto made, ModuleCheckpoints::create(source->tree(), policy, ModuleCheckpoints::Match::exact));
+        request.step.moduleCalls = checkpoints = std::move(made);
         request.info.policy = std::filesystem::absolute(policyFile).string();
     }
-    StepRunner runner(**source, request.step);
+    StepRunner runner(*source, request.step);
     auto trace = runner.record(std::move(request.info), request.gpu, progress);
     interrupted = runner.interrupted();
     if (request.step.real)
         request.step.real->stopTracing();
     if (trace && checkpoints)
-        if (const Status ran = checkpoints->allRan(); !ran)
-            return ran.error();
+        RETURN_IF_ERROR(checkpoints->allRan());
     return trace;
 }
 
 /// The step up to where memory ran out is written; `error` says more of it.
 Error keepInterrupted(const StepTrace& step, const std::string& output, Error error)
 {
-    if (const Status written = writeStepTrace(step, output); !written)
-        return written.error();
+    RETURN_IF_ERROR(writeStepTrace(step, output));
     const std::vector<OutOfMemory> failures = outOfMemoryEvents(step);
     const ModuleId module = failures.empty() ? ModuleId() : step.ops.module[failures.back().op];
     error.message += "; " + output + " holds the step up to there";
@@ -290,25 +261,19 @@ Status runRecord(const RecordOptions& options, const ProgressReport& watch)
         listGpus();
         return {};
     }
-    auto request = readStepRequest(options);
-    if (!request)
-        return request.error();
-    if (const Status output = checkOutput(options.output); !output)
-        return output.error();
+    ASSIGN_OR_RETURN(auto request, readStepRequest(options));
+    RETURN_IF_ERROR(checkOutput(options.output));
     const auto begin = std::chrono::steady_clock::now();
     const ProgressReport progress = progressTo(std::cerr, options.progress, watch);
     std::vector<std::string> notes;
     StepTracePtr interrupted;
-    const auto trace = recordStep(*request, options.policy, progress, notes, interrupted);
+    const auto trace = recordStep(request, options.policy, progress, notes, interrupted);
     if (!trace)
         return interrupted ? keepInterrupted(*interrupted, options.output, trace.error()) : trace.error();
-    const auto timeline = predict(**trace, {});
-    if (!timeline)
-        return timeline.error();
+    ASSIGN_OR_RETURN(const auto timeline, predict(**trace, {}));
     progress("write", 0.95);
-    if (const Status written = writeStepTrace(**trace, options.output); !written)
-        return written.error();
-    nlohmann::ordered_json summary = recordSummary(**trace, request->gpu, *timeline);
+    RETURN_IF_ERROR(writeStepTrace(**trace, options.output));
+    nlohmann::ordered_json summary = recordSummary(**trace, request.gpu, timeline);
     summary["step"] = options.output;
     summary["record_ms"] = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     summary["notes"] = notes;

@@ -6,6 +6,7 @@
 #include "app/record/verify_ops_command.h"
 #include "core/base/bytes.h"
 #include "core/base/json_text.h"
+#include "core/base/try.h"
 #include "core/checkpoint/reproducible.h"
 #include "core/checkpoint/verification.h"
 #include "core/device/hosted_memory.h"
@@ -130,22 +131,15 @@ Status compareOnCpu(StepRequest request, bool wanted, Report& report)
     }
     if (!source)
         return source.error();
-    const auto compared = compareGradients(**source, request.step, report.policy);
-    if (!compared)
-        return compared.error();
-    report.gradients = *compared;
+    ASSIGN_OR_RETURN(report.gradients, compareGradients(**source, request.step, report.policy));
     return {};
 }
 
 Status executeOn(const StepRequest& request, const ProgressReport& progress, Report& report)
 {
-    const auto source = openModel(request.model);
-    if (!source)
-        return source.error();
-    const auto memory = verifyMemory(**source, request.step, report.policy, request.info, request.gpu, progress);
-    if (!memory)
-        return memory.error();
-    report.memory = *memory;
+    ASSIGN_OR_RETURN(const auto source, openModel(request.model));
+    ASSIGN_OR_RETURN(report.memory,
+                     verifyMemory(*source, request.step, report.policy, request.info, request.gpu, progress));
     return {};
 }
 
@@ -153,8 +147,7 @@ Status executeOn(const StepRequest& request, const ProgressReport& progress, Rep
 Status verifySimulated(StepRequest& request, bool onCpu, const ProgressReport& progress, Report& report)
 {
     simulateDevice(request);
-    if (const Status executed = executeOn(request, progress, report); !executed)
-        return executed.error();
+    RETURN_IF_ERROR(executeOn(request, progress, report));
     progress("gradients", 0.9);
     return compareOnCpu(request, onCpu, report);
 }
@@ -162,21 +155,14 @@ Status verifySimulated(StepRequest& request, bool onCpu, const ProgressReport& p
 /// A GPU for both. Its kernels are made reproducible for the gradients only: it may take others then.
 Status verifyReal(StepRequest& request, const ProgressReport& progress, Report& report)
 {
-    if (const Status open = openDevice(request); !open)
-        return open.error();
+    RETURN_IF_ERROR(openDevice(request));
     const std::shared_ptr<RealDevice> real = std::exchange(request.step.real, nullptr);
     const sim::HostedMemory hosted(real);
-    if (const Status executed = executeOn(request, progress, report); !executed)
-        return executed.error();
+    RETURN_IF_ERROR(executeOn(request, progress, report));
     progress("gradients", 0.9);
-    const auto source = openModel(request.model);
-    if (!source)
-        return source.error();
+    ASSIGN_OR_RETURN(const auto source, openModel(request.model));
     const Reproducible reproducible;
-    const auto compared = compareGradients(**source, request.step, report.policy);
-    if (!compared)
-        return compared.error();
-    report.gradients = *compared;
+    ASSIGN_OR_RETURN(report.gradients, compareGradients(*source, request.step, report.policy));
     return {};
 }
 
@@ -185,14 +171,9 @@ Result<Report> verify(StepRequest request, const std::string& policyFile, bool o
     Report report;
     report.model = request.info.model;
     report.real = request.place == Place::cuda;
-    auto policy = readPolicy(policyFile);
-    if (!policy)
-        return policy.error();
-    report.policy = std::move(*policy);
-    const Status done
-        = report.real ? verifyReal(request, progress, report) : verifySimulated(request, onCpu, progress, report);
-    if (!done)
-        return done.error();
+    ASSIGN_OR_RETURN(report.policy, readPolicy(policyFile));
+    RETURN_IF_ERROR(report.real ? verifyReal(request, progress, report)
+                                : verifySimulated(request, onCpu, progress, report));
     report.gpu = request.gpu;
     progress("done", 1);
     return report;
@@ -215,28 +196,24 @@ Status runVerify(const RecordOptions& given, const ProgressReport& watch)
     const bool onCpu = options.device == "cpu";
     if (onCpu)
         options.device = "sim";
-    const auto request = readStepRequest(options);
-    if (!request)
-        return request.error();
+    ASSIGN_OR_RETURN(const auto request, readStepRequest(options));
     const ProgressReport progress = progressTo(std::cerr, options.progress, watch);
     if (!options.policy.empty() + !options.memoryBudget.empty() + !options.opsPlan.empty() > 1)
         return badInput("--policy, --memory-budget and --ops-plan are plans: expected one of them");
     if (!options.memoryBudget.empty() || !options.opsPlan.empty())
-        return runVerifyOps(*request, options, onCpu, progress);
+        return runVerifyOps(request, options, onCpu, progress);
     if (options.monotone || !options.opTimes.empty() || options.runtime != RecordOptions().runtime
         || options.solver != RecordOptions().solver)
         return badInput("--solver, --runtime, --op-times and --monotone say how ops are planned: expected "
                         "--memory-budget FRACTION with them");
     if (options.policy.empty())
         return badInput("--policy is missing: name the policy to verify, for example --policy policy.json");
-    const auto report = verify(*request, options.policy, onCpu, progress);
-    if (!report)
-        return report.error();
-    const Status status = verdict(*report);
+    ASSIGN_OR_RETURN(const auto report, verify(request, options.policy, onCpu, progress));
+    const Status status = verdict(report);
     if (options.json)
-        printJson(*report, status);
+        printJson(report, status);
     else
-        printText(*report);
+        printText(report);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include "app/record/verify_command.h"
 #include "app/record/verify_ops_report.h"
 #include "core/base/bytes.h"
+#include "core/base/try.h"
 #include "core/checkpoint/reproducible.h"
 #include "core/device/hosted_memory.h"
 #include "core/device/real_device.h"
@@ -39,16 +40,10 @@ Result<Question> readQuestion(const RecordOptions& options)
         || !(question.request.fraction >= 0 && question.request.fraction <= 1))
         return badInput("--memory-budget `" + options.memoryBudget
                         + "`: expected a share from 0 (keep nothing) to 1 (keep what is kept by default), as 0.5");
-    const auto solver = parseOpsSolver(options.solver);
-    if (!solver)
-        return solver.error();
-    const auto runtime = parseOpsRuntime(options.runtime);
-    if (!runtime)
-        return runtime.error();
-    if (!options.opTimes.empty() && *runtime != OpsRuntime::measured)
+    ASSIGN_OR_RETURN(question.request.solver, parseOpsSolver(options.solver));
+    ASSIGN_OR_RETURN(question.request.runtime, parseOpsRuntime(options.runtime));
+    if (!options.opTimes.empty() && question.request.runtime != OpsRuntime::measured)
         return badInput("--op-times has measured times: expected --runtime measured with it");
-    question.request.solver = *solver;
-    question.request.runtime = *runtime;
     question.opTimes = options.opTimes;
     question.monotone = options.monotone;
     return question;
@@ -66,17 +61,12 @@ Result<OpsPlan> planOf(const OpsPlanner& planner, const Question& question)
 {
     const StepTrace& trace = *planner.graph().trace;
     if (!question.plan.empty()) {
-        const auto given = readOpsPlan(question.plan, trace);
-        if (!given)
-            return given.error();
-        return planner.planSaving(given->saved, given->fraction);
+        ASSIGN_OR_RETURN(const auto given, readOpsPlan(question.plan, trace));
+        return planner.planSaving(given.saved, given.fraction);
     }
     OpsRequest ops = question.request;
     if (!question.opTimes.empty()) {
-        auto times = readOpTimes(question.opTimes, trace);
-        if (!times)
-            return times.error();
-        ops.measuredMs = *std::move(times);
+        ASSIGN_OR_RETURN(ops.measuredMs, readOpTimes(question.opTimes, trace));
     }
     return question.monotone ? planner.planMonotone(ops) : planner.plan(ops);
 }
@@ -85,27 +75,17 @@ Result<Planned> planOn(at::Device device, const StepRequest& request, const Ques
 {
     ModelRequest there = request.model;
     there.device = device;
-    auto model = openModel(there);
-    if (!model)
-        return model.error();
-    const auto trace = StepRunner(**model, request.step).record(request.info, request.gpu, {});
-    if (!trace)
-        return trace.error();
-    auto planner = OpsPlanner::create(*trace);
-    if (!planner)
-        return planner.error();
-    auto plan = planOf(*planner, question);
-    if (!plan)
-        return plan.error();
-    return Planned{std::move(*model), *std::move(planner), *std::move(plan)};
+    ASSIGN_OR_RETURN(auto model, openModel(there));
+    ASSIGN_OR_RETURN(const auto trace, StepRunner(*model, request.step).record(request.info, request.gpu, {}));
+    ASSIGN_OR_RETURN(auto planner, OpsPlanner::create(trace));
+    ASSIGN_OR_RETURN(auto plan, planOf(planner, question));
+    return Planned{std::move(model), std::move(planner), std::move(plan)};
 }
 
 Result<OpsValues> valuesOn(at::Device device, const StepRequest& request, const Question& question)
 {
-    const auto planned = planOn(device, request, question);
-    if (!planned)
-        return planned.error();
-    return compareValues(*planned->model, request.step, planned->planner, planned->plan);
+    ASSIGN_OR_RETURN(const auto planned, planOn(device, request, question));
+    return compareValues(*planned.model, request.step, planned.planner, planned.plan);
 }
 
 /// The step as it is on `device`, and by the plan of its ops.
@@ -113,18 +93,13 @@ Status executeOn(at::Device device, const StepRequest& request, const Question& 
                  const ProgressReport& progress, OpsReport& report)
 {
     progress("without the plan", 0);
-    const auto planned = planOn(device, request, question);
-    if (!planned)
-        return planned.error();
-    const StepTrace& trace = *planned->planner.graph().trace;
-    report.plan = planned->plan;
-    report.baselinePeak = planned->planner.recordedPeak();
+    ASSIGN_OR_RETURN(const auto planned, planOn(device, request, question));
+    const StepTrace& trace = *planned.planner.graph().trace;
+    report.plan = planned.plan;
+    report.baselinePeak = planned.planner.recordedPeak();
     report.stepFlops = std::accumulate(trace.ops.flops.begin(), trace.ops.flops.end(), 0.0);
     progress("by the plan", 0.4);
-    const auto verified = verifyOps(*planned->model, request.step, planned->planner, planned->plan, real);
-    if (!verified)
-        return verified.error();
-    report.device = *verified;
+    ASSIGN_OR_RETURN(report.device, verifyOps(*planned.model, request.step, planned.planner, planned.plan, real));
     return {};
 }
 
@@ -142,10 +117,8 @@ Status compareOnCpu(const StepRequest& request, Question question, bool wanted, 
     const sim::HostedMemory hosted;
     if (wanted) {
         OpsReport onCpu;
-        if (const Status executed = executeOn(
-                at::kCPU, request, question, nullptr, [](auto...) {}, onCpu);
-            !executed)
-            return executed.error();
+        RETURN_IF_ERROR(executeOn(
+            at::kCPU, request, question, nullptr, [](auto...) {}, onCpu));
         report.cpu = onCpu.device;
     }
     const auto values = valuesOn(at::kCPU, request, question);
@@ -164,8 +137,7 @@ Status verifySimulated(StepRequest& request, const Question& question, bool onCp
 {
     simulateDevice(request);
     report.deviceName = request.gpu.title + " (simulated)";
-    if (const Status executed = executeOn(sim::device(), request, question, nullptr, progress, report); !executed)
-        return executed.error();
+    RETURN_IF_ERROR(executeOn(sim::device(), request, question, nullptr, progress, report));
     progress("gradients", 0.7);
     return compareOnCpu(request, question, onCpu, report);
 }
@@ -173,19 +145,14 @@ Status verifySimulated(StepRequest& request, const Question& question, bool onCp
 /// A GPU for both. Its kernels are made reproducible for the values only: it may take others then, and other memory.
 Status verifyReal(StepRequest& request, const Question& question, const ProgressReport& progress, OpsReport& report)
 {
-    if (const Status open = openDevice(request); !open)
-        return open.error();
+    RETURN_IF_ERROR(openDevice(request));
     const std::shared_ptr<RealDevice> real = std::exchange(request.step.real, nullptr);
     report.deviceName = real->spec().title;
     const sim::HostedMemory hosted(real);
-    if (const Status executed = executeOn(real->device(), request, question, real.get(), progress, report); !executed)
-        return executed.error();
+    RETURN_IF_ERROR(executeOn(real->device(), request, question, real.get(), progress, report));
     progress("gradients", 0.7);
     const Reproducible reproducible;
-    const auto values = valuesOn(real->device(), request, question);
-    if (!values)
-        return values.error();
-    report.values = *values;
+    ASSIGN_OR_RETURN(report.values, valuesOn(real->device(), request, question));
     return {};
 }
 
@@ -193,18 +160,14 @@ Status verifyReal(StepRequest& request, const Question& question, const Progress
 
 Status runVerifyOps(const StepRequest& given, const RecordOptions& options, bool onCpu, const ProgressReport& progress)
 {
-    const auto question = readQuestion(options);
-    if (!question)
-        return question.error();
+    ASSIGN_OR_RETURN(const auto question, readQuestion(options));
     StepRequest request = given;
     OpsReport report;
     report.model = request.info.model;
     report.solver = options.solver;
     report.runtime = options.runtime;
-    const Status done = request.place == Place::cuda ? verifyReal(request, *question, progress, report)
-                                                     : verifySimulated(request, *question, onCpu, progress, report);
-    if (!done)
-        return done.error();
+    RETURN_IF_ERROR(request.place == Place::cuda ? verifyReal(request, question, progress, report)
+                                                 : verifySimulated(request, question, onCpu, progress, report));
     report.gpu = request.gpu.name;
     progress("done", 1);
     const Status status = verdict(report);

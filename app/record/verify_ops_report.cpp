@@ -5,6 +5,7 @@
 #include "app/record/gradients_json.h"
 #include "core/base/bytes.h"
 #include "core/base/json_text.h"
+#include "core/base/try.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -97,11 +98,9 @@ void printGradients(const OpsReport& report)
 
 Status verdict(const OpsReport& report)
 {
-    if (const Status device = followed(report.device, ""); !device)
-        return device;
+    RETURN_IF_ERROR(followed(report.device, ""));
     if (report.cpu)
-        if (const Status cpu = followed(*report.cpu, " on the CPU"); !cpu)
-            return cpu;
+        RETURN_IF_ERROR(followed(*report.cpu, " on the CPU"));
     if (!report.values || !report.values->unrepeatable.empty() || report.values->equal())
         return {};
     return Error{ErrorKind::internal,

@@ -28,7 +28,6 @@ void CheckpointScope::complete()
         return;
     hooks_.reset();
     interposition_.reset();
-    frame_->forwardCompleted();
 }
 
 std::size_t CheckpointScope::savedTensors() const
@@ -39,14 +38,6 @@ std::size_t CheckpointScope::savedTensors() const
 OpCounts CheckpointScope::opCounts() const
 {
     return caching_ ? frame_->cache()->counts() : OpCounts();
-}
-
-Values checkpoint(const RegionFunction& function, const Values& inputs, const CheckpointOptions& options)
-{
-    CheckpointScope scope(function, inputs, options);
-    Values outputs = function(inputs);
-    scope.complete();
-    return outputs;
 }
 
 } // namespace headroom

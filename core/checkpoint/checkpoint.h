@@ -14,19 +14,18 @@ namespace headroom {
 
 class CheckpointFrame;
 
-/// How a region is checkpointed. The names are those of torch.utils.checkpoint's arguments.
+/// How a region is checkpointed.
 struct CheckpointOptions
 {
-    bool preserveRngState = true; ///< the recomputation draws the same random numbers
-    bool earlyStop = true; ///< recompute no further than the last tensor that backward needs
-    bool determinismCheck = true; ///< compare shape, dtype and device of recomputed tensors
     SavePolicy save; ///< which ops keep their results; empty: none
     CountedOps counted = CountedOps::all; ///< the ops that `save` is called for and numbers
 };
 
 /// A checkpointed region: its tensors are not saved for backward but recomputed when backward unpacks the first of
-/// them, as by torch.utils.checkpoint with use_reentrant=False. The region is what runs in this thread from
-/// construction to complete(). `recompute` runs it again from `inputs`, at most once in each backward pass.
+/// them, as by torch.utils.checkpoint with use_reentrant=False and its defaults: random numbers are drawn again as they
+/// were, the recomputation ends with the last tensor that backward needs, and shapes, dtypes and devices are compared.
+/// The region is what runs in this thread from construction to complete(). `recompute` runs it again from `inputs`, at
+/// most once in each backward pass.
 ///
 /// - Tensors among `inputs` are saved through autograd, so that checkpoints may be nested. Everything else, lists of
 ///   tensors included, is kept as it is.
@@ -56,8 +55,5 @@ private:
     std::optional<InterpositionScope> interposition_;
     std::optional<SavedTensorHooksScope> hooks_;
 };
-
-/// Runs `function` as a checkpointed region.
-Values checkpoint(const RegionFunction& function, const Values& inputs, const CheckpointOptions& options = {});
 
 } // namespace headroom

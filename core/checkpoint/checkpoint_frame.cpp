@@ -74,7 +74,7 @@ private:
 CheckpointFrame::CheckpointFrame(RegionFunction function, const Values& inputs, const CheckpointOptions& options)
     : function_(std::move(function))
     , options_(options)
-    , ambient_(inputs, options.preserveRngState)
+    , ambient_(inputs, /*random=*/true)
     , cache_(options.save ? std::make_shared<SelectiveCache>() : nullptr)
 {
     for (const c10::IValue& value : inputs) {
@@ -178,33 +178,22 @@ void CheckpointFrame::recompute(int pass)
 void CheckpointFrame::recomputed(int pass, const at::Tensor& tensor)
 {
     const std::size_t index = passes_[pass].packed++;
-    if (index >= slots_.size()) {
-        if (!forwardCompleted_) {
-            mayDiffer_ = true;
-            return;
-        }
-        throw CheckpointError("the recomputation of a checkpointed region saves more tensors than its forward, which "
-                              "saved "
-                              + std::to_string(slots_.size()) + ": a region must do the same each time");
-    }
+    if (index >= slots_.size()) // the region caught the end of its recomputation
+        return;
     // A place that is gone was used by an earlier backward, inside of the region.
     if (const auto slot = slots_[index].lock())
         slot->recomputed[pass] = tensor;
-    if (options_.earlyStop && index + 1 == slots_.size())
+    if (index + 1 == slots_.size())
         throw StopRecomputation();
 }
 
 void CheckpointFrame::checkSame(int pass) const
 {
-    if (mayDiffer_)
-        return;
     const auto found = passes_.find(pass);
     if (found->second.packed != slots_.size())
         throw CheckpointError("the recomputation of a checkpointed region saved " + std::to_string(found->second.packed)
                               + " tensors, its forward " + std::to_string(slots_.size())
                               + ": a region must do the same each time");
-    if (!options_.determinismCheck)
-        return;
     for (std::size_t index = 0; index < slots_.size(); ++index) {
         const auto slot = slots_[index].lock();
         if (!slot)

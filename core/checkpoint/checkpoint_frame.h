@@ -24,7 +24,6 @@ public:
 
     const std::shared_ptr<SelectiveCache>& cache() const { return cache_; }
     std::size_t savedTensors() const { return slots_.size(); }
-    void forwardCompleted() { forwardCompleted_ = true; }
 
     /// Creates the hooks of one tensor that the region saves in forward. They hold the frame.
     std::unique_ptr<torch::autograd::SavedVariableHooks> saveInForward();
@@ -78,9 +77,6 @@ private:
     std::vector<Input> inputs_;
     std::shared_ptr<SelectiveCache> cache_;
     std::vector<std::weak_ptr<Slot>> slots_; ///< in the order of saving
-    bool forwardCompleted_ = false;
-    bool mayDiffer_ = false; ///< backward ran inside the region, so the number of saved tensors may differ
-
     std::recursive_mutex mutex_; ///< recursive, as a recomputation may run backward itself
     std::map<int, Pass> passes_;
 };

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/checkpoint/gradient_comparison.h"
 
+#include "core/base/try.h"
 #include "core/model/step_runner.h"
 
 #include <ATen/Context.h>
@@ -53,8 +54,7 @@ Result<NamedGradients> gradientsOf(const ModelTree& tree, const std::function<St
 {
     constexpr std::uint64_t seed = 20;
     at::manual_seed(seed);
-    if (const Status done = run(); !done)
-        return done.error();
+    RETURN_IF_ERROR(run());
     return takeGradients(tree);
 }
 
@@ -93,19 +93,13 @@ bool equalToTheBit(const at::Tensor& a, const at::Tensor& b)
 Result<GradientComparison> compareGradients(const ModelTree& tree, const std::function<Status()>& plainly,
                                             const std::function<Status()>& otherwise)
 {
-    const auto plain = gradientsOf(tree, plainly);
-    if (!plain)
-        return plain.error();
-    const auto other = gradientsOf(tree, otherwise);
-    if (!other)
-        return other.error();
-    GradientComparison result = difference(*plain, *other);
+    ASSIGN_OR_RETURN(const auto plain, gradientsOf(tree, plainly));
+    ASSIGN_OR_RETURN(const auto other, gradientsOf(tree, otherwise));
+    GradientComparison result = difference(plain, other);
     if (result.equal())
         return result;
-    const auto again = gradientsOf(tree, plainly);
-    if (!again)
-        return again.error();
-    result.unrepeatable = difference(*plain, *again).parameter;
+    ASSIGN_OR_RETURN(const auto again, gradientsOf(tree, plainly));
+    result.unrepeatable = difference(plain, again).parameter;
     return result;
 }
 

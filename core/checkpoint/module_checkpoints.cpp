@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/checkpoint/module_checkpoints.h"
 
+#include "core/base/try.h"
+
 #include <utility>
 
 namespace headroom {
@@ -95,10 +97,7 @@ Result<std::shared_ptr<ModuleCheckpoints>> ModuleCheckpoints::create(const Model
             return badInput("the policy names module `" + module.fqn + "`, which the model does not have");
         Region region{module.fqn, nullptr, 0, false};
         if (!module.ops.empty()) {
-            auto decisions = decisionsOf(module);
-            if (!decisions)
-                return decisions.error();
-            region.save = std::move(*decisions);
+            ASSIGN_OR_RETURN(region.save, decisionsOf(module));
         }
         if (!checkpoints->regions_.emplace(id->second, std::move(region)).second)
             return badInput("the policy names module `" + module.fqn + "` twice");

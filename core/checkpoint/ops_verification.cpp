@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/checkpoint/ops_verification.h"
 
+#include "core/base/try.h"
+
 #include <ATen/ops/equal.h>
 
 #include <utility>
@@ -20,8 +22,7 @@ Status follow(const std::shared_ptr<OpsExecution>& execution, const std::functio
 {
     {
         const OpsExecutionScope scope(execution);
-        if (const Status ran = step(); !ran)
-            return ran.error();
+        RETURN_IF_ERROR(step());
     }
     return execution->complete();
 }
@@ -57,13 +58,11 @@ Result<OpsVerification> verifyOps(ModelSource& model, const StepRunner::Options&
                                   const OpsPlan& plan, RealDevice* real)
 {
     StepRunner runner(model, options);
-    if (const Status first = runner.run(); !first)
-        return first.error();
+    RETURN_IF_ERROR(runner.run());
     OpsVerification result;
     if (real) {
         real->resetPeaks();
-        if (const Status plain = runner.run(); !plain)
-            return plain.error();
+        RETURN_IF_ERROR(runner.run());
         result.plainPeaks = real->peaks();
         real->resetPeaks();
     }
@@ -71,8 +70,7 @@ Result<OpsVerification> verifyOps(ModelSource& model, const StepRunner::Options&
     const Timeline predicted = planner.timeline(plan);
     {
         const ExecutedMemory memory;
-        if (const Status second = follow(execution, [&] { return runner.run(); }); !second)
-            return second.error();
+        RETURN_IF_ERROR(follow(execution, [&] { return runner.run(); }));
         static_cast<LevelComparison&>(result) = compareLevels(*planner.graph().trace, predicted, memory.levels());
     }
     result.predictedPeak = predicted.peak;
@@ -102,11 +100,9 @@ Result<OpsValues> compareValues(ModelSource& model, const StepRunner::Options& o
         restore(before);
         return ran;
     };
-    const auto compared = compareGradients(model.tree(), plainly, byPlan);
-    if (!compared)
-        return compared.error();
+    ASSIGN_OR_RETURN(const auto compared, compareGradients(model.tree(), plainly, byPlan));
     OpsValues result;
-    static_cast<GradientComparison&>(result) = *compared;
+    static_cast<GradientComparison&>(result) = compared;
     for (std::size_t i = 0; i < plain.size() && result.buffer.empty(); ++i)
         if (!equalToTheBit(plain[i].value, planned[i].value))
             result.buffer = plain[i].name;

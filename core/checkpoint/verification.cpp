@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/checkpoint/verification.h"
 
+#include "core/base/try.h"
 #include "core/checkpoint/module_checkpoints.h"
 #include "core/predict/predict.h"
 #include "core/trace/phase_times.h"
@@ -21,27 +22,19 @@ struct Recorded
 Result<Recorded> record(ModelSource& model, const StepRunner::Options& options, const StepInfo& info,
                         const DeviceSpec& device, const TimeChoice& times, const ProgressReport& progress)
 {
-    auto trace = StepRunner(model, options).record(info, device, progress);
-    if (!trace)
-        return trace.error();
-    auto timed = withTimes(*std::move(trace), times);
-    if (!timed)
-        return timed.error();
-    auto timeline = predict(*timed->step, {});
-    if (!timeline)
-        return timeline.error();
-    return Recorded{std::move(timed->step), std::move(*timeline)};
+    ASSIGN_OR_RETURN(auto trace, StepRunner(model, options).record(info, device, progress));
+    ASSIGN_OR_RETURN(auto timed, withTimes(std::move(trace), times));
+    ASSIGN_OR_RETURN(auto timeline, predict(*timed.step, {}));
+    return Recorded{std::move(timed.step), std::move(timeline)};
 }
 
 /// A second step with the policy, watched. The first one creates the optimizer's state.
 Result<MemoryLevels> execute(ModelSource& model, const StepRunner::Options& options)
 {
     StepRunner runner(model, options);
-    if (const Status first = runner.run(); !first)
-        return first.error();
+    RETURN_IF_ERROR(runner.run());
     const ExecutedMemory memory;
-    if (const Status second = runner.run(); !second)
-        return second.error();
+    RETURN_IF_ERROR(runner.run());
     return memory.levels();
 }
 
@@ -61,50 +54,40 @@ Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options&
 {
     Verification result;
     result.budget = policy.budget;
-    const auto plain = record(model, options, info, device, times, part(progress, "without the policy", 0, 0.3));
-    if (!plain)
-        return plain.error();
-    result.baselinePeak = plain->timeline.peak;
-    result.stepMs = forwardBackwardMs(*plain->trace);
-    result.stepFlops = std::accumulate(plain->trace->ops.flops.begin(), plain->trace->ops.flops.end(), 0.0);
+    ASSIGN_OR_RETURN(const auto plain,
+                     record(model, options, info, device, times, part(progress, "without the policy", 0, 0.3)));
+    result.baselinePeak = plain.timeline.peak;
+    result.stepMs = forwardBackwardMs(*plain.trace);
+    result.stepFlops = std::accumulate(plain.trace->ops.flops.begin(), plain.trace->ops.flops.end(), 0.0);
 
-    const auto plan = checkpointPlan(*plain->trace, policy);
-    if (!plan)
-        return plan.error();
-    const auto predicted = predict(*plain->trace, *plan);
-    if (!predicted)
-        return predicted.error();
-    result.predictedPeak = predicted->peak;
-    result.predictedRecomputeMs = predicted->recomputeMs;
+    ASSIGN_OR_RETURN(const auto plan, checkpointPlan(*plain.trace, policy));
+    ASSIGN_OR_RETURN(const auto predicted, predict(*plain.trace, plan));
+    result.predictedPeak = predicted.peak;
+    result.predictedRecomputeMs = predicted.recomputeMs;
 
-    const auto checkpoints = ModuleCheckpoints::create(model.tree(), policy, ModuleCheckpoints::Match::exact);
-    if (!checkpoints)
-        return checkpoints.error();
+    ASSIGN_OR_RETURN(const auto checkpoints,
+                     ModuleCheckpoints::create(model.tree(), policy, ModuleCheckpoints::Match::exact));
     StepRunner::Options applied = options;
-    applied.moduleCalls = *checkpoints;
+    applied.moduleCalls = checkpoints;
     if (progress)
         progress("with the policy", 0.3);
-    const auto executed = execute(model, applied);
-    if (!executed)
-        return executed.error();
-    static_cast<LevelComparison&>(result) = compareLevels(*plain->trace, *predicted, *executed);
+    ASSIGN_OR_RETURN(const auto executed, execute(model, applied));
+    static_cast<LevelComparison&>(result) = compareLevels(*plain.trace, predicted, executed);
 
-    const auto recorded
-        = record(model, applied, info, device, times, part(progress, "with the policy, recorded", 0.6, 0.3));
-    if (!recorded)
-        return recorded.error();
-    result.executedRecomputeMs = std::max(0.0, recomputedMs(*recorded->trace) - recomputedMs(*plain->trace));
+    ASSIGN_OR_RETURN(
+        const auto recorded,
+        record(model, applied, info, device, times, part(progress, "with the policy, recorded", 0.6, 0.3)));
+    result.executedRecomputeMs = std::max(0.0, recomputedMs(*recorded.trace) - recomputedMs(*plain.trace));
     return result;
 }
 
 Result<GradientComparison> compareGradients(ModelSource& model, const StepRunner::Options& options,
                                             const Policy& policy)
 {
-    const auto checkpoints = ModuleCheckpoints::create(model.tree(), policy, ModuleCheckpoints::Match::byName);
-    if (!checkpoints)
-        return checkpoints.error();
+    ASSIGN_OR_RETURN(const auto checkpoints,
+                     ModuleCheckpoints::create(model.tree(), policy, ModuleCheckpoints::Match::byName));
     StepRunner::Options applied = options;
-    applied.moduleCalls = *checkpoints;
+    applied.moduleCalls = checkpoints;
     return compareGradients(
         model.tree(), [&] { return StepRunner(model, options).forwardAndBackward(); },
         [&] { return StepRunner(model, applied).forwardAndBackward(); });

@@ -8,9 +8,6 @@
 #include "core/model/step_runner.h"
 #include "core/policy/policy.h"
 
-#include <optional>
-#include <string>
-
 namespace headroom {
 
 /// The prediction for a policy and the measurements of its execution, on the simulated device.

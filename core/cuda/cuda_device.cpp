@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/base/try.h"
 #include "core/cost/gpu_facts.h"
 #include "core/cuda/allocator_trace.h"
 #include "core/cuda/cuda_errors.h"
 #include "core/cuda/hosted_allocator.h"
 #include "core/cupti/activity_session.h"
 #include "core/device/addressed_memory.h"
-#include "core/device/cuda_library.h"
 #include "core/device/real_device.h"
 
 #include <ATen/Context.h>
@@ -234,15 +234,12 @@ Result<std::unique_ptr<RealDevice>> open(int index)
                      "cuda:" + std::to_string(index) + " is not there: this machine has "
                          + (count == 1 ? "one GPU, cuda:0"
                                        : std::to_string(count) + " GPUs, cuda:0 to cuda:" + std::to_string(count - 1))};
-    if (const Status loaded = loadTorchCuda(); !loaded)
-        return loaded.error();
-    const auto facts = factsOf(index);
-    if (!facts)
-        return facts.error();
+    RETURN_IF_ERROR(loadTorchCuda());
+    ASSIGN_OR_RETURN(const auto facts, factsOf(index));
     try {
         at::globalContext().lazyInitDevice(c10::kCUDA);
         c10::cuda::set_device(static_cast<c10::DeviceIndex>(index));
-        auto device = std::make_unique<CudaDevice>(index, *facts);
+        auto device = std::make_unique<CudaDevice>(index, facts);
         device->track();
         return std::unique_ptr<RealDevice>(std::move(device));
     } catch (const c10::Error& error) {

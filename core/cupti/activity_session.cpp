@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cupti/activity_session.h"
 
+#include "core/base/try.h"
 #include "core/cupti/record_parser.h"
 
 #include <array>
@@ -137,8 +138,7 @@ Result<std::unique_ptr<ActivitySession>> ActivitySession::start(const CuptiApi& 
     std::unique_ptr<ActivitySession> session(new ActivitySession(api));
     BufferStore::instance().want(true);
     // From here on the destructor undoes what was done.
-    if (const Status enabled = session->enableAll(); !enabled)
-        return enabled.error();
+    RETURN_IF_ERROR(session->enableAll());
     return session;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/base/try.h"
 #include "core/model/demo.h"
 #include "core/model/demo_source.h"
 #include "core/model/settings.h"
@@ -83,29 +84,23 @@ Result<std::unique_ptr<ModelSource>> openMlp(const ModelRequest& request)
     SettingsReader settings(request.settings, request.name);
     settings.integer("n_layers", args.layers, 1, 1024);
     settings.integer("dim", args.dim, 1, 65'536);
-    if (const Status read = settings.finish(); !read)
-        return read.error();
-    const Result<std::int64_t> batch = chosenSize("--batch", request.batch, 8, mostSamples);
-    if (!batch)
-        return batch.error();
+    RETURN_IF_ERROR(settings.finish());
+    ASSIGN_OR_RETURN(const std::int64_t batch, chosenSize("--batch", request.batch, 8, mostSamples));
     constexpr std::int64_t longest = 65'536;
-    const Result<std::int64_t> sequence = chosenSize("--seq", request.sequence, 1024, longest);
-    if (!sequence)
-        return sequence.error();
+    ASSIGN_OR_RETURN(const std::int64_t sequence, chosenSize("--seq", request.sequence, 1024, longest));
 
-    const auto tokens = static_cast<double>(*batch) * static_cast<double>(*sequence);
+    const auto tokens = static_cast<double>(batch) * static_cast<double>(sequence);
     const auto width = static_cast<double>(args.dim);
     const double estimate = static_cast<double>(args.layers) * width * (tokens * 5 * 4 + width * 4 * 20);
-    if (const Status size = checkStepSize(request.name, estimate); !size)
-        return size.error();
+    RETURN_IF_ERROR(checkStepSize(request.name, estimate));
 
     ModuleBuilder builder(request.device, request.dtype.value_or(at::kFloat));
     Mlp model(builder, args);
-    const std::vector<std::int64_t> sizes{*batch, *sequence, args.dim};
+    const std::vector<std::int64_t> sizes{batch, sequence, args.dim};
     const at::Tensor input
         = computes(request.device) ? at::randn(sizes, builder.options()) : at::empty(sizes, builder.options());
     return std::unique_ptr<ModelSource>(std::make_unique<DemoSource<Mlp>>(
-        DemoSource<Mlp>::Parts{builder.take(), std::move(model), input, *batch, *sequence, longest}));
+        DemoSource<Mlp>::Parts{builder.take(), std::move(model), input, batch, sequence, longest}));
 }
 
 } // namespace headroom::demo

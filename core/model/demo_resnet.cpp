@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/base/try.h"
 #include "core/model/demo.h"
 #include "core/model/demo_source.h"
 #include "core/model/settings.h"
@@ -239,18 +240,15 @@ Result<std::unique_ptr<ModelSource>> openResnet(const ModelRequest& request)
     settings.oneOf("depth", args.depth, std::array<std::int64_t, 3>{18, 34, 50});
     settings.integer("num_classes", args.classes, 1, 1'048'576);
     settings.integer("image_size", args.imageSize, 1, 8192);
-    if (const Status read = settings.finish(); !read)
-        return read.error();
+    RETURN_IF_ERROR(settings.finish());
     if (request.sequence != 0)
         return badInput("--seq: " + request.name + " has images, not sequences; leave it out");
-    const Result<std::int64_t> batch = chosenSize("--batch", request.batch, 8, mostSamples);
-    if (!batch)
-        return batch.error();
+    ASSIGN_OR_RETURN(const std::int64_t batch, chosenSize("--batch", request.batch, 8, mostSamples));
     if (args.depth == 18)
-        return build<BasicBlock>(request, args, {2, 2, 2, 2}, *batch);
+        return build<BasicBlock>(request, args, {2, 2, 2, 2}, batch);
     if (args.depth == 34)
-        return build<BasicBlock>(request, args, {3, 4, 6, 3}, *batch);
-    return build<Bottleneck>(request, args, {3, 4, 6, 3}, *batch);
+        return build<BasicBlock>(request, args, {3, 4, 6, 3}, batch);
+    return build<Bottleneck>(request, args, {3, 4, 6, 3}, batch);
 }
 
 } // namespace headroom::demo

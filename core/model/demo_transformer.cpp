@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/base/try.h"
 #include "core/model/demo.h"
 #include "core/model/demo_source.h"
 #include "core/model/settings.h"
@@ -170,8 +171,7 @@ Result<ModelArgs> readArgs(const ModelRequest& request)
     settings.number("dropout_p", args.dropout, 0, 1);
     settings.flag("use_attn_mask", args.causal);
     settings.flag("weight_tying", args.weightTying);
-    if (const Status read = settings.finish(); !read)
-        return read.error();
+    RETURN_IF_ERROR(settings.finish());
     if (args.dim % args.heads != 0)
         return badInput(request.name + ": dim " + std::to_string(args.dim) + " is not a multiple of n_heads "
                         + std::to_string(args.heads) + "; every head gets dim / n_heads columns");
@@ -191,29 +191,23 @@ double estimatedBytes(const ModelArgs& args, std::int64_t batch, std::int64_t se
 
 Result<std::unique_ptr<ModelSource>> openTransformer(const ModelRequest& request)
 {
-    const Result<ModelArgs> args = readArgs(request);
-    if (!args)
-        return args.error();
-    const Result<std::int64_t> batch = chosenSize("--batch", request.batch, 8, mostSamples);
-    if (!batch)
-        return batch.error();
-    if (request.sequence > args->maxSequence)
+    ASSIGN_OR_RETURN(const ModelArgs args, readArgs(request));
+    ASSIGN_OR_RETURN(const std::int64_t batch, chosenSize("--batch", request.batch, 8, mostSamples));
+    if (request.sequence > args.maxSequence)
         return badInput("--seq " + std::to_string(request.sequence) + " is longer than max_seq_len "
-                        + std::to_string(args->maxSequence) + " of " + request.name
+                        + std::to_string(args.maxSequence) + " of " + request.name
                         + "; raise it with --set max_seq_len=" + std::to_string(request.sequence));
-    const Result<std::int64_t> sequence = chosenSize("--seq", request.sequence, args->maxSequence, args->maxSequence);
-    if (!sequence)
-        return sequence.error();
-    if (const Status size = checkStepSize(request.name, estimatedBytes(*args, *batch, *sequence)); !size)
-        return size.error();
+    ASSIGN_OR_RETURN(const std::int64_t sequence,
+                     chosenSize("--seq", request.sequence, args.maxSequence, args.maxSequence));
+    RETURN_IF_ERROR(checkStepSize(request.name, estimatedBytes(args, batch, sequence)));
 
     ModuleBuilder builder(request.device, request.dtype.value_or(at::kFloat));
-    Transformer model(builder, *args);
+    Transformer model(builder, args);
     const at::TensorOptions tokens = at::TensorOptions(request.device).dtype(at::kLong);
-    const at::Tensor input = computes(request.device) ? at::randint(args->vocabulary, {*batch, *sequence}, tokens)
-                                                      : at::empty({*batch, *sequence}, tokens);
+    const at::Tensor input = computes(request.device) ? at::randint(args.vocabulary, {batch, sequence}, tokens)
+                                                      : at::empty({batch, sequence}, tokens);
     return std::unique_ptr<ModelSource>(std::make_unique<DemoSource<Transformer>>(
-        DemoSource<Transformer>::Parts{builder.take(), std::move(model), input, *batch, *sequence, args->maxSequence}));
+        DemoSource<Transformer>::Parts{builder.take(), std::move(model), input, batch, sequence, args.maxSequence}));
 }
 
 } // namespace headroom::demo

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/source.h"
 
+#include "core/base/try.h"
 #include "core/model/demo.h"
 #include "core/model/exported_source.h"
 #include "core/model/torchscript_source.h"
@@ -53,12 +54,10 @@ Error needlessInput(const std::string& name)
 
 Result<std::unique_ptr<ModelSource>> openFile(const ModelRequest& request)
 {
-    const auto archive = ZipArchive::open(request.name);
-    if (!archive)
-        return archive.error();
+    ASSIGN_OR_RETURN(const auto archive, ZipArchive::open(request.name));
     std::string expected;
     for (const FileKind& kind : fileKinds) {
-        if (archive->contains(kind.record))
+        if (archive.contains(kind.record))
             return request.inputs.empty() || kind.open == openTorchScript ? kind.open(request)
                                                                           : needlessInput(request.name);
         if (kind.title)

@@ -27,7 +27,6 @@ public:
 
 private:
     c10::IValue moved(const c10::IValue& value);
-    c10::IValue movedDictionary(const c10::IValue& value);
     at::Tensor moved(const at::Tensor& tensor);
 
     at::Device device_;

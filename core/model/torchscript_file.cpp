@@ -3,6 +3,7 @@
 #include "core/model/torchscript_file.h"
 
 #include "core/base/mapped_file.h"
+#include "core/base/try.h"
 #include "core/model/torchscript_code.h"
 #include "core/model/zip_archive.h"
 
@@ -51,22 +52,14 @@ Status TorchScriptCheck::run()
     for (const char* needed : {"data.pkl", "constants.pkl", "version"})
         if (!reader_.hasRecord(needed))
             return badInput(file_.name_ + " is not a TorchScript file: it has no " + needed);
-    if (const Status sizes = checkSizes(); !sizes)
-        return sizes;
-    if (const Status code = checkCode(); !code)
-        return code;
+    RETURN_IF_ERROR(checkSizes());
+    RETURN_IF_ERROR(checkCode());
     for (const auto& [record, folder] : {std::pair("data.pkl", "data/"), std::pair("constants.pkl", "constants/")}) {
-        const auto values = pickle(record);
-        if (!values)
-            return values.error();
-        if (const Status storages = checkStorages(*values, folder); !storages)
-            return storages;
+        ASSIGN_OR_RETURN(const auto values, pickle(record));
+        RETURN_IF_ERROR(checkStorages(values, folder));
     }
     if (reader_.hasRecord("traced_inputs.pkl")) {
-        auto values = pickle("traced_inputs.pkl");
-        if (!values)
-            return values.error();
-        file_.tracedInputs_ = std::move(*values);
+        ASSIGN_OR_RETURN(file_.tracedInputs_, pickle("traced_inputs.pkl"));
     }
     return {};
 }
@@ -96,8 +89,7 @@ Status TorchScriptCheck::checkCode()
                             + std::to_string(largestText >> 20) + " MiB");
         const auto [data, size] = reader_.getRecord(record);
         const std::string_view code(static_cast<const char*>(data.get()), size);
-        if (const Status checked = checkTorchScriptCode(code, place(record)); !checked)
-            return checked;
+        RETURN_IF_ERROR(checkTorchScriptCode(code, place(record)));
     }
     return {};
 }
@@ -113,14 +105,12 @@ Status TorchScriptCheck::checkStorages(const Pickle& pickle, const std::string& 
             continue;
         if (!reader_.hasRecord(record))
             return badInput(file_.name_ + " has no record " + record + ", which a tensor lies in; the file is damaged");
-        const auto bytes = archive_.record(record);
-        if (!bytes)
-            return bytes.error();
-        if (elements > bytes->size() / elementSize)
-            return badInput(place(record) + " has " + std::to_string(bytes->size()) + " bytes, but a tensor of "
+        ASSIGN_OR_RETURN(const auto bytes, archive_.record(record));
+        if (elements > bytes.size() / elementSize)
+            return badInput(place(record) + " has " + std::to_string(bytes.size()) + " bytes, but a tensor of "
                             + std::to_string(elements) + " elements lies in it; the file is damaged");
         if (elements * elementSize > TorchScriptFile::smallStorage)
-            file_.weights_.push_back(*bytes);
+            file_.weights_.push_back(bytes);
     }
     return {};
 }
@@ -133,24 +123,19 @@ Result<Pickle> TorchScriptCheck::pickle(const std::string& record)
 
 Result<TorchScriptFile> TorchScriptFile::open(const std::filesystem::path& path)
 {
-    auto file = MappedFile::open(path);
-    if (!file)
-        return file.error();
-    return read((*file)->bytes(), path.string(), *file);
+    ASSIGN_OR_RETURN(auto file, MappedFile::open(path));
+    return read(file->bytes(), path.string(), file);
 }
 
 Result<TorchScriptFile> TorchScriptFile::read(ByteSpan bytes, std::string name, std::shared_ptr<const void> memory)
 {
-    const auto archive = ZipArchive::read(bytes, name, memory);
-    if (!archive)
-        return archive.error();
+    ASSIGN_OR_RETURN(const auto archive, ZipArchive::read(bytes, name, memory));
     TorchScriptFile file;
     file.name_ = std::move(name);
     file.bytes_ = bytes;
     file.memory_ = std::move(memory);
     try {
-        if (const Status checked = TorchScriptCheck(file, *archive).run(); !checked)
-            return checked.error();
+        RETURN_IF_ERROR(TorchScriptCheck(file, archive).run());
     } catch (const std::exception& error) {
         return badInput(file.name_ + " is not a TorchScript file: " + firstSentence(error));
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/torchscript_source.h"
 
+#include "core/base/try.h"
 #include "core/model/torchscript_file.h"
 #include "core/model/torchscript_inputs.h"
 #include "core/model/torchscript_modules.h"
@@ -82,33 +83,28 @@ std::vector<StepInfo::Dimension> TorchScriptSource::dimensions() const
 
 Result<std::unique_ptr<ModelSource>> openTorchScript(const ModelRequest& request)
 {
-    const auto file = TorchScriptFile::open(request.name);
-    if (!file)
-        return file.error();
+    ASSIGN_OR_RETURN(const auto file, TorchScriptFile::open(request.name));
     const bool real = computes(request.device);
-    auto module = file->load(real);
-    if (!module)
-        return module.error();
-    if (!module->find_method("forward"))
+    ASSIGN_OR_RETURN(auto module, file.load(real));
+    if (!module.find_method("forward"))
         return badInput(request.name + " has no method forward, which a training step runs");
-    if (module->parameters().size() == 0)
+    if (module.parameters().size() == 0)
         return badInput(request.name + " has no parameters; a frozen model cannot be trained, save it before freezing");
-    const at::ScalarType dtype = (*module->parameters().begin()).scalar_type();
+    const at::ScalarType dtype = (*module.parameters().begin()).scalar_type();
     if (request.dtype.value_or(dtype) != dtype)
         return badInput("--dtype " + dtypeName(*request.dtype) + ": " + request.name + " states its own types, "
                         + dtypeName(dtype) + " first; leave it out, or save the model in the other type");
     if (request.lifetimes.value_or(Lifetimes::graph) != Lifetimes::graph)
         return badInput("--lifetimes frame: " + request.name
                         + " is run by TorchScript, which lets go of a value at its last use; leave it out");
-    auto inputs = TorchScriptInputs::make(*file, module->get_method("forward").function().getSchema(), request);
-    if (!inputs)
-        return inputs.error();
+    ASSIGN_OR_RETURN(auto inputs,
+                     TorchScriptInputs::make(file, module.get_method("forward").function().getSchema(), request));
     try {
         if (!request.device.is_cpu())
-            moveToDevice(*module, request.device);
-        module->train();
+            moveToDevice(module, request.device);
+        module.train();
         return std::unique_ptr<ModelSource>(
-            std::make_unique<TorchScriptSource>(request.name, *std::move(module), *std::move(inputs)));
+            std::make_unique<TorchScriptSource>(request.name, std::move(module), std::move(inputs)));
     } catch (const c10::Error& error) {
         const std::string message = error.what_without_backtrace();
         return badInput(request.name + " cannot be put on " + request.device.str() + ": "

@@ -3,6 +3,7 @@
 #include "core/model/zip_archive.h"
 
 #include "core/base/mapped_file.h"
+#include "core/base/try.h"
 
 #include <c10/util/Exception.h>
 #include <caffe2/serialize/inline_container.h>
@@ -47,10 +48,8 @@ std::string firstSentence(const std::exception& error)
 
 Result<ZipArchive> ZipArchive::open(const std::filesystem::path& path)
 {
-    auto file = MappedFile::open(path);
-    if (!file)
-        return file.error();
-    return read((*file)->bytes(), path.string(), *file);
+    ASSIGN_OR_RETURN(auto file, MappedFile::open(path));
+    return read(file->bytes(), path.string(), file);
 }
 
 Result<ZipArchive> ZipArchive::read(Bytes bytes, std::string name, std::shared_ptr<const void> memory)

@@ -7,6 +7,7 @@
 #include <ATen/Context.h>
 
 #include <algorithm>
+#include <array>
 
 namespace headroom {
 namespace {
@@ -86,39 +87,24 @@ void encode(SignatureEncoder& signature, const c10::IValue& value)
 
 DType dtypeOf(at::ScalarType type)
 {
-    switch (type) {
-    case at::kFloat:
-        return DType::float32;
-    case at::kDouble:
-        return DType::float64;
-    case at::kHalf:
-        return DType::float16;
-    case at::kBFloat16:
-        return DType::bfloat16;
-    case at::kFloat8_e4m3fn:
-    case at::kFloat8_e5m2:
-    case at::kFloat8_e4m3fnuz:
-    case at::kFloat8_e5m2fnuz:
-        return DType::float8;
-    case at::kLong:
-        return DType::int64;
-    case at::kInt:
-        return DType::int32;
-    case at::kShort:
-        return DType::int16;
-    case at::kChar:
-        return DType::int8;
-    case at::kByte:
-        return DType::uint8;
-    case at::kBool:
-        return DType::boolean;
-    case at::kComplexFloat:
-        return DType::complex64;
-    case at::kComplexDouble:
-        return DType::complex128;
-    default:
-        return DType::other;
-    }
+    constexpr auto dtypes = std::to_array<std::pair<at::ScalarType, DType>>({{at::kFloat, DType::float32},
+                                                                             {at::kDouble, DType::float64},
+                                                                             {at::kHalf, DType::float16},
+                                                                             {at::kBFloat16, DType::bfloat16},
+                                                                             {at::kFloat8_e4m3fn, DType::float8},
+                                                                             {at::kFloat8_e5m2, DType::float8},
+                                                                             {at::kFloat8_e4m3fnuz, DType::float8},
+                                                                             {at::kFloat8_e5m2fnuz, DType::float8},
+                                                                             {at::kLong, DType::int64},
+                                                                             {at::kInt, DType::int32},
+                                                                             {at::kShort, DType::int16},
+                                                                             {at::kChar, DType::int8},
+                                                                             {at::kByte, DType::uint8},
+                                                                             {at::kBool, DType::boolean},
+                                                                             {at::kComplexFloat, DType::complex64},
+                                                                             {at::kComplexDouble, DType::complex128}});
+    const auto* const found = std::ranges::find(dtypes, type, &std::pair<at::ScalarType, DType>::first);
+    return found == dtypes.end() ? DType::other : found->second;
 }
 
 void OpCost::add(const c10::IValue& value)

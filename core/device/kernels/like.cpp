@@ -53,29 +53,13 @@ Tensor like(const Tensor& self, const Differences& other)
     return format == at::MemoryFormat::Preserve ? emptyLike(self, type) : emptyTensor(self.sizes(), type, format);
 }
 
-Tensor emptyLikeKernel(const Tensor& self, std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
-                       std::optional<at::Device> device, std::optional<bool> pinned,
-                       std::optional<at::MemoryFormat> format)
+/// empty_like, zeros_like and ones_like: `native` is libtorch's own.
+template <auto native>
+Tensor likeKernel(const Tensor& self, std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
+                  std::optional<at::Device> device, std::optional<bool> pinned, std::optional<at::MemoryFormat> format)
 {
     const Differences other{type, layout, device, pinned, format};
-    return isOrdinary(self, other) ? like(self, other)
-                                   : at::native::empty_like(self, type, layout, device, pinned, format);
-}
-
-Tensor zerosLike(const Tensor& self, std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
-                 std::optional<at::Device> device, std::optional<bool> pinned, std::optional<at::MemoryFormat> format)
-{
-    const Differences other{type, layout, device, pinned, format};
-    return isOrdinary(self, other) ? like(self, other)
-                                   : at::native::zeros_like(self, type, layout, device, pinned, format);
-}
-
-Tensor onesLike(const Tensor& self, std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
-                std::optional<at::Device> device, std::optional<bool> pinned, std::optional<at::MemoryFormat> format)
-{
-    const Differences other{type, layout, device, pinned, format};
-    return isOrdinary(self, other) ? like(self, other)
-                                   : at::native::ones_like(self, type, layout, device, pinned, format);
+    return isOrdinary(self, other) ? like(self, other) : native(self, type, layout, device, pinned, format);
 }
 
 Tensor fullLike(const Tensor& self, const at::Scalar& value, std::optional<at::ScalarType> type,
@@ -89,9 +73,9 @@ Tensor fullLike(const Tensor& self, const at::Scalar& value, std::optional<at::S
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
-    library.impl("empty_like", emptyLikeKernel);
-    library.impl("zeros_like", zerosLike);
-    library.impl("ones_like", onesLike);
+    library.impl("empty_like", likeKernel<at::native::empty_like>);
+    library.impl("zeros_like", likeKernel<at::native::zeros_like>);
+    library.impl("ones_like", likeKernel<at::native::ones_like>);
     library.impl("full_like", fullLike);
 }
 

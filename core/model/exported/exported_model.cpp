@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/exported/exported_model.h"
 
+#include "core/base/try.h"
 #include "core/model/exported_source.h"
 
 #include <ATen/core/Tensor.h>
@@ -90,39 +91,31 @@ Result<std::unique_ptr<ExportedModel>> ExportedModel::open(ExportedProgram progr
     if (!request.settings.empty())
         return badInput("--set " + request.settings.front().first + ": " + program.name
                         + " has no settings; they are for demo models");
-    if (Status dtype = checkDtype(program, request.dtype); !dtype)
-        return dtype.error();
-    auto sizes = chooseSizes(program, request);
-    if (!sizes)
-        return sizes.error();
-    auto tensors = loadWeights(program, request.device);
-    if (!tensors)
-        return tensors.error();
-    NamedTree tree = makeTree(program, *tensors);
+    RETURN_IF_ERROR(checkDtype(program, request.dtype));
+    ASSIGN_OR_RETURN(auto sizes, chooseSizes(program, request));
+    ASSIGN_OR_RETURN(auto tensors, loadWeights(program, request.device));
+    NamedTree tree = makeTree(program, tensors);
 
     CompileOptions options;
     options.device = request.device;
     options.lifetimes = request.lifetimes.value_or(Lifetimes::graph);
     options.moduleOf = [&](const std::string& fqn) { return tree.ids.at(fqn); };
     options.nameOf = [&](const std::string& fqn) { return tree.tree.modules[tree.ids.at(fqn).value].fqn; };
-    auto graph = compileGraph(program, options);
-    if (!graph)
-        return graph.error();
+    ASSIGN_OR_RETURN(auto graph, compileGraph(program, options));
 
     std::unique_ptr<ExportedModel> model(new ExportedModel);
     auto fixed = std::make_shared<std::vector<std::pair<Slot, c10::IValue>>>();
-    for (std::size_t i = 0; i < graph->inputs.size(); ++i)
-        if (!graph->inputs[i].given && graph->inputs[i].slot.valid())
-            fixed->emplace_back(graph->inputs[i].slot, tensors->at(program.inputs[i].name));
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i)
+        if (!graph.inputs[i].given && graph.inputs[i].slot.valid())
+            fixed->emplace_back(graph.inputs[i].slot, tensors.at(program.inputs[i].name));
     model->fixed_ = std::move(fixed);
     model->program_ = std::move(program);
-    model->graph_ = std::move(*graph);
+    model->graph_ = std::move(graph);
     model->tree_ = std::move(tree.tree);
-    model->tensors_ = std::move(*tensors);
-    model->sizes_ = std::move(*sizes);
+    model->tensors_ = std::move(tensors);
+    model->sizes_ = std::move(sizes);
     model->lifetimes_ = options.lifetimes;
-    if (Status inputs = model->makeInputs(request.device); !inputs)
-        return inputs.error();
+    RETURN_IF_ERROR(model->makeInputs(request.device));
     return model;
 }
 
@@ -198,14 +191,10 @@ namespace headroom {
 
 Result<std::unique_ptr<ModelSource>> openExportedProgram(const ModelRequest& request)
 {
-    auto program = exported::readExportedProgram(std::filesystem::path(request.name));
-    if (!program)
-        return program.error();
+    ASSIGN_OR_RETURN(auto program, exported::readExportedProgram(std::filesystem::path(request.name)));
     try {
-        auto model = exported::ExportedModel::open(std::move(*program), request);
-        if (!model)
-            return model.error();
-        return std::unique_ptr<ModelSource>(std::move(*model));
+        ASSIGN_OR_RETURN(auto model, exported::ExportedModel::open(std::move(program), request));
+        return std::unique_ptr<ModelSource>(std::move(model));
     } catch (const c10::Error& error) {
         const std::string message = error.what_without_backtrace();
         return badInput(request.name + " cannot be opened: " + message.substr(0, message.find('\n')));

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/base/try.h"
 #include "core/model/exported/exported_program.h"
 #include "core/model/exported/graph_reader.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 
 namespace headroom::exported {
@@ -240,10 +240,8 @@ bool ExportedProgram::weightless() const
 
 Result<ExportedProgram> readExportedProgram(const std::filesystem::path& path)
 {
-    auto archive = ZipArchive::open(path);
-    if (!archive)
-        return archive.error();
-    return readExportedProgram(std::move(*archive));
+    ASSIGN_OR_RETURN(auto archive, ZipArchive::open(path));
+    return readExportedProgram(std::move(archive));
 }
 
 Result<ExportedProgram> readExportedProgram(ZipArchive archive)

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/exported/sizes.h"
 
+#include "core/base/try.h"
+
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -239,11 +241,8 @@ Result<ChosenSizes> chooseSizes(const ExportedProgram& program, const ModelReque
     chosen.symbols = exportedSymbols(program);
     const Roles roles = findRoles(program);
     Chooser chooser(program, chosen);
-    if (Status batch = chooser.choose(roles.batch, request.batch, "--batch", "batch", chosen.batch); !batch)
-        return batch.error();
-    if (Status sequence = chooser.choose(roles.sequence, request.sequence, "--seq", "sequence", chosen.sequence);
-        !sequence)
-        return sequence.error();
+    RETURN_IF_ERROR(chooser.choose(roles.batch, request.batch, "--batch", "batch", chosen.batch));
+    RETURN_IF_ERROR(chooser.choose(roles.sequence, request.sequence, "--seq", "sequence", chosen.sequence));
     return chosen;
 }
 

@@ -53,7 +53,7 @@ def _check_torch(path, folder):
 
 def _declare(library):
     text, number = ctypes.c_char_p, ctypes.c_int64
-    for name in ("last_error", "version", "torch_version", "devices", "fallbacks"):
+    for name in ("last_error", "version", "devices", "fallbacks"):
         getattr(library, f"headroom_{name}").restype = text
     library.headroom_invented_values.restype = number
 

@@ -27,26 +27,11 @@ class Loop:
 
     awaits_forward = False  # whether the next call of a module is reported
 
-    def module_called(self, module, args, kwargs):
+    def _ignore(self, *_):
         pass
 
-    def compilation_begins(self):
-        pass
-
-    def backward_begins(self):
-        pass
-
-    def backward_ended(self):
-        pass
-
-    def optimizer_done(self, optimizer):
-        pass
-
-    def zero_grad_begins(self):
-        pass
-
-    def zero_grad_done(self, owner):
-        pass
+    module_called = compilation_begins = backward_begins = backward_ended = _ignore
+    optimizer_done = zero_grad_begins = zero_grad_done = _ignore
 
 
 class ScriptLoop(Loop):
