@@ -120,7 +120,7 @@ KernelConstants read(const Json& document)
     for (const char* const direction : {"forward", "grad_input", "grad_weight"})
         constants.convolutions[direction] = transparent(json::at(convolution, direction, numbers));
     constants.grouped = numberIn(convolution, "grouped");
-    constants.groupedChannels = numberIn(convolution, "grouped_channels");
+    constants.anyGroups = numberIn(convolution, "any_groups");
     constants.winograd = numberIn(convolution, "winograd");
     constants.convolutionShare = json::at(convolution, "instructions", byCapability);
     constants.leastTile = numberIn(convolution, "least_tile");

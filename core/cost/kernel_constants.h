@@ -59,7 +59,7 @@ struct KernelConstants
     double waveShare = 1;
     double exposedWrite = 0; ///< share of the time to write a product that no multiplication hides
     double grouped = 1;
-    double groupedChannels = 1; ///< of all groups together, by whose multiples grouped kernels take tensor cores
+    double anyGroups = 1; ///< share of float32's peak of channels last in groups that are no multiple of 32
     double winograd = 1;
     double layoutShare = 1;
     double leastTile = 1; ///< elements of the smallest tile of convolutions

@@ -281,6 +281,9 @@ private:
         const ConvolutionWork& c = work_.convolution;
         const MatrixProduct p{c.groups, m, n, k, std::fmod(c.inputChannels, 4) == 0 ? 16 : 8};
         const Math math = convolutionMath();
+        // cuDNN's kernels for channels last take groups by the warp; others run in a kernel for any number of them.
+        if (math == Math::half && c.groups > 1 && std::fmod(c.groups, 32) != 0)
+            return p.flops() / (device_.float32Flops * c_.anyGroups) * 1e6;
         const double us = convolutionKernel(p, math, which);
         if (c.channelsLast || math == Math::float32 || math == Math::float64)
             return us;
@@ -304,14 +307,12 @@ private:
         return product(p, math, factor, c.inputBytes + c.outputBytes + c.weightBytes, which == "grad_weight");
     }
 
-    /// cuDNN's grouped kernels for half precision take tensor cores where channels are last and fill their tiles, else
-    /// none.
+    /// cuDNN's grouped kernels for half precision take tensor cores where channels are last, else none.
     Math convolutionMath() const
     {
         const ConvolutionWork& c = work_.convolution;
         const Math math = mathOf(work_, work_.modes & convolutionTF32, device_);
-        const bool fillsTiles = c.channelsLast && std::fmod(c.groups * c.inputChannels, c_.groupedChannels) == 0;
-        return math == Math::half && c.groups > 1 && !fillsTiles ? Math::float32 : math;
+        return math == Math::half && c.groups > 1 && !c.channelsLast ? Math::float32 : math;
     }
 
     /// FlashAttention: a block takes some rows of the query and goes over blocks of keys. What it does besides counts
