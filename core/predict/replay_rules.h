@@ -47,9 +47,10 @@ struct ReplayNotes
 /// - In each backward pass the first unpack of any of its packs runs the region again, up to its last pack, without the
 ///   saved ops. A saved op's outputs come from the cache, which passes its hold to the program; entries that the
 ///   recomputation does not reach stay cached.
-/// - During a recomputation the new graph holds every packed tensor, and the program holds what it has not freed; both
-///   holds end with the recomputation. Then one recomputed tensor is held for each pack that autograd has not released
-///   yet: until the end of the node that unpacks it, or until its release if no node of this pass unpacks it.
+/// - During a recomputation the new graph holds every packed tensor, unless its node died in forward, and the program
+///   holds what it has not freed; both holds end with the recomputation. Then one recomputed tensor is held for each
+///   pack that autograd has not released yet: until the end of the node that unpacks it, or until its release if no
+///   node of this pass unpacks it.
 /// - Autocast's cache of casts of weights is empty when a recomputation begins and when it ends, as PyTorch's engine
 ///   leaves it on a GPU. The recomputation makes the casts again that its forward found there.
 ///
@@ -283,7 +284,7 @@ private:
             takeFromCache(OpId(a));
         }
         memory_.endOp(); // the last pack may be inside an op
-        for (const Block block : graph_)
+        for (const auto& [pack, block] : graph_)
             memory_.drop(block);
         graph_.clear();
         for (const StorageId storage : touched_) {
@@ -319,6 +320,9 @@ private:
             break;
         case EventKind::pack:
             packAgain(PackId(a), region);
+            break;
+        case EventKind::release:
+            releaseAgain(PackId(a));
             break;
         default:
             break;
@@ -375,7 +379,7 @@ private:
         const Block now = recomputation_[storage.value].block;
         const Block block = now == none ? storage.value : now;
         memory_.hold(block);
-        graph_.push_back(block);
+        graph_.emplace_back(pack, block);
         if (index_.releaseEvent[pack.value] > event_) {
             Recomputed& tensor = recomputed_[pack.value];
             if (tensor.block != none)
@@ -383,6 +387,17 @@ private:
             memory_.hold(block);
             tensor = {block, false};
         }
+    }
+
+    /// A node that no result depends on dies before the forward ends, as that of a router's scores, of which only the
+    /// indices are used.
+    void releaseAgain(PackId pack)
+    {
+        const auto found = std::ranges::find(graph_, pack, &std::pair<PackId, Block>::first);
+        if (found == graph_.end())
+            return;
+        memory_.drop(found->second);
+        graph_.erase(found);
     }
 
     const StepTrace& trace_;
@@ -410,7 +425,7 @@ private:
 
     // State of the running recomputation.
     std::vector<StorageId> touched_;
-    std::vector<Block> graph_; ///< blocks that the new graph holds
+    std::vector<std::pair<PackId, Block>> graph_; ///< blocks that the new graph holds
 };
 
 } // namespace headroom

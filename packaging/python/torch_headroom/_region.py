@@ -91,8 +91,11 @@ class Region:
         """Returns the contexts of one call, for its forward and its recomputation; `call` is None in a graph."""
         calls = {False: Counter(), True: Counter()}
         watch = None if call is None or self.settled else call.watch
+        on_gpu = call is not None and _touches_gpu(call.given(), {})
 
         def decide(context, op, *args, **kwargs):
+            if on_gpu and not _touches_gpu(args, kwargs):  # the recording has no ops on the CPU
+                return CheckpointPolicy.MUST_RECOMPUTE
             if watch is not None:
                 watch(args, kwargs)
             if not self.checked:
@@ -203,6 +206,18 @@ class _Call:
         else:  # a tensor at a new place counts as read
             unread = {tensor for tensor in held if not read.get(tensor.path, True)}
         self._arguments.end_forward(unread)
+
+
+def _touches_gpu(args, kwargs):
+    """Returns whether an op reads or creates a tensor on the GPU."""
+    device = kwargs.get("device")
+    return (device is not None and torch.device(device).type == "cuda") or _is_on_gpu((*args, *kwargs.values()))
+
+
+def _is_on_gpu(value):
+    if isinstance(value, torch.Tensor):
+        return value.is_cuda
+    return isinstance(value, (tuple, list)) and any(map(_is_on_gpu, value))
 
 
 def _subclass_in(value):
