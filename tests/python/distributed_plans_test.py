@@ -107,9 +107,6 @@ class Plans(unittest.TestCase):
     def test_applied_before_fully_shard(self):
         self.kept(functools.partial(shard, mesh=None), before=True)
 
-    def test_flat_parameters(self):
-        self.kept(flat)
-
     def test_applied_before_flat_parameters(self):
         self.kept(flat, before=True)
 
