@@ -90,6 +90,7 @@ Json toJson(const Report& report, const StepTrace& step, const Status& status)
     json["executed_peak_bytes"] = report.memory.executedPeak;
     json["allocations"] = report.memory.allocations;
     json["unequal_allocations"] = report.memory.unequalAllocations;
+    json["only_gathered_differs"] = !report.memory.gatherDifference.empty();
     json["largest_difference_bytes"] = report.memory.largestDifference;
     json["step_ms"] = report.stepMs;
     json["predicted_recompute_ms"] = report.predicted.recomputeMs;
@@ -106,7 +107,11 @@ void print(const Report& report, const StepTrace& step)
               << "Budget        " << exactBytes(report.policy.budget) << "\nExecuted      "
               << exactBytes(memory.executedPeak) << "; without the policy " << exactBytes(report.baselinePeak)
               << "\nPredicted     " << exactBytes(report.predicted.peak) << "\nTimeline      ";
-    if (memory.timelinesAgree())
+    if (!memory.gatherDifference.empty())
+        std::cout << "equal to the byte, peak included, but for what was gathered: " << memory.unequalAllocations
+                  << " of " << memory.allocations << " allocations differ, by " << exactBytes(memory.largestDifference)
+                  << " at most\n              (" << memory.gatherDifference << ")\n";
+    else if (memory.timelinesAgree())
         std::cout << "equal to the byte after each of " << groupedDigits(static_cast<Bytes>(memory.allocations))
                   << " allocations\n";
     else

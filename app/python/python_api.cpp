@@ -4,8 +4,8 @@
 
 #include "core/base/json_text.h"
 #include "core/base/try.h"
-#include "core/cost/card_memory.h"
 #include "core/device/autograd_threads.h"
+#include "core/device/card_limit.h"
 #include "core/device/cuda_device.h"
 #include "core/device/deferred_fill.h"
 #include "core/device/invented_values.h"
@@ -124,8 +124,9 @@ void headroom_claim_cuda()
     sim::claimCuda();
 }
 
-void headroom_join_job()
+void headroom_join_job(std::int64_t ranks_per_node)
 {
+    sim::setRanksPerNode(ranks_per_node);
     sim::joinJob();
 }
 
@@ -193,16 +194,15 @@ void headroom_memory(HeadroomMemory* memory)
                stats.reservedPeak,
                stats.segments,
                card ? card->memory : 0,
-               card ? cardMemory(*card).usable() : 0};
+               card ? sim::usableOfCard() : 0};
 }
 
 void headroom_limit_memory(double fraction)
 {
-    const auto& card = python::simulatedCard();
-    if (!card)
-        return sim::limitMemory(0);
-    const auto share = static_cast<Bytes>(static_cast<double>(card->memory) * fraction);
-    sim::limitMemory(fraction > 1 ? share : std::min(share, cardMemory(*card).usable()));
+    if (python::simulatedCard())
+        sim::limitCard(fraction);
+    else
+        sim::limitMemory(0);
 }
 
 int headroom_resize_storage(void* storage, std::int64_t bytes)

@@ -68,8 +68,8 @@ HEADROOM_PYTHON_API int headroom_simulate(const char* gpu, const char* device);
 HEADROOM_PYTHON_API int headroom_await_autograd();
 
 /// Makes this process one rank of a distributed job whose other ranks do not run: collectives on the CPU too contact no
-/// other process.
-HEADROOM_PYTHON_API void headroom_join_job();
+/// other process. `ranks_per_node` says what NCCL connects.
+HEADROOM_PYTHON_API void headroom_join_job(int64_t ranks_per_node);
 /// Declares the global ranks of a process group, by its name in c10d.
 HEADROOM_PYTHON_API void headroom_process_group(const char* name, const std::uint32_t* ranks, std::int64_t count);
 

@@ -200,9 +200,13 @@ void inputs(at::TensorList tensors)
 void retype(at::TensorList tensors, std::int64_t category)
 {
     TORCH_CHECK(category >= 0 && category < static_cast<std::int64_t>(categoryCount), "no category ", category);
-    if (const auto active = StepRecording::active())
-        for (const at::Tensor& tensor : tensors)
+    const auto active = StepRecording::active();
+    for (const at::Tensor& tensor : tensors) {
+        if (active)
             active->retype(tensor, static_cast<Category>(category));
+        else if (recording().recorder && !recording().begun)
+            recording().recorder->addState(tensor, static_cast<Category>(category));
+    }
 }
 
 void unsharded(std::int64_t unit, const std::vector<std::string>& names, at::TensorList tensors, std::int64_t category)
@@ -222,7 +226,7 @@ void optimizerState(at::TensorList tensors)
         running.optimizerState.assign(tensors.begin(), tensors.end());
     else if (running.recorder)
         for (const at::Tensor& tensor : tensors)
-            running.recorder->addOptimizerState(tensor);
+            running.recorder->addState(tensor);
 }
 
 std::int64_t enter(std::int64_t module, at::TensorList arguments)

@@ -283,6 +283,7 @@ void DocumentPage::showBudgetRange()
     const Bytes least = session_.leastBudget();
     const Bytes axisMax = peak + peak / 20;
     const Bytes axisMin = least > 0 ? std::max<Bytes>(0, least - (peak - least) / 4) : peak / 5;
+    budgetBar_->setStep(session_.step()->engine->trace());
     budgetBar_->setRange(least, peak, axisMin, axisMax);
     timeline_->setBudgetRange(axisMin, axisMax);
 }

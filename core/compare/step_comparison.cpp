@@ -26,7 +26,7 @@ struct Anchor
 /// Half of the ops, or the two steps did not run the same ones.
 constexpr double enoughPairs = 0.5;
 
-constexpr auto outside = static_cast<std::size_t>(Category::nonPyTorch);
+constexpr auto notPyTorchs = static_cast<std::size_t>(Category::nonPyTorch);
 
 std::vector<double> opBegins(const StepTrace& step)
 {
@@ -118,9 +118,9 @@ void findPeak(Timeline& timeline)
 Timeline aligned(Timeline timeline, const std::vector<Anchor>& anchors)
 {
     std::erase_if(timeline.changes, [](const MemoryChange& change) { return change.category == Category::nonPyTorch; });
-    timeline.start[outside] = 0;
+    timeline.start[notPyTorchs] = 0;
     for (Timeline::Snapshot& snapshot : timeline.snapshots)
-        snapshot.bytes[outside] = 0;
+        snapshot.bytes[notPyTorchs] = 0;
     for (MemoryChange& change : timeline.changes)
         change.ms = onPredictedAxis(anchors, change.ms);
     for (PhaseSpan& span : timeline.phases) {
@@ -199,7 +199,7 @@ std::vector<StepComparison::ModuleTimes> compareModules(const StepTrace& predict
 
 Bytes highestOutside(const Timeline& timeline)
 {
-    Bytes now = timeline.start[outside];
+    Bytes now = timeline.start[notPyTorchs];
     Bytes most = now;
     for (const MemoryChange& change : timeline.changes) {
         now += change.category == Category::nonPyTorch ? change.delta : 0;

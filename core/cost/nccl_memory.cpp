@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cost/nccl_memory.h"
 
-#include "core/cost/collective_model.h"
-
 #include <map>
 
 namespace headroom {
@@ -14,15 +12,16 @@ constexpr Bytes ofTwoRanks = 544 * MiB;
 constexpr Bytes ofMoreRanks = 688 * MiB;
 constexpr Bytes ofAPair = 448 * MiB;
 
-Bytes communicatorBytes(const GroupShape& group, Bytes channels, bool pairs)
+} // namespace
+
+Bytes ncclCommunicator(const GroupShape& group, const Topology& topology, bool pairs)
 {
     if (group.ranks < 2)
         return 0;
+    const Bytes channels = topology.node.channels;
     const Bytes ring = (group.ranks == 2 ? ofTwoRanks : ofMoreRanks) * channels / measuredChannels;
     return ring + (pairs ? (group.perNode - 1) * ofAPair * channels / measuredChannels : 0);
 }
-
-} // namespace
 
 NcclMemory ncclMemory(const StepTrace& step, const Topology& topology)
 {
@@ -33,8 +32,7 @@ NcclMemory ncclMemory(const StepTrace& step, const Topology& topology)
     const std::int64_t perNode = ranksPerNode(step.info, topology);
     NcclMemory memory;
     for (const auto& [group, pairs] : connectsPairs) {
-        const Bytes bytes
-            = communicatorBytes(groupShape(step.groups.ranks[group], perNode), topology.node.channels, pairs);
+        const Bytes bytes = ncclCommunicator(groupShape(step.groups.ranks[group], perNode), topology, pairs);
         memory.communicators += bytes > 0;
         memory.bytes += bytes;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/bytes.h"
+#include "core/cost/collective_model.h"
 #include "core/cost/topology.h"
 #include "core/trace/step_trace.h"
 
@@ -17,6 +18,8 @@ struct NcclMemory
     friend bool operator==(const NcclMemory&, const NcclMemory&) = default;
 };
 
+/// Of one communicator; `pairs`: it runs an all-to-all.
+Bytes ncclCommunicator(const GroupShape& group, const Topology& topology, bool pairs);
 /// Of the process groups in which the step's collectives ran: PyTorch makes a communicator for each, with its first
 /// collective. NCCL's buffers are one set for each channel (nccl/issues/864, by its author), and measured: on
 /// 4 A100, of 24 channels, 544 MiB for two ranks and 688 MiB for more (nccl/issues/964). An all-to-all connects each

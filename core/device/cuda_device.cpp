@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/cuda_device.h"
 
-#include "core/cost/card_memory.h"
 #include "core/device/attention_choice.h"
 #include "core/device/boxed_values.h"
+#include "core/device/card_limit.h"
 #include "core/device/collectives.h"
 #include "core/device/cuda_hooks.h"
 #include "core/device/deferred_fill.h"
@@ -185,7 +185,7 @@ Status simulateCuda(const DeviceSpec& spec)
     SimulatedState& state = simulatedState();
     state.spec = spec;
     state.type = c10::DeviceType::CUDA;
-    state.allocator.setCapacity(cardMemory(spec).usable());
+    limitCard(1);
     c10::SetAllocator(c10::DeviceType::CUDA, &state.allocator, /*priority=*/1); // libtorch_cuda's has priority 0
     static SimulatedGuard guard;
     c10::impl::device_guard_impl_registry[static_cast<std::size_t>(c10::DeviceType::CUDA)].store(&guard);

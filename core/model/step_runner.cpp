@@ -124,7 +124,7 @@ Result<StepTracePtr> StepRunner::recorded(StepInfo info, const DeviceSpec& devic
     for (const at::Tensor& input : model_.inputs())
         recorder.addInput(input);
     for (const at::Tensor& state : optimizer_->state())
-        recorder.addOptimizerState(state);
+        recorder.addState(state);
     for (const at::Tensor& output : output_)
         recorder.addHeldResult(output);
     recorder.begin();

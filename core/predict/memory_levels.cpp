@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <iterator>
+#include <unordered_set>
 #include <utility>
 
 namespace headroom {
@@ -206,6 +208,29 @@ Side sideOf(const StepTrace& trace, const Timeline& timeline)
     return side;
 }
 
+/// The timeline without storages that hold gathered parameters or are buffers of collectives at any time.
+Timeline withoutGathered(const StepTrace& trace, const Timeline& timeline)
+{
+    const auto isGathered = [](Category category) {
+        return category == Category::unshardedParameter || category == Category::communication;
+    };
+    std::unordered_set<std::uint32_t> gathered;
+    for (const MemoryChange& change : timeline.changes)
+        if (isGathered(change.category))
+            gathered.insert(change.storage.value);
+    for (std::size_t row = 0; row < trace.collectives.size(); ++row) {
+        const CollectiveKind kind = trace.collectives.kind[row];
+        if (kind == CollectiveKind::allGather || kind == CollectiveKind::broadcast)
+            for (const StorageId storage : trace.ops.mutated[trace.collectives.op[row]])
+                gathered.insert(storage.value);
+    }
+    Timeline rest;
+    rest.start = timeline.start;
+    std::ranges::copy_if(timeline.changes, std::back_inserter(rest.changes),
+                         [&](const MemoryChange& change) { return !gathered.contains(change.storage.value); });
+    return rest;
+}
+
 } // namespace
 
 Bytes MemoryLevels::peak() const
@@ -246,7 +271,14 @@ LevelComparison compareLevels(const StepTrace& trace, const Timeline& predicted,
 LevelComparison compareLevels(const StepTrace& trace, const Timeline& predicted, const StepTrace& executed,
                               const Timeline& ran)
 {
-    return Comparison(sideOf(executed, ran), sideOf(trace, predicted)).run();
+    LevelComparison all = Comparison(sideOf(executed, ran), sideOf(trace, predicted)).run();
+    if (all.timelinesAgree() || all.executedPeak != predicted.peak)
+        return all;
+    const Timeline ranAlone = withoutGathered(executed, ran);
+    const Timeline predictedAlone = withoutGathered(trace, predicted);
+    if (Comparison(sideOf(executed, ranAlone), sideOf(trace, predictedAlone)).run().timelinesAgree())
+        all.gatherDifference = std::exchange(all.firstDifference, {});
+    return all;
 }
 
 } // namespace headroom

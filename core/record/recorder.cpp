@@ -65,9 +65,9 @@ void Recorder::addInput(const at::Tensor& tensor)
     state_->declared.emplace_back(tensor, Category::input);
 }
 
-void Recorder::addOptimizerState(const at::Tensor& tensor)
+void Recorder::addState(const at::Tensor& tensor, Category category)
 {
-    state_->declared.emplace_back(tensor, Category::optimizer);
+    state_->declared.emplace_back(tensor, category);
 }
 
 void Recorder::addHeldResult(const at::Tensor& tensor)

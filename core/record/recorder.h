@@ -60,8 +60,9 @@ public:
     void setModel(ModelTree tree);
     /// Declares a tensor of the batch, counted as input. Before begin().
     void addInput(const at::Tensor& tensor);
-    /// Declares a tensor of the optimizer's state that exists before the step. Before begin().
-    void addOptimizerState(const at::Tensor& tensor);
+    /// Declares a tensor that exists before the step, such as the optimizer's state; the first declaration of a storage
+    /// counts. Before begin().
+    void addState(const at::Tensor& tensor, Category category = Category::optimizer);
     /// Declares a result of the previous step that the training loop still holds; it counts as activation, as in
     /// MemTracker. Before begin(). Storages that are alive at begin() and were never declared count as `other`.
     void addHeldResult(const at::Tensor& tensor);

@@ -55,6 +55,35 @@ TEST(CompareLevels, anAllocationThatWasNotPredictedDoesNotMoveTheOthers)
                           "predicted were 10"));
 }
 
+/// Ten ops; before number `at` a module's parameters are gathered for three ops.
+StepTracePtr gatheringAt(int at, Category category)
+{
+    StorageId gathered;
+    return chainOfOps([&](HandStep& step, int i) {
+        if (i == at) {
+            gathered = step.make("aten.empty.memory_format", 3);
+            step.builder.retype(gathered, category);
+        } else if (i == at + 3) {
+            step.free({gathered});
+        }
+    });
+}
+
+TEST(CompareLevels, whatWasGatheredElsewhereIsSaidApart)
+{
+    const LevelComparison moved
+        = compared(gatheringAt(2, Category::unshardedParameter), gatheringAt(1, Category::unshardedParameter));
+    EXPECT_TRUE(moved.timelinesAgree());
+    EXPECT_GT(moved.unequalAllocations, 0U);
+    EXPECT_THAT(moved.gatherDifference, HasSubstr("`aten.empty.memory_format`"));
+    const LevelComparison other = compared(gatheringAt(2, Category::activation), gatheringAt(1, Category::activation));
+    EXPECT_FALSE(other.timelinesAgree());
+    // The peak is at the end: what is gathered there counts.
+    const LevelComparison higher
+        = compared(gatheringAt(8, Category::unshardedParameter), gatheringAt(1, Category::unshardedParameter));
+    EXPECT_FALSE(higher.timelinesAgree());
+}
+
 TEST(CompareLevels, whatStaysIsADifferenceOfAllLevelsAfterIt)
 {
     const LevelComparison more = compared(chainOfOps([](HandStep& step, int i) {

@@ -17,9 +17,10 @@ torch = support.simulated("h100-80gb")
 
 import torch_headroom  # noqa: E402
 import torch.distributed as dist  # noqa: E402
-from distributed_model import Llama  # noqa: E402
+from distributed_model import Block, Llama  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # noqa: E402
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard  # noqa: E402
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy  # noqa: E402
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch.testing._internal.distributed import fake_pg  # noqa: E402
@@ -49,6 +50,11 @@ def tensor_parallel(model):
     shard(model, mesh["dp"])
 
 
+def flat(model):
+    return FullyShardedDataParallel(model, auto_wrap_policy=ModuleWrapPolicy({Block}), use_orig_params=True,
+                                    device_id=torch.device("cuda"))
+
+
 def record(parallelize, file, policy=None, before=False):
     gc.collect()
     dist.init_process_group("fake", rank=0, world_size=8, store=fake_pg.FakeStore())
@@ -57,7 +63,7 @@ def record(parallelize, file, policy=None, before=False):
             model = Llama(layers=4, width=512, heads=8, kv_heads=4, hidden=1024, vocabulary=8000)
         if policy and before:
             torch_headroom.apply(model, policy)
-        parallelize(model)
+        model = parallelize(model) or model
         if policy and not before:
             torch_headroom.apply(model, policy)
         optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
@@ -100,6 +106,9 @@ class Plans(unittest.TestCase):
 
     def test_applied_before_fully_shard(self):
         self.kept(functools.partial(shard, mesh=None), before=True)
+
+    def test_applied_before_flat_parameters(self):
+        self.kept(flat, before=True)
 
     def test_without_resharding(self):
         self.kept(functools.partial(shard, mesh=None, reshard=False))

@@ -202,6 +202,31 @@ class Jobs(Distributed):
         self.assertRegex("".join(said), r"read what other ranks told once at .*train.py:12, and they were taken to hold")
         self.assertEqual(self.recorded(trains.replace("{asks}", "False"), "--nproc-per-node", "8")["remarks"], [])
 
+    def test_buffers_of_nccl_are_taken_off_the_card(self):
+        """With a group's first collective on the GPU, as NCCL takes them."""
+        self.recorded("""
+            import torch, torch.distributed as dist
+            dist.init_process_group("cpu:gloo,cuda:nccl")
+            model = torch.nn.Linear(4, 4, device="cuda")
+            optimizer = torch.optim.SGD(model.parameters())
+            def taken(device, group=None):
+                before = torch.cuda.mem_get_info()[0]
+                dist.all_reduce(torch.ones(4, device=device), group=group)
+                return (before - torch.cuda.mem_get_info()[0]) >> 20
+            pair = dist.new_group([0, 1])
+            assert [taken("cpu"), taken("cuda"), taken("cuda"), taken("cuda", pair)] == [0, 688, 0, 544]
+            torch.cuda.empty_cache()
+            try:
+                torch.empty(torch.cuda.mem_get_info()[0] + (600 << 20), dtype=torch.uint8, device="cuda")
+                raise SystemExit("there is no room for that")
+            except torch.OutOfMemoryError:
+                pass
+            for _ in range(3):
+                model(torch.ones(1, 4, device="cuda")).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        """, "--nproc-per-node", "8")
+
     def test_tokens_sent_to_experts(self):
         """A balanced router's: counted by histc, which takes whole numbers on CUDA alone."""
         self.recorded("""

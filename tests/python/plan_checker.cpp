@@ -112,7 +112,7 @@ Result<std::string> verify(const std::string& stepFile, const std::string& runFi
     const Result<Timeline> executed = predict(**run, {});
     if (!executed)
         return executed.error();
-    const LevelComparison comparison = compareLevels(**step, *predicted, levelsOf(*executed));
+    const LevelComparison comparison = compareLevels(**step, *predicted, **run, *executed);
     return std::to_string(comparison.executedPeak) + '\t' + comparison.firstDifference;
 }
 

@@ -122,7 +122,7 @@ TEST_P(LiveBytes, RebuiltFromTheTraceAreThoseWithoutARecorder)
     Recorder recorder({}, card());
     recorder.setModel(model.tree());
     for (const Tensor& tensor : trainer.state())
-        recorder.addOptimizerState(tensor);
+        recorder.addState(tensor);
     recorder.begin();
     trainer.step(&recorder);
     const Result<StepTracePtr> trace = recorder.finish();

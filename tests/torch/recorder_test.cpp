@@ -297,7 +297,7 @@ TEST_F(RecorderTest, CategoriesOfStartState)
     Recorder recorder({}, card());
     recorder.setModel(model.tree());
     recorder.addInput(input);
-    recorder.addOptimizerState(state);
+    recorder.addState(state);
     recorder.addHeldResult(held);
     recorder.begin();
     const Result<StepTracePtr> trace = recorder.finish();

@@ -43,12 +43,16 @@ Bytes budgetPage(Bytes range) noexcept
     return 16 * budgetStep(range);
 }
 
-std::vector<CardSize> cardSizes(Bytes least, Bytes most)
+std::vector<CardSize> cardSizes(Bytes least, Bytes most, const StepTrace* step)
 {
     std::vector<CardSize> sizes;
-    for (const DeviceSpec& device : deviceSpecs())
-        if (const Bytes usable = cardMemory(device).usable(); least <= usable && usable <= most)
-            sizes.push_back({shortTitle(device.title), usable});
+    for (const DeviceSpec& device : deviceSpecs()) {
+        CardMemory memory = cardMemory(device);
+        if (step)
+            memory.nccl = ncclMemory(*step, topologyOf(device.name));
+        if (least <= memory.usable() && memory.usable() <= most)
+            sizes.push_back({shortTitle(device.title), memory.usable()});
+    }
     std::ranges::sort(sizes, {}, &CardSize::bytes);
     return sizes;
 }

@@ -22,8 +22,8 @@ struct CardSize
     std::string name; ///< "RTX 4090"
     Bytes bytes = 0; ///< CardMemory::usable()
 };
-/// The GPUs with bytes within [least, most], ascending.
-std::vector<CardSize> cardSizes(Bytes least, Bytes most);
+/// The GPUs with bytes within [least, most], ascending. NCCL's buffers are those of `step`, none without one.
+std::vector<CardSize> cardSizes(Bytes least, Bytes most, const StepTrace* step = nullptr);
 
 /// The next stop after (direction > 0) or before `from`; `from` if there is none. `stops` are ascending.
 Bytes nextStop(std::span<const Bytes> stops, Bytes from, int direction) noexcept;

@@ -207,6 +207,11 @@ void BudgetBar::setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes a
     d_->updateFeasible();
 }
 
+void BudgetBar::setStep(StepTracePtr step)
+{
+    d_->scale->setStep(std::move(step));
+}
+
 void BudgetBar::setWindowHeight(int height)
 {
     d_->scale->setCurveHeight(BudgetScale::leastCurveHeight

@@ -34,6 +34,7 @@ public:
 
     /// `least` is the smallest feasible budget (0: not known yet). From `recordedPeak` on nothing is recomputed.
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
+    void setStep(StepTracePtr step); ///< whose communicators take memory of the cards; before setRange()
     void setWindowHeight(int height); ///< the curve's height is a share of it
     void setFrontier(std::vector<FrontierPoint> frontier); ///< peak ascending; empty: not known yet
     void setBudget(Bytes budget); ///< emits nothing

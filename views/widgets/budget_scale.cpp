@@ -87,7 +87,7 @@ void BudgetScale::updateStops()
         stops.push_back(point.peak);
     setStops(std::move(stops));
     std::vector<Bytes> magnets{least_, recordedPeak_};
-    for (const auto& card : cardSizes(minimum(), maximum()))
+    for (const auto& card : cardSizes(minimum(), maximum(), step_.get()))
         magnets.push_back(card.bytes);
     std::sort(magnets.begin(), magnets.end());
     setMagnets(std::move(magnets));
@@ -186,7 +186,7 @@ std::vector<BudgetScale::StopLabel> BudgetScale::stopLabels(const QFontMetricsF&
     std::vector<StopLabel> labels;
     if (recordedPeak_ > 0 && axis_.contains(static_cast<double>(recordedPeak_)))
         labels.push_back({map().toPixel(static_cast<double>(recordedPeak_)), tr("recorded peak"), {}, false});
-    for (const auto& card : cardSizes(minimum(), maximum()))
+    for (const auto& card : cardSizes(minimum(), maximum(), step_.get()))
         labels.push_back({map().toPixel(static_cast<double>(card.bytes)), QString::fromStdString(card.name), {}, true});
     placeLabels(labels, metrics);
     return labels;

@@ -21,6 +21,7 @@ public:
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
     void setFrontier(std::vector<FrontierPoint> frontier);
     void setStepMs(double ms) { stepMs_ = ms; } ///< step time without recomputation, for the percentage in the tool tip
+    void setStep(StepTracePtr step) { step_ = std::move(step); } ///< whose communicators take memory; before setRange()
     void setCurveHeight(int height); ///< in pixels; larger in a large window
     static constexpr int leastCurveHeight = 26;
     Bytes least() const noexcept { return least_; }
@@ -58,6 +59,7 @@ private:
     void paintTicks(QPainter& painter, const Theme& theme) const;
     void paintTrack(QPainter& painter, const Theme& theme) const;
 
+    StepTracePtr step_;
     Bytes least_ = 0;
     Bytes recordedPeak_ = 0;
     AxisRange axis_;

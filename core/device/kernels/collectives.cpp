@@ -6,6 +6,7 @@
 #include "core/device/collectives.h"
 
 #include "core/device/boxed_values.h"
+#include "core/device/card_limit.h"
 #include "core/device/kernels/collective_values.h"
 #include "core/device/known_storage.h"
 #include "core/device/silence.h"
@@ -219,6 +220,7 @@ Communication communicationOf(CollectiveKind kind, const Arguments& arguments, c
 /// Returns the event behind it, 0 where nobody has to wait.
 std::uint32_t observe(Communication communication)
 {
+    addCommunicator(communication);
     if (!communication.async) {
         tell(communication);
         return 0;

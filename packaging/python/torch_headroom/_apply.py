@@ -137,7 +137,9 @@ def _unwrapped(model):
             model = model.module
         elif isinstance(model, torch.jit.ScriptModule):
             raise PolicyError("a scripted model cannot be checkpointed: apply the policy to the model in Python")
-        elif kind in ("FullyShardedDataParallel", "DataParallel"):
+        elif kind == "FullyShardedDataParallel":
+            raise PolicyError(f"{kind} wraps the model already: apply the policy to the model before that")
+        elif kind == "DataParallel":
             raise PolicyError(f"{kind} is not supported: use fully_shard (FSDP2) or DistributedDataParallel, or none")
         else:
             return model

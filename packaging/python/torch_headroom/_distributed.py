@@ -33,7 +33,9 @@ def enter(job, command_line):
     from . import _distributed_checkpoint, _distributed_companions, _distributed_refusals, _simulate_cuda
 
     os.environ.update(job.environment())
-    load().headroom_join_job()
+    library = load()
+    library.headroom_join_job.argtypes, library.headroom_join_job.restype = [ctypes.c_int64], None
+    library.headroom_join_job(job.per_node)
     _patch_groups()
     _patch_rendezvous(job)
     _simulate_cuda.join_job(job)

@@ -13,6 +13,9 @@ from ._modules import without_compilation
 from ._policy import PolicyError
 
 
+_WRAPPER, _WRAPPED = "FullyShardedDataParallel", "_fsdp_wrapped_module"
+
+
 class Fit:
     """A part of a policy, matched to modules of a model."""
 
@@ -100,8 +103,12 @@ def _fit(base, name, entries, is_root=False):
     for entry in entries:
         module = base
         for place, key in enumerate(entry.fqn[len(name) + 1 :].split(".") if entry.fqn != name else (), depth + 1):
+            # FSDP1 wraps modules inside of the model: the plan may be applied before it does.
+            if key == _WRAPPED and key not in module._modules:
+                continue
             module = without_compilation(module._modules.get(key))
-            if module is None or not (is_root or not entry.types or _is_a(module, entry.types[place])):
+            if module is None or not (is_root or not entry.types or _is_a(module, entry.types[place])
+                                      or entry.types[place] == _WRAPPER):
                 return None
         modules.append(module)
     return Fit(name, base, entries, modules)

@@ -12,7 +12,7 @@ import sys
 import torch
 from torch.utils.checkpoint import _recomputation_hook
 
-from . import _cuda_graphs, _distributed_fsdp, _remarks, _wrappers
+from . import _cuda_graphs, _deepspeed_memory, _distributed_fsdp, _remarks, _wrappers
 from ._arguments import HeldInCalls
 from ._batch import sizes_of, sizes_with
 from ._compiling import compiling
@@ -82,6 +82,7 @@ class StepRecorder:
         self.model = _readable(model)  # name in the step file
         self.library = _declared(load())
         _wrappers.install()
+        _deepspeed_memory.watch()
         self.inventory = Inventory()
         self.numbers = {}  # id(module) -> number, in the running step; read by the hook
         self.recording = False
@@ -118,6 +119,7 @@ class StepRecorder:
         ops.inputs.default(tensors_of(arguments))
         self._held = HeldInCalls()
         self._sizes = sizes_of(arguments)
+        _deepspeed_memory.declare(self._names.modules)
         ops.optimizer_state.default([t for o in self.inventory.optimizers() for t in state_tensors(o)])
         _remarks.begin()
         compiling.graphs = 0

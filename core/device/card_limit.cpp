@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/device/card_limit.h"
+
+#include "core/cost/card_memory.h"
+#include "core/device/simulated_device.h"
+#include "core/device/simulated_state.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace headroom::sim {
+namespace {
+
+struct CardLimit
+{
+    std::mutex mutex;
+    double fraction = 1;
+    std::int64_t ranksPerNode = 0; ///< 0: as in the card's topology
+    std::map<std::string, Bytes> communicators; ///< by group
+};
+
+/// Never destroyed: asked also after main() has returned.
+CardLimit& limit()
+{
+    static auto* const instance = new CardLimit;
+    return *instance;
+}
+
+Bytes usable(const CardLimit& limit)
+{
+    const DeviceSpec& card = simulatedState().spec;
+    CardMemory memory = cardMemory(card);
+    for (const auto& [group, bytes] : limit.communicators)
+        memory.nccl.bytes += bytes;
+    return memory.usable();
+}
+
+void apply(const CardLimit& limit)
+{
+    if (limit.fraction == 0)
+        return limitMemory(0);
+    const auto share = static_cast<Bytes>(static_cast<double>(simulatedState().spec.memory) * limit.fraction);
+    limitMemory(limit.fraction > 1 ? share : std::max<Bytes>(std::min(share, usable(limit)), 1));
+}
+
+} // namespace
+
+Bytes usableOfCard()
+{
+    const std::lock_guard lock(limit().mutex);
+    return usable(limit());
+}
+
+void limitCard(double fraction)
+{
+    const std::lock_guard lock(limit().mutex);
+    limit().fraction = fraction;
+    apply(limit());
+}
+
+void setRanksPerNode(std::int64_t ranks)
+{
+    const std::lock_guard lock(limit().mutex);
+    limit().ranksPerNode = ranks;
+}
+
+void addCommunicator(const Communication& communication)
+{
+    const DeviceSpec& card = simulatedState().spec;
+    if (card.memory == 0)
+        return;
+    const std::lock_guard lock(limit().mutex);
+    const Topology& topology = topologyOf(card.name);
+    const std::int64_t perNode = limit().ranksPerNode > 0 ? limit().ranksPerNode : topology.ranksPerNode;
+    const Bytes bytes = ncclCommunicator(groupShape(communication.ranks, perNode), topology,
+                                         communication.kind == CollectiveKind::allToAll);
+    Bytes& held = limit().communicators[communication.group];
+    if (bytes <= held)
+        return;
+    held = bytes;
+    apply(limit());
+}
+
+} // namespace headroom::sim
