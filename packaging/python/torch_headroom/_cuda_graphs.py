@@ -76,6 +76,8 @@ class CUDAGraph:
         pass
 
     def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
         raise HeadroomError(f"torch.cuda.CUDAGraph.{name} is the CUDA driver's, which the GPU that Headroom simulates "
                             "does not have")
 
