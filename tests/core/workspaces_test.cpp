@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/allocator/replay.h"
+#include "core/cost/op_issue.h"
 #include "core/cost/op_signature.h"
 #include "core/cost/workspaces.h"
 #include "core/predict/predict.h"
+#include "core/trace/graph_ops.h"
 #include "core/trace/step_trace_builder.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +78,9 @@ OpSignature convolution(const Images& images)
 }
 
 /// A product, the convolution, a product and the convolution again, its result freed before.
-StepTracePtr step(const Images& images, std::vector<std::pair<std::string, std::string>> settings = {})
+/// `place`: where its ops allocate.
+StepTracePtr step(const Images& images, std::vector<std::pair<std::string, std::string>> settings = {},
+                  std::uint32_t place = 0)
 {
     StepTraceBuilder builder;
     builder.info.settings = std::move(settings);
@@ -88,6 +92,8 @@ StepTracePtr step(const Images& images, std::vector<std::pair<std::string, std::
         call.phase = phase;
         const OpId op = builder.beginOp(call);
         const StorageId made = builder.alloc(bytes, Category::activation, op);
+        builder.setStream(op, streamOfPlace(place));
+        builder.setStream(made, place);
         StepTraceBuilder::OpResult result;
         result.signature = signature;
         builder.endOp(op, result);
@@ -158,6 +164,19 @@ TEST(Workspaces, TheAllocatorHoldsThem)
     EXPECT_NE(full.failure->op, OpId(1));
     rules.capacity = 72 * MiB;
     EXPECT_FALSE(simulateAllocator(*trace, timeline, rules, workspaces).failure);
+}
+
+/// A graph frees them between its captures, which have them in its pool one after the other.
+TEST(Workspaces, AGraphHasItsOwnInItsPool)
+{
+    const std::uint32_t place = placeOf(3, 1);
+    const StepTracePtr trace = step({}, {}, place);
+    using Kept = Workspaces::Kept;
+    const Workspaces workspaces = workspacesOf(*trace, card("a100-80gb"));
+    EXPECT_EQ(workspaces.kept, (std::vector<Kept>{{OpId(0), blas, place}, {OpId(2), MiB, place}}));
+    EXPECT_GT(opIssues(*trace)[0].cpuMs, 0);
+    EXPECT_EQ(opIssues(*trace)[2].cpuMs, 0) << "the graph is launched as one";
+    EXPECT_GT(opIssues(*step({}))[2].cpuMs, 0);
 }
 
 TEST(Workspaces, TheStepKnowsWhatItsProgramSet)

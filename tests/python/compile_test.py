@@ -322,6 +322,16 @@ class Plans(Compiled):
         self.assertEqual(planned.returncode, 3)
         self.assertIn("torch_headroom.record --activation-memory-budget 0.25,0.5,0.75", planned.stderr)
 
+    def test_of_what_is_not_compiled_now_are_refused(self):
+        self.record(self.step)
+        headroom("plan", self.step, "--budget", "1024GiB", "--pin", "Net.blocks.0=recompute", "-o", self.policy)
+        model = Net(layers=4).cuda()
+        torch_headroom.apply(model, self.policy)
+        step = training(model, data=lambda: batch(8 * ROWS))
+        with self.assertRaisesRegex(torch_headroom.PolicyError, "blocks.0: it was recorded inside of a graph of torch"):
+            for _ in range(2):
+                step()
+
     def test_single_ops_of_a_graph_are_refused(self):
         self.record(self.step)
         headroom("plan", self.step, "--budget", "1024GiB", "--pin", "Net.blocks.0=recompute", "-o", self.policy)

@@ -29,7 +29,7 @@ class CUDAGraph:
         self._release = []
         self._has_run = self.captures_each_run  # its capture was its run
 
-    def capture_begin(self, pool=None, capture_error_mode="global"):
+    def capture_begin(self, pool=None, **options):
         if self._capturing:
             raise RuntimeError("a CUDA graph is being captured already")
         self._pool = tuple(pool) if pool else new_pool()
@@ -76,6 +76,8 @@ class CUDAGraph:
         pass
 
     def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
         raise HeadroomError(f"torch.cuda.CUDAGraph.{name} is the CUDA driver's, which the GPU that Headroom simulates "
                             "does not have")
 

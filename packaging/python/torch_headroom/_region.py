@@ -20,6 +20,14 @@ from ._modules import is_plain, tensors_of
 from ._policy import HeldBytes, ModulePolicy
 
 
+_BUFFER = "aten.empty_strided.default"  # how generated code of torch.compile allocates
+
+_OF_A_GRAPH = ("it was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone decides what is "
+               "recomputed: set torch._functorch.config.activation_memory_budget instead, which `python -m "
+               "torch_headroom.record --activation-memory-budget 0.25,0.5,0.75` compares, or plan the step recorded "
+               "without torch.compile; where the module is compiled by itself, apply after torch.compile")
+
+
 class Region:
     """A checkpointed module. The replaced `forward` is an attribute of the instance, so that hooks (those of
     fully_shard included), names, state_dict and the class do not change.
@@ -135,6 +143,8 @@ class Region:
             kept = any(saved == name for saved, _ in self.policy.saved)
             if not _makes_new_tensors(name) or calls[name] == count or (calls[name] > 0 and not kept):
                 continue
+            if _BUFFER in self.policy.calls and _BUFFER not in calls:
+                return _OF_A_GRAPH
             ran = f"ran {calls[name]} times" if calls[name] else "never ran"
             return (f"{name} {ran} in its forward, {count} times when the step was recorded; "
                     "record the step again as it runs now (same batch layout, dtype, autocast and device)")
