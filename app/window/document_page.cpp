@@ -55,12 +55,16 @@ std::vector<TimelineFailure> failureMarks(const StepTrace& trace)
     return marks;
 }
 
+// The content has a ground of its own: else what changes in it is painted on the window's ground and on the card's,
+// with its border. It lies inside of the round corners.
 QFrame* cardAround(QWidget* content)
 {
     auto* card = new QFrame;
     card->setProperty("card", true);
+    content->setBackgroundRole(QPalette::Base);
+    content->setAutoFillBackground(true);
     auto* layout = new QVBoxLayout(card);
-    layout->setContentsMargins(1, 1, 1, 1);
+    layout->setContentsMargins(2, 2, 2, 2);
     layout->addWidget(content);
     return card;
 }

@@ -123,18 +123,22 @@ private Q_SLOTS:
         QTRY_VERIFY(settled());
     }
 
-    void aPlanLeavesThePlotItsSize()
+    void theLegendKeepsItsRowsUntilTheNextImage()
     {
         openStep();
-        window().resize(1280, 900); // the legend has two rows
+        window().resize(1280, 900);
         QTRY_VERIFY(settled());
-        auto* timeline = window().page().timeline();
-        QVERIFY(timeline->findChild<LegendBar*>()->height() > 30);
-        Counter sizes(timeline->findChild<TimelineCanvas*>(), QEvent::Resize);
+        const auto* legend = window().page().timeline()->findChild<LegendBar*>();
+        const int rows = legend->minimumHeight();
+        QVERIFY(rows > 30);
+        QList<int> whenAnswered; // the plot has what the legend leaves
+        connect(&window().session(), &Session::answerChanged, this, [&] { whenAnswered << legend->minimumHeight(); });
         window().session().dragBudget(window().session().budget() - 64 * MiB);
         QTRY_VERIFY(settled());
-        QCoreApplication::processEvents();
-        QCOMPARE(sizes.count, 0);
+        QVERIFY(!whenAnswered.empty());
+        QCOMPARE(whenAnswered, QList<int>(whenAnswered.size(), rows));
+        QCOMPARE(legend->minimumHeight(), rows);
+        window().session().disconnect(this);
     }
 
     void labelsOfTheAxesStayAsTheyAre()
