@@ -14,10 +14,10 @@
 namespace headroom {
 namespace {
 
-using Bytes = std::span<const std::byte>;
+using Span = std::span<const std::byte>;
 
 /// A record's header says so: section 4.3.7 of PKWARE's APPNOTE.TXT.
-bool isCompressed(Bytes header)
+bool isCompressed(Span header)
 {
     constexpr std::size_t method = 8;
     return header[method] != std::byte{0} || header[method + 1] != std::byte{0};
@@ -29,8 +29,8 @@ std::size_t MappedBytes::read(std::uint64_t position, void* buffer, std::size_t 
 {
     if (position >= bytes_.size())
         return 0;
-    const Bytes part = bytes_.subspan(position, std::min<std::size_t>(size, bytes_.size() - position));
-    const auto holds = [&](Bytes hole) {
+    const Span part = bytes_.subspan(position, std::min<std::size_t>(size, bytes_.size() - position));
+    const auto holds = [&](Span hole) {
         return part.data() >= hole.data() && part.data() + part.size() <= hole.data() + hole.size();
     };
     if (std::ranges::none_of(holes_, holds))
@@ -52,7 +52,7 @@ Result<ZipArchive> ZipArchive::open(const std::filesystem::path& path)
     return read(file->bytes(), path.string(), file);
 }
 
-Result<ZipArchive> ZipArchive::read(Bytes bytes, std::string name, std::shared_ptr<const void> memory)
+Result<ZipArchive> ZipArchive::read(Span bytes, std::string name, std::shared_ptr<const void> memory)
 {
     ZipArchive archive;
     archive.name_ = std::move(name);
@@ -79,7 +79,7 @@ bool ZipArchive::contains(const std::string& record) const
     }
 }
 
-Result<Bytes> ZipArchive::record(const std::string& record) const
+Result<Span> ZipArchive::record(const std::string& record) const
 {
     if (!contains(record))
         return badInput(name_ + ": the archive has no '" + record + "'");
