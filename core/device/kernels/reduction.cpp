@@ -6,6 +6,7 @@
 #include "core/device/kernels/known_sizes.h"
 
 #include <ATen/WrapDimUtils.h>
+#include <ATen/core/Reduction.h>
 #include <c10/core/ScalarType.h>
 #include <torch/library.h>
 
@@ -82,13 +83,11 @@ Tensor smoothLossBackward(const Tensor&, const Tensor& self, const Tensor&, std:
     return emptyContiguous(self);
 }
 
-constexpr std::int64_t noReduction = 0; // at::Reduction::None
-
 /// The kernel computes all losses, reduces them, and then shrinks the tensor of all losses to the result.
 Tensor binaryCrossEntropy(const Tensor& self, const Tensor&, const std::optional<Tensor>&, std::int64_t reduction)
 {
     Tensor loss = emptyLike(self);
-    if (reduction != noReduction) {
+    if (reduction != at::Reduction::None) {
         const Tensor reduced = scalarLike(self);
         loss.unsafeGetTensorImpl()->set_sizes_and_strides(reduced.sizes(), reduced.strides());
     }
@@ -99,7 +98,7 @@ Tensor binaryCrossEntropy(const Tensor& self, const Tensor&, const std::optional
 Tensor huberLoss(const Tensor& self, const Tensor&, std::int64_t reduction, double)
 {
     Tensor losses = emptyLike(self);
-    return reduction == noReduction ? losses : scalarLike(self);
+    return reduction == at::Reduction::None ? losses : scalarLike(self);
 }
 
 Tensor binaryCrossEntropyBackward(const Tensor&, const Tensor& self, const Tensor&, const std::optional<Tensor>&,
@@ -112,7 +111,7 @@ std::tuple<Tensor, Tensor> nllLoss2d(const Tensor& self, const Tensor& target, c
                                      std::int64_t reduction, c10::SymInt ignored)
 {
     checkTargets(target, self.size(1), number(ignored));
-    return {reduction == noReduction ? emptyTensor(target.sizes(), self.scalar_type()) : scalarLike(self),
+    return {reduction == at::Reduction::None ? emptyTensor(target.sizes(), self.scalar_type()) : scalarLike(self),
             scalarLike(self)};
 }
 

@@ -5,6 +5,7 @@
 #include "core/device/allocate.h"
 
 #include <ATen/Context.h>
+#include <ATen/core/Reduction.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -95,8 +96,6 @@ std::tuple<Tensor, Tensor> cudnnCtcLoss(const Tensor& logProbabilities, const Te
     return {emptyTensor({logProbabilities.size(1)}, logProbabilities.scalar_type()), emptyContiguous(logProbabilities)};
 }
 
-constexpr std::int64_t noReduction = 0; // at::Reduction::None
-
 std::int64_t samplesOf(const Tensor& self)
 {
     return self.dim() == 2 ? self.size(0) : 1;
@@ -105,7 +104,7 @@ std::int64_t samplesOf(const Tensor& self)
 Tensor marginLoss(const Tensor& self, const Tensor& target, const at::Scalar&, const at::Scalar&, const OptionalTensor&,
                   std::int64_t reduction)
 {
-    if (reduction == noReduction && target.dim() > 0)
+    if (reduction == at::Reduction::None && target.dim() > 0)
         return emptyTensor({samplesOf(self)}, self.scalar_type());
     const Tensor losses = emptyTensor({samplesOf(self)}, self.scalar_type());
     return emptyTensor({}, self.scalar_type());
@@ -120,7 +119,7 @@ Tensor marginLossBackward(const Tensor&, const Tensor& self, const Tensor&, cons
 std::tuple<Tensor, Tensor> multilabelMarginLoss(const Tensor& self, const Tensor& target, std::int64_t reduction)
 {
     const Tensor isTarget = emptyTensor(target.sizes(), self.scalar_type());
-    if (reduction == noReduction && target.dim() > 1)
+    if (reduction == at::Reduction::None && target.dim() > 1)
         return {emptyTensor({samplesOf(self)}, self.scalar_type()), isTarget};
     const Tensor losses = emptyTensor({samplesOf(self)}, self.scalar_type());
     return {emptyTensor({}, self.scalar_type()), isTarget};
