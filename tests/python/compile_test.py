@@ -275,6 +275,18 @@ class MemoryOfALanguageModel(Compiled):
         self.assertEqual(step.peak, start + max(forward.peak, backward.peak + rounded(4)))
 
 
+class AttentionBlock(Block):
+    def forward(self, x):
+        heads = self.norm(x).view(8, -1, 4, WIDTH // 4).transpose(1, 2)
+        return super().forward(x + F.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).reshape_as(x))
+
+
+class AttentionNet(Net):
+    def __init__(self, layers):
+        super().__init__(layers)
+        self.blocks = nn.ModuleList(AttentionBlock() for _ in range(layers))
+
+
 def headroom(*arguments):
     finished = subprocess.run([HEADROOM, *map(str, arguments)], capture_output=True, text=True)
     if finished.returncode:
@@ -289,13 +301,13 @@ class Plans(Compiled):
         self.addCleanup(folder.cleanup)
         self.step, self.executed, self.policy = (pathlib.Path(folder.name) / name for name in ("a.hrs", "b.hrs", "policy.json"))
 
-    def record(self, path, policy=None):
-        model = Net(layers=4).cuda()
+    def record(self, path, policy=None, make=lambda: Net(layers=4), data=lambda: batch(8 * ROWS)):
+        model = make().cuda()
         for block in model.blocks:
             block.compile()
         if policy:
             torch_headroom.apply(model, policy)
-        step = training(model, data=lambda: batch(8 * ROWS))
+        step = training(model, data=data)
         with torch_headroom.record(path) as recording:
             for _ in range(2):
                 step()
@@ -308,6 +320,17 @@ class Plans(Compiled):
         headroom("plan", self.step, "--budget", budget, "-o", self.policy)
         gc.collect()
         self.assertLessEqual(self.record(self.executed, self.policy), budget)
+        headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy)
+
+    def test_no_result_inside_of_a_graph_is_kept_alone(self):
+        """Attention, of which an eager plan keeps the result."""
+        arguments = {"make": lambda: AttentionNet(layers=4), "data": lambda: batch(8 * ROWS)}
+        budget = self.record(self.step, **arguments) * 8 // 10
+        headroom("plan", self.step, "--budget", budget, "-o", self.policy)
+        modules = json.loads(self.policy.read_text())["modules"]
+        self.assertFalse(any(op["save"] for module in modules for op in module["ops"]))
+        gc.collect()
+        self.record(self.executed, self.policy, **arguments)
         headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy)
 
     def test_of_one_graph_point_to_the_partitioner(self):
