@@ -299,7 +299,8 @@ class Plans(Compiled):
         super().setUp()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.step, self.executed, self.policy = (pathlib.Path(folder.name) / name for name in ("a.hrs", "b.hrs", "policy.json"))
+        files = (pathlib.Path(folder.name) / name for name in ("a.hrs", "b.hrs", "policy.json"))
+        self.step, self.executed, self.policy = files
 
     def record(self, path, policy=None, make=lambda: Net(layers=4), data=lambda: batch(8 * ROWS)):
         model = make().cuda()
@@ -344,6 +345,19 @@ class Plans(Compiled):
         planned = subprocess.run([HEADROOM, "plan", self.step, "--budget", str(budget)], capture_output=True, text=True)
         self.assertEqual(planned.returncode, 3)
         self.assertIn("torch_headroom.record --activation-memory-budget 0.25,0.5,0.75", planned.stderr)
+
+    def test_the_command_that_lists_budgets(self):
+        script = self.step.with_name("script.py")
+        script.write_text("import torch\nnet = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(3))).cuda()\n"
+                          "run = torch.compile(torch.nn.Sequential(net, torch.nn.GELU()))\n"
+                          "optimizer = torch.optim.SGD(net.parameters())\n"
+                          "for _ in range(2):\n    run(torch.ones(512, 256, device='cuda')).sum().backward()\n"
+                          "    optimizer.step()\n    optimizer.zero_grad()\n")
+        ran = subprocess.run([sys.executable, "-m", "torch_headroom.record", "--gpu", "a100-80gb", "--json",
+                              "--activation-memory-budget", "0.3,0.6", "-o", self.step, script],
+                             capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual([point["memory_budget"] for point in json.loads(ran.stdout)["points"]], [0.3, 0.6, None])
 
     def test_of_what_is_not_compiled_now_are_refused(self):
         self.record(self.step)
