@@ -7,6 +7,7 @@
 #include "core/predict/replay.h"
 #include "core/predict/step_index.h"
 #include "core/predict/step_model.h"
+#include "core/trace/graph_ops.h"
 
 #include <algorithm>
 #include <map>
@@ -55,7 +56,8 @@ std::vector<bool> savableOpsWith(const StepTrace& trace, const StepIndex& index,
     const bool may = once && !isWholeOnlyWith(trace, index, module);
     for (const OpId op : regionOpsWith(trace, index, module)) {
         const auto outputs = trace.ops.outputs[op];
-        savable.push_back(may && !outputs.empty() && std::ranges::all_of(outputs, [&](StorageId storage) {
+        const bool inGraph = (trace.ops.flags[op] & opInCompiledGraph) != 0;
+        savable.push_back(may && !inGraph && !outputs.empty() && std::ranges::all_of(outputs, [&](StorageId storage) {
                               return index.allocatedIn[storage.value] == op && !index.mutated[storage.value];
                           }));
     }

@@ -5,6 +5,7 @@
 #include "core/record/step_recording.h"
 
 #include "core/device/simulated_guard.h"
+#include "core/trace/graph_ops.h"
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -174,8 +175,10 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     running.columns.name = facts.kind == OpFacts::Kind::opaque ? builder_.string(stack[first].toStringRef()) : facts.id;
     place(where, running.columns);
     running.region = running.columns.module;
-    if (origin_)
+    if (origin_) {
+        running.flags |= opInCompiledGraph;
         running.columns.module = originIn(running.region);
+    }
     if (isOwnUpdate(where, running.inputs))
         running.columns.phase = Phase::optimizer;
     running.id = OpId(static_cast<std::uint32_t>(builder_.opCount()));

@@ -26,6 +26,9 @@ constexpr std::uint32_t poolOfPlace(std::uint32_t place)
     return place >> poolShift;
 }
 
+/// An OpFlag more: the op ran inside of a graph of torch.compile, whose single results no checkpoint can keep.
+inline constexpr std::uint16_t opInCompiledGraph = 2048;
+
 /// By op: the place in a private pool where it allocates, as an op of a CUDA graph does; 0: none. Empty: no op does.
 std::vector<std::uint32_t> graphPlaces(const StepTrace& trace);
 

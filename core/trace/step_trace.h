@@ -380,7 +380,7 @@ struct StepTrace
         Column<StorageId, Bytes> requested; ///< before rounding
         Column<StorageId, Category> category; ///< at its allocation; retype events change it
         Column<StorageId, OpId> creator; ///< op that allocated it; invalid if it existed before the step
-        /// Number of the stream that it was allocated on; no rows: all on stream 0. Only that stream reuses its block.
+        /// Stream and private pool of its allocation (graph_ops.h); no rows: all on stream 0. Only they reuse it.
         Column<StorageId, std::uint32_t> stream;
         std::size_t size() const noexcept { return bytes.size(); }
     } storages;

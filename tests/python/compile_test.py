@@ -275,6 +275,18 @@ class MemoryOfALanguageModel(Compiled):
         self.assertEqual(step.peak, start + max(forward.peak, backward.peak + rounded(4)))
 
 
+class AttentionBlock(Block):
+    def forward(self, x):
+        heads = self.norm(x).view(8, -1, 4, WIDTH // 4).transpose(1, 2)
+        return super().forward(x + F.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).reshape_as(x))
+
+
+class AttentionNet(Net):
+    def __init__(self, layers):
+        super().__init__(layers)
+        self.blocks = nn.ModuleList(AttentionBlock() for _ in range(layers))
+
+
 def headroom(*arguments):
     finished = subprocess.run([HEADROOM, *map(str, arguments)], capture_output=True, text=True)
     if finished.returncode:
@@ -287,15 +299,16 @@ class Plans(Compiled):
         super().setUp()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.step, self.executed, self.policy = (pathlib.Path(folder.name) / name for name in ("a.hrs", "b.hrs", "policy.json"))
+        files = (pathlib.Path(folder.name) / name for name in ("a.hrs", "b.hrs", "policy.json"))
+        self.step, self.executed, self.policy = files
 
-    def record(self, path, policy=None):
-        model = Net(layers=4).cuda()
+    def record(self, path, policy=None, make=lambda: Net(layers=4), data=lambda: batch(8 * ROWS)):
+        model = make().cuda()
         for block in model.blocks:
             block.compile()
         if policy:
             torch_headroom.apply(model, policy)
-        step = training(model, data=lambda: batch(8 * ROWS))
+        step = training(model, data=data)
         with torch_headroom.record(path) as recording:
             for _ in range(2):
                 step()
@@ -310,6 +323,17 @@ class Plans(Compiled):
         self.assertLessEqual(self.record(self.executed, self.policy), budget)
         headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy)
 
+    def test_no_result_inside_of_a_graph_is_kept_alone(self):
+        """Attention, of which an eager plan keeps the result."""
+        arguments = {"make": lambda: AttentionNet(layers=4), "data": lambda: batch(8 * ROWS)}
+        budget = self.record(self.step, **arguments) * 8 // 10
+        headroom("plan", self.step, "--budget", budget, "-o", self.policy)
+        modules = json.loads(self.policy.read_text())["modules"]
+        self.assertFalse(any(op["save"] for module in modules for op in module["ops"]))
+        gc.collect()
+        self.record(self.executed, self.policy, **arguments)
+        headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy)
+
     def test_of_one_graph_point_to_the_partitioner(self):
         model = torch.compile(Net(layers=4).cuda())
         step = training(model)
@@ -321,6 +345,19 @@ class Plans(Compiled):
         planned = subprocess.run([HEADROOM, "plan", self.step, "--budget", str(budget)], capture_output=True, text=True)
         self.assertEqual(planned.returncode, 3)
         self.assertIn("torch_headroom.record --activation-memory-budget 0.25,0.5,0.75", planned.stderr)
+
+    def test_the_command_that_lists_budgets(self):
+        script = self.step.with_name("script.py")
+        script.write_text("import torch\nnet = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(3))).cuda()\n"
+                          "run = torch.compile(torch.nn.Sequential(net, torch.nn.GELU()))\n"
+                          "optimizer = torch.optim.SGD(net.parameters())\n"
+                          "for _ in range(2):\n    run(torch.ones(512, 256, device='cuda')).sum().backward()\n"
+                          "    optimizer.step()\n    optimizer.zero_grad()\n")
+        ran = subprocess.run([sys.executable, "-m", "torch_headroom.record", "--gpu", "a100-80gb", "--json",
+                              "--activation-memory-budget", "0.3,0.6", "-o", self.step, script],
+                             capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual([point["memory_budget"] for point in json.loads(ran.stdout)["points"]], [0.3, 0.6, None])
 
     def test_of_what_is_not_compiled_now_are_refused(self):
         self.record(self.step)

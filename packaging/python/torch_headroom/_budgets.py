@@ -42,7 +42,8 @@ def _again(options, budget, step):
     from ._record_options import recorded_again
 
     one = type(options)(**vars(options) | {"activation_memory_budget": None if budget is None else [budget]})
-    return ["-o", str(step), *(["--progress"] if options.progress else []), *recorded_again(one)]
+    arguments, script = recorded_again(one)
+    return ["-o", str(step), *(["--progress"] if options.progress else []), *arguments, *script]
 
 
 def _lines(points):
