@@ -172,6 +172,22 @@ class RegisteredInPython(unittest.TestCase):
         library.impl("by_key", self.kernel("by_key"), "CUDA")
         self.check(torch.ops.opaque_test_library.by_key, "by_key")
 
+    def test_a_package_with_compiled_libraries_keeps_the_sizes_alone(self):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        (folder / "compiled_test").mkdir()
+        (folder / "compiled_test" / "library.so").touch()
+        (folder / "compiled_test" / "__init__.py").write_text(
+            "import torch\n"
+            "@torch.library.custom_op('compiled_test::op', mutates_args=(), device_types='cuda')\n"
+            "def op(x: torch.Tensor) -> torch.Tensor:\n"
+            "    raise AssertionError('there is no GPU')\n"
+            "op.register_fake(torch.empty_like)\n")
+        sys.path.insert(0, str(folder))
+        self.addCleanup(sys.path.remove, str(folder))
+        import compiled_test
+
+        self.assertEqual(compiled_test.op(torch.ones(8, device="cuda")).shape, (8,))
+
     def test_what_the_user_says_comes_first(self):
         def declare(name):
             torch_headroom.opaque(f"opaque_test::{name}", results=lambda x: x.new_empty(3))

@@ -11,6 +11,7 @@ import functools
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import pathlib
 import sys
 import types
 
@@ -107,9 +108,14 @@ class _Module(types.ModuleType):
         )
 
 
+# Libraries whose ops call PyTorch's kernels, or those of the table.
+_KNOWN = ("flash_attn", "flash_attn_3", "xformers_flash", "xformers_flash3")
+
+
 def run_own_code_of_ops(torch):
     """Makes kernels that Python code registers for CUDA (custom_op, torch.library.impl) those of the simulated GPU:
-    what they launch and allocate is then part of the step, and not only the sizes of their results."""
+    what they launch and allocate is then part of the step, and not only the sizes of their results. Those of a package
+    with compiled libraries, which they may call, are left to the functions that only say sizes."""
     impl = torch.library.Library.impl
     simulated = "PrivateUse1"
 
@@ -118,11 +124,30 @@ def run_own_code_of_ops(torch):
         impl(self, op_name, fn, dispatch_key, **options)
         if (dispatch_key or self.dispatch_key) != "CUDA" or self.ns == "aten":
             return
+        if self.ns not in _KNOWN and _has_libraries(_calling_package()):
+            return
         name = str(getattr(op_name, "_name", op_name)).removeprefix(f"{self.ns}::")
         if options.get("allow_override") or f"{self.ns}/{name}/{simulated}" not in torch.library._impls:
             impl(self, op_name, fn, simulated, **options)
 
     torch.library.Library.impl = impl_of_both
+
+
+def _calling_package():
+    """Returns the name of the package whose code runs, other than PyTorch and this one."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in ("torch", __package__):
+            return package
+        frame = frame.f_back
+    return ""
+
+
+@functools.cache
+def _has_libraries(package):
+    folders = getattr(sys.modules.get(package), "__path__", ())
+    return any(next(pathlib.Path(folder).rglob("*.so"), None) for folder in folders)
 
 
 def extend(name, functions):

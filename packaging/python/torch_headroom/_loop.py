@@ -120,7 +120,8 @@ class ScriptLoop(Loop):
         self.by_hand = False
         self._stepped[optimizer] = self._stepped.get(optimizer, 0) + 1
         self._report("optimizer", 0.8)
-        missing = [o for o in self._recorder.inventory.optimizers() if o not in self._unused and not self._has_stepped(o)]
+        optimizers = self._recorder.inventory.optimizers()
+        missing = [o for o in optimizers if o not in self._unused and not self._has_stepped(o)]
         if missing and self._stepped[optimizer] >= self._OVERTAKEN:
             self._unused.update(missing)
             missing = []
