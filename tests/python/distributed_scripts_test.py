@@ -288,6 +288,12 @@ class Refusals(Distributed):
             symmetric.enable_symm_mem_for_group(dist.group.WORLD.group_name)
         """
         self.assertRegex(self.refused(maps, "--nproc-per-node", "8"), "maps the memory of other ranks' GPUs")
+        op = """
+            import torch, torch.distributed as dist
+            dist.init_process_group("nccl")
+            torch.ops.symm_mem.one_shot_all_reduce(torch.ones(8, device="cuda"), "sum", dist.group.WORLD.group_name)
+        """
+        self.assertRegex(self.refused(op, "--nproc-per-node", "8"), "symm_mem::one_shot_all_reduce maps the memory of")
 
 
 if __name__ == "__main__":
