@@ -152,7 +152,7 @@ void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, 
 {
     const quint64 generation = ++memoryGeneration_;
     memoryLane_.post([this, step, timeline, changeCount, of, generation](std::stop_token) {
-        const auto memory = std::make_shared<const LiveMemory>(LiveMemory{
+        const auto memory = std::make_shared<const LiveBlocksAt>(LiveBlocksAt{
             timeline, changeCount, instantOf(*timeline, changeCount),
             makeLiveBlocksTable(step->engine->trace(), liveBlocks(step->trace(), *timeline, changeCount), of)});
         QMetaObject::invokeMethod(

@@ -37,7 +37,7 @@ Q_SIGNALS:
     void snapshotRead(const headroom::ReadSnapshotPtr& snapshot); ///< the user must choose a part of it
     void opened(const headroom::OpenStepPtr& step);
     void openFailed(const QString& path, const QString& reason);
-    void liveMemoryListed(const headroom::LiveMemoryPtr& memory);
+    void liveMemoryListed(const headroom::LiveBlocksAtPtr& memory);
 
 private:
     /// Runs a function on the GUI thread, unless a newer file is being opened by then.
@@ -62,4 +62,4 @@ private:
 
 Q_DECLARE_METATYPE(headroom::ReadSnapshotPtr)
 Q_DECLARE_METATYPE(headroom::OpenStepPtr)
-Q_DECLARE_METATYPE(headroom::LiveMemoryPtr)
+Q_DECLARE_METATYPE(headroom::LiveBlocksAtPtr)

@@ -45,7 +45,7 @@ void LowerPages::wire(Jobs& jobs, TimelineView& timeline)
         askForLiveMemory();
         showOps();
     });
-    connect(&jobs, &Jobs::liveMemoryListed, this, [this](const LiveMemoryPtr& memory) { showLiveMemory(*memory); });
+    connect(&jobs, &Jobs::liveMemoryListed, this, [this](const LiveBlocksAtPtr& memory) { showLiveMemory(*memory); });
     connect(panel_, &LowerPanel::onlyFlipsWanted, this, [this](bool only) {
         onlyFlips_ = only;
         ops_->setOnlyFlips(only);
@@ -108,7 +108,7 @@ void LowerPages::askForLiveMemory()
                          units_ ? LiveBlocksTable::Of::units : LiveBlocksTable::Of::modules);
 }
 
-void LowerPages::showLiveMemory(const LiveMemory& memory)
+void LowerPages::showLiveMemory(const LiveBlocksAt& memory)
 {
     if (!session_.isOpen())
         return;

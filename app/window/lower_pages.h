@@ -43,7 +43,7 @@ private:
     void wireActions(const Actions& actions);
     void showStep();
     void askForLiveMemory();
-    void showLiveMemory(const LiveMemory& memory);
+    void showLiveMemory(const LiveBlocksAt& memory);
     void showOps();
     void showOpsTitle();
 

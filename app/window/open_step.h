@@ -81,13 +81,13 @@ struct WaysOfModule
 using WaysOfModulePtr = std::shared_ptr<const WaysOfModule>;
 
 /// The blocks that are alive at one instant of a timeline.
-struct LiveMemory
+struct LiveBlocksAt
 {
     TimelinePtr timeline;
     std::size_t changeCount = 0;
     double ms = 0;
     LiveBlocksTable table;
 };
-using LiveMemoryPtr = std::shared_ptr<const LiveMemory>;
+using LiveBlocksAtPtr = std::shared_ptr<const LiveBlocksAt>;
 
 } // namespace headroom

@@ -161,6 +161,16 @@ Known knownPart(const Tensor& tensor)
     return unknown.any().item<bool>() ? Known::some : Known::all;
 }
 
+Known readablePart(const Tensor& tensor)
+{
+    // One number may be expanded to any size, as that by which a sum's backward begins: the CPU would read it as often.
+    if (tensor.layout() != at::kStrided || static_cast<Bytes>(tensor.nbytes()) > knownValuesLimit(tensor.scalar_type()))
+        return Known::nothing;
+    if (isSimulated(tensor.device()))
+        return knownPart(tensor);
+    return tensor.device().is_cpu() ? Known::all : Known::nothing;
+}
+
 Tensor valuesOf(const Tensor& tensor)
 {
     const Block* block = blockWithValues(tensor);

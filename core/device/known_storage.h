@@ -27,6 +27,8 @@ enum class Known { nothing, some, all };
 
 bool isSmall(const at::Tensor& tensor);
 Known knownPart(const at::Tensor& tensor);
+/// The same of a tensor on any device that is not too large to compute with: the CPU's contents are known.
+Known readablePart(const at::Tensor& tensor);
 /// Returns a CPU tensor that shares the memory of the known values; undefined where nothing of the storage is known.
 at::Tensor valuesOf(const at::Tensor& tensor);
 /// Returns a CPU tensor of flags, true for each unknown element; undefined where all elements are known.

@@ -86,18 +86,6 @@ private:
         return position < 64 && (arguments >> position & 1) != 0;
     }
 
-    static Known partOf(const Tensor& tensor)
-    {
-        // One number may be expanded to any size, as that by which a sum's backward begins: the CPU would read it as
-        // often.
-        if (tensor.layout() != at::kStrided
-            || static_cast<Bytes>(tensor.nbytes()) > knownValuesLimit(tensor.scalar_type()))
-            return Known::nothing;
-        if (isSimulated(tensor.device()))
-            return knownPart(tensor);
-        return tensor.device().is_cpu() ? Known::all : Known::nothing;
-    }
-
     /// Whether something may follow from the other arguments where nothing is known of this one.
     bool mayBeUnknown(std::size_t position, const Tensor& tensor) const
     {
@@ -121,7 +109,7 @@ private:
             const auto isEnough = [&](const Tensor& tensor) {
                 if (old)
                     return !isSimulated(tensor.device()) || isSmall(tensor);
-                const Known part = partOf(tensor);
+                const Known part = readablePart(tensor);
                 all &= part == Known::all;
                 any |= part != Known::nothing && !onlyChooses;
                 if (part == Known::nothing)
@@ -174,7 +162,7 @@ private:
         const auto holdsOne = [&](const Tensor& tensor) {
             const bool large = holdsOneNumber(tensor);
             any |= large;
-            return large || (tensor.numel() == 1 && partOf(tensor) == Known::all);
+            return large || (tensor.numel() == 1 && readablePart(tensor) == Known::all);
         };
         return std::ranges::all_of(arguments, [&](const c10::IValue& value) { return allTensors(value, holdsOne); })
             && any;

@@ -169,6 +169,33 @@ TEST(Rooms, AFileIncludesOnlyRoomsThatItsRoomMayKnow)
     }
 }
 
+/// Two classes of one name would be one for the linker, which keeps the functions of either.
+TEST(Rooms, AClassOfAHeaderHasItsNameAlone)
+{
+    const std::regex definition("(?:class|struct|enum class) (\\w+)(?: final)?(?: : .*)?");
+    std::map<std::string, std::string> headers;
+    for (const char* const top : {"core", "app", "views"}) {
+        for (const auto& entry : fs::recursive_directory_iterator(fs::path(HEADROOM_SOURCE_DIR) / top)) {
+            if (entry.path().extension() != ".h")
+                continue;
+            const std::string file = fs::relative(entry.path(), HEADROOM_SOURCE_DIR).generic_string();
+            std::ifstream in(entry.path());
+            std::string text;
+            std::string space;
+            while (std::getline(in, text)) {
+                std::smatch match;
+                if (text.starts_with("namespace ")) {
+                    space = text;
+                } else if (std::regex_match(text, match, definition)) {
+                    EXPECT_TRUE(headers.emplace(space + match[1].str(), file).second)
+                        << match[1] << " is a class of " << file << " and of " << headers[space + match[1].str()];
+                }
+            }
+        }
+    }
+    EXPECT_GT(headers.size(), 300U);
+}
+
 TEST(Rooms, LibtorchAndQtStayInTheirRooms)
 {
     for (const auto& [room, includes] : includesByRoom()) {

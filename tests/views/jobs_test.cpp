@@ -74,7 +74,7 @@ private Q_SLOTS:
         QSignalSpy listed(jobs_.get(), &Jobs::liveMemoryListed);
         jobs_->listLiveMemory(step, recorded, recorded->peakChange + 1);
         QVERIFY(listed.wait());
-        QCOMPARE(listed.first().first().value<LiveMemoryPtr>()->table.total, recorded->peak);
+        QCOMPARE(listed.first().first().value<LiveBlocksAtPtr>()->table.total, recorded->peak);
     }
 
 private:

@@ -221,7 +221,7 @@ private Q_SLOTS:
         canvas()->setFocus();
         QTest::keyClick(canvas(), Qt::Key_Space);
         QTRY_VERIFY(listed.count() > 0);
-        const auto memory = listed.last().first().value<LiveMemoryPtr>();
+        const auto memory = listed.last().first().value<LiveBlocksAtPtr>();
         QCOMPARE(memory->timeline, window_->session().step()->engine->recorded());
     }
 

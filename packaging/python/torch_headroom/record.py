@@ -50,7 +50,8 @@ class Recording:
     def __enter__(self):
         from ._loop import Loop
         from ._simulate import simulated_card
-        from ._step import Hooks, StepRecorder
+        from ._step import StepRecorder
+        from ._step_hooks import Hooks
 
         if simulated_card() is None:
             measure("cuda")
@@ -214,7 +215,8 @@ def _record_script(options, progress):
     from ._compiling import compiling
     from ._early_end import end_children, end_data_workers
     from ._loop import Finished, ScriptLoop
-    from ._step import Hooks, StepRecorder
+    from ._step import StepRecorder
+    from ._step_hooks import Hooks
 
     program = (["-m"] if options.module else []) + [options.script, *options.arguments]
     again = [word for words in recorded_again(options) for word in words]

@@ -1,0 +1,258 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the recorder changes of torch while it is active: calls of modules, optimizers and backward report to it."""
+
+import functools
+
+import torch
+from torch.utils.checkpoint import _recomputation_hook
+
+from . import _distributed_fsdp, _remarks
+from ._compiling import compiling
+from ._instants import (
+    FORWARD_END,
+    BACKWARD_END,
+    OPTIMIZER_BEGIN,
+    OPTIMIZER_END,
+    ZERO_GRAD_BEGIN,
+    ZERO_GRAD_END,
+    BACKWARD_GRAPH_BEGIN,
+    BACKWARD_GRAPH_END,
+    RECOMPUTATION_BEGIN,
+    RECOMPUTATION_END,
+    COMPILATION_BEGIN,
+    COMPILATION_END,
+)
+from ._loop import in_backward, in_transform
+from ._modules import around_forward, has_hooks, is_compiled, state_tensors, tensors_of
+from ._optimizer_hooks import after_steps, before_steps
+
+
+def say_if_own(pack_hook):
+    """Says that the program saves tensors in its own way, unless `pack_hook` is a checkpoint's."""
+    if getattr(pack_hook, "__module__", "") != torch.utils.checkpoint.__name__:
+        _remarks.add("the program keeps tensors for backward by hooks of its own (saved_tensors_hooks, save_on_cpu): "
+                     "these are part of the peak as they are, and no plan recomputes them")
+
+
+class _Placed:
+    """A function of torch, replaced by one that calls the last item of a list."""
+
+    def __init__(self, owner, name):
+        self.owner, self.name = owner, name
+        self.original = getattr(owner, name)
+        self.calls = calls = [self.original]
+
+        @functools.wraps(self.original)
+        def call(*args, **kwargs):
+            return calls[-1](*args, **kwargs)
+
+        self.call = call
+        self.put_back()
+
+    def set_aside(self):
+        setattr(self.owner, self.name, self.original)
+
+    def put_back(self):
+        setattr(self.owner, self.name, self.call)
+
+
+_placed = {}  # (id of a class or module of torch, name) -> _Placed
+
+
+def _calls_of(owner, name):
+    """Returns the list of a function of torch whose last item is called. A class is patched once and stays patched:
+    patching makes Python visit all its subclasses, which for modules takes as long as recording a small step's
+    backward."""
+    if not _placed:
+        compiling.listeners.append(_stand_aside)
+    placed = _placed.get((id(owner), name))
+    if placed is None:
+        placed = _placed[id(owner), name] = _Placed(owner, name)
+    return placed.calls
+
+
+def _stand_aside(begins):
+    """Takes the replacements away while PyTorch compiles, so that it compiles the program without the recorder."""
+    for placed in _placed.values():
+        (placed.set_aside if begins else placed.put_back)()
+
+
+class Hooks:
+    """The recorder's changes of torch while it is active: calls of modules, optimizers and backward report to `loop`
+    (see Loop), which decides where a step begins and ends."""
+
+    def __init__(self, recorder, loop):
+        self._recorder = recorder
+        self._loop = loop
+        self._undo = []
+
+    def install(self):
+        compiling.listeners.append(self._compile)
+        self._undo.append(lambda: compiling.listeners.remove(self._compile))
+        module, optimizer = torch.nn.Module, torch.optim.Optimizer
+        self._replace(module, "__call__", self._module_call)
+        self._replace(module, "zero_grad", self._zero_grad)
+        self._replace(optimizer, "zero_grad", self._zero_grad)
+        self._replace(torch.autograd, "backward", self._backward)
+        self._replace(torch.autograd, "grad", self._backward)
+        self._replace(_recomputation_hook, "__enter__", self._tells(RECOMPUTATION_BEGIN))
+        self._replace(_recomputation_hook, "__exit__", self._tells(RECOMPUTATION_END))
+        self._replace(torch.autograd.graph.saved_tensors_hooks, "__enter__", self._own_saves)
+        self._undo.append(before_steps(self._before_step))
+        self._undo.append(after_steps(self._after_step))
+        _distributed_fsdp.install(self._replace, self._recorder)
+
+    def remove(self):
+        while self._undo:
+            self._undo.pop()()
+
+    def _replace(self, owner, name, make):
+        calls = _calls_of(owner, name)
+        calls.append(functools.wraps(calls[-1])(make(calls[-1])))
+        self._undo.append(calls.pop)
+
+    def _compile(self, begins):
+        self._recorder.at(COMPILATION_BEGIN if begins else COMPILATION_END)
+        if begins:
+            self._loop.compilation_begins()
+
+    def _tells(self, instant):
+        def make(original):
+            def call(*args):
+                self._recorder.at(instant)
+                return original(*args)
+
+            return call
+
+        return make
+
+    def _own_saves(self, original):
+        def enter(hooks):
+            if self._recorder.recording:
+                say_if_own(hooks.pack_hook)
+            return original(hooks)
+
+        return enter
+
+    def _module_call(self, original):
+        recorder, loop = self._recorder, self._loop
+        numbers = recorder.numbers
+        enter, leave = torch.ops.torch_headroom.enter.default, torch.ops.torch_headroom.leave.default
+
+        def call(module, *args, **kwargs):
+            if loop.awaits_forward:
+                loop.module_called(module, args, kwargs)
+            number = numbers.get(id(module))
+            # A compiled wrapper calls the program's module, which is the same call.
+            if number is None or recorder.compiled == (number, recorder.depth):
+                return original(module, *args, **kwargs)
+            if in_transform():
+                recorder.calls_in_transforms += 1
+                return original(module, *args, **kwargs)
+            if recorder.depth == 0:
+                recorder.add_root_call((*args, kwargs))
+            if is_compiled(module):
+                recorder.compiled = number, recorder.depth + 1
+            # A checkpoint does not run the module's hooks again, which gather the parameters of a sharded one: the
+            # recorded call is its forward only.
+            if has_hooks(module):
+                with around_forward(module, functools.partial(recorded, number)):
+                    return original(module, *args, **kwargs)
+            return recorded(number, functools.partial(original, module), *args, **kwargs)
+
+        def recorded(number, run, *args, **kwargs):
+            tensors = tensors_of((args, kwargs))
+            recorder.depth += 1
+            number = enter(number, tensors)
+            recorder.add_held(number, args, kwargs, tensors)
+            recorder.calls += 1
+            if recorder.calls < 5:  # a trainer may enable autocast inside the model's call, around which others are
+                recorder.autocast |= torch.is_autocast_enabled("cuda")
+            try:
+                result = run(*args, **kwargs)
+            except BaseException:
+                recorder.depth -= 1
+                leave(number, [])
+                raise
+            recorder.depth -= 1
+            leave(number, tensors_of(result))
+            return result
+
+        return call
+
+    def _zero_grad(self, original):
+        recorder, loop = self._recorder, self._loop
+
+        def zero_grad(owner, *args, **kwargs):
+            if not recorder.recording:
+                return original(owner, *args, **kwargs)
+            loop.zero_grad_begins()
+            recorder.at(ZERO_GRAD_BEGIN)
+            result = original(owner, *args, **kwargs)
+            recorder.at(ZERO_GRAD_END)
+            loop.zero_grad_done(owner)
+            return result
+
+        return zero_grad
+
+    def _backward(self, original):
+        recorder, loop = self._recorder, self._loop
+        of_parameters = original.__name__ == "backward"
+        position = 3 if of_parameters else 4  # position of create_graph
+
+        def backward(*args, **kwargs):
+            # A backward pass inside another one belongs to a checkpoint's recomputation.
+            if in_backward():
+                return original(*args, **kwargs)
+            if of_parameters:
+                loop.backward_begins()
+            builds_graph = bool(kwargs.get("create_graph", len(args) > position and args[position]))
+            # A gradient that is part of the loss, such as a gradient penalty or forces, belongs to the forward.
+            marks = of_parameters or not (builds_graph or recorder.depth)
+            if marks:
+                recorder.at(FORWARD_END)
+            if builds_graph:
+                recorder.at(BACKWARD_GRAPH_BEGIN)
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                if builds_graph:
+                    recorder.at(BACKWARD_GRAPH_END)
+            if marks:
+                recorder.at(BACKWARD_END)
+            if of_parameters:
+                loop.backward_ended()
+            return result
+
+        return backward
+
+    def _before_step(self, optimizer, args, kwargs):
+        recorder = self._recorder
+        recorder.inventory.add_optimizer(optimizer)
+        recorder.at(OPTIMIZER_BEGIN)
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        if not recorder.recording or not callable(closure):
+            return None
+
+        # LBFGS runs forward and backward inside its step.
+        @functools.wraps(closure)
+        def closure_outside():
+            self._end_optimizer(optimizer)
+            try:
+                return closure()
+            finally:
+                recorder.at(OPTIMIZER_BEGIN)
+
+        if "closure" in kwargs:
+            return args, {**kwargs, "closure": closure_outside}
+        return (args[0], closure_outside, *args[2:]), kwargs
+
+    def _after_step(self, optimizer, args, kwargs):
+        if self._recorder.recording:
+            self._end_optimizer(optimizer)
+        self._loop.optimizer_done(optimizer)
+
+    def _end_optimizer(self, optimizer):
+        torch.ops.torch_headroom.optimizer_state.default(state_tensors(optimizer))
+        self._recorder.at(OPTIMIZER_END)
