@@ -10,6 +10,7 @@ import io
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import warnings
 from pathlib import Path
 
@@ -662,7 +663,8 @@ class KernelsOfLibraries(unittest.TestCase):
         library = torch.library.Library("simulated_cuda_test", "DEF")
         self.addCleanup(library._destroy)
         library.define("twice(Tensor x) -> Tensor")
-        library.impl("twice", lambda x: self.fail("there is no GPU"), "CUDA")
+        with unittest.mock.patch("torch_headroom._extensions._has_libraries", return_value=True):
+            library.impl("twice", lambda x: self.fail("there is no GPU"), "CUDA")
         library.impl("twice", lambda x: self.fail("it allocates more"), "CompositeExplicitAutograd")
         torch.library.register_fake("simulated_cuda_test::twice", torch.empty_like, lib=library)
         before, _ = support.tensor_bytes()

@@ -51,7 +51,7 @@ class Kernel:
 
     def _of_the_program(self, tensors):
         kernel = getattr(torch._inductor.codecache.PyCodeCache.load(self._source), self.name).fn
-        accesses = _triton_accesses.of_launch(kernel, tensors)
+        accesses = _triton_accesses.Launches(kernel).accesses(tensors)
         return accesses.reads & tensors.keys(), accesses.writes & tensors.keys()
 
 
