@@ -241,8 +241,8 @@ struct StepInfo
     /// The time model of Ops::ms: "roofline" (as recorded), "kernel", "calibration", "measured". Not in the file: the
     /// caller that opens it sets this.
     std::string times;
-    /// How long the CPU takes to issue an op, as a multiple of cpu_us in resources/kernel_times.json; 0: as machines with
-    /// such a GPU do. Of a calibration, and not in the file.
+    /// How long the CPU takes to issue an op, as a multiple of cpu_us in resources/kernel_times.json; 0: as machines
+    /// with such a GPU do. Of a calibration, and not in the file.
     double cpuFactor = 0;
 };
 

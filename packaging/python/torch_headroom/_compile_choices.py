@@ -31,8 +31,8 @@ def sentences():
         yield (f"torch.compile chose {_times(FUSED)} without measuring how to fuse or split kernels: as it is by "
                "default")
     if decided[IN_PYTHON]:
-        yield ("torch.compile wrote its wrappers in Python, not in C++ (cpp_wrapper): they allocate the same buffers and "
-               "launch each kernel later")
+        yield ("torch.compile wrote its wrappers in Python, not in C++ (cpp_wrapper): they allocate the same buffers "
+               "and launch each kernel later")
     if decided[AUTOGRAD]:
         yield ("compiled autograd was left out: backward runs the graphs that torch.compile made, and what is between "
                "them node by node; compiled as one graph it may need other memory")

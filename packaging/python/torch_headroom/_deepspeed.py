@@ -22,8 +22,8 @@ def _lamb(parameter, copy, exp_avg, exp_avg_sq, grad, *numbers):
 
 
 def _on_the_cpu(name, *_):
-    _remarks.add(f"{name} of DeepSpeed, which runs on the CPU, was left out: it takes no memory of the GPU, and its time, "
-                 "for which the GPU waits, is not part of the step's")
+    _remarks.add(f"{name} of DeepSpeed, which runs on the CPU, was left out: it takes no memory of the GPU, and its "
+                 "time, for which the GPU waits, is not part of the step's")
     return 0
 
 

@@ -47,8 +47,8 @@ def of_step():
         )
     if _endless_loops.of_other_ranks.count:
         sentences.append(
-            f"the program read what other ranks told {_endless_loops.of_other_ranks}, and they were taken to hold what this "
-            "one holds: on the card the step may go another way from there"
+            f"the program read what other ranks told {_endless_loops.of_other_ranks}, and they were taken to hold what "
+            "this one holds: on the card the step may go another way from there"
         )
     return sentences
 

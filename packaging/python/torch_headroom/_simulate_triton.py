@@ -56,8 +56,8 @@ def _properties(device):
 
 def _refuse_binary(*arguments):
     raise HeadroomError(
-        "machine code cannot be loaded on the GPU that Headroom simulates: launch the kernel by kernel[grid](…), as an "
-        "op of which only its bytes are known"
+        "machine code cannot be loaded on the GPU that Headroom simulates: launch the kernel by kernel[grid](…), as "
+        "an op of which only its bytes are known"
     )
 
 
