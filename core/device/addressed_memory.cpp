@@ -112,8 +112,8 @@ std::vector<sim::Block*> AddressedMemory::liveBlocks()
 
 void AddressedMemory::setObserver(std::shared_ptr<sim::BlockObserver> observer)
 {
-    const std::lock_guard lock(mutex_); // the parameter, then the last one, is destroyed after the lock
-    observer_.swap(observer);
+    const std::lock_guard lock(mutex_);
+    observer_.swap(observer); // The parameter outlives the lock, so that the old observer is not destroyed under it.
 }
 
 } // namespace headroom

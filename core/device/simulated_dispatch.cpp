@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/meta_call.h"
 #include "core/device/simulated_state.h"
+#include "core/device/unsupported.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
@@ -28,6 +29,8 @@ void metaKernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::
 /// Ops that no kernel was registered for on this device.
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack)
 {
+    if (isSymmetric(op))
+        refuseSymmetric(op, stack);
     if (hasMetaKernel(op))
         callMeta(op, stack);
     else
@@ -61,7 +64,7 @@ void registerMetaKernels()
     static auto* const registrations = new std::vector<c10::RegistrationHandleRAII>;
     for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
         const auto op = dispatcher.findSchema(name);
-        if (!op || !hasMetaKernel(*op) || op->hasKernelForDispatchKey(DispatchKey::PrivateUse1))
+        if (!op || !hasMetaKernel(*op) || op->hasKernelForDispatchKey(DispatchKey::PrivateUse1) || isSymmetric(*op))
             continue;
         if (isCompositeOnCuda(*op) && !hasOwnMetaKernel(*op))
             continue;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/stream_observer.h"
 
+#include "core/base/shared_slot.h"
+
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -11,22 +13,10 @@
 namespace headroom::sim {
 namespace {
 
-struct Observing
+SharedSlot<StreamObserver>& observing()
 {
-    std::mutex mutex;
-    std::shared_ptr<StreamObserver> observer;
-};
-
-Observing& observing()
-{
-    static auto* const observing = new Observing; // asked also after main() has returned
-    return *observing;
-}
-
-std::shared_ptr<StreamObserver> observer()
-{
-    const std::lock_guard lock(observing().mutex);
-    return observing().observer;
+    static auto* const observer = new SharedSlot<StreamObserver>; // asked also after main() has returned
+    return *observer;
 }
 
 struct ProcessGroups
@@ -45,20 +35,19 @@ ProcessGroups& processGroups()
 
 void setStreamObserver(std::shared_ptr<StreamObserver> observer)
 {
-    const std::lock_guard lock(observing().mutex); // the parameter, then the last one, is destroyed after the lock
-    observing().observer.swap(observer);
+    observing().set(std::move(observer));
 }
 
 void tell(const Communication& communication)
 {
-    if (const auto told = observer())
-        told->communicated(communication);
+    if (const auto observer = observing().get())
+        observer->communicated(communication);
 }
 
 void tell(StreamEventKind kind, std::uint32_t stream, std::uint32_t event)
 {
-    if (const auto told = observer())
-        told->streamEvent(kind, stream, event);
+    if (const auto observer = observing().get())
+        observer->streamEvent(kind, stream, event);
 }
 
 std::uint32_t newEvent()

@@ -30,6 +30,18 @@ void refuseNested(const c10::OperatorHandle& op, torch::jit::Stack*)
                                 " got one. Make them with layout=torch.jagged, or measure this model on a GPU.");
 }
 
+void refuseSymmetric(const c10::OperatorHandle& op, torch::jit::Stack*)
+{
+    TORCH_CHECK_NOT_IMPLEMENTED(false, op.operator_name(),
+                                " maps the memory of other ranks' GPUs, which are not there: record the step with "
+                                "NCCL's collectives (in torchtitan without async tensor parallelism)");
+}
+
+bool isSymmetric(const c10::OperatorHandle& op)
+{
+    return op.operator_name().name.starts_with("symm_mem::");
+}
+
 void refuseOthersThanDense(const c10::OperatorHandle& op, const at::Tensor& tensor)
 {
     const c10::DispatchKeySet keys = tensor.key_set();
@@ -61,24 +73,6 @@ TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, library)
 TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, library)
 {
     library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuseQuantized>());
-}
-
-void refuseSymmetric(const c10::OperatorHandle& op, torch::jit::Stack*)
-{
-    TORCH_CHECK_NOT_IMPLEMENTED(false, op.operator_name(),
-                                " maps the memory of other ranks' GPUs, which are not there: record the step with "
-                                "NCCL's collectives (in torchtitan without async tensor parallelism)");
-}
-
-/// Their meta kernels would run them as if nothing were communicated.
-TORCH_LIBRARY_IMPL(symm_mem, PrivateUse1, library)
-{
-    for (const char* const name :
-         {"multimem_all_reduce_", "multimem_one_shot_all_reduce", "multimem_one_shot_all_reduce_out",
-          "multimem_one_shot_reduce_out", "multimem_all_gather_out", "one_shot_all_reduce", "one_shot_all_reduce_out",
-          "one_shot_all_reduce_copy", "one_shot_all_reduce_copy_out", "two_shot_all_reduce_", "two_shot_all_reduce_out",
-          "reduce_scatter_out", "all_to_all_vdev", "all_to_all_vdev_2d", "all_to_all_vdev_2d_offset"})
-        library.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuseSymmetric>());
 }
 
 /// Their meta kernels give dense tensors in later versions than 2.11.

@@ -12,6 +12,10 @@ namespace headroom::sim {
 void refuseSparse(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void refuseQuantized(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void refuseNested(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+void refuseSymmetric(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+/// Whether the op is one of symmetric memory, whose Meta kernels compute as if nothing were communicated.
+bool isSymmetric(const c10::OperatorHandle& op);
 
 /// Throws if a tensor that an op received or created is not dense.
 void refuseOthersThanDense(const c10::OperatorHandle& op, const at::Tensor& tensor);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/record/step_recording.h"
 
+#include "core/base/shared_slot.h"
 #include "core/device/addressed_memory.h"
 #include "core/device/boxed_values.h"
 #include "core/device/simulated_guard.h"
@@ -25,30 +26,9 @@ std::uint32_t nextEpoch()
 
 /// There is one for the process, as libtorch's interception is. Any thread that is intercepted asks for it, also while
 /// the step's thread sets it.
-class ActiveRecording
+SharedSlot<StepRecording>& activeRecording()
 {
-public:
-    std::shared_ptr<StepRecording> get() const
-    {
-        const std::lock_guard lock(mutex_);
-        return recording_;
-    }
-
-    /// Returns the one before, so that its destructor does not run under the lock.
-    std::shared_ptr<StepRecording> set(std::shared_ptr<StepRecording> recording)
-    {
-        const std::lock_guard lock(mutex_);
-        return std::exchange(recording_, std::move(recording));
-    }
-
-private:
-    mutable std::mutex mutex_;
-    std::shared_ptr<StepRecording> recording_;
-};
-
-ActiveRecording& activeRecording()
-{
-    static auto* const recording = new ActiveRecording; // asked also after main() has returned
+    static auto* const recording = new SharedSlot<StepRecording>; // asked also after main() has returned
     return *recording;
 }
 

@@ -32,6 +32,16 @@ _NET = """
         return net(torch.randn(4096, 256, device="cuda")).pow(2).mean()
 """
 
+_TRAIN_LAYERS = """
+    net = nn.Sequential(*(Layer() for _ in range(6))).cuda()
+    applied(net)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    while True:
+        loss().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
 
 class Stacks(Recorded):
     program = ""
@@ -126,7 +136,7 @@ class Stacks(Recorded):
 
     def test_ops_on_the_cpu_inside_of_modules(self):
         self.check(_NET + """
-    class Scaled(nn.Module):
+    class Layer(nn.Module):
         def __init__(self):
             super().__init__()
             self.up, self.down = (nn.Parameter(torch.randn(256, 256)) for _ in range(2))
@@ -134,31 +144,17 @@ class Stacks(Recorded):
         def forward(self, x):
             scale = (torch.ones(1, 2) @ torch.ones(2, 1)).item()
             return self.act(x @ self.up / scale) @ self.down
-    net = nn.Sequential(*(Scaled() for _ in range(6))).cuda()
-    applied(net)
-    optimizer = torch.optim.SGD(net.parameters(), 0.1)
-    while True:
-        loss().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    """, 0.8)
+""" + _TRAIN_LAYERS, 0.8)
 
     def test_nodes_that_die_in_forward(self):
         self.check(_NET + """
-    class Routed(Block):
+    class Layer(Block):
         def choose(self, x):
             scores = x.sigmoid()
             return scores.masked_fill(scores > 0.9, 0).topk(64, dim=-1)[1]
         def forward(self, x):
             return super().forward(x).scatter_add(-1, self.choose(x), x[:, :64])
-    net = nn.Sequential(*(Routed() for _ in range(6))).cuda()
-    applied(net)
-    optimizer = torch.optim.SGD(net.parameters(), 0.1)
-    while True:
-        loss().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    """)
+""" + _TRAIN_LAYERS)
 
     def test_saves_of_the_program_s_own_are_said(self):
         found = self.recorded(_NET + """

@@ -10,12 +10,11 @@ import sys
 
 import torch
 
-from . import _cuda_graphs, _deepspeed_memory, _remarks, _wrappers
+from . import _cuda_graphs, _deepspeed_memory, _instants, _remarks, _wrappers
 from ._arguments import HeldInCalls
 from ._batch import sizes_of, sizes_with
 from ._compiling import compiling
 from ._endless_loops import decisions
-from ._instants import OWN_UPDATE_BEGIN, OWN_UPDATE_END
 from ._library import check, load
 from ._loop import in_backward
 from ._modules import Inventory, ModuleNames, state_tensors, tensors_of
@@ -121,7 +120,7 @@ class StepRecorder:
 
     def own_update(self, begins):
         """Reports the start or end of the code in which a program without an optimizer may update its parameters."""
-        self.at(OWN_UPDATE_BEGIN if begins else OWN_UPDATE_END)
+        self.at(_instants.OWN_UPDATE_BEGIN if begins else _instants.OWN_UPDATE_END)
 
     def add_held(self, call, args, kwargs, found):
         """Adds what a checkpoint would hold of a call that has begun, besides the tensors in `found`."""

@@ -7,22 +7,8 @@ import functools
 import torch
 from torch.utils.checkpoint import _recomputation_hook
 
-from . import _distributed_fsdp, _remarks
+from . import _distributed_fsdp, _instants, _remarks
 from ._compiling import compiling
-from ._instants import (
-    FORWARD_END,
-    BACKWARD_END,
-    OPTIMIZER_BEGIN,
-    OPTIMIZER_END,
-    ZERO_GRAD_BEGIN,
-    ZERO_GRAD_END,
-    BACKWARD_GRAPH_BEGIN,
-    BACKWARD_GRAPH_END,
-    RECOMPUTATION_BEGIN,
-    RECOMPUTATION_END,
-    COMPILATION_BEGIN,
-    COMPILATION_END,
-)
 from ._loop import in_backward, in_transform
 from ._modules import around_forward, has_hooks, is_compiled, state_tensors, tensors_of
 from ._optimizer_hooks import after_steps, before_steps
@@ -96,8 +82,8 @@ class Hooks:
         self._replace(optimizer, "zero_grad", self._zero_grad)
         self._replace(torch.autograd, "backward", self._backward)
         self._replace(torch.autograd, "grad", self._backward)
-        self._replace(_recomputation_hook, "__enter__", self._tells(RECOMPUTATION_BEGIN))
-        self._replace(_recomputation_hook, "__exit__", self._tells(RECOMPUTATION_END))
+        self._replace(_recomputation_hook, "__enter__", self._tells(_instants.RECOMPUTATION_BEGIN))
+        self._replace(_recomputation_hook, "__exit__", self._tells(_instants.RECOMPUTATION_END))
         self._replace(torch.autograd.graph.saved_tensors_hooks, "__enter__", self._own_saves)
         self._undo.append(before_steps(self._before_step))
         self._undo.append(after_steps(self._after_step))
@@ -113,7 +99,7 @@ class Hooks:
         self._undo.append(calls.pop)
 
     def _compile(self, begins):
-        self._recorder.at(COMPILATION_BEGIN if begins else COMPILATION_END)
+        self._recorder.at(_instants.COMPILATION_BEGIN if begins else _instants.COMPILATION_END)
         if begins:
             self._loop.compilation_begins()
 
@@ -188,9 +174,9 @@ class Hooks:
             if not recorder.recording:
                 return original(owner, *args, **kwargs)
             loop.zero_grad_begins()
-            recorder.at(ZERO_GRAD_BEGIN)
+            recorder.at(_instants.ZERO_GRAD_BEGIN)
             result = original(owner, *args, **kwargs)
-            recorder.at(ZERO_GRAD_END)
+            recorder.at(_instants.ZERO_GRAD_END)
             loop.zero_grad_done(owner)
             return result
 
@@ -211,16 +197,16 @@ class Hooks:
             # A gradient that is part of the loss, such as a gradient penalty or forces, belongs to the forward.
             marks = of_parameters or not (builds_graph or recorder.depth)
             if marks:
-                recorder.at(FORWARD_END)
+                recorder.at(_instants.FORWARD_END)
             if builds_graph:
-                recorder.at(BACKWARD_GRAPH_BEGIN)
+                recorder.at(_instants.BACKWARD_GRAPH_BEGIN)
             try:
                 result = original(*args, **kwargs)
             finally:
                 if builds_graph:
-                    recorder.at(BACKWARD_GRAPH_END)
+                    recorder.at(_instants.BACKWARD_GRAPH_END)
             if marks:
-                recorder.at(BACKWARD_END)
+                recorder.at(_instants.BACKWARD_END)
             if of_parameters:
                 loop.backward_ended()
             return result
@@ -230,7 +216,7 @@ class Hooks:
     def _before_step(self, optimizer, args, kwargs):
         recorder = self._recorder
         recorder.inventory.add_optimizer(optimizer)
-        recorder.at(OPTIMIZER_BEGIN)
+        recorder.at(_instants.OPTIMIZER_BEGIN)
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         if not recorder.recording or not callable(closure):
             return None
@@ -242,7 +228,7 @@ class Hooks:
             try:
                 return closure()
             finally:
-                recorder.at(OPTIMIZER_BEGIN)
+                recorder.at(_instants.OPTIMIZER_BEGIN)
 
         if "closure" in kwargs:
             return args, {**kwargs, "closure": closure_outside}
@@ -255,4 +241,4 @@ class Hooks:
 
     def _end_optimizer(self, optimizer):
         torch.ops.torch_headroom.optimizer_state.default(state_tensors(optimizer))
-        self._recorder.at(OPTIMIZER_END)
+        self._recorder.at(_instants.OPTIMIZER_END)
