@@ -29,12 +29,15 @@ void metaKernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::
 /// Ops that no kernel was registered for on this device.
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack)
 {
-    if (isSymmetric(op))
-        refuseSymmetric(op, stack);
     if (hasMetaKernel(op))
         callMeta(op, stack);
     else
         callOnZeros(op, stack);
+}
+
+void refuseSymmetricMemory(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack)
+{
+    refuseSymmetric(op, stack);
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library)
@@ -62,15 +65,20 @@ void registerMetaKernels()
     auto& dispatcher = c10::Dispatcher::singleton();
     // Never taken back: autograd's threads may still call an op when main() has returned.
     static auto* const registrations = new std::vector<c10::RegistrationHandleRAII>;
+    const auto add = [&](const c10::OperatorName& name, const c10::KernelFunction& kernel) {
+        registrations->push_back(dispatcher.registerImpl(name, DispatchKey::PrivateUse1, kernel, std::nullopt, nullptr,
+                                                         "headroom simulated device"));
+    };
+    const auto meta = c10::KernelFunction::makeFromBoxedFunction<&metaKernel>();
+    const auto refusal = c10::KernelFunction::makeFromBoxedFunction<&refuseSymmetricMemory>();
     for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
         const auto op = dispatcher.findSchema(name);
-        if (!op || !hasMetaKernel(*op) || op->hasKernelForDispatchKey(DispatchKey::PrivateUse1) || isSymmetric(*op))
+        if (!op || op->hasKernelForDispatchKey(DispatchKey::PrivateUse1))
             continue;
-        if (isCompositeOnCuda(*op) && !hasOwnMetaKernel(*op))
-            continue;
-        registrations->push_back(dispatcher.registerImpl(name, DispatchKey::PrivateUse1,
-                                                         c10::KernelFunction::makeFromBoxedFunction<&metaKernel>(),
-                                                         std::nullopt, nullptr, "headroom simulated device"));
+        if (isSymmetric(*op))
+            add(name, refusal);
+        else if (hasMetaKernel(*op) && (!isCompositeOnCuda(*op) || hasOwnMetaKernel(*op)))
+            add(name, meta);
     }
 }
 

@@ -294,6 +294,13 @@ class Refusals(Distributed):
             torch.ops.symm_mem.one_shot_all_reduce(torch.ones(8, device="cuda"), "sum", dist.group.WORLD.group_name)
         """
         self.assertRegex(self.refused(op, "--nproc-per-node", "8"), "symm_mem::one_shot_all_reduce maps the memory of")
+        of_python = """
+            import torch, torch.distributed as dist, torch.distributed._symmetric_memory
+            dist.init_process_group("nccl")
+            x = torch.ones(8, 8, device="cuda")
+            torch.ops.symm_mem.fused_all_gather_matmul(x, [x], 0, dist.group.WORLD.group_name)
+        """
+        self.assertRegex(self.refused(of_python, "--nproc-per-node", "8"), "maps the memory of other ranks' GPUs")
 
 
 if __name__ == "__main__":

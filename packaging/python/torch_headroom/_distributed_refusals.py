@@ -22,4 +22,5 @@ def patch():
 
     for name in ("enable_symm_mem_for_group", "get_symm_mem_workspace", "rendezvous", "empty"):
         setattr(_symmetric_memory, name, _refuse(f"torch.distributed._symmetric_memory.{name}"))
-    torch._C._distributed_c10d._SymmetricMemory.rendezvous = _refuse("symmetric memory")
+    for name in ("rendezvous", "has_multicast_support"):
+        setattr(torch._C._distributed_c10d._SymmetricMemory, name, _refuse(f"_SymmetricMemory.{name}"))
