@@ -121,6 +121,9 @@ class Names(base.ApplyTest):
                            "object=\"Twins.one\")")
         self.assertEqual(self.applied(base.model(), inside, object="Twins.other"), ["layers.1"])
         self.assertEqual(self.applied(Twins(base.model(), base.model()), inside), ["one.layers.0", "other.layers.1"])
+        self.check_refused(Twins(base.model(), base.model()), document, "its plans for Net, Net_2 (the one that was called "
+                           "first in front) each fit one, other of this model: apply each to its own, as in "
+                           "torch_headroom.apply(model.one, policy, object=\"Net\")")
 
     def step_of(self, *nets):
         """The warnings of two steps with one optimizer each."""

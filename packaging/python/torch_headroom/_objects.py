@@ -38,8 +38,8 @@ def find(model, policy, wanted=None, taken=()):
     found = _outermost([_bases(model, name, entries) for name, entries in parts.items()])
     for part in found:
         if len(part) > 1:
-            several = _several_modules if part[0].name == part[1].name else _several_names
-            raise PolicyError(f"{policy.source}: {several(model, part)}")
+            several = _several_modules(model, found) if part[0].name == part[1].name else _several_names(model, part)
+            raise PolicyError(f"{policy.source}: {several}")
     fits = {}
     for fit in (fit for part in found for fit in part):
         fits.setdefault(id(fit.base), []).append(fit)
@@ -133,10 +133,16 @@ def _several_names(model, fits):
             f"object=\"{fits[0].name}\")")
 
 
-def _several_modules(model, fits):
+def _several_modules(model, found):
+    fits = next(part for part in found if len(part) > 1)
     names = {id(module): name for name, module in model.named_modules()}
-    found = ", ".join(names[id(fit.base)] for fit in fits)
-    return f"its plan for {fits[0].name} fits {found} of this model: apply it to the one of them that was recorded"
+    places = ", ".join(names[id(fit.base)] for fit in fits)
+    alike = [part[0].name for part in found if len(part) > 1 and part[0].base is fits[0].base]
+    if len(alike) == 1:
+        return f"its plan for {alike[0]} fits {places} of this model: apply it to the one of them that was recorded"
+    return (f"its plans for {', '.join(alike)} (the one that was called first in front) each fit {places} of this model: "
+            f"apply each to its own, as in torch_headroom.apply(model.{names[id(fits[0].base)]}, policy, "
+            f"object=\"{alike[0]}\")")
 
 
 def _no_fit(model, policy, parts):
