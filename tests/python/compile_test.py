@@ -7,6 +7,7 @@
 
 import collections
 import gc
+import itertools
 import json
 import pathlib
 import subprocess
@@ -302,11 +303,17 @@ class Plans(Compiled):
         files = (pathlib.Path(folder.name) / name for name in ("a.hrs", "b.hrs", "policy.json"))
         self.step, self.executed, self.policy = files
 
-    def record(self, path, policy=None, make=lambda: Net(layers=4), data=lambda: batch(8 * ROWS)):
+    def record(self, path, policy=None, make=lambda: Net(layers=4), data=lambda: batch(8 * ROWS), first=False,
+               wrapped=False):
         model = make().cuda()
-        for block in model.blocks:
-            block.compile()
-        if policy:
+        if policy and first:
+            torch_headroom.apply(model, policy)
+        for i, block in enumerate(model.blocks):
+            if wrapped:
+                model.blocks[i] = torch.compile(block)
+            else:
+                block.compile()
+        if policy and not first:
             torch_headroom.apply(model, policy)
         step = training(model, data=data)
         with torch_headroom.record(path) as recording:
@@ -319,9 +326,20 @@ class Plans(Compiled):
     def test_of_compiled_regions_are_executed_to_the_byte(self):
         budget = self.record(self.step) * 6 // 10
         headroom("plan", self.step, "--budget", budget, "-o", self.policy)
-        gc.collect()
-        self.assertLessEqual(self.record(self.executed, self.policy), budget)
-        headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy)
+        for first, wrapped in itertools.product((False, True), repeat=2):
+            with self.subTest(first=first, wrapped=wrapped):
+                gc.collect()
+                peak = self.record(self.executed, self.policy, first=first, wrapped=wrapped)
+                self.assertLessEqual(peak, budget)
+                headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy)
+
+    def test_of_compiled_regions_does_not_fit_one_graph(self):
+        budget = self.record(self.step) * 6 // 10
+        headroom("plan", self.step, "--budget", budget, "-o", self.policy)
+        model = Net(layers=4).cuda()
+        torch_headroom.apply(model, self.policy)
+        with self.assertRaisesRegex(torch_headroom.PolicyError, "it was recorded inside of a graph of torch.compile"):
+            training(torch.compile(model))()
 
     def test_no_result_inside_of_a_graph_is_kept_alone(self):
         """Attention, of which an eager plan keeps the result."""

@@ -56,8 +56,9 @@ import resource, torch
 from torch import nn
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 model = nn.Sequential(*(nn.Linear(8192, 8192) for _ in range(4)))
+fill = nn.init.trunc_normal_ if torch.torch_version.TorchVersion(torch.__version__) < "2.13" else nn.init.normal_
 for layer in model:
-    nn.init.trunc_normal_(layer.weight, std=0.02)
+    fill(layer.weight, std=0.02)  # from 2.13 on trunc_normal_ reads what it drew
 model.cuda()
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """

@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
+#include <torch/version.h>
 
 namespace headroom::sim {
 namespace {
@@ -94,6 +95,9 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m)
 #undef HEADROOM_PROMOTE
     KERNEL_PRIVATEUSEONE(cudnn_convolution, lower_precision_fp)
     KERNEL_PRIVATEUSEONE(cudnn_convolution_transpose, lower_precision_fp)
+#if TORCH_VERSION_MINOR >= 15
+    KERNEL_PRIVATEUSEONE(linalg_matrix_sqrth, fp32)
+#endif
     m.impl("_cudnn_rnn", headroom::sim::recurrentInHalf);
     m.impl("binary_cross_entropy", headroom::sim::refuseBinaryCrossEntropy);
 }

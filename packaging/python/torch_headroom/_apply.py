@@ -61,6 +61,15 @@ def _before_step(optimizer, args, kwargs):
         applied.before_step(optimizer, args, kwargs)
 
 
+def _before_forward(root, _):
+    """Does nothing inside of a graph of the whole model."""
+    if torch.compiler.is_compiling():
+        return
+    for applied in list(_all):
+        if applied.root is root:
+            applied.before_forward()
+
+
 class _Applied:
     """One policy on one model, whose regions are added and removed together. Until they are checked, it waits for the
     end of the first step, where an optimizer of the model makes its own step."""
@@ -75,11 +84,26 @@ class _Applied:
                         for module, entry in zip(fit.modules, fit.entries)]
         for module, region in self.regions:
             region.put_on(module)
+        if any(region.policy.is_of_a_graph() for _, region in self.regions):
+            self._first_forward = root.register_forward_pre_hook(_before_forward)
         self._closure_may_come = True
         self._waits = True
 
     def _region(self, module, entry, compiled):
         return CompiledRegion(self, module, entry, *compiled) if compiled else Region(self, module, entry)
+
+    def before_forward(self):
+        """Runs before the first forward. A module that was compiled after apply() gets its checkpoint around the graph,
+        as it was recorded."""
+        self._first_forward.remove()
+        compiled = compiled_calls(self.root)
+        for i, (module, region) in enumerate(self.regions):
+            if (id(module) in compiled and region.policy.is_of_a_graph() and not isinstance(region, CompiledRegion)
+                    and region_of(module) is region):
+                region.remove_from(module)
+                region = self._region(module, region.policy, compiled[id(module)])
+                region.put_on(module)
+                self.regions[i] = module, region
 
     def is_of(self, document):
         return os.path.abspath(self.document.source) == os.path.abspath(document.source)

@@ -16,6 +16,9 @@ class PolicyError(ValueError):
     """A policy that cannot be read, or that does not fit the model."""
 
 
+BUFFER = "aten.empty_strided.default"  # how generated code of torch.compile allocates
+
+
 @dataclass(frozen=True)
 class HeldBytes:
     """Bytes that the plan expects on the device at the start and end of a module's forward and before its
@@ -36,6 +39,11 @@ class ModulePolicy:
     saved: frozenset
     types: tuple = ()  # class names from the model to the module; empty in policies of older versions
     held: HeldBytes = HeldBytes()  # empty in policies of older versions
+
+    def is_of_a_graph(self):
+        """Returns whether the module was recorded as, or inside of, a graph of torch.compile, whose generated code
+        allocates by this op."""
+        return BUFFER in self.calls
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,13 @@ from ._arguments import Arguments, Unrepeatable
 from ._autocast import Recomputing, beside_cached_casts
 from ._linear import with_own_linear
 from ._modules import is_plain, tensors_of
-from ._policy import HeldBytes, ModulePolicy
+from ._policy import BUFFER, HeldBytes, ModulePolicy
 
-
-_BUFFER = "aten.empty_strided.default"  # how generated code of torch.compile allocates
 
 _OF_A_GRAPH = ("it was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone decides what is "
                "recomputed: set torch._functorch.config.activation_memory_budget instead, which `python -m "
                "torch_headroom.record --activation-memory-budget 0.25,0.5,0.75` compares, or plan the step recorded "
-               "without torch.compile; where the module is compiled by itself, apply after torch.compile")
+               "without torch.compile")
 
 
 class Region:
@@ -116,8 +114,9 @@ class Region:
             return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
 
         forward, recompute = create_selective_checkpoint_contexts(decide)
-        if call is None:  # compiling requires the dispatch modes themselves; a graph has no autocast
-            return (forward if self.checked else _Checking(forward, self, calls[False])), recompute
+        if call is None:  # a graph has no autocast; its second pass requires the dispatch modes themselves
+            compared = self.checked or self.difference
+            return (forward if compared else _Checking(forward, self, calls[False])), recompute
         forward, recompute = beside_cached_casts(forward, watch), beside_cached_casts(recompute)
         return _Checking(forward, self, calls[False]), Recomputing(recompute)
 
@@ -129,7 +128,7 @@ class Region:
         if self.difference and self.subclass and self.policy.saved:
             self.refuse(f"its ops run inside of tensors of class {self.subclass}, where their results cannot be kept "
                         f"for backward; plan with --pin {self.policy.fqn}=recompute, or =save")
-        if self.difference and not self.subclass:
+        if self.difference and (self.difference is _OF_A_GRAPH or not self.subclass):
             if self.recomputed:
                 self.refuse(self.difference)
             return
@@ -143,7 +142,7 @@ class Region:
             kept = any(saved == name for saved, _ in self.policy.saved)
             if not _makes_new_tensors(name) or calls[name] == count or (calls[name] > 0 and not kept):
                 continue
-            if _BUFFER in self.policy.calls and _BUFFER not in calls:
+            if self.policy.is_of_a_graph() and BUFFER not in calls:
                 return _OF_A_GRAPH
             ran = f"ran {calls[name]} times" if calls[name] else "never ran"
             return (f"{name} {ran} in its forward, {count} times when the step was recorded; "
@@ -278,7 +277,9 @@ def region_of(module):
 
 def _makes_new_tensors(name):
     """Returns whether an op, named as in a policy, neither changes an argument nor returns a view of one. True for ops
-    that torch does not know (yet)."""
+    that torch does not know (yet). Some versions of DTensor wait where no mode sees it."""
+    if name == "_c10d_functional.wait_tensor.default":  # returns its argument, which the schema does not say
+        return False
     try:
         namespace, packet, overload = name.split(".")
         schema = getattr(getattr(getattr(torch.ops, namespace), packet), overload)._schema
