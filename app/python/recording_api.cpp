@@ -11,6 +11,7 @@
 #include "core/predict/predict.h"
 #include "core/record/recorder.h"
 #include "core/record/step_recording.h"
+#include "core/record/subclass_calls.h"
 #include "core/sac/record_summary.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_info_json.h"
@@ -80,6 +81,7 @@ Status create()
         return Error{ErrorKind::noDevice,
                      "no GPU is simulated in this process: call torch_headroom.simulate() before "
                      "`import torch`"};
+    countSubclassCalls();
     recording().stop();
     if (recording().real)
         recording().real->startTracing(); // no-op if it runs; the first step warms it up

@@ -8,15 +8,13 @@
 #include "core/device/simulated_state.h"
 #include "core/record/captured_graph.h"
 #include "core/record/step_recording.h"
+#include "core/record/subclass_calls.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/core/impl/PyInterpreter.h>
-#include <c10/core/impl/PyInterpreterHooks.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/library.h>
 
-#include <optional>
 #include <utility>
 
 namespace headroom {
@@ -26,29 +24,20 @@ using c10::DispatchKey;
 using c10::DispatchKeySet;
 
 /// libtorch reserves it for fake tensors in C++, which do not exist: just below autograd, above Python's dispatch
-/// modes.
+/// modes, below them from torch 2.13 on.
 constexpr DispatchKey interceptionKey = DispatchKey::Fake;
 
 /// How many ops run in this thread, each inside the one before: what a composite kernel calls belongs to its op.
 thread_local int depth = 0;
-/// How many ops tensor subclasses make into others now, each inside the one before.
-thread_local int subclassDepth = 0;
 thread_local const InterpositionScope* innermost = nullptr;
 
 class DepthScope
 {
 public:
-    explicit DepthScope(int& counter)
-        : counter_(counter)
-    {
-        ++counter_;
-    }
-    ~DepthScope() { --counter_; }
+    DepthScope() { ++depth; }
+    ~DepthScope() { --depth; }
     DepthScope(const DepthScope&) = delete;
     DepthScope& operator=(const DepthScope&) = delete;
-
-private:
-    int& counter_;
 };
 
 /// Ends the op in the recording also when its kernel throws.
@@ -60,7 +49,7 @@ public:
         , fallbacks_(sim::simulatedState().fallbackCount)
         , opaqueFlops_(sim::opaqueFlops())
     {
-        running_.flags |= subclassDepth > 0 ? opInSubclass : 0;
+        running_.flags |= isInSubclass() ? opInSubclass : 0;
         recording_.beginOp(op, stack, running_);
         recording_.enterTrace(running_);
     }
@@ -94,7 +83,7 @@ private:
 
 void run(const c10::OperatorHandle& op, DispatchKeySet below, torch::jit::Stack& stack)
 {
-    const DepthScope inside(depth);
+    const DepthScope inside;
     const std::shared_ptr<StepRecording> recording = StepRecording::active();
     if (!recording) {
         sim::call(op, below, &stack);
@@ -123,7 +112,8 @@ void runThrough(const InterpositionScope* scope, const c10::OperatorHandle& op, 
 
 /// A Python dispatch mode (selective checkpointing is one) or tensor subclass sees the op next. What it makes of it is
 /// what runs and comes here again: libtorch's own fallback would leave out all keys above Python's, this one included.
-void callPython(const c10::OperatorHandle& op, DispatchKeySet below, torch::jit::Stack* stack)
+/// From torch 2.13 on this one is below, and libtorch's fallback has run.
+void interceptAbovePython(const c10::OperatorHandle& op, DispatchKeySet below, torch::jit::Stack* stack)
 {
     using Modes = c10::impl::TorchDispatchModeTLS;
     // Ops on fake tensors take no memory and no time, as all that PyTorch's tracers run.
@@ -134,20 +124,14 @@ void callPython(const c10::OperatorHandle& op, DispatchKeySet below, torch::jit:
     static const DispatchKeySet abovePython = DispatchKeySet(DispatchKeySet::FULL)
         - (DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::Python) | DispatchKeySet(DispatchKey::Python));
     const c10::impl::ExcludeDispatchKeyGuard guard(abovePython.remove(interceptionKey));
-    // Modes come first, each without the ones that were asked before it. A mode that leaves an op to the subclass
-    // (NotImplemented) stays on and sees what becomes of it.
-    const bool asksMode = Modes::stack_len() > 0;
-    std::optional<DepthScope> inSubclass;
-    if (!asksMode)
-        inSubclass.emplace(subclassDepth);
-    (*c10::impl::getGlobalPyInterpreter())->dispatch(op, stack);
+    callPython(op, stack);
 }
 
 void intercept(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::Stack* stack)
 {
     const DispatchKeySet below = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, interceptionKey);
     if (below.has(DispatchKey::Python))
-        callPython(op, below, stack);
+        interceptAbovePython(op, below, stack);
     else if (depth > 0)
         sim::call(op, below, stack);
     else

@@ -37,5 +37,5 @@ fi
 HEADROOM_TORCH_DIR=$("$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')
 export HEADROOM_TORCH_DIR
 configure_build -DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=OFF -DHEADROOM_WINDOW=ON -DHEADROOM_RECORDER=ON
-build_targets "Building Headroom for torch $version" headroom_python torch-headroom torch-headroom-record plan_checker
+build_targets "Building Headroom for torch $version" headroom_python torch-headroom torch-headroom-record plan_checker stand_in_cuda
 exec ctest --test-dir "$build" --output-on-failure --no-tests=error -L python -j "$(nproc)" "$@"

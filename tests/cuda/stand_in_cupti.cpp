@@ -172,6 +172,11 @@ CUptiResult cuptiGetResultString(CUptiResult, const char** text)
     *text = "CUPTI_ERROR_OF_THE_STAND_IN";
     return CUPTI_SUCCESS;
 }
+CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain, std::uint32_t, const char** name)
+{
+    *name = "callback_of_the_stand_in";
+    return CUPTI_SUCCESS;
+}
 CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
                                            CUpti_BuffersCallbackCompleteFunc complete)
 {

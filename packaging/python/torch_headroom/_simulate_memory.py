@@ -50,6 +50,8 @@ def _statistics(library):
             result[counter][pool] = {name: next(next_number) for name in _NUMBERS}
     for name in ("num_alloc_retries", "num_sync_all_streams", "num_ooms"):
         result[name] = next(next_number)
+    if torch.torch_version.TorchVersion(torch.__version__) >= "2.13":
+        result["num_oom_rejections"] = 0  # needs throw_on_cudamalloc_oom, which is not simulated
     segments = result["segment"]["all"]
     result |= {"num_device_alloc": segments["allocated"], "num_device_free": segments["freed"], "max_split_size": -1}
     # Blocks of at least max_split_size count as oversize; it is not set.
