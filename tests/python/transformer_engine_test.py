@@ -4,6 +4,7 @@
 extensions_test.py does. The library's half in Python is a package of a few lines here, which has what the compiled half asks
 of it."""
 
+import contextlib
 import importlib
 import os
 import pathlib
@@ -12,12 +13,14 @@ import tempfile
 import textwrap
 import types
 import unittest
+import unittest.mock
 
 import support
 
 torch = support.simulated("h100-80gb")
 
 from kernel_calls import allocated_by, flops_of, shapes  # noqa: E402
+from torch_headroom import _autocast  # noqa: E402
 from torch_headroom._library import HeadroomError  # noqa: E402
 
 HALF = {"dtype": torch.bfloat16, "device": "cuda"}
@@ -304,6 +307,34 @@ class Quantized(TransformerEngine):
         self.assertEqual((bias.shape, tuple(out._data.shape)), ((512,), (256, 512)))
         # Tiles of 32 rows keep the most multiprocessors busy: each makes a row of sums in float32.
         self.assertEqual(peak - kept, 256 // 32 * 512 * 4)
+
+
+class Recomputation(unittest.TestCase):
+    def entered(self, enabled, delayed):
+        """Returns what a recomputation enters of the library's context, whose state in the forward is given."""
+        seen = []
+
+        @contextlib.contextmanager
+        def autocast(**named):
+            seen.append(named)
+            yield
+
+        recipe = types.SimpleNamespace(delayed=lambda: delayed)
+        state = types.SimpleNamespace(is_fp8_enabled=lambda: enabled, get_fp8_recipe=lambda: recipe,
+                                      get_fp8_group=lambda: "group")
+        library = types.SimpleNamespace(FP8GlobalStateManager=state, autocast=autocast)
+        with unittest.mock.patch.dict(sys.modules, {"transformer_engine.pytorch.quantization": library}):
+            recomputing = _autocast.Recomputing(contextlib.nullcontext())
+        for _ in range(2):  # a graph that is kept is recomputed twice
+            with recomputing:
+                pass
+        return seen, recipe
+
+    def test_the_library_s_context_is_that_of_the_forward(self):
+        seen, recipe = self.entered(enabled=True, delayed=False)
+        self.assertEqual(seen, [{"recipe": recipe, "amax_reduction_group": "group"}] * 2)
+        self.assertEqual(self.entered(enabled=False, delayed=False)[0], [])
+        self.assertEqual(self.entered(enabled=True, delayed=True)[0], [])
 
 
 class Optimizers(TransformerEngine):
