@@ -94,8 +94,8 @@ class Import(TransformerEngine):
             common.load_framework_extension("jax")
 
     def test_what_is_not_known_is_refused_where_it_is_called(self):
-        with self.assertRaisesRegex(HeadroomError, "transformer_engine_torch.te_general_grouped_gemm"):
-            self.tex.te_general_grouped_gemm
+        with self.assertRaisesRegex(HeadroomError, "transformer_engine_torch.ep_dispatch"):
+            self.tex.ep_dispatch
         with self.assertRaisesRegex(HeadroomError, "ub_overlap"):
             self.tex.CommOverlapHelper()
         with self.assertRaisesRegex(HeadroomError, "NVFP4Quantizer is not among"):
@@ -136,6 +136,19 @@ class Products(TransformerEngine):
         results, kept, _ = allocated_by(lambda: self.gemm(self.x, False, dy, True, into=main_grad, accumulate=True))
         self.assertIs(results[0], main_grad)
         self.assertEqual(kept, 0)
+
+    def test_several_at_once(self):
+        splits = self.x.view(200, 256).split([50, 150])
+        outs = list(torch.empty(200, 512, **HALF).split([50, 150]))
+        biases = [torch.empty(512, **HALF) for _ in splits]
+        weights = [self.weight] * 2
+        none = [torch.empty(0, **HALF)] * 2
+        call = lambda: self.tex.te_general_grouped_gemm(  # noqa: E731
+            weights, True, splits, False, outs, 6, [50, 150], biases, 6, True, none, False, [self.workspace], 1024, False, False,
+            0)
+        results, kept, peak = allocated_by(call)
+        self.assertEqual((results, kept, peak), (biases, 0, 0))
+        self.assertEqual(flops_of(call), ("transformer_engine_torch.te_general_grouped_gemm", 2 * 200 * 256 * 512))
 
     def test_gelu_in_its_epilogue_keeps_its_input(self):
         results = self.gemm(self.weight, True, self.x, False, gelu=True)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Contexts of low precision in regions that run twice: the casts of weights that torch.autocast caches until its context
-ends, and TransformerEngine's own autocast."""
+"""Contexts of low precision in regions that run twice: the casts of weights that torch.autocast caches until its
+context ends, and TransformerEngine's own autocast."""
 
 import contextlib
 import functools
@@ -49,8 +49,9 @@ def _beside_cached_casts(mode_class):
 
 class Recomputing:
     """Wraps the context of a recomputation so that it begins and ends with an empty autocast cache, as on a GPU, where
-    backward has its own thread: its casts do not stay if backward runs inside another torch.autocast. TransformerEngine's
-    autocast is entered again as it was in the forward: checkpoint() restores that of PyTorch alone."""
+    backward has its own thread: its casts do not stay if backward runs inside another torch.autocast.
+    TransformerEngine's autocast is entered again as it was in the forward: checkpoint() restores that of PyTorch
+    alone."""
 
     def __init__(self, context):
         self.context = context

@@ -11,7 +11,8 @@ from ._apex import l2norm, multi_tensor
 from ._transformer_engine_attention import ATTENTION
 from ._transformer_engine_norms import NORMS
 from ._transformer_engine_tensors import (BLOCK, CURRENT, DELAYED, MXFP8, QUANTIZATION, architecture, cast, create,
-                                          finish, flat, kind_of, launch, rounded, summed, swizzled, torch_dtype)
+                                          finish, flat, kind_of, launch, rounded, summed, swizzled, torch_dtype,
+                                          waits_for_swizzle)
 from ._transformer_engine_types import TYPES, overlap_is_refused
 
 
@@ -20,15 +21,14 @@ def generic_gemm(A, transA, B, transB, D, quantizer, output_dtype, bias, bias_ty
                  extra_output=None, bulk_overlap=False, alpha=1.0, beta=None):
     if comm_overlap is not None:
         overlap_is_refused()
-    (rows, columns), (outer, inner) = flat(A.size()), flat(B.size())
-    shape = ([inner] if transB else list(B.size())[:-1]) + [rows if transA else columns]
+    shape = _product_shape(A, transA, B, transB)
     low = any(getattr(tensor, "_quantizer", None) is not None for tensor in (A, B))
     dtype = torch_dtype(output_dtype) if output_dtype is not None else A.dtype
     out = create(quantizer, shape, dtype) if D is None else D
     product, fused = out, quantizer is None or low and kind_of(quantizer) == DELAYED
     if not fused:
         product = create(None, shape, dtype)
-    bias_grad = torch.empty(inner, dtype=product.dtype, device="cuda") if bias is not None and grad else None
+    bias_grad = torch.empty(B.size()[-1], dtype=product.dtype, device="cuda") if bias is not None and grad else None
     bias = bias.contiguous() if bias is not None and not grad else None
     before_gelu = gelu_in if grad else None
     if gelu and not grad:
@@ -36,10 +36,41 @@ def generic_gemm(A, transA, B, transB, D, quantizer, output_dtype, bias, bias_ty
     scales = _scales(A, transA), _scales(B, not transB)
     writes = [product, bias_grad, workspace] + ([before_gelu] if gelu and not grad else [])
     reads = [A, B, bias, *scales] + ([product] if accumulate else []) + ([before_gelu] if gelu and grad else [])
-    launch("generic_gemm", reads, writes, 2 * rows * columns * (inner if transB else outer))
+    launch("generic_gemm", reads, writes, _product_flops(A, transA, B, transB))
     if not fused:
         cast(quantizer, product, out)
     return [out, bias_grad, None if grad or not gelu else before_gelu, extra_output]
+
+
+def _product_shape(A, transA, B, transB):
+    rows, columns = flat(A.size())
+    return ([B.size()[-1]] if transB else list(B.size())[:-1]) + [rows if transA else columns]
+
+
+def _product_flops(A, transA, B, transB):
+    rows, columns = flat(A.size())
+    return 2 * rows * columns * flat(B.size())[1 if transB else 0]
+
+
+def te_general_grouped_gemm(A, transA, B, transB, D, D_type, m_splits, bias, bias_type, single_output, pre_gelu_out,
+                            grad, workspace, workspace_size, accumulate, use_split_accumulator, math_sm_count):
+    pairs = list(zip(A, B))
+    outs = D or [create(None, _product_shape(a, transA, b, transB), D_type) for a, b in pairs]
+    scales = _joint_scales(A, transA), _joint_scales(B, not transB)
+    reads = [*A, *B, *scales, *([] if grad else bias), *(outs if accumulate else [])]
+    writes = [*outs, *workspace, *pre_gelu_out, *(bias if grad else [])]
+    launch("te_general_grouped_gemm", reads, writes, sum(_product_flops(a, transA, b, transB) for a, b in pairs))
+    return bias
+
+
+def _joint_scales(tensors, rowwise):
+    """Creates the scales of several tensors as cuBLAS takes these: MXFP8's in one buffer."""
+    name = "_rowwise_scale_inv" if rowwise else "_columnwise_scale_inv"
+    waiting = [getattr(tensor, name) for tensor in tensors if waits_for_swizzle(tensor)]
+    if not waiting:
+        return None
+    size = sum(rounded(scale.numel(), 16) for scale in waiting[:-1]) + waiting[-1].numel()
+    return torch.empty(size, dtype=torch.uint8, device="cuda")
 
 
 def _scales(tensor, rowwise):
@@ -206,7 +237,8 @@ _QUERIES = {
 MODULES = {
     "transformer_engine_torch": {
         **TYPES, **QUANTIZATION, **NORMS, **ATTENTION, **_ACTIVATIONS, **_SOFTMAX, **_MULTI_TENSOR, **_QUERIES,
-        "generic_gemm": generic_gemm, "dropout_fwd": dropout_fwd, "dropout_bwd": dropout_bwd,
+        "generic_gemm": generic_gemm,
+        "te_general_grouped_gemm": te_general_grouped_gemm, "dropout_fwd": dropout_fwd, "dropout_bwd": dropout_bwd,
         "fused_rope_forward": functools.partial(fused_rope, "fused_rope_forward"),
         "fused_rope_backward": functools.partial(fused_rope, "fused_rope_backward"),
         "fused_qkv_rope_forward": fused_qkv_rope_forward, "fused_qkv_rope_backward": fused_qkv_rope_backward,

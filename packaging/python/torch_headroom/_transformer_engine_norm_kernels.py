@@ -12,8 +12,8 @@ import torch
 
 from ._transformer_engine_tensors import architecture
 
-# width: columns of a row that a block computes. across: blocks of a row. rows: those of a block. general: the kernel takes
-# any number of columns.
+# width: columns of a row that a block computes. across: blocks of a row. rows: those of a block. general: the kernel
+# takes any number of columns.
 Kernel = collections.namedtuple("Kernel", "width across rows general")
 
 

@@ -294,9 +294,13 @@ def fused_amax_and_scale_update_after_reduction(buffer, histories, scales, algor
     launch("fused_amax_and_scale_update_after_reduction", [buffer, *histories, *scales], [*histories, *scales])
 
 
+def waits_for_swizzle(tensor):
+    return kind_of(getattr(tensor, "_quantizer", None)) == MXFP8 and not tensor._with_gemm_swizzled_scales
+
+
 def swizzled(tensor, rowwise):
     """Creates the scales of a tensor in the order that matrix products want; the call frees them."""
-    if kind_of(getattr(tensor, "_quantizer", None)) != MXFP8 or tensor._with_gemm_swizzled_scales:
+    if not waits_for_swizzle(tensor):
         return None
     scales = tensor._rowwise_scale_inv if rowwise else tensor._columnwise_scale_inv
     made = torch.empty_like(scales)
