@@ -20,7 +20,7 @@ import support
 torch = support.simulated("h100-80gb")
 
 from kernel_calls import allocated_by, flops_of, shapes  # noqa: E402
-from torch_headroom import _autocast  # noqa: E402
+from torch_headroom import _autocast, _transformer_engine  # noqa: E402
 from torch_headroom._library import HeadroomError  # noqa: E402
 
 HALF = {"dtype": torch.bfloat16, "device": "cuda"}
@@ -313,6 +313,13 @@ class Quantized(TransformerEngine):
         out = self.tex.quantize(self.x, given)
         self.assertEqual(shapes([out._rowwise_scale_inv, out._columnwise_scale_inv]),
                          [((2, 4), "float32"), ((4, 4), "float32")])
+
+    def test_a_product_reads_one_half_as_float8(self):
+        made = self.tex.quantize(self.x, quantizer("Float8Quantizer"))
+        for rowwise, half in ((True, made._data), (False, made._transpose)):
+            data, scale = _transformer_engine._operand(made, rowwise)
+            self.assertEqual((data.dtype, data.data_ptr()), (torch.float8_e4m3fn, half.data_ptr()))
+            self.assertIs(scale, made._scale_inv)
 
     def test_gradient_of_a_bias(self):
         given = quantizer("Float8Quantizer")

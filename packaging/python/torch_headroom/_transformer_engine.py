@@ -4,6 +4,7 @@
 activation,bias,softmax,apply_rope,dropout,misc}.cpp and multi_tensor/*.cpp, version 2.20.2."""
 
 import functools
+import itertools
 
 import torch
 
@@ -35,7 +36,7 @@ def generic_gemm(A, transA, B, transB, D, quantizer, output_dtype, bias, bias_ty
         before_gelu = torch.empty(shape, dtype=torch_dtype(bias_type) if low else product.dtype, device="cuda")
     scales = _scales(A, transA), _scales(B, not transB)
     writes = [product, bias_grad, workspace] + ([before_gelu] if gelu and not grad else [])
-    reads = [A, B, bias, *scales] + ([product] if accumulate else []) + ([before_gelu] if gelu and grad else [])
+    reads = [*_operand(A, transA), *_operand(B, not transB), bias, *scales] + ([product] if accumulate else []) + ([before_gelu] if gelu and grad else [])
     launch("generic_gemm", reads, writes, _product_flops(A, transA, B, transB))
     if not fused:
         cast(quantizer, product, out)
@@ -52,12 +53,23 @@ def _product_flops(A, transA, B, transB):
     return 2 * rows * columns * flat(B.size())[1 if transB else 0]
 
 
+def _operand(tensor, rowwise):
+    """Returns what a product reads of a tensor: of a quantized one the half whose rows it multiplies, as float8."""
+    if getattr(tensor, "_quantizer", None) is None:
+        return [tensor]
+    names = ("_data", "_rowwise_data") if rowwise else ("_transpose", "_columnwise_data", "_data")
+    data = next(data for data in (getattr(tensor, name, None) for name in names) if data is not None)
+    scale = getattr(tensor, "_rowwise_scale_inv" if rowwise else "_columnwise_scale_inv", None)
+    return [data.view(torch.float8_e4m3fn), getattr(tensor, "_scale_inv", scale)]
+
+
 def te_general_grouped_gemm(A, transA, B, transB, D, D_type, m_splits, bias, bias_type, single_output, pre_gelu_out,
                             grad, workspace, workspace_size, accumulate, use_split_accumulator, math_sm_count):
     pairs = list(zip(A, B))
     outs = D or [create(None, _product_shape(a, transA, b, transB), D_type) for a, b in pairs]
     scales = _joint_scales(A, transA), _joint_scales(B, not transB)
-    reads = [*A, *B, *scales, *([] if grad else bias), *(outs if accumulate else [])]
+    operands = [_operand(a, transA) + _operand(b, not transB) for a, b in pairs]
+    reads = [*itertools.chain(*operands), *scales, *([] if grad else bias), *(outs if accumulate else [])]
     writes = [*outs, *workspace, *pre_gelu_out, *(bias if grad else [])]
     launch("te_general_grouped_gemm", reads, writes, sum(_product_flops(a, transA, b, transB) for a, b in pairs))
     return bias
