@@ -40,6 +40,13 @@ PACKAGE = {
         import enum
         DType = enum.IntEnum("DType", {"kBFloat16": 6, "kFloat8E4M3": 7})
     """,
+    "pytorch/attention": """
+        import torch
+        import transformer_engine_torch as tex
+        @torch.library.custom_op("te_attention::prepare", mutates_args=(), device_types="cuda")
+        def prepare(x: torch.Tensor) -> torch.Tensor:
+            return tex.fa_prepare_fwd(x)
+    """,
     "pytorch/tensor/__init__": "",
     "pytorch/tensor/storage/__init__": "",
 }
@@ -73,6 +80,7 @@ def setUpModule():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text))
     sys.path.insert(0, FOLDER.name)
+    pathlib.Path(FOLDER.name, "transformer_engine", "libtransformer_engine.so").touch()
     TransformerEngine.tex = importlib.import_module("transformer_engine_torch")
 
 
@@ -268,6 +276,12 @@ class Attention(TransformerEngine):
         # cuDNN plans for 32 sequences of 2048 tokens: lengths of both, and five lists of offsets.
         plan = 4 * 2048 * 8 * (1 + 64) + 2 * 32 * 4 + 5 * 272
         self.assertEqual(second[2] - second[1], plan + -plan % BLOCK)
+
+    def test_ops_that_its_half_in_python_defines_run_though_it_has_libraries(self):
+        prepare = importlib.import_module("transformer_engine.pytorch.attention").prepare
+        x = torch.empty(100, 2, 8, 3 * 64, **HALF)
+        self.assertEqual(prepare(x).shape, (3, 2, 100, 8, 3 * 64))
+        self.assertEqual(flops_of(lambda: prepare(x))[0], "transformer_engine_torch.fa_prepare_fwd")
 
     def test_attention_of_float8_is_refused(self):
         with self.assertRaisesRegex(HeadroomError, "fp8_dpa"):

@@ -109,7 +109,7 @@ class _Module(types.ModuleType):
 
 
 # Libraries whose ops call PyTorch's kernels, or those of the table.
-_KNOWN = ("flash_attn", "flash_attn_3", "xformers_flash", "xformers_flash3")
+_KNOWN = ("flash_attn", "flash_attn_3", "xformers_flash", "xformers_flash3", "te_attention", "te_kv_cache")
 
 
 def run_own_code_of_ops(torch):
