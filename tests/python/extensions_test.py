@@ -14,6 +14,7 @@ import support
 torch = support.simulated("a100-80gb")
 
 import torch_headroom  # noqa: E402
+from kernel_calls import allocated_by, flops_of, shapes  # noqa: E402
 from torch_headroom import _attention_work, _opaque, _remarks  # noqa: E402
 from torch_headroom._library import HeadroomError  # noqa: E402
 
@@ -25,31 +26,6 @@ for package in ("flash_attn", "flash_attn_3", "mamba_ssm", "causal_conv1d", "ape
 (PACKAGES / "xformers").mkdir()
 (PACKAGES / "xformers" / "_cpp_lib.py").write_text("_built_with_cuda = False")  # its library does not load here
 HALF = {"dtype": torch.bfloat16, "device": "cuda"}
-
-
-def shapes(results):
-    return [None if t is None else (tuple(t.shape), str(t.dtype).removeprefix("torch.")) for t in results]
-
-
-def allocated_by(call):
-    """What a call returns; the bytes of it, in blocks of 512, and the most that it took."""
-    before, _ = support.tensor_bytes()
-    torch.cuda.reset_peak_memory_stats()
-    results = call()
-    return results, *(after - before for after in support.tensor_bytes())
-
-
-def flops_of(call):
-    """Those that a call gives the only kernel that it launches, and the kernel's name."""
-    seen = []
-    launch = _opaque.launch
-    _opaque.launch = lambda name, reads, writes, flops=0, how=None: seen.append((name, flops))
-    try:
-        call()
-    finally:
-        _opaque.launch = launch
-    ((name, flops),) = seen
-    return name, flops
 
 
 class Extensions(unittest.TestCase):
@@ -241,8 +217,10 @@ class NotInstalled(unittest.TestCase):
     def test_absent_libraries_stay_absent(self):
         with self.assertRaises(ImportError):
             importlib.import_module("xformers_of_nobody")
-        with self.assertRaisesRegex(ImportError, "TransformerEngine launches CUDA kernels"):
+        with self.assertRaises(ImportError):
             import transformer_engine_torch  # noqa: F401
+        with self.assertRaisesRegex(ImportError, "flash-attn 3 before its version 3.0 launches CUDA kernels"):
+            import flash_attn_3_cuda  # noqa: F401
 
 
 class OwnKernels(unittest.TestCase):

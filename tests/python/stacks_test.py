@@ -5,6 +5,7 @@
     stacks_test.py HEADROOM_PROGRAM
 """
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -51,15 +52,15 @@ class Stacks(Recorded):
                                 cwd=self.folder.name)
         self.assertEqual(result.returncode, 0, result.stderr)
 
-    def check(self, script, share=0.7):
+    def check(self, script, share=0.7, *options):
         """Executes a plan at a share of the peak, and returns what the recorder says of the step without it."""
-        found = self.recorded(script)
+        found = self.recorded(script, *options)
         plain = self.step.rename(self.step.with_name("plain.hrs"))
         policy = self.step.with_name("policy.json")
         self.headroom("plan", plain, "--budget", int(found["peak_bytes"] * share), "-o", policy)
         os.environ["POLICY"] = str(policy)
         self.addCleanup(os.environ.pop, "POLICY", None)
-        self.recorded(script)
+        self.recorded(script, *options)
         self.headroom("verify", plain, "--executed", self.step, "--policy", policy)
         return found
 
@@ -167,6 +168,42 @@ class Stacks(Recorded):
         optimizer.zero_grad()
     """)
         self.assertTrue(any("save_on_cpu" in remark for remark in found["remarks"]), found["remarks"])
+
+
+    def check_transformer_engine(self, context, share):
+        if not all(map(importlib.util.find_spec, ("transformer_engine", "onnxscript"))):
+            self.skipTest("this Python has no TransformerEngine")
+        self.check(f"""
+    import os, torch, torch_headroom
+    os.environ["NVTE_TORCH_COMPILE"] = "0"
+    import transformer_engine.pytorch as te
+    from transformer_engine.common.recipe import Float8CurrentScaling
+    from torch import nn
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(te.TransformerLayer(512, 2048, 8, self_attn_mask_type="causal",
+                                                            params_dtype=torch.bfloat16) for _ in range(4))
+        def forward(self, x):
+            with te.autocast(**{context}):
+                for layer in self.layers:
+                    x = layer(x)
+            return x
+    net = Net()
+    if "POLICY" in os.environ:
+        torch_headroom.apply(net, os.environ["POLICY"])
+    optimizer = te.optimizers.FusedAdam(net.parameters())
+    while True:
+        net(torch.randn(1024, 4, 512, dtype=torch.bfloat16, device="cuda")).float().pow(2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """, share, "--gpu", "h100-80gb")
+
+    def test_transformer_engine(self):
+        self.check_transformer_engine('{"enabled": False}', 0.7)
+
+    def test_transformer_engine_in_float8(self):
+        self.check_transformer_engine('{"recipe": Float8CurrentScaling()}', 0.8)
 
 
 if __name__ == "__main__":

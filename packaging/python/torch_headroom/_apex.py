@@ -21,7 +21,8 @@ def multi_tensor(name, written, chunk_size, noop_flag, tensor_lists, *numbers):
     _opaque.launch(name, reads, [*writes, noop_flag], how=_opaque.TABLE)
 
 
-def _norm(name, chunk_size, noop_flag, tensor_lists, *options):
+def l2norm(name, chunk_size, noop_flag, tensor_lists, *options):
+    """Launches a kernel that computes the norm of a list of tensors, and of each one if the last option says so."""
     tensors = tensor_lists[0]
     per_tensor = bool(options and options[-1])
 
@@ -34,7 +35,7 @@ def _norm(name, chunk_size, noop_flag, tensor_lists, *options):
         chunks = max(-(-tensor.numel() // chunk_size) for tensor in tensors)
         partial.append(floats(torch.zeros, len(tensors) * chunks))
     norm = floats(torch.empty, 1)
-    _opaque.launch(f"amp_C.{name}", tensors, [*partial, norm, results], how=_opaque.TABLE)
+    _opaque.launch(name, tensors, [*partial, norm, results], how=_opaque.TABLE)
     return norm, results
 
 
@@ -76,7 +77,7 @@ _WRITTEN = {  # index of the first list that a kernel writes
     "multi_tensor_novograd": 1, "multi_tensor_lamb": 0,
 }  # fmt: skip
 _AMP = {name: functools.partial(multi_tensor, f"amp_C.{name}", first) for name, first in _WRITTEN.items()}
-_AMP |= {"multi_tensor_l2norm": functools.partial(_norm, "multi_tensor_l2norm")}
+_AMP |= {"multi_tensor_l2norm": functools.partial(l2norm, "amp_C.multi_tensor_l2norm")}
 
 _NORMS = {}
 for _prefix, _mean in (("", True), ("rms_", False)):

@@ -1,8 +1,11 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Casts of weights that torch.autocast caches until its context ends, in regions that run twice."""
+"""Contexts of low precision in regions that run twice: the casts of weights that torch.autocast caches until its
+context ends, and TransformerEngine's own autocast."""
 
+import contextlib
 import functools
+import sys
 
 import torch
 
@@ -46,16 +49,36 @@ def _beside_cached_casts(mode_class):
 
 class Recomputing:
     """Wraps the context of a recomputation so that it begins and ends with an empty autocast cache, as on a GPU, where
-    backward has its own thread: its casts do not stay if backward runs inside another torch.autocast."""
+    backward has its own thread: its casts do not stay if backward runs inside another torch.autocast.
+    TransformerEngine's autocast is entered again as it was in the forward: checkpoint() restores that of PyTorch
+    alone."""
 
     def __init__(self, context):
         self.context = context
+        self.quantized = _quantized()
+        self.entered = None
 
     def __enter__(self):
         torch.clear_autocast_cache()
+        self.entered = self.quantized()
+        self.entered.__enter__()
         return self.context.__enter__()
 
     def __exit__(self, kind, value, traceback):
         result = self.context.__exit__(kind, value, traceback)
+        self.entered.__exit__(kind, value, traceback)
         torch.clear_autocast_cache()
         return result
+
+
+def _quantized():
+    """Returns a function that makes TransformerEngine's context of low precision as it is now. Scales that are delayed
+    change when it ends, so a plan recomputes no module that reads them."""
+    library = sys.modules.get("transformer_engine.pytorch.quantization")
+    state = getattr(library, "FP8GlobalStateManager", None)
+    if state is None or not hasattr(library, "autocast") or not state.is_fp8_enabled():
+        return contextlib.nullcontext
+    recipe = state.get_fp8_recipe()
+    if recipe.delayed():
+        return contextlib.nullcontext
+    return functools.partial(library.autocast, recipe=recipe, amax_reduction_group=state.get_fp8_group())

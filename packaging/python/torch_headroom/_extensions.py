@@ -52,6 +52,7 @@ EXTENSIONS = {
     "causal_conv1d_cuda": Extension("causal_conv1d", "causal-conv1d", "_mamba", (1, 2)),
     "amp_C": Extension("apex", "apex", "_apex"),
     "fused_layer_norm_cuda": Extension("apex", "apex", "_apex"),
+    "transformer_engine_torch": Extension("transformer_engine", "transformer-engine", "_transformer_engine", (2, 20)),
 }
 EXTENSIONS |= {
     f"deepspeed.ops.{name}_op": Extension("deepspeed", "deepspeed", "_deepspeed")
@@ -61,7 +62,6 @@ EXTENSIONS |= {
 
 # These modules have no replacement: importing one raises an error.
 REFUSED = {
-    "transformer_engine_torch": "TransformerEngine",
     "flash_attn_3_cuda": "flash-attn 3 before its version 3.0",
 }
 
@@ -109,7 +109,7 @@ class _Module(types.ModuleType):
 
 
 # Libraries whose ops call PyTorch's kernels, or those of the table.
-_KNOWN = ("flash_attn", "flash_attn_3", "xformers_flash", "xformers_flash3")
+_KNOWN = ("flash_attn", "flash_attn_3", "xformers_flash", "xformers_flash3", "te_attention", "te_kv_cache")
 
 
 def run_own_code_of_ops(torch):

@@ -3,6 +3,7 @@
 """Refuses what a GPU without memory cannot do, with an error that names the function. Machine code would access real
 addresses, which do not exist here."""
 
+import contextlib
 import importlib.abc
 import importlib.util
 import sys
@@ -15,6 +16,7 @@ from ._library import HeadroomError
 _TRITON = "triton"
 _BITSANDBYTES = "bitsandbytes.functional"
 _DEEPSPEED = "deepspeed.ops.op_builder.builder"
+_TRANSFORMER_ENGINE = "transformer_engine.common"
 _XFORMERS = "xformers._cpp_lib"
 
 
@@ -54,7 +56,8 @@ class _Loader(importlib.abc.Loader):
         return self.loader.create_module(spec)
 
     def exec_module(self, module):
-        self.loader.exec_module(module)
+        with _AROUND.get(module.__name__, contextlib.nullcontext)():
+            self.loader.exec_module(module)
         for change in _CHANGED[module.__name__]:
             change(module)
 
@@ -86,7 +89,20 @@ def _say_that_xformers_is_built(module):
         module._built_with_cuda = True
 
 
+def _without_transformer_engines_libraries():
+    from . import _transformer_engine_import
+
+    return _transformer_engine_import.without_libraries()
+
+
+def _stand_in_for_transformer_engine(module):
+    from . import _transformer_engine_import
+
+    _transformer_engine_import.load_stand_in(module)
+
+
 _CHANGED = {}  # name of a module -> functions that change it after its import
+_AROUND = {_TRANSFORMER_ENGINE: _without_transformer_engines_libraries}  # contexts of imports
 
 
 def _refuse_jiterator(code, name, *arguments):
@@ -118,4 +134,5 @@ def patch():
     change_after_import(_TRITON, _simulate_triton)
     change_after_import(_BITSANDBYTES, _manage_memory)
     change_after_import(_DEEPSPEED, _stand_in_for_deepspeed)
+    change_after_import(_TRANSFORMER_ENGINE, _stand_in_for_transformer_engine)
     change_after_import(_XFORMERS, _say_that_xformers_is_built)

@@ -1,0 +1,258 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kernels of transformer_engine_torch. Source: github.com/NVIDIA/TransformerEngine, pytorch/csrc/extensions/{gemm,
+activation,bias,softmax,apply_rope,dropout,misc}.cpp and multi_tensor/*.cpp, version 2.20.2."""
+
+import functools
+import itertools
+
+import torch
+
+from ._apex import l2norm, multi_tensor
+from ._transformer_engine_attention import ATTENTION
+from ._transformer_engine_norms import NORMS
+from ._transformer_engine_tensors import (BLOCK, CURRENT, DELAYED, MXFP8, QUANTIZATION, architecture, cast, create,
+                                          finish, flat, kind_of, launch, rounded, summed, swizzled, torch_dtype,
+                                          waits_for_swizzle)
+from ._transformer_engine_types import TYPES, overlap_is_refused
+
+
+def generic_gemm(A, transA, B, transB, D, quantizer, output_dtype, bias, bias_type, gelu, gelu_in, grad, workspace,
+                 workspace_size, accumulate, use_split_accumulator, comm_overlap=None, comm_type=None,
+                 extra_output=None, bulk_overlap=False, alpha=1.0, beta=None):
+    if comm_overlap is not None:
+        overlap_is_refused()
+    shape = _product_shape(A, transA, B, transB)
+    low = any(getattr(tensor, "_quantizer", None) is not None for tensor in (A, B))
+    dtype = torch_dtype(output_dtype) if output_dtype is not None else A.dtype
+    out = create(quantizer, shape, dtype) if D is None else D
+    product, fused = out, quantizer is None or low and kind_of(quantizer) == DELAYED
+    if not fused:
+        product = create(None, shape, dtype)
+    bias_grad = torch.empty(B.size()[-1], dtype=product.dtype, device="cuda") if bias is not None and grad else None
+    bias = bias.contiguous() if bias is not None and not grad else None
+    before_gelu = gelu_in if grad else None
+    if gelu and not grad:
+        before_gelu = torch.empty(shape, dtype=torch_dtype(bias_type) if low else product.dtype, device="cuda")
+    scales = _scales(A, transA), _scales(B, not transB)
+    writes = [product, bias_grad, workspace] + ([before_gelu] if gelu and not grad else [])
+    reads = [*_operand(A, transA), *_operand(B, not transB), bias, *scales] + ([product] if accumulate else []) + ([before_gelu] if gelu and grad else [])
+    launch("generic_gemm", reads, writes, _product_flops(A, transA, B, transB))
+    if not fused:
+        cast(quantizer, product, out)
+    return [out, bias_grad, None if grad or not gelu else before_gelu, extra_output]
+
+
+def _product_shape(A, transA, B, transB):
+    rows, columns = flat(A.size())
+    return ([B.size()[-1]] if transB else list(B.size())[:-1]) + [rows if transA else columns]
+
+
+def _product_flops(A, transA, B, transB):
+    rows, columns = flat(A.size())
+    return 2 * rows * columns * flat(B.size())[1 if transB else 0]
+
+
+def _operand(tensor, rowwise):
+    """Returns what a product reads of a tensor: of a quantized one the half whose rows it multiplies, as float8."""
+    if getattr(tensor, "_quantizer", None) is None:
+        return [tensor]
+    names = ("_data", "_rowwise_data") if rowwise else ("_transpose", "_columnwise_data", "_data")
+    data = next(data for data in (getattr(tensor, name, None) for name in names) if data is not None)
+    scale = getattr(tensor, "_rowwise_scale_inv" if rowwise else "_columnwise_scale_inv", None)
+    return [data.view(torch.float8_e4m3fn), getattr(tensor, "_scale_inv", scale)]
+
+
+def te_general_grouped_gemm(A, transA, B, transB, D, D_type, m_splits, bias, bias_type, single_output, pre_gelu_out,
+                            grad, workspace, workspace_size, accumulate, use_split_accumulator, math_sm_count):
+    pairs = list(zip(A, B))
+    outs = D or [create(None, _product_shape(a, transA, b, transB), D_type) for a, b in pairs]
+    scales = _joint_scales(A, transA), _joint_scales(B, not transB)
+    operands = [_operand(a, transA) + _operand(b, not transB) for a, b in pairs]
+    reads = [*itertools.chain(*operands), *scales, *([] if grad else bias), *(outs if accumulate else [])]
+    writes = [*outs, *workspace, *pre_gelu_out, *(bias if grad else [])]
+    launch("te_general_grouped_gemm", reads, writes, sum(_product_flops(a, transA, b, transB) for a, b in pairs))
+    return bias
+
+
+def _joint_scales(tensors, rowwise):
+    """Creates the scales of several tensors as cuBLAS takes these: MXFP8's in one buffer."""
+    name = "_rowwise_scale_inv" if rowwise else "_columnwise_scale_inv"
+    waiting = [getattr(tensor, name) for tensor in tensors if waits_for_swizzle(tensor)]
+    if not waiting:
+        return None
+    size = sum(rounded(scale.numel(), 16) for scale in waiting[:-1]) + waiting[-1].numel()
+    return torch.empty(size, dtype=torch.uint8, device="cuda")
+
+
+def _scales(tensor, rowwise):
+    """Creates the scales of blocks in the form that cuBLAS takes."""
+    kind = kind_of(getattr(tensor, "_quantizer", None))
+    if kind == BLOCK and architecture() >= 100:  # as MXFP8
+        rows, columns = flat(tensor.size()) if rowwise else flat(tensor.size())[::-1]
+        return torch.empty(rounded(rows, 128), 4 * -(-columns // 128), dtype=torch.uint8, device="cuda")
+    return swizzled(tensor, rowwise)
+
+
+def _computed(name, quantizer, shape, reads, fuses=(DELAYED, MXFP8)):
+    """Makes a quantized result: by the kernel itself, or from a temporary tensor."""
+    out = create(quantizer, shape, reads[0].dtype)
+    kind = kind_of(quantizer)
+    if kind is None or kind in fuses:
+        launch(name, reads, [out] + ([quantizer.amax] if kind == DELAYED else []))
+        return out
+    _temporary(name, quantizer, shape, reads, out)
+    return out
+
+
+def _temporary(name, quantizer, shape, reads, out):
+    amax = [torch.zeros(1, dtype=torch.float32, device="cuda")] if kind_of(quantizer) == CURRENT else []
+    temporary = create(None, shape, reads[0].dtype)
+    launch(name, reads, [temporary, *amax])
+    finish(quantizer, temporary, out)
+    return temporary
+
+
+def _activation(name, gated, input, quantizer, *options, **named):
+    input = input.contiguous()
+    shape = list(input.shape)
+    shape[-1] //= 1 + gated
+    return _computed(name, quantizer, shape, [input])
+
+
+def _activation_backward(name, grad, fwd_input, quantizer, *options, **named):
+    return _computed(name, quantizer, fwd_input.shape, [fwd_input.contiguous(), grad.contiguous()])
+
+
+def _activation_and_bias_backward(name, grad, fwd_input, quantizer):
+    grad, input = grad.contiguous(), fwd_input.contiguous()
+    kind = kind_of(quantizer)
+    out = create(quantizer, input.shape, grad.dtype)
+    bias = torch.empty(input.shape[-1], dtype=grad.dtype, device="cuda")
+    if kind in (DELAYED, MXFP8):
+        summed(f"dbias_{name}", quantizer, grad, out, bias, input)
+    else:
+        temporary = _temporary(name, quantizer, input.shape, [grad, input], out)
+        torch.sum(temporary.reshape(-1, input.shape[-1]), (0,), out=bias)
+    return [bias, out]
+
+
+_PLAIN = "gelu qgelu relu srelu silu"
+_GATED = "glu geglu qgeglu reglu sreglu swiglu situglu clamped_swiglu"
+
+
+def _backward_of(name):
+    return name.replace("clamped_", "clamped_d") if name.startswith("clamped_") else f"d{name}"
+
+
+_ACTIVATIONS = {}
+for _names, _gated in ((_PLAIN, False), (_GATED, True)):
+    for _name in _names.split():
+        _ACTIVATIONS[_name] = functools.partial(_activation, _name, _gated)
+        _back = _backward_of(_name)
+        _ACTIVATIONS[_back] = functools.partial(_activation_backward, _back)
+for _name in _PLAIN.split():
+    _ACTIVATIONS[f"dbias_d{_name}"] = functools.partial(_activation_and_bias_backward, f"d{_name}")
+
+
+def _like_first(name, *arguments):
+    """Runs a kernel whose result has the shape of its first argument."""
+    tensors = [argument.contiguous() for argument in arguments if isinstance(argument, torch.Tensor)]
+    out = torch.empty(tensors[0].shape, dtype=tensors[0].dtype, device=tensors[0].device)
+    launch(name, tensors, [out])
+    return out
+
+
+_SOFTMAX = {
+    name: functools.partial(_like_first, name)
+    for kind in ("scaled", "scaled_masked", "scaled_upper_triang_masked", "scaled_aligned_causal_masked")
+    for name in (f"{kind}_softmax_forward", f"{kind}_softmax_backward")
+}
+
+
+def fused_rope(name, input, freqs, start_positions, *options):
+    out = torch.empty(input.shape, dtype=input.dtype, device=input.device)
+    reads = [input, freqs, start_positions, *(option for option in options if isinstance(option, torch.Tensor))]
+    launch(name, reads, [out])
+    return out
+
+
+def fused_qkv_rope_forward(qkv, q_freqs, k_freqs, start_positions, widths, *options):
+    first, second, heads, _ = qkv.shape
+    shapes = (heads * widths[0] // widths[1], widths[1]), (heads, widths[1]), (heads, widths[2])
+    results = tuple(qkv.new_empty(first, second, *shape) for shape in shapes)
+    launch("fused_qkv_rope_forward", [qkv, q_freqs, k_freqs, start_positions], results)
+    return results
+
+
+def fused_qkv_rope_backward(q_grad, k_grad, v_grad, q_freqs, k_freqs, widths, *options):
+    heads = (q_grad.shape[2] + k_grad.shape[2] + v_grad.shape[2]) * q_grad.shape[3] // sum(widths)
+    out = q_grad.new_empty(*q_grad.shape[:2], heads, sum(widths))
+    launch("fused_qkv_rope_backward", [q_grad, k_grad, v_grad, q_freqs, k_freqs], [out])
+    return out
+
+
+def dropout_fwd(input, dropout_probability, out=None):
+    out = torch.empty(input.size(), dtype=input.dtype, device="cuda") if out is None else out
+    mask = torch.empty(out.numel() // 8, dtype=torch.uint8, device="cuda")
+    state = torch.empty(2, dtype=torch.int64, device="cuda")
+    launch("dropout_fwd", [input], [out, mask, state])
+    return [out, mask]
+
+
+def dropout_bwd(grad_output, mask, dropout_probability, grad_input=None):
+    grad_input = torch.empty_like(grad_output) if grad_input is None else grad_input
+    launch("dropout_bwd", [grad_output, mask], [grad_input])
+    return grad_input
+
+
+def _l2norm(chunk_size, noop_flag, tensor_lists, per_tensor=None):
+    return l2norm("transformer_engine_torch.multi_tensor_l2norm", chunk_size, noop_flag, tensor_lists, per_tensor)
+
+
+def _unscale_l2norm(chunk_size, noop_flag, tensor_lists, inv_scale, per_tensor=None):
+    name = "transformer_engine_torch.multi_tensor_unscale_l2norm"
+    return l2norm(name, chunk_size, noop_flag, [[*tensor_lists[0], inv_scale]], per_tensor)
+
+
+_WRITTEN = ("scale scale_tensor adam adam_param_remainder adam_fp8 adam_capturable adam_capturable_master sgd "
+            "compute_scale_and_scale_inv")
+
+
+def _compute_scale_inv_e8m0(chunk_size, nothing, tensor_lists):
+    launch("multi_tensor_compute_scale_inv_e8m0", tensor_lists[0], tensor_lists[1])
+
+
+_MULTI_TENSOR = {
+    name: functools.partial(multi_tensor, f"transformer_engine_torch.{name}", 1)
+    for name in (f"multi_tensor_{name}" for name in _WRITTEN.split())
+}
+_MULTI_TENSOR |= {"multi_tensor_l2norm": _l2norm, "multi_tensor_unscale_l2norm": _unscale_l2norm,
+                  "multi_tensor_compute_scale_inv_e8m0": _compute_scale_inv_e8m0}
+
+
+def _cublas_version():
+    """Returns the version of the CUDA release that PyTorch was built for, which cuBLASLt's follows."""
+    major, _, minor = (torch.version.cuda or "13.0").partition(".")
+    return int(major) * 10000 + int(minor) * 100
+
+
+_QUERIES = {
+    "get_cublasLt_version": _cublas_version,
+    "get_num_cublas_streams": lambda: 4,
+    "get_stream_priority_range": lambda device_id=-1: (0, -5),
+    "device_supports_multicast": lambda device_id=-1: False,
+    "ubuf_built_with_mpi": lambda: False,
+    "nvte_built_with_cublasmp": lambda: False,
+}
+
+MODULES = {
+    "transformer_engine_torch": {
+        **TYPES, **QUANTIZATION, **NORMS, **ATTENTION, **_ACTIVATIONS, **_SOFTMAX, **_MULTI_TENSOR, **_QUERIES,
+        "generic_gemm": generic_gemm,
+        "te_general_grouped_gemm": te_general_grouped_gemm, "dropout_fwd": dropout_fwd, "dropout_bwd": dropout_bwd,
+        "fused_rope_forward": functools.partial(fused_rope, "fused_rope_forward"),
+        "fused_rope_backward": functools.partial(fused_rope, "fused_rope_backward"),
+        "fused_qkv_rope_forward": fused_qkv_rope_forward, "fused_qkv_rope_backward": fused_qkv_rope_backward,
+    }
+}  # fmt: skip
