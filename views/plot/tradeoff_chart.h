@@ -41,7 +41,8 @@ protected:
 private:
     void place();
     void updateAxes(const Theme& theme);
-    void paintPlan(QPainter& painter, const Theme& theme) const;
+    QRectF planRect() const;
+    void paintPlan(QPainter& painter, const Theme& theme, const QRectF& visible) const;
     int cornerAt(QPointF position) const; ///< -1: none
     QString words(const TradeOffPoint& point) const;
 

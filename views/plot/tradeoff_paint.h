@@ -7,6 +7,7 @@
 #include "views/theme/theme.h"
 
 #include <QPointF>
+#include <QRectF>
 
 class QPainter;
 
@@ -32,8 +33,9 @@ void paintDot(QPainter& painter, QPointF at, double radius, const QColor& fill, 
 void paintOtherCurves(QPainter& painter, const TradeOffPicture& picture, const TradeOffPlane& plane,
                       const Theme& theme);
 
-/// The selected module's curve, with the plan's choices and its exchange rate of time for memory.
+/// The selected module's curve, with the plan's choices and its exchange rate of time for memory. Dots of the curve
+/// outside of `visible` are left out; null: there is no limit.
 void paintChoices(QPainter& painter, const TradeOffPicture& picture, double msPerGiB, const TradeOffPlane& plane,
-                  const Theme& theme);
+                  const Theme& theme, const QRectF& visible = {});
 
 } // namespace headroom
