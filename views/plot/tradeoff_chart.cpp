@@ -75,8 +75,9 @@ void TradeOffChart::setPicture(const TradeOffPicture& picture, double msPerGiB, 
         current_ = -1;
     if (picture.others != picture_.others || picture.estimate != picture_.estimate)
         scenery_.forget();
-    const bool sameCurves = !picture.curve.empty() && picture.curve == picture_.curve
-        && picture.others == picture_.others && picture.estimate == picture_.estimate;
+    const bool sameCurves = !picture.curve.empty() && picture.selected == picture_.selected
+        && picture.curve == picture_.curve && picture.others == picture_.others
+        && picture.estimate == picture_.estimate;
     const auto shown
         = [this] { return std::tuple(keptAxis_->min(), keptAxis_->max(), msAxis_->min(), msAxis_->max()); };
     const auto before = shown();
@@ -177,7 +178,7 @@ TradeOffPlane TradeOffChart::plane() const
             {{msAxis_->min(), msAxis_->max()}, plot.bottom(), plot.top()}};
 }
 
-void TradeOffChart::paintEvent(QPaintEvent* event)
+void TradeOffChart::paintEvent(QPaintEvent*)
 {
     const auto& theme = Theme::of(*this);
     QPainter painter(viewport());
@@ -187,10 +188,10 @@ void TradeOffChart::paintEvent(QPaintEvent* event)
         paintOtherCurves(into, picture_, plane(), theme);
     });
     painter.setRenderHint(QPainter::Antialiasing);
-    paintPlan(painter, theme, event->rect());
+    paintPlan(painter, theme);
 }
 
-void TradeOffChart::paintPlan(QPainter& painter, const Theme& theme, const QRectF& visible) const
+void TradeOffChart::paintPlan(QPainter& painter, const Theme& theme) const
 {
     if (picture_.curve.empty()) {
         painter.setFont(theme.body);
@@ -200,7 +201,7 @@ void TradeOffChart::paintPlan(QPainter& painter, const Theme& theme, const QRect
         return;
     }
     const auto plane = this->plane();
-    paintChoices(painter, picture_, msPerGiB_, plane, theme, visible);
+    paintChoices(painter, picture_, msPerGiB_, plane, theme);
     painter.setFont(theme.numberCaption);
     painter.setPen(theme.accent);
     for (const auto& choice : picture_.choices) {

@@ -39,7 +39,7 @@ void paintOtherCurves(QPainter& painter, const TradeOffPicture& picture, const T
 }
 
 void paintChoices(QPainter& painter, const TradeOffPicture& picture, double msPerGiB, const TradeOffPlane& plane,
-                  const Theme& theme, const QRectF& visible)
+                  const Theme& theme)
 {
     if (picture.curve.empty())
         return;
@@ -56,10 +56,8 @@ void paintChoices(QPainter& painter, const TradeOffPicture& picture, double msPe
     const bool many = hasManyPoints(picture);
     painter.setPen(QPen(theme.text, many ? 1 : 2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
     painter.drawPolyline(lineOf(picture.curve, plane));
-    const QRectF reach = visible.adjusted(-5, -5, 5, 5);
     for (const auto& point : picture.curve)
-        if (const QPointF at = plane.at(point); visible.isNull() || reach.contains(at))
-            paintDot(painter, at, many ? 2 : 3.5, many ? theme.text : theme.card, theme.text);
+        paintDot(painter, plane.at(point), many ? 2 : 3.5, many ? theme.text : theme.card, theme.text);
     if (picture.hasPlan)
         paintDot(painter, plane.at(picture.chosen), 5.5, theme.accent, theme.card);
 }

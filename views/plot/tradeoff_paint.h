@@ -7,7 +7,6 @@
 #include "views/theme/theme.h"
 
 #include <QPointF>
-#include <QRectF>
 
 class QPainter;
 
@@ -33,9 +32,8 @@ void paintDot(QPainter& painter, QPointF at, double radius, const QColor& fill, 
 void paintOtherCurves(QPainter& painter, const TradeOffPicture& picture, const TradeOffPlane& plane,
                       const Theme& theme);
 
-/// The selected module's curve, with the plan's choices and its exchange rate of time for memory. Dots of the curve
-/// outside of `visible` are left out; null: there is no limit.
+/// The selected module's curve, with the plan's choices and its exchange rate of time for memory.
 void paintChoices(QPainter& painter, const TradeOffPicture& picture, double msPerGiB, const TradeOffPlane& plane,
-                  const Theme& theme, const QRectF& visible = {});
+                  const Theme& theme);
 
 } // namespace headroom
