@@ -11,8 +11,6 @@ namespace headroom {
 
 namespace {
 
-/// Times are whole: what does not come below the known path by one is not better, rounding of bounds aside.
-constexpr double lessThanOne = 0.75;
 struct Label
 {
     Bytes bytes = 0; ///< held by a beginning, needed by a completion
@@ -20,6 +18,7 @@ struct Label
     ChainStep step;
     std::uint32_t next = 0; ///< index among the labels of the arc's other position
     std::uint32_t place = 0; ///< of the option among those of its arc, cheapest first
+    double outside = 0; ///< loss of what it has outside of the middle run
 };
 using Labels = std::vector<Label>; ///< at a position: bytes ascending, time descending, so that none beats another
 
@@ -84,6 +83,8 @@ public:
         , problem_(*chain.problem_)
         , width_(width)
         , mustBeat_(mustBeat)
+        , mostLoss_(mustBeat - chain.bound())
+        , middle_(middleOf(chain))
         , limit_(limit)
         , front_(chain.price_.size())
         , back_(chain.price_.size())
@@ -98,7 +99,7 @@ public:
         std::size_t from = 0;
         std::size_t to = at(problem_.positions);
         while (from + 1 < to) {
-            if (workTo(from + 1) <= workFrom(to - 1))
+            if (middle_.arc >= 0 ? from < middle_.position : workTo(from + 1) <= workFrom(to - 1))
                 goForward(++from);
             else
                 goBack(--to);
@@ -114,6 +115,54 @@ public:
     }
 
 private:
+    /// The middle of a run, where front and back meet. The options of a run may come in any order, so that the one of
+    /// most loss is in the middle, and the others alternate between front and back: neither has more than half of the
+    /// loss.
+    struct Middle
+    {
+        int run = -1; ///< its first position; -1: there is no run
+        int arc = -1;
+        std::size_t position = 0;
+    };
+
+    /// Of a run that has more than half of the chain: with less, the one side has much more to look at.
+    static Middle middleOf(const ChainLabels& chain)
+    {
+        for (int arc = 0; arc < static_cast<int>(chain.problem_->arcs.size());) {
+            const int first = chain.problem_->arcs[at(arc)].first;
+            int end = arc + 1;
+            while (end < static_cast<int>(chain.problem_->arcs.size())
+                   && chain.sameRun(first, chain.problem_->arcs[at(end)].first))
+                ++end;
+            const int half = (end - arc) / 2;
+            if (2 * (end - arc) > chain.problem_->positions && half > 0)
+                return {first, arc + half, at(first + half)};
+            arc = end;
+        }
+        return {};
+    }
+
+    bool isInMiddle(int position) const { return middle_.run >= 0 && chain_.sameRun(middle_.run, position); }
+
+    /// Of a label that ends with the arc: in the middle run as much may come on the other side.
+    double mostLoss(const ChainArc& arc, double outside) const
+    {
+        return isInMiddle(arc.first) ? (mostLoss_ + outside) / 2 : mostLoss_;
+    }
+
+    /// By how much a path over the label takes more than the lower bound, at least.
+    double lossOfFront(const Label& label, std::size_t position) const
+    {
+        return static_cast<double>(label.time) + chain_.price_[position] * static_cast<double>(label.bytes)
+            + chain_.rest_[position] - chain_.bound();
+    }
+    double lossOfBack(const Label& label, std::size_t position) const
+    {
+        return static_cast<double>(label.time)
+            + chain_.price_[position] * static_cast<double>(label.bytes - chain_.budget_) + chain_.head_[position]
+            - chain_.bound();
+    }
+
     const ChainArc& arcOf(int arc) const { return problem_.arcs[at(arc)]; }
 
     std::span<const ChainArc> arcsFrom(std::size_t position) const
@@ -192,33 +241,39 @@ private:
         const bool free = chain_.isFree(at(arc.first));
         const bool goesOn = chain_.sameRun(arc.first, arc.first - 1);
         std::vector<std::uint32_t> extended = all(from);
-        const Bytes most = chain_.budget_ - chain_.leastNeed_[at(arc.last)];
+        const Bytes mostBytes = chain_.budget_ - chain_.leastNeed_[at(arc.last)];
         const double after = chain_.price_[at(arc.last)];
-        std::vector<double> bounds; // of what comes after, for a label that holds as much as this one
-        bounds.reserve(from.size());
-        for (const Label& label : from)
-            bounds.push_back(static_cast<double>(label.time) + chain_.rest_[at(arc.last)]
-                             + after * static_cast<double>(label.bytes));
-        const double least = bounds.empty() ? never : *std::ranges::min_element(bounds);
+        std::vector<double> slack; // loss that the option may add
+        std::vector<double> outside;
+        slack.reserve(from.size());
+        outside.reserve(from.size());
+        for (const Label& label : from) {
+            const double loss = lossOfFront(label, at(arc.first));
+            outside.push_back(isInMiddle(arc.first - 1) ? label.outside : loss);
+            slack.push_back(mostLoss(arc, outside.back()) - lossOfFront(label, at(arc.last)));
+        }
+        const double most = slack.empty() ? -never : std::ranges::max(slack);
         const std::vector<int>& order = chain_.cheapestFirst_[at(number)];
         for (std::size_t place = 0; place < order.size(); ++place) {
             const ChainOption& option = arc.options[at(order[place])];
             const double own = static_cast<double>(option.time) + after * static_cast<double>(option.held);
-            if (least + own > mustBeat_ || limit_.reached())
+            if (own > most || limit_.reached())
                 return;
-            const Bytes mostBefore = std::min(most - option.held, free ? unreachable : chain_.budget_ - option.high);
+            const Bytes mostBefore
+                = std::min(mostBytes - option.held, free ? unreachable : chain_.budget_ - option.high);
             if (goesOn)
                 std::erase_if(extended, [&](std::uint32_t i) { return from[i].place < place; });
             Labels next;
             for (const std::uint32_t i : extended) {
                 if (from[i].bytes > mostBefore)
                     break;
-                if (bounds[i] + own <= mustBeat_)
+                if (own <= slack[i])
                     next.push_back({from[i].bytes + option.held,
                                     from[i].time + option.time,
                                     {number, order[place]},
                                     i,
-                                    static_cast<std::uint32_t>(place)});
+                                    static_cast<std::uint32_t>(place),
+                                    outside[i]});
             }
             to.add(std::move(next));
         }
@@ -231,33 +286,42 @@ private:
         const bool free = chain_.isFree(at(arc.first));
         const bool goesOn = chain_.sameRun(arc.first, arc.last);
         std::vector<std::uint32_t> extended = all(from);
-        const Bytes most = chain_.budget_ - chain_.leastHeld_[at(arc.first)];
-        const double price = chain_.price_[at(arc.first)];
-        const double after = chain_.price_[at(arc.last)];
-        const double before = chain_.head_[at(arc.first)];
-        double least = never;
-        for (const Label& label : from)
-            least = std::min(
-                least, static_cast<double>(label.time) + after * static_cast<double>(label.bytes - chain_.budget_));
+        const Bytes mostBytes = chain_.budget_ - chain_.leastHeld_[at(arc.first)];
+        std::vector<double> limits; // of the loss with the option
+        std::vector<double> outside;
+        limits.reserve(from.size());
+        outside.reserve(from.size());
+        double most = -never;
+        for (const Label& label : from) {
+            const double loss = lossOfBack(label, at(arc.last));
+            outside.push_back(isInMiddle(arc.last) ? label.outside : loss);
+            limits.push_back(mostLoss(arc, outside.back()));
+            most = std::max(most, limits.back() - loss);
+        }
+        const double change = chain_.head_[at(arc.first)] - chain_.head_[at(arc.last)];
         const std::vector<int>& order = chain_.cheapestBack_[at(number)];
         for (std::size_t place = 0; place < order.size(); ++place) {
             const ChainOption& option = arc.options[at(order[place])];
-            if (least + before + chain_.priceOf(option, arc) > mustBeat_ || limit_.reached())
+            if (change + chain_.priceOf(option, arc) > most || limit_.reached())
                 return;
             if (goesOn)
                 std::erase_if(extended, [&](std::uint32_t i) { return from[i].place < place; });
             Labels next;
             for (const std::uint32_t i : extended) {
                 const Bytes held = option.held + from[i].bytes;
-                const Bytes need = free ? held : std::max(option.high, held);
-                const Picoseconds time = from[i].time + option.time;
-                if (need > most)
+                const Label label{free ? held : std::max(option.high, held),
+                                  from[i].time + option.time,
+                                  {number, order[place]},
+                                  i,
+                                  static_cast<std::uint32_t>(place),
+                                  outside[i]};
+                if (label.bytes > mostBytes)
                     break;
-                if (static_cast<double>(time) + before + price * static_cast<double>(need - chain_.budget_) > mustBeat_)
+                if (lossOfBack(label, at(arc.first)) > limits[i])
                     continue;
-                if (!next.empty() && next.back().bytes == need)
+                if (!next.empty() && next.back().bytes == label.bytes)
                     next.pop_back(); // takes longer
-                next.push_back({need, time, {number, order[place]}, i, static_cast<std::uint32_t>(place)});
+                next.push_back(label);
             }
             to.add(std::move(next));
         }
@@ -332,6 +396,8 @@ private:
     const ChainProblem& problem_;
     std::size_t width_;
     double mustBeat_;
+    double mostLoss_; ///< of a path
+    Middle middle_;
     const SearchLimit& limit_;
     std::vector<Labels> front_; ///< by position
     std::vector<Labels> back_; ///< by position

@@ -20,6 +20,9 @@ inline std::size_t at(int index)
     return static_cast<std::size_t>(index);
 }
 
+/// Times are whole: what does not come below the known path by one is not better, rounding of bounds aside.
+inline constexpr double lessThanOne = 0.75;
+
 /// The dual price of each memory row of the problem, in picoseconds per byte, not negative. Any prices give a lower
 /// bound; the duals of the linear relaxation give the best one.
 struct ChainPrices

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/plan/chain_planner.h"
 
-#include "core/plan/chain_price.h"
 #include "core/plan/chain_relaxation.h"
 
 #include <algorithm>
@@ -17,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Labels kept at a position, pass by pass.
-constexpr std::array<std::size_t, 3> widths{300, 60000, 400000};
+constexpr std::array<std::size_t, 3> widths{100, 6000, 400000};
 /// Rows of runs that are looked at one by one; then all are.
 constexpr int mostBroken = 3;
 
@@ -120,11 +119,8 @@ private:
 
     void label()
     {
-        ChainRelaxation relaxation = limit_.reached() ? ChainRelaxation() : relax(problem_, budget_, limit_);
-        if (!relaxation.solved)
-            relaxation = relaxWithOnePrice(problem_, budget_);
-        if (relaxation.rounded)
-            improve(*std::move(relaxation.rounded));
+        ChainRelaxation relaxation = relax(problem_, budget_, answer_.path, limit_);
+        improve(std::move(relaxation.rounded));
         answer_.price = std::accumulate(relaxation.prices.position.begin(), relaxation.prices.position.end(),
                                         relaxation.prices.loss);
         ChainLabels labels(problem_, budget_, relaxation.prices);
@@ -132,7 +128,7 @@ private:
         std::vector<bool> own(static_cast<std::size_t>(problem_.positions), false);
         int broken = 0;
         for (const std::size_t width : widths) {
-            if (good() || limit_.reached())
+            if (good() || limit_.reached() || (!options_.proof && width > widths.front()))
                 return;
             for (bool again = true; again && !good() && !limit_.reached();) {
                 const int row = pass(labels, width);

@@ -31,6 +31,7 @@ struct ChainOptions
     double limitMs = 1000; ///< time limit; a little more if no path was found by then
     double gap = 0; ///< the search ends at this gap: (time - bound) / time
     std::optional<Picoseconds> below; ///< only paths of less time are searched; the bound is at most this
+    bool proof = true; ///< false: only the narrowest search, which finds good paths
 };
 
 /// Finds the path of least time under a budget by labels, with the duals of GLPK's linear relaxation as prices. Proves

@@ -39,6 +39,26 @@ ChainValue valueOf(const ChainProblem& problem, const ChainPath& path)
     return value;
 }
 
+ChainProblem mixed(const ChainProblem& a, const ChainProblem& b, double shareOfB)
+{
+    const auto between
+        = [&](Bytes x, Bytes y) { return x + static_cast<Bytes>(std::floor(shareOfB * static_cast<double>(y - x))); };
+    ChainProblem both = a;
+    both.atLoss = between(a.atLoss, b.atLoss);
+    both.constant = between(a.constant, b.constant);
+    for (std::size_t arc = 0; arc < a.arcs.size(); ++arc)
+        for (std::size_t o = 0; o < a.arcs[arc].options.size(); ++o) {
+            const ChainOption& other = b.arcs[arc].options[o];
+            ChainOption& option = both.arcs[arc].options[o];
+            option.held = between(option.held, other.held);
+            option.high = between(option.high, other.high);
+        }
+    for (std::size_t position = 0; position < both.classes.size(); ++position)
+        if (b.classes[position] != a.classes[position])
+            both.classes[position] = -1;
+    return both;
+}
+
 // Whoever holds less can do whatever the others can: one label a position is enough.
 std::optional<ChainPath> leanestPath(const ChainProblem& problem, Bytes budget)
 {

@@ -68,6 +68,9 @@ struct ChainValue
 };
 ChainValue valueOf(const ChainProblem& problem, const ChainPath& path);
 
+/// Of two problems that differ in memory alone: that whose memory is the weighted sum. What fits both fits it.
+ChainProblem mixed(const ChainProblem& a, const ChainProblem& b, double shareOfB);
+
 /// The path that holds least of those that fit the budget; empty if none fits.
 std::optional<ChainPath> leanestPath(const ChainProblem& problem, Bytes budget);
 

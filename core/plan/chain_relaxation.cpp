@@ -2,270 +2,243 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/plan/chain_relaxation.h"
 
+#include "core/plan/chain_price.h"
 #include "core/plan/glpk_problem.h"
 
 #include <algorithm>
-#include <numeric>
-#include <set>
+#include <utility>
 
 namespace headroom {
 
 namespace {
 
-constexpr double bytesPerUnit = static_cast<double>(MiB); ///< of a row: keeps GLPK's numbers near one
+constexpr double bytesPerUnit = static_cast<double>(MiB); ///< of a row of the master: keeps GLPK's numbers near one
 constexpr double violated = 1e-6; ///< of a budget
-constexpr double noCount = 1e-9;
-constexpr double columnsPerMs = 2000; ///< that GLPK takes in, without a look at the clock
+constexpr double converged = 1e-9; ///< of a bound
+constexpr int mostPaths = 300;
+constexpr double strideOfShares = 1.0 / 64;
 
-double units(Bytes bytes)
-{
-    return static_cast<double>(bytes) / bytesPerUnit;
-}
-
-/// One LP: a column for each option of a run of equal positions (or of a wide arc), which says how many of them take
-/// it.
-class Relaxation
+class Dual
 {
 public:
-    Relaxation(const ChainProblem& problem, Bytes budget, const std::set<int>& rows)
+    Dual(const ChainProblem& problem, Bytes budget, const SearchLimit& limit)
         : problem_(problem)
-        , budget_(units(budget))
-        , rows_(rows)
-        , runOf_(at(problem.positions))
+        , budget_(budget)
+        , limit_(limit)
+        , best_{std::vector<double>(at(problem.positions), 0.0), 0}
     {
-        findRuns();
-        for (const Run& run : runs_)
-            columns_ += static_cast<int>(optionsOf(run).size());
     }
 
-    int columns() const { return columns_; }
-
-    LinearResult solve(double limitMs)
+    ChainRelaxation solve(const ChainPath& fitting)
     {
-        addColumns();
-        addChoices();
-        std::vector<GlpkProblem::Term> held;
-        for (const Run& run : runs_)
-            for (std::size_t o = 0; o < optionsOf(run).size(); ++o)
-                held.push_back({run.firstColumn + static_cast<int>(o), units(optionsOf(run)[o].held)});
-        lossRow_ = glpk_.addRow(held, -GlpkProblem::infinity, budget_ - units(problem_.atLoss));
-        for (const int position : rows_)
-            rowOf_.emplace_back(position, addRow(position));
-        return glpk_.relax(limitMs);
-    }
-
-    /// Where memory is highest and no row says so yet; -1: nowhere. Within a run those that hold least go first.
-    int mostViolated(const std::vector<double>& values) const
-    {
-        std::vector<double> own(at(problem_.positions), 0);
-        std::vector<double> change(at(problem_.positions) + 1, 0);
-        for (const Run& run : runs_)
-            addMemory(run, values, own, change);
-        int worst = -1;
-        double most = violated * std::max(1.0, budget_);
-        double held = 0;
-        for (int position = 0; position < problem_.positions; ++position) {
-            held += change[at(position)];
-            const double excess = own[at(position)] + held - budget_;
-            if (excess > most && !rows_.contains(position)) {
-                most = excess;
-                worst = position;
-            }
+        PathExcess freely = cheapest(best_);
+        const int row = mostViolated(freely.excess);
+        if (row < 0)
+            return {best_, freely.time, std::move(freely.path)};
+        cuts_.push_back(cutOf(fitting));
+        cuts_.push_back(std::move(freely));
+        rows_.push_back(row);
+        auto [rounded, mixture] = solveOneRow();
+        for (int worst = mostViolated(mixture); worst >= 0 && !limit_.reached();) {
+            rows_.push_back(worst);
+            worst = mostViolated(solveRows());
         }
-        return worst;
-    }
-
-    ChainPrices prices(const std::vector<double>& duals) const
-    {
-        const double perByte = static_cast<double>(picoseconds(1)) / bytesPerUnit;
-        ChainPrices prices;
-        prices.position.assign(at(problem_.positions), 0.0);
-        for (const auto& [position, row] : rowOf_)
-            prices.position[at(position)] = std::max(0.0, -duals[at(row)]) * perByte;
-        prices.loss = std::max(0.0, -duals[at(lossRow_)]) * perByte;
-        return prices;
-    }
-
-    /// Whole options: where counts are fractions, those that hold less get the rest.
-    ChainPath rounded(const std::vector<double>& values) const
-    {
-        ChainPath path;
-        for (int position = 0; position < problem_.positions;) {
-            const Run* best = &runs_[at(runOf_[at(position)])];
-            for (const int wide : wide_)
-                if (const Run& run = runs_[at(wide)]; run.first == position && countOf(run, values) > 0.5)
-                    best = &run;
-            const int end = best->wide() ? position + 1 : best->last;
-            const std::vector<int> order = leanestFirst(*best);
-            double upTo = 0;
-            std::size_t next = 0;
-            for (int member = position; member < end; ++member) {
-                while (next + 1 < order.size()
-                       && upTo + values[at(best->firstColumn + order[next])] < member - position + noCount)
-                    upTo += values[at(best->firstColumn + order[next++])];
-                path.push_back({arcAt(*best, member), order[next]});
-            }
-            position = best->wide() ? best->last : end;
-        }
-        return path;
+        if (rows_.size() > 1)
+            rounded = between(fitting, heaviest()).first;
+        return {best_, bound(), std::move(rounded)};
     }
 
 private:
-    struct Run
-    {
-        int arc = 0; ///< its first; the arcs of a run follow one another
-        int first = 0, last = 0;
-        bool ownPositions = true;
-        int firstColumn = 0;
-        bool wide() const { return !ownPositions; }
-    };
+    PathExcess cutOf(ChainPath path) const { return excessOf(problem_, budget_, std::move(path)); }
+    PathExcess cheapest(const ChainPrices& prices) const { return cutOf(cheapestPath(problem_, prices)); }
 
-    const std::vector<ChainOption>& optionsOf(const Run& run) const { return problem_.arcs[at(run.arc)].options; }
-    int arcAt(const Run& run, int position) const { return run.wide() ? run.arc : run.arc + position - run.first; }
-
-    void findRuns()
+    double bound()
     {
-        const bool plain = static_cast<int>(problem_.arcs.size()) == problem_.positions;
-        for (std::size_t i = 0; i < problem_.arcs.size(); ++i) {
-            const ChainArc& arc = problem_.arcs[i];
-            const int position = arc.first;
-            const int kind = problem_.classes[at(position)];
-            const bool goesOn = plain && i > 0 && kind >= 0 && problem_.classes[at(position - 1)] == kind
-                && !rows_.contains(position) && !rows_.contains(position - 1);
-            const bool own = i == 0 || problem_.arcs[i - 1].first != position;
-            if (goesOn)
-                runs_.back().last = arc.last;
-            else
-                runs_.push_back({static_cast<int>(i), arc.first, arc.last, own, 0});
-            if (own)
-                runOf_[at(position)] = static_cast<int>(runs_.size()) - 1;
-            else
-                wide_.push_back(static_cast<int>(runs_.size()) - 1);
-        }
+        const PathExcess cut = cheapest(best_);
+        double value = cut.time;
+        for (const int row : rows_)
+            value += priceOf(row) * static_cast<double>(cut.excess[at(row)]);
+        return value;
     }
 
-    void addColumns()
+    template <class Excess>
+    int mostViolated(const std::vector<Excess>& excess) const
     {
-        int column = 0;
-        for (Run& run : runs_) {
-            run.firstColumn = column;
-            column += static_cast<int>(optionsOf(run).size());
-            for (const ChainOption& option : optionsOf(run))
-                glpk_.addColumn(0, GlpkProblem::infinity, milliseconds(option.time));
-        }
-    }
-
-    /// Each position takes one option of its own, or of a wide arc over it.
-    void addChoices()
-    {
-        for (const Run& run : runs_) {
-            if (run.wide())
-                continue;
-            std::vector<GlpkProblem::Term> terms;
-            addOptions(run, terms);
-            for (const int wide : wide_)
-                if (const Run& over = runs_[at(wide)]; over.first <= run.first && run.first < over.last)
-                    addOptions(over, terms);
-            glpk_.addRow(terms, run.last - run.first, run.last - run.first);
-        }
-    }
-
-    void addOptions(const Run& run, std::vector<GlpkProblem::Term>& terms) const
-    {
-        for (std::size_t o = 0; o < optionsOf(run).size(); ++o)
-            terms.push_back({run.firstColumn + static_cast<int>(o), 1});
-    }
-
-    int addRow(int position)
-    {
-        std::vector<GlpkProblem::Term> terms;
-        for (const Run& run : runs_) {
-            const bool before = run.last <= position;
-            if (!before && run.first > position)
-                continue;
-            for (std::size_t o = 0; o < optionsOf(run).size(); ++o) {
-                const Bytes bytes = before ? optionsOf(run)[o].held : optionsOf(run)[o].high;
-                terms.push_back({run.firstColumn + static_cast<int>(o), units(bytes)});
+        int worst = -1;
+        auto most = static_cast<Excess>(violated * static_cast<double>(budget_));
+        for (int row = 0; row <= problem_.positions; ++row)
+            if (excess[at(row)] > most && std::ranges::find(rows_, row) == rows_.end()) {
+                most = excess[at(row)];
+                worst = row;
             }
+        return worst;
+    }
+
+    double& priceOf(int row) { return row == problem_.positions ? best_.loss : best_.position[at(row)]; }
+
+    static double valueAt(double price, const PathExcess& cut, int row)
+    {
+        return cut.time + price * static_cast<double>(cut.excess[at(row)]);
+    }
+
+    /// The price at which a path that takes too much costs as much as one that does not, and no other path less. Of
+    /// paths that begin as the one and end as the other: the first that fits, and the excess of a mixture with the last
+    /// that does not, so that the row is full.
+    std::pair<ChainPath, std::vector<double>> solveOneRow()
+    {
+        const int row = rows_.front();
+        PathExcess fits = cuts_[0];
+        PathExcess exceeds = cuts_[1];
+        for (int i = 0; i < mostPaths && !limit_.reached(); ++i) {
+            priceOf(row)
+                = (fits.time - exceeds.time) / static_cast<double>(exceeds.excess[at(row)] - fits.excess[at(row)]);
+            PathExcess cut = cheapest(best_);
+            if (valueAt(priceOf(row), cut, row) >= valueAt(priceOf(row), exceeds, row) - lessThanOne)
+                break;
+            cuts_.push_back(cut);
+            (cut.excess[at(row)] > 0 ? exceeds : fits) = std::move(cut);
         }
-        return glpk_.addRow(terms, -GlpkProblem::infinity, budget_);
+        auto [path, last] = between(fits.path, exceeds.path, row);
+        const std::vector<Bytes> below = cutOf(path).excess;
+        const std::vector<Bytes> above = cutOf(std::move(last)).excess;
+        const double all = static_cast<double>(above[at(row)] - below[at(row)]);
+        const double share = all > 0 ? static_cast<double>(above[at(row)]) / all : 1;
+        std::vector<double> mixture;
+        for (std::size_t i = 0; i < below.size(); ++i)
+            mixture.push_back(share * static_cast<double>(below[i]) + (1 - share) * static_cast<double>(above[i]));
+        return {std::move(path), std::move(mixture)};
     }
 
-    std::vector<int> leanestFirst(const Run& run) const
+    /// As much of the end of `exceeds` as fits (the row), after the begin of `fits`, and a part more, which does not
+    /// fit. Within equal parts those that hold least come first that way.
+    std::pair<ChainPath, ChainPath> between(const ChainPath& fits, const ChainPath& exceeds, int row = -1) const
     {
-        std::vector<int> order(optionsOf(run).size());
-        std::iota(order.begin(), order.end(), 0);
-        std::ranges::stable_sort(order, {}, [&](int o) { return optionsOf(run)[at(o)].held; });
-        return order;
+        std::vector<std::pair<std::size_t, std::size_t>> common; // steps of both at positions that both come to
+        for (std::size_t a = 0, b = 0; a < fits.size() && b < exceeds.size();) {
+            const int first = problem_.arcs[at(fits[a].arc)].first;
+            const int other = problem_.arcs[at(exceeds[b].arc)].first;
+            if (first == other)
+                common.emplace_back(a, b);
+            a += first <= other ? 1 : 0;
+            b += other <= first ? 1 : 0;
+        }
+        common.emplace_back(fits.size(), exceeds.size());
+        const auto joined = [&](std::size_t place) {
+            ChainPath path(fits.begin(), fits.begin() + static_cast<std::ptrdiff_t>(common[place].first));
+            path.insert(path.end(), exceeds.begin() + static_cast<std::ptrdiff_t>(common[place].second), exceeds.end());
+            return path;
+        };
+        std::size_t tooEarly = 0;
+        std::size_t enough = common.size() - 1;
+        while (tooEarly + 1 < enough) {
+            const std::size_t middle = (tooEarly + enough) / 2;
+            ChainPath path = joined(middle);
+            const bool good
+                = row < 0 ? valueOf(problem_, path).peak <= budget_ : cutOf(std::move(path)).excess[at(row)] <= 0;
+            (good ? enough : tooEarly) = middle;
+        }
+        return {joined(enough), joined(tooEarly)};
     }
 
-    double countOf(const Run& run, const std::vector<double>& values) const
+    /// Prices of several rows, from the linear programme of the paths so far, with more paths until none is cheaper
+    /// than it says. Returns the excess of its mixture of paths.
+    std::vector<double> solveRows()
     {
-        double count = 0;
-        for (std::size_t o = 0; o < optionsOf(run).size(); ++o)
-            count += values[at(run.firstColumn) + o];
-        return count;
-    }
-
-    void addMemory(const Run& run, const std::vector<double>& values, std::vector<double>& own,
-                   std::vector<double>& change) const
-    {
-        const std::vector<int> order = leanestFirst(run);
-        std::vector<double> left;
-        for (const int o : order)
-            left.push_back(values[at(run.firstColumn + o)]);
-        const int end = run.wide() ? run.first + 1 : run.last;
-        for (int position = run.first; position < end; ++position) {
-            double room = 1;
-            for (std::size_t i = 0; i < order.size() && room > noCount; ++i) {
-                const double taken = std::min(room, left[i]);
-                const ChainOption& option = problem_.arcs[at(arcAt(run, position))].options[at(order[i])];
-                for (int within = position; within < (run.wide() ? run.last : position + 1); ++within)
-                    own[at(within)] += taken * units(option.high);
-                change[at(run.wide() ? run.last : position + 1)] += taken * units(option.held);
-                left[i] -= taken;
-                room -= taken;
+        GlpkProblem master;
+        const int bound = master.addColumn(-GlpkProblem::infinity, GlpkProblem::infinity, -1);
+        for (std::size_t i = 0; i < rows_.size(); ++i)
+            master.addColumn(0, GlpkProblem::infinity, 0);
+        for (const PathExcess& cut : cuts_)
+            addTo(master, cut);
+        std::vector<double> mixture(at(problem_.positions) + 1, 0.0);
+        double most = -never;
+        while (cuts_.size() < mostPaths && !limit_.reached()) {
+            const LinearResult solved = master.relax(std::max(1.0, limit_.remainingMs()));
+            if (solved.status != MilpStatus::optimal)
+                break;
+            ChainPrices prices{std::vector<double>(at(problem_.positions), 0.0), 0};
+            for (std::size_t i = 0; i < rows_.size(); ++i) {
+                const double price = std::max(0.0, solved.values[i + 1]) * perByte;
+                (rows_[i] == problem_.positions ? prices.loss : prices.position[at(rows_[i])]) = price;
             }
+            PathExcess cut = cheapest(prices);
+            double value = cut.time;
+            for (std::size_t i = 0; i < rows_.size(); ++i)
+                value += std::max(0.0, solved.values[i + 1]) * perByte * static_cast<double>(cut.excess[at(rows_[i])]);
+            if (value > most) {
+                most = value;
+                best_ = std::move(prices);
+            }
+            weights_ = solved.duals;
+            if (value >= solved.values[at(bound)] * perMs * (1 - converged)) {
+                for (std::size_t i = 0; i < cuts_.size(); ++i)
+                    for (std::size_t row = 0; row < mixture.size(); ++row)
+                        mixture[row] -= weights_[i] * static_cast<double>(cuts_[i].excess[row]);
+                break;
+            }
+            addTo(master, cut);
+            cuts_.push_back(std::move(cut));
         }
+        return mixture;
     }
 
+    void addTo(GlpkProblem& master, const PathExcess& cut) const
+    {
+        std::vector<GlpkProblem::Term> terms{{0, 1}};
+        for (std::size_t i = 0; i < rows_.size(); ++i)
+            terms.push_back({static_cast<int>(i) + 1, -static_cast<double>(cut.excess[at(rows_[i])]) / bytesPerUnit});
+        master.addRow(terms, -GlpkProblem::infinity, cut.time / perMs);
+    }
+
+    /// The path that has most part in the solution.
+    const ChainPath& heaviest() const
+    {
+        std::size_t most = 0;
+        for (std::size_t i = 0; i < weights_.size() && i < cuts_.size(); ++i)
+            if (weights_[i] < weights_[most]) // duals of upper bounds
+                most = i;
+        return cuts_[most].path;
+    }
+
+    const double perMs = static_cast<double>(picoseconds(1));
+    const double perByte = perMs / bytesPerUnit;
     const ChainProblem& problem_;
-    double budget_;
-    const std::set<int>& rows_; ///< positions that have one
-    GlpkProblem glpk_;
-    std::vector<Run> runs_;
-    std::vector<int> wide_; ///< of the runs
-    std::vector<int> runOf_; ///< by position
-    int columns_ = 0;
-    int lossRow_ = 0;
-    std::vector<std::pair<int, int>> rowOf_; ///< position, row
+    Bytes budget_;
+    const SearchLimit& limit_;
+    ChainPrices best_;
+    std::vector<PathExcess> cuts_;
+    std::vector<int> rows_;
+    std::vector<double> weights_; ///< by cut
 };
 
 } // namespace
 
-ChainRelaxation relax(const ChainProblem& problem, Bytes budget, const SearchLimit& limit)
+double strongestShare(const ChainProblem& a, const ChainProblem& b, Bytes budget, const SearchLimit& limit)
 {
-    ChainRelaxation found;
-    if (problem.positions == 0) {
-        found.solved = true;
-        return found;
-    }
-    std::set<int> rows{problem.positions - 1}; // where the last part runs, everything else is held
-    do {
-        Relaxation relaxation(problem, budget, rows);
-        if (relaxation.columns() > columnsPerMs * limit.remainingMs())
-            break;
-        const LinearResult result = relaxation.solve(std::max(1.0, limit.remainingMs()));
-        if (result.status != MilpStatus::optimal)
-            break;
-        // Without some of its rows it gives a bound, too: any prices do.
-        found = {true, relaxation.prices(result.duals), relaxation.rounded(result.values)};
-        const int worst = relaxation.mostViolated(result.values);
-        if (worst < 0)
-            break;
-        rows.insert(worst);
-    } while (!limit.reached());
-    return found;
+    const auto boundOf = [&](const ChainProblem& problem) {
+        const std::optional<ChainPath> fitting = leanestPath(problem, budget);
+        return fitting ? relax(problem, budget, *fitting, limit).bound : never;
+    };
+    double most = boundOf(a);
+    double share = 0;
+    const auto take = [&](double other, double bound) {
+        if (bound <= most)
+            return;
+        most = bound;
+        share = other;
+    };
+    take(1, boundOf(b));
+    // The bound first rises with the share, then falls.
+    for (double stride = 0.5; stride >= strideOfShares && !limit.reached(); stride /= 2)
+        for (const double other : {share - stride, share + stride})
+            if (other > 0 && other < 1)
+                take(other, boundOf(mixed(a, b, other)));
+    return share;
+}
+
+ChainRelaxation relax(const ChainProblem& problem, Bytes budget, const ChainPath& fitting, const SearchLimit& limit)
+{
+    return problem.positions == 0 ? ChainRelaxation() : Dual(problem, budget, limit).solve(fitting);
 }
 
 } // namespace headroom

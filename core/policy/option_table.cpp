@@ -39,6 +39,7 @@ public:
         , sharedArguments_(sharedArguments)
         , worldSize_(worldSize)
         , stop_(stop)
+        , turn_(turn)
     {
     }
 
@@ -228,7 +229,7 @@ private:
         closeUntil(std::numeric_limits<std::uint32_t>::max());
     }
 
-    /// The highest memory of each option in another layout of the same step.
+    /// The memory of each option in another layout of the same step.
     void measureAgain(const StepLayout& layout, ChainProblem& problem) const
     {
         for (const EqualParts& equal : equal_)
@@ -237,8 +238,10 @@ private:
                 const StepLayout::Place place
                     = narrowed(layout.place(*arc.replay, moduleOf(arc), arc.first, arc.last), equal);
                 auto& options = problem.arcs[static_cast<std::size_t>(number)].options;
-                for (std::size_t o = 0; o < options.size(); ++o)
-                    options[o].high = place.of(equal.options.effects[o]).high;
+                for (std::size_t o = 0; o < options.size(); ++o) {
+                    const PartMemory memory = place.of(equal.options.effects[o]);
+                    options[o] = {memory.held, memory.high, options[o].time};
+                }
             }
     }
 
@@ -246,29 +249,68 @@ private:
     void countDeviations()
     {
         const auto any = [](const auto& deviations) { return !deviations.empty(); };
+        casts_ = castsThatMayBeGone();
         if (std::ranges::any_of(more_, any)) {
             const std::vector<Bytes> more = sum(more_);
             measureAgain(layout_.raised(more), table_.problem_);
             if (const std::uint32_t turn = layout_.turnWith(more); turn != layout_.turn())
                 table_.otherTurn_ = turn;
         }
-        const bool oftenLess = sharedArguments_ == StepLayout::SharedArguments::held && table_.sharesArguments_;
-        const std::vector<PartDeviations::Stretch> casts = castsThatMayBeGone();
-        if (oftenLess || !casts.empty() || std::ranges::any_of(less_, any)) {
-            const StepLayout least = oftenLess ? StepLayout(model_, events_, modulesOf(tree_), worldSize_,
-                                                            StepLayout::SharedArguments::heldAtLeast, layout_.turn())
-                                               : layout_;
-            std::vector<Bytes> less = sum(less_);
-            for (Bytes& bytes : less)
-                bytes = -bytes;
-            for (const auto& [begin, end, bytes] : casts)
-                for (std::uint32_t event = begin; event < end; ++event)
-                    less[event] -= bytes;
-            table_.relaxed_.atLoss = least.atTurn();
-            table_.relaxed_.constant = std::max<Bytes>(least.before(), 0);
-            measureAgain(least.raised(less), table_.relaxed_);
-        }
+        if (sharesThatEnd() || !casts_.empty() || std::ranges::any_of(less_, any))
+            relax(layout_, less_, table_.relaxed_);
         table_.exact_ = sameMemory(table_.problem_, table_.relaxed_);
+        if (turn_ || table_.otherTurn_)
+            relaxElsewhere();
+    }
+
+    /// Arguments that parts share, which are held while the parts that have them are checkpointed.
+    bool sharesThatEnd() const
+    {
+        return sharedArguments_ == StepLayout::SharedArguments::held && table_.sharesArguments_;
+    }
+
+    /// What parts hold at least. `less`, by arc: where they hold less than usual.
+    void relax(const StepLayout& layout, const std::vector<std::vector<PartDeviations::Stretch>>& less,
+               ChainProblem& problem) const
+    {
+        const StepLayout least = sharesThatEnd() ? StepLayout(model_, events_, modulesOf(tree_), worldSize_,
+                                                              StepLayout::SharedArguments::heldAtLeast, layout.turn())
+                                                 : layout;
+        std::vector<Bytes> changes = sum(less);
+        for (Bytes& bytes : changes)
+            bytes = -bytes;
+        for (const auto& [begin, end, bytes] : casts_)
+            for (std::uint32_t event = begin; event < end; ++event)
+                changes[event] -= bytes;
+        problem.atLoss = least.atTurn();
+        problem.constant = std::max<Bytes>(least.before(), 0);
+        measureAgain(least.raised(changes), problem);
+    }
+
+    /// What parts hold at least, by what they hold at the other turn.
+    void relaxElsewhere()
+    {
+        const StepLayout other(model_, events_, modulesOf(tree_), worldSize_, sharedArguments_,
+                               turn_ ? std::nullopt : table_.otherTurn_);
+        std::vector<std::vector<PartDeviations::Stretch>> less(arcs_.size());
+        for (const EqualParts& equal : equal_) {
+            std::vector<const LocalEffect*> effects;
+            for (const LocalEffect& effect : equal.options.effects)
+                effects.push_back(&effect);
+            for (const int number : equal.arcs) {
+                const Arc& arc = arcs_[static_cast<std::size_t>(number)];
+                less[static_cast<std::size_t>(number)]
+                    = other.place(*arc.replay, moduleOf(arc), arc.first, arc.last).deviations(effects).less;
+            }
+        }
+        relax(other, less, table_.elsewhere_.emplace(table_.relaxed_));
+        for (const EqualParts& equal : equal_) // those that hold the same at one turn may not at the other
+            for (const int number : equal.arcs) {
+                const auto& arcs = table_.elsewhere_->arcs;
+                const ChainArc& arc = arcs[static_cast<std::size_t>(number)];
+                if (!sameSums(arc.options, arcs[static_cast<std::size_t>(equal.arcs.front())].options))
+                    table_.elsewhere_->classes[static_cast<std::size_t>(arc.first)] = -1;
+            }
     }
 
     /// The first recomputation in backward lets go of all casts of weights that autocast has, those of other parts,
@@ -357,7 +399,10 @@ private:
                 if (mask[o])
                     table_.planOf_[arc].push_back(static_cast<int>(o));
         }
-        for (ChainProblem* problem : {&table_.problem_, &table_.relaxed_})
+        std::vector<ChainProblem*> problems{&table_.problem_, &table_.relaxed_};
+        if (table_.elsewhere_)
+            problems.push_back(&*table_.elsewhere_);
+        for (ChainProblem* problem : problems)
             for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
                 std::vector<ChainOption> options;
                 for (const int o : table_.planOf_[arc])
@@ -388,11 +433,13 @@ private:
     StepLayout::SharedArguments sharedArguments_;
     int worldSize_;
     const std::stop_token& stop_;
+    std::optional<std::uint32_t> turn_; ///< the one that was asked for
     LocalNotes notes_;
     std::vector<Arc> arcs_;
     std::map<std::vector<std::uint64_t>, int> numberOf_; ///< by signature: index in equal_
     std::vector<EqualParts> equal_;
     std::vector<std::vector<PartDeviations::Stretch>> more_, less_; ///< by arc
+    std::vector<PartDeviations::Stretch> casts_; ///< of autocast, where they may be gone
     OptionTable table_;
 };
 

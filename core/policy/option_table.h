@@ -34,6 +34,9 @@ public:
     bool exact() const { return exact_; }
     const ChainProblem& relaxed() const { return exact_ ? problem_ : relaxed_; }
 
+    /// Another lower bound of the memory, with what parts hold at the other turn; null: there is no other turn.
+    const ChainProblem* relaxedElsewhere() const { return elsewhere_ ? &*elsewhere_ : nullptr; }
+
     /// Another event between forward and backward at which plans may hold most; a table created with this turn counts
     /// it.
     std::optional<std::uint32_t> otherTurn() const { return otherTurn_; }
@@ -44,6 +47,7 @@ private:
     class Builder;
     ChainProblem problem_;
     ChainProblem relaxed_;
+    std::optional<ChainProblem> elsewhere_;
     bool exact_ = true;
     bool sharesArguments_ = false;
     std::optional<std::uint32_t> otherTurn_;

@@ -3,6 +3,7 @@
 #include "core/policy/step_options.h"
 
 #include "core/base/try.h"
+#include "core/plan/chain_relaxation.h"
 #include "core/policy/sharding.h"
 
 #include <algorithm>
@@ -16,8 +17,12 @@ namespace {
 
 /// Budgets of the table that are tried for one budget of the step, where the table does not say exactly what it takes.
 constexpr int mostTries = 10;
+constexpr int fewTries = 3; ///< of a table that says what parts hold at least
 constexpr double shareOfFirst = 0.75; ///< of the time that is left, for a table that has others after it
 constexpr double shareOfBound = 0.5; ///< of the same, for the bound, where its plan may not fit
+
+/// Where the strongest mixture of two bounds leaves a wide gap, others have plans that fit better.
+constexpr double shareBeside = 1.0 / 16;
 
 /// How close to its bound a search comes that tells whether its plan fits, and one that can prove nothing.
 constexpr double fitGap = 0.01;
@@ -115,56 +120,117 @@ Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, do
     return best;
 }
 
-/// The best plan of the tables' ways that takes less than `belowMs`. Without one the bound says that there is none.
-Result<BestPlan> StepOptions::bestOf(const Turns& turns, Bytes budget, double belowMs, const std::stop_token& stop,
-                                     double limitMs) const
+/// The search of the tables of one way to count shared arguments for a plan that takes less than `belowMs`.
+class StepOptions::Search
 {
-    const auto end = Clock::now() + std::chrono::duration<double, std::milli>(limitMs);
-    const auto left = [&] { return std::chrono::duration<double, std::milli>(end - Clock::now()).count(); };
-    BestPlan best;
-    // Ends with true when there is nothing better to be found.
-    const auto search = [&](const OptionTable& table, bool relaxed, int mostTries, double gap) -> Result<bool> {
-        const double share = relaxed && !table.exact() ? shareOfBound : 1;
-        Bytes problemBudget = budget;
-        for (int tries = 0; tries < mostTries && (best.predicted == nullptr || left() > 0); ++tries) {
-            const ChainAnswer answer = solveChain(relaxed ? table.relaxed() : table.problem(), problemBudget,
-                                                  {stop, std::max(left() * share, 1.0), gap, picoseconds(belowMs)});
-            best.nodes += answer.nodes;
+public:
+    Search(const StepOptions& options, Bytes budget, double belowMs, const std::stop_token& stop, double limitMs)
+        : options_(options)
+        , budget_(budget)
+        , belowMs_(belowMs)
+        , limit_{Clock::now()
+                     + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(limitMs)),
+                 stop}
+    {
+    }
+
+    /// Without a plan the bound says that there is none. What parts hold at least gives the bound. Its plan is the best
+    /// one if it fits; else the table, which says what parts hold at most, has others that do: there is nothing to
+    /// prove then.
+    Result<BestPlan> run(const Turns& turns)
+    {
+        const OptionTable& first = turns.front();
+        const double share = shareOf(first);
+        double gap = 0;
+        if (!first.exact()) {
+            ASSIGN_OR_RETURN(const bool fits, search(first, relaxedAt(first, share), &best_.boundMs, 1, fitGap));
+            gap = fits ? 0 : unprovenGap;
+        }
+        if (gap == 0) {
+            ASSIGN_OR_RETURN(const bool done,
+                             search(first, relaxedAt(first, share), &best_.boundMs, first.exact() ? mostTries : 1, 0));
+            if (done || first.exact())
+                return best_;
+        }
+        if (turns.size() > 1)
+            RETURN_IF_ERROR(searchBoth(first, share, turns.back()));
+        RETURN_IF_ERROR(search(turns.back(), turns.back().problem(), nullptr, mostTries, gap));
+        return best_;
+    }
+
+private:
+    /// Parts that hold less at the one turn than at the other: with the ways of either there are plans that fit
+    /// although their table says that parts may hold more.
+    Status searchBoth(const OptionTable& first, double share, const OptionTable& last)
+    {
+        double bound = 0;
+        RETURN_IF_ERROR(search(first, relaxedAt(first, share), &best_.boundMs, fewTries, unprovenGap, false));
+        RETURN_IF_ERROR(search(last, relaxedAt(last, shareOf(last)), &bound, fewTries, unprovenGap, false));
+        best_.boundMs = std::min(best_.boundMs, bound);
+        for (const double other : {share - shareBeside, share + shareBeside, share + 2 * shareBeside})
+            if (other >= 0 && other <= 1 && belowMs_ - best_.boundMs > fitGap * belowMs_)
+                RETURN_IF_ERROR(search(first, relaxedAt(first, other), nullptr, fewTries, unprovenGap, false));
+        return {};
+    }
+
+    double shareOf(const OptionTable& table) const
+    {
+        return table.relaxedElsewhere() == nullptr
+            ? 0
+            : strongestShare(table.relaxed(), *table.relaxedElsewhere(), budget_, limit_);
+    }
+
+    /// Valid until the next call.
+    const ChainProblem& relaxedAt(const OptionTable& table, double share)
+    {
+        return share <= 0 ? table.relaxed()
+                          : mixture_.emplace(mixed(table.relaxed(), *table.relaxedElsewhere(), share));
+    }
+
+    /// Ends with true when there is nothing better to be found. `bound`, if not null, is raised to what the problem
+    /// proves.
+    Result<bool> search(const OptionTable& table, const ChainProblem& problem, double* bound, int tries, double gap,
+                        bool proof = true)
+    {
+        const double share = bound != nullptr && !table.exact() ? shareOfBound : 1;
+        Bytes problemBudget = budget_;
+        for (int i = 0; i < tries && (best_.predicted == nullptr || limit_.remainingMs() > 0); ++i) {
+            const ChainAnswer answer = solveChain(
+                problem, problemBudget,
+                {limit_.stop, std::max(limit_.remainingMs() * share, 1.0), gap, picoseconds(belowMs_), proof});
+            best_.nodes += answer.nodes;
             const bool none = answer.status == ChainStatus::infeasible;
-            const double bound = none ? std::numeric_limits<double>::infinity() : milliseconds(answer.bound);
-            if (relaxed && tries == 0) {
-                best.boundMs = std::max(best.boundMs, bound);
-                best.msPerGiB = msPerGiB(answer.price);
+            if (bound != nullptr && i == 0) {
+                *bound = std::max(*bound, none ? std::numeric_limits<double>::infinity() : milliseconds(answer.bound));
+                best_.msPerGiB = msPerGiB(answer.price);
             }
-            if (none || answer.value.time >= picoseconds(belowMs))
-                return best.boundMs >= belowMs - tolerance;
-            ASSIGN_OR_RETURN(PredictedPlanPtr plan, predicted(table.planOf(answer.path)));
-            const Bytes excess = plan->timeline.peak - budget;
-            if (excess <= 0 && plan->timeline.recomputeMs < belowMs) {
-                belowMs = plan->timeline.recomputeMs;
-                best.predicted = std::move(plan);
+            if (none || answer.value.time >= picoseconds(belowMs_))
+                return bound != nullptr && *bound >= belowMs_ - tolerance;
+            ASSIGN_OR_RETURN(PredictedPlanPtr plan, options_.predicted(table.planOf(answer.path)));
+            const Bytes excess = plan->timeline.peak - budget_;
+            if (excess <= 0 && plan->timeline.recomputeMs < belowMs_) {
+                belowMs_ = plan->timeline.recomputeMs;
+                best_.predicted = std::move(plan);
             }
             if (excess <= 0)
-                return relaxed && tries == 0;
+                return bound != nullptr && i == 0;
             problemBudget -= excess;
         }
         return false;
-    };
-    // What parts hold at least gives the bound. Its plan is the best one if it fits; else the table, which says what
-    // parts hold at most, has others that do: there is nothing to prove then.
-    const OptionTable& first = turns.front();
-    double gap = 0;
-    if (!first.exact()) {
-        ASSIGN_OR_RETURN(const bool fits, search(first, true, 1, fitGap));
-        gap = fits ? 0 : unprovenGap;
     }
-    if (gap == 0) {
-        ASSIGN_OR_RETURN(const bool done, search(first, true, first.exact() ? mostTries : 1, 0));
-        if (done || first.exact())
-            return best;
-    }
-    RETURN_IF_ERROR(search(turns.back(), false, mostTries, gap));
-    return best;
+
+    const StepOptions& options_;
+    Bytes budget_;
+    double belowMs_;
+    SearchLimit limit_;
+    std::optional<ChainProblem> mixture_;
+    BestPlan best_;
+};
+
+Result<BestPlan> StepOptions::bestOf(const Turns& turns, Bytes budget, double belowMs, const std::stop_token& stop,
+                                     double limitMs) const
+{
+    return Search(*this, budget, belowMs, stop, limitMs).run(turns);
 }
 
 } // namespace headroom

@@ -63,6 +63,7 @@ private:
     Status findEnds(bool forced);
     /// One table, or two with different turns (OptionTable::otherTurn()).
     using Turns = std::vector<OptionTable>;
+    class Search;
     Result<BestPlan> bestOf(const Turns& turns, Bytes budget, double belowMs, const std::stop_token& stop,
                             double limitMs) const;
 

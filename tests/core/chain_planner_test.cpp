@@ -4,6 +4,7 @@
 // The search for a path against every path there is, on problems small enough for that.
 #include "core/plan/chain_planner.h"
 #include "core/plan/chain_relaxation.h"
+#include "core/plan/glpk_problem.h"
 
 #include <gtest/gtest.h>
 
@@ -13,6 +14,11 @@
 
 namespace headroom {
 namespace {
+
+SearchLimit noLimit()
+{
+    return {std::chrono::steady_clock::now() + std::chrono::minutes(1), {}};
+}
 
 class RandomProblems
 {
@@ -164,9 +170,7 @@ TEST(ChainPlanner, boundsHoldAndPricesPay)
         SCOPED_TRACE(i);
         const ChainProblem problem = i % 2 == 0 ? random.equal(6, 1) : random.different(5);
         const Bytes budget = leastPeak(problem) + random.number(0, 40) * MiB;
-        const ChainRelaxation relaxation
-            = relax(problem, budget, {std::chrono::steady_clock::now() + std::chrono::minutes(1), {}});
-        ASSERT_TRUE(relaxation.solved);
+        const ChainRelaxation relaxation = relax(problem, budget, *leanestPath(problem, budget), noLimit());
         const ChainLabels labels(problem, budget, relaxation.prices);
         EXPECT_LE(labels.bound(), static_cast<double>(*leastTime(problem, budget)) + 1000);
         // Any prices bound; no prices bound by zero.
@@ -174,6 +178,84 @@ TEST(ChainPlanner, boundsHoldAndPricesPay)
                                {std::vector<double>(static_cast<std::size_t>(problem.positions), 0.0), 0});
         EXPECT_EQ(free.bound(), 0);
     }
+}
+
+/// The linear programme with a column for each option, in ms and MiB.
+double linearBound(const ChainProblem& problem, Bytes budget)
+{
+    GlpkProblem glpk;
+    const auto count = static_cast<std::size_t>(problem.positions);
+    std::vector<std::vector<GlpkProblem::Term>> rows(2 * count
+                                                     + 1); // a choice each, memory at each, memory at the loss
+    for (const ChainArc& arc : problem.arcs)
+        for (const ChainOption& option : arc.options) {
+            const int column = glpk.addColumn(0, GlpkProblem::infinity, milliseconds(option.time));
+            for (int row = arc.first; row <= problem.positions; ++row) {
+                const Bytes bytes = row < arc.last ? option.high : option.held;
+                rows[count + static_cast<std::size_t>(row)].push_back(
+                    {column, static_cast<double>(bytes) / static_cast<double>(MiB)});
+                if (row < arc.last)
+                    rows[static_cast<std::size_t>(row)].push_back({column, 1});
+            }
+        }
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+        const Bytes left = budget - (row == 2 * count ? problem.atLoss : 0);
+        if (row < count)
+            glpk.addRow(rows[row], 1, 1);
+        else
+            glpk.addRow(rows[row], -GlpkProblem::infinity, static_cast<double>(left) / static_cast<double>(MiB));
+    }
+    return glpk.relax().objective;
+}
+
+TEST(ChainPlanner, pricesAreThoseOfTheLinearProgramme)
+{
+    RandomProblems random(10);
+    int several = 0;
+    for (int i = 0; i < 200; ++i) {
+        SCOPED_TRACE(i);
+        const ChainProblem problem = i % 2 == 0 ? random.equal(12, random.number(1, 2)) : random.different(9);
+        const Bytes budget = leastBudget(problem) + random.number(0, 60) * MiB;
+        const ChainRelaxation found = relax(problem, budget, *leanestPath(problem, budget), noLimit());
+        const double expected = linearBound(problem, budget);
+        EXPECT_NEAR(milliseconds(static_cast<Picoseconds>(found.bound)), expected, 1e-5 * (1 + expected));
+        EXPECT_NEAR(ChainLabels(problem, budget, found.prices).bound(), found.bound, 1000);
+        const auto priced = std::ranges::count_if(found.prices.position, [](double price) { return price > 0; });
+        several += priced + (found.prices.loss > 0 ? 1 : 0) > 1 ? 1 : 0;
+    }
+    EXPECT_GT(several, 10) << "rows that share the price";
+}
+
+TEST(ChainPlanner, twoBoundsOfMemoryTogetherBoundBetter)
+{
+    RandomProblems random(11);
+    int better = 0;
+    for (int i = 0; i < 60; ++i) {
+        SCOPED_TRACE(i);
+        const ChainProblem a = random.equal(6, 1);
+        ChainProblem b = a;
+        for (ChainArc& arc : b.arcs)
+            for (std::size_t o = 1; o < arc.options.size(); ++o)
+                arc.options[o].held -= (static_cast<Bytes>(o) - 2) * 30 * MiB;
+        const Bytes budget = std::max(leastBudget(a), leastBudget(b)) + random.number(5, 60) * MiB;
+        std::optional<Picoseconds> least;
+        forEachPath(a, [&](const ChainPath& path) {
+            if (valueOf(a, path).peak > budget || valueOf(b, path).peak > budget)
+                return;
+            EXPECT_LE(valueOf(mixed(a, b, 0.3), path).peak, budget);
+            least = std::min(least.value_or(valueOf(a, path).time), valueOf(a, path).time);
+        });
+        const auto boundAt = [&](double share) {
+            const ChainProblem problem = mixed(a, b, share);
+            return relax(problem, budget, *leanestPath(problem, budget), noLimit()).bound;
+        };
+        const double alone = std::max(boundAt(0), boundAt(1));
+        const double together = boundAt(strongestShare(a, b, budget, noLimit()));
+        EXPECT_GE(together, alone);
+        EXPECT_LE(together, least ? static_cast<double>(*least) + 1000 : together);
+        better += together > 1.001 * alone ? 1 : 0;
+    }
+    EXPECT_GT(better, 10);
 }
 
 TEST(ChainPlanner, rowsOfARunThatAPathBreaksAreLookedAt)
@@ -185,7 +267,7 @@ TEST(ChainPlanner, rowsOfARunThatAPathBreaksAreLookedAt)
         const ChainProblem problem = random.equal(6, 1);
         const Bytes budget = leastPeak(problem);
         const ChainPrices none{std::vector<double>(static_cast<std::size_t>(problem.positions), 0.0), 0};
-        const SearchLimit limit{std::chrono::steady_clock::now() + std::chrono::minutes(1), {}};
+        const SearchLimit limit = noLimit();
         const ChainLabels::Pass pass = ChainLabels(problem, budget, none).run(1000, std::nullopt, limit);
         ASSERT_TRUE(pass.complete && pass.path);
         const Picoseconds expected = *leastTime(problem, budget);

@@ -129,6 +129,14 @@ TEST(OptionTable, whatIsHeldWhereMemoryMayBeHighestCounts)
     EXPECT_LT(here.value.time, there.bound) << "with one turn memory is said to be higher than it is";
     const Bytes high = most - (most - least) / 4;
     EXPECT_LE(planned.predicted(solved(planned.table->relaxed(), high).path).peak, high);
+    std::mt19937 random(7);
+    for (const OptionTable* table : {planned.table.get(), &other}) {
+        ASSERT_TRUE(table->relaxedElsewhere());
+        for (int i = 0; i < 40; ++i) {
+            const ChainPath path = randomPath(table->problem(), random);
+            EXPECT_LE(valueOf(*table->relaxedElsewhere(), path).peak, planned.model.predict(table->planOf(path))->peak);
+        }
+    }
 }
 
 TEST(OptionTable, noWayIsBeatenByOneWhoseOwnMemoryNeverDecides)

@@ -3,6 +3,7 @@
 #include "core/policy/step_planner.h"
 
 #include "core/policy/sharding.h"
+#include "core/trace/step_file.h"
 #include "core/trace/step_trace_builder.h"
 #include "tests/core/synthetic_step.h"
 
@@ -264,6 +265,17 @@ TEST(Frontier, goesFromTheLeastBudgetToNoRecomputation)
         EXPECT_GT((*found)[i].peak, (*found)[i - 1].peak);
         EXPECT_LT((*found)[i].recomputeMs, (*found)[i - 1].recomputeMs);
     }
+}
+
+/// T5's memory is highest at one of two times, and each bounds alone: the bound of one left a gap of 6 %.
+TEST(Frontier, ofT5IsWithinOnePercentOfItsBound)
+{
+    const StepPlanner planner = plannerOf(*readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/t5_base.hrs"));
+    const Result<std::vector<FrontierPoint>> points = planner.frontier({}, 16);
+    ASSERT_TRUE(points.ok());
+    EXPECT_GE(points->size(), 16);
+    for (const FrontierPoint& point : *points)
+        EXPECT_LE(point.gap, 0.01) << point.peak;
 }
 
 TEST(Frontier, tellsWhileItGrows)

@@ -8,10 +8,30 @@
 #include <QAbstractItemModelTester>
 #include <QApplication>
 #include <QChart>
+#include <QPaintEvent>
 #include <QSignalSpy>
 #include <QTest>
 
 using namespace headroom;
+
+namespace {
+
+class PaintedRegion : public QObject
+{
+public:
+    explicit PaintedRegion(QWidget* of) { of->installEventFilter(this); }
+    QRegion region;
+
+protected:
+    bool eventFilter(QObject*, QEvent* event) override
+    {
+        if (event->type() == QEvent::Paint)
+            region += static_cast<QPaintEvent*>(event)->region();
+        return false;
+    }
+};
+
+} // namespace
 
 class TradeOffViewTest : public QObject
 {
@@ -157,6 +177,28 @@ private Q_SLOTS:
         view_->setPlan(planned(0.6), 4.4);
         QCoreApplication::processEvents();
         QCOMPARE(chart_->grab().toImage(), after);
+    }
+
+    void onlyWhatShowsThePlanIsRepainted()
+    {
+        const TradeOffPoint first = tradeOffPoint(*findModule(*info_, "GPT.layers.42"), 0.2);
+        const TradeOffPoint second = tradeOffPoint(*findModule(*info_, "GPT.layers.42"), 0.35);
+        QVERIFY(QTest::qWaitForWindowExposed(view_.get()));
+        view_->setPlan([&](const std::string&) { return first; }, 40);
+        QCoreApplication::processEvents();
+        QTest::qWait(60);
+        const QImage before = chart_->viewport()->grab().toImage();
+        PaintedRegion painted(chart_->viewport());
+        view_->setPlan([&](const std::string&) { return second; }, 60);
+        QTRY_VERIFY(!painted.region.isEmpty());
+        const QRegion region = painted.region;
+        const QImage after = chart_->viewport()->grab().toImage();
+        QVERIFY(after != before);
+        for (int y = 0; y < after.height(); ++y)
+            for (int x = 0; x < after.width(); ++x)
+                QVERIFY(after.pixel(x, y) == before.pixel(x, y) || region.contains(QPoint(x, y)));
+        const QSize size = region.boundingRect().size();
+        QVERIFY(2 * size.width() * size.height() < after.width() * after.height());
     }
 };
 

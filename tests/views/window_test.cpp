@@ -55,6 +55,28 @@ private Q_SLOTS:
         QVERIFY(inspectorText("solverLine").startsWith(QStringLiteral("Proven optimal in 1.10 ms")));
     }
 
+    void textOfTheInspectorCanBeSelectedUnderTheMouse()
+    {
+        openStep();
+        for (const char* name : {"solverLine", "reason"}) {
+            auto* label = window().page().inspector()->findChild<QLabel*>(QLatin1String(name));
+            QVERIFY(!label->textInteractionFlags().testFlag(Qt::TextSelectableByMouse));
+            const QImage alone = label->grab().toImage();
+            QEnterEvent enter({5, 5}, {5, 5}, {5, 5});
+            QCoreApplication::sendEvent(label, &enter);
+            QCOMPARE(label->grab().toImage(), alone);
+            QTest::mouseDClick(label, Qt::LeftButton, {}, {12, 8});
+            QVERIFY(label->hasSelectedText());
+            QEvent leave(QEvent::Leave);
+            QCoreApplication::sendEvent(label, &leave);
+            QVERIFY(label->hasSelectedText()); // to be copied
+            label->setText(label->text() + QLatin1Char('.'));
+            label->clearFocus();
+            QCoreApplication::sendEvent(label, &leave);
+            QVERIFY(!label->textInteractionFlags().testFlag(Qt::TextSelectableByMouse));
+        }
+    }
+
     void planFollowsADrag()
     {
         openStep();

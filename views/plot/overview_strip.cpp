@@ -68,15 +68,22 @@ void OverviewStrip::paintSilhouette(QPainter& painter, const std::vector<Bytes>&
 {
     const auto& request = prepared_->request;
     const AxisMap y{request.bytes, height() - 2.0, 2.0};
-    QList<QRectF> columns;
-    columns.reserve(static_cast<qsizetype>(totals.size()));
+    const double density = devicePixelRatioF();
+    const auto onPixel = [&](double at) { return qRound(at * density) / density; };
+    // One outline, whole pixels high: filled row by row, where thousands of columns are filled one after the other.
+    QPolygonF outline{{left_, onPixel(y.pixelBegin + 0.5)}};
+    outline.reserve(2 * static_cast<qsizetype>(totals.size()) + 2);
     for (std::size_t i = 0; i < totals.size(); ++i) {
-        const double top = y.toPixel(static_cast<double>(totals[i])) - 0.5;
-        columns.emplace_back(left_ + static_cast<double>(i), top, 1, y.pixelBegin + 0.5 - top);
+        const double top = onPixel(y.toPixel(static_cast<double>(totals[i])) - 0.5);
+        const double left = left_ + static_cast<double>(i);
+        if (outline.back().y() != top || i == 0)
+            outline << QPointF(left, i == 0 ? top : outline.back().y()) << QPointF(left, top);
     }
+    const double right = left_ + static_cast<double>(totals.size());
+    outline << QPointF(right, outline.back().y()) << QPointF(right, outline.front().y());
     painter.setPen(Qt::NoPen);
     painter.setBrush(color);
-    painter.drawRects(columns);
+    painter.drawPolygon(outline);
 }
 
 void OverviewStrip::paintEvent(QPaintEvent*)

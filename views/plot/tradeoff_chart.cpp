@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace headroom {
 namespace {
@@ -24,6 +25,10 @@ constexpr double rightMargin = 18;
 constexpr double bottomMargin = 44;
 constexpr double roomBelowZero = 9; ///< pixels
 constexpr double cornerReach = 9; ///< pixels
+// What is painted around a point of the plan, in pixels: its dot, and a count beside it.
+constexpr double dotReach = 8;
+constexpr double countHeight = 20;
+constexpr double countWidth = 76;
 constexpr double mib = static_cast<double>(MiB);
 
 QString numberFormat(int decimals)
@@ -70,6 +75,13 @@ void TradeOffChart::setPicture(const TradeOffPicture& picture, double msPerGiB, 
         current_ = -1;
     if (picture.others != picture_.others || picture.estimate != picture_.estimate)
         scenery_.forget();
+    const bool sameCurves = !picture.curve.empty() && picture.selected == picture_.selected
+        && picture.curve == picture_.curve && picture.others == picture_.others
+        && picture.estimate == picture_.estimate;
+    const auto shown
+        = [this] { return std::tuple(keptAxis_->min(), keptAxis_->max(), msAxis_->min(), msAxis_->max()); };
+    const auto before = shown();
+    QRectF changed = planRect();
     picture_ = picture;
     msPerGiB_ = msPerGiB;
     empty_ = empty;
@@ -78,7 +90,33 @@ void TradeOffChart::setPicture(const TradeOffPicture& picture, double msPerGiB, 
     msAxis_->setVisible(any);
     updateAxes(Theme::of(*this));
     setAccessibleDescription(any && picture_.hasPlan ? tr("The plan: %1").arg(words(picture_.chosen)) : empty_);
-    viewport()->update();
+    changed |= planRect();
+    if (sameCurves && shown() == before)
+        viewport()->update(changed.toAlignedRect());
+    else
+        viewport()->update();
+}
+
+/// What shows the plan: its choices, the counts beside them, and the line of its price.
+QRectF TradeOffChart::planRect() const
+{
+    const auto plane = this->plane();
+    QRectF rect;
+    const auto add = [&](const TradeOffPoint& point) {
+        const QPointF at = plane.at(point);
+        rect |= QRectF(at.x() - dotReach, at.y() - countHeight, countWidth, countHeight + dotReach);
+    };
+    for (const auto& choice : picture_.choices)
+        add(choice.point);
+    if (!picture_.hasPlan)
+        return rect;
+    add(picture_.chosen);
+    if (msPerGiB_ > 0) {
+        const TangentPiece piece = tangent(picture_, msPerGiB_);
+        add({0, piece.keptBegin, piece.msBegin});
+        add({0, piece.keptEnd, piece.msEnd});
+    }
+    return rect;
 }
 
 void TradeOffChart::updateAxes(const Theme& theme)

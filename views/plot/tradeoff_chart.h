@@ -41,6 +41,7 @@ protected:
 private:
     void place();
     void updateAxes(const Theme& theme);
+    QRectF planRect() const;
     void paintPlan(QPainter& painter, const Theme& theme) const;
     int cornerAt(QPointF position) const; ///< -1: none
     QString words(const TradeOffPoint& point) const;

@@ -55,7 +55,6 @@ QLabel* makeText(QWidget* parent, const char* objectName, bool second)
 {
     auto* label = new WrappedLabel(parent);
     label->setObjectName(QLatin1String(objectName));
-    label->setTextInteractionFlags(Qt::TextSelectableByMouse);
     label->setProperty("second", second);
     return label;
 }

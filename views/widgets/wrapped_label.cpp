@@ -17,6 +17,7 @@ WrappedLabel::WrappedLabel(QWidget* parent)
     : QLabel(parent)
 {
     setWordWrap(true);
+    setAlignment(Qt::AlignLeft | Qt::AlignTop); // in the middle plain text may begin between two pixels
 }
 
 QSize WrappedLabel::minimumSizeHint() const
@@ -43,6 +44,29 @@ void WrappedLabel::changeEvent(QEvent* event)
     if (event->type() == QEvent::FontChange || event->type() == QEvent::StyleChange)
         heights_.fill({});
     QLabel::changeEvent(event);
+}
+
+void WrappedLabel::setSelectable(bool selectable)
+{
+    setTextInteractionFlags(selectable ? Qt::TextSelectableByMouse : Qt::NoTextInteraction);
+}
+
+void WrappedLabel::enterEvent(QEnterEvent* event)
+{
+    setSelectable(true);
+    QLabel::enterEvent(event);
+}
+
+void WrappedLabel::leaveEvent(QEvent* event)
+{
+    setSelectable(hasSelectedText() || hasFocus());
+    QLabel::leaveEvent(event);
+}
+
+void WrappedLabel::focusOutEvent(QFocusEvent* event)
+{
+    QLabel::focusOutEvent(event);
+    setSelectable(hasSelectedText() || underMouse());
 }
 
 } // namespace headroom

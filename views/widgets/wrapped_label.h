@@ -9,7 +9,9 @@
 namespace headroom {
 
 /// A label that wraps its text to the width of its column and caches the height. A QLabel lays out its text repeatedly
-/// to find its own width, each time a neighbour changes; this label has no width of its own.
+/// to find its own width, each time a neighbour changes; this label has no width of its own. Its text can be selected
+/// with the mouse, and is a document only while it may be: that is laid out three times as slowly as plain text, and
+/// looks the same.
 class WrappedLabel : public QLabel
 {
     Q_OBJECT
@@ -22,8 +24,13 @@ public:
 
 protected:
     void changeEvent(QEvent* event) override;
+    void enterEvent(QEnterEvent* event) override;
+    void leaveEvent(QEvent* event) override;
+    void focusOutEvent(QFocusEvent* event) override;
 
 private:
+    void setSelectable(bool selectable);
+
     struct Height
     {
         int width = -1;
