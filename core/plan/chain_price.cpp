@@ -16,17 +16,17 @@ constexpr int mostHalvings = 24;
 /// The path that is cheapest when each byte that is held costs `price` picoseconds.
 ChainPath cheapest(const ChainProblem& problem, double price)
 {
-    struct Label
+    struct Reached
     {
         double cost = std::numeric_limits<double>::infinity();
         ChainStep step;
     };
-    std::vector<Label> best(static_cast<std::size_t>(problem.positions) + 1);
+    std::vector<Reached> best(static_cast<std::size_t>(problem.positions) + 1);
     best.front().cost = 0;
     for (std::size_t i = 0; i < problem.arcs.size(); ++i) {
         const ChainArc& arc = problem.arcs[i];
         const double before = best[static_cast<std::size_t>(arc.first)].cost;
-        Label& after = best[static_cast<std::size_t>(arc.last)];
+        Reached& after = best[static_cast<std::size_t>(arc.last)];
         for (std::size_t o = 0; o < arc.options.size(); ++o) {
             const ChainOption& option = arc.options[o];
             const double cost = before + static_cast<double>(option.time) + price * static_cast<double>(option.held);
