@@ -119,7 +119,7 @@ Json failureJson(const StepTrace& step, const AllocatorRun::Failure& failure)
     return json;
 }
 
-Json toJson(const Source& source, const Allocator& allocator, const AllocatorRun& run)
+Json toJson(const Source& source, const Allocator& allocator, const AllocatorRun& run, const std::string& note)
 {
     const AllocatorSample& peak = run.atPeak;
     const AllocatorRules& rules = allocator.rules;
@@ -143,6 +143,8 @@ Json toJson(const Source& source, const Allocator& allocator, const AllocatorRun
     json["retries"] = run.stats.retries;
     json["out_of_memory"] = run.failure ? failureJson(*source.step, *run.failure) : Json();
     json["recorded"] = source.snapshot ? recordedJson(*source.snapshot) : Json();
+    if (!note.empty())
+        json["active_note"] = note;
     return json;
 }
 
@@ -158,10 +160,11 @@ void print(const Json& json, std::ostream& out)
             << formatBytes(json["convolution_workspace_bytes"].get<Bytes>()) << " (estimated)\n";
     const Json& peak = json["at_reserved_peak"];
     out << "Requested   " << bytes("requested_peak_bytes") << " at most\nAllocated   " << bytes("allocated_peak_bytes")
-        << " in blocks\nActive      " << bytes("active_peak_bytes") << "\nReserved    " << bytes("reserved_peak_bytes")
-        << " in segments\nUnused then " << exactBytes(peak["reserved"].get<Bytes>() - peak["active"].get<Bytes>())
-        << ", of which " << formatBytes(peak["inactive_split"].get<Bytes>())
-        << " lie in segments in use (fragmentation)\n";
+        << " in blocks\nActive      " << bytes("active_peak_bytes")
+        << (json.contains("active_note") ? " (" + json["active_note"].get<std::string>() + ")" : std::string())
+        << "\nReserved    " << bytes("reserved_peak_bytes") << " in segments\nUnused then "
+        << exactBytes(peak["reserved"].get<Bytes>() - peak["active"].get<Bytes>()) << ", of which "
+        << formatBytes(peak["inactive_split"].get<Bytes>()) << " lie in segments in use (fragmentation)\n";
     if (json["retries"].get<std::int64_t>() > 0)
         out << "Retries     " << json["retries"] << " times the device was full, and unused segments went back\n";
     if (const Json& recorded = json["recorded"]; !recorded.is_null())
@@ -201,7 +204,7 @@ Result<int> run(const Arguments& arguments)
     if (!arguments.output.empty()) {
         RETURN_IF_ERROR(writeAtomically(arguments.output, samplesCsv(timeline, result)));
     }
-    const Json json = toJson(source, allocator, result);
+    const Json json = toJson(source, allocator, result, noteOnActive(timeline));
     if (arguments.json)
         printJson(json);
     else

@@ -135,8 +135,10 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator
     json["remarks"] = remarks(trace);
     json["peak"] = {{"phase", peak.phase}, {"op", peak.op}, {"module", peak.module}, {"instant", peak.ms}};
     addAccount(json, trace.info, timeline);
-    json["active_peak_bytes"] = allocator.stats.allocatedPeak;
+    json["active_peak_bytes"] = allocator.stats.activePeak;
     json["reserved_peak_bytes"] = allocator.stats.reservedPeak;
+    if (const std::string note = noteOnActive(timeline); !note.empty())
+        json["active_note"] = note;
     if (!allocator.settings.empty())
         json["allocator_settings"] = allocator.settings;
     if (const Bytes pools = privatePoolBytes(trace.info); pools > 0)
@@ -238,9 +240,10 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
         << formatMs(timeline.durationMs) << ", " << peak.phase;
     if (!peak.op.empty())
         out << ", " << peak.op << " in " << peak.module;
-    out << "\nActive    " << exactBytes(allocator.stats.allocatedPeak)
-        << " in the caching allocator's blocks\nReserved  " << exactBytes(allocator.stats.reservedPeak)
-        << " in its segments";
+    out << "\nActive    " << exactBytes(allocator.stats.activePeak) << " in the caching allocator's blocks";
+    if (const std::string note = noteOnActive(timeline); !note.empty())
+        out << " (" << note << ")";
+    out << "\nReserved  " << exactBytes(allocator.stats.reservedPeak) << " in its segments";
     if (const Bytes pools = privatePoolBytes(trace.info); pools > 0)
         out << ", " << exactBytes(pools) << " of them in private pools, which CUDA graphs keep";
     if (!allocator.settings.empty())

@@ -213,6 +213,11 @@ int headroom_resize_storage(void* storage, std::int64_t bytes)
     });
 }
 
+void headroom_record_stream(void* storage, std::uint32_t stream)
+{
+    sim::simulatedState().allocator.recordStream(static_cast<c10::StorageImpl*>(storage)->data_ptr(), stream);
+}
+
 void headroom_empty_cache()
 {
     sim::emptyCache();

@@ -133,6 +133,8 @@ HEADROOM_PYTHON_API int headroom_graph_replay(void* graph);
 
 /// Resizes a storage on the device; `storage` is the _cdata of a torch.UntypedStorage.
 HEADROOM_PYTHON_API int headroom_resize_storage(void* storage, std::int64_t bytes);
+/// The same for Tensor.record_stream(); `stream` is a torch.Stream's stream_id.
+HEADROOM_PYTHON_API void headroom_record_stream(void* storage, std::uint32_t stream);
 
 /// Returns how often a value that the program read was invented.
 HEADROOM_PYTHON_API std::int64_t headroom_invented_values();

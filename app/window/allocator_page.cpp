@@ -86,7 +86,7 @@ BytesOverTime recordedCurve(const StepTrace& trace, double durationMs, std::size
     return recorded.finish(std::nullopt);
 }
 
-QString words(const StepTrace& trace, const AllocatorRules& rules, const AllocatorRun& run)
+QString words(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules, const AllocatorRun& run)
 {
     QString text
         = AllocatorPage::tr("Reserved at most %1, of which %2 are in use then; %3 lie free in segments in use.")
@@ -97,8 +97,9 @@ QString words(const StepTrace& trace, const AllocatorRules& rules, const Allocat
     if (run.stats.retries > 0)
         text += AllocatorPage::tr(" The card was full %n time(s), and unused segments went back.", nullptr,
                                   static_cast<int>(run.stats.retries));
-    if (const std::string note = noteOnRules(rules); !note.empty())
-        text += QLatin1Char(' ') + sentence(QString::fromStdString(note));
+    for (const std::string& note : {noteOnActive(timeline), noteOnRules(rules)})
+        if (!note.empty())
+            text += QLatin1Char(' ') + sentence(QString::fromStdString(note));
     if (run.failure) {
         QString sentence = QString::fromStdString(outOfMemorySentence(trace, *run.failure));
         text = AllocatorPage::tr("Does not fit: %1.").arg(sentence);
@@ -113,7 +114,7 @@ AllocatorAnswer allocatorAnswer(const StepTrace& trace, const Timeline& timeline
 {
     const AllocatorRun run = simulateAllocator(trace, timeline, rules, workspaces);
     AllocatorAnswer answer;
-    answer.words = words(trace, rules, run);
+    answer.words = words(trace, timeline, rules, run);
     if (const Bytes kept = workspaces.keptBytes(), during = workspaces.mostDuringAnOp(); kept + during > 0)
         answer.words += AllocatorPage::tr(" With workspaces: %1 of cuBLAS, at most %2 of cuDNN (estimated).")
                             .arg(bytesText(kept, 2), bytesText(during, 2));

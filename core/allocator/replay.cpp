@@ -32,14 +32,14 @@ public:
     }
 
     /// False when the device is full.
-    bool take(StorageId storage, Bytes requested, Bytes rounded)
+    bool take(StorageId storage, Bytes requested, Bytes rounded, std::uint32_t place)
     {
         if (requested <= 0)
             return true;
-        const auto block = allocate(requested, placeOf(storage));
+        const auto block = allocate(requested, place);
         if (block) {
-            live_[storage].push_back({*block, rounded});
-            inPools_ += poolOfPlace(placeOf(storage)) != 0 ? rounded : 0;
+            live_[storage].push_back({*block, rounded, place});
+            inPools_ += poolOfPlace(place) != 0 ? rounded : 0;
         }
         return block.has_value();
     }
@@ -66,27 +66,49 @@ public:
             allocator_.free(*block);
     }
 
-    void giveBack(StorageId storage)
+    /// `until`: another stream uses the block until the change at this index; nullopt: none does.
+    void giveBack(StorageId storage, std::optional<std::size_t> until = {})
     {
         const auto found = live_.find(storage);
         if (found == live_.end() || found->second.empty())
             return;
-        free(storage, found->second.back());
+        if (until) {
+            allocator_.requestFree(found->second.back().block);
+            awaited_.emplace(*until, found->second.back());
+        } else {
+            free(found->second.back());
+        }
         found->second.pop_back();
     }
 
+    /// Frees the blocks that other streams used until the change at this index or an earlier one.
+    void completeUntil(std::size_t change)
+    {
+        const auto end = awaited_.upper_bound(change);
+        for (auto block = awaited_.begin(); block != end; ++block)
+            free(block->second);
+        awaited_.erase(awaited_.begin(), end);
+    }
+
     /// A resized storage gets its new block before it gives the old one back, since its content is copied.
-    bool resize(StorageId storage, Bytes rounded)
+    bool resize(StorageId storage, Bytes rounded, std::uint32_t place)
     {
         std::vector<Held>& held = live_[storage];
         const Held old = held.back();
         held.pop_back();
-        const bool taken = take(storage, rounded, rounded);
-        free(storage, old);
+        const bool taken = take(storage, rounded, rounded, place);
+        free(old);
         return taken;
     }
 
     std::uint32_t placeOf(StorageId storage) const { return places_.size() > 0 ? places_[storage] : 0; }
+
+    /// Where its block is; for one that has none, where the step's first allocation puts it.
+    std::uint32_t placeNow(StorageId storage) const
+    {
+        const auto found = live_.find(storage);
+        return found == live_.end() || found->second.empty() ? placeOf(storage) : found->second.back().place;
+    }
 
     /// 0 when it has no block.
     Bytes size(StorageId storage) const
@@ -128,17 +150,26 @@ private:
     {
         CachingAllocator::Block block = 0;
         Bytes bytes = 0;
+        std::uint32_t place = 0;
     };
 
-    void free(StorageId storage, const Held& held)
+    void free(const Held& held)
     {
         allocator_.free(held.block);
-        inPools_ -= poolOfPlace(placeOf(storage)) != 0 ? held.bytes : 0;
+        leavePool(held);
     }
+    void leavePool(const Held& held) { inPools_ -= poolOfPlace(held.place) != 0 ? held.bytes : 0; }
 
     std::optional<CachingAllocator::Block> allocate(Bytes bytes, std::uint32_t place)
     {
-        return allocator_.allocate(bytes, place, {0, poolOfPlace(place)});
+        const std::int64_t waits = allocator_.counters().synchronizations;
+        const auto block = allocator_.allocate(bytes, place, {0, poolOfPlace(place)});
+        if (allocator_.counters().synchronizations != waits) { // for all streams: they use no freed block any more
+            for (const auto& [until, held] : awaited_)
+                leavePool(held);
+            awaited_.clear();
+        }
+        return block;
     }
 
     Column<StorageId, std::uint32_t> places_; ///< streams, and private pools
@@ -148,6 +179,7 @@ private:
     Bytes inPools_ = 0; ///< of these, what storages use
     std::size_t kept_ = 0; ///< of the workspaces that are kept, those that were taken
     std::unordered_map<StorageId, std::vector<Held>> live_;
+    std::multimap<std::size_t, Held> awaited_; ///< freed, by the change until which other streams use it
 };
 
 /// What a real device has in use beside its allocator is none of its blocks.
@@ -172,8 +204,8 @@ bool isRetype(const MemoryChange& first, const MemoryChange& second)
         && first.category != second.category;
 }
 
-/// Plays one change; false when the device is full.
-bool play(Replayer& replayer, const StepTrace& trace, const MemoryChange& change)
+/// Plays one change; false when the device is full. `until` as giveBack() says.
+bool play(Replayer& replayer, const StepTrace& trace, const MemoryChange& change, std::optional<std::size_t> until)
 {
     if (!isAllocators(trace, change.storage))
         return true;
@@ -183,11 +215,11 @@ bool play(Replayer& replayer, const StepTrace& trace, const MemoryChange& change
                              change.delta == trace.storages.bytes[change.storage]
                                  ? trace.storages.requested[change.storage]
                                  : change.delta,
-                             change.delta);
+                             change.delta, change.place);
     if (change.delta == -size)
-        replayer.giveBack(change.storage);
+        replayer.giveBack(change.storage, until);
     else if (size > 0)
-        return replayer.resize(change.storage, size + change.delta);
+        return replayer.resize(change.storage, size + change.delta, change.place);
     return true;
 }
 
@@ -196,14 +228,20 @@ void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, A
 {
     result.start = result.atPeak = replayer.sample();
     result.mostHeld = replayer.held();
+    auto delayed = timeline.delayed.begin();
     for (std::size_t row = 0; row < timeline.changes.size(); ++row) {
         const MemoryChange& change = timeline.changes[row];
+        std::optional<std::size_t> until;
+        if (delayed != timeline.delayed.end() && delayed->change == row)
+            until = delayed++->until;
         if (row + 1 < timeline.changes.size() && isRetype(change, timeline.changes[row + 1])) {
             ++row;
             result.samples.insert(result.samples.end(), 2, replayer.sample());
             continue;
         }
-        if ((change.op && !replayer.keepWorkspacesUpTo(change.op)) || !play(replayer, trace, change)) {
+        if (change.delta > 0)
+            replayer.completeUntil(row);
+        if ((change.op && !replayer.keepWorkspacesUpTo(change.op)) || !play(replayer, trace, change, until)) {
             result.failure
                 = AllocatorRun::Failure{row, change.storage, change.op, change.ms, replayer.allocator().outOfMemory()};
             return;
@@ -222,7 +260,8 @@ template <class Storages>
 bool takeAll(Replayer& replayer, const StepTrace& trace, const Storages& storages)
 {
     for (const StorageId storage : storages) {
-        if (!replayer.take(storage, trace.storages.requested[storage], trace.storages.bytes[storage]))
+        if (!replayer.take(storage, trace.storages.requested[storage], trace.storages.bytes[storage],
+                           replayer.placeOf(storage)))
             return false;
     }
     return true;
@@ -233,10 +272,11 @@ bool takeAll(Replayer& replayer, const StepTrace& trace, const Storages& storage
 /// False when the device is full.
 bool startAgain(Replayer& replayer, const StepTrace& trace, const std::set<StorageId>& start)
 {
+    replayer.completeUntil(Timeline::npos); // the streams are idle when the next step begins
     std::multimap<std::pair<Bytes, std::uint32_t>, StorageId> left; // memory is its stream's and pool's
     for (const auto& [storage, bytes] : replayer.live()) {
         if (!start.contains(storage))
-            left.emplace(std::pair(bytes, replayer.placeOf(storage)), storage);
+            left.emplace(std::pair(bytes, replayer.placeNow(storage)), storage);
     }
     std::vector<StorageId> missing;
     for (const StorageId storage : start) {
@@ -298,6 +338,13 @@ std::string recordedAllocatorSettings(const StepInfo& info)
         if (key == "PYTORCH_CUDA_ALLOC_CONF" || key == "PYTORCH_ALLOC_CONF")
             return value;
     return {};
+}
+
+std::string noteOnActive(const Timeline& timeline)
+{
+    return timeline.delayed.empty() ? std::string()
+                                    : "estimated: a freed block that other streams use (record_stream) is active until "
+                                      "their work ends, by the time model";
 }
 
 std::string noteOnRules(const AllocatorRules& rules)

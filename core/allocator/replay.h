@@ -60,6 +60,8 @@ CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline,
 
 /// Returns the program's PYTORCH_CUDA_ALLOC_CONF, or PYTORCH_ALLOC_CONF as newer versions call it, if the step has it.
 std::string recordedAllocatorSettings(const StepInfo& info);
+/// Why the active and reserved bytes of a timeline are an estimate, as a part of a sentence; empty: they are not.
+std::string noteOnActive(const Timeline& timeline);
 /// Returns what the user should know about the rules, as the end of a sentence; empty: nothing.
 std::string noteOnRules(const AllocatorRules& rules);
 

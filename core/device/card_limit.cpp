@@ -19,7 +19,12 @@ struct CardLimit
     std::mutex mutex;
     double fraction = 1;
     std::int64_t ranksPerNode = 0; ///< 0: as in the card's topology
-    std::map<std::string, Bytes> communicators; ///< by group
+    struct Communicator
+    {
+        Bytes bytes = 0;
+        bool exchanges = false; ///< it ran an all-to-all, which takes more
+    };
+    std::map<std::string, Communicator> communicators; ///< by group
 };
 
 /// Never destroyed: asked also after main() has returned.
@@ -33,8 +38,8 @@ Bytes usable(const CardLimit& limit)
 {
     const DeviceSpec& card = simulatedState().spec;
     CardMemory memory = cardMemory(card);
-    for (const auto& [group, bytes] : limit.communicators)
-        memory.nccl.bytes += bytes;
+    for (const auto& [group, communicator] : limit.communicators)
+        memory.nccl.bytes += communicator.bytes;
     return memory.usable();
 }
 
@@ -72,15 +77,15 @@ void addCommunicator(const Communication& communication)
     const DeviceSpec& card = simulatedState().spec;
     if (card.memory == 0)
         return;
+    const bool exchanges = communication.kind == CollectiveKind::allToAll;
     const std::lock_guard lock(limit().mutex);
+    const auto [entry, isNew] = limit().communicators.try_emplace(communication.group);
+    CardLimit::Communicator& communicator = entry->second;
+    if (!isNew && (communicator.exchanges || !exchanges))
+        return;
     const Topology& topology = topologyOf(card.name);
     const std::int64_t perNode = limit().ranksPerNode > 0 ? limit().ranksPerNode : topology.ranksPerNode;
-    const Bytes bytes = ncclCommunicator(groupShape(communication.ranks, perNode), topology,
-                                         communication.kind == CollectiveKind::allToAll);
-    Bytes& held = limit().communicators[communication.group];
-    if (bytes <= held)
-        return;
-    held = bytes;
+    communicator = {ncclCommunicator(groupShape(communication.ranks, perNode), topology, exchanges), exchanges};
     apply(limit());
 }
 

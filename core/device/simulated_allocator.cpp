@@ -42,6 +42,7 @@ void DeviceMemory::exchange(DeviceMemory& other) noexcept
 {
     std::swap(requested_, other.requested_);
     std::swap(counted_, other.counted_);
+    usedBy_.swap(other.usedBy_);
     std::swap(place_, other.place_);
 }
 
@@ -107,6 +108,7 @@ c10::DataPtr SimulatedAllocator::allocateHeld(Bytes bytes, void* address, BlockT
 bool SimulatedAllocator::take(DeviceMemory& memory, std::uint32_t stream)
 {
     if (cache_) {
+        freeAwaited();
         const auto allocate = [&] { return cache_->allocate(memory.requested_, stream, {0, poolOfPlace(stream)}); };
         memory.place_ = allocate();
         if (!memory.place_ && releaseGivenUp(*cache_))
@@ -134,8 +136,37 @@ void SimulatedAllocator::giveBack(DeviceMemory& memory)
     stats_.live -= roundedToBlock(memory.requested_);
     stats_.requested -= memory.requested_;
     --stats_.blocks;
-    if (memory.place_)
-        cache_->free(*memory.place_);
+    if (!memory.place_)
+        return;
+    if (memory.usedBy_.empty())
+        return cache_->free(*memory.place_);
+    cache_->requestFree(*memory.place_);
+    awaited_.push_back(*memory.place_);
+}
+
+void SimulatedAllocator::freeAwaited()
+{
+    for (const CachingAllocator::Block block : awaited_)
+        cache_->free(block);
+    awaited_.clear();
+}
+
+void SimulatedAllocator::recordStream(const c10::DataPtr& data, std::uint32_t stream)
+{
+    const Block* block = blockOf(data);
+    if (!block || !block->memory || stream == streamOfPlace(block->stream))
+        return;
+    std::shared_ptr<BlockObserver> observer;
+    {
+        const std::lock_guard lock(mutex_);
+        std::vector<std::uint32_t>& streams = block->memory->usedBy_;
+        if (std::ranges::find(streams, stream) != streams.end())
+            return;
+        streams.push_back(stream);
+        observer = observer_;
+    }
+    if (observer)
+        observer->used(*block, stream);
 }
 
 void SimulatedAllocator::refuse(Bytes bytes, const std::shared_ptr<BlockObserver>& observer)
@@ -233,7 +264,11 @@ void SimulatedAllocator::resize(c10::StorageImpl& storage, Bytes bytes)
 
 Block* SimulatedAllocator::blockOf(const c10::StorageImpl& storage)
 {
-    const c10::DataPtr& pointer = storage.data_ptr();
+    return blockOf(storage.data_ptr());
+}
+
+Block* SimulatedAllocator::blockOf(const c10::DataPtr& pointer)
+{
     return pointer.get_deleter() == &SimulatedAllocator::freeBlock ? static_cast<Block*>(pointer.get_context())
                                                                    : hostedBlock(pointer);
 }
@@ -264,6 +299,7 @@ void SimulatedAllocator::emptyCache()
     const std::lock_guard lock(mutex_);
     if (!cache_)
         return;
+    freeAwaited();
     cache_->releaseUnused();
     releaseGivenUp(*cache_);
 }

@@ -40,6 +40,9 @@ public:
     DeviceMemory(const DeviceMemory&) = delete;
     DeviceMemory& operator=(const DeviceMemory&) = delete;
 
+    /// The streams that use it besides that of its allocation (Tensor.record_stream).
+    const std::vector<std::uint32_t>& usedBy() const { return usedBy_; }
+
 private:
     friend class SimulatedAllocator;
     /// Swaps the contents; the holders stay.
@@ -47,6 +50,7 @@ private:
 
     Bytes requested_;
     bool counted_ = false; ///< it is part of the allocator's statistics
+    std::vector<std::uint32_t> usedBy_;
     std::optional<CachingAllocator::Block> place_; ///< in the caching allocator, on a device with a limit
 };
 
@@ -80,6 +84,8 @@ public:
     virtual void refused(Bytes requested, Bytes deviceFree) = 0;
     /// The caching allocator of a real device now reserves `bytes`. The simulated one's is replayed later.
     virtual void reserved(Bytes bytes) = 0;
+    /// A stream other than that of the block's allocation uses it from now on.
+    virtual void used(const Block&, std::uint32_t) {}
 };
 
 /// An allocator without memory: its addresses are non-canonical, so that any access faults at once. It counts in blocks
@@ -106,8 +112,13 @@ public:
     /// then hold the new block.
     void resize(c10::StorageImpl& storage, Bytes bytes);
 
+    /// Does what Tensor.record_stream() does. Streams of this device are done at once: freed memory that others use is
+    /// active until the next allocation.
+    void recordStream(const c10::DataPtr& data, std::uint32_t stream);
+
     /// The block behind a storage; null for an empty one and for other devices.
     static Block* blockOf(const c10::StorageImpl& storage);
+    static Block* blockOf(const c10::DataPtr& pointer);
 
     MemoryStats stats() const;
     void resetPeak();
@@ -133,6 +144,7 @@ private:
     /// Counts `memory` and takes its place in the caching allocator. Returns false if there is no room.
     bool take(DeviceMemory& memory, std::uint32_t stream);
     void giveBack(DeviceMemory& memory);
+    void freeAwaited();
     /// Reports the failed allocation to the observer, if there is one, and throws.
     [[noreturn]] void refuse(Bytes bytes, const std::shared_ptr<BlockObserver>& observer);
     void link(Block* block);
@@ -146,6 +158,7 @@ private:
     MemoryStats stats_;
     Bytes capacity_ = 0;
     std::optional<CachingAllocator> cache_; ///< only on a device with a limit
+    std::vector<CachingAllocator::Block> awaited_; ///< of cache_: freed, but other streams may still use them
     Block* oldest_ = nullptr;
     Block* youngest_ = nullptr;
 };

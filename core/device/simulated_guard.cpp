@@ -96,6 +96,11 @@ void SimulatedGuard::synchronizeStream(const c10::Stream& stream) const
     tell(StreamEventKind::synchronize, 0, event);
 }
 
+void SimulatedGuard::recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const
+{
+    simulatedState().allocator.recordStream(data, numberOf(stream));
+}
+
 void SimulatedGuard::record(void** event, const c10::Stream& stream, c10::DeviceIndex, c10::EventFlag) const
 {
     if (!*event)

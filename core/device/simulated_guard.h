@@ -33,7 +33,7 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface
     bool queryStream(const c10::Stream&) const override { return true; }
     void synchronizeStream(const c10::Stream& stream) const override;
     void synchronizeDevice(c10::DeviceIndex) const override {}
-    void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
+    void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override;
 
     void record(void** event, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override;
     void block(void* event, const c10::Stream& stream) const override;

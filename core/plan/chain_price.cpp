@@ -25,7 +25,7 @@ PathExcess excessOf(const ChainProblem& problem, Bytes budget, ChainPath path)
 
 ChainPath cheapestPath(const ChainProblem& problem, const ChainPrices& prices)
 {
-    struct Label
+    struct Reached
     {
         double cost = never;
         ChainStep step;
@@ -40,7 +40,7 @@ ChainPath cheapestPath(const ChainProblem& problem, const ChainPrices& prices)
     std::vector<double> price(at(problem.positions) + 1, prices.loss); // of a byte that is held from there on
     for (std::size_t position = at(problem.positions); position-- > 0;)
         price[position] = price[position + 1] + prices.position[position];
-    std::vector<Label> best(price.size());
+    std::vector<Reached> best(price.size());
     best.front().cost = 0;
     Choice latest; // equal parts choose alike
     for (std::size_t i = 0; i < problem.arcs.size(); ++i) {
@@ -61,7 +61,7 @@ ChainPath cheapestPath(const ChainProblem& problem, const ChainPrices& prices)
             }
         }
         const double cost = best[at(arc.first)].cost + latest.cost;
-        if (Label& label = best[at(arc.last)]; cost < label.cost)
+        if (Reached& label = best[at(arc.last)]; cost < label.cost)
             label = {cost, {static_cast<int>(i), latest.option}};
     }
     ChainPath path;

@@ -13,7 +13,8 @@ LiveMemory::LiveMemory(const StepTrace& trace)
     blocks_.reserve(2 * storages_);
     for (std::size_t i = 0; i < storages_; ++i) {
         const StorageId storage(static_cast<std::uint32_t>(i));
-        blocks_.push_back({{trace.storages.bytes[storage]}, trace.storages.category[storage]});
+        const std::uint32_t place = trace.storages.stream.size() > 0 ? trace.storages.stream[storage] : 0;
+        blocks_.push_back({{trace.storages.bytes[storage]}, trace.storages.category[storage], place});
     }
     timeline_.peakChange = Timeline::npos;
     timeline_.changes.reserve(3 * storages_);
@@ -22,7 +23,7 @@ LiveMemory::LiveMemory(const StepTrace& trace)
 LiveMemory::Block LiveMemory::addCopy(StorageId original, Bytes bytes)
 {
     originals_.push_back(original);
-    blocks_.push_back({{bytes}, Category::activation});
+    blocks_.push_back({{bytes}, Category::activation, blocks_[original.value].place});
     return static_cast<Block>(blocks_.size() - 1);
 }
 
@@ -109,7 +110,7 @@ void LiveMemory::change(Block block, Bytes delta)
         return;
     const bool recomputed = block >= storages_;
     const StorageId storage = recomputed ? originals_[block - storages_] : StorageId(block);
-    timeline_.changes.push_back({changeMs_, delta, storage, op_, category, recomputed});
+    timeline_.changes.push_back({changeMs_, delta, storage, op_, category, recomputed, blocks_[block].place});
     if (total_ > timeline_.peak) {
         timeline_.peak = total_;
         timeline_.peakChange = timeline_.changes.size() - 1;

@@ -38,6 +38,7 @@ public:
     }
     Block addCopy(StorageId original, Bytes bytes); ///< a recomputed activation, without a holder yet
 
+    void place(Block block, std::uint32_t place) { blocks_[block].place = place; } ///< of its next allocation
     void resize(Block block, Bytes bytes);
     void retype(StorageId storage, Category category);
 
@@ -70,6 +71,7 @@ private:
     struct State : HeldBlock
     {
         Category category = Category::other;
+        std::uint32_t place = 0; ///< where the allocator puts it
     };
     std::vector<State> blocks_; ///< the storages, then the copies
     std::vector<StorageId> originals_; ///< by copy: the storage that was recomputed

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/replay.h"
 
+#include "core/predict/active_memory.h"
 #include "core/predict/live_memory.h"
 #include "core/predict/replay_rules.h"
 
 #include <algorithm>
 #include <map>
+#include <type_traits>
 #include <utility>
 
 namespace headroom {
@@ -30,30 +32,40 @@ Phase trailingPhase(const StepTrace& trace)
                                  : trace.ops.phase[OpId(static_cast<std::uint32_t>(trace.ops.size() - 1))];
 }
 
+template <class Memory>
+RecordedStep replayWith(const StepTrace& trace, const StepIndex& index, const Regions& plan)
+{
+    ReplayNotes notes;
+    Replay<Memory> replay(trace, index, plan, Memory(trace), notes);
+    RecordedStep replayed;
+    for (const std::uint32_t event : index.memoryEvents) {
+        if constexpr (std::is_same_v<Memory, ActiveMemory>)
+            replay.memory().reach(event);
+        replay.step(event);
+        replayed.events.resize(replay.memory().changeCount(), event);
+    }
+    replay.finish();
+    replayed.timeline = std::move(replay.memory()).finish(trailingPhase(trace));
+    return replayed;
+}
+
+/// Only a step whose blocks outlive their free needs a clock.
+RecordedStep replayEvents(const StepTrace& trace, const StepIndex& index, const Regions& plan)
+{
+    return delaysFrees(trace) ? replayWith<ActiveMemory>(trace, index, plan)
+                              : replayWith<LiveMemory>(trace, index, plan);
+}
+
 } // namespace
 
 Timeline replay(const StepTrace& trace, const StepIndex& index, const Regions& plan)
 {
-    ReplayNotes notes;
-    Replay<LiveMemory> replay(trace, index, plan, LiveMemory(trace), notes);
-    for (const std::uint32_t event : index.memoryEvents)
-        replay.step(event);
-    replay.finish();
-    return std::move(replay.memory()).finish(trailingPhase(trace));
+    return replayEvents(trace, index, plan).timeline;
 }
 
 RecordedStep replayRecorded(const StepTrace& trace, const StepIndex& index)
 {
-    const Regions nothing;
-    ReplayNotes notes;
-    Replay<LiveMemory> replay(trace, index, nothing, LiveMemory(trace), notes);
-    RecordedStep recorded;
-    for (const std::uint32_t event : index.memoryEvents) {
-        replay.step(event);
-        recorded.events.resize(replay.memory().changeCount(), event);
-    }
-    recorded.timeline = std::move(replay.memory()).finish(trailingPhase(trace));
-    return recorded;
+    return replayEvents(trace, index, {});
 }
 
 std::vector<HeldBytes> replayBoundaries(const StepTrace& trace, const StepIndex& index, const Regions& plan)

@@ -126,6 +126,10 @@ void StepRecording::start(const EndState* before)
     declared_.clear();
     startStorages_ = static_cast<std::uint32_t>(builder_.storageCount());
     builder_.mark(Mark::stepBegin);
+    for (const sim::Block* block : memory_.liveBlocks())
+        if (block->memory)
+            for (const std::uint32_t stream : block->memory->usedBy())
+                builder_.use(tagged(block), stream);
     nodes_.startThread();
 }
 
@@ -216,9 +220,16 @@ void StepRecording::moved(sim::Block& old, sim::Block& replacement)
         return;
     if (const StorageId both = tagged(&replacement)) // it stood for the moment in which both blocks existed
         builder_.free(both);
-    builder_.resize(storage, replacement.requested);
+    builder_.resize(storage, replacement.requested, streamOf(memory_, replacement));
     replacement.tag = old.tag;
     old.tag = {};
+}
+
+void StepRecording::used(const sim::Block& block, std::uint32_t stream)
+{
+    const std::lock_guard lock(mutex_);
+    if (const StorageId storage = tagged(&block))
+        builder_.use(storage, stream);
 }
 
 void StepRecording::reserved(Bytes bytes)

@@ -99,6 +99,7 @@ public:
     /// the memory.
     void refused(Bytes requested, Bytes deviceFree) override;
     void reserved(Bytes bytes) override;
+    void used(const sim::Block& block, std::uint32_t stream) override;
 
     // --- streams and other ranks, simulated device only
     void communicated(const sim::Communication& communication) override;

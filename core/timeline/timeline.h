@@ -5,6 +5,7 @@
 #include "core/trace/step_trace.h"
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -25,6 +26,15 @@ struct MemoryChange
     OpId op; ///< the op during which it happened; invalid between ops
     Category category = Category::other;
     bool recomputed = false; ///< the change is of a recomputed copy of the storage
+    std::uint32_t place = 0; ///< delta > 0: where the allocator places the block (core/trace/graph_ops.h)
+};
+
+/// A block that other streams still used when it died (StreamEventKind::use): the caching allocator hands it out again
+/// only when they are done. By the time model, so an estimate.
+struct DelayedFree
+{
+    std::size_t change = 0; ///< index of the change in which the block died
+    std::size_t until = 0; ///< index of the first allocation at which they are done; npos: none of this step
 };
 
 /// The part of the time axis that a phase takes.
@@ -42,6 +52,7 @@ struct Timeline
 {
     CategoryBytes start{}; ///< live bytes when the step begins
     std::vector<MemoryChange> changes; ///< ms ascending
+    std::vector<DelayedFree> delayed; ///< by change, ascending; none without a clock (hasClock())
     std::vector<PhaseSpan> phases;
     double durationMs = 0;
     double recomputeMs = 0; ///< part of durationMs spent on ops that run a second time

@@ -47,7 +47,8 @@ inline bool holds(EventKind kind)
     return kind == EventKind::alloc || kind == EventKind::pack || kind == EventKind::unpack;
 }
 
-/// Applies the event at index `at` to `memory`, which is a LiveMemory or has the same functions. Where a plan decides
+/// Applies the event at index `at` to `memory`, which is a LiveMemory or has the same functions; place() is for those
+/// that ask where blocks are. Where a plan decides
 /// what happens, it calls `plan` instead: opEnd(op), enter(call), and autograd(kind, pack) for pack, unpack, unpackEnd
 /// and release.
 template <class Memory, class Plan>
@@ -66,6 +67,10 @@ inline void applyEvent(Memory& memory, Plan& plan, const StepTrace& trace, std::
         memory.retype(StorageId(a), static_cast<Category>(trace.events.b[event]));
         break;
     case EventKind::resize:
+        if constexpr (requires { memory.place(a, std::uint32_t()); }) {
+            if (!trace.resizes.stream.empty())
+                memory.place(a, trace.resizes.stream[trace.events.b[event]]);
+        }
         memory.resize(a, trace.resizes.bytes[trace.events.b[event]]);
         break;
     case EventKind::opBegin:

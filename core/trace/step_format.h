@@ -151,6 +151,8 @@ void visitOptionalColumns(Trace& t, Visit visit)
     visit("stream_events.kind", t.streamEvents.kind);
     visit("stream_events.stream", t.streamEvents.stream);
     visit("stream_events.event", t.streamEvents.event);
+    visit("stream_events.position", t.streamEvents.position);
+    visit("resizes.stream", t.resizes.stream);
     visit("signatures.first", t.signatures.values.first);
     visit("signatures", t.signatures.values.rows);
     visit("reserved.event", t.reserved.event);

@@ -122,15 +122,16 @@ enum class CollectiveKind : std::uint8_t {
 inline constexpr std::size_t collectiveKindCount = 11;
 std::string_view collectiveName(CollectiveKind kind); ///< "all_reduce", "recv", …: the function of torch.distributed
 
-/// Calls that order the work of streams and the CPU: cudaEventRecord, cudaStreamWaitEvent, cudaEventSynchronize.
-/// Stream.wait_stream() is a record on the other stream and a wait on this one; Work.wait() is a wait for the event
-/// that the collective recorded.
+/// Calls that order the work of streams and the CPU (cudaEventRecord, cudaStreamWaitEvent, cudaEventSynchronize), and
+/// Tensor.record_stream(). Stream.wait_stream() is a record on the other stream and a wait on this one; Work.wait() is
+/// a wait for the event that the collective recorded.
 enum class StreamEventKind : std::uint8_t {
     record, ///< the event stands for all work issued to the stream so far
     wait, ///< work issued to the stream from here on begins after the event, at once if the event was never recorded
     synchronize, ///< the CPU waits for the event; the stream has no meaning
+    use, ///< `event` is a StorageId, whose block is reused once the stream has done what it was given until its free
 };
-inline constexpr std::size_t streamEventKindCount = 3;
+inline constexpr std::size_t streamEventKindCount = 4;
 
 /// Instants of the step. Everything before stepBegin is the state that the step starts from. stepBegin occurs exactly
 /// once; the others may repeat (gradient accumulation) or be missing (an interrupted step).
@@ -325,8 +326,7 @@ struct StepTrace
         Lists<OpId, StorageId> outputs; ///< storages of tensor results
         Lists<OpId, StorageId> mutated; ///< storages of arguments that the schema marks as written
         Column<OpId, SignatureId> signature; ///< no rows: the file is older than signatures
-        /// Number of the stream that runs the op's kernels, numbered as storages.stream; no rows: all on stream 0.
-        Column<OpId, std::uint32_t> stream;
+        Column<OpId, std::uint32_t> stream; ///< of its kernels, numbered as storages.stream; no rows: all on stream 0
         std::size_t size() const noexcept { return name.size(); }
     } ops;
 
@@ -370,6 +370,7 @@ struct StepTrace
         std::span<const StreamEventKind> kind;
         std::span<const std::uint32_t> stream; ///< the stream that is recorded or waits
         std::span<const std::uint32_t> event; ///< number of the CUDA event; a second record replaces the first
+        std::span<const EventIndex> position; ///< ascending: the next of `events`; no rows: the file is older
         std::size_t size() const noexcept { return op.size(); }
     } streamEvents;
 
@@ -397,8 +398,8 @@ struct StepTrace
     /// New sizes of resized storages.
     struct Resizes
     {
-        std::span<const Bytes> bytes; ///< rounded
-        std::span<const Bytes> requested;
+        std::span<const Bytes> bytes, requested; ///< after and before rounding
+        std::span<const std::uint32_t> stream; ///< of the new block, as storages.stream; no rows: the file is older
     } resizes;
 
     /// Bytes reserved by the caching allocator of a real device; no rows: not recorded. A row holds from its event on,
@@ -414,8 +415,7 @@ struct StepTrace
     struct OutOfMemoryEvents
     {
         std::span<const OpId> op; ///< rising
-        std::span<const Bytes> requested;
-        std::span<const Bytes> deviceFree; ///< bytes that were free on the device
+        std::span<const Bytes> requested, deviceFree; ///< bytes asked for, and free on the device
         std::size_t size() const noexcept { return op.size(); }
     } outOfMemory;
 

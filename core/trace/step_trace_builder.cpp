@@ -172,6 +172,12 @@ void StepTraceBuilder::streamEvent(StreamEventKind kind, std::uint32_t stream, s
     columns_.streamEventKind.push_back(kind);
     columns_.streamEventStream.push_back(stream);
     columns_.streamEventNumber.push_back(event);
+    columns_.streamEventPosition.push_back(nextId<EventIndex>(columns_.eventKind));
+}
+
+void StepTraceBuilder::use(StorageId storage, std::uint32_t stream)
+{
+    streamEvent(StreamEventKind::use, stream, storage.value);
 }
 
 void StepTraceBuilder::measured(OpId op, double ms)
@@ -250,11 +256,13 @@ void StepTraceBuilder::free(StorageId storage)
     event(EventKind::free, storage.value);
 }
 
-void StepTraceBuilder::resize(StorageId storage, Bytes requested)
+void StepTraceBuilder::resize(StorageId storage, Bytes requested, std::optional<std::uint32_t> stream)
 {
     const auto row = static_cast<std::uint32_t>(columns_.resizeBytes.size());
     columns_.resizeBytes.push_back(roundedToBlock(requested));
     columns_.resizeRequested.push_back(requested);
+    const bool known = storage.value < columns_.storageStream.size(); // the rest are on stream 0
+    columns_.resizeStream.push_back(stream.value_or(known ? columns_.storageStream[storage.value] : 0));
     event(EventKind::resize, storage.value, row);
 }
 
@@ -389,10 +397,11 @@ StepTrace StepTraceBuilder::view(const Columns& c)
     t.groups = {{c.groupName}, {c.groupRankFirst, c.groupRanks}};
     t.collectives
         = {c.collectiveOp, c.collectiveKind, c.collectiveBytes, c.collectiveGroup, c.collectivePeer, c.collectiveAsync};
-    t.streamEvents = {c.streamEventOp, c.streamEventKind, c.streamEventStream, c.streamEventNumber};
+    t.streamEvents
+        = {c.streamEventOp, c.streamEventKind, c.streamEventStream, c.streamEventNumber, c.streamEventPosition};
     t.outOfMemory = {c.outOfMemoryOp, c.outOfMemoryRequested, c.outOfMemoryDeviceFree};
     t.packs = {{c.packStorage}, {c.packOp}};
-    t.resizes = {c.resizeBytes, c.resizeRequested};
+    t.resizes = {c.resizeBytes, c.resizeRequested, c.resizeStream};
     t.events = {{c.eventKind}, {c.eventA}, {c.eventB}};
     return t;
 }

@@ -4,6 +4,7 @@
 
 #include "core/trace/step_trace.h"
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,13 +67,15 @@ public:
     void collective(OpId op, const Collective& collective); ///< `op` must be the op that began last
     /// Adds a stream event before the op `before`; invalid: before the next op.
     void streamEvent(StreamEventKind kind, std::uint32_t stream, std::uint32_t event, OpId before = {});
+    void use(StorageId storage, std::uint32_t stream); ///< adds the stream event
     void measured(OpId op, double ms); ///< replaces the time of an op that has ended
 
     StorageId alloc(Bytes requested, Category category, OpId creator); ///< rounds the size; adds the event
     void setStream(StorageId storage, std::uint32_t stream); ///< stream of the allocation; without this call 0
     void setReserved(Bytes bytes); ///< bytes that a real device's allocator has reserved from the next event on
     void free(StorageId storage);
-    void resize(StorageId storage, Bytes requested);
+    /// `stream`: of the new block; without it that of the storage's allocation.
+    void resize(StorageId storage, Bytes requested, std::optional<std::uint32_t> stream = {});
     void retype(StorageId storage, Category category);
 
     PackId pack(StorageId storage, OpId op); ///< storage may be invalid: not on the device
@@ -132,6 +135,7 @@ private:
         std::vector<OpId> streamEventOp;
         std::vector<StreamEventKind> streamEventKind;
         std::vector<std::uint32_t> streamEventStream, streamEventNumber;
+        std::vector<EventIndex> streamEventPosition;
         std::vector<std::uint32_t> signatureFirst{0};
         std::vector<std::int64_t> signatureRows;
         std::vector<Bytes> storageBytes, storageRequested;
@@ -145,6 +149,7 @@ private:
         std::vector<StorageId> packStorage;
         std::vector<OpId> packOp;
         std::vector<Bytes> resizeBytes, resizeRequested;
+        std::vector<std::uint32_t> resizeStream;
         std::vector<EventKind> eventKind;
         std::vector<std::uint32_t> eventA, eventB;
     };

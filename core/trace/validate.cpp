@@ -222,6 +222,13 @@ void checkStreams(const StepTrace& t, ColumnChecks& checks)
     checks.ids("stream_events.op", e.op, t.ops.size() + 1, false);
     checks.rising("stream_events.op", e.op);
     checks.enumerators("stream_events.kind", e.kind, streamEventKindCount);
+    for (std::size_t row = 0; row < e.size() && !checks.failed(); ++row)
+        if (e.kind[row] == StreamEventKind::use && e.event[row] >= t.storages.size())
+            checks.fail("row " + std::to_string(row) + " of stream_events uses a storage that does not exist");
+    if (e.position.size() > 0)
+        checks.rows("stream_events", e.size(), {e.position.size()});
+    checks.ids("stream_events.position", e.position, t.events.size() + 1, false);
+    checks.rising("stream_events.position", e.position);
 }
 
 void checkMemory(const StepTrace& t, ColumnChecks& checks)
@@ -252,6 +259,8 @@ void checkMemory(const StepTrace& t, ColumnChecks& checks)
     checks.ids("packs.op", t.packs.op, t.ops.size());
 
     checks.rows("resizes", t.resizes.bytes.size(), {t.resizes.requested.size()});
+    if (t.resizes.stream.size() > 0)
+        checks.rows("resizes", t.resizes.bytes.size(), {t.resizes.stream.size()});
     checks.bytes("resizes.bytes", t.resizes.bytes, sum);
     checks.bytes("resizes.requested", t.resizes.requested, requested);
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A language model as a published row describes it, on as many ranks: what record_distributed.py records.
 
-PUBLISHED_ROW holds the row of training_distributed.json. MPT is Composer's (FSDP, blocks of attention and a plain MLP
+PUBLISHED_ROW holds the row of training_distributed.json. MPT is Composer's (FSDP1, blocks of attention and a plain MLP
 with biases), the others are torchtitan's and fms-fsdp's Llamas, and torchtitan's Qwen3. `titan` in a configuration says
 when torchtitan's code was as the row ran it. One micro step with its optimizer.
 """
@@ -182,7 +182,7 @@ def sharded(model, mesh):
     """By FSDP's units; what is used next in backward stays gathered, as the code of the row has it."""
     pure = "PURE" in config["dtype"] or "pure" in config["dtype"]
     reduced = torch.bfloat16 if pure else torch.float32
-    if "FSDP1" in config["sharding"]:
+    if MPT or "FSDP1" in config["sharding"]:
         policy = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=reduced)
         return FullyShardedDataParallel(model, device_mesh=mesh, mixed_precision=policy, use_orig_params=True,
                                         auto_wrap_policy=ModuleWrapPolicy({type(model.layers[0])}), device_id=torch.cuda.current_device(),
@@ -196,7 +196,7 @@ def sharded(model, mesh):
     for layer in model.layers:
         kept = TITAN and not separate_ends and layer is model.layers[-1]
         fully_shard(layer, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard and not kept)
-    fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard and MPT)
+    fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
     model.to_empty(device="cuda")
     return model
 

@@ -5,6 +5,7 @@
 #include "core/trace/graph_ops.h"
 #include "core/trace/step_trace_builder.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace headroom {
@@ -207,6 +208,143 @@ TEST(AllocatorReplay, SaysWhereTheCardIsFull)
     const AllocatorRun never = simulateAllocator(*trace, *timeline, rules);
     ASSERT_TRUE(never.failure.has_value());
     EXPECT_EQ(never.failure->change, AllocatorRun::Failure::npos);
+}
+
+/// Two gathers of 30 MiB on stream 7, the first used and given up by stream 0, which computes 10 ms with it.
+struct TwoStreams
+{
+    StepTraceBuilder builder;
+    StorageId first;
+
+    TwoStreams()
+    {
+        builder.addModule("Net", "Net", {});
+        builder.mark(Mark::stepBegin);
+        first = gather();
+        run(10, 0);
+    }
+    OpId run(double ms, std::uint32_t stream)
+    {
+        const OpId op = builder.beginOp({builder.string("aten.add.Tensor"), {}, {}, {}, {}, Phase::forward});
+        builder.setStream(op, stream);
+        const std::vector<std::int64_t> signature{0, 0, 0};
+        builder.endOp(op, {.ms = ms, .signature = signature});
+        return op;
+    }
+    StorageId gather()
+    {
+        const StorageId storage = builder.alloc(30 * MiB, Category::unshardedParameter, {});
+        builder.setStream(storage, 7);
+        run(1, 7);
+        return storage;
+    }
+    void waitForStream(std::uint32_t stream)
+    {
+        builder.streamEvent(StreamEventKind::record, stream, 1);
+        builder.streamEvent(StreamEventKind::synchronize, 0, 1);
+    }
+};
+
+struct Delayed
+{
+    Timeline timeline;
+    AllocatorRun run;
+};
+
+Delayed replayed(TwoStreams& step, Bytes capacity = 0)
+{
+    const Result<StepTracePtr> trace = step.builder.finish();
+    EXPECT_TRUE(trace.ok()) << trace.error().message;
+    AllocatorRules rules;
+    rules.capacity = capacity;
+    Timeline timeline = *predict(**trace, {});
+    AllocatorRun run = simulateAllocator(**trace, timeline, rules);
+    return {std::move(timeline), std::move(run)};
+}
+
+// Made by hand from CUDACachingAllocator.cpp: free() records an event on each stream of the block's stream_uses,
+// malloc() first asks which have passed. `allocated` counts until the free, `active` until then.
+TEST(AllocatorReplay, ABlockThatAnotherStreamUsesIsActiveUntilItsWorkEnds)
+{
+    TwoStreams step;
+    step.builder.use(step.first, 0);
+    step.builder.free(step.first);
+    step.builder.free(step.gather()); // the CPU is at some 0.1 ms, stream 0 works until 10 ms
+    step.waitForStream(0);
+    step.builder.free(step.gather());
+    const auto [timeline, run] = replayed(step);
+    ASSERT_EQ(timeline.delayed.size(), 1U);
+    EXPECT_EQ(timeline.delayed[0].change, 1U);
+    EXPECT_EQ(timeline.delayed[0].until, 4U) << "the third gather";
+    EXPECT_EQ(run.stats.allocatedPeak, 30 * MiB);
+    EXPECT_EQ(run.stats.activePeak, 60 * MiB);
+    EXPECT_EQ(run.stats.reservedPeak, 60 * MiB);
+    ASSERT_EQ(run.samples.size(), 6U);
+    EXPECT_EQ(run.samples[1].allocated, 0);
+    EXPECT_EQ(run.samples[1].active, 30 * MiB);
+    EXPECT_EQ(run.samples[3].active, 30 * MiB);
+    EXPECT_EQ(run.samples[5].active, 0);
+    EXPECT_THAT(noteOnActive(timeline), testing::HasSubstr("by the time model"));
+}
+
+TEST(AllocatorReplay, ABlockWhoseUserIsDoneIsReusedAtOnce)
+{
+    TwoStreams step;
+    step.builder.use(step.first, 0);
+    step.waitForStream(0);
+    step.builder.free(step.first);
+    step.builder.free(step.gather());
+    const auto [timeline, run] = replayed(step);
+    ASSERT_EQ(timeline.delayed.size(), 1U);
+    EXPECT_EQ(timeline.delayed[0].until, 2U);
+    EXPECT_EQ(run.samples[1].active, 30 * MiB) << "until the next allocation asks";
+    EXPECT_EQ(run.stats.activePeak, 30 * MiB);
+    EXPECT_EQ(run.stats.reservedPeak, 30 * MiB);
+}
+
+TEST(AllocatorReplay, TheOrderOfAUseAndAFreeBetweenTwoOpsIsKept)
+{
+    TwoStreams step;
+    step.builder.free(step.first);
+    step.waitForStream(0);
+    step.builder.use(step.first, 0); // too late
+    step.builder.free(step.gather());
+    EXPECT_TRUE(replayed(step).timeline.delayed.empty());
+    TwoStreams other;
+    other.builder.use(other.first, 0);
+    other.builder.free(other.first);
+    const StorageId second = other.gather();
+    other.waitForStream(0); // after the allocation, in the same place between ops
+    other.builder.free(second);
+    EXPECT_EQ(replayed(other).run.stats.activePeak, 60 * MiB);
+}
+
+TEST(AllocatorReplay, AFullCardWaitsForTheStreamsThatUseFreedBlocks)
+{
+    TwoStreams step;
+    step.builder.use(step.first, 0);
+    step.builder.free(step.first);
+    step.builder.free(step.gather());
+    const auto [timeline, run] = replayed(step, 40 * MiB);
+    EXPECT_FALSE(run.failure);
+    EXPECT_EQ(run.stats.reservedPeak, 30 * MiB);
+    EXPECT_GT(run.stats.retries, 0);
+}
+
+/// As FSDP's flat parameters, which the program makes on its stream and gathers on another.
+TEST(AllocatorReplay, AResizedStorageTakesMemoryOfTheStreamThatResizesIt)
+{
+    StepTraceBuilder builder;
+    builder.addModule("Net", "Net", {});
+    const StorageId flat = builder.alloc(30 * MiB, Category::unshardedParameter, {});
+    builder.mark(Mark::stepBegin);
+    builder.resize(flat, 0);
+    builder.resize(flat, 30 * MiB, 7);
+    builder.resize(flat, 0);
+    builder.resize(flat, 30 * MiB);
+    const Result<StepTracePtr> trace = builder.finish();
+    ASSERT_TRUE(trace.ok()) << trace.error().message;
+    EXPECT_EQ(replay(**trace, *predict(**trace, {})).reservedPeak, 60 * MiB);
 }
 
 TEST(AllocatorReplay, FragmentationIsAReasonOfItsOwn)

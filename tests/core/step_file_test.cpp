@@ -114,6 +114,7 @@ TEST_F(StepFile, CollectivesAndStreamsAreKept)
         return op;
     };
     builder.endOp(run(0), {});
+    const StorageId used = builder.alloc(1024, Category::other, {});
     builder.streamEvent(StreamEventKind::record, 0, 3);
     builder.streamEvent(StreamEventKind::wait, 5, 3);
     const OpId op = run(5);
@@ -122,6 +123,9 @@ TEST_F(StepFile, CollectivesAndStreamsAreKept)
     builder.collective(op, {CollectiveKind::allReduce, 4096, group, StepTrace::Collectives::noPeer, true});
     builder.endOp(op, {});
     builder.streamEvent(StreamEventKind::synchronize, 0, 3);
+    builder.use(used, 5);
+    builder.resize(used, 0);
+    builder.resize(used, 1024, 5);
     builder.endOp(run(0), {});
     const auto written = builder.finish();
     ASSERT_TRUE(written) << written.error().message;
@@ -141,11 +145,24 @@ TEST_F(StepFile, CollectivesAndStreamsAreKept)
     EXPECT_EQ(read.collectives.bytes[0], 4096);
     EXPECT_EQ(read.collectives.group[0], group);
     EXPECT_EQ(read.collectives.async[0], 1);
-    EXPECT_THAT(read.streamEvents.op, ElementsAre(op, op, OpId(2)));
+    EXPECT_THAT(read.streamEvents.op, ElementsAre(op, op, OpId(2), OpId(2)));
     EXPECT_THAT(read.streamEvents.kind,
-                ElementsAre(StreamEventKind::record, StreamEventKind::wait, StreamEventKind::synchronize));
-    EXPECT_THAT(read.streamEvents.stream, ElementsAre(0, 5, 0));
-    EXPECT_THAT(read.streamEvents.event, ElementsAre(3, 3, 3));
+                ElementsAre(StreamEventKind::record, StreamEventKind::wait, StreamEventKind::synchronize,
+                            StreamEventKind::use));
+    EXPECT_THAT(read.streamEvents.stream, ElementsAre(0, 5, 0, 5));
+    EXPECT_THAT(read.streamEvents.event, ElementsAre(3, 3, 3, used.value));
+    const auto at = [](std::uint32_t event) { return EventIndex(event); }; // stepBegin, an op, an allocation, an op
+    EXPECT_THAT(read.streamEvents.position, ElementsAre(at(4), at(4), at(6), at(6)));
+    EXPECT_THAT(read.resizes.stream, ElementsAre(0, 5));
+}
+
+TEST_F(StepFile, AUseOfNoStorageIsRefused)
+{
+    StepTraceBuilder builder;
+    builder.mark(Mark::stepBegin);
+    builder.use(StorageId(7), 5);
+    EXPECT_THAT(builder.finish().error().message,
+                HasSubstr("row 0 of stream_events uses a storage that does not exist"));
 }
 
 TEST_F(StepFile, ACollectiveOfNoGroupAndARankOutsideOfItsJobAreRefused)

@@ -141,11 +141,35 @@ class DeepSpeed(Frameworks):
             # Two moments and the master weights.
             self.assertAlmostEqual(said["phases"]["start"]["optimizer"] * 8 / (12 * _PARAMETERS), 1, delta=0.05)
             self.assertLess(said["phases"]["start"]["other"], 4096)
+            if stage != "3":
+                phases = said["phases"]
+                whole = 2 * _PARAMETERS
+                kept, unsharded = (phases["after_backward"][name] for name in ("gradient", "unsharded_gradient"))
+                self.assertEqual(phases["after_backward"]["temporary"], 0)
+                self.assertGreaterEqual(kept + unsharded, whole if stage == "1" else whole / 8)
+                self.assertEqual(unsharded > 0, stage == "2")
+                # Master weights have their gradients in float32 while the optimizer steps.
+                self.assertAlmostEqual(phases["after_step"]["gradient"] * 8 / (2 * whole), 1, delta=0.05)
         self.assertEqual(parameters["1"], 2 * _PARAMETERS)
         self.assertAlmostEqual(parameters["3"] * 8 / parameters["1"], 1, delta=0.05)
         self.assertAlmostEqual(said["phases"]["start"]["communication"], 2 * 100000, delta=512)
         self.assertAlmostEqual(said["phases"]["start"]["gradient"], said["phases"]["start"]["parameter"], delta=4096)
         self.assertGreater(said["phases"]["after_forward"]["unsharded_parameter"], 0.9 * parameters["1"])
+
+    def test_prefetches_of_stage_3(self):
+        gathers = {}
+        for elements in 0, 200000, 10**9:
+            prefetch = f'"stage3_prefetch_bucket_size": {elements}, "reduce_bucket_size"'
+            script = self.SCRIPT.replace('"reduce_bucket_size"', prefetch)
+            self.ran(self.script(script), "--nproc-per-node", "8", arguments=["3", "no", "AdamW"])
+            step = support.columns(self.step)
+            forward = [op for op, kind in zip(step["collectives.op"], step["collectives.kind"])
+                       if kind == 1 and step["ops.phase"][op] == 0]
+            gathers[elements] = forward
+            # They are issued on a stream of DeepSpeed's own, in its order.
+            self.assertEqual(len({step["ops.stream"][op] for op in forward} - {0}), 1)
+        self.assertGreater(len(gathers[0]), len(gathers[200000]))  # the prefetched ones are together
+        self.assertEqual(len(gathers[10**9]), 1)  # all before the first layer runs
 
     def test_a_plan_of_stage_3(self):
         how = "3", "no", "AdamW"

@@ -15,6 +15,7 @@ support.need("torch")
 _SCRIPTS = pathlib.Path(__file__).with_name("scripts")
 _LLAMA = _SCRIPTS / "distributed_llama.py"
 _PIPELINE = _SCRIPTS / "distributed_pipeline.py"
+_RECORD, _WAIT, _USE = 0, 1, 3  # StreamEventKind in core/trace/step_trace.h
 
 
 class Distributed(Recorded):
@@ -59,11 +60,42 @@ class WaysToShard(Distributed):
         self.assertGreater(phases["after_forward"]["unsharded_parameter"], 0)
         self.assertEqual(phases["after_backward"]["gradient"], phases["start"]["parameter"])
 
+    def test_streams_of_flat_parameters(self):
+        self.sharded("fsdp1")
+        step = support.columns(self.step)
+        uses = [row for row, kind in enumerate(step["stream_events.kind"]) if kind == _USE]
+        whole = {storage for storage, category in zip(step["registered.storage"], step["registered.category"])
+                 if category == 9}
+        self.assertEqual(len(whole), 5)
+        # Forward frees what the four layers gathered on another stream; the root stays gathered until backward.
+        freed = [step["stream_events.stream"][row] for row in uses if step["stream_events.event"][row] in whole]
+        self.assertEqual(freed, [0] * 4)
+        gathered = {place for place, size in zip(step["resizes.stream"], step["resizes.bytes"]) if size}
+        self.assertTrue(gathered and 0 not in gathered, gathered)
+
+    def test_the_program_waits_for_the_reduction_of_buckets(self):
+        self.sharded("ddp")
+        step = support.columns(self.step)
+        events = list(zip(*(step[f"stream_events.{name}"] for name in ("kind", "stream", "event"))))
+        later = [op for op, asynchronous in zip(step["collectives.op"], step["collectives.async"]) if asynchronous]
+        reduces = {step["ops.stream"][op] for op in later}
+        self.assertEqual(len(reduces), 1)
+        behind = {event for kind, stream, event in events if kind == _RECORD and stream in reduces}
+        waited = behind & {event for kind, stream, event in events if kind == _WAIT and stream == 0}
+        self.assertEqual(len(waited), len(later))
+        # ProcessGroupNCCL holds the tensors of a collective instead of calling recordStream(), since PyTorch 2.8.
+        self.assertNotIn(_USE, step["stream_events.kind"])
+
     def test_tensor_parallel(self):
         alone, both = self.sharded("tp"), self.sharded("tp-fsdp2")
         whole = self.sharded("ddp")["phases"]["start"]["parameter"]
         self.assertAlmostEqual(alone["phases"]["start"]["parameter"] * 8 / whole, 1, delta=0.01)
         self.assertAlmostEqual(both["phases"]["start"]["parameter"] * 8 / whole, 1, delta=0.01)
+
+    def test_what_a_stage_sends_is_used_by_its_stream(self):
+        self.sharded("1f1b", processes=4, script=_PIPELINE)
+        step = support.columns(self.step)
+        self.assertIn(_USE, step["stream_events.kind"])
 
     def test_every_stage_of_a_pipeline(self):
         parameters = [self.sharded("1f1b", "--rank", str(rank), processes=4, script=_PIPELINE)["phases"]["start"]["parameter"]

@@ -32,6 +32,28 @@ class Memory(unittest.TestCase):
         torch.cuda.reset_peak_memory_stats()
         self.assertEqual((torch.cuda.memory_allocated(), torch.cuda.memory_reserved()), (0, 0))
 
+    def test_record_stream(self):
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            used, own = new(30 * MIB), new(30 * MIB)
+        used.record_stream(torch.cuda.current_stream())
+        own.record_stream(side)  # the stream of its allocation reuses it in order
+        del own
+        self.assertEqual(number("active_bytes"), 30 * MIB)
+        del used
+        self.assertEqual((torch.cuda.memory_allocated(), number("active_bytes")), (0, 30 * MIB))
+        blocks = [block["state"] for segment in torch.cuda.memory_snapshot() for block in segment["blocks"]]
+        self.assertEqual(sorted(blocks), ["active_pending_free", "inactive"])
+        new(1)  # an allocation asks which streams are done: all are here
+        self.assertEqual((number("active_bytes"), torch.cuda.memory_reserved()), (0, 62 * MIB))
+        again = new(30 * MIB)
+        self.assertEqual(torch.cuda.memory_reserved(), 92 * MIB)  # the free ones belong to the other stream
+        again.record_stream(side)
+        again.untyped_storage().resize_(0)
+        self.assertEqual((torch.cuda.memory_allocated(), number("active_bytes")), (0, 30 * MIB))
+        torch.cuda.empty_cache()
+        self.assertEqual(torch.cuda.memory_reserved(), 0)
+
     def test_segments_of_each_size(self):
         for size, block, segment in (
             (1, 512, 2 * MIB),

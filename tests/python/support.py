@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the tests of the Python package share. `simulated` comes before anything that imports torch."""
 
+import pathlib
+import struct
 import subprocess
 import sys
 import unittest
@@ -51,6 +53,16 @@ def tensor_bytes():
 
     memory = read(load())
     return memory.live, memory.peak
+
+
+def columns(step):
+    """The columns of a step file by name (core/trace/step_format.h)."""
+    data = pathlib.Path(step).read_bytes()
+    found = {}
+    for i in range(struct.unpack_from("<I", data, 12)[0]):
+        name, kind, width, count, offset, _ = struct.unpack_from("<32sIIQQQ", data, 64 * (i + 1))
+        found[name.rstrip(b"\0").decode()] = memoryview(data)[offset:offset + width * count].cast(" BHIqdcc"[kind])
+    return found
 
 
 class Checker:

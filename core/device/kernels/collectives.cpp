@@ -17,6 +17,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue_inl.h>
+#include <c10/core/StreamGuard.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
@@ -78,15 +79,22 @@ const Collective* find(std::string_view op)
     return found != std::end(collectives) ? found : nullptr;
 }
 
+/// What tells that a communication on its group's stream is over.
+struct Behind
+{
+    std::uint32_t event = 0; ///< 0: it ran on the caller's stream, and nobody has to wait
+    std::uint32_t stream = 0;
+};
+
 /// It is over when it begins. As NCCL's it holds what it reads until someone waits for it, and the result as long as it
 /// lives.
 class Done final : public c10d::Work
 {
 public:
-    Done(std::vector<Tensor> results, std::vector<Tensor> read, std::uint32_t event)
+    Done(std::vector<Tensor> results, std::vector<Tensor> read, Behind behind)
         : results_(std::move(results))
         , read_(std::move(read))
-        , event_(event)
+        , behind_(behind)
     {
     }
     bool isCompleted() override { return true; }
@@ -98,8 +106,8 @@ public:
     }
     void synchronize() override
     {
-        if (event_ != 0)
-            tell(StreamEventKind::wait, currentStreamNumber(), event_);
+        if (behind_.event != 0)
+            tell(StreamEventKind::wait, currentStreamNumber(), behind_.event);
         read_.clear();
     }
     std::vector<Tensor> result() override { return results_; }
@@ -109,6 +117,10 @@ public:
         if (!results_.empty() && !results_.front().device().is_cpu())
             devices.push_back(results_.front().device());
         auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), devices);
+        // Who waits for it waits for the stream that is current now.
+        c10::OptionalStreamGuard onGroups;
+        if (behind_.event != 0)
+            onGroups.reset_stream(c10::Stream(c10::Stream::UNSAFE, device(), behind_.stream));
         future->markCompleted(c10::IValue(results_));
         return future;
     }
@@ -116,7 +128,7 @@ public:
 private:
     std::vector<Tensor> results_;
     std::vector<Tensor> read_;
-    std::uint32_t event_; ///< behind it on its group's stream; 0: it was on the caller's
+    Behind behind_;
 };
 
 void collect(const c10::IValue& value, std::vector<Tensor>& tensors)
@@ -217,19 +229,25 @@ Communication communicationOf(CollectiveKind kind, const Arguments& arguments, c
     return communication;
 }
 
-/// Returns the event behind it, 0 where nobody has to wait.
-std::uint32_t observe(Communication communication)
+Behind observe(Communication communication)
 {
     addCommunicator(communication);
     if (!communication.async) {
         tell(communication);
-        return 0;
+        return {};
     }
     communication.before = newEvent();
     tell(communication);
     const std::uint32_t behind = newEvent();
     tell(StreamEventKind::record, communication.stream, behind);
-    return behind;
+    return {behind, communication.stream};
+}
+
+/// ProcessGroupNCCL keeps the tensors of a collective until someone waits for it. For those of a send or a recv, which
+/// need not be waited for, it calls recordStream() (torch 2.8 and newer).
+bool isPointToPoint(CollectiveKind kind)
+{
+    return kind == CollectiveKind::send || kind == CollectiveKind::receive;
 }
 
 void run(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack)
@@ -250,9 +268,14 @@ void run(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack)
         if (call.ranks > 1 && !(collective.kind == CollectiveKind::broadcast && root->toInt() == call.rank))
             std::ranges::for_each(call.written, &assumeOtherRanks);
     }
-    const std::uint32_t behind = !tensors.empty() && isSimulated(tensors.front().device())
-        ? observe(communicationOf(collective.kind, arguments, call))
-        : std::uint32_t{0};
+    Behind behind;
+    if (!tensors.empty() && isSimulated(tensors.front().device())) {
+        behind = observe(communicationOf(collective.kind, arguments, call));
+        if (isPointToPoint(collective.kind))
+            for (const Tensor& tensor : tensors)
+                simulatedState().allocator.recordStream(tensor.storage().data_ptr(), behind.stream);
+    }
+    const bool keeps = arguments.isAsync() && !isPointToPoint(collective.kind);
     const c10::IValue written = (*stack)[stack->size() - op.schema().arguments().size()];
     stack->resize(stack->size() - op.schema().arguments().size());
     if (op.schema().returns().empty())
@@ -260,7 +283,7 @@ void run(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack)
     if (op.schema().returns().size() == 2)
         stack->push_back(written);
     stack->emplace_back(c10::intrusive_ptr<c10d::Work>(
-        c10::make_intrusive<Done>(call.written, arguments.isAsync() ? call.read : std::vector<Tensor>(), behind)));
+        c10::make_intrusive<Done>(keeps ? call.written : tensors, keeps ? call.read : std::vector<Tensor>(), behind)));
 }
 
 /// DistributedDataParallel's, which for CUDA makes events of CUDA's own. Nothing takes time here.

@@ -5,6 +5,7 @@
 #include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
 #include "core/device/kernels/in_place.h"
+#include "core/device/simulated_state.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/WrapDimUtils.h>
@@ -91,6 +92,15 @@ void likeFirstWithMask(const c10::OperatorHandle& op, Stack* stack)
 void nothing(const c10::OperatorHandle& op, Stack* stack)
 {
     torch::jit::drop(*stack, op.schema().arguments().size());
+}
+
+/// f(self, stream) → (): Tensor.record_stream.
+void recordStream(const c10::OperatorHandle& op, Stack* stack)
+{
+    const std::size_t self = firstArgument(op, *stack);
+    simulatedState().allocator.recordStream((*stack)[self].toTensor().storage().data_ptr(),
+                                            static_cast<std::uint32_t>((*stack)[self + 1].toStream().id()));
+    nothing(op, stack);
 }
 
 /// f(self, …) to bool.
@@ -272,7 +282,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
                                   {"fake_quantize_per_tensor_affine_cachemask",
                                    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
                                    "fake_quantize_per_channel_affine_cachemask"});
-    implement<&nothing>(library, {"_assert_async", "_assert_async.msg", "record_stream"});
+    implement<&nothing>(library, {"_assert_async", "_assert_async.msg"});
+    implement<&recordStream>(library, {"record_stream"});
     implement<&likeSecond>(library,
                            {"hardswish_backward", "hardtanh_backward", "mish_backward", "_standard_gamma_grad"});
     implement<&boolLikeFirst>(library, {"isnan"});

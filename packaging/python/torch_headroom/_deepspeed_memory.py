@@ -12,7 +12,7 @@ from ._modules import tensors_of
 from ._simulate_refusals import change_after_import
 
 # Category numbers in step files (Category in core/trace/step_trace.h).
-_GRADIENT, _OPTIMIZER, _UNSHARDED_PARAMETER, _COMMUNICATION = 2, 5, 9, 11
+_GRADIENT, _OPTIMIZER, _UNSHARDED_PARAMETER, _UNSHARDED_GRADIENT, _COMMUNICATION = 2, 5, 9, 10, 11
 
 _MASTER_WEIGHTS = "single_partition_of_fp32_groups", "fp32_partitioned_groups_flat", "fp32_groups_flat_partition"
 _GRADIENTS = "grad_partitions_flat_buffer", "averaged_gradients", "fp32_groups_gradients_flat"
@@ -61,21 +61,39 @@ def _buckets(zero):
     return [bucket.buffer for bucket in getattr(zero, "ipg_buckets", {}).values()]
 
 
-def _after(owner, name, then):
-    """Calls then(self, arguments of the call) after each call of a method."""
+def _around(owner, name, before=None, after=None):
+    """Calls before(self, arguments of the call) and after(self, arguments) around each call of a method."""
     original = getattr(owner, name)
 
     @functools.wraps(original)
     def call(self, *arguments, **named):
+        if before:
+            before(self, (*arguments, named))
         result = original(self, *arguments, **named)
-        then(self, (*arguments, named))
+        if after:
+            after(self, (*arguments, named))
         return result
 
     setattr(owner, name, call)
 
 
 def _follow_buckets(module):
-    _after(module.DeepSpeedZeroOptimizer, "setup_buckets", lambda zero, _: _retype(_buckets(zero), _COMMUNICATION))
+    zero = module.DeepSpeedZeroOptimizer
+    _around(zero, "setup_buckets", after=lambda zero, _: _retype(_buckets(zero), _COMMUNICATION))
+    _around(zero, "reduce_independent_p_g_buckets_and_remove_grads", before=_whole_gradient)
+    _around(zero, "copy_grads_in_partition", after=lambda zero, _: _retype([zero.grads_in_partition], _GRADIENT))
+    _around(zero, "independent_gradient_partition_epilogue", after=_averaged)
+    _around(zero, "unscale_and_clip_grads", before=lambda _, arguments: _retype(arguments[0], _GRADIENT))
+
+
+def _whole_gradient(zero, arguments):
+    """Stage 2 keeps only the rank's part of it, stage 1 all."""
+    gradient = zero.get_gradient_for_reduction(arguments[0])
+    _retype([gradient], _UNSHARDED_GRADIENT if zero.partition_gradients else _GRADIENT)
+
+
+def _averaged(zero, _):
+    _retype([zero.averaged_gradients, zero.all_grad_tensors], _GRADIENT)
 
 
 def _follow_gathers(module):
@@ -93,5 +111,5 @@ def _follow_gathers(module):
                 torch.ops.torch_headroom.unsharded.default(number, [name], [parameter.data], _UNSHARDED_PARAMETER)
 
     for kind in (module.AllGatherHandle, module.AllGatherCoalescedHandle, module.AllReduceCoalescedHandle):
-        _after(kind, "__init__", begun)
-        _after(kind, "wait", done)
+        _around(kind, "__init__", after=begun)
+        _around(kind, "wait", after=done)

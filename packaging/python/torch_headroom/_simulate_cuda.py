@@ -251,7 +251,6 @@ def _patch_module(properties):
     cuda.default_generators = (torch.Generator(device="cuda:0"),)
     for name in ("utilization", "temperature", "power_draw", "clock_rate", "memory_usage"):
         setattr(cuda, name, _no_sensor(name))
-    torch.Tensor.record_stream = lambda self, stream: None
 
 
 def _no_sensor(name):

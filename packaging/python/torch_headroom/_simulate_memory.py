@@ -158,10 +158,13 @@ def patch(library):
 
 
 def _patch_storages(library):
-    """Patches torch.UntypedStorage: storages that no tensor creates come from CUDA's allocator."""
+    """Patches torch.UntypedStorage, since storages that no tensor creates come from CUDA's allocator, and
+    Tensor.record_stream."""
     storage_class = torch.UntypedStorage
     make, resize, to = storage_class.__new__, storage_class.resize_, storage_class.to
     library.headroom_resize_storage.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    library.headroom_record_stream.argtypes = [ctypes.c_void_p, ctypes.c_uint32]
+    library.headroom_record_stream.restype = None
 
     def on_device(size):
         return torch.empty(size, dtype=torch.uint8, device="cuda").untyped_storage()
@@ -180,6 +183,9 @@ def _patch_storages(library):
         check(library.headroom_resize_storage(self._cdata, size))
         return self
 
+    def record_stream(self, stream):
+        library.headroom_record_stream(self.untyped_storage()._cdata, stream.stream_id)
+
     def move(self, *, device, non_blocking=False):
         if torch.device(device).type != "cuda" or self.device.type == "cuda":
             return to(self, device=device, non_blocking=non_blocking)
@@ -188,5 +194,6 @@ def _patch_storages(library):
 
     storage_class.__new__ = staticmethod(new)
     storage_class.resize_ = resize_on_device
+    torch.Tensor.record_stream = record_stream
     storage_class.to = move
     storage_class.cuda = lambda self, device=None, non_blocking=False: move(self, device="cuda")

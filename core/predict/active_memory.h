@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/predict/clock_memory.h"
+#include "core/predict/live_memory.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace headroom {
+
+/// Whether blocks of the step are used by other streams, at times that are known (Timeline::delayed).
+bool delaysFrees(const StepTrace& trace);
+
+/// A LiveMemory that also finds Timeline::delayed: PyTorch's allocator records an event on each stream that uses a
+/// block when the block is freed, and asks at each allocation which of the events have passed.
+class ActiveMemory
+{
+public:
+    using Block = LiveMemory::Block;
+
+    explicit ActiveMemory(const StepTrace& trace);
+
+    void hold(Block block);
+    void drop(Block block);
+    Block addCopy(StorageId original, Bytes bytes) { return live_.addCopy(original, bytes); }
+    void place(Block block, std::uint32_t place) { live_.place(block, place); }
+    void resize(Block block, Bytes bytes);
+    void retype(StorageId storage, Category category) { live_.retype(storage, category); }
+    void beginOp(OpId op, double ms)
+    {
+        clock_.beginOp(op, ms);
+        live_.beginOp(op, ms);
+    }
+    void endOp() { live_.endOp(); }
+    void addRecomputeMs(double ms) { live_.addRecomputeMs(ms); }
+    void mark(Mark mark);
+
+    void reach(std::uint32_t event) { clock_.reach(event); } ///< before each event of the step
+    std::size_t changeCount() const { return live_.changeCount(); }
+    Timeline finish(Phase trailing) &&;
+
+private:
+    void freed(Block block);
+    void allocatedSince(std::size_t change);
+
+    struct Pending
+    {
+        std::size_t change = 0; ///< DelayedFree::change
+        double untilMs = 0;
+    };
+
+    LiveMemory live_;
+    ClockMemory clock_;
+    std::vector<Pending> pending_;
+    std::vector<DelayedFree> delayed_;
+};
+
+} // namespace headroom

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/cost/op_issue.h"
+#include "core/predict/step_clock.h"
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace headroom {
+
+/// A span of time, in milliseconds.
+struct TimeSpan
+{
+    double begin = 0;
+    double end = 0;
+};
+
+/// A Memory of replays that counts no memory: it follows the clocks of the CPU and of each stream.
+class ClockMemory
+{
+public:
+    using Block = std::uint32_t;
+
+    explicit ClockMemory(const StepTrace& trace);
+
+    void hold(Block) {}
+    void drop(Block) {}
+    Block addCopy(StorageId, Bytes) { return storages_++; }
+    void resize(Block, Bytes) {}
+    void retype(StorageId, Category) {}
+    void mark(Mark mark);
+    void beginOp(OpId op, double ms);
+    void endOp() {}
+    void addRecomputeMs(double ms) { clock_.recomputedKernels += ms > 0 ? issues_[op_.value].kernels : 0; }
+
+    /// Lets the stream events before the event at index `event` happen, for a caller that asks for times between ops.
+    void reach(std::uint32_t event);
+    /// When the CPU has issued what came until now.
+    double cpuMs() const { return cpu_; }
+    /// Ends the uses of a block by other streams: when those streams have done what was issued until now. Without a
+    /// use nullopt.
+    std::optional<double> endUses(Block block);
+
+    StepClock finish() &&;
+
+private:
+    void run(OpId op, TimeSpan span, double ms);
+    void happenBefore(OpId op);
+    void recordBehind(OpId op, std::uint32_t stream);
+    void happen(std::size_t row);
+
+    const StepTrace* trace_;
+    std::vector<OpIssue> issues_;
+    Block storages_;
+    OpId op_;
+    double cpu_ = 0;
+    double issued_ = 0; ///< milliseconds of the ops until now, one after the other
+    std::size_t happened_ = 0; ///< rows of stream events; a recomputation lets some happen again
+    std::uint32_t begun_ = 0; ///< ops with smaller ids have begun: a recomputation runs them
+    std::unordered_map<std::uint32_t, double> streams_; ///< when each has run what was issued until now
+    std::unordered_map<std::uint32_t, double> recorded_; ///< when each event is reached
+    std::unordered_map<Block, std::vector<std::uint32_t>> uses_; ///< streams that use a block of another stream
+    std::vector<TimeSpan> busy_; ///< with kernels other than collectives
+    StepClock clock_;
+};
+
+} // namespace headroom
