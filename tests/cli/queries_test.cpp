@@ -37,6 +37,36 @@ TEST_F(CliTest, InfoReservesAsTheProgramsAllocatorDid)
     EXPECT_THAT(headroomProgram({"info", path("set.hrs")}).out, HasSubstr("without the program's backend:none: "));
 }
 
+TEST_F(CliTest, ActiveBytesThatTheTimeModelDecidesAreMarked)
+{
+    const auto written = [&](bool isUsed) {
+        StepTraceBuilder builder;
+        builder.addModule("Net", "Net", {});
+        builder.mark(Mark::stepBegin);
+        const StorageId gathered = builder.alloc(30 * MiB, Category::activation, {});
+        builder.setStream(gathered, 7);
+        const OpId op = builder.beginOp({builder.string("aten.add.Tensor"), {}, {}, {}, {}, Phase::forward});
+        const std::vector<std::int64_t> signature{0, 0, 0};
+        builder.endOp(op, {.ms = 10, .signature = signature});
+        if (isUsed)
+            builder.use(gathered, 0);
+        builder.free(gathered);
+        builder.alloc(12 * MiB, Category::activation, {});
+        builder.mark(Mark::stepEnd);
+        EXPECT_TRUE(writeStepTrace(**builder.finish(), path("used.hrs")).ok());
+        return path("used.hrs");
+    };
+    const auto alone = headroomProgram({"info", written(false), "--json"}).json();
+    EXPECT_EQ(alone["active_peak_bytes"], 30 * MiB);
+    EXPECT_FALSE(alone.contains("active_note"));
+    for (const char* command : {"info", "allocator"}) {
+        const auto used = headroomProgram({command, written(true), "--json"}).json();
+        EXPECT_EQ(used["active_peak_bytes"], 42 * MiB) << "until the stream is done";
+        EXPECT_THAT(used["active_note"].get<std::string>(), HasSubstr("by the time model"));
+        EXPECT_THAT(headroomProgram({command, path("used.hrs")}).out, HasSubstr("(estimated: a freed block"));
+    }
+}
+
 TEST_F(CliTest, InfoSaysThePeakAndTheBytesOfEachPhase)
 {
     const Finished finished = headroomProgram({"info", stepPath(), "--json"});
