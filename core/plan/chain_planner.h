@@ -34,7 +34,7 @@ struct ChainOptions
     bool proof = true; ///< false: only the narrowest search, which finds good paths
 };
 
-/// Finds the path of least time under a budget by labels, with the duals of GLPK's linear relaxation as prices. Proves
+/// Finds the path of least time under a budget by labels, with the duals of the linear relaxation as prices. Proves
 /// it optimal within the time limit if it can.
 ChainAnswer solveChain(const ChainProblem& problem, Bytes budget, const ChainOptions& options = {});
 
