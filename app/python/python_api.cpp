@@ -258,6 +258,11 @@ void headroom_graph_end(void* graph)
     static_cast<CapturedGraph*>(graph)->end();
 }
 
+void headroom_graph_forget(void* graph)
+{
+    static_cast<CapturedGraph*>(graph)->forget();
+}
+
 int headroom_graph_replay(void* graph)
 {
     return python::guarded([&]() -> Status {

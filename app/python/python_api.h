@@ -129,6 +129,8 @@ HEADROOM_PYTHON_API void* headroom_graph_new();
 HEADROOM_PYTHON_API void headroom_graph_delete(void* graph);
 HEADROOM_PYTHON_API void headroom_graph_begin(void* graph);
 HEADROOM_PYTHON_API void headroom_graph_end(void* graph);
+/// Before the replay; of a graph that was captured in parts, for each before the first is replayed.
+HEADROOM_PYTHON_API void headroom_graph_forget(void* graph);
 HEADROOM_PYTHON_API int headroom_graph_replay(void* graph);
 
 /// Resizes a storage on the device; `storage` is the _cdata of a torch.UntypedStorage.

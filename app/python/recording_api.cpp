@@ -138,6 +138,12 @@ void at(int instant)
         return running.recorder->setCompiles(true);
     case headroomCompilationEnd:
         return running.recorder->setCompiles(false);
+    case headroomSavesLeft:
+        return running.recorder->leaveSaves();
+    case headroomCompiledBackwardBegin:
+        return running.recorder->setCompilesBackward(true);
+    case headroomCompiledBackwardEnd:
+        return running.recorder->setCompilesBackward(false);
     default:
         return;
     }

@@ -55,6 +55,9 @@ enum HeadroomInstant : int {
     headroomRecomputationEnd,
     headroomCompilationBegin, ///< torch.compile traces a function or compiles its graph
     headroomCompilationEnd,
+    headroomSavesLeft, ///< before headroom_recording_begin(): Recorder::leaveSaves()
+    headroomCompiledBackwardBegin, ///< compiled autograd runs a backward pass
+    headroomCompiledBackwardEnd,
 };
 HEADROOM_PYTHON_API void headroom_recording_at(int instant);
 

@@ -202,6 +202,12 @@ Status plannable(const StepTrace& trace)
         return badInput("this step was measured, which does not tell what autograd alone holds, so that no plan can be "
                         "made of it: plan the same step recorded with --device sim, to which torch-headroom calibrate "
                         "gives the measured times");
+    if (std::ranges::any_of(trace.info.settings, [](const auto& s) { return s.first == "compiled autograd"; }))
+        return badInput(
+            "compiled autograd runs the backward of this step as a graph of its own, of which nobody can say "
+            "what a checkpoint would make, so that no plan can be made of it: record the step without it "
+            "(torch._dynamo.config.compiled_autograd), or with --activation-memory-budget, by which "
+            "PyTorch's partitioner recomputes");
     if (endedOutOfMemory(trace))
         return badInput("this step ended out of memory, and its rest is missing, so that no plan can be made of it: "
                         "record it with --unlimited, as on a larger card");

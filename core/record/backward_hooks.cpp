@@ -33,6 +33,8 @@ public:
         notify_(gradients[index_]);
         return gradients;
     }
+    /// Compiled autograd's graph is that of the program, without this hook.
+    void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& /*args*/) const override {}
 
 private:
     std::size_t index_;
@@ -224,16 +226,19 @@ void GradientHooks::add(const std::shared_ptr<StepRecording>& recording, const a
                                                    std::make_unique<AccumulatedNotice>(weak, std::move(next)));
 }
 
-void GradientHooks::removeAll()
+std::vector<at::Tensor> GradientHooks::removeAll()
 {
+    std::vector<at::Tensor> parameters;
     for (const Hooked& hooked : hooked_) {
         auto& hooks = torch::autograd::impl::hooks(hooked.parameter);
         std::erase_if(hooks, [&](const auto& hook) { return hook.get() == hooked.arrival; });
         auto& accumulated = torch::autograd::impl::post_acc_grad_hooks(hooked.parameter);
         if (auto* notice = dynamic_cast<AccumulatedNotice*>(accumulated.get()))
             accumulated = notice->takeNext();
+        parameters.push_back(hooked.parameter);
     }
     hooked_.clear();
+    return parameters;
 }
 
 } // namespace headroom

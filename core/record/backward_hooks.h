@@ -34,7 +34,8 @@ public:
     GradientHooks& operator=(const GradientHooks&) = delete;
 
     void add(const std::shared_ptr<StepRecording>& recording, const at::Tensor& parameter);
-    void removeAll();
+    /// Returns the parameters that had hooks.
+    std::vector<at::Tensor> removeAll();
 
 private:
     struct Hooked

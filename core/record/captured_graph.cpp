@@ -20,6 +20,16 @@ namespace headroom {
 namespace {
 
 std::atomic<CapturedGraph*> capturing{nullptr};
+thread_local bool replaying = false;
+
+class ReplayScope
+{
+public:
+    ReplayScope() noexcept { replaying = true; }
+    ~ReplayScope() { replaying = false; }
+    ReplayScope(const ReplayScope&) = delete;
+    ReplayScope& operator=(const ReplayScope&) = delete;
+};
 
 } // namespace
 
@@ -184,15 +194,25 @@ void CapturedGraph::run(const Call& call)
         freed->again = {};
 }
 
-void CapturedGraph::replay()
+void CapturedGraph::forget()
 {
     for (const Call& call : calls_)
         for (const MemoryPtr& memory : call.made)
             if (memory)
                 memory->free();
+}
+
+bool CapturedGraph::isReplayed() noexcept
+{
+    return replaying;
+}
+
+void CapturedGraph::replay()
+{
+    const at::AutoDispatchBelowAutograd below;
+    const ReplayScope scope;
     for (const MemoryPtr& memory : freedBefore_)
         memory->again = {};
-    const at::AutoDispatchBelowAutograd below;
     for (const Call& call : calls_)
         run(call);
 }

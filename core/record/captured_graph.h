@@ -28,8 +28,12 @@ public:
     /// Captures the ops of this thread's current stream from here on. One graph is captured at a time.
     void begin();
     void end();
+    /// Frees what the replay makes anew. Of a graph in parts, all are forgotten before the first is replayed.
+    void forget();
     /// Throws if an op uses memory that the program has freed since.
     void replay();
+    /// Whether this thread replays a graph: what autograd ran in the capture runs without it.
+    static bool isReplayed() noexcept;
 
     /// Runs an op, as part of the graph that is captured on this thread's stream, if one is.
     static void run(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run);

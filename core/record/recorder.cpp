@@ -13,6 +13,7 @@
 #include <torch/version.h>
 
 #include <optional>
+#include <utility>
 
 namespace headroom {
 
@@ -27,6 +28,8 @@ struct Recorder::State
     std::shared_ptr<StepRecording> recording;
     std::optional<Interception> interception;
     GradientHooks gradientHooks;
+    std::vector<at::Tensor> unhooked; ///< while compiled autograd runs
+    bool leavesSaves = false;
     bool clearsGradients = false;
     bool refused = false; ///< another recorder was active
 
@@ -80,6 +83,11 @@ void Recorder::setStateBefore(std::unordered_map<const void*, Category> endState
     state_->before = std::move(endState);
 }
 
+void Recorder::leaveSaves()
+{
+    state_->leavesSaves = true;
+}
+
 void Recorder::State::declareModel()
 {
     for (const ModelTree::Module& module : tree.modules)
@@ -117,7 +125,7 @@ void Recorder::begin()
     state.registerModel();
     state.declared.clear();
     StepRecording::activate(state.recording);
-    if (!state.real)
+    if (!state.real && !state.leavesSaves)
         setDefaultSavedTensorHooks([weak = std::weak_ptr(state.recording)]() -> std::unique_ptr<ShadowSave> {
             const auto alive = weak.lock();
             return alive && !alive->compiles() ? std::make_unique<ShadowSave>(alive) : nullptr;
@@ -187,6 +195,21 @@ void Recorder::setBuildsBackwardGraph(bool builds)
 {
     if (state_->recording)
         state_->recording->setBuildsBackwardGraph(builds);
+}
+
+void Recorder::setCompilesBackward(bool compiles)
+{
+    State& state = *state_;
+    if (!state.recording)
+        return;
+    if (compiles) {
+        state.unhooked = state.gradientHooks.removeAll();
+        return;
+    }
+    for (const at::Tensor& parameter : std::exchange(state.unhooked, {})) {
+        state.recording->retype(parameter.grad(), Category::gradient);
+        state.gradientHooks.add(state.recording, parameter);
+    }
 }
 
 void Recorder::setRecomputes(bool recomputes)

@@ -70,6 +70,10 @@ public:
     /// declared keep their category; newer ones are the batch. Before begin().
     void setStateBefore(std::unordered_map<const void*, Category> endState);
 
+    /// Leaves the tensors that autograd saves as they are. Compiled autograd takes a tensor that two nodes saved for
+    /// one, which hooks make two of. Such a step cannot be used for planning. Before begin().
+    void leaveSaves();
+
     /// Starts recording; what is alive on the device now is the step's start state.
     void begin();
     /// Start and end of the optimizer's step: ops between them have phase optimizer. `state` are the tensors that the
@@ -90,6 +94,9 @@ public:
     void mark(Mark mark);
     /// Start and end of a backward pass that builds a graph of itself (create_graph=True).
     void setBuildsBackwardGraph(bool builds);
+    /// Start and end of a backward pass that compiled autograd runs. It sees the hooks of parameters; meanwhile there
+    /// are none, and the gradients get their category at the end.
+    void setCompilesBackward(bool compiles);
     /// Start and end of a checkpoint's recomputation. Inside a torch.autograd.Function, neither gradients nor modules
     /// show it.
     void setRecomputes(bool recomputes);

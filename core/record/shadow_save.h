@@ -31,6 +31,11 @@ public:
 
     void call_pack_hook(const at::Tensor& tensor) override;
     at::Tensor call_unpack_hook() override;
+    /// None: compiled autograd takes the unpacked tensor. It would call a hook of Python's in its graph.
+    std::optional<std::pair<c10::SafePyObject, c10::SafePyObject>> retrieve_unpack_hook_data() const override
+    {
+        return std::nullopt;
+    }
     /// Holds the saved tensor's storage from now on: the original if it is alive, otherwise `again`. `again` replaces
     /// the dead storage for all saved tensors of it; the first of them creates it.
     void holdStorage(c10::Storage& again, sim::BlockTag tag);

@@ -5,6 +5,7 @@
 #include "core/record/step_recording.h"
 
 #include "core/device/simulated_guard.h"
+#include "core/record/captured_graph.h"
 #include "core/trace/graph_ops.h"
 
 #include <ATen/core/grad_mode.h>
@@ -91,6 +92,8 @@ Category StepRecording::categoryOfAllocation() const
 {
     if (phase_ == Phase::optimizer)
         return Category::optimizer;
+    if (phase_ == Phase::backward && CapturedGraph::isReplayed())
+        return Category::temporary;
     const Situation where = situation();
     return where.backward && !where.recomputed ? Category::temporary : Category::activation;
 }

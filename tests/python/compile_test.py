@@ -503,20 +503,6 @@ class Programs(Compiled):
                          ["triton_tem_fused_flex_attention_0", "triton_tem_fused_flex_attention_backward_1"])
         self.assertLess(compiled.peak, eager.peak)
 
-    def test_compiled_autograd_is_left_out_by_name(self):
-        model = Net().cuda()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-        def step():
-            loss = model(*batch())
-            with torch._dynamo.compiled_autograd._enable(torch.compile(backend="inductor")):
-                loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-
-        with mock.patch.object(_compile_choices, "decided", collections.Counter()):
-            self.assertIn("compiled autograd was left out", " ".join(Recorded(step).notes))
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -65,6 +65,7 @@ class Graphs(unittest.TestCase):
 
 def trained(**options):
     """What a training step of the perceptron takes, compiled."""
+    gc.collect()  # the model of a run before, which its compiled code refers to in a cycle
     model, x = perceptron(), torch.randn(ROWS, WIDTH, device="cuda")
     run = torch.compile(model, **options)
 
@@ -86,10 +87,13 @@ class OfCompile(Graphs):
         # the tangent and the second weight's gradient: GELU's gradient takes another one of 64 MiB.
         self.assertEqual(graphs["private_pool_bytes"], (4 * 64 + 16 + 2) * MIB)
         # Backward: x and its copy, before and after GELU, the tangent and its copy, GELU's gradient and the second
-        # weight's; the loss and its gradient take a block each.
+        # weight's; the loss and its gradient take a block each. From torch 2.15 on, autograd hands tangents over
+        # (boxed_grads_call), so that this one is gone once it is copied.
+        handed_over = hasattr(torch.autograd.Function, "boxed_grads_call")
         parameters = 4 * (2 * WIDTH * WIDE + WIDTH + WIDE)
-        self.assertEqual(graphs["peak_bytes"], self.start + parameters + (5 * 16 + 3 * 64) * MIB + 2 * 512)
-        self.assertEqual(graphs["peak_bytes"] - usual["peak_bytes"], 2 * 16 * MIB)
+        tensors = (5 - handed_over) * 16 + 3 * 64
+        self.assertEqual(graphs["peak_bytes"], self.start + parameters + tensors * MIB + 2 * 512)
+        self.assertEqual(graphs["peak_bytes"] - usual["peak_bytes"], (2 - handed_over) * 16 * MIB)
         self.assertNotIn("private_pool_bytes", usual)
         # Beside the pool: two weights and x, 2 MiB for small ones, and four tensors of the loss's eager backward.
         # cuBLAS's workspace lies in what the capture left of a segment.

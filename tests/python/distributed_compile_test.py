@@ -59,5 +59,37 @@ class Compiled(Recorded):
         self.assertGreater(self.check("ddp", "model"), 1)
 
 
+_PYTHON_REDUCER = """
+    import os, torch
+    import torch.distributed
+    from torch import nn
+    torch._dynamo.config.optimize_ddp = "python_reducer"
+    torch._dynamo.config.compiled_autograd = True
+    torch.distributed.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.Linear(1024, 256)).cuda()
+    model = nn.parallel.DistributedDataParallel(model, device_ids=[torch.cuda.current_device()])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    @torch.compile
+    def train(x):
+        model(x).square().mean().backward()
+    while True:
+        train(torch.randn(512, 256, device="cuda"))
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+class CompiledAutograd(Recorded):
+    def test_its_graph_reduces_the_gradients(self):
+        document = self.recorded(_PYTHON_REDUCER, "--nproc-per-node", "2")
+        rows = subprocess.run([HEADROOM, "ops", self.step, "--json"], capture_output=True, text=True, check=True)
+        reductions = [op for op in json.loads(rows.stdout)["ops"] if "all_reduce" in op["name"]]
+        self.assertEqual({op["phase"] for op in reductions}, {"backward"})
+        parameters = 4 * (2 * 256 * 1024 + 256 + 1024)
+        self.assertEqual(sum(op["read_bytes"] for op in reductions), parameters)
+        self.assertNotIn("compiled autograd", " ".join(document["remarks"]))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -29,6 +29,34 @@ _ADVERSARIAL = """
         (-critic(fake).mean()).backward()
         of_generator.step()
 """
+_WHOLE_NETWORK = """
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+    model = nn.Sequential(nn.Linear(1024, 4096), nn.GELU(), nn.Linear(4096, 1024)).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    x, y = (torch.randn(4096, 1024, device="cuda") for _ in range(2))
+    data = [torch.randn(4096, 1024, device="cuda") for _ in range(2)]
+    def train():
+        F.mse_loss(model(x), y).backward()
+        {eagerly_inside}
+    aside = torch.cuda.Stream()
+    with torch.cuda.stream(aside):
+        for _ in range(3):
+            optimizer.zero_grad(set_to_none=True)
+            train()
+            {eagerly_outside}
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    optimizer.zero_grad(set_to_none=True)
+    with torch.cuda.graph(graph):
+        train()
+    for _ in range(4):
+        x.copy_(data[0])
+        y.copy_(data[1])
+        graph.replay()
+        {eagerly_outside}
+"""
 _DRY_RUN = 'print(critic(generator(torch.randn(4, 64, device="cuda"))).shape)'
 
 
@@ -175,6 +203,32 @@ class Transforms(Recorded):
         self.assertGreater(document["peak_bytes"], 32 * parameters)
         self.assertIn("4 calls of modules ran inside of torch.func (vmap, grad), where no checkpoint can be",
                       document["notes"][0])
+
+
+class ReplaysOfCudaGraphs(Recorded):
+    def step_of(self, steps, captured=True):
+        places = ("eagerly_inside", "eagerly_outside")
+        step = dict(zip(places, ("optimizer.step()", "pass") if captured else ("pass", "optimizer.step()")))
+        document = self.recorded(_WHOLE_NETWORK.format(**step), "--steps", str(steps))
+        return document, sum(document["phases"]["after_backward"].values())
+
+    def test_a_replay_of_forward_and_backward_is_a_step(self):
+        """As the warm-up's, three steps before: the same memory is alive at each moment."""
+        (eager, alive), (replay, alive_in_replay) = self.step_of(3), self.step_of(5)
+        self.assertIn("a stream of its own", " ".join(eager["notes"]))
+        self.assertIn("replays a CUDA graph", " ".join(replay["notes"]))
+        self.assertEqual(replay["peak_bytes"], eager["peak_bytes"])
+        self.assertEqual(alive_in_replay, alive)
+        gradients = eager["phases"]["after_backward"]["gradient"]
+        self.assertEqual(replay["phases"]["after_backward"]["gradient"], gradients)
+        self.assertGreater(gradients, 0)
+        # The capture is none: three of the warm-up, four replays.
+        script = self.written(_WHOLE_NETWORK.format(eagerly_inside="optimizer.step()", eagerly_outside="pass"))
+        self.assertIn("made 7 of 8 steps", self.run_script(script, "--gpu", "a100-80gb", "--steps", "8").stderr)
+
+    def test_an_optimizer_outside_of_the_graph_ends_it(self):
+        inside, outside = (self.step_of(5, captured)[0] for captured in (True, False))
+        self.assertEqual(outside["peak_bytes"], inside["peak_bytes"])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import ast
 import torch
 
 BLOCK = 512  # PyTorch's allocator rounds to it
+_ASSERTS = "assert_size_stride", "assert_tensor_metadata"  # the second from torch 2.15 on
 
 
 def _bytes(size, stride, dtype):
@@ -59,7 +60,7 @@ class Plan:
 
     def _expr(self, statement):
         call = statement.value
-        if isinstance(call, ast.Call) and _name(call.func) == "assert_size_stride":
+        if isinstance(call, ast.Call) and _name(call.func) in _ASSERTS:
             self._asserted(*(ast.literal_eval(item) if i else item for i, item in enumerate(call.args[:3])))
 
     def _asserted(self, tensor, size, stride):

@@ -9,7 +9,14 @@ import pathlib
 
 import torch
 
-from . import _compile_choices, _compile_kernels, _compile_left_out, _optimizer_hooks, _remarks
+from . import (
+    _compile_choices,
+    _compile_kernels,
+    _compile_left_out,
+    _compiled_autograd,
+    _optimizer_hooks,
+    _remarks,
+)
 from ._compiling import follow
 from ._simulate_refusals import change_after_import
 
@@ -27,6 +34,7 @@ def patch(card):
         _compile_left_out.patch()
         return
     change_after_import("torch._dynamo.callback", follow)
+    change_after_import("torch._dynamo.compiled_autograd", _compiled_autograd.follow)
     change_after_import("torch._dynamo.trace_rules", _leave_ours_out)
     _compile_kernels.patch()
     _compile_choices.patch(card)

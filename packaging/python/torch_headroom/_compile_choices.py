@@ -4,7 +4,6 @@
 one, otherwise by its default. Each is counted, also for graphs from the cache, and the recorder reports them."""
 
 import collections
-import contextlib
 import functools
 
 import torch
@@ -13,7 +12,7 @@ from ._library import HeadroomError
 from ._simulate_refusals import change_after_import
 
 AUTOTUNED, PADDED, FUSED = "autotuned", "padded", "fused"
-IN_PYTHON, AUTOGRAD = "cpp_wrapper", "compiled autograd"
+IN_PYTHON = "cpp_wrapper"
 
 decided = collections.Counter()  # by kind, for the graphs of this process
 _pending = collections.Counter()  # by kind, since the last graph was generated
@@ -33,9 +32,6 @@ def sentences():
     if decided[IN_PYTHON]:
         yield ("torch.compile wrote its wrappers in Python, not in C++ (cpp_wrapper): they allocate the same buffers "
                "and launch each kernel later")
-    if decided[AUTOGRAD]:
-        yield ("compiled autograd was left out: backward runs the graphs that torch.compile made, and what is between "
-               "them node by node; compiled as one graph it may need other memory")
 
 
 def _times(kind):
@@ -60,7 +56,6 @@ def patch(card):
     change_after_import("torch._inductor.fx_passes.pad_mm", _pad_where_bound)
     change_after_import("torch._inductor.codegen.triton", _fuse_as_usual)
     change_after_import("torch._inductor.compile_fx", _write_in_python)
-    change_after_import("torch._dynamo.compiled_autograd", _leave_autograd_out)
 
 
 def _give_peaks(module, card):
@@ -126,14 +121,3 @@ def _write_in_python(module):
 
     module.compile_fx = compile_in_python
     module.compile_fx_aot = torch._C._aoti.AOTIModelPackageLoader = refuse
-
-
-def _leave_autograd_out(module):
-    """Leaves compiled autograd out: it accepts only Python's saved-tensor hooks, and the recorder's are C++."""
-
-    @contextlib.contextmanager
-    def enable(*arguments, **named):
-        decided[AUTOGRAD] += 1
-        yield
-
-    module._enable = enable

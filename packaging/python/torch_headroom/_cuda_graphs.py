@@ -16,6 +16,26 @@ from ._simulate_refusals import change_after_import, refuse_allocators
 
 _numbers = itertools.count(1)
 _users = collections.Counter()  # number of a pool -> graphs and MemPools that keep it
+listeners = []  # Replays that hear of captures and replays
+
+
+class Replays:
+    """Hears of graphs in which moments were noted, see note()."""
+
+    def captured(self):
+        """Called at the end of the capture, which on the card runs nothing."""
+
+    def begins(self):
+        """Called before a replay."""
+
+    def passes(self, moment):
+        """Called where the replay passes a noted moment."""
+
+
+def note(moment):
+    """Notes where in the graph that is captured now this is, if one is. Its replays pass it again."""
+    if CUDAGraph._capturing:
+        CUDAGraph._capturing[-1]._note(moment)
 
 
 class CUDAGraph:
@@ -25,7 +45,8 @@ class CUDAGraph:
     captures_each_run = False  # graphs that are made now
 
     def __init__(self, keep_graph=False):
-        self._pool = self._ops = None
+        self._pool = None
+        self._parts = []  # [ops, the moment after them]
         self._release = []
         self._has_run = self.captures_each_run  # its capture was its run
 
@@ -38,33 +59,59 @@ class CUDAGraph:
         self._capturing.append(self)
         _library.headroom_begin_pool(self._pool[1], 1)
         if not self._has_run:
-            self._ops = _library.headroom_graph_new()
-            self._release.append(weakref.finalize(self, _library.headroom_graph_delete, self._ops))
-            _library.headroom_graph_begin(self._ops)
+            self._begin_part()
+
+    def _begin_part(self):
+        ops = _library.headroom_graph_new()
+        self._release.append(weakref.finalize(self, _library.headroom_graph_delete, ops))
+        self._parts.append([ops, None])
+        _library.headroom_graph_begin(ops)
+
+    def _note(self, moment):
+        if self._parts:
+            _library.headroom_graph_end(self._parts[-1][0])
+            self._parts[-1][1] = moment
+            self._begin_part()
+
+    def _told(self):
+        return listeners if len(self._parts) > 1 else []
 
     def capture_end(self):
-        if self._ops:
-            _library.headroom_graph_end(self._ops)
+        if self._parts:
+            _library.headroom_graph_end(self._parts[-1][0])
         _library.headroom_end_pool(self._pool[1])
         self._capturing.remove(self)
+        for listener in self._told():
+            listener.captured()
 
     def pool(self):
         return self._pool
 
     def replay(self):
-        if self._ops:
+        if self._parts:
+            for listener in self._told():
+                listener.begins()
             current = torch.cuda.current_stream()
             self._stream.wait_stream(current)
             with torch.cuda.stream(self._stream), _allocating(self._pool):
-                check(_library.headroom_graph_replay(self._ops))
+                self._replay_parts()
             current.wait_stream(self._stream)
         elif not self._has_run:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
 
+    def _replay_parts(self):
+        for ops, _ in self._parts:
+            _library.headroom_graph_forget(ops)
+        for ops, moment in self._parts:
+            check(_library.headroom_graph_replay(ops))
+            if moment is not None:
+                for listener in listeners:
+                    listener.passes(moment)
+
     def reset(self):
         for release in self._release:
             release()
-        self._release, self._ops = [], None
+        self._release, self._parts = [], []
 
     def register_generator_state(self, generator):
         pass
@@ -128,7 +175,7 @@ def functions(library):
     global _library
     _library = library
     library.headroom_graph_new.restype = ctypes.c_void_p
-    for name in ("delete", "begin", "end", "replay"):
+    for name in ("delete", "begin", "end", "forget", "replay"):
         getattr(library, f"headroom_graph_{name}").argtypes = [ctypes.c_void_p]
 
     def begin(device, pool):

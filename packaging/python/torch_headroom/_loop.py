@@ -31,7 +31,7 @@ class Loop:
         pass
 
     module_called = compilation_begins = backward_begins = backward_ended = _ignore
-    optimizer_done = zero_grad_begins = zero_grad_done = _ignore
+    optimizer_done = zero_grad_begins = zero_grad_done = captured = replay_begins = _ignore
 
 
 class ScriptLoop(Loop):
@@ -46,6 +46,9 @@ class ScriptLoop(Loop):
     once an optimizer exists, before backward. If the script has no optimizer and changes the parameters itself, a step
     ends with the first call after backward. If modules run only inside torch.func, or there are none, a step lasts from
     one step of the optimizers to the next.
+
+    The replay of a CUDA graph with a backward pass is what a model's call is; its capture, in which the card runs
+    nothing, is no step.
     """
 
     # An optimizer is considered unused after another one has made this many steps (a critic makes five for one).
@@ -88,6 +91,18 @@ class ScriptLoop(Loop):
             self._recorder.inventory.add_root(module)
             self._functional = False
             self._begin((*args, kwargs))
+
+    def captured(self):
+        if self._recorder.recording:
+            self._recorder.discard()
+        self._complete = False
+        self.awaits_forward = True
+
+    def replay_begins(self):
+        if self._complete:
+            self._end()
+        if not self._recorder.recording:
+            self._begin()
 
     def compilation_begins(self):
         self._report("compile", self._done)

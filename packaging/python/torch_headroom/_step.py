@@ -13,12 +13,20 @@ import torch
 from . import _cuda_graphs, _deepspeed_memory, _instants, _remarks, _wrappers
 from ._arguments import HeldInCalls
 from ._batch import sizes_of, sizes_with
+from ._compiled_autograd import CompiledBackward
 from ._compiling import compiling
 from ._endless_loops import decisions
 from ._library import check, load
 from ._loop import in_backward
 from ._modules import Inventory, ModuleNames, state_tensors, tensors_of
 from ._step_hooks import say_if_own
+
+_GRADIENT = 2  # Category::gradient
+
+_OF_A_REPLAY = ("the step replays a CUDA graph: its ops are those that the capture recorded, and belong to no call of "
+                "a module, so that no plan recomputes them")
+_ASIDE = ("the step ran on a stream of its own, as programs warm up before they capture a CUDA graph: if this one "
+          "replays one later, record a replay (a higher number with --steps)")
 
 
 def _declared(library):
@@ -67,8 +75,11 @@ class StepRecorder:
         self.numbers = {}  # id(module) -> number, in the running step; read by the hook
         self.recording = False
         self.autocast = False
+        self.compiled_backward = CompiledBackward(self)
         self._held = None  # HeldInCalls of the running step
         self.calls = 0  # number of module calls in this step
+        self.replays = 0  # number of replays of CUDA graphs with a backward pass in this step
+        self._aside = False  # whether the step began on another stream than the default one
         self.calls_in_transforms = 0  # number of further calls inside torch.func
         self.depth = 0  # number of nested module calls that run now
         self.compiled = None  # (number of the last called compiled module, depth inside it)
@@ -103,11 +114,13 @@ class StepRecorder:
         ops.optimizer_state.default([t for o in self.inventory.optimizers() for t in state_tensors(o)])
         _remarks.begin()
         compiling.graphs = 0
+        self.compiled_backward.step_begins()
         check(self.library.headroom_recording_begin())
         self.numbers.update(self._names.numbers)
         self.recording = True
         self.autocast = torch.is_autocast_enabled("cuda")
-        self.calls = self.calls_in_transforms = 0
+        self.calls = self.calls_in_transforms = self.replays = 0
+        self._aside = torch.cuda.current_stream() != torch.cuda.default_stream()
 
     def add_root_call(self, arguments):
         """Updates the batch sizes for a model's call: if its data has other sizes than earlier calls, the step has no
@@ -129,6 +142,11 @@ class StepRecorder:
             with torch._C.DisableTorchFunctionSubclass():
                 torch.ops.torch_headroom.held.default(call, tensors, places)
 
+    def gradients_are_made(self):
+        """Gives the gradients that a replay made their category, as autograd's hooks do otherwise."""
+        gradients = [p.grad for p in self._parameters() if p.grad is not None]
+        torch.ops.torch_headroom.retype.default(gradients, _GRADIENT)
+
     def at(self, instant):
         if self.recording:
             self.library.headroom_recording_at(instant)
@@ -141,6 +159,7 @@ class StepRecorder:
         if self.calls_in_transforms:
             self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), "
                               "where no checkpoint can be: their memory counts, but no plan recomputes them")
+        self.notes += [_OF_A_REPLAY] if self.replays else [_ASIDE] if self._aside else []
         info = json.dumps(self._info(step)).encode()
         self._stop()
         check(self.library.headroom_recording_finish(info))
@@ -180,10 +199,13 @@ class StepRecorder:
         self.recording = False
         self.numbers.clear()
 
+    def _parameters(self):
+        of_modules = [m._parameters.values() for _, _, _, m in self._names.modules if m is not None]
+        return [p for values in of_modules for p in values if p is not None]
+
     def _info(self, step):
         optimizers = sorted({type(o).__name__.lower() for o in self.inventory.optimizers()})
-        of_modules = [m._parameters.values() for _, _, _, m in self._names.modules if m is not None]
-        parameters = [p for values in of_modules for p in values if p is not None]
+        parameters = self._parameters()
         dtype = next((p.dtype for p in parameters), torch.float32)
         self._on_cpu = bool(parameters) and all(p.device.type == "cpu" for p in parameters)
         self._names = None
@@ -192,6 +214,8 @@ class StepRecorder:
         noted = self._origin + _cuda_graphs.settings()
         if compiling.graphs:
             noted.append(("compiled graphs", str(compiling.graphs)))
+        settings, remarks = self.compiled_backward.step_ends()
+        noted += settings
         noted += [(key, _readable(os.environ[key])) for key in _OF_THE_ALLOCATOR if key in os.environ]
         return {
             "model": self.model,
@@ -205,7 +229,7 @@ class StepRecorder:
             "steps": step,
             "settings": noted + ([("invented decisions", str(decisions))] if decisions.count else []),
             "arguments": self._again,
-            "remarks": _remarks.of_step(),
+            "remarks": _remarks.of_step() + remarks,
         } | self._rank()
 
     def _rank(self):

@@ -7,7 +7,7 @@ import functools
 import torch
 from torch.utils.checkpoint import _recomputation_hook
 
-from . import _distributed_fsdp, _instants, _remarks
+from . import _cuda_graphs, _distributed_fsdp, _instants, _remarks
 from ._compiling import compiling
 from ._loop import in_backward, in_transform
 from ._modules import around_forward, has_hooks, is_compiled, state_tensors, tensors_of
@@ -64,6 +64,33 @@ def _stand_aside(begins):
         (placed.set_aside if begins else placed.put_back)()
 
 
+class _Replays(_cuda_graphs.Replays):
+    """Has replays of CUDA graphs report what their capture did."""
+
+    def __init__(self, recorder, loop):
+        self._recorder = recorder
+        self._loop = loop
+
+    def captured(self):
+        self._loop.captured()
+
+    def begins(self):
+        self._loop.replay_begins()
+        self._recorder.replays += 1
+
+    def passes(self, moment):
+        if isinstance(moment, torch.optim.Optimizer):
+            self._loop.optimizer_done(moment)
+            return
+        if moment == _instants.FORWARD_END:
+            self._loop.backward_begins()
+        if moment == _instants.BACKWARD_END:
+            self._recorder.gradients_are_made()
+        self._recorder.at(moment)
+        if moment == _instants.BACKWARD_END:
+            self._loop.backward_ended()
+
+
 class Hooks:
     """The recorder's changes of torch while it is active: calls of modules, optimizers and backward report to `loop`
     (see Loop), which decides where a step begins and ends."""
@@ -88,6 +115,9 @@ class Hooks:
         self._undo.append(before_steps(self._before_step))
         self._undo.append(after_steps(self._after_step))
         _distributed_fsdp.install(self._replace, self._recorder)
+        replays = _Replays(self._recorder, self._loop)
+        _cuda_graphs.listeners.append(replays)
+        self._undo.append(lambda: _cuda_graphs.listeners.remove(replays))
 
     def remove(self):
         while self._undo:
@@ -97,6 +127,11 @@ class Hooks:
         calls = _calls_of(owner, name)
         calls.append(functools.wraps(calls[-1])(make(calls[-1])))
         self._undo.append(calls.pop)
+
+    def _at(self, instant):
+        """Reports a moment, which a CUDA graph that is captured now has in each replay."""
+        self._recorder.at(instant)
+        _cuda_graphs.note(instant)
 
     def _compile(self, begins):
         self._recorder.at(_instants.COMPILATION_BEGIN if begins else _instants.COMPILATION_END)
@@ -174,9 +209,9 @@ class Hooks:
             if not recorder.recording:
                 return original(owner, *args, **kwargs)
             loop.zero_grad_begins()
-            recorder.at(_instants.ZERO_GRAD_BEGIN)
+            self._at(_instants.ZERO_GRAD_BEGIN)
             result = original(owner, *args, **kwargs)
-            recorder.at(_instants.ZERO_GRAD_END)
+            self._at(_instants.ZERO_GRAD_END)
             loop.zero_grad_done(owner)
             return result
 
@@ -196,17 +231,19 @@ class Hooks:
             builds_graph = bool(kwargs.get("create_graph", len(args) > position and args[position]))
             # A gradient that is part of the loss, such as a gradient penalty or forces, belongs to the forward.
             marks = of_parameters or not (builds_graph or recorder.depth)
+            at = self._at if of_parameters else recorder.at
             if marks:
-                recorder.at(_instants.FORWARD_END)
+                at(_instants.FORWARD_END)
             if builds_graph:
                 recorder.at(_instants.BACKWARD_GRAPH_BEGIN)
             try:
-                result = original(*args, **kwargs)
+                with recorder.compiled_backward.around():
+                    result = original(*args, **kwargs)
             finally:
                 if builds_graph:
                     recorder.at(_instants.BACKWARD_GRAPH_END)
             if marks:
-                recorder.at(_instants.BACKWARD_END)
+                at(_instants.BACKWARD_END)
             if of_parameters:
                 loop.backward_ended()
             return result
@@ -216,7 +253,7 @@ class Hooks:
     def _before_step(self, optimizer, args, kwargs):
         recorder = self._recorder
         recorder.inventory.add_optimizer(optimizer)
-        recorder.at(_instants.OPTIMIZER_BEGIN)
+        self._at(_instants.OPTIMIZER_BEGIN)
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         if not recorder.recording or not callable(closure):
             return None
@@ -237,8 +274,9 @@ class Hooks:
     def _after_step(self, optimizer, args, kwargs):
         if self._recorder.recording:
             self._end_optimizer(optimizer)
+        _cuda_graphs.note(optimizer)
         self._loop.optimizer_done(optimizer)
 
     def _end_optimizer(self, optimizer):
         torch.ops.torch_headroom.optimizer_state.default(state_tensors(optimizer))
-        self._recorder.at(_instants.OPTIMIZER_END)
+        self._at(_instants.OPTIMIZER_END)
