@@ -4,6 +4,7 @@
 
 #include "core/base/try.h"
 #include "core/policy/part_options.h"
+#include "core/policy/released_casts.h"
 
 #include <algorithm>
 #include <limits>
@@ -249,7 +250,7 @@ private:
     void countDeviations()
     {
         const auto any = [](const auto& deviations) { return !deviations.empty(); };
-        casts_ = castsThatMayBeGone();
+        casts_ = castsThatMayBeGone(model_, events_);
         if (std::ranges::any_of(more_, any)) {
             const std::vector<Bytes> more = sum(more_);
             measureAgain(layout_.raised(more), table_.problem_);
@@ -311,54 +312,6 @@ private:
                 if (!sameSums(arc.options, arcs[static_cast<std::size_t>(equal.arcs.front())].options))
                     table_.elsewhere_->classes[static_cast<std::size_t>(arc.first)] = -1;
             }
-    }
-
-    /// The first recomputation in backward lets go of all casts of weights that autocast has, those of other parts,
-    /// too. What a part does with its own begins when backward asks for one of them; autograd has it until it is
-    /// released.
-    std::vector<PartDeviations::Stretch> castsThatMayBeGone() const
-    {
-        const StepTrace& trace = *model_.trace();
-        const std::vector<OpId>& casts = model_.index().casts;
-        std::vector<PartDeviations::Stretch> gone;
-        std::uint32_t firstUnpack = StepIndex::never; // since the oldest of them
-        std::vector<std::uint32_t> open; // casts
-        for (std::uint32_t event = 0; !casts.empty() && event < trace.events.size(); ++event) {
-            const std::uint32_t a = trace.events.a[EventIndex(event)];
-            const EventKind kind = trace.events.kind[EventIndex(event)];
-            if (kind == EventKind::unpack && !open.empty())
-                firstUnpack = std::min(firstUnpack, event);
-            else if (kind == EventKind::alloc && casts[a].valid())
-                open.push_back(a);
-            else if (kind == EventKind::free && std::erase(open, a) > 0) {
-                if (firstUnpack != StepIndex::never)
-                    addWithoutAutograd(StorageId(a), firstUnpack, event, gone);
-                if (open.empty())
-                    firstUnpack = StepIndex::never;
-            }
-        }
-        return gone;
-    }
-
-    /// The stretches from `begin` to `end` before autograd asks for the storage and after it has released it.
-    void addWithoutAutograd(StorageId storage, std::uint32_t begin, std::uint32_t end,
-                            std::vector<PartDeviations::Stretch>& stretches) const
-    {
-        const StepTrace& trace = *model_.trace();
-        std::uint32_t asked = end;
-        std::uint32_t released = end;
-        for (const std::uint32_t event : events_.of(storage)) {
-            const EventKind kind = trace.events.kind[EventIndex(event)];
-            if (kind == EventKind::unpack)
-                asked = std::min(asked, event);
-            else if (kind == EventKind::release)
-                released = event;
-        }
-        const Bytes bytes = trace.storages.bytes[storage];
-        if (begin < asked)
-            stretches.push_back({begin, asked, bytes});
-        if (std::max(released, asked) < end)
-            stretches.push_back({std::max(released, asked), end, bytes});
     }
 
     /// Ways that another one beats in what is held and in time, when what the other one takes itself never decides.

@@ -137,6 +137,13 @@ private:
     std::optional<Error> first_;
 };
 
+/// Rows of a column that may be missing.
+template <class Column, class Rows>
+std::size_t ifThere(const Column& column, const Rows& rows)
+{
+    return column.size() > 0 ? column.size() : rows.size();
+}
+
 void checkNames(const StepTrace& t, ColumnChecks& checks)
 {
     checks.offsets("strings", t.strings.first, t.strings.size(), t.strings.text.size());
@@ -194,8 +201,6 @@ void checkOps(const StepTrace& t, ColumnChecks& checks)
     const auto& signatures = t.signatures.values;
     if (t.signatures.size() > 0)
         checks.offsets("signatures", signatures.first, t.signatures.size(), signatures.rows.size());
-    if (o.signature.size() > 0)
-        checks.rows("ops", o.size(), {o.signature.size()});
     checks.ids("ops.signature", o.signature, t.signatures.size());
 }
 
@@ -204,8 +209,7 @@ void checkStreams(const StepTrace& t, ColumnChecks& checks)
     if (const auto& d = t.info.distributed; d && (d->ranksPerNode < 1 || d->rank < 0 || d->rank >= d->worldSize))
         checks.fail("rank " + std::to_string(d->rank) + " of " + std::to_string(d->worldSize) + ", "
                     + std::to_string(d->ranksPerNode) + " a node, is not one of a job");
-    if (t.ops.stream.size() > 0)
-        checks.rows("ops", t.ops.size(), {t.ops.stream.size()});
+    checks.rows("ops", t.ops.size(), {ifThere(t.ops.stream, t.ops), ifThere(t.ops.signature, t.ops)});
     checks.ids("groups.name", t.groups.name, t.strings.size(), false);
     if (t.groups.size() > 0)
         checks.offsets("groups.ranks", t.groups.ranks.first, t.groups.size(), t.groups.ranks.rows.size());
@@ -218,15 +222,13 @@ void checkStreams(const StepTrace& t, ColumnChecks& checks)
     checks.sizes("collectives.bytes", c.bytes);
     checks.ids("collectives.group", c.group, t.groups.size(), false);
     const auto& e = t.streamEvents;
-    checks.rows("stream_events", e.size(), {e.kind.size(), e.stream.size(), e.event.size()});
+    checks.rows("stream_events", e.size(), {e.kind.size(), e.stream.size(), e.event.size(), ifThere(e.position, e)});
     checks.ids("stream_events.op", e.op, t.ops.size() + 1, false);
     checks.rising("stream_events.op", e.op);
     checks.enumerators("stream_events.kind", e.kind, streamEventKindCount);
     for (std::size_t row = 0; row < e.size() && !checks.failed(); ++row)
         if (e.kind[row] == StreamEventKind::use && e.event[row] >= t.storages.size())
             checks.fail("row " + std::to_string(row) + " of stream_events uses a storage that does not exist");
-    if (e.position.size() > 0)
-        checks.rows("stream_events", e.size(), {e.position.size()});
     checks.ids("stream_events.position", e.position, t.events.size() + 1, false);
     checks.rising("stream_events.position", e.position);
 }
@@ -234,15 +236,13 @@ void checkStreams(const StepTrace& t, ColumnChecks& checks)
 void checkMemory(const StepTrace& t, ColumnChecks& checks)
 {
     const auto& s = t.storages;
-    checks.rows("storages", s.size(), {s.requested.size(), s.category.size(), s.creator.size()});
+    checks.rows("storages", s.size(), {s.requested.size(), s.category.size(), s.creator.size(), ifThere(s.stream, s)});
     Bytes sum = 0;
     Bytes requested = 0;
     checks.bytes("storages.bytes", s.bytes, sum);
     checks.bytes("storages.requested", s.requested, requested);
     checks.enumerators("storages.category", s.category, categoryCount);
     checks.ids("storages.creator", s.creator, t.ops.size());
-    if (s.stream.size() > 0)
-        checks.rows("storages", s.size(), {s.stream.size()});
     checks.rows("reserved", t.reserved.size(), {t.reserved.bytes.size()});
     checks.ids("reserved.event", t.reserved.event, t.events.size() + 1, false);
     checks.rising("reserved.event", t.reserved.event);
@@ -253,14 +253,12 @@ void checkMemory(const StepTrace& t, ColumnChecks& checks)
     checks.rising("out_of_memory.op", o.op);
     checks.sizes("out_of_memory.requested", o.requested);
     checks.sizes("out_of_memory.device_free", o.deviceFree);
-
     checks.rows("packs", t.packs.size(), {t.packs.op.size()});
     checks.ids("packs.storage", t.packs.storage, s.size());
     checks.ids("packs.op", t.packs.op, t.ops.size());
 
-    checks.rows("resizes", t.resizes.bytes.size(), {t.resizes.requested.size()});
-    if (t.resizes.stream.size() > 0)
-        checks.rows("resizes", t.resizes.bytes.size(), {t.resizes.stream.size()});
+    const auto& bytes = t.resizes.bytes;
+    checks.rows("resizes", bytes.size(), {t.resizes.requested.size(), ifThere(t.resizes.stream, bytes)});
     checks.bytes("resizes.bytes", t.resizes.bytes, sum);
     checks.bytes("resizes.requested", t.resizes.requested, requested);
 
@@ -445,9 +443,7 @@ Status validate(const StepTrace& trace)
     checkOps(trace, checks);
     checkStreams(trace, checks);
     checkMemory(trace, checks);
-    if (checks.failed())
-        return checks.status();
-    return EventChecks(trace).run();
+    return checks.failed() ? checks.status() : EventChecks(trace).run();
 }
 
 } // namespace headroom
