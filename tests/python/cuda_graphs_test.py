@@ -42,6 +42,7 @@ def pools():
 
 def recorded(step, steps=4):
     """What `torch-headroom info` says of the last of these steps."""
+    gc.collect()  # the model of a run before, which its compiled code refers to in a cycle
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "step.hrs"
         with torch_headroom.record(path) as recording:
@@ -65,7 +66,6 @@ class Graphs(unittest.TestCase):
 
 def trained(**options):
     """What a training step of the perceptron takes, compiled."""
-    gc.collect()  # the model of a run before, which its compiled code refers to in a cycle
     model, x = perceptron(), torch.randn(ROWS, WIDTH, device="cuda")
     run = torch.compile(model, **options)
 
