@@ -41,18 +41,17 @@ class CompiledBackward:
     """The backward passes that compiled autograd runs. Where it ran those of the step before, what autograd saves is
     left as it is; otherwise it is recorded."""
 
-    def __init__(self, recorder):
-        self._recorder = recorder
+    def __init__(self):
         self._ran = None  # whether it ran a backward pass of the last finished step
         self._passes = 0  # in this step
         self._leaves_saves = False
 
-    def step_begins(self):
+    def step_begins(self, library):
         """Called between headroom_recording_new() and headroom_recording_begin()."""
         self._passes = 0
         self._leaves_saves = _may_run() if self._ran is None else self._ran
         if self._leaves_saves:
-            self._recorder.library.headroom_recording_at(_instants.SAVES_LEFT)
+            library.headroom_recording_at(_instants.SAVES_LEFT)
 
     def step_ends(self):
         """Returns the settings and the remarks of the step."""
@@ -62,14 +61,14 @@ class CompiledBackward:
         return [("compiled autograd", str(self._passes))], [] if self._leaves_saves else [_UNFORESEEN]
 
     @contextlib.contextmanager
-    def around(self):
+    def around(self, recorder):
         """Surrounds a backward pass."""
-        if not self._recorder.recording or not _runs_now():
+        if not recorder.recording or not _runs_now():
             yield
             return
         self._passes += 1
-        self._recorder.at(_instants.COMPILED_BACKWARD_BEGIN)
+        recorder.at(_instants.COMPILED_BACKWARD_BEGIN)
         try:
             yield
         finally:
-            self._recorder.at(_instants.COMPILED_BACKWARD_END)
+            recorder.at(_instants.COMPILED_BACKWARD_END)

@@ -75,7 +75,7 @@ class StepRecorder:
         self.numbers = {}  # id(module) -> number, in the running step; read by the hook
         self.recording = False
         self.autocast = False
-        self.compiled_backward = CompiledBackward(self)
+        self.compiled_backward = CompiledBackward()
         self._held = None  # HeldInCalls of the running step
         self.calls = 0  # number of module calls in this step
         self.replays = 0  # number of replays of CUDA graphs with a backward pass in this step
@@ -114,7 +114,7 @@ class StepRecorder:
         ops.optimizer_state.default([t for o in self.inventory.optimizers() for t in state_tensors(o)])
         _remarks.begin()
         compiling.graphs = 0
-        self.compiled_backward.step_begins()
+        self.compiled_backward.step_begins(self.library)
         check(self.library.headroom_recording_begin())
         self.numbers.update(self._names.numbers)
         self.recording = True

@@ -237,7 +237,7 @@ class Hooks:
             if builds_graph:
                 recorder.at(_instants.BACKWARD_GRAPH_BEGIN)
             try:
-                with recorder.compiled_backward.around():
+                with recorder.compiled_backward.around(recorder):
                     result = original(*args, **kwargs)
             finally:
                 if builds_graph:
