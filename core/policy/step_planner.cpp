@@ -175,7 +175,7 @@ Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, c
         return !stats.obstacle.empty() && hasSomethingToGive(stats);
     });
     if (leftOut != modules.info->stats.end())
-        none.plan.reason += "; " + leftOut->fqn + " cannot be checkpointed: " + leftOut->obstacle;
+        none.plan.reason += " " + leftOut->fqn + " cannot be checkpointed: " + leftOut->obstacle + ".";
     return none;
 }
 
