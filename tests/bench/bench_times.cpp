@@ -183,7 +183,8 @@ void Bench::trace(const fs::path& file) const
         const double predicted = 1e3 * model.ms(work, card);
         this->row(traced + " " + row[2].dump().substr(0, 44), predicted * calls, published * calls);
         all.add(predicted, published, published * calls);
-        auto& [p, q] = classes[std::string(workClassName(work.kind))];
+        const bool isOptimizers = row[0] == "o";
+        auto& [p, q] = classes[isOptimizers ? "optimizer" : std::string(workClassName(work.kind))];
         p += predicted * calls;
         q += published * calls;
         total += predicted * calls;
