@@ -42,7 +42,7 @@ private:
     BytesControl& control() const { return *static_cast<BytesControl*>(widget()); }
 };
 
-QAccessibleInterface* makeAccessible(const QString&, QObject* object)
+QAccessibleInterface* makeAccessibleControl(const QString&, QObject* object)
 {
     auto* control = qobject_cast<BytesControl*>(object);
     return control ? new AccessibleBytes(control) : nullptr;
@@ -55,7 +55,7 @@ constexpr double magnetReach = 4; ///< pixels
 BytesControl::BytesControl(QWidget* parent)
     : QWidget(parent)
 {
-    static const bool installed = (QAccessible::installFactory(makeAccessible), true);
+    static const bool installed = (QAccessible::installFactory(makeAccessibleControl), true);
     Q_UNUSED(installed);
     setFocusPolicy(Qt::StrongFocus);
 }

@@ -16,7 +16,7 @@
 namespace headroom {
 namespace {
 
-constexpr double rowHeight = 15;
+constexpr double laneHeight = 15;
 constexpr double lowHeight = 5; ///< of what other kernels hide
 constexpr double reachPixels = 3; ///< of the pointer
 constexpr int bottom = 4;
@@ -97,12 +97,12 @@ Legend CollectiveLane::legend() const
 
 QSize CollectiveLane::sizeHint() const
 {
-    return {400, static_cast<int>(std::ceil(top_ + rowHeight * static_cast<double>(rows_.rowCount()))) + bottom};
+    return {400, static_cast<int>(std::ceil(top_ + laneHeight * static_cast<double>(rows_.rowCount()))) + bottom};
 }
 
 QRectF CollectiveLane::rowRect(std::size_t row) const
 {
-    return {left_, top_ + rowHeight * static_cast<double>(row), right_ - left_, rowHeight};
+    return {left_, top_ + laneHeight * static_cast<double>(row), right_ - left_, laneHeight};
 }
 
 void CollectiveLane::paintEvent(QPaintEvent*)
@@ -116,7 +116,7 @@ void CollectiveLane::paintEvent(QPaintEvent*)
         painter.fillRect(rect.adjusted(0, 1, 0, -1), theme.hover);
         painter.setFont(theme.numberCaption);
         painter.setPen(theme.secondText);
-        painter.drawText(QRectF(0, rect.top(), left_ - 5, rowHeight), Qt::AlignRight | Qt::AlignVCenter,
+        painter.drawText(QRectF(0, rect.top(), left_ - 5, laneHeight), Qt::AlignRight | Qt::AlignVCenter,
                          rows_.title(row));
     }
     for (const CollectiveBlock& block : blocks_) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double symbolSize = 8;
 constexpr double halo = 4; ///< around it: the bands below have colours as dark as the accent
-constexpr double closest = 4; ///< pixels between two triangles of one kind: nearer ones are one
+constexpr double flipDistance = 4; ///< pixels between two triangles of one kind: nearer ones are one
 
 } // namespace
 
@@ -52,7 +52,7 @@ void FlipLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidge
     for (const TimelineFlip& flip : flips_) {
         const double x = geometry().ms.toPixel(flip.ms);
         double& before = last[flip.again ? 1 : 0];
-        if (x < plot.left() || x > plot.right() || x - before < closest)
+        if (x < plot.left() || x > plot.right() || x - before < flipDistance)
             continue;
         before = x;
         paintFlipSymbol(*painter, {x, plot.bottom()}, symbolSize + halo, theme().card, theme().card);

@@ -13,7 +13,7 @@
 namespace headroom {
 namespace {
 
-constexpr double padding = 12;
+constexpr double cardPadding = 12;
 constexpr double lineHeight = 17;
 constexpr double gap = 6;
 constexpr double widest = 300;
@@ -53,7 +53,7 @@ HoverCard::HoverCard(const Instant& instant, std::span<const Band> bands, std::s
                                   QFontMetricsF(theme.caption).horizontalAdvance(when_)
                                       + QFontMetricsF(theme.numberStrong).horizontalAdvance(sum_) + 3 * gap});
     const double lines = (op_.isEmpty() ? 2 : 3) + static_cast<double>(rows_.size());
-    size_ = {std::clamp(head, narrowest, widest) + 2 * padding, lines * lineHeight + gap + 2 * padding - 4};
+    size_ = {std::clamp(head, narrowest, widest) + 2 * cardPadding, lines * lineHeight + gap + 2 * cardPadding - 4};
 }
 
 double HoverCard::paintHead(QPainter& painter, const QRectF& inner) const
@@ -88,7 +88,7 @@ void HoverCard::paint(QPainter& painter, QPointF topLeft) const
     painter.setPen(QPen(theme_.line, 1));
     painter.setBrush(theme_.card);
     painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 6, 6);
-    const auto inner = box.adjusted(padding, padding - 2, -padding, -padding);
+    const auto inner = box.adjusted(cardPadding, cardPadding - 2, -cardPadding, -cardPadding);
     double y = paintHead(painter, inner);
     for (const auto& row : rows_) {
         const QRectF line(inner.left(), y, inner.width(), lineHeight);

@@ -10,7 +10,7 @@
 namespace headroom {
 namespace {
 
-constexpr int rowHeight = 40;
+constexpr int optionHeight = 40;
 constexpr int radius = 6;
 constexpr int textLeft = 30;
 constexpr int textRight = 8;
@@ -36,12 +36,12 @@ void OptionButton::setDetails(const QString& kept, const QString& cost)
 
 QSize OptionButton::sizeHint() const
 {
-    return {240, rowHeight};
+    return {240, optionHeight};
 }
 
 QSize OptionButton::minimumSizeHint() const
 {
-    return {120, rowHeight};
+    return {120, optionHeight};
 }
 
 bool OptionButton::hitButton(const QPoint& position) const

@@ -17,7 +17,7 @@ namespace {
 constexpr int barHeight = 8;
 constexpr int barGap = 4;
 constexpr int headHeight = 24;
-constexpr int rowHeight = 22;
+constexpr int categoryHeight = 22;
 constexpr int numberColumn = 52;
 constexpr int swatch = 8;
 
@@ -62,7 +62,7 @@ std::vector<Category> PeakTable::shownCategories() const
 QSize PeakTable::sizeHint() const
 {
     const int rows = static_cast<int>(shownCategories().size()) + 1; // and the sum
-    return {240, 2 * barHeight + barGap + headHeight + rows * rowHeight + 6};
+    return {240, 2 * barHeight + barGap + headHeight + rows * categoryHeight + 6};
 }
 
 void PeakTable::paintBar(QPainter& painter, double top, const CategoryBytes& bytes, bool pale) const
@@ -94,7 +94,7 @@ void PeakTable::paintEvent(QPaintEvent*)
     const ByteUnit unit = byteUnitFor(largest);
     int top = 2 * barHeight + barGap;
     const auto cell = [&](int column) {
-        return QRect(width() - (2 - column) * numberColumn, top, numberColumn, column < 0 ? 0 : rowHeight);
+        return QRect(width() - (2 - column) * numberColumn, top, numberColumn, column < 0 ? 0 : categoryHeight);
     };
     const auto numbers = [&](Bytes recorded, std::optional<Bytes> planned) {
         painter.setFont(theme.number);
@@ -115,22 +115,22 @@ void PeakTable::paintEvent(QPaintEvent*)
         const auto i = static_cast<std::size_t>(category);
         painter.setPen(Qt::NoPen);
         painter.setBrush(theme.color(category));
-        painter.drawRoundedRect(QRectF(0, top + (rowHeight - swatch) / 2.0, swatch, swatch), 1.5, 1.5);
+        painter.drawRoundedRect(QRectF(0, top + (categoryHeight - swatch) / 2.0, swatch, swatch), 1.5, 1.5);
         painter.setFont(theme.body);
         painter.setPen(theme.text);
         // A long name takes what the number beside it leaves of its column.
         const int number = qRound(lineWidth(theme.number, inUnit(recorded_[i], unit, 2)));
-        const QRect name(swatch + 8, top, width() - numberColumn - number - 6 - (swatch + 8), rowHeight);
+        const QRect name(swatch + 8, top, width() - numberColumn - number - 6 - (swatch + 8), categoryHeight);
         paintElided(painter, name, Qt::AlignLeft | Qt::AlignVCenter, categoryTitle(category), Qt::ElideRight);
         numbers(recorded_[i], planned_ ? std::optional((*planned_)[i]) : std::nullopt);
-        top += rowHeight;
+        top += categoryHeight;
     }
     painter.setPen(theme.line);
     painter.drawLine(QPointF(0, top + 1.5), QPointF(width(), top + 1.5));
     top += 4;
     painter.setFont(theme.bodyStrong);
     painter.setPen(theme.text);
-    paintLine(painter, QRect(0, top, width() - 2 * numberColumn, rowHeight), Qt::AlignLeft | Qt::AlignVCenter,
+    paintLine(painter, QRect(0, top, width() - 2 * numberColumn, categoryHeight), Qt::AlignLeft | Qt::AlignVCenter,
               tr("Total"));
     numbers(total(recorded_), planned_ ? std::optional(total(*planned_)) : std::nullopt);
 }

@@ -9,8 +9,8 @@
 namespace headroom {
 namespace {
 
-constexpr int rowHeight = 46;
-constexpr int margin = 14;
+constexpr int buttonHeight = 46;
+constexpr int textMargin = 14;
 
 } // namespace
 
@@ -29,7 +29,7 @@ RowButton::RowButton(const QString& title, const QString& detail, const QString&
 
 QSize RowButton::sizeHint() const
 {
-    return {480, rowHeight};
+    return {480, buttonHeight};
 }
 
 void RowButton::paintEvent(QPaintEvent*)
@@ -45,10 +45,10 @@ void RowButton::paintEvent(QPaintEvent*)
     painter.setFont(theme.bodyStrong);
     const int verbWidth = painter.fontMetrics().horizontalAdvance(verb_);
     painter.setPen(isEnabled() ? theme.text : theme.secondText);
-    painter.drawText(rect().adjusted(margin, 0, -margin, 0), Qt::AlignRight | Qt::AlignVCenter, verb_);
-    const int width_ = width() - 3 * margin - verbWidth;
-    const QRect top(margin, 6, width_, height() / 2 - 6);
-    const QRect bottom(margin, height() / 2, width_, height() / 2 - 6);
+    painter.drawText(rect().adjusted(textMargin, 0, -textMargin, 0), Qt::AlignRight | Qt::AlignVCenter, verb_);
+    const int width_ = width() - 3 * textMargin - verbWidth;
+    const QRect top(textMargin, 6, width_, height() / 2 - 6);
+    const QRect bottom(textMargin, height() / 2, width_, height() / 2 - 6);
     painter.drawText(top, Qt::AlignLeft | Qt::AlignVCenter,
                      painter.fontMetrics().elidedText(text(), Qt::ElideMiddle, width_));
     painter.setFont(theme.caption);
