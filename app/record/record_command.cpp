@@ -20,6 +20,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -127,8 +128,11 @@ Status readChoice(const std::string& text, Parse parse, std::optional<Value>& va
 
 void listGpus()
 {
+    std::size_t longest = 0;
     for (const DeviceSpec& spec : deviceSpecs())
-        std::cout << std::left << std::setw(20) << spec.name << spec.title << ", " << formatBytes(spec.memory, 0)
+        longest = std::max(longest, spec.name.size());
+    for (const DeviceSpec& spec : deviceSpecs())
+        std::cout << std::left << std::setw(static_cast<int>(longest) + 2) << spec.name << spec.title << ", " << formatBytes(spec.memory, 0)
                   << '\n';
 }
 

@@ -452,6 +452,7 @@ class Failures(Recorded):
             result = subprocess.run([sys.executable, "-m", "torch_headroom.record", option], capture_output=True, text=True)
             self.assertEqual((result.returncode, result.stderr), (0, ""), option)
             self.assertNotEqual(result.stdout, "")
+        self.assertIn("rtx-4070-ti-super-16gb  NVIDIA", result.stdout)  # the longest name, and its column
 
 
 if __name__ == "__main__":

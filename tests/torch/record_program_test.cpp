@@ -163,6 +163,7 @@ TEST_F(RecordProgram, RefusesAnUnknownGpuAndListsTheKnown)
     const Outcome list = run("record --gpu list");
     EXPECT_EQ(list.exitCode, 0);
     EXPECT_NE(list.output.find("h100-80gb"), std::string::npos) << list.output;
+    EXPECT_NE(list.output.find("rtx-4070-ti-super-16gb  NVIDIA"), std::string::npos) << "two columns: " << list.output;
     EXPECT_TRUE(fs::is_empty(folder_));
 }
 

@@ -114,8 +114,10 @@ def _checked_output(path):
 
 
 def _print_gpus():
-    for card in json.loads(load().headroom_devices()):
-        print(f"{card['name']:<20}{card['title']}, {card['memory_bytes'] / 2**30:.0f} GiB")
+    cards = json.loads(load().headroom_devices())
+    width = max(len(card["name"]) for card in cards) + 2
+    for card in cards:
+        print(f"{card['name']:<{width}}{card['title']}, {card['memory_bytes'] / 2**30:.0f} GiB")
 
 
 def _run(options):
