@@ -11,7 +11,7 @@
 namespace headroom {
 namespace {
 
-/// Modelled times closer than this are the same op on the same shapes.
+/// Relative difference below which two modelled times are of the same op on the same shapes.
 constexpr double sameTime = 1e-6;
 
 bool isSame(double a, double b)
@@ -42,7 +42,7 @@ double onCurve(const std::vector<Calibration::Point>& curve, double modelMs)
     return below.measuredMs + share * (above->measuredMs - below.measuredMs);
 }
 
-/// The overall ratio and the shortest time, of ops that took any.
+/// Sets the overall ratio and the shortest time above 0.
 void summarize(Calibration& calibration)
 {
     double measured = 0;
@@ -133,7 +133,7 @@ double calibratedMs(const Calibration& calibration, std::string_view op, DType d
     if (modelMs <= 0)
         return 0;
     auto curve = calibration.curves.find({std::string(op), dtype});
-    if (curve == calibration.curves.end()) // of a profiler's trace, which names no overloads
+    if (curve == calibration.curves.end()) // a profiler's trace names no overloads
         curve = calibration.curves.find({std::string(op.substr(0, op.rfind('.'))), dtype});
     if (curve == calibration.curves.end() || curve->second.empty()) {
         const auto sum = calibration.classes.find(workClass);

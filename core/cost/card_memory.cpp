@@ -2,29 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cost/card_memory.h"
 
-#include "core/base/json_reader.h"
-#include "core/cost/devices_json.h"
 #include "core/cost/workspaces.h"
-
-#include <map>
-#include <string>
 
 namespace headroom {
 namespace {
 
 Bytes contextOf(const DeviceSpec& card)
 {
-    using Contexts = std::map<std::string, Bytes, std::less<>>;
-    static const Contexts contexts
-        = json::read(devicesJson(), "devices.json", [](const json::Json& document) {
-              Contexts read;
-              for (const json::Json& device : document.at("devices"))
-                  read[json::at(device, "name", json::string)]
-                      = static_cast<Bytes>(json::at(device, "context_mib", json::number)) * MiB;
-              return read;
-          }).value();
-    const auto found = contexts.find(card.name);
-    return found == contexts.end() ? estimatedContext(card.multiprocessors) : found->second;
+    return card.context > 0 ? card.context : estimatedContext(card.multiprocessors);
 }
 
 } // namespace

@@ -17,7 +17,7 @@ struct CardMemory
     Bytes total = 0; ///< total_memory of torch.cuda.get_device_properties()
     Bytes context = 0; ///< CUDA's context with its loaded kernels, outside of PyTorch's allocator
     Bytes workspaces = 0; ///< cuBLAS's and cuBLASLt's blocks of PyTorch's allocator
-    NcclMemory nccl = {}; ///< of a distributed step: outside of PyTorch's allocator, too
+    NcclMemory nccl = {}; ///< of a distributed step: also outside of PyTorch's allocator
 
     Bytes allocators() const noexcept { return std::max<Bytes>(total - context - nccl.bytes, 0); } ///< with workspaces
     Bytes usable() const noexcept { return std::max<Bytes>(allocators() - workspaces, 0); }
@@ -27,10 +27,10 @@ struct CardMemory
 /// of the known figures.
 Bytes estimatedContext(int multiprocessors) noexcept;
 
-/// For any training step, with workspaces sized by this process's environment: forward and autograd's thread both use
-/// cuBLAS, and forward uses cuBLASLt.
+/// The memory for any training step, with workspaces sized by this process's environment: forward and autograd's thread
+/// both use cuBLAS, and forward uses cuBLASLt.
 CardMemory cardMemory(const DeviceSpec& card);
-/// For this step, with the workspaces that its ops allocate and its communicators.
+/// The memory for this step, with the workspaces that its ops allocate and its communicators.
 CardMemory cardMemory(const DeviceSpec& card, const StepTrace& step);
 
 } // namespace headroom

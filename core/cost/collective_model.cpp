@@ -11,9 +11,9 @@
 namespace headroom {
 namespace {
 
-constexpr std::size_t simple = 2; ///< the protocol that large messages take
+constexpr std::size_t simple = 2; ///< index of the protocol of large messages
 
-double at(const Link::Curve& curve, double bytes)
+double bandwidthAt(const Link::Curve& curve, double bytes)
 {
     const auto above = std::ranges::lower_bound(curve, bytes, {}, &Link::Point::bytes);
     if (above == curve.begin())
@@ -25,19 +25,19 @@ double at(const Link::Curve& curve, double bytes)
     return below.gigabytesPerSecond + share * (above->gigabytesPerSecond - below.gigabytesPerSecond);
 }
 
-/// Microseconds of bytes at GB/s.
+/// Microseconds that bytes take at a bandwidth.
 double us(double bytes, double gigabytesPerSecond)
 {
     return bytes / gigabytesPerSecond / 1e3;
 }
 
-/// What one collective moves: of each byte of the message.
+/// What one collective moves.
 struct Traffic
 {
-    double link = 0; ///< over the link of a GPU
-    double network = 0; ///< over the network cards of a node
-    int linkSteps = 0;
-    int networkSteps = 0;
+    double link = 0; ///< bytes over the link of a GPU for each byte of the message
+    double network = 0; ///< bytes over the network cards of a node for each byte of the message
+    int linkSteps = 0; ///< steps inside a node
+    int networkSteps = 0; ///< steps between nodes
 };
 
 Traffic trafficOf(CollectiveKind kind, const GroupShape& group)
@@ -70,7 +70,7 @@ Traffic trafficOf(CollectiveKind kind, const GroupShape& group)
     return {};
 }
 
-/// Latency of the ring, or of the tree where all-reduce has one that is shorter.
+/// Latency of the ring, or of all-reduce's tree between nodes if that is shorter.
 double latencyUs(const Topology& topology, CollectiveKind kind, const GroupShape& group, std::size_t protocol)
 {
     const Traffic traffic = trafficOf(kind, group);
@@ -82,7 +82,7 @@ double latencyUs(const Topology& topology, CollectiveKind kind, const GroupShape
     return protocols[protocol].baseUs + hops;
 }
 
-/// The part of a node's network cards that is the group's: its neighbours run the same collective at the same time.
+/// The group's share of a node's network cards: the node's other groups run the same collective at the same time.
 double networkShare(const Topology& topology, const GroupShape& group)
 {
     return std::min(1.0, static_cast<double>(group.perNode) / static_cast<double>(topology.ranksPerNode));
@@ -92,7 +92,7 @@ double networkUs(const Topology& topology, double bytes, const Traffic& traffic,
 {
     return traffic.network == 0
         ? 0
-        : us(bytes * traffic.network, at(topology.network.bandwidth, bytes) * networkShare(topology, group));
+        : us(bytes * traffic.network, bandwidthAt(topology.network.bandwidth, bytes) * networkShare(topology, group));
 }
 
 bool switchReduces(const Link& link, CollectiveKind kind, const GroupShape& group)
@@ -100,12 +100,8 @@ bool switchReduces(const Link& link, CollectiveKind kind, const GroupShape& grou
     return kind == CollectiveKind::allReduce && group.perNode > 2 && !link.switchBandwidth.empty();
 }
 
-void put(Link::Curve& curve, double bytes, double gigabytesPerSecond)
-{
-    curve.push_back({bytes, gigabytesPerSecond});
-}
-
-/// Rising sizes, of each the fastest that was seen: a kernel that waits for another rank is slower than its collective.
+/// Sorts by size and keeps the fastest sample of each: a kernel that waits for another rank is slower than its
+/// collective.
 Link::Curve sorted(Link::Curve curve)
 {
     std::ranges::sort(curve, {}, [](const Link::Point& p) { return std::pair(p.bytes, -p.gigabytesPerSecond); });
@@ -144,13 +140,13 @@ double collectiveMs(const Topology& topology, CollectiveKind kind, double bytes,
     for (std::size_t protocol = 0; protocol < protocols.size(); ++protocol) {
         const double link = traffic.link == 0 || group.perNode == 1
             ? 0
-            : us(bytes * traffic.link, at(topology.node.bandwidth, bytes));
+            : us(bytes * traffic.link, bandwidthAt(topology.node.bandwidth, bytes));
         const double moved = std::max(link, network) / protocols[protocol].share;
         best = std::min(best, latencyUs(topology, kind, group, protocol) + moved);
     }
     if (switchReduces(topology.node, kind, group)) {
         const double hops = 2 * std::ceil(std::log2(group.nodes)) * topology.network.hopUs[simple];
-        const double moved = std::max(us(bytes, at(topology.node.switchBandwidth, bytes)), network);
+        const double moved = std::max(us(bytes, bandwidthAt(topology.node.switchBandwidth, bytes)), network);
         best = std::min(best, topology.node.switchUs + hops + moved);
     }
     return best / 1e3;
@@ -190,11 +186,11 @@ Result<Topology> calibrated(const Topology& topology, std::span<const Collective
         const double rate = sample.bytes / (sample.us - start) / 1e3;
         const Traffic traffic = trafficOf(sample.kind, sample.group);
         if (sample.group.nodes > 1)
-            put(network, sample.bytes, rate * traffic.network / networkShare(topology, sample.group));
+            network.push_back({sample.bytes, rate * traffic.network / networkShare(topology, sample.group)});
         else if (bySwitch)
-            put(reduced, sample.bytes, rate);
+            reduced.push_back({sample.bytes, rate});
         else
-            put(node, sample.bytes, rate * traffic.link);
+            node.push_back({sample.bytes, rate * traffic.link});
     }
     if (node.empty() && reduced.empty() && network.empty())
         return badInput("no collective of 1 MiB or more between two ranks was measured: nothing says a bandwidth");

@@ -16,7 +16,7 @@ struct GroupShape
     int nodes = 1;
     int perNode = 1; ///< ranks of the group on its fullest node
 };
-/// Of the step's job, else as the topology has it.
+/// The number of ranks on a node in the step's job; without a job that of the topology.
 std::int64_t ranksPerNode(const StepInfo& info, const Topology& topology);
 GroupShape groupShape(std::span<const std::uint32_t> ranks, std::int64_t ranksPerNode);
 

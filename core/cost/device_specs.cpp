@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/json_reader.h"
-#include "core/cost/devices_json.h"
+#include "core/cost/resource_tables.h"
 #include "core/cost/roofline.h"
 
 #include <algorithm>
@@ -26,6 +26,7 @@ DeviceSpec specOf(const json::Json& device)
     spec.computeCapability = static_cast<int>(number("compute_capability"));
     spec.multiprocessors = static_cast<int>(number("multiprocessors"));
     spec.l2 = static_cast<Bytes>(number("l2_mib")) * MiB;
+    spec.context = static_cast<Bytes>(number("context_mib")) * MiB;
     return spec;
 }
 

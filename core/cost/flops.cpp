@@ -30,7 +30,7 @@ double product(Shape shape)
     return result;
 }
 
-/// Of matrices [m, k] and [k, n], or of batches of them.
+/// Flops of the product of matrices [m, k] and [k, n], or of batches of them.
 double matrixProduct(Shapes inputs, std::size_t first)
 {
     if (inputs.size() < first + 2)
@@ -53,7 +53,7 @@ double addmm(const Arguments& arguments)
     return matrixProduct(arguments.inputs, 1);
 }
 
-/// Every point of `points` meets the whole filter for each pair of channels.
+/// Flops of a convolution: at each point the whole filter, for each pair of channels.
 double convolutionCount(double batch, Shape points, Shape weight)
 {
     return product(points) * product(weight) * batch * 2;
@@ -106,7 +106,7 @@ struct Attention
 
     double forward() const { return batchHeads * query * key * (width + valueWidth) * 2; }
 
-    /// Scores again, then the gradients of scores and value, then those of query and key.
+    /// The scores again, the gradients of scores and value, and the gradients of query and key.
     double backward() const { return batchHeads * query * key * (3 * width + 2 * valueWidth) * 2; }
 };
 
@@ -154,7 +154,7 @@ bool isInteger(DType type)
 /// elements, in any layout.
 bool isWeight(const TensorShape& tensor, std::int64_t n, std::int64_t k)
 {
-    constexpr std::int64_t mostInOne = 16; // of two bits
+    constexpr std::int64_t mostInOne = 16; // elements of two bits
     const std::vector<std::int64_t>& sizes = tensor.sizes;
     if (sizes.size() != 2)
         return false;
@@ -167,8 +167,8 @@ bool isWeight(const TensorShape& tensor, std::int64_t n, std::int64_t k)
     return inOne <= mostInOne && std::has_single_bit(static_cast<std::uint64_t>(inOne));
 }
 
-/// An op of another library than PyTorch, of which only shapes are known: [..., k] becomes [..., n] by a weight of n ×
-/// k elements. Where all three have the same shape it may as well be elementwise.
+/// Flops of an op of another library, by its shapes: a weight of n × k elements turns [..., k] into [..., n]. If all
+/// three have the same shape the op may also be elementwise, and counts none.
 double customProduct(const Arguments& arguments)
 {
     if (arguments.inputs.empty() || arguments.outputs.empty())
@@ -212,15 +212,14 @@ constexpr auto registry = std::to_array<std::pair<std::string_view, Formula>>({
 });
 static_assert(std::ranges::is_sorted(registry, {}, &std::pair<std::string_view, Formula>::first));
 
-/// "aten.addmm.default" → "aten.addmm".
+} // namespace
+
 std::string_view overloadPacket(std::string_view name)
 {
     const std::size_t first = name.find('.');
     const std::size_t second = first == std::string_view::npos ? first : name.find('.', first + 1);
     return name.substr(0, second);
 }
-
-} // namespace
 
 double flops(std::string_view name, std::span<const TensorShape> inputs, std::span<const TensorShape> outputs,
              const ConvolutionArguments& convolution, const NestedAttention& nested)

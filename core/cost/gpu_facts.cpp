@@ -8,7 +8,7 @@
 namespace headroom {
 namespace {
 
-/// What a multiprocessor does in a cycle, a multiply-add as two.
+/// Flops of a multiprocessor in a cycle, a multiply-add counted as two.
 struct Rates
 {
     double float32 = 128;

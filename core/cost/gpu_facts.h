@@ -20,7 +20,7 @@ struct GpuFacts
     int busWidth = 0; ///< bits
 };
 
-/// The DeviceSpec of a GPU: that of resources/devices.json, else one with rates computed from clocks and architecture.
+/// The DeviceSpec of a GPU, from resources/devices.json or with rates computed from clocks and architecture.
 DeviceSpec deviceSpecOf(const GpuFacts& facts);
 
 } // namespace headroom

@@ -3,6 +3,7 @@
 #include "core/cost/kernel_constants.h"
 
 #include "core/base/json_reader.h"
+#include "core/cost/resource_tables.h"
 
 #include <array>
 #include <charconv>
@@ -15,38 +16,16 @@ namespace {
 using json::Json;
 using ByCapability = KernelConstants::ByCapability;
 
-/// The names that formulas ask for.
-constexpr auto bandwidths = std::to_array<const char*>({"pointwise",
-                                                        "strided",
-                                                        "strided_narrow",
-                                                        "copy",
-                                                        "fill",
-                                                        "reduction",
-                                                        "outer_reduction",
-                                                        "scan",
-                                                        "softmax",
-                                                        "softmax_unaligned",
-                                                        "softmax_outer",
-                                                        "softmax_backward",
-                                                        "layer_norm",
-                                                        "layer_norm_backward",
-                                                        "batch_norm",
-                                                        "batch_norm_backward",
-                                                        "batch_norm_channels_last",
-                                                        "batch_norm_channels_last_backward",
-                                                        "batch_norm_half_weights",
-                                                        "batch_norm_half_weights_backward",
-                                                        "group_norm",
-                                                        "group_norm_backward",
-                                                        "embedding",
-                                                        "embedding_backward",
-                                                        "index",
-                                                        "pool",
-                                                        "pool_backward",
-                                                        "foreach",
-                                                        "sort",
-                                                        "opaque",
-                                                        "matmul"});
+/// The names in the file that formulas use.
+// clang-format off
+constexpr auto bandwidths = std::to_array<const char*>({
+    "pointwise", "strided", "strided_narrow", "copy", "fill", "reduction", "outer_reduction", "scan", "softmax",
+    "softmax_unaligned", "softmax_outer", "softmax_backward", "layer_norm", "layer_norm_backward", "batch_norm",
+    "batch_norm_backward", "batch_norm_channels_last", "batch_norm_channels_last_backward", "batch_norm_half_weights",
+    "batch_norm_half_weights_backward", "group_norm", "group_norm_backward", "embedding", "embedding_backward",
+    "index", "pool", "pool_backward", "foreach", "sort", "opaque", "matmul"
+});
+// clang-format on
 constexpr auto maths = std::to_array<const char*>({"float32", "tensor_float32", "half", "float8", "float64"});
 
 /// {"70": 1.2, "80": 3.3}

@@ -69,17 +69,18 @@ struct KernelConstants
     ByName<double> bandwidth, extraUs;
     ByName<ByCapability> products; ///< by element type
     ByName<ByName<double>> convolutions; ///< by direction and element type
-    ByName<double> layoutUs; ///< what copies to channels last and back take besides their bytes, by element type
+    ByName<double> layoutUs; ///< by element type: fixed time of the copies to channels last and back
     Attention attention;
     Cpu cpu;
 
     double start(const DeviceSpec& device) const { return of(startUs, device); }
-    /// A copy that the program waits for is from memory that is not pinned: the CPU moves it into a buffer first.
+    /// GB/s of a copy over PCIe. A copy that the program waits for is from pageable memory: the CPU first copies it
+    /// into a pinned buffer.
     double pcie(const OpWork& transfer, const DeviceSpec& device) const
     {
         return of(transfer.waits && !transfer.toHost ? pageableGigabytes : pcieGigabytes, device);
     }
-    /// What of the peak the instructions of convolutions reach.
+    /// The share of the peak that the instructions of convolutions reach.
     double convolutionInstructions(const DeviceSpec& device) const { return of(convolutionShare, device); }
     double unaligned(const DeviceSpec& device) const { return of(unalignedShare, device); }
     double share(std::string_view name) const { return bandwidth.find(name)->second; }
@@ -104,8 +105,5 @@ struct KernelConstants
 
 /// Errors (badInput) name `file` and what is missing.
 Result<KernelConstants> kernelConstantsFromJson(std::string_view text, const std::string& file);
-
-/// The text of resources/kernel_times.json at configure time.
-std::string_view kernelTimesJson();
 
 } // namespace headroom

@@ -14,7 +14,7 @@ namespace {
 
 using Constants = KernelConstants;
 
-/// How operands are multiplied, which decides peak and share.
+/// The arithmetic of a product, which decides peak and share.
 enum class Math { float32, tensorFloat32, half, float8, float64 };
 
 Math mathOf(const OpWork& work, bool tensorFloat32, const DeviceSpec& device)
@@ -100,8 +100,8 @@ public:
 private:
     double bytes() const { return work_.read + work_.written; }
 
-    /// Microseconds to move bytes at a share of the card's bandwidth; what fits into the L2 cache comes faster, as the
-    /// op before has just written it.
+    /// Microseconds to move bytes at a share of the card's bandwidth. Bytes that fit into the L2 cache are faster,
+    /// since the op before has just written them.
     double moved(double bytes, double share) const
     {
         const double cache = static_cast<double>(device_.l2);
@@ -114,7 +114,7 @@ private:
         return bytes / (device_.gigabytesPerSecond * 1e3 * share * gain);
     }
 
-    /// What is repeated and larger than the L2 cache is read again each time.
+    /// The bytes moved: a repeated operand that is larger than the L2 cache is read again each time.
     double traffic() const
     {
         const bool isCached = work_.repeated <= static_cast<double>(device_.l2);
@@ -148,10 +148,10 @@ private:
         }
     }
 
-    /// A block takes a channel whose elements lie beside each other: few channels leave multiprocessors idle.
+    /// A block takes a channel if its elements are adjacent in memory: few channels leave multiprocessors idle.
     double channelShare() const { return work_.innermost ? std::min(1.0, work_.rows / device_.multiprocessors) : 1; }
 
-    /// Elements are loaded one by one: the wider they are the better is the bus used.
+    /// Elements are loaded one by one: wider elements use the bus better.
     double stridedShare() const { return c_.share(itemSize() >= 4 ? "strided" : "strided_narrow"); }
 
     double itemSize() const
@@ -194,17 +194,8 @@ private:
     /// counts. A small tile loads more for each product (its intensity), a large one leaves multiprocessors idle.
     double product(const MatrixProduct& p, Math math, double factor, double bytes, bool splits = true) const
     {
-        constexpr auto tiles = std::to_array<std::pair<double, double>>({{256, 128},
-                                                                         {128, 256},
-                                                                         {128, 128},
-                                                                         {256, 64},
-                                                                         {64, 256},
-                                                                         {128, 64},
-                                                                         {64, 128},
-                                                                         {64, 64},
-                                                                         {64, 32},
-                                                                         {32, 64},
-                                                                         {32, 32}});
+        constexpr std::pair<double, double> tiles[]{{256, 128}, {128, 256}, {128, 128}, {256, 64}, {64, 256}, {128, 64},
+                                                    {64, 128},  {64, 64},   {64, 32},   {32, 64},  {32, 32}};
         if (p.flops() <= 0)
             return moved(bytes, c_.share("matmul"));
         const double share = c_.matmulShare(mathName(math), device_) * factor
@@ -315,8 +306,8 @@ private:
         return math == Math::half && c.groups > 1 && !c.channelsLast ? Math::float32 : math;
     }
 
-    /// FlashAttention: a block takes some rows of the query and goes over blocks of keys. What it does besides counts
-    /// as `block_overhead` more of them; a causal mask leaves blocks out, but not within those on the diagonal.
+    /// FlashAttention: a block takes some rows of the query and goes over blocks of keys. Its other work counts as
+    /// `block_overhead` more blocks. A causal mask leaves blocks out, except those on the diagonal.
     double attention() const
     {
         const AttentionWork& a = work_.attention;

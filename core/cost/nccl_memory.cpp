@@ -7,10 +7,11 @@
 namespace headroom {
 namespace {
 
+// Sources: ncclMemory().
 constexpr Bytes measuredChannels = 24;
-constexpr Bytes ofTwoRanks = 544 * MiB;
-constexpr Bytes ofMoreRanks = 688 * MiB;
-constexpr Bytes ofAPair = 448 * MiB;
+constexpr Bytes bytesOfTwoRanks = 544 * MiB;
+constexpr Bytes bytesOfMoreRanks = 688 * MiB;
+constexpr Bytes bytesOfPair = 448 * MiB;
 
 } // namespace
 
@@ -19,8 +20,8 @@ Bytes ncclCommunicator(const GroupShape& group, const Topology& topology, bool p
     if (group.ranks < 2)
         return 0;
     const Bytes channels = topology.node.channels;
-    const Bytes ring = (group.ranks == 2 ? ofTwoRanks : ofMoreRanks) * channels / measuredChannels;
-    return ring + (pairs ? (group.perNode - 1) * ofAPair * channels / measuredChannels : 0);
+    const Bytes ring = (group.ranks == 2 ? bytesOfTwoRanks : bytesOfMoreRanks) * channels / measuredChannels;
+    return ring + (pairs ? (group.perNode - 1) * bytesOfPair * channels / measuredChannels : 0);
 }
 
 NcclMemory ncclMemory(const StepTrace& step, const Topology& topology)

@@ -4,12 +4,10 @@
 
 #include "core/base/bytes.h"
 #include "core/cost/collective_model.h"
-#include "core/cost/topology.h"
-#include "core/trace/step_trace.h"
 
 namespace headroom {
 
-/// What NCCL holds on a GPU, outside of PyTorch's allocator.
+/// Memory that NCCL holds on a GPU, outside of PyTorch's allocator.
 struct NcclMemory
 {
     int communicators = 0;
@@ -18,12 +16,13 @@ struct NcclMemory
     friend bool operator==(const NcclMemory&, const NcclMemory&) = default;
 };
 
-/// Of one communicator; `pairs`: it runs an all-to-all.
+/// Bytes of one communicator; `pairs`: it runs an all-to-all.
 Bytes ncclCommunicator(const GroupShape& group, const Topology& topology, bool pairs);
-/// Of the process groups in which the step's collectives ran: PyTorch makes a communicator for each, with its first
-/// collective. NCCL's buffers are one set for each channel (nccl/issues/864, by its author), and measured: on
-/// 4 A100, of 24 channels, 544 MiB for two ranks and 688 MiB for more (nccl/issues/964). An all-to-all connects each
-/// GPU of a node with each other one: 448 MiB for every other of 8 H100 (nccl/issues/1685).
+
+/// The memory of all process groups in which the step's collectives ran: PyTorch makes a communicator for each at its
+/// first collective. NCCL has one set of buffers for each channel (nccl/issues/864, by its author). Measured on 4 A100
+/// with 24 channels: 544 MiB for two ranks and 688 MiB for more (nccl/issues/964). An all-to-all connects each GPU of a
+/// node with each other one: 448 MiB for each of the others on 8 H100 (nccl/issues/1685).
 NcclMemory ncclMemory(const StepTrace& step, const Topology& topology);
 
 } // namespace headroom

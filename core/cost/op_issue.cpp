@@ -14,7 +14,7 @@
 namespace headroom {
 namespace {
 
-/// Modules that are entered between the op before and each op.
+/// By op: number of modules that are entered between the op before it and the op.
 std::vector<std::uint32_t> entriesBefore(const StepTrace& trace)
 {
     std::vector<std::uint32_t> entries(trace.ops.size(), 0);

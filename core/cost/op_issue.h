@@ -21,8 +21,8 @@ struct OpIssue
 /// By op of the step: its OpIssue. Costs by WorkClass are in resources/kernel_times.json, with their source.
 std::vector<OpIssue> opIssues(const StepTrace& trace);
 
-/// StepInfo::cpuFactor by what the CPU took to issue each op of a trace, `issueMs` (0: not known): the median, since
-/// most ops wait for nothing. 0: fewer than 200 ops say it, less than a step of a small model.
+/// StepInfo::cpuFactor from the CPU time to issue each op of a trace, `issueMs` (0: unknown): the median, since most
+/// ops wait for nothing. Returns 0 if fewer than 200 ops have a time, which is less than a step of a small model.
 double cpuFactorOf(const StepTrace& trace, std::span<const double> issueMs);
 
 } // namespace headroom

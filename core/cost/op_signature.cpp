@@ -8,10 +8,10 @@
 namespace headroom {
 namespace {
 
-/// A value begins with its tag in the low byte; what else it says is above.
+/// A value begins with a word: its tag in the low byte, a count above it.
 enum Tag : std::int64_t { tagNone, tagTensor, tagTensors, tagManyTensors, tagIntegers, tagResults };
 constexpr int tagBits = 8;
-/// Above a tensor's element type and the bytes of an element.
+/// Bit above a tensor's element type and bytes per element: it is in the CPU's memory.
 constexpr std::int64_t hostBit = 1 << (2 * tagBits);
 
 constexpr std::int64_t tagged(Tag tag, std::int64_t count)
@@ -149,7 +149,7 @@ void SignatureEncoder::tensor(const TensorShape& tensor)
         values_.insert(values_.end(), tensor.strides.begin(), tensor.strides.end());
         return;
     }
-    // What a trace does not say: rows one after the other.
+    // Without strides the tensor is contiguous.
     const std::size_t first = values_.size();
     values_.resize(first + tensor.sizes.size(), 1);
     for (std::size_t i = tensor.sizes.size(); i-- > 1;)

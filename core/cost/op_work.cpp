@@ -29,7 +29,8 @@ double bytesOf(const std::vector<Value>& values)
     return bytes;
 }
 
-/// Whether tensors as large as the result lie in memory as it does: a kernel may run over all of them in one order.
+/// Whether some tensor of the result's sizes has another memory layout, so that no kernel can run over all of them in
+/// one order.
 bool isStrided(const OpSignature& signature)
 {
     const TensorShape* const out = signature.result() ? signature.result() : signature.tensor(0);
@@ -46,7 +47,7 @@ bool isStrided(const OpSignature& signature)
     return !isDense(*out);
 }
 
-/// How often `operand` is repeated as a whole along `out`; 0: it is no smaller one that PyTorch would broadcast.
+/// How often `operand` is repeated as a whole along `out`; 0: it is not a smaller operand that PyTorch broadcasts.
 double repeatsOf(const TensorShape& operand, const TensorShape& out)
 {
     if (operand.onHost || operand.sizes.size() > out.sizes.size() || elements(operand) >= numel(out))
@@ -66,8 +67,8 @@ double repeatsOf(const TensorShape& operand, const TensorShape& out)
     return repeats;
 }
 
-/// TensorIterator's vectorized kernels take no operand that is repeated, and one that is repeated as a whole is read
-/// again each time.
+/// Sets the work of repeated operands: TensorIterator's vectorized kernels take none, and an operand that is repeated
+/// as a whole is read again each time.
 void readRepeated(const OpSignature& signature, OpWork& work)
 {
     const TensorShape* const out = signature.result() ? signature.result() : signature.tensor(0);
@@ -82,13 +83,6 @@ void readRepeated(const OpSignature& signature, OpWork& work)
                 work.repeats = repeats;
             }
         }
-}
-
-std::string_view packetOf(std::string_view op)
-{
-    const std::size_t first = op.find('.');
-    const std::size_t second = first == std::string_view::npos ? first : op.find('.', first + 1);
-    return op.substr(0, second);
 }
 
 /// Arguments are [..., m, k] and [..., k, n] from `first` on.
@@ -144,10 +138,9 @@ void readConvolution(std::string_view name, const OpSignature& signature, OpWork
     const TensorShape* out = backward ? signature.tensor(0) : signature.result();
     if (!x || !weight || !out || weight->sizes.size() < 2)
         return;
-    const std::size_t stride = isCudnn ? 3 : backward ? 4 : 3;
     const bool transposed = !isCudnn && signature.integer(backward ? 7 : 6) != 0;
     if (transposed)
-        std::swap(x, out); // the convolution whose gradient it is
+        std::swap(x, out); // a transposed convolution is the gradient of a convolution
     ConvolutionWork& c = work.convolution;
     c.groups = static_cast<double>(std::max<std::int64_t>(1, signature.integer(isCudnn ? 5 : backward ? 9 : 8, 0, 1)));
     c.inputChannels = sizeAt(*weight, 1);
@@ -155,12 +148,8 @@ void readConvolution(std::string_view name, const OpSignature& signature, OpWork
     c.inputPoints = points(*x);
     c.outputPoints = points(*out);
     c.kernelPoints = 1;
-    c.strideIsKernel = true;
-    for (std::size_t i = 2; i < weight->sizes.size(); ++i) {
+    for (std::size_t i = 2; i < weight->sizes.size(); ++i)
         c.kernelPoints *= static_cast<double>(weight->sizes[i]);
-        c.strideIsKernel = c.strideIsKernel && signature.integer(stride, i - 2, 1) == weight->sizes[i];
-    }
-    c.strideIsKernel = c.strideIsKernel && c.kernelPoints > 1;
     c.channelsLast = isChannelsLast(*x) || isChannelsLast(*weight);
     c.inputBytes = bytesOf(x);
     c.outputBytes = bytesOf(out);
@@ -172,7 +161,7 @@ void readConvolution(std::string_view name, const OpSignature& signature, OpWork
         c.gradBias = signature.integer(10, 2, 0) != 0;
         work.kernels = (c.gradInput ? 1 : 0) + (c.gradWeight ? 1 : 0) + (c.gradBias ? 1 : 0);
     } else {
-        const bool isDepthwise = c.groups > 1 && c.inputChannels <= 1; // PyTorch's own kernels add it as they go
+        const bool isDepthwise = c.groups > 1 && c.inputChannels <= 1; // PyTorch's own kernels add the bias themselves
         c.bias = !isCudnn && !isDepthwise && signature.tensor(2) != nullptr;
         work.kernels += c.bias ? 1 : 0;
     }
@@ -201,23 +190,15 @@ void readAttention(std::string_view name, const OpSignature& signature, OpWork& 
     a.batchHeads = sizeAt(*query, 0) * sizeAt(*query, 3 - length);
     a.width = sizeAt(*query, 3);
     work.dtype = query->dtype;
-    // Positions of is_causal and dropout_p in native_functions.yaml.
-    const auto flag = [&](std::size_t argument) { return signature.integer(argument) != 0; };
-    if (name.starts_with("aten._scaled_dot_product_flash")) {
-        a.dropout = flag(backward ? 10 : 3);
-        a.causal = flag(backward ? 11 : 4);
-    } else if (name.starts_with("aten._flash")) {
-        a.dropout = flag(backward ? 10 : 7);
-        a.causal = flag(backward ? 11 : 8);
-    } else if (name.starts_with("aten._scaled_dot_product_efficient")) {
-        a.masked = signature.tensor(backward ? 4 : 3) != nullptr;
-        a.dropout = flag(backward ? 9 : 5);
-        a.causal = flag(backward ? 11 : 6);
-    } else if (name.starts_with("aten._scaled_dot_product_cudnn")) {
-        a.masked = signature.tensor(backward ? 8 : 3) != nullptr;
-        a.dropout = flag(backward ? 13 : 5);
-        a.causal = flag(backward ? 14 : 6);
-    }
+    // Positions of is_causal in native_functions.yaml.
+    if (name.starts_with("aten._scaled_dot_product_flash"))
+        a.causal = signature.integer(backward ? 11 : 4) != 0;
+    else if (name.starts_with("aten._flash"))
+        a.causal = signature.integer(backward ? 11 : 8) != 0;
+    else if (name.starts_with("aten._scaled_dot_product_efficient"))
+        a.causal = signature.integer(backward ? 11 : 6) != 0;
+    else if (name.starts_with("aten._scaled_dot_product_cudnn"))
+        a.causal = signature.integer(backward ? 14 : 6) != 0;
     const double pairs = a.causal ? a.query * (a.key - (a.query - 1) / 2) : a.query * a.key;
     work.flops = 2 * a.batchHeads * std::max(pairs, a.query) * a.width * (backward ? 5 : 2);
 }
@@ -283,7 +264,7 @@ void readForeach(std::string_view name, const OpSignature& signature, OpWork& wo
         = std::max({1.0, tensors / mostTensors[static_cast<std::size_t>(std::min(lists, 5.0))], chunks / mostBlocks});
 }
 
-/// Rows that are picked out of a table are read, not the table.
+/// Counts the rows that are gathered from a table as read, not the whole table.
 void readGather(const OpSignature& signature, OpWork& work)
 {
     const TensorShape* const out = signature.result();
@@ -297,7 +278,7 @@ void readGather(const OpSignature& signature, OpWork& work)
 
 OpWork workOf(std::string_view op, const OpSignature& signature, std::uint16_t flags, double flops)
 {
-    const std::string_view name = packetOf(op);
+    const std::string_view name = overloadPacket(op);
     OpWork work;
     work.kind = workClassOf(name, signature, flags);
     work.modes = signature.modes;
@@ -359,16 +340,10 @@ OpWork workOf(std::string_view op, const OpSignature& signature, std::uint16_t f
         readAttention(name, signature, work);
         break;
     case softmax:
-        if (first)
-            readRows(*first, signature.integer(1, 0, -1), work);
-        break;
     case softmaxBackward:
-        if (first)
-            readRows(*first, signature.integer(2, 0, -1), work);
-        break;
     case scan:
         if (first)
-            readRows(*first, signature.integer(1, 0, -1), work);
+            readRows(*first, signature.integer(work.kind == softmaxBackward ? 2 : 1, 0, -1), work);
         break;
     case layerNorm:
     case layerNormBackward: {

@@ -64,7 +64,6 @@ struct ConvolutionWork
     double inputPoints = 0;
     double kernelPoints = 0;
     bool channelsLast = false;
-    bool strideIsKernel = false; ///< patches do not overlap
     bool bias = false; ///< added by a kernel of its own, as PyTorch does after cuDNN
     bool gradInput = false;
     bool gradWeight = false;
@@ -83,8 +82,6 @@ struct AttentionWork
     double key = 0;
     double width = 0; ///< head dimension
     bool causal = false;
-    bool masked = false;
-    bool dropout = false;
 };
 
 /// The work of an op, independent of the GPU: the input of the time model. Bytes count each element once, and
@@ -103,13 +100,13 @@ struct OpWork
     double rows = 0; ///< of softmax, norms, reductions
     double columns = 0;
     bool toHost = false; ///< a transfer to the host
-    bool waits = false; ///< a transfer for whose end the CPU waits
+    bool waits = false; ///< a transfer that the CPU waits for
     bool innermost = true; ///< elements of a row are adjacent in memory
     bool halfWeights = false; ///< batch norm with 2-byte weights: cuDNN takes float32 only, PyTorch's kernels run
     /// Tensors of equal sizes have different memory layouts, or one is repeated: elements are loaded one by one.
     bool strided = false;
     double repeated = 0; ///< bytes of the largest operand that a pass reads from its begin again and again
-    double repeats = 1; ///< how often it does
+    double repeats = 1; ///< how often the pass reads it
     MatrixProduct product;
     ConvolutionWork convolution;
     AttentionWork attention;

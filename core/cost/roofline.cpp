@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cost/roofline.h"
 
+#include "core/cost/tensor_layout.h"
+
 #include <algorithm>
 
 namespace headroom {
@@ -9,14 +11,8 @@ namespace headroom {
 Bytes transferBytes(std::span<const TensorShape> tensors)
 {
     Bytes bytes = 0;
-    for (const TensorShape& tensor : tensors) {
-        Bytes elements = 1;
-        for (std::size_t i = 0; i < tensor.sizes.size(); ++i) {
-            if (i >= tensor.strides.size() || tensor.strides[i] != 0)
-                elements *= tensor.sizes[i];
-        }
-        bytes += elements * tensor.itemSize;
-    }
+    for (const TensorShape& tensor : tensors)
+        bytes += static_cast<Bytes>(elements(tensor)) * tensor.itemSize;
     return bytes;
 }
 

@@ -29,6 +29,7 @@ struct DeviceSpec
     double float64Flops = 0;
     double float8Flops = 0;
     Bytes l2 = 0; ///< L2 cache, in bytes
+    Bytes context = 0; ///< memory of CUDA's context with its loaded kernels; 0: unknown
 };
 
 /// The default of --gpu.
@@ -70,6 +71,9 @@ struct NestedAttention
     std::int64_t maxQuery = 0;
     std::int64_t maxKey = 0;
 };
+
+/// The name of an op without its overload: "aten.addmm.default" → "aten.addmm".
+std::string_view overloadPacket(std::string_view name);
 
 /// Flops by PyTorch's formulas (torch/utils/flop_counter.py), a multiply-add counted as two; 0 for an op without a
 /// formula, and for shapes that do not fit it. `name` is an overload packet ("aten.addmm") or an overload

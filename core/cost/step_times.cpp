@@ -9,8 +9,8 @@
 namespace headroom {
 namespace {
 
-/// Why ops of this step would be others on the card; empty: they would be the same. `kernels` of attention are chosen
-/// by compute capability, and without tensor cores for bfloat16 programs take another type.
+/// The reason why PyTorch would run other ops of this step on the card; empty: it would run the same. Attention kernels
+/// are chosen by compute capability, and without tensor cores for bfloat16 programs use another type.
 std::string otherKernels(const StepTrace& trace, const DeviceSpec& recorded, const DeviceSpec& wanted)
 {
     const auto generation = [](const DeviceSpec& device) {
@@ -47,7 +47,7 @@ Status standsFor(const StepTrace& trace, const std::string& gpu)
 
 namespace {
 
-/// The step whose collectives take what the topology says; one without collectives stays what it is.
+/// The step with times of its collectives by the topology; a step without collectives is unchanged.
 Result<StepTracePtr> withTopology(StepTracePtr step, const std::string& name, bool slowed)
 {
     const Result<Topology> topology = name.empty() ? topologyOf(step->info.gpu) : findTopology(name);
@@ -60,7 +60,7 @@ Result<StepTracePtr> withTopology(StepTracePtr step, const std::string& name, bo
                        step->info.times);
 }
 
-/// Times of ops by the model and the card, or by a calibration; collectives as other ops.
+/// The step with times of ops by the model and the card, or by a calibration, collectives like other ops.
 Result<TimedStep> withOwnTimes(StepTracePtr step, const TimeChoice& choice)
 {
     const bool named = choice.calibration != "auto" && choice.calibration != "none";
@@ -82,7 +82,7 @@ Result<TimedStep> withOwnTimes(StepTracePtr step, const TimeChoice& choice)
     StepTimes times;
     times.withoutShapes = choice.model == TimeModel::kernel && step->ops.signature.size() == 0;
     times.model = times.withoutShapes ? TimeModel::roofline : choice.model;
-    // A step of another program's times, and of a card that is not known, keeps what it has.
+    // A step with times of another program, or of an unknown card, keeps its times.
     if (device && (moves || times.model == TimeModel::kernel))
         step = withOpTimes(step, opTimes(*step, *device, times.model), gpu, timeModelName(times.model));
 

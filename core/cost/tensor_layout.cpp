@@ -35,7 +35,7 @@ std::vector<std::size_t> layoutOf(const TensorShape& tensor)
 
 bool isDense(const TensorShape& tensor)
 {
-    double expected = 1; // exact where it matters, and no damaged size overflows it
+    double expected = 1; // a double, so that sizes of a damaged file do not overflow
     auto order = layoutOf(tensor);
     for (auto i = order.rbegin(); i != order.rend(); ++i) {
         if (static_cast<double>(tensor.strides[*i]) != expected)
@@ -50,7 +50,7 @@ bool isChannelsLast(const TensorShape& image)
     const std::size_t rank = image.sizes.size();
     if (rank < 4 || image.strides.size() != rank || image.strides[1] == 0)
         return false;
-    double least = 0; // no damaged size overflows it
+    double least = 0; // a double, so that sizes of a damaged file do not overflow
     const auto follows = [&](std::size_t d) {
         const auto stride = static_cast<double>(image.strides[d]);
         const bool isOutside = stride >= least;

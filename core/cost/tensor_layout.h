@@ -9,20 +9,20 @@
 
 namespace headroom {
 
-/// Elements in memory: dimensions of stride 0 counted once.
+/// Number of elements in memory: dimensions of stride 0 counted once.
 double elements(const TensorShape& tensor);
 
-/// Size of a dimension, from the end where negative; 1 where there is none.
+/// Size of a dimension, counted from the end if negative; 1 if it does not exist.
 double sizeAt(const TensorShape& tensor, std::ptrdiff_t dimension);
 
-/// Dimensions in the order of their strides, those of one element and expanded ones left out.
+/// The dimensions by descending stride, without those of one element and expanded ones.
 std::vector<std::size_t> layoutOf(const TensorShape& tensor);
 
-/// Whether the elements lie beside each other, in any order of dimensions.
+/// Whether the elements are adjacent in memory, in any order of dimensions.
 bool isDense(const TensorShape& tensor);
 
-/// As PyTorch tells it, is_channels_last_strides_2d() of c10/core/MemoryFormat.h: where sizes of one leave it open, as
-/// the filters of 1x1 convolutions do, a tensor is row by row.
+/// Whether an image is channels-last, by the rule of is_channels_last_strides_2d() in c10/core/MemoryFormat.h: a tensor
+/// with ambiguous strides, such as the filter of a 1x1 convolution, is not.
 bool isChannelsLast(const TensorShape& image);
 
 } // namespace headroom

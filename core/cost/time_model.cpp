@@ -53,7 +53,7 @@ StepTracePtr withOpTimes(const StepTracePtr& step, std::vector<double> ms, const
     struct Columns
     {
         std::vector<double> ms;
-        StepTracePtr step; ///< whose memory the other columns are
+        StepTracePtr step; ///< owns the other columns
     };
     auto columns = std::make_shared<Columns>(Columns{std::move(ms), step});
     auto result = std::make_shared<StepTrace>(*step);

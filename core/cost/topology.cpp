@@ -4,7 +4,7 @@
 
 #include "core/base/json_reader.h"
 #include "core/base/json_text.h"
-#include "core/cost/devices_json.h"
+#include "core/cost/resource_tables.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -79,7 +79,7 @@ Topology topologyIn(const Json& object, const Links& links)
     return topology;
 }
 
-/// A file's own links come before those of the program.
+/// The topologies of a file. Its own links replace those of the program by name.
 std::vector<Topology> topologiesIn(const Json& document, const Links& known)
 {
     Links links = linksIn(document);

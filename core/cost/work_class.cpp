@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
+#include <unordered_map>
 #include <utility>
 
 namespace headroom {
@@ -13,208 +15,72 @@ namespace {
 
 using enum WorkClass;
 
-constexpr auto classNames = std::to_array<std::string_view>({"none",
-                                                             "pointwise",
-                                                             "copy",
-                                                             "fill",
-                                                             "transfer",
-                                                             "reduction",
-                                                             "scan",
-                                                             "softmax",
-                                                             "softmax_backward",
-                                                             "layer_norm",
-                                                             "layer_norm_backward",
-                                                             "batch_norm",
-                                                             "batch_norm_backward",
-                                                             "group_norm",
-                                                             "group_norm_backward",
-                                                             "matmul",
-                                                             "convolution",
-                                                             "convolution_backward",
-                                                             "attention",
-                                                             "attention_backward",
-                                                             "embedding",
-                                                             "embedding_backward",
-                                                             "index",
-                                                             "pool",
-                                                             "pool_backward",
-                                                             "foreach",
-                                                             "sort",
-                                                             "opaque"});
+// clang-format off
+constexpr auto classNames = std::to_array<std::string_view>({
+    "none", "pointwise", "copy", "fill", "transfer", "reduction", "scan", "softmax", "softmax_backward", "layer_norm",
+    "layer_norm_backward", "batch_norm", "batch_norm_backward", "group_norm", "group_norm_backward", "matmul",
+    "convolution", "convolution_backward", "attention", "attention_backward", "embedding", "embedding_backward",
+    "index", "pool", "pool_backward", "foreach", "sort", "opaque"
+});
+// clang-format on
 static_assert(classNames.size() == workClassCount);
 
-/// Ops whose class does not follow from their shapes, sorted by name.
-constexpr auto classes = std::to_array<std::pair<std::string_view, WorkClass>>({
-    {"_adaptive_avg_pool2d", pool},
-    {"_adaptive_avg_pool2d_backward", poolBackward},
-    {"_addmm_activation", matmul},
-    {"_amp_foreach_non_finite_check_and_unscale_", foreach},
-    {"_batch_norm_with_update", batchNorm},
-    {"_conj", none},
-    {"_convolution", convolution},
-    {"_cudnn_attention_backward", attentionBackward},
-    {"_cudnn_attention_forward", attention},
-    {"_efficient_attention_backward", attentionBackward},
-    {"_efficient_attention_forward", attention},
-    {"_embedding_bag", embedding},
-    {"_embedding_bag_dense_backward", embeddingBackward},
-    {"_flash_attention_backward", attentionBackward},
-    {"_flash_attention_forward", attention},
-    {"_fused_rms_norm", layerNorm},
-    {"_fused_rms_norm_backward", layerNormBackward},
-    {"_has_compatible_shallow_copy_type", none},
-    {"_index_put_impl_", index},
-    {"_local_scalar_dense", transfer},
-    {"_log_softmax", softmax},
-    {"_log_softmax_backward_data", softmaxBackward},
-    {"_native_batch_norm_legit", batchNorm},
-    {"_native_batch_norm_legit_functional", batchNorm},
-    {"_neg_view", none},
-    {"_nested_tensor_from_mask", none},
-    {"_reshape_alias", none},
-    {"_safe_softmax", softmax},
-    {"_scaled_dot_product_cudnn_attention", attention},
-    {"_scaled_dot_product_cudnn_attention_backward", attentionBackward},
-    {"_scaled_dot_product_efficient_attention", attention},
-    {"_scaled_dot_product_efficient_attention_backward", attentionBackward},
-    {"_scaled_dot_product_flash_attention", attention},
-    {"_scaled_dot_product_flash_attention_backward", attentionBackward},
-    {"_scaled_mm", matmul},
-    {"_softmax", softmax},
-    {"_softmax_backward_data", softmaxBackward},
-    {"_to_copy", copy},
-    {"_unique2", sort},
-    {"_unsafe_index", index},
-    {"_unsafe_view", none},
-    {"adaptive_max_pool2d", pool},
-    {"adaptive_max_pool2d_backward", poolBackward},
-    {"addbmm", matmul},
-    {"addmm", matmul},
-    {"addmm_", matmul},
-    {"addmv", matmul},
-    {"alias", none},
-    {"alias_", none},
-    {"arange", fill},
-    {"argsort", sort},
-    {"as_strided", none},
-    {"as_strided_", none},
-    {"avg_pool2d", pool},
-    {"avg_pool2d_backward", poolBackward},
-    {"baddbmm", matmul},
-    {"batch_norm_backward", batchNormBackward},
-    {"bmm", matmul},
-    {"cat", copy},
-    {"chunk", none},
-    {"clone", copy},
-    {"constant_pad_nd", copy},
-    {"convolution", convolution},
-    {"convolution_backward", convolutionBackward},
-    {"copy_", copy},
-    {"cudnn_batch_norm", batchNorm},
-    {"cudnn_batch_norm_backward", batchNormBackward},
-    {"cudnn_convolution", convolution},
-    {"cummax", scan},
-    {"cumprod", scan},
-    {"cumsum", scan},
-    {"detach", none},
-    {"detach_", none},
-    {"diagonal", none},
-    {"embedding", embedding},
-    {"embedding_dense_backward", embeddingBackward},
-    {"empty", none},
-    {"empty_like", none},
-    {"empty_permuted", none},
-    {"empty_strided", none},
-    {"expand", none},
-    {"eye", fill},
-    {"fill", fill},
-    {"fill_", fill},
-    {"full", fill},
-    {"full_like", fill},
-    {"gather", index},
-    {"index", index},
-    {"index_add", index},
-    {"index_add_", index},
-    {"index_copy_", index},
-    {"index_put", index},
-    {"index_put_", index},
-    {"index_select", index},
-    {"is_pinned", none},
-    {"is_same_size", none},
-    {"lift_fresh", none},
-    {"linear", matmul},
-    {"logcumsumexp", scan},
-    {"max_pool2d_with_indices", pool},
-    {"max_pool2d_with_indices_backward", poolBackward},
-    {"max_pool3d_with_indices", pool},
-    {"max_pool3d_with_indices_backward", poolBackward},
-    {"mm", matmul},
-    {"multinomial", sort},
-    {"mv", matmul},
-    {"narrow", none},
-    {"native_batch_norm", batchNorm},
-    {"native_batch_norm_backward", batchNormBackward},
-    {"native_group_norm", groupNorm},
-    {"native_group_norm_backward", groupNormBackward},
-    {"native_layer_norm", layerNorm},
-    {"native_layer_norm_backward", layerNormBackward},
-    {"new_empty", none},
-    {"new_empty_strided", none},
-    {"new_full", fill},
-    {"new_ones", fill},
-    {"new_zeros", fill},
-    {"nonzero", sort},
-    {"ones", fill},
-    {"ones_like", fill},
-    {"permute", none},
-    {"pin_memory", none},
-    {"record_stream", none},
-    {"repeat", copy},
-    {"resize_", none},
-    {"resolve_conj", none},
-    {"resolve_neg", none},
-    {"rms_norm", layerNorm},
-    {"scatter", index},
-    {"scatter_", index},
-    {"scatter_add", index},
-    {"scatter_add_", index},
-    {"select", none},
-    {"select_backward", copy},
-    {"select_scatter", copy},
-    {"set_", none},
-    {"slice", none},
-    {"slice_backward", copy},
-    {"slice_scatter", copy},
-    {"sort", sort},
-    {"split", none},
-    {"split_with_sizes", none},
-    {"split_with_sizes_copy", copy},
-    {"squeeze", none},
-    {"squeeze_", none},
-    {"stack", copy},
-    {"t", none},
-    {"t_", none},
-    {"take", index},
-    {"tensor_split", none},
-    {"topk", sort},
-    {"transpose", none},
-    {"transpose_", none},
-    {"unbind", none},
-    {"unfold", none},
-    {"unsafe_chunk", none},
-    {"unsafe_split", none},
-    {"unsafe_split_with_sizes", none},
-    {"unsqueeze", none},
-    {"unsqueeze_", none},
-    {"view", none},
-    {"view_as_complex", none},
-    {"view_as_real", none},
-    {"zero_", fill},
-    {"zeros", fill},
-    {"zeros_like", fill},
+/// The ops with a class that does not follow from their shapes, by class.
+// clang-format off
+constexpr auto classes = std::to_array<std::pair<WorkClass, std::string_view>>({
+    {none, "_conj _has_compatible_shallow_copy_type _neg_view _nested_tensor_from_mask _reshape_alias _unsafe_view "
+           "alias alias_ as_strided as_strided_ chunk detach detach_ diagonal empty empty_like empty_permuted "
+           "empty_strided expand is_pinned is_same_size lift_fresh narrow new_empty new_empty_strided permute "
+           "pin_memory record_stream resize_ resolve_conj resolve_neg select set_ slice split split_with_sizes "
+           "squeeze squeeze_ t t_ tensor_split transpose transpose_ unbind unfold unsafe_chunk unsafe_split "
+           "unsafe_split_with_sizes unsqueeze unsqueeze_ view view_as_complex view_as_real"},
+    {copy, "_to_copy cat clone constant_pad_nd copy_ repeat select_backward select_scatter slice_backward "
+           "slice_scatter split_with_sizes_copy stack"},
+    {fill, "arange eye fill fill_ full full_like new_full new_ones new_zeros ones ones_like zero_ zeros zeros_like"},
+    {transfer, "_local_scalar_dense"},
+    {scan, "cummax cumprod cumsum logcumsumexp"},
+    {softmax, "_log_softmax _safe_softmax _softmax"},
+    {softmaxBackward, "_log_softmax_backward_data _softmax_backward_data"},
+    {layerNorm, "_fused_rms_norm native_layer_norm rms_norm"},
+    {layerNormBackward, "_fused_rms_norm_backward native_layer_norm_backward"},
+    {batchNorm, "_batch_norm_with_update _native_batch_norm_legit _native_batch_norm_legit_functional "
+                "cudnn_batch_norm native_batch_norm"},
+    {batchNormBackward, "batch_norm_backward cudnn_batch_norm_backward native_batch_norm_backward"},
+    {groupNorm, "native_group_norm"},
+    {groupNormBackward, "native_group_norm_backward"},
+    {matmul, "_addmm_activation _scaled_mm addbmm addmm addmm_ addmv baddbmm bmm linear mm mv"},
+    {convolution, "_convolution convolution cudnn_convolution"},
+    {convolutionBackward, "convolution_backward"},
+    {attention, "_cudnn_attention_forward _efficient_attention_forward _flash_attention_forward "
+                "_scaled_dot_product_cudnn_attention _scaled_dot_product_efficient_attention "
+                "_scaled_dot_product_flash_attention"},
+    {attentionBackward, "_cudnn_attention_backward _efficient_attention_backward _flash_attention_backward "
+                        "_scaled_dot_product_cudnn_attention_backward "
+                        "_scaled_dot_product_efficient_attention_backward "
+                        "_scaled_dot_product_flash_attention_backward"},
+    {embedding, "_embedding_bag embedding"},
+    {embeddingBackward, "_embedding_bag_dense_backward embedding_dense_backward"},
+    {index, "_index_put_impl_ _unsafe_index gather index index_add index_add_ index_copy_ index_put index_put_ "
+            "index_select scatter scatter_ scatter_add scatter_add_ take"},
+    {pool, "_adaptive_avg_pool2d adaptive_max_pool2d avg_pool2d max_pool2d_with_indices max_pool3d_with_indices"},
+    {poolBackward, "_adaptive_avg_pool2d_backward adaptive_max_pool2d_backward avg_pool2d_backward "
+                   "max_pool2d_with_indices_backward max_pool3d_with_indices_backward"},
+    {foreach, "_amp_foreach_non_finite_check_and_unscale_"},
+    {sort, "_unique2 argsort multinomial nonzero sort topk"},
 });
+// clang-format on
 
-static_assert(std::ranges::is_sorted(classes, {}, &std::pair<std::string_view, WorkClass>::first));
+const std::unordered_map<std::string_view, WorkClass>& classByName()
+{
+    static const auto table = [] {
+        std::unordered_map<std::string_view, WorkClass> byName;
+        for (const auto& [kind, names] : classes)
+            for (const auto name : std::views::split(names, ' '))
+                byName.emplace(std::string_view(name.begin(), name.end()), kind);
+        return byName;
+    }();
+    return table;
+}
 
 WorkClass classByShape(const OpSignature& signature)
 {
@@ -249,8 +115,7 @@ WorkClass workClassOf(std::string_view op, const OpSignature& signature, std::ui
     if (name.starts_with("_foreach_") || name.starts_with("_fused_adam") || name.starts_with("_fused_sgd")
         || name.starts_with("_fused_adagrad"))
         return foreach;
-    const auto known = std::ranges::lower_bound(classes, name, {}, &std::pair<std::string_view, WorkClass>::first);
-    if (known != classes.end() && known->first == name)
+    if (const auto known = classByName().find(name); known != classByName().end())
         return known->second;
     return flags & opView ? none : classByShape(signature);
 }

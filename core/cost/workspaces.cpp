@@ -21,9 +21,9 @@ using namespace std::string_view_literals;
 
 // A bias that is added to a product goes through cuBLASLt (at::native::addmm_out_cuda_impl).
 constexpr std::array blasLtOps{"aten.addmm"sv, "aten._addmm_activation"sv, "aten._scaled_mm"sv};
-constexpr Bytes mostKiB = Bytes{1} << 32; // more than any card has: what is above is no size
+constexpr Bytes mostKiB = Bytes{1} << 32; // more than any card has; larger numbers are not valid
 
-/// The number that the text begins with, which is cut off.
+/// Removes the number at the begin of the text and returns it.
 std::optional<Bytes> takeNumber(std::string_view& text)
 {
     Bytes number = 0;
@@ -34,7 +34,7 @@ std::optional<Bytes> takeNumber(std::string_view& text)
     return number;
 }
 
-/// ":4096:2:16:8"
+/// The bytes of ":4096:2:16:8", pairs of size in KiB and count.
 std::optional<Bytes> configuredBytes(std::string_view config)
 {
     Bytes total = 0;
@@ -60,9 +60,9 @@ std::string_view settingOf(const StepInfo& info, std::string_view name)
     return found == info.settings.end() ? std::string_view() : found->second;
 }
 
-/// cuDNN 7 named its sizes in warnings (github.com/chainer/chainer/pull/3972): those of all three tensors of a half
-/// precision convolution together, within 0.1 %, the result in float32. Later ones copy it in its own type
-/// (nhwcToNchwKernel<__half, __half, …> in traces). Depthwise kernels read any layout.
+/// Bytes of cuDNN's workspace for a convolution. Warnings of cuDNN 7 (github.com/chainer/chainer/pull/3972) name,
+/// within 0.1 %, the bytes of all three tensors of a half precision convolution, the result in float32. Later versions
+/// copy the result in its own type (nhwcToNchwKernel<__half, __half, …> in traces). Depthwise kernels read any layout.
 Bytes convolutionWorkspace(const OpWork& work, const DeviceSpec& card)
 {
     const ConvolutionWork& c = work.convolution;
@@ -101,9 +101,9 @@ Workspaces workspacesOf(const StepTrace& step, const DeviceSpec& card)
         = blasWorkspaces(card, settingOf(step.info, cublasVariable), settingOf(step.info, cublasLtVariable));
     Workspaces workspaces;
     if (!step.info.source.empty())
-        return workspaces; // its blocks are all those that the allocator had
-    // A handle is a thread's, and its workspaces a stream's: the program has one thread, autograd another. PyTorch
-    // frees them around each capture of a CUDA graph, which has them in its pool meanwhile, one after the other.
+        return workspaces; // a snapshot or a trace has all blocks of the allocator
+    // A thread has a handle, which has workspaces for each stream; the program is one thread, autograd another. PyTorch
+    // frees workspaces before and after each capture of a CUDA graph. During a capture they are in the graph's pool.
     const std::vector<std::uint32_t> places = graphPlaces(step);
     std::set<std::pair<std::uint32_t, bool>> hasBlas;
     std::set<std::pair<std::uint32_t, bool>> hasBlasLt;

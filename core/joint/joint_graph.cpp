@@ -15,16 +15,16 @@ namespace {
 
 constexpr std::uint32_t never = static_cast<std::uint32_t>(-1);
 
-/// What the events say of each storage, in one pass: who made it when, until when the program and backward need it.
+/// Facts about each storage, collected in one pass over the events.
 struct StorageFacts
 {
     explicit StorageFacts(const StepTrace& trace);
 
     std::vector<std::uint32_t> freed; ///< event; `never` when it outlives the step
-    std::vector<OpId> lastMutation; ///< in forward and backward; invalid: none after the op that made it
-    std::vector<bool> unpacked; ///< autograd saves it, and backward asks for it
+    std::vector<OpId> lastMutation; ///< last op of forward or backward that changes it after its creator; invalid: none
+    std::vector<bool> unpacked; ///< autograd saves it, and backward unpacks it
     std::vector<bool> resized;
-    std::uint32_t lastUnpack = 0; ///< event: after it backward asks for nothing more
+    std::uint32_t lastUnpack = 0; ///< event
 };
 
 StorageFacts::StorageFacts(const StepTrace& trace)
@@ -99,7 +99,7 @@ private:
     const StepTrace& trace_;
     StorageFacts facts_;
     OpObstacles obstacles_;
-    std::vector<bool> read_; ///< by storage: a node has read it, so that it cannot be changed unseen
+    std::vector<bool> read_; ///< by storage: a node has read it
     JointGraph graph_;
 };
 
@@ -157,8 +157,8 @@ std::vector<ValueId> Builder::readsOf(OpId op)
     return reads;
 }
 
-/// Would the op find something else in its inputs when it runs again? Not what batch normalisation does to its running
-/// statistics: in training its results do not depend on them.
+/// Whether an input of the op has another content when the op runs again. The running statistics of batch normalisation
+/// do not count, since its results in training do not depend on them.
 bool Builder::readsWhatChanges(OpId op, const OpKind& kind) const
 {
     const auto mutated = trace_.ops.mutated[op];
@@ -169,8 +169,8 @@ bool Builder::readsWhatChanges(OpId op, const OpKind& kind) const
     });
 }
 
-/// Does the op read what nobody holds until backward and what no node makes: an input that the program lets go, a
-/// gradient that forward goes on with?
+/// Whether the op reads a value that no node makes and that is not held until backward: an input that the program
+/// frees, or a gradient that forward uses.
 bool Builder::readsWhatGoes(const std::vector<ValueId>& reads) const
 {
     return std::ranges::any_of(reads,
@@ -224,8 +224,8 @@ void Builder::addNode(OpId op, std::vector<ValueId> reads)
     graph_.nodes.push_back(std::move(node));
 }
 
-/// An op that only changes what is there. Where it changes the result of a node that nobody has read yet, it is one
-/// more op of that node.
+/// Adds an op that only changes existing storages. If it changes the result of a node that no other node has read yet,
+/// it becomes one more op of that node.
 void Builder::changeInPlace(OpId op, const std::vector<ValueId>& reads)
 {
     for (const StorageId storage : trace_.ops.mutated[op]) {
@@ -278,7 +278,7 @@ void Builder::nameKeptModules()
     graph_.keptModules = obstacles_.named(std::move(modules));
 }
 
-/// Nodes in the order of their last ops, so that each comes after all that it reads; values in that of their storages.
+/// Sorts nodes by their last ops, so that each comes after all nodes that it reads from.
 void Builder::order()
 {
     std::vector<std::uint32_t> nodes(graph_.nodes.size());
@@ -304,6 +304,23 @@ void Builder::order()
 }
 
 } // namespace
+
+std::vector<bool> JointGraph::among(std::span<const StorageId> storages) const
+{
+    std::vector<bool> flags(values.size(), false);
+    for (const StorageId storage : storages)
+        if (const ValueId value = valueOf[storage.value]; value.valid())
+            flags[value.value] = true;
+    return flags;
+}
+
+std::vector<bool> JointGraph::among(std::span<const ValueId> ids) const
+{
+    std::vector<bool> flags(values.size(), false);
+    for (const ValueId id : ids)
+        flags[id.value] = true;
+    return flags;
+}
 
 Result<JointGraph> buildJointGraph(const StepModel& model)
 {

@@ -18,7 +18,7 @@ using NodeId = Index<struct NodeTag>; ///< a node of a JointGraph
 
 /// Whether a node may run again in backward.
 enum class Repeat : std::uint8_t {
-    once, ///< never: values would differ, or storages of others change, or no module around it can be checkpointed
+    once, ///< it may not: values would differ, other nodes' storages would change, or no module around it can run again
     again, ///< may run again
 };
 
@@ -62,6 +62,20 @@ struct JointGraph
 
     const Node& operator[](NodeId id) const { return nodes[id.value]; }
     const Value& operator[](ValueId id) const { return values[id.value]; }
+
+    /// Whether saving a valid value takes memory: not if it existed before forward, or if the program holds it anyway.
+    bool takesMemory(ValueId id) const { return values[id.value].node.valid() && !values[id.value].kept; }
+
+    /// The value that autograd packed; invalid: none.
+    ValueId packed(PackId pack) const
+    {
+        const StorageId storage = trace->packs.storage[pack];
+        return storage.valid() ? valueOf[storage.value] : ValueId();
+    }
+
+    /// By value: whether its storage is one of `storages`.
+    std::vector<bool> among(std::span<const StorageId> storages) const;
+    std::vector<bool> among(std::span<const ValueId> ids) const; ///< by value: whether it is one of `ids`
 };
 
 /// Builds the graph. The program's own recomputations count as backward. Errors (badInput): the step has no forward,

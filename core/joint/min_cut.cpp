@@ -14,11 +14,11 @@ namespace headroom {
 
 namespace {
 
-constexpr std::uint32_t farthestWeighed = 100;
-constexpr std::uint32_t longestChain = 100;
+constexpr std::uint32_t farthestWeighed = 100; ///< largest distance that raises a weight
+constexpr std::uint32_t longestChain = 100; ///< number of ops
 constexpr Bytes weightUnit = 512; ///< the allocator's block: weights stay small enough to add
 
-/// 1.1 to the power of the distance: a value nearer to backward is the cheaper one to hold.
+/// 1.1 to the power of the distance: a value nearer to backward is cheaper to hold.
 const std::array<double, farthestWeighed + 1>& distanceFactors()
 {
     static const std::array<double, farthestWeighed + 1> factors = [] {
@@ -70,7 +70,7 @@ MinCutProblem::MinCutProblem(const JointGraph& graph)
     }
 }
 
-/// A result of an op with several results is one for itself: taking it is no kernel.
+/// A result of an op with several results can always be fused: taking it is a getitem, not a kernel.
 bool MinCutProblem::fusibleFrom(ValueId value) const
 {
     const NodeId node = graph_[value].node;
@@ -93,7 +93,7 @@ bool MinCutProblem::materializedInBackward(NodeId node) const
     return std::ranges::any_of(graph_[node].makes, [&](ValueId value) { return !fusedByBackward_[value.value]; });
 }
 
-/// Holding the result takes less than a quarter of what making it reads: sums, norms.
+/// Whether the result takes less than a quarter of the bytes that the node reads, as of sums and norms.
 bool MinCutProblem::reduces(NodeId node) const
 {
     const auto& requested = graph_.trace->storages.requested;
@@ -178,7 +178,7 @@ private:
                 visit(reader, problem_.fusible(value, reader));
     }
 
-    /// The order of the first node after `readers` that cannot be fused with what is before it, at most `last`.
+    /// The order of the first node after `readers` that cannot be fused with the node before it, at most `last`.
     std::uint32_t firstUnfusible(const std::vector<NodeId>& readers, std::uint32_t last) const
     {
         using Entry = std::tuple<std::uint32_t, NodeId, bool>;
@@ -250,11 +250,9 @@ MinCut MinCutProblem::solve(const MinCutRules& rules, const std::vector<bool>& a
 {
     MinCut cut;
     cut.banned = Bans(*this, allowed).find(rules);
-    // A node is a vertex; a value is two, with its weight between them: its way in and its way out. Values that are
-    // there anyway, and nodes that lead nowhere, are left out.
-    const auto counts = [&](ValueId value) {
-        return graph_[value].node.valid() && !graph_[value].kept && leadsToBackward_[value.value];
-    };
+    // A node is one vertex; a value is two vertices with an edge of its weight. Values that take no memory and nodes
+    // that do not lead to backward are left out.
+    const auto counts = [&](ValueId value) { return graph_.takesMemory(value) && leadsToBackward_[value.value]; };
     const std::size_t nodes = graph_.nodes.size();
     const std::size_t values = graph_.values.size();
     const auto wayIn = [nodes](ValueId value) { return nodes + 2 * std::size_t{value.value}; };

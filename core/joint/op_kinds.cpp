@@ -10,7 +10,7 @@ namespace headroom {
 namespace {
 
 // clang-format off
-/// Tag.pointwise, and get_default_op_list()'s own. In-place variants go by the name without the underscore.
+/// Ops with Tag.pointwise, and those that get_default_op_list() names. In-place variants have no entry of their own.
 constexpr auto recomputable = std::to_array<std::string_view>({
     "__and__", "__ilshift__", "__ixor__", "__lshift__", "__or__", "__rshift__", "__xor__", "_grad_sum_to_size",
     "_to_copy", "_unsafe_view", "abs", "acos", "acosh", "add", "addcdiv", "addcmul", "alias", "amax", "angle", "any",

@@ -27,12 +27,12 @@ class OpObstacles
 public:
     OpObstacles(const StepTrace& trace, const StepIndex& index);
 
-    bool keep(OpId op) const;
+    bool keep(OpId op) const; ///< whether the op cannot run again
     /// Adds the modules that keep the op from running again, the outermost last. A leaf of the model is added only if
     /// it is the outermost call.
     void addModules(OpId op, std::vector<ModuleId>& modules) const;
-    std::vector<KeptModule>
-    named(std::vector<ModuleId> modules) const; ///< with reasons, each once, in the model's order
+    /// The modules with their reasons, each once, in the model's order.
+    std::vector<KeptModule> named(std::vector<ModuleId> modules) const;
 
 private:
     const StepTrace& trace_;

@@ -12,9 +12,10 @@ namespace headroom {
 
 namespace {
 
-constexpr int refinements = 8;
-/// Of a plan, and of one refinement, which betters it by what its bytes leave: for tens of thousands of ops, many of
-/// which are alike, proofs would take seconds a plan.
+constexpr int refinements = 8; ///< the most rounds of refined()
+
+/// Decisions of the knapsack for a plan, and for one refinement of it. With tens of thousands of ops, many of them
+/// alike, a proof would take seconds for each plan.
 constexpr std::size_t mostDecisionsToPlan = mostKnapsackDecisions / 4;
 constexpr std::size_t mostDecisionsToRefine = mostKnapsackDecisions / 20;
 constexpr double ilpLimitMs = 2000;
@@ -68,13 +69,18 @@ OpsCandidate OpsCandidates::candidate(OpsSchedule schedule) const
 
 OpsCandidate OpsCandidates::candidateOf(const std::vector<ValueId>& saved) const
 {
-    std::vector<bool> flags(graph_.values.size(), false);
-    for (const ValueId value : saved)
-        flags[value.value] = true;
-    return candidate(scheduler_.of(std::move(flags)));
+    return candidate(scheduler_.of(graph_.among(saved)));
 }
 
-/// Which of the banned nodes to save, each with all that it makes; the others may run again.
+Bytes OpsCandidates::bytesOf(NodeId node, const std::vector<bool>& saved) const
+{
+    Bytes bytes = 0;
+    for (const ValueId value : graph_[node].makes)
+        if (graph_.takesMemory(value) && !saved[value.value])
+            bytes += graph_[value].bytes;
+    return bytes;
+}
+
 Result<std::vector<OpsCandidate>> OpsCandidates::byKnapsack(const std::vector<bool>& banned, Bytes cap) const
 {
     std::vector<NodeId> nodes;
@@ -84,14 +90,9 @@ Result<std::vector<OpsCandidate>> OpsCandidates::byKnapsack(const std::vector<bo
         const NodeId node(i);
         if (!banned[i] || cuts_.distance(node) >= MinCutProblem::unreachable || graph_[node].repeat == Repeat::once)
             continue;
-        KnapsackItem item;
-        for (const ValueId value : graph_[node].makes)
-            if (scheduler_.counts(value))
-                item.bytes += graph_[value].bytes;
         const double least = request_.runtime == OpsRuntime::flops ? 1.0 : 0.0;
-        item.value = std::max(cost(node), least);
         nodes.push_back(node);
-        items.push_back(item);
+        items.push_back({bytesOf(node, flags), std::max(cost(node), least)});
     }
     ASSIGN_OR_RETURN(const KnapsackChoice choice, choose(items, cap, mostDecisionsToPlan));
     std::vector<bool> allowed(graph_.nodes.size(), false);
@@ -107,7 +108,6 @@ Result<std::vector<OpsCandidate>> OpsCandidates::byKnapsack(const std::vector<bo
     return candidates;
 }
 
-/// What is left of the cap is spent on nodes that run again.
 Result<OpsCandidate> OpsCandidates::refined(OpsCandidate best, Bytes cap) const
 {
     for (int round = 0; round < refinements && best.schedule.savedBytes < cap; ++round) {
@@ -117,12 +117,8 @@ Result<OpsCandidate> OpsCandidates::refined(OpsCandidate best, Bytes cap) const
             const NodeId node(i);
             if (!best.schedule.repeated[i] || cost(node) <= 0)
                 continue;
-            KnapsackItem item{0, cost(node)};
-            for (const ValueId value : graph_[node].makes)
-                if (scheduler_.counts(value) && !best.schedule.saved[value.value])
-                    item.bytes += graph_[value].bytes;
             nodes.push_back(node);
-            items.push_back(item);
+            items.push_back({bytesOf(node, best.schedule.saved), cost(node)});
         }
         ASSIGN_OR_RETURN(const KnapsackChoice choice,
                          choose(items, cap - best.schedule.savedBytes, mostDecisionsToRefine));

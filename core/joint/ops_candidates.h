@@ -40,12 +40,16 @@ public:
     }
 
     OpsCandidate candidate(OpsSchedule schedule) const;
-    OpsCandidate candidateOf(const std::vector<ValueId>& saved) const;
+    OpsCandidate candidateOf(const std::vector<ValueId>& saved) const; ///< the candidate that saves these values
+    /// Chooses by the knapsack which of the banned nodes to save, each with all its values; the others may run again.
     Result<std::vector<OpsCandidate>> byKnapsack(const std::vector<bool>& banned, Bytes cap) const;
+    /// Spends the rest of the cap on nodes that run again.
     Result<OpsCandidate> refined(OpsCandidate best, Bytes cap) const;
-    double cost(NodeId node) const;
+    double cost(NodeId node) const; ///< cost of running it again, in the unit of OpsRequest::runtime
 
 private:
+    /// The bytes that saving a node's values adds to those that are saved.
+    Bytes bytesOf(NodeId node, const std::vector<bool>& saved) const;
     Result<KnapsackChoice> choose(const std::vector<KnapsackItem>& items, Bytes cap, std::size_t mostDecisions) const;
 
     const JointGraph& graph_;

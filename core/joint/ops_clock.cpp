@@ -3,13 +3,12 @@
 #include "core/joint/ops_clock.h"
 
 #include "core/joint/ops_schedule.h"
-#include "core/predict/issued_ops.h"
 
 namespace headroom {
 
 StepClock clockOf(const JointGraph& graph, const OpsPlan& plan)
 {
-    const OpsSchedule schedule = OpsScheduler(graph).of(savedValues(graph, plan));
+    const OpsSchedule schedule = OpsScheduler(graph).of(graph.among(plan.saved));
     const StepTrace& trace = *graph.trace;
     std::vector<IssuedOp> issued;
     auto run = schedule.runs.begin();
@@ -19,7 +18,7 @@ StepClock clockOf(const JointGraph& graph, const OpsPlan& plan)
         if (trace.events.kind[event] == EventKind::opBegin)
             issued.push_back({OpId(what)});
         else if (trace.events.kind[event] == EventKind::mark && static_cast<Mark>(what) == Mark::stepBegin)
-            issued.clear(); // what came before is of another step
+            issued.clear(); // earlier ops belong to another step
         for (; run != schedule.runs.end() && run->unpack <= i; ++run)
             for (const OpId op : opsOf(graph, run->nodes))
                 issued.push_back({op, true});

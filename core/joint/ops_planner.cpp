@@ -20,10 +20,11 @@ namespace headroom {
 
 namespace {
 
-constexpr std::size_t cheapestTried = 24; ///< values, before one of them must be dropped
-constexpr std::size_t mostTrials = 600; ///< of a frontier; fewer of a long step, each costs a pass over its events
+constexpr std::size_t cheapestTried = 24; ///< number of nodes that one step of lowered() tries to drop
+/// Limits of the number of replays that lowered() makes for one frontier.
+constexpr std::size_t mostTrials = 600;
 constexpr std::size_t fewestTrials = 8;
-constexpr std::size_t trialEvents = 4'000'000; ///< to go over, at most
+constexpr std::size_t trialEvents = 4'000'000; ///< the events of all replays together
 
 } // namespace
 
@@ -39,28 +40,20 @@ struct OpsPlanner::Shared
         , careless(cuts.solve(withoutHeuristics))
         , aggressive(cuts.solve(allThatIsCheap))
         , none(scheduler.of(std::vector<bool>(graph.values.size(), false)))
-        , standard(scheduler.of(asFlags(cheapest.saved)))
+        , standard(scheduler.of(graph.among(cheapest.saved)))
     {
         const OpsSchedule everything = scheduler.of(std::vector<bool>(graph.values.size(), true));
         recordedPeak = replayOps(graph, events, everything).peak;
         recorded = tallyOps(graph, events, everything);
     }
 
-    std::vector<bool> asFlags(const std::vector<ValueId>& values) const
-    {
-        std::vector<bool> flags(graph.values.size(), false);
-        for (const ValueId value : values)
-            flags[value.value] = true;
-        return flags;
-    }
-
     std::string whyTooLittle() const;
-    OpsSchedule scheduleOf(const OpsPlan& plan) const { return scheduler.of(savedValues(graph, plan)); }
+    OpsSchedule scheduleOf(const OpsPlan& plan) const { return scheduler.of(graph.among(plan.saved)); }
 
     OpsPlan finished(const OpsRequest& request, Bytes cap, const OpsCandidate& candidate) const;
     std::vector<OpsPlan> paretoOf(std::vector<OpsPlan> plans) const;
-    /// A plan for a smaller fraction with a lower peak: `from` without what is cheapest to make again, as long as the
-    /// peak does not rise. Counts `trials` down.
+    /// A plan for a smaller fraction with a lower peak than `from`: it drops saved values of `from` that are cheapest
+    /// to recompute, as long as the peak does not rise. Counts `trials` down.
     std::optional<OpsPlan> lowered(const OpsPlan& from, const OpsRequest& request, int& trials) const;
 
     StepModel model;
@@ -68,16 +61,16 @@ struct OpsPlanner::Shared
     MinCutProblem cuts;
     OpsScheduler scheduler;
     OpEvents events;
-    MinCut cheapest, careless, aggressive;
-    OpsSchedule none; ///< of fraction 0
-    OpsSchedule standard; ///< of fraction 1
+    MinCut cheapest, careless, aggressive; ///< by PyTorch's rules, withoutHeuristics and allThatIsCheap
+    OpsSchedule none; ///< schedule of fraction 0
+    OpsSchedule standard; ///< schedule of fraction 1
     Bytes recordedPeak = 0;
-    ModuleTally recorded;
+    ModuleTally recorded; ///< tally of the step as recorded
 };
 
 namespace {
 
-/// The share of the standard in whole bytes. A share that was worked out as bytes / standard means those bytes.
+/// The cap of a fraction, in whole bytes. A fraction computed as bytes / standard gives exactly these bytes.
 Bytes capOf(double fraction, Bytes standard)
 {
     return static_cast<Bytes>(std::floor(fraction * static_cast<double>(standard) + 1e-3));
@@ -178,9 +171,9 @@ OpsPlan OpsPlanner::Shared::finished(const OpsRequest& request, Bytes cap, const
     std::ranges::sort(plan.saved);
     const StepTrace& trace = *graph.trace;
     plan.dropped.reserve(trace.packs.size());
-    for (const StorageId storage : trace.packs.storage) {
-        const ValueId value = storage.valid() ? graph.valueOf[storage.value] : ValueId();
-        plan.dropped.push_back(value.valid() && scheduler.counts(value) && !schedule.saved[value.value]);
+    for (std::uint32_t pack = 0; pack < trace.packs.size(); ++pack) {
+        const ValueId value = graph.packed(PackId(pack));
+        plan.dropped.push_back(value.valid() && graph.takesMemory(value) && !schedule.saved[value.value]);
     }
     for (const OpsSchedule::Run& run : schedule.runs) {
         plan.recomputations.push_back({run.pack, EventIndex(run.unpack), opsOf(graph, run.nodes)});
@@ -206,11 +199,10 @@ std::optional<OpsPlan> OpsPlanner::Shared::lowered(const OpsPlan& from, const Op
 {
     const OpsCandidates planning(graph, cuts, scheduler, request);
     const Bytes cap = capOf(request.fraction, standard.savedBytes);
-    std::vector<bool> saved(graph.values.size(), false);
+    const std::vector<bool> saved = graph.among(from.saved);
     std::vector<NodeId> nodes;
     for (const StorageId storage : from.saved) {
         const ValueId value = graph.valueOf[storage.value];
-        saved[value.value] = true;
         if (nodes.empty() || nodes.back() != graph[value].node)
             nodes.push_back(graph[value].node);
     }
@@ -245,8 +237,8 @@ std::optional<OpsPlan> OpsPlanner::Shared::lowered(const OpsPlan& from, const Op
     return plan.peak < from.peak ? std::optional(std::move(plan)) : std::nullopt;
 }
 
-/// Of all plans those that take more at their peak only where they cost less, peak ascending. What is a plan for a
-/// fraction is one for every larger fraction, too: so that fractions rise with the peaks.
+/// The Pareto-optimal plans in peak and cost, by ascending peak. Since a plan for a fraction is also one for every
+/// larger fraction, fractions are raised so that they ascend with the peaks.
 std::vector<OpsPlan> OpsPlanner::Shared::paretoOf(std::vector<OpsPlan> plans) const
 {
     std::ranges::sort(plans, {}, [](const OpsPlan& plan) {
@@ -269,8 +261,8 @@ std::vector<OpsPlan> OpsPlanner::Shared::paretoOf(std::vector<OpsPlan> plans) co
 Result<std::vector<OpsPlan>> OpsPlanner::frontier(const OpsRequest& request, int points,
                                                   const std::stop_token& stop) const
 {
-    // The cheapest plan of a fraction may need more at its peak than that of a larger one, since what is made again
-    // stays until it is used: then another one is looked for, from the plan of the lowest peak so far.
+    // The cheapest plan of a fraction may have a higher peak than that of a larger fraction, since recomputed values
+    // live until their use. Then lowered() searches another plan, from the plan of the lowest peak so far.
     std::vector<OpsPlan> plans;
     OpsPlan lowest;
     OpsRequest one = request;
@@ -299,15 +291,11 @@ Result<std::vector<OpsPlan>> OpsPlanner::frontier(const OpsRequest& request, int
 
 Result<OpsPlan> OpsPlanner::planSaving(const std::vector<StorageId>& saved, double fraction) const
 {
-    std::vector<bool> flags(shared_->graph.values.size(), false);
-    for (const StorageId storage : saved)
-        if (const ValueId value = shared_->graph.valueOf[storage.value]; value.valid())
-            flags[value.value] = true;
     OpsRequest request;
     request.fraction = fraction;
     const OpsCandidates planning(shared_->graph, shared_->cuts, shared_->scheduler, request);
     OpsPlan plan = shared_->finished(request, capOf(fraction, defaultSavedBytes()),
-                                     planning.candidate(shared_->scheduler.of(std::move(flags))));
+                                     planning.candidate(shared_->scheduler.of(shared_->graph.among(saved))));
     if (plan.saved != saved)
         return badInput("the plan saves " + std::to_string(saved.size()) + " values, of which this step has to save "
                         + std::to_string(plan.saved.size()) + ": plan the step that is run");

@@ -14,7 +14,7 @@ namespace headroom {
 
 namespace {
 
-/// What is decided of one module, as predict() and a policy number its ops.
+/// The plan's decisions on one module as a region. Sets `repeats` if the plan runs one of its ops again.
 CheckpointRegion regionOf(const StepModel& model, const OpsPlan& plan, ModuleId module, bool& repeats)
 {
     const StepTrace& trace = *model.trace();
@@ -29,7 +29,7 @@ CheckpointRegion regionOf(const StepModel& model, const OpsPlan& plan, ModuleId 
         region.save[i] = std::ranges::any_of(trace.ops.outputs[ops[i]], [&](StorageId storage) {
             return std::ranges::binary_search(plan.saved, storage);
         });
-        // What comes after a saved random op would draw other numbers: it is not drawn again.
+        // A random op that runs again after a saved one would draw other numbers, so that it is saved, too.
         const bool random = trace.ops.flags[ops[i]] & opRandom;
         region.save[i] = region.save[i] || (random && randomSaved);
         randomSaved = randomSaved || (random && region.save[i]);
@@ -69,8 +69,8 @@ std::vector<ModuleId> withoutObstacles(const StepTrace& trace, const std::vector
 std::vector<ModuleId> blocksOf(const StepTrace& trace)
 {
     const auto count = static_cast<std::uint32_t>(trace.modules.size());
-    std::vector<bool> parent(count, false); // that can be a block
-    std::vector<bool> called(count, false); // a ModuleList is not
+    std::vector<bool> parent(count, false); // has children and is called
+    std::vector<bool> called(count, false); // false of a ModuleList
     std::map<std::pair<ModuleId, StringId>, int> alike;
     for (std::uint32_t i = 0; i < count; ++i)
         if (const ModuleId above = trace.modules.parent[ModuleId(i)]; above.valid())

@@ -25,7 +25,7 @@ OpEvents::OpEvents(const StepTrace& trace)
 
 namespace {
 
-/// `Memory` counts what is alive, as that of Replay (core/predict/replay_rules.h).
+/// Replays a step under a schedule. `Memory` is that of Replay (core/predict/replay_rules.h).
 template <class Memory>
 class OpsReplay
 {
@@ -44,7 +44,7 @@ public:
                     ++uses_[value.value].readers;
         for (std::uint32_t event = 0; event < trace_.events.size(); ++event)
             if (trace_.events.kind[EventIndex(event)] == EventKind::unpack)
-                if (const ValueId value = valueOf(PackId(trace_.events.a[EventIndex(event)])); dropped(value))
+                if (const ValueId value = graph_.packed(PackId(trace_.events.a[EventIndex(event)])); dropped(value))
                     ++uses_[value.value].unpacks;
     }
 
@@ -55,9 +55,9 @@ public:
         return std::move(memory_);
     }
 
-    // What the plan makes of an event: for applyEvent().
+    // Functions that applyEvent() calls.
 
-    /// The last op of a node in forward: saved values that recomputations read are held for them.
+    /// After the last op of a node in forward, holds its saved values for the recomputations that read them.
     void opEnd(OpId op)
     {
         const NodeId node = graph_.nodeOf[op.value];
@@ -76,7 +76,7 @@ public:
 
     void autograd(EventKind kind, PackId pack)
     {
-        const ValueId value = valueOf(pack);
+        const ValueId value = graph_.packed(pack);
         if (!dropped(value))
             holdForAutograd(memory_, trace_, kind, pack);
         else if (kind == EventKind::unpack)
@@ -89,24 +89,18 @@ private:
     using Block = typename Memory::Block;
     static constexpr Block none = static_cast<Block>(-1);
 
-    /// Uses of a value that are still to come, beside those that the trace shows.
+    /// Uses of a value that are still to come, besides those of the trace.
     struct Uses
     {
         std::uint32_t readers = 0; ///< nodes that run again and read it
-        std::uint32_t unpacks = 0; ///< only of values that are made again
-        Block block = none; ///< the copy made again, or the saved value itself while the executor holds it
+        std::uint32_t unpacks = 0; ///< only of recomputed values
+        Block block = none; ///< the recomputed copy, or the saved value itself while the executor holds it
     };
 
-    ValueId valueOf(PackId pack) const
-    {
-        const StorageId storage = trace_.packs.storage[pack];
-        return storage.valid() ? graph_.valueOf[storage.value] : ValueId();
-    }
-
-    /// Does the plan take away what autograd holds?
+    /// Whether packs of the value hold nothing under the plan.
     bool dropped(ValueId value) const
     {
-        return value.valid() && graph_[value].node.valid() && !graph_[value].kept && !schedule_.saved[value.value];
+        return value.valid() && graph_.takesMemory(value) && !schedule_.saved[value.value];
     }
 
     void used(ValueId value, std::uint32_t Uses::*use)
@@ -166,7 +160,7 @@ private:
     const OpsSchedule& schedule_;
     Memory memory_;
     std::vector<Uses> uses_; ///< by value
-    std::vector<std::pair<StorageId, Block>> inside_; ///< made by the op that runs again now
+    std::vector<std::pair<StorageId, Block>> inside_; ///< allocations of the op that runs again now
     std::size_t nextRun_ = 0;
     std::uint32_t event_ = 0;
 };
@@ -175,11 +169,7 @@ private:
 
 Timeline replayOps(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule)
 {
-    const StepTrace& trace = *graph.trace;
-    const auto ops = static_cast<std::uint32_t>(trace.ops.size());
-    return OpsReplay<LiveMemory>(graph, events, schedule)
-        .run()
-        .finish(ops == 0 ? Phase::forward : trace.ops.phase[OpId(ops - 1)]);
+    return OpsReplay<LiveMemory>(graph, events, schedule).run().finish();
 }
 
 ModuleTally tallyOps(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule)

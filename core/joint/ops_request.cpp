@@ -35,7 +35,7 @@ std::vector<OpId> forwardOps(const StepTrace& trace)
     return ops;
 }
 
-/// Only forward's ops run again: those of backward and of the optimizer keep the times that they have.
+/// Reads times of forward's ops, which alone may run again; the other ops keep their times.
 Times timesOfStep(const std::string& path, const StepTrace& trace)
 {
     ASSIGN_OR_RETURN(const StepTracePtr read, readStepTrace(path));

@@ -15,16 +15,14 @@ OpsScheduler::OpsScheduler(const JointGraph& graph)
         if (trace.events.kind[EventIndex(event)] != EventKind::unpack)
             continue;
         const PackId pack(trace.events.a[EventIndex(event)]);
-        const StorageId storage = trace.packs.storage[pack];
-        const ValueId value = storage.valid() ? graph.valueOf[storage.value] : ValueId();
-        if (value.valid() && counts(value))
+        if (const ValueId value = graph.packed(pack); value.valid() && graph.takesMemory(value))
             unpacks_.push_back({event, pack, value});
     }
 }
 
 bool OpsScheduler::isThere(const OpsSchedule& schedule, ValueId value) const
 {
-    return !counts(value) || schedule.saved[value.value] || schedule.repeated[graph_[value].node.value];
+    return !graph_.takesMemory(value) || schedule.saved[value.value] || schedule.repeated[graph_[value].node.value];
 }
 
 OpsSchedule OpsScheduler::of(std::vector<bool> saved) const
@@ -35,7 +33,7 @@ OpsSchedule OpsScheduler::of(std::vector<bool> saved) const
     for (const Unpack& unpack : unpacks_)
         if (!isThere(schedule, unpack.value))
             makeAgain(schedule, unpack);
-    leaveOutWhatIsOfNoUse(schedule);
+    dropUnused(schedule);
     return schedule;
 }
 
@@ -62,7 +60,7 @@ void OpsScheduler::makeAgain(OpsSchedule& schedule, const Unpack& unpack) const
         schedule.runs.push_back(std::move(run));
 }
 
-void OpsScheduler::leaveOutWhatIsOfNoUse(OpsSchedule& schedule) const
+void OpsScheduler::dropUnused(OpsSchedule& schedule) const
 {
     for (std::uint32_t i = 0; i < schedule.saved.size(); ++i) {
         if (!schedule.saved[i])
@@ -70,19 +68,10 @@ void OpsScheduler::leaveOutWhatIsOfNoUse(OpsSchedule& schedule) const
         const ValueId value(i);
         const std::vector<NodeId>& readers = graph_.readers[i];
         const bool read = std::ranges::any_of(readers, [&](NodeId node) { return schedule.repeated[node.value]; });
-        schedule.saved[i] = counts(value) && (graph_[value].needed || read);
+        schedule.saved[i] = graph_.takesMemory(value) && (graph_[value].needed || read);
         if (schedule.saved[i])
             schedule.savedBytes += graph_[value].bytes;
     }
-}
-
-std::vector<bool> savedValues(const JointGraph& graph, const OpsPlan& plan)
-{
-    std::vector<bool> saved(graph.values.size(), false);
-    for (const StorageId storage : plan.saved)
-        if (const ValueId value = graph.valueOf[storage.value]; value.valid())
-            saved[value.value] = true;
-    return saved;
 }
 
 std::vector<OpId> opsOf(const JointGraph& graph, std::span<const NodeId> nodes)

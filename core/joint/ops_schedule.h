@@ -11,7 +11,8 @@
 
 namespace headroom {
 
-/// What follows from a set of saved values: which nodes run again, when, and which of the saved values are used.
+/// The consequences of a set of saved values: the nodes that run again, when they do, and the saved values that are
+/// used.
 struct OpsSchedule
 {
     /// Nodes that run again at the unpack of one tensor, in their order.
@@ -37,10 +38,6 @@ public:
     /// Returns the schedule for `saved` (by value). Needed values that no node may recompute are saved too.
     OpsSchedule of(std::vector<bool> saved) const;
 
-    /// Returns whether saving the value takes memory: not if it existed before forward, or if the program holds it
-    /// anyway.
-    bool counts(ValueId value) const { return graph_[value].node.valid() && !graph_[value].kept; }
-
 private:
     struct Unpack
     {
@@ -51,14 +48,11 @@ private:
 
     bool isThere(const OpsSchedule& schedule, ValueId value) const;
     void makeAgain(OpsSchedule& schedule, const Unpack& unpack) const;
-    void leaveOutWhatIsOfNoUse(OpsSchedule& schedule) const;
+    void dropUnused(OpsSchedule& schedule) const;
 
     const JointGraph& graph_;
-    std::vector<Unpack> unpacks_; ///< unpacks of values that count, in order
+    std::vector<Unpack> unpacks_; ///< unpacks of values that take memory, in order
 };
-
-/// Returns which values a plan saves, by value.
-std::vector<bool> savedValues(const JointGraph& graph, const OpsPlan& plan);
 
 /// Returns the ops of nodes in the order in which they run, which is that of forward.
 std::vector<OpId> opsOf(const JointGraph& graph, std::span<const NodeId> nodes);

@@ -13,18 +13,17 @@ namespace {
 
 struct Label
 {
-    Bytes bytes = 0; ///< held by a beginning, needed by a completion
+    Bytes bytes = 0; ///< bytes that a beginning holds, or that a completion needs
     Picoseconds time = 0;
     ChainStep step;
     std::uint32_t next = 0; ///< index among the labels of the arc's other position
-    std::uint32_t place = 0; ///< of the option among those of its arc, cheapest first
-    double outside = 0; ///< loss of what it has outside of the middle run
+    std::uint32_t place = 0; ///< rank of the option among those of its arc, cheapest first
+    double outside = 0; ///< loss of the part of the path outside of the middle run
 };
-using Labels = std::vector<Label>; ///< at a position: bytes ascending, time descending, so that none beats another
+using Labels = std::vector<Label>; ///< labels of a position: bytes ascending, time descending; none dominates another
 
-/// The labels of one position while they come in, option by option. Each option makes of sorted labels sorted ones, so
-/// that they are merged rather than sorted, those of equal length first; what is beaten goes as soon as it meets what
-/// beats it.
+/// Collects the labels of one position, option by option. Each option turns sorted labels into sorted labels, so that
+/// they are merged instead of sorted, lists of similar length first. Merging drops dominated labels.
 class Front
 {
 public:
@@ -74,7 +73,7 @@ private:
 
 } // namespace
 
-/// One pass.
+/// One pass of the search, from both ends.
 class ChainLabels::Search
 {
 public:
@@ -115,9 +114,9 @@ public:
     }
 
 private:
-    /// The middle of a run, where front and back meet. The options of a run may come in any order, so that the one of
-    /// most loss is in the middle, and the others alternate between front and back: neither has more than half of the
-    /// loss.
+    /// The middle of a run, where front and back meet. The order of options within a run is free. So the option of most
+    /// loss can be in the middle and the others can alternate between front and back: neither side has more than half
+    /// of the loss.
     struct Middle
     {
         int run = -1; ///< its first position; -1: there is no run
@@ -125,7 +124,7 @@ private:
         std::size_t position = 0;
     };
 
-    /// Of a run that has more than half of the chain: with less, the one side has much more to look at.
+    /// Finds the run that has more than half of the chain. With a shorter run one side would have much more work.
     static Middle middleOf(const ChainLabels& chain)
     {
         for (int arc = 0; arc < static_cast<int>(chain.problem_->arcs.size());) {
@@ -144,13 +143,13 @@ private:
 
     bool isInMiddle(int position) const { return middle_.run >= 0 && chain_.sameRun(middle_.run, position); }
 
-    /// Of a label that ends with the arc: in the middle run as much may come on the other side.
+    /// The most loss of a label that ends with the arc. In the middle run the other side may have as much.
     double mostLoss(const ChainArc& arc, double outside) const
     {
         return isInMiddle(arc.first) ? (mostLoss_ + outside) / 2 : mostLoss_;
     }
 
-    /// By how much a path over the label takes more than the lower bound, at least.
+    /// The loss of a label: a lower bound of how much longer its paths take than bound().
     double lossOfFront(const Label& label, std::size_t position) const
     {
         return static_cast<double>(label.time) + chain_.price_[position] * static_cast<double>(label.bytes)
@@ -204,7 +203,7 @@ private:
         settle(back_[position] = labels.take(), position);
     }
 
-    /// Keeps the labels of least bound.
+    /// Keeps the `width_` labels of least bound.
     void settle(Labels& labels, std::size_t position)
     {
         if (labels.size() > width_) {
@@ -243,7 +242,7 @@ private:
         std::vector<std::uint32_t> extended = all(from);
         const Bytes mostBytes = chain_.budget_ - chain_.leastNeed_[at(arc.last)];
         const double after = chain_.price_[at(arc.last)];
-        std::vector<double> slack; // loss that the option may add
+        std::vector<double> slack; // by label: the loss that an option may add
         std::vector<double> outside;
         slack.reserve(from.size());
         outside.reserve(from.size());
@@ -252,7 +251,7 @@ private:
             outside.push_back(isInMiddle(arc.first - 1) ? label.outside : loss);
             slack.push_back(mostLoss(arc, outside.back()) - lossOfFront(label, at(arc.last)));
         }
-        const double most = slack.empty() ? -never : std::ranges::max(slack);
+        const double most = slack.empty() ? -infiniteCost : std::ranges::max(slack);
         const std::vector<int>& order = chain_.cheapestFirst_[at(number)];
         for (std::size_t place = 0; place < order.size(); ++place) {
             const ChainOption& option = arc.options[at(order[place])];
@@ -287,11 +286,11 @@ private:
         const bool goesOn = chain_.sameRun(arc.first, arc.last);
         std::vector<std::uint32_t> extended = all(from);
         const Bytes mostBytes = chain_.budget_ - chain_.leastHeld_[at(arc.first)];
-        std::vector<double> limits; // of the loss with the option
+        std::vector<double> limits; // by label: the most loss with an option
         std::vector<double> outside;
         limits.reserve(from.size());
         outside.reserve(from.size());
-        double most = -never;
+        double most = -infiniteCost;
         for (const Label& label : from) {
             const double loss = lossOfBack(label, at(arc.last));
             outside.push_back(isInMiddle(arc.last) ? label.outside : loss);
@@ -320,14 +319,14 @@ private:
                 if (lossOfBack(label, at(arc.first)) > limits[i])
                     continue;
                 if (!next.empty() && next.back().bytes == label.bytes)
-                    next.pop_back(); // takes longer
+                    next.pop_back(); // it takes longer
                 next.push_back(label);
             }
             to.add(std::move(next));
         }
     }
 
-    /// The best path of all: over one of the arcs from `from` or before to a position after it.
+    /// Joins front and back to the best path, over each arc that crosses the position `from`.
     void meet(int from)
     {
         struct
@@ -348,7 +347,7 @@ private:
                 if (others + chain_.priceOf(option, arc) > best.time || limit_.reached())
                     break;
                 const bool free = chain_.isFree(at(arc.first));
-                std::size_t fitting = back.size(); // of the back, those that need least
+                std::size_t fitting = back.size(); // number of labels of the back that fit
                 for (std::uint32_t i = 0; i < front.size() && fitting > 0; ++i) {
                     const Bytes left = chain_.budget_ - front[i].bytes;
                     if (!free && option.high > left)
@@ -359,7 +358,7 @@ private:
                         break;
                     const Picoseconds time = front[i].time + option.time + back[fitting - 1].time;
                     if (static_cast<double>(time) <= best.time)
-                        best = {static_cast<double>(time) - lessThanOne,
+                        best = {static_cast<double>(time) - leastImprovement,
                                 i,
                                 static_cast<std::uint32_t>(fitting - 1),
                                 {number, o}};
@@ -396,7 +395,7 @@ private:
     const ChainProblem& problem_;
     std::size_t width_;
     double mustBeat_;
-    double mostLoss_; ///< of a path
+    double mostLoss_; ///< the most loss of a path that is better than mustBeat_
     Middle middle_;
     const SearchLimit& limit_;
     std::vector<Labels> front_; ///< by position
@@ -411,7 +410,7 @@ ChainLabels::Pass ChainLabels::run(std::size_t width, std::optional<Picoseconds>
         none.complete = true;
         return none;
     }
-    return Search(*this, width, below ? static_cast<double>(*below) - lessThanOne : never, limit).run();
+    return Search(*this, width, below ? static_cast<double>(*below) - leastImprovement : infiniteCost, limit).run();
 }
 
 } // namespace headroom

@@ -7,16 +7,21 @@
 
 namespace headroom {
 
-ChainLabels::ChainLabels(const ChainProblem& problem, Bytes budget, ChainPrices prices, std::vector<bool> own)
+std::vector<double> ChainPrices::ofHeldBytes() const
+{
+    std::vector<double> prices(position.size() + 1, loss);
+    for (std::size_t i = position.size(); i-- > 0;)
+        prices[i] = prices[i + 1] + position[i];
+    return prices;
+}
+
+ChainLabels::ChainLabels(const ChainProblem& problem, Bytes budget, const ChainPrices& prices, std::vector<bool> own)
     : problem_(&problem)
     , budget_(budget)
-    , price_(at(problem.positions) + 1)
+    , price_(prices.ofHeldBytes())
     , runOf_(at(problem.positions), -1)
     , arcsTo_(at(problem.positions) + 1)
 {
-    price_.back() = prices.loss;
-    for (std::size_t position = at(problem.positions); position-- > 0;)
-        price_[position] = price_[position + 1] + prices.position[position];
     for (std::size_t arc = 0; arc < problem.arcs.size(); ++arc)
         arcsTo_[at(problem.arcs[arc].last)].push_back(static_cast<int>(arc));
     findRuns(prices.position, own);
@@ -24,7 +29,7 @@ ChainLabels::ChainLabels(const ChainProblem& problem, Bytes budget, ChainPrices 
     sortOptions();
 }
 
-/// Rows that have a price matter, and so do those of positions that are like none of their neighbours.
+/// A position is in no run if its row has a price, a wider arc covers it, or the caller says so in `own`.
 void ChainLabels::findRuns(const std::vector<double>& rowPrices, const std::vector<bool>& own)
 {
     std::vector<bool> covered(at(problem_->positions), false); // by a wider arc
@@ -51,7 +56,7 @@ bool ChainLabels::sameRun(int position, int other) const
         && runOf_[at(position)] == runOf_[at(other)];
 }
 
-/// What an option adds to the bound.
+/// The time of an option plus the price of its memory: the part that it adds to the bound.
 double ChainLabels::priceOf(const ChainOption& option, const ChainArc& arc) const
 {
     const double after = price_[at(arc.last)];
@@ -63,8 +68,8 @@ double ChainLabels::priceOf(const ChainOption& option, const ChainArc& arc) cons
 void ChainLabels::findBounds()
 {
     const std::size_t count = at(problem_->positions) + 1;
-    rest_.assign(count, never);
-    head_.assign(count, never);
+    rest_.assign(count, infiniteCost);
+    head_.assign(count, infiniteCost);
     leastNeed_.assign(count, unreachable);
     leastHeld_.assign(count, unreachable);
     rest_.back() = price_.back() * static_cast<double>(problem_->atLoss - budget_);
@@ -115,7 +120,8 @@ void ChainLabels::sortOptions()
     }
 }
 
-/// Of a run what holds least goes first, so that its rows are broken only where they must be.
+/// Reorders the options within each run, those that hold least first, so that the run's rows are violated only if they
+/// must be.
 void ChainLabels::lineUp(ChainPath& path) const
 {
     for (std::size_t begin = 0, end = 0; begin < path.size(); begin = end) {
@@ -137,10 +143,9 @@ int ChainLabels::brokenRow(const ChainPath& path) const
 {
     Bytes held = 0;
     for (const ChainStep& step : path) {
-        const ChainArc& arc = problem_->arcs[at(step.arc)];
-        const ChainOption& option = arc.options[at(step.option)];
+        const ChainOption& option = problem_->option(step);
         if (held + option.high > budget_)
-            return arc.first;
+            return problem_->arcs[at(step.arc)].first;
         held += option.held;
     }
     return -1;

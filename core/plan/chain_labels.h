@@ -3,44 +3,30 @@
 #pragma once
 
 #include "core/plan/chain_problem.h"
+#include "core/plan/search_limit.h"
 
-#include <chrono>
 #include <cstddef>
 #include <limits>
 #include <optional>
-#include <stop_token>
 #include <vector>
 
 namespace headroom {
 
-// Shared by the files that search a chain.
-inline constexpr double never = std::numeric_limits<double>::infinity();
-inline std::size_t at(int index)
-{
-    return static_cast<std::size_t>(index);
-}
+inline constexpr double infiniteCost = std::numeric_limits<double>::infinity();
 
-/// Times are whole: what does not come below the known path by one is not better, rounding of bounds aside.
-inline constexpr double lessThanOne = 0.75;
+/// Times are whole picoseconds, so that a better path takes at least 1 less. The margin is below 1, since bounds are
+/// rounded.
+inline constexpr double leastImprovement = 0.75;
 
 /// The dual price of each memory row of the problem, in picoseconds per byte, not negative. Any prices give a lower
 /// bound; the duals of the linear relaxation give the best one.
 struct ChainPrices
 {
     std::vector<double> position; ///< by position: price of its row
-    double loss = 0;
-};
+    double loss = 0; ///< price of the row of ChainProblem::atLoss
 
-/// Ends a search early: by the clock, or by the caller's stop token.
-struct SearchLimit
-{
-    std::chrono::steady_clock::time_point end;
-    std::stop_token stop;
-    bool reached() const { return stop.stop_requested() || std::chrono::steady_clock::now() >= end; }
-    double remainingMs() const
-    {
-        return std::chrono::duration<double, std::milli>(end - std::chrono::steady_clock::now()).count();
-    }
+    /// By position, and last for the loss: the price of a byte that is held from there on.
+    std::vector<double> ofHeldBytes() const;
 };
 
 /// Label-setting dynamic programme along the chain, from both ends. A label of the front is the bytes that a path so
@@ -57,19 +43,18 @@ struct SearchLimit
 class ChainLabels
 {
 public:
-    ChainLabels(const ChainProblem& problem, Bytes budget, ChainPrices prices, std::vector<bool> own = {});
+    ChainLabels(const ChainProblem& problem, Bytes budget, const ChainPrices& prices, std::vector<bool> own = {});
 
     /// Lower bound of the time of every path.
     double bound() const { return rest_.front(); }
 
     struct Pass
     {
-        /// The best path found that takes less than `below`; empty: none. It may violate rows of runs: `broken` is the
-        /// first.
+        /// The best path found that takes less than `below`; empty: none. It may violate rows of runs.
         std::optional<ChainPath> path;
         int broken = -1; ///< position of the first violated row; -1: none
-        bool complete = false; ///< no label was dropped for `width`: no path takes less than `path`, or than `below`
-        std::size_t labels = 0;
+        bool complete = false; ///< no label was dropped for `width`; no path takes less than `path`, or than `below`
+        std::size_t labels = 0; ///< number of labels kept
     };
     Pass run(std::size_t width, std::optional<Picoseconds> below, const SearchLimit& limit) const;
 
@@ -87,14 +72,14 @@ private:
 
     const ChainProblem* problem_;
     Bytes budget_;
-    std::vector<double> price_; ///< by position: price of a byte that is held from there on
+    std::vector<double> price_; ///< ChainPrices::ofHeldBytes()
     std::vector<int> runOf_; ///< by position: first position of its run; -1: in no run
     std::vector<double> rest_; ///< by position: lower bound of all completions, if nothing is held
     std::vector<double> head_; ///< by position: lower bound of all beginnings, the price of what they hold included
     std::vector<Bytes> leastNeed_; ///< by position: least memory that a completion needs
     std::vector<Bytes> leastHeld_; ///< by position: least bytes that a beginning holds
     std::vector<std::vector<int>> cheapestFirst_; ///< by arc: options by time plus the price of what they hold
-    std::vector<std::vector<int>> cheapestBack_; ///< by arc: the same, plus the price of the option's own row
+    std::vector<std::vector<int>> cheapestBack_; ///< by arc: options by priceOf()
     std::vector<std::vector<int>> arcsTo_; ///< by position: the arcs that end there
 };
 

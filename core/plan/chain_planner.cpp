@@ -13,14 +13,12 @@ namespace headroom {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-/// Labels kept at a position, pass by pass.
+/// The most labels kept at a position, by pass.
 constexpr std::array<std::size_t, 3> widths{100, 6000, 400000};
-/// Rows of runs that are looked at one by one; then all are.
+/// Violated rows of runs that are added one by one; after them all rows are added.
 constexpr int mostBroken = 3;
 
-/// One solve: the best path so far and what is known of the least time.
+/// One solve: holds the best path so far and a lower bound of the least time.
 class ChainSearch
 {
 public:
@@ -28,10 +26,7 @@ public:
         : problem_(problem)
         , budget_(budget)
         , options_(options)
-        , limit_{Clock::now()
-                     + std::chrono::duration_cast<Clock::duration>(
-                         std::chrono::duration<double, std::milli>(options.limitMs)),
-                 options.stop}
+        , limit_(SearchLimit::after(options.limitMs, options.stop))
     {
     }
 
@@ -63,7 +58,7 @@ private:
         answer_.value = value;
     }
 
-    /// What a path must come below to be of interest.
+    /// Only paths that take less than this are searched.
     Picoseconds limitOfTime() const
     {
         return options_.below ? std::min(*options_.below, answer_.value.time) : answer_.value.time;
@@ -76,8 +71,8 @@ private:
             <= options_.gap * static_cast<double>(answer_.value.time);
     }
 
-    /// One step after the other takes the option that is best with all others as they are. With a path close to the
-    /// best one the labels have little to look at.
+    /// Improves a path step by step: each step takes the option that is best while all others stay. A path close to the
+    /// best one lets the labels be pruned early.
     void improve(ChainPath path)
     {
         const std::vector<Bytes> after = peaksAfter(path);
@@ -85,8 +80,8 @@ private:
         Bytes before = problem_.constant; // peak of the steps before
         Bytes held = 0;
         for (std::size_t i = 0; i < path.size(); ++i) {
-            const std::vector<ChainOption>& options = problem_.arcs[static_cast<std::size_t>(path[i].arc)].options;
-            const Picoseconds others = value.time - options[static_cast<std::size_t>(path[i].option)].time;
+            const std::vector<ChainOption>& options = problem_.arcs[at(path[i].arc)].options;
+            const Picoseconds others = value.time - options[at(path[i].option)].time;
             for (std::size_t option = 0; option < options.size(); ++option) {
                 const ChainOption& other = options[option];
                 const ChainValue changed{others + other.time,
@@ -98,20 +93,19 @@ private:
                     path[i].option = static_cast<int>(option);
                 }
             }
-            const ChainOption& taken = options[static_cast<std::size_t>(path[i].option)];
+            const ChainOption& taken = options[at(path[i].option)];
             before = std::max(before, held + taken.high);
             held += taken.held;
         }
         take(path);
     }
 
-    /// By step: the peak from there on, if nothing were held before.
+    /// By step: the peak from that step on, if nothing were held before it.
     std::vector<Bytes> peaksAfter(const ChainPath& path) const
     {
         std::vector<Bytes> peaks(path.size() + 1, problem_.atLoss);
         for (std::size_t i = path.size(); i-- > 0;) {
-            const ChainOption& option = problem_.arcs[static_cast<std::size_t>(path[i].arc)]
-                                            .options[static_cast<std::size_t>(path[i].option)];
+            const ChainOption& option = problem_.option(path[i]);
             peaks[i] = std::max(option.high, option.held + peaks[i + 1]);
         }
         return peaks;
@@ -125,17 +119,16 @@ private:
                                         relaxation.prices.loss);
         ChainLabels labels(problem_, budget_, relaxation.prices);
         answer_.bound = std::max(answer_.bound, static_cast<Picoseconds>(std::ceil(labels.bound() - 0.5)));
-        std::vector<bool> own(static_cast<std::size_t>(problem_.positions), false);
+        std::vector<bool> own(at(problem_.positions), false);
         int broken = 0;
         for (const std::size_t width : widths) {
             if (good() || limit_.reached() || (!options_.proof && width > widths.front()))
                 return;
-            for (bool again = true; again && !good() && !limit_.reached();) {
+            while (!good() && !limit_.reached()) {
                 const int row = pass(labels, width);
-                again = row >= 0;
-                if (!again)
-                    continue;
-                own[static_cast<std::size_t>(row)] = true;
+                if (row < 0)
+                    break;
+                own[at(row)] = true;
                 if (++broken > mostBroken)
                     own.assign(own.size(), true);
                 labels = ChainLabels(problem_, budget_, relaxation.prices, own);
@@ -143,7 +136,7 @@ private:
         }
     }
 
-    /// The row that its path breaks, or -1.
+    /// Runs one pass. Returns the row that its path violates, or -1.
     int pass(const ChainLabels& labels, std::size_t width)
     {
         const ChainLabels::Pass pass = labels.run(width, limitOfTime(), limit_);

@@ -4,8 +4,6 @@
 
 #include "core/plan/chain_labels.h"
 
-#include <stop_token>
-
 namespace headroom {
 
 enum class ChainStatus {

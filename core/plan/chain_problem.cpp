@@ -29,8 +29,7 @@ ChainValue valueOf(const ChainProblem& problem, const ChainPath& path)
     ChainValue value{0, problem.constant};
     Bytes held = 0;
     for (const ChainStep& step : path) {
-        const ChainOption& option
-            = problem.arcs[static_cast<std::size_t>(step.arc)].options[static_cast<std::size_t>(step.option)];
+        const ChainOption& option = problem.option(step);
         value.peak = std::max(value.peak, option.high + held);
         value.time += option.time;
         held += option.held;
@@ -59,7 +58,7 @@ ChainProblem mixed(const ChainProblem& a, const ChainProblem& b, double shareOfB
     return both;
 }
 
-// Whoever holds less can do whatever the others can: one label a position is enough.
+// A path that holds less can go on in every way that the others can, so that one label for each position is enough.
 std::optional<ChainPath> leanestPath(const ChainProblem& problem, Bytes budget)
 {
     struct Label
@@ -69,14 +68,14 @@ std::optional<ChainPath> leanestPath(const ChainProblem& problem, Bytes budget)
     };
     if (problem.constant > budget)
         return std::nullopt;
-    std::vector<Label> best(static_cast<std::size_t>(problem.positions) + 1);
+    std::vector<Label> best(at(problem.positions) + 1);
     best.front().held = 0;
     for (std::size_t i = 0; i < problem.arcs.size(); ++i) {
         const ChainArc& arc = problem.arcs[i];
-        const Bytes before = best[static_cast<std::size_t>(arc.first)].held;
+        const Bytes before = best[at(arc.first)].held;
         if (before == unreachable)
             continue;
-        Label& after = best[static_cast<std::size_t>(arc.last)];
+        Label& after = best[at(arc.last)];
         for (std::size_t o = 0; o < arc.options.size(); ++o)
             if (arc.options[o].high + before <= budget && before + arc.options[o].held < after.held)
                 after = {before + arc.options[o].held, {static_cast<int>(i), static_cast<int>(o)}};
@@ -84,9 +83,8 @@ std::optional<ChainPath> leanestPath(const ChainProblem& problem, Bytes budget)
     if (best.back().held == unreachable || problem.atLoss + best.back().held > budget)
         return std::nullopt;
     ChainPath path;
-    for (int position = problem.positions; position > 0;
-         position = problem.arcs[static_cast<std::size_t>(path.back().arc)].first)
-        path.push_back(best[static_cast<std::size_t>(position)].step);
+    for (int position = problem.positions; position > 0; position = problem.arcs[at(path.back().arc)].first)
+        path.push_back(best[at(position)].step);
     std::ranges::reverse(path);
     return path;
 }
@@ -94,13 +92,13 @@ std::optional<ChainPath> leanestPath(const ChainProblem& problem, Bytes budget)
 std::vector<std::vector<bool>> unboundOptions(const ChainProblem& problem)
 {
     std::vector<std::vector<bool>> unbound(problem.arcs.size());
-    std::vector<Bytes> need(static_cast<std::size_t>(problem.positions) + 1, unreachable); // of what comes after
+    std::vector<Bytes> need(at(problem.positions) + 1, unreachable); // by position: least memory for the rest
     need.back() = problem.atLoss;
     for (std::size_t i = problem.arcs.size(); i-- > 0;) {
         const ChainArc& arc = problem.arcs[i];
-        Bytes& least = need[static_cast<std::size_t>(arc.first)];
+        Bytes& least = need[at(arc.first)];
         for (const ChainOption& option : arc.options) {
-            const Bytes after = option.held + need[static_cast<std::size_t>(arc.last)];
+            const Bytes after = option.held + need[at(arc.last)];
             unbound[i].push_back(option.high <= after);
             least = std::min(least, std::max(option.high, after));
         }
@@ -114,7 +112,7 @@ Bytes leastBudget(const ChainProblem& problem)
     for (const ChainArc& arc : problem.arcs)
         for (const ChainOption& option : arc.options)
             enough = std::max(enough, option.high);
-    while (!leanestPath(problem, enough)) // some hold more than recorded
+    while (!leanestPath(problem, enough)) // some options hold more than the recorded step
         enough *= 2;
     Bytes least = enough;
     for (Bytes low = 0; low < least;) {

@@ -4,12 +4,19 @@
 
 #include "core/base/bytes.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <vector>
 
 namespace headroom {
+
+/// An index that these structures keep as an int.
+inline std::size_t at(int index)
+{
+    return static_cast<std::size_t>(index);
+}
 
 /// Bytes at a position that no path reaches.
 inline constexpr Bytes unreachable = std::numeric_limits<Bytes>::max() / 4;
@@ -37,6 +44,15 @@ struct ChainArc
     std::vector<ChainOption> options;
 };
 
+/// An arc of a path and the option chosen for it, as indices.
+struct ChainStep
+{
+    int arc = 0;
+    int option = 0;
+    bool operator==(const ChainStep&) const = default;
+};
+using ChainPath = std::vector<ChainStep>; ///< arcs in the order of the chain
+
 /// The planner's problem as data. The parts of a step run one after the other in forward, and in reverse order in
 /// backward: while a part runs, only the parts before it hold saved tensors. A plan is a path of arcs from 0 to
 /// `positions`, with one option for each arc. It fits a budget B if each of its arcs has high + (sum of held of the
@@ -50,16 +66,9 @@ struct ChainProblem
     /// By position: class number. Positions of one class have arcs with options of equal `held` and `time`, in the same
     /// order, and no wider arc covers them. -1: a class of its own.
     std::vector<int> classes;
-};
 
-/// An arc of a path and the option chosen for it, as indices.
-struct ChainStep
-{
-    int arc = 0;
-    int option = 0;
-    bool operator==(const ChainStep&) const = default;
+    const ChainOption& option(const ChainStep& step) const { return arcs[at(step.arc)].options[at(step.option)]; }
 };
-using ChainPath = std::vector<ChainStep>; ///< arcs in the order of the chain
 
 struct ChainValue
 {
@@ -68,10 +77,10 @@ struct ChainValue
 };
 ChainValue valueOf(const ChainProblem& problem, const ChainPath& path);
 
-/// Of two problems that differ in memory alone: that whose memory is the weighted sum. What fits both fits it.
+/// The weighted mean of two problems that differ only in memory. A path that fits both of them fits it.
 ChainProblem mixed(const ChainProblem& a, const ChainProblem& b, double shareOfB);
 
-/// The path that holds least of those that fit the budget; empty if none fits.
+/// The path that holds least at the end, among those that fit the budget; empty if none fits.
 std::optional<ChainPath> leanestPath(const ChainProblem& problem, Bytes budget);
 
 /// By arc, by option: whether the option's own row is redundant at every budget: if it is violated, a later row is

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/plan/chain_relaxation.h"
 
-#include "core/plan/chain_price.h"
 #include "core/plan/glpk_problem.h"
 
 #include <algorithm>
@@ -12,12 +11,21 @@ namespace headroom {
 
 namespace {
 
-constexpr double bytesPerUnit = static_cast<double>(MiB); ///< of a row of the master: keeps GLPK's numbers near one
-constexpr double violated = 1e-6; ///< of a budget
-constexpr double converged = 1e-9; ///< of a bound
+constexpr double bytesPerUnit = static_cast<double>(MiB); ///< scales rows of the master: keeps GLPK's numbers near 1
+constexpr double violated = 1e-6; ///< share of the budget above which an excess counts
+constexpr double converged = 1e-9; ///< share of the bound that the master may be above it
 constexpr int mostPaths = 300;
-constexpr double strideOfShares = 1.0 / 64;
+constexpr double strideOfShares = 1.0 / 64; ///< resolution of strongestShare()
 
+/// A path, and how far its memory is above the budget.
+struct PathExcess
+{
+    ChainPath path;
+    double time = 0;
+    std::vector<Bytes> excess; ///< by row: the rows of positions, then the row of the loss
+};
+
+/// Solves the dual by cutting planes: each path is a cut.
 class Dual
 {
 public:
@@ -49,8 +57,67 @@ public:
     }
 
 private:
-    PathExcess cutOf(ChainPath path) const { return excessOf(problem_, budget_, std::move(path)); }
-    PathExcess cheapest(const ChainPrices& prices) const { return cutOf(cheapestPath(problem_, prices)); }
+    PathExcess cutOf(ChainPath path) const
+    {
+        PathExcess cut{std::move(path), 0, {}};
+        cut.excess.reserve(at(problem_.positions) + 1);
+        Bytes held = 0;
+        for (const ChainStep& step : cut.path) {
+            const ChainOption& option = problem_.option(step);
+            cut.excess.resize(at(problem_.arcs[at(step.arc)].last), held + option.high - budget_);
+            cut.time += static_cast<double>(option.time);
+            held += option.held;
+        }
+        cut.excess.push_back(held + problem_.atLoss - budget_);
+        return cut;
+    }
+
+    /// The path of least time plus price of its memory.
+    PathExcess cheapest(const ChainPrices& prices) const
+    {
+        struct Reached
+        {
+            double cost = infiniteCost;
+            ChainStep step;
+        };
+        struct Choice
+        {
+            int kind = -1; ///< class
+            double price = 0;
+            double cost = infiniteCost;
+            int option = 0;
+        };
+        const std::vector<double> price = prices.ofHeldBytes();
+        std::vector<Reached> best(price.size());
+        best.front().cost = 0;
+        Choice latest; // parts of one class at equal prices choose alike
+        for (std::size_t i = 0; i < problem_.arcs.size(); ++i) {
+            const ChainArc& arc = problem_.arcs[i];
+            const double after = price[at(arc.last)];
+            const double own = price[at(arc.first)] - after;
+            const int kind = arc.last - arc.first == 1 && own == 0 ? problem_.classes[at(arc.first)] : -1;
+            if (kind < 0 || latest.kind != kind || latest.price != after) {
+                latest = {kind, after, infiniteCost, 0};
+                for (std::size_t o = 0; o < arc.options.size(); ++o) {
+                    const ChainOption& option = arc.options[o];
+                    const double cost = static_cast<double>(option.time) + after * static_cast<double>(option.held)
+                        + own * static_cast<double>(option.high);
+                    if (cost < latest.cost) {
+                        latest.cost = cost;
+                        latest.option = static_cast<int>(o);
+                    }
+                }
+            }
+            const double cost = best[at(arc.first)].cost + latest.cost;
+            if (Reached& label = best[at(arc.last)]; cost < label.cost)
+                label = {cost, {static_cast<int>(i), latest.option}};
+        }
+        ChainPath path;
+        for (int position = problem_.positions; position > 0; position = problem_.arcs[at(path.back().arc)].first)
+            path.push_back(best[at(position)].step);
+        std::ranges::reverse(path);
+        return cutOf(std::move(path));
+    }
 
     double bound()
     {
@@ -81,9 +148,9 @@ private:
         return cut.time + price * static_cast<double>(cut.excess[at(row)]);
     }
 
-    /// The price at which a path that takes too much costs as much as one that does not, and no other path less. Of
-    /// paths that begin as the one and end as the other: the first that fits, and the excess of a mixture with the last
-    /// that does not, so that the row is full.
+    /// Finds the price of the only row. At this price a path that fits costs as much as one that does not, and none
+    /// costs less. Returns a path that begins like the one, ends like the other and fits, and the excess of its mixture
+    /// with the next such path, which does not fit; the mixture fills the row.
     std::pair<ChainPath, std::vector<double>> solveOneRow()
     {
         const int row = rows_.front();
@@ -93,7 +160,7 @@ private:
             priceOf(row)
                 = (fits.time - exceeds.time) / static_cast<double>(exceeds.excess[at(row)] - fits.excess[at(row)]);
             PathExcess cut = cheapest(best_);
-            if (valueAt(priceOf(row), cut, row) >= valueAt(priceOf(row), exceeds, row) - lessThanOne)
+            if (valueAt(priceOf(row), cut, row) >= valueAt(priceOf(row), exceeds, row) - leastImprovement)
                 break;
             cuts_.push_back(cut);
             (cut.excess[at(row)] > 0 ? exceeds : fits) = std::move(cut);
@@ -109,11 +176,11 @@ private:
         return {std::move(path), std::move(mixture)};
     }
 
-    /// As much of the end of `exceeds` as fits (the row), after the begin of `fits`, and a part more, which does not
-    /// fit. Within equal parts those that hold least come first that way.
+    /// Joins the begin of `fits` with as much of the end of `exceeds` as fits the row (-1: the budget). The second path
+    /// takes one step more of `exceeds` and does not fit. Among equal parts those that hold least come first.
     std::pair<ChainPath, ChainPath> between(const ChainPath& fits, const ChainPath& exceeds, int row = -1) const
     {
-        std::vector<std::pair<std::size_t, std::size_t>> common; // steps of both at positions that both come to
+        std::vector<std::pair<std::size_t, std::size_t>> common; // steps of both at common positions
         for (std::size_t a = 0, b = 0; a < fits.size() && b < exceeds.size();) {
             const int first = problem_.arcs[at(fits[a].arc)].first;
             const int other = problem_.arcs[at(exceeds[b].arc)].first;
@@ -140,8 +207,8 @@ private:
         return {joined(enough), joined(tooEarly)};
     }
 
-    /// Prices of several rows, from the linear programme of the paths so far, with more paths until none is cheaper
-    /// than it says. Returns the excess of its mixture of paths.
+    /// Prices several rows by the linear programme (the master) over the paths so far, and adds the cheapest path until
+    /// it is no cheaper than the master says. Returns the excess of the master's mixture of paths.
     std::vector<double> solveRows()
     {
         GlpkProblem master;
@@ -151,7 +218,7 @@ private:
         for (const PathExcess& cut : cuts_)
             addTo(master, cut);
         std::vector<double> mixture(at(problem_.positions) + 1, 0.0);
-        double most = -never;
+        double most = -infiniteCost;
         while (cuts_.size() < mostPaths && !limit_.reached()) {
             const LinearResult solved = master.relax(std::max(1.0, limit_.remainingMs()));
             if (solved.status != MilpStatus::optimal)
@@ -190,12 +257,12 @@ private:
         master.addRow(terms, -GlpkProblem::infinity, cut.time / perMs);
     }
 
-    /// The path that has most part in the solution.
+    /// The path with the largest weight in the master's solution.
     const ChainPath& heaviest() const
     {
         std::size_t most = 0;
         for (std::size_t i = 0; i < weights_.size() && i < cuts_.size(); ++i)
-            if (weights_[i] < weights_[most]) // duals of upper bounds
+            if (weights_[i] < weights_[most]) // duals of upper bounds are not positive
                 most = i;
         return cuts_[most].path;
     }
@@ -217,7 +284,7 @@ double strongestShare(const ChainProblem& a, const ChainProblem& b, Bytes budget
 {
     const auto boundOf = [&](const ChainProblem& problem) {
         const std::optional<ChainPath> fitting = leanestPath(problem, budget);
-        return fitting ? relax(problem, budget, *fitting, limit).bound : never;
+        return fitting ? relax(problem, budget, *fitting, limit).bound : infiniteCost;
     };
     double most = boundOf(a);
     double share = 0;

@@ -6,8 +6,8 @@
 
 namespace headroom {
 
-/// The linear relaxation of a chain problem, solved by its dual: the prices at which the cheapest path bounds best. Its
-/// paths are found along the chain, so that no linear programme has a column for each option.
+/// The linear relaxation of a chain problem, solved by its dual: the prices at which the cheapest path gives the best
+/// bound. Paths are found along the chain, so that no linear programme has a column for each option.
 struct ChainRelaxation
 {
     ChainPrices prices;
@@ -15,12 +15,12 @@ struct ChainRelaxation
     ChainPath rounded; ///< whole options near the solution; it may not fit
 };
 
-/// `fitting` is a path that fits the budget. When the limit is reached, the prices so far are returned: their bound is
-/// weaker.
+/// Solves the relaxation. `fitting` is a path that fits the budget. If the limit is reached, it returns the prices so
+/// far, with a weaker bound.
 ChainRelaxation relax(const ChainProblem& problem, Bytes budget, const ChainPath& fitting, const SearchLimit& limit);
 
-/// Two lower bounds of the memory of the same options: the share of `b`, 0 to 1, with which mixed() bounds the time
-/// best.
+/// `a` and `b` are lower bounds of the memory of the same options. Returns the share of `b`, 0 to 1, at which mixed()
+/// has the best lower bound of the time.
 double strongestShare(const ChainProblem& a, const ChainProblem& b, Bytes budget, const SearchLimit& limit);
 
 } // namespace headroom

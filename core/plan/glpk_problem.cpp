@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/plan/glpk_problem.h"
 
+#include "core/plan/search_limit.h"
+
 #include <glpk.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <csetjmp>
 
@@ -13,14 +14,12 @@ namespace headroom {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr int quickSearchMs = 50;
+constexpr int quickSearchMs = 50; ///< time limit of the search with GLPK's plain branching
 
 /// GLPK's environment of one thread: silent, and freed when the thread ends.
 struct Environment
 {
-    std::uint64_t generation = 0; ///< counts how often it was thrown away after an error, with all problems in it
+    std::uint64_t generation = 0; ///< number of errors, after each of which it was freed with all problems in it
 
     ~Environment() { glp_free_env(); }
 };
@@ -36,9 +35,9 @@ extern "C" void leaveGlpk(void* info)
     std::longjmp(*static_cast<std::jmp_buf*>(info), 1);
 }
 
-/// Runs `call`, which enters GLPK; false when GLPK met an error. GLPK would end the process then; its documented way
-/// out is a jump over its own frames, after which the environment is to be thrown away. `call` must hold nothing that
-/// has a destructor.
+/// Runs `call`, which enters GLPK. Returns false after an error inside GLPK, which would end the process: its
+/// documented way out is a jump over its own frames, after which the environment must be freed. `call` must hold
+/// nothing that has a destructor.
 template <class Call>
 bool guarded(Call&& call)
 {
@@ -55,6 +54,15 @@ bool guarded(Call&& call)
     return true;
 }
 
+glp_smcp simplexParameters(int limitMs)
+{
+    glp_smcp parameters;
+    glp_init_smcp(&parameters);
+    parameters.msg_lev = GLP_MSG_OFF;
+    parameters.tm_lim = std::max(1, limitMs);
+    return parameters;
+}
+
 int boundType(double lower, double upper)
 {
     if (lower == upper)
@@ -66,7 +74,7 @@ int boundType(double lower, double upper)
     return std::isfinite(upper) ? GLP_UP : GLP_FR;
 }
 
-/// What the branch and bound callback needs.
+/// The state of the branch-and-bound callback.
 struct SearchState
 {
     const std::stop_token* stop = nullptr;
@@ -112,10 +120,7 @@ struct GlpkProblem::Handle
 
 MilpStatus GlpkProblem::Handle::solveRelaxation(int limitMs) const
 {
-    glp_smcp parameters;
-    glp_init_smcp(&parameters);
-    parameters.msg_lev = GLP_MSG_OFF;
-    parameters.tm_lim = std::max(1, limitMs);
+    const glp_smcp parameters = simplexParameters(limitMs);
     int failure = 0;
     int status = GLP_UNDEF;
     if (!guarded([&] {
@@ -139,14 +144,12 @@ MilpStatus GlpkProblem::Handle::solveRelaxation(int limitMs) const
     return failure == 0 && (status == GLP_NOFEAS || status == GLP_INFEAS) ? MilpStatus::infeasible : MilpStatus::failed;
 }
 
-/// From the last basis, which rows that came since made infeasible: the dual simplex is the short way.
+/// Solves from the last basis. Rows that were added since may have made it infeasible, so that the dual simplex is the
+/// fast method.
 MilpStatus GlpkProblem::Handle::solveAgain(int limitMs) const
 {
-    glp_smcp parameters;
-    glp_init_smcp(&parameters);
-    parameters.msg_lev = GLP_MSG_OFF;
+    glp_smcp parameters = simplexParameters(limitMs);
     parameters.meth = GLP_DUALP;
-    parameters.tm_lim = std::max(1, limitMs);
     int failure = 0;
     int status = GLP_UNDEF;
     if (!guarded([&] {
@@ -259,13 +262,17 @@ LinearResult GlpkProblem::relax(double limitMs)
 MilpResult GlpkProblem::solve(const MilpOptions& options)
 {
     MilpResult result;
-    if (!handle_->alive())
+    const SearchLimit limit = SearchLimit::after(options.limitMs, options.stop);
+    const LinearResult relaxed = relax(options.limitMs);
+    result.status = relaxed.status;
+    if (result.status != MilpStatus::optimal)
         return result;
-    const auto begin = Clock::now();
-    const auto remainingMs = [&] {
-        const std::chrono::duration<double, std::milli> spent = Clock::now() - begin;
-        return static_cast<int>(options.limitMs - spent.count());
-    };
+    result.bound = result.objective = relaxed.objective;
+    if (std::ranges::find(integer_, true) == integer_.end()) {
+        result.values = relaxed.values;
+        return result;
+    }
+
     std::vector<double> incumbent;
     if (!options.incumbent.empty()) {
         incumbent.assign(1, 0.0);
@@ -274,30 +281,19 @@ MilpResult GlpkProblem::solve(const MilpOptions& options)
     SearchState state;
     state.stop = &options.stop;
     state.incumbent = incumbent.empty() ? nullptr : &incumbent;
-
-    const int columns = static_cast<int>(integer_.size());
-    result.status = handle_->solveRelaxation(remainingMs());
-    if (result.status != MilpStatus::optimal)
-        return result;
-    glp_prob* problem = handle_->problem;
-    result.bound = result.objective = glp_get_obj_val(problem);
-    if (std::ranges::find(integer_, true) == integer_.end()) {
-        for (int column = 1; column <= columns; ++column)
-            result.values.push_back(glp_get_col_prim(problem, column));
-        return result;
-    }
-
-    // Most problems are done at once by GLPK's plain branching; on the others pseudo-costs are ten times faster.
+    const auto remainingMs = [&] { return static_cast<int>(limit.remainingMs()); };
+    // GLPK's plain branching solves most problems at once; on the others pseudo-costs are ten times faster.
     result.status = handle_->search(state, GLP_BR_DTH, std::min(remainingMs(), quickSearchMs));
     if (result.status == MilpStatus::feasible || result.status == MilpStatus::timeout)
         result.status = handle_->search(state, GLP_BR_PCH, remainingMs());
     result.nodes = state.nodes;
     if (!handle_->alive())
         return result;
+    glp_prob* problem = handle_->problem;
     const int found = glp_mip_status(problem);
     if (found == GLP_OPT || found == GLP_FEAS) {
         result.objective = glp_mip_obj_val(problem);
-        for (int column = 1; column <= columns; ++column)
+        for (int column = 1; column <= static_cast<int>(integer_.size()); ++column)
             result.values.push_back(glp_mip_col_val(problem, column));
     }
     result.bound = found == GLP_OPT ? result.objective : std::max(result.bound, state.bound);

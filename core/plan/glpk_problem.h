@@ -64,8 +64,8 @@ public:
     GlpkProblem(const GlpkProblem&) = delete;
     GlpkProblem& operator=(const GlpkProblem&) = delete;
 
-    int addColumn(double lower, double upper, double cost, bool integer = false); ///< its number, from 0
-    int addRow(std::span<const Term> terms, double lower, double upper); ///< its number, from 0
+    int addColumn(double lower, double upper, double cost, bool integer = false); ///< returns its number, from 0
+    int addRow(std::span<const Term> terms, double lower, double upper); ///< returns its number, from 0
 
     MilpResult solve(const MilpOptions& options = {});
     /// Solves the linear relaxation. A second call, after rows were added, starts from the basis of the first.

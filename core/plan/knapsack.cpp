@@ -14,37 +14,37 @@ namespace headroom {
 
 namespace {
 
-constexpr std::size_t greedyPasses = 32;
+constexpr std::size_t greedyPasses = 32; ///< items that greedyOf() leaves out in turn
 
-/// Items that are a question: worth something, and no larger than the cap. Those that take no bytes are no question.
-struct Question
+/// The items that are left to decide: each has a value and is no larger than the cap.
+struct Presolved
 {
     std::vector<std::size_t> items; ///< by value per byte, descending; larger ones first among equals
-    KnapsackChoice free; ///< what is taken anyway
+    KnapsackChoice free; ///< the items that take no bytes, which are always taken
 };
 
-Question questionOf(std::span<const KnapsackItem> items, Bytes cap)
+Presolved presolve(std::span<const KnapsackItem> items, Bytes cap)
 {
-    Question question;
-    question.free.taken.assign(items.size(), false);
+    Presolved presolved;
+    presolved.free.taken.assign(items.size(), false);
     for (std::size_t i = 0; i < items.size(); ++i) {
         if (items[i].value <= 0 || items[i].bytes > cap)
             continue;
         if (items[i].bytes <= 0) {
-            question.free.taken[i] = true;
-            question.free.value += items[i].value;
+            presolved.free.taken[i] = true;
+            presolved.free.value += items[i].value;
         } else {
-            question.items.push_back(i);
+            presolved.items.push_back(i);
         }
     }
-    std::ranges::sort(question.items, [&](std::size_t a, std::size_t b) {
+    std::ranges::sort(presolved.items, [&](std::size_t a, std::size_t b) {
         const double left = items[a].value * static_cast<double>(items[b].bytes);
         const double right = items[b].value * static_cast<double>(items[a].bytes);
         if (left != right)
             return left > right;
         return items[a].bytes != items[b].bytes ? items[a].bytes > items[b].bytes : a < b;
     });
-    return question;
+    return presolved;
 }
 
 void take(KnapsackChoice& choice, std::span<const KnapsackItem> items, std::size_t item)
@@ -54,44 +54,44 @@ void take(KnapsackChoice& choice, std::span<const KnapsackItem> items, std::size
     choice.value += items[item].value;
 }
 
-/// Goes through the items in their order, but not through places [from, to), and takes what fits.
-KnapsackChoice passThrough(const Question& question, std::span<const KnapsackItem> items, Bytes cap, std::size_t from,
+/// Takes the items that fit, in their order, without those at places [from, to).
+KnapsackChoice passThrough(const Presolved& presolved, std::span<const KnapsackItem> items, Bytes cap, std::size_t from,
                            std::size_t to)
 {
-    KnapsackChoice choice = question.free;
-    for (std::size_t i = 0; i < question.items.size(); ++i)
-        if ((i < from || i >= to) && choice.bytes + items[question.items[i]].bytes <= cap)
-            take(choice, items, question.items[i]);
+    KnapsackChoice choice = presolved.free;
+    for (std::size_t i = 0; i < presolved.items.size(); ++i)
+        if ((i < from || i >= to) && choice.bytes + items[presolved.items[i]].bytes <= cap)
+            take(choice, items, presolved.items[i]);
     return choice;
 }
 
-KnapsackChoice greedyOf(const Question& question, std::span<const KnapsackItem> items, Bytes cap)
+KnapsackChoice greedyOf(const Presolved& presolved, std::span<const KnapsackItem> items, Bytes cap)
 {
-    KnapsackChoice best = passThrough(question, items, cap, 0, 0);
+    KnapsackChoice best = passThrough(presolved, items, cap, 0, 0);
     const auto offer = [&best](KnapsackChoice choice) {
         if (choice.value > best.value)
             best = std::move(choice);
     };
-    for (std::size_t place = 0; place < std::min(greedyPasses, question.items.size()); ++place) {
-        offer(passThrough(question, items, cap, place, place + 1));
-        offer(passThrough(question, items, cap, 0, place + 1));
+    for (std::size_t place = 0; place < std::min(greedyPasses, presolved.items.size()); ++place) {
+        offer(passThrough(presolved, items, cap, place, place + 1));
+        offer(passThrough(presolved, items, cap, 0, place + 1));
     }
     return best;
 }
 
-/// The dynamic programme: from the choice of the densest items that fit, the items around its end are decided one after
-/// the other, the next denser one (out?) and the next less dense one (in?) in turn. A state is a sum of bytes and its
-/// highest value; one that is heavier and worth no more than another, or that no decision to come can bring above the
-/// best choice so far, goes.
+/// Balanced dynamic programming (Pisinger): it starts from the densest items that fit, and decides the items around the
+/// end of these one by one, in turn whether the next denser item leaves and whether the next less dense one joins. A
+/// state is a sum of bytes and its highest value. A state is dropped if another one dominates it, or if no further
+/// decision can bring it above the best choice so far.
 class BalancedProgramme
 {
 public:
-    BalancedProgramme(const Question& question, std::span<const KnapsackItem> items, Bytes cap)
-        : order_(question.items)
+    BalancedProgramme(const Presolved& presolved, std::span<const KnapsackItem> items, Bytes cap)
+        : order_(presolved.items)
         , items_(items)
         , cap_(cap)
-        , best_(greedyOf(question, items, cap))
-        , start_(question.free)
+        , best_(greedyOf(presolved, items, cap))
+        , start_(presolved.free)
     {
     }
 
@@ -104,12 +104,12 @@ private:
     {
         Bytes bytes = 0;
         double value = 0;
-        std::uint32_t decision = none; ///< the last one that led here
+        std::uint32_t decision = none; ///< the last decision that led here
     };
     struct Decision
     {
         std::uint32_t before = none;
-        std::uint32_t place = 0; ///< in order_: changed from what the start says
+        std::uint32_t place = 0; ///< place in order_ of the item that differs from the start
     };
 
     const KnapsackItem& at(std::size_t place) const { return items_[order_[place]]; }
@@ -139,8 +139,8 @@ KnapsackChoice BalancedProgramme::solve(std::size_t mostDecisions)
     if (break_ == order_.size())
         return best_;
     states_ = {{start_.bytes, start_.value, none}};
-    std::size_t left = break_; // places below it are undecided
-    std::size_t right = break_; // it and places above it are undecided
+    std::size_t left = break_; // places below `left` are undecided
+    std::size_t right = break_; // `right` and places above it are undecided
     while (!states_.empty() && (left > 0 || right < order_.size())) {
         if (right < order_.size()) {
             decide(right++, 1);
@@ -158,7 +158,7 @@ KnapsackChoice BalancedProgramme::solve(std::size_t mostDecisions)
     return best_;
 }
 
-/// Every state, and every state with the item at `place` in (sign 1) or out (-1), merged.
+/// Merges the states with the same states after the item at `place` is added (sign 1) or taken out (-1).
 void BalancedProgramme::decide(std::size_t place, int sign)
 {
     const Bytes bytes = sign * at(place).bytes;
@@ -190,7 +190,7 @@ void BalancedProgramme::decide(std::size_t place, int sign)
     std::swap(states_, merged_);
 }
 
-/// `left` and `right` as in solve().
+/// Drops states that cannot become better than the best choice. `left` and `right` are those of solve().
 void BalancedProgramme::prune(std::size_t left, std::size_t right)
 {
     for (const State& state : states_)
@@ -218,11 +218,11 @@ void BalancedProgramme::remember(const State& state)
     best_ = std::move(choice);
 }
 
-/// So many of the items fit at most: the smallest ones.
-std::size_t mostThatFit(const Question& question, std::span<const KnapsackItem> items, Bytes cap)
+/// The largest number of items that fit: that of the smallest ones.
+std::size_t mostThatFit(const Presolved& presolved, std::span<const KnapsackItem> items, Bytes cap)
 {
     std::vector<Bytes> sizes;
-    for (const std::size_t item : question.items)
+    for (const std::size_t item : presolved.items)
         sizes.push_back(items[item].bytes);
     std::ranges::sort(sizes);
     std::size_t count = 0;
@@ -231,19 +231,19 @@ std::size_t mostThatFit(const Question& question, std::span<const KnapsackItem> 
     return count;
 }
 
-/// Items of one size and one value: which of them are taken does not matter, only how many.
+/// Items of one size and one value: only the number of them that is taken matters.
 struct Alike
 {
     KnapsackItem item;
-    std::size_t first = 0; ///< in Question::items
+    std::size_t first = 0; ///< place in Presolved::items
     std::size_t count = 0;
 };
 
-std::vector<Alike> alikeIn(const Question& question, std::span<const KnapsackItem> items)
+std::vector<Alike> alikeIn(const Presolved& presolved, std::span<const KnapsackItem> items)
 {
     std::vector<Alike> groups;
-    for (std::size_t i = 0; i < question.items.size(); ++i) {
-        const KnapsackItem& item = items[question.items[i]];
+    for (std::size_t i = 0; i < presolved.items.size(); ++i) {
+        const KnapsackItem& item = items[presolved.items[i]];
         if (groups.empty() || groups.back().item.bytes != item.bytes || groups.back().item.value != item.value)
             groups.push_back({item, i, 0});
         ++groups.back().count;
@@ -251,15 +251,15 @@ std::vector<Alike> alikeIn(const Question& question, std::span<const KnapsackIte
     return groups;
 }
 
-std::size_t takenOf(const KnapsackChoice& choice, const Question& question, const Alike& group)
+std::size_t takenOf(const KnapsackChoice& choice, const Presolved& presolved, const Alike& group)
 {
     std::size_t taken = 0;
     for (std::size_t i = group.first; i < group.first + group.count; ++i)
-        taken += choice.taken[question.items[i]] ? 1 : 0;
+        taken += choice.taken[presolved.items[i]] ? 1 : 0;
     return taken;
 }
 
-/// The sums of what is taken, in the order of the items.
+/// Sums bytes and value of the taken items in the items' order, so that the sums do not depend on the solver.
 KnapsackChoice summedUp(KnapsackChoice choice, std::span<const KnapsackItem> items)
 {
     choice.bytes = 0;
@@ -274,25 +274,25 @@ KnapsackChoice summedUp(KnapsackChoice choice, std::span<const KnapsackItem> ite
 
 KnapsackChoice exactKnapsack(std::span<const KnapsackItem> items, Bytes cap, std::size_t mostDecisions)
 {
-    const Question question = questionOf(items, cap);
-    return summedUp(BalancedProgramme(question, items, cap).solve(mostDecisions), items);
+    const Presolved presolved = presolve(items, cap);
+    return summedUp(BalancedProgramme(presolved, items, cap).solve(mostDecisions), items);
 }
 
 KnapsackChoice greedyKnapsack(std::span<const KnapsackItem> items, Bytes cap)
 {
-    const Question question = questionOf(items, cap);
-    return summedUp(greedyOf(question, items, cap), items);
+    const Presolved presolved = presolve(items, cap);
+    return summedUp(greedyOf(presolved, items, cap), items);
 }
 
 Result<KnapsackChoice> ilpKnapsack(std::span<const KnapsackItem> items, Bytes cap, double limitMs)
 {
-    const Question question = questionOf(items, cap);
-    KnapsackChoice best = summedUp(greedyOf(question, items, cap), items);
-    if (question.items.empty()) {
+    const Presolved presolved = presolve(items, cap);
+    KnapsackChoice best = summedUp(greedyOf(presolved, items, cap), items);
+    if (presolved.items.empty()) {
         best.proven = true;
         return best;
     }
-    const std::vector<Alike> alike = alikeIn(question, items);
+    const std::vector<Alike> alike = alikeIn(presolved, items);
     double mostValue = 0;
     Bytes mostBytes = 0;
     for (const Alike& group : alike) {
@@ -300,8 +300,8 @@ Result<KnapsackChoice> ilpKnapsack(std::span<const KnapsackItem> items, Bytes ca
         mostBytes = std::max(mostBytes, group.item.bytes);
     }
     const auto share = [mostBytes](Bytes bytes) { return static_cast<double>(bytes) / static_cast<double>(mostBytes); };
-    // GLPK's rows hold to a tolerance only: a choice that is above the cap in whole bytes is asked for again with as
-    // much less of a cap. It is no longer proven then, as one between the two caps may be missed.
+    // GLPK's rows hold only to a tolerance. If a choice exceeds the cap in whole bytes, the cap is lowered by as much
+    // and the problem solved again; the result is not proven then, since a choice between the two caps may be missed.
     for (Bytes asked = cap; asked >= 0;) {
         GlpkProblem problem;
         MilpOptions options;
@@ -314,18 +314,18 @@ Result<KnapsackChoice> ilpKnapsack(std::span<const KnapsackItem> items, Bytes ca
             bytesRow.push_back({column, share(group.item.bytes)});
             countRow.push_back({column, 1});
             if (asked == cap)
-                options.incumbent.push_back(static_cast<double>(takenOf(best, question, group)));
+                options.incumbent.push_back(static_cast<double>(takenOf(best, presolved, group)));
         }
         problem.addRow(bytesRow, -GlpkProblem::infinity, share(asked));
-        // Where values rise with bytes, the relaxation would take parts of many small items: this row forbids it.
-        problem.addRow(countRow, -GlpkProblem::infinity, static_cast<double>(mostThatFit(question, items, asked)));
+        // If values rise with bytes, the relaxation would take parts of many small items: this row forbids it.
+        problem.addRow(countRow, -GlpkProblem::infinity, static_cast<double>(mostThatFit(presolved, items, asked)));
         const MilpResult result = problem.solve(options);
         if (result.status != MilpStatus::optimal && result.status != MilpStatus::feasible)
             break;
-        KnapsackChoice choice = question.free;
+        KnapsackChoice choice = presolved.free;
         for (std::size_t i = 0; i < alike.size(); ++i)
             for (long taken = std::lround(result.values[i]); taken > 0; --taken)
-                take(choice, items, question.items[alike[i].first + static_cast<std::size_t>(taken) - 1]);
+                take(choice, items, presolved.items[alike[i].first + static_cast<std::size_t>(taken) - 1]);
         if (choice.bytes > cap) {
             asked -= choice.bytes - cap;
             continue;

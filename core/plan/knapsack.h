@@ -26,9 +26,10 @@ struct KnapsackChoice
     bool proven = false; ///< no other choice within the cap has a higher value
 };
 
+constexpr std::size_t mostKnapsackDecisions = 6'000'000;
+
 /// The choice of highest value, by dynamic programming over choices that are not dominated. Sums of bytes are exact, so
 /// that the cap is never exceeded. After `mostDecisions` steps it returns the best choice so far with `proven` false.
-constexpr std::size_t mostKnapsackDecisions = 6'000'000;
 KnapsackChoice exactKnapsack(std::span<const KnapsackItem> items, Bytes cap,
                              std::size_t mostDecisions = mostKnapsackDecisions);
 

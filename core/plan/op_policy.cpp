@@ -17,11 +17,11 @@ struct Item
     std::vector<int> ops;
     Bytes memory = 0;
     double ms = 0;
-    bool saved = false; ///< must be
-    bool recomputed = false; ///< must be
+    bool saved = false; ///< the ops must be saved
+    bool recomputed = false; ///< the ops must run again
 };
 
-/// Joins the random ops, and in-place ops with their parents.
+/// Joins the random ops to one item, and in-place ops with their parents.
 std::vector<Item> findItems(const SacStats& stats)
 {
     std::vector<int> leader(stats.funcNames.size());
@@ -66,8 +66,7 @@ std::vector<Item> findItems(const SacStats& stats)
     return items;
 }
 
-/// Items of one memory and time: only their number matters. Large modules have hundreds of each. Best time for memory
-/// first.
+/// Items of equal memory and time: only the number of them that is saved matters. Large modules have hundreds of each.
 struct Kind
 {
     Bytes memory = 0;
@@ -75,6 +74,7 @@ struct Kind
     std::vector<std::size_t> items;
 };
 
+/// The kinds of items to decide on, by descending time per byte.
 std::vector<Kind> findKinds(const std::vector<Item>& items, Bytes room)
 {
     std::map<std::pair<Bytes, double>, std::vector<std::size_t>> kinds;
@@ -90,12 +90,12 @@ std::vector<Kind> findKinds(const std::vector<Item>& items, Bytes room)
     return found;
 }
 
-/// Which kinds to save how often, for most time saved within `room` bytes: exact, in whole bytes.
+/// Finds how many items of each kind to save, for the most time saved within `room` bytes, exact in whole bytes.
 ///
-/// Kinds are decided one after the other, best time for memory first. A label is what some choice so far takes and
-/// saves. Labels that another beats in both are dropped, and so are those that the rest, taken in fractions, cannot
-/// bring above the best choice known. Where more than `mostLabels` are left (hundreds of sizes without a common
-/// measure, never seen in a model), only those stay that could be better by some share, which then is the gap.
+/// Kinds are decided one by one, in the order of findKinds(). A label is the memory and time of a choice so far. A
+/// label is dropped if another one dominates it, or if its bound (the other kinds taken in fractions) is not above the
+/// best choice so far. If more than `mostLabels` are left (only with hundreds of sizes that have no common divisor),
+/// labels must be better by a share, which becomes the gap.
 class Knapsack
 {
 public:
@@ -118,14 +118,14 @@ private:
     {
         Bytes memory = 0;
         double ms = 0;
-        double bound = 0; ///< no choice that begins like this saves more
-        std::uint32_t before = 0; ///< label of the kind before
-        std::uint32_t count = 0; ///< of this kind
+        double bound = 0; ///< upper bound of the time of every choice that begins like this
+        std::uint32_t before = 0; ///< index of the label of the kind before
+        std::uint32_t count = 0; ///< number of items of this kind
     };
     struct Completion
     {
-        double ms = 0; ///< of the rest, each kind as often as fits
-        double bound = 0; ///< the first kind that does not fit taken in part
+        double ms = 0; ///< time of the other kinds, each taken as often as it fits
+        double bound = 0; ///< the same, but the first kind that does not fit completely taken in part
     };
     std::size_t fitting(std::size_t kind, Bytes left) const;
     Completion complete(std::size_t kind, Bytes left) const;
@@ -135,7 +135,7 @@ private:
 
     const std::vector<Kind>& kinds_;
     Bytes room_;
-    std::vector<std::vector<Label>> labels_; ///< after each kind
+    std::vector<std::vector<Label>> labels_; ///< by kind
     std::vector<std::size_t> best_;
     double bestMs_ = -1;
     double gap_ = 0;
@@ -167,7 +167,7 @@ Knapsack::Completion Knapsack::complete(std::size_t kind, Bytes left) const
     return completion;
 }
 
-/// The best choice so far: that of `label` for the kinds up to the newest, then each kind as often as fits.
+/// Sets the best choice: that of `label` for the kinds decided so far, then each kind as often as it fits.
 void Knapsack::remember(Label label)
 {
     Bytes left = room_ - label.memory;
@@ -182,7 +182,7 @@ void Knapsack::remember(Label label)
     }
 }
 
-/// Decides one more kind.
+/// Decides the next kind.
 void Knapsack::extend()
 {
     const std::size_t kind = labels_.size();

@@ -3,11 +3,11 @@
 #include "core/plan/piecewise.h"
 
 #include "core/base/try.h"
-#include "core/plan/piecewise_problem.h"
-#include "core/plan/piecewise_search.h"
+#include "core/plan/piecewise_relaxation.h"
+#include "core/plan/search_limit.h"
 
 #include <algorithm>
-#include <chrono>
+#include <numeric>
 
 namespace headroom {
 
@@ -19,14 +19,139 @@ struct PiecewisePlanner::Model
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// The rows of the MILP are the beginnings of backwards.
 constexpr auto phaseOfRows = "backward";
 
-double msSince(Clock::time_point begin)
+/// Time limit of a search. After it the best plan so far is returned, with its gap.
+constexpr double mostSearchMs = 10000;
+
+/// Differences in ms below this are rounding of the solver.
+double tolerance(double ms)
 {
-    return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+    return 1e-7 + 1e-6 * ms;
+}
+
+/// The cheapest choice of units that keeps every memory row within the budget.
+struct PiecewiseSolution
+{
+    PlanStatus status = PlanStatus::feasible;
+    std::vector<bool> chosen; ///< units that are checkpointed
+    PiecewiseProblem::Discards discards;
+    double boundMs = 0;
+};
+
+/// Solves relaxations with more and more memory rows, until a solution can be placed on single units at its own cost.
+/// The budget must be at least problem.leastBudget().
+class PiecewiseSearch
+{
+public:
+    PiecewiseSearch(const PiecewiseProblem& problem, Bytes budget, std::stop_token stop)
+        : problem_(problem)
+        , budget_(budget)
+        , limit_(SearchLimit::after(mostSearchMs, std::move(stop)))
+        , allRows_(problem.rows().size())
+    {
+        std::iota(allRows_.begin(), allRows_.end(), 0);
+    }
+
+    Result<PiecewiseSolution> run();
+
+private:
+    bool start();
+    void improve(std::vector<bool> chosen);
+    bool proven() const { return best_.discards.ms - best_.boundMs <= tolerance(best_.discards.ms); }
+    bool refine(const std::vector<bool>& chosen);
+    PiecewiseSolution finished();
+
+    const PiecewiseProblem& problem_;
+    Bytes budget_;
+    SearchLimit limit_;
+    std::vector<int> allRows_;
+    std::vector<int> active_; ///< rows of the relaxation
+    std::size_t coarseness_ = PiecewiseModules::byMemoryAndTime;
+    PiecewiseSolution best_;
+};
+
+/// Makes a first plan. Returns false if it is proven optimal already.
+bool PiecewiseSearch::start()
+{
+    const auto units = problem_.units();
+    std::vector<bool> forced(units.size());
+    for (std::size_t unit = 0; unit < units.size(); ++unit)
+        forced[unit] = units[unit].forced;
+    if (const auto discards = problem_.allocate(forced, budget_, {}, PiecewiseProblem::Preference::later);
+        problem_.peak(discards->bytes).bytes <= budget_) {
+        best_.chosen = std::move(forced);
+        best_.discards = *discards;
+        best_.boundMs = discards->ms;
+        return false;
+    }
+    improve(*problem_.mostDiscarding(budget_));
+    active_ = {allRows_.back()};
+    return true;
+}
+
+void PiecewiseSearch::improve(std::vector<bool> chosen)
+{
+    auto discards = problem_.allocate(chosen, budget_, allRows_, PiecewiseProblem::Preference::later);
+    if (discards && (best_.chosen.empty() || discards->ms < best_.discards.ms)) {
+        best_.chosen = std::move(chosen);
+        best_.discards = std::move(*discards);
+    }
+}
+
+/// Tightens the relaxation after a solution that cannot be placed: adds the row that is violated most. If none is, the
+/// curves of the classes were too low, and classes get finer. Returns false if nothing is left to tighten.
+bool PiecewiseSearch::refine(const std::vector<bool>& chosen)
+{
+    const auto discards = problem_.allocate(chosen, budget_, active_, PiecewiseProblem::Preference::earlier);
+    if (discards) {
+        const PiecewiseProblem::Peak peak = problem_.peak(discards->bytes);
+        if (peak.bytes > budget_) {
+            active_.insert(std::ranges::upper_bound(active_, peak.row), peak.row);
+            return true;
+        }
+    }
+    return ++coarseness_ < PiecewiseModules::coarsenessCount;
+}
+
+PiecewiseSolution PiecewiseSearch::finished()
+{
+    if (proven())
+        best_.boundMs = best_.discards.ms;
+    if (best_.status != PlanStatus::stopped)
+        best_.status = proven() ? PlanStatus::optimal : PlanStatus::feasible;
+    return std::move(best_);
+}
+
+Result<PiecewiseSolution> PiecewiseSearch::run()
+{
+    if (!start())
+        return finished();
+    while (limit_.remainingMs() > 0) {
+        PiecewiseRelaxation relaxation(problem_, budget_, active_, coarseness_);
+        MilpOptions options;
+        options.stop = limit_.stop;
+        options.limitMs = limit_.remainingMs();
+        const MilpResult solution = relaxation.solve(options);
+        if (solution.status == MilpStatus::failed || solution.status == MilpStatus::infeasible)
+            return Error{ErrorKind::internal,
+                         "GLPK found no plan for a budget that has one: please report the model and the budget"};
+        best_.boundMs = std::max(best_.boundMs, solution.bound);
+        if (solution.status == MilpStatus::stopped || limit_.stop.stop_requested()) {
+            best_.status = PlanStatus::stopped;
+            return finished();
+        }
+        if (solution.status != MilpStatus::timeout && !proven()) {
+            const std::vector<bool> chosen = relaxation.place(solution, PiecewiseRelaxation::Order::outerFirst);
+            improve(chosen);
+            improve(relaxation.place(solution, PiecewiseRelaxation::Order::innerFirst));
+            if (!proven() && solution.status == MilpStatus::optimal && refine(chosen))
+                continue;
+        }
+        break;
+    }
+    return finished();
 }
 
 const std::string& moduleOfRow(const PiecewiseProblem& problem, int row)
@@ -35,7 +160,7 @@ const std::string& moduleOfRow(const PiecewiseProblem& problem, int row)
     return problem.modules().tree.info->stats[static_cast<std::size_t>(module)].fqn;
 }
 
-/// Where memory is highest when everything that fits `budget` was discarded.
+/// The row of highest memory if as much as possible is discarded under `budget`.
 int tightestRow(const PiecewiseProblem& problem, Bytes budget)
 {
     const std::vector<bool> chosen = *problem.mostDiscarding(budget);
@@ -45,14 +170,14 @@ int tightestRow(const PiecewiseProblem& problem, Bytes budget)
     return problem.peak(discarded).row;
 }
 
-/// The least budget under another request; 0 when it is not to be had.
+/// The least budget of another request; 0 if the request is not valid.
 Bytes leastUnder(const PiecewiseModules& modules, const PlanRequest& request)
 {
     const Result<PiecewiseProblem> problem = PiecewiseProblem::create(modules, request);
     return problem ? problem->leastBudget() : 0;
 }
 
-/// What would make the budget feasible, tried out: fewer restrictions, then sharding over more GPUs.
+/// Tries what would make the budget feasible: fewer restrictions, then sharding over more GPUs.
 std::string whatWouldHelp(const PiecewiseModules& modules, const PlanRequest& request)
 {
     if (!request.acUnits.empty() || !request.pins.empty()) {
@@ -101,7 +226,7 @@ const ModuleInfo& PiecewisePlanner::moduleInfo() const noexcept
 
 Result<Plan> PiecewisePlanner::solve(const PlanRequest& request, std::stop_token stop) const
 {
-    const auto begin = Clock::now();
+    const auto begin = std::chrono::steady_clock::now();
     const PiecewiseModules& modules = model_->modules;
     ASSIGN_OR_RETURN(const PiecewiseProblem problem, PiecewiseProblem::create(modules, request));
 
@@ -115,11 +240,11 @@ Result<Plan> PiecewisePlanner::solve(const PlanRequest& request, std::stop_token
     if (request.budget < plan.leastBudget) {
         plan.binding.module = moduleOfRow(problem, tightestRow(problem, plan.leastBudget));
         plan.reason = whyInfeasible(problem, request, plan.binding.module, plan.leastBudget);
-        plan.solveMs = msSince(begin);
+        plan.solveMs = elapsedMs(begin);
         return plan;
     }
 
-    ASSIGN_OR_RETURN(const PiecewiseSolution solution, searchPiecewise(problem, request.budget, std::move(stop)));
+    ASSIGN_OR_RETURN(const PiecewiseSolution solution, PiecewiseSearch(problem, request.budget, std::move(stop)).run());
     const PiecewiseProblem::Peak peak = problem.peak(solution.discards.bytes);
     plan.status = solution.status;
     plan.peak = peak.bytes;
@@ -136,7 +261,7 @@ Result<Plan> PiecewisePlanner::solve(const PlanRequest& request, std::stop_token
         plan.decisions[stats.fqn] = static_cast<double>(solution.discards.bytes[unit] + all - stats.activationForward)
             / static_cast<double>(all);
     }
-    plan.solveMs = msSince(begin);
+    plan.solveMs = elapsedMs(begin);
     return plan;
 }
 

@@ -12,7 +12,7 @@ namespace headroom {
 
 namespace {
 
-/// Equal but for the noise of a fit: PyTorch's curves of identical layers differ by 1e-7 to 2e-5 of themselves.
+/// Whether two curves differ only by noise of the fit: PyTorch's curves of identical layers differ by 1e-7 to 2e-5.
 bool nearlyEqual(const RecomputeCurve& a, const RecomputeCurve& b)
 {
     constexpr double noise = 1e-4;
@@ -33,7 +33,7 @@ bool nearlyEqual(const RecomputeCurve& a, const RecomputeCurve& b)
 
 using Members = std::vector<std::vector<RecomputeCurve*>>;
 
-/// Numbers the classes of one coarseness; the curves of each class, first module first.
+/// Numbers the classes of one coarseness. Returns the curves of each class, the first module's first.
 Members classify(PiecewiseModules& model, std::size_t coarseness)
 {
     using Key = std::tuple<Bytes, Bytes, double>;
@@ -60,7 +60,7 @@ Members classify(PiecewiseModules& model, std::size_t coarseness)
     return members;
 }
 
-/// One curve for all that are equal but for noise, so that identical layers are exactly identical.
+/// Gives all modules whose curves differ only by noise the same curve.
 void removeNoise(PiecewiseModules& model)
 {
     for (auto& curves : classify(model, PiecewiseModules::byCurve)) {

@@ -67,24 +67,18 @@ const RecomputeCurve& PiecewiseProblem::curve(int unit) const
     return modules_->modules[static_cast<std::size_t>(units_[static_cast<std::size_t>(unit)].module)].curve;
 }
 
-std::vector<int> PiecewiseProblem::allRows() const
-{
-    std::vector<int> rows(rows_.size());
-    for (std::size_t row = 0; row < rows.size(); ++row)
-        rows[row] = static_cast<int>(row);
-    return rows;
-}
-
-/// Do all rows up to that count of units hold when so much is discarded? Rows further up are implied by the last.
+/// Whether all rows that count at most the first `units` units hold if they discard so much. The last of these rows
+/// implies the others.
 bool PiecewiseProblem::rowHolds(int units, Bytes discarded, Bytes budget) const
 {
     const int row = lastRow_[static_cast<std::size_t>(units)];
     return row < 0 || rows_[static_cast<std::size_t>(row)].required - discarded <= budget;
 }
 
-/// The most that can be discarded up to the end of `unit` when `before` was discarded up to its first submodule and
-/// every row in between holds; `impossible` when none can. More is never worse for what follows, so that subtrees can
-/// be decided one after the other. `whole` says for each unit inside whether taking it as a whole discards most.
+/// The most bytes that can be discarded up to the end of `unit` if `before` bytes are discarded before its first
+/// submodule and every row in between holds; `impossible` if no choice fits. To discard more is never worse for later
+/// rows, so that subtrees are decided one after the other. `whole` becomes, for each unit inside, whether taking it as
+/// a whole discards most.
 Bytes PiecewiseProblem::mostDiscarded(int unit, Bytes before, Bytes budget, std::vector<bool>& whole) const
 {
     const PlanUnit& self = units_[static_cast<std::size_t>(unit)];
@@ -113,7 +107,7 @@ std::optional<std::vector<bool>> PiecewiseProblem::mostDiscarding(Bytes budget) 
             if (discarded == impossible)
                 return std::nullopt;
         }
-    // Inside a unit that is taken as a whole nothing else is.
+    // No unit inside a unit that is taken as a whole is taken.
     for (std::size_t unit = units_.size(); unit-- > 0;)
         if (whole[unit])
             std::fill(whole.begin() + units_[unit].firstInside, whole.begin() + static_cast<std::ptrdiff_t>(unit),
@@ -136,8 +130,8 @@ std::optional<PiecewiseProblem::Discards> PiecewiseProblem::allocate(const std::
                                                                      std::span<const int> rows,
                                                                      Preference preference) const
 {
-    // The sets of units that rows count are nested, so that it is cheapest to go through the rows in order and to buy
-    // for each the cheapest bytes that it counts.
+    // The sets of units that rows count are nested. So it is cheapest to go through the rows in order and to buy for
+    // each the cheapest bytes that it counts.
     struct Offer
     {
         double msPerByte;
@@ -152,7 +146,7 @@ std::optional<PiecewiseProblem::Discards> PiecewiseProblem::allocate(const std::
     std::priority_queue<Offer, std::vector<Offer>, decltype(dearer)> offers(dearer);
     Discards discards;
     discards.bytes.assign(units_.size(), 0);
-    std::vector<Bytes> left(units_.size(), 0); // of the unit's piece on offer
+    std::vector<Bytes> left(units_.size(), 0); // by unit: bytes left of its piece on offer
     Bytes sum = 0;
     int seen = 0;
     const auto offer = [&](int unit, std::size_t piece) {

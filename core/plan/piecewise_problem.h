@@ -60,11 +60,10 @@ public:
     /// A choice that fits: in each subtree the units that discard most. Empty if the budget is below leastBudget().
     std::optional<std::vector<bool>> mostDiscarding(Bytes budget) const;
 
-    /// Bytes that each chosen unit discards at least cost, and 0 for the others.
     struct Discards
     {
-        std::vector<Bytes> bytes;
-        double ms = 0;
+        std::vector<Bytes> bytes; ///< by unit; 0 if it is not chosen
+        double ms = 0; ///< recompute time of all units
     };
     enum class Preference { earlier, later }; ///< which units discard first among bytes of equal cost
     /// The cheapest discards of the `chosen` units, none of which is inside another, that keep `rows` within the
@@ -77,8 +76,7 @@ public:
         Bytes bytes = 0;
         int row = 0;
     };
-    Peak peak(const std::vector<Bytes>& discarded) const;
-    std::vector<int> allRows() const;
+    Peak peak(const std::vector<Bytes>& discarded) const; ///< `discarded`: by unit
 
 private:
     PiecewiseProblem(const PiecewiseModules& modules, std::vector<PlanUnit> units)

@@ -31,7 +31,7 @@ PiecewiseRelaxation::PiecewiseRelaxation(const PiecewiseProblem& problem, Bytes 
 
 void PiecewiseRelaxation::findGroups(std::size_t coarseness)
 {
-    // Equal signatures: same class, same interval, same signatures inside. Units inside a unit come before it.
+    // Units have equal signatures if class, interval and the signatures inside are equal. Inner units come first.
     const auto units = problem_->units();
     std::map<std::vector<int>, int> known;
     std::vector<int> signatures(units.size());
@@ -53,7 +53,7 @@ void PiecewiseRelaxation::findGroups(std::size_t coarseness)
     addGroup(outermost, -1, signatures, coarseness);
 }
 
-/// Splits siblings into groups by signature, and goes on inside each.
+/// Splits siblings into groups by signature, then the units inside each group.
 void PiecewiseRelaxation::addGroup(const std::vector<int>& members, int parent, const std::vector<int>& signatures,
                                    std::size_t coarseness)
 {
@@ -76,7 +76,7 @@ void PiecewiseRelaxation::addGroup(const std::vector<int>& members, int parent, 
             inside.insert(inside.end(), children.begin(), children.end());
         }
         group.members = std::move(same);
-        // What no active row counts is never worth its time.
+        // A group that no active row counts is never worth its time.
         const bool useful = group.interval < static_cast<int>(activeRows_.size()) || group.forced;
         int nearest = parent;
         if (useful) {
@@ -116,7 +116,7 @@ void PiecewiseRelaxation::addPaths()
 {
     for (const Group& group : groups_) {
         if (!group.leaf || group.parent < 0)
-            continue; // a path of one is the column's own bound
+            continue; // a path with one group needs no row: the column's bound is enough
         const auto size = static_cast<double>(group.members.size());
         std::vector<GlpkProblem::Term> path{{group.countColumn, 1}};
         for (int outer = group.parent; outer >= 0; outer = groups_[static_cast<std::size_t>(outer)].parent) {
@@ -143,9 +143,9 @@ void PiecewiseRelaxation::addMemory(Bytes budget)
     }
 }
 
-/// Enough units must be checkpointed that discarding all they have would do. That follows from the rest, but not to the
-/// byte: what is missing by less than the solver's tolerance would cost another unit. In multiples of the greatest
-/// common measure of the units the solver can tell.
+/// Adds rows that say how many units must be checkpointed at least, if each discards all that it has. The memory rows
+/// imply this only to the solver's tolerance; counted in multiples of the units' greatest common divisor the solver
+/// sees the difference of a byte.
 void PiecewiseRelaxation::addCapacity(Bytes budget)
 {
     for (std::size_t row = 0; row < activeRows_.size(); ++row) {

@@ -33,11 +33,11 @@ bool isInside(std::string_view inner, std::string_view outer)
     return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '.';
 }
 
-/// What a request says of each module.
+/// The request by module.
 struct Wishes
 {
-    std::vector<bool> allowed;
-    std::vector<bool> forced;
+    std::vector<bool> allowed; ///< it may be checkpointed
+    std::vector<bool> forced; ///< it is pinned to recompute
 };
 
 Status applyPins(const PlanModules& modules, const PlanRequest& request, Wishes& wishes)
@@ -101,70 +101,59 @@ Result<Wishes> readWishes(const PlanModules& modules, const PlanRequest& request
     return wishes;
 }
 
-/// Makes the tree of units of one request.
-class UnitFinder
+/// Sets the members of units that depend on other units.
+void findTree(const PlanModules& modules, std::vector<PlanUnit>& units)
 {
-public:
-    explicit UnitFinder(const PlanModules& modules)
-        : modules_(modules)
-    {
+    std::vector<int> unitOf(modules.modules.size(), -1);
+    for (std::size_t i = 0; i < units.size(); ++i) {
+        unitOf[static_cast<std::size_t>(units[i].module)] = static_cast<int>(i);
+        units[i].children.clear();
+        units[i].parent = -1;
     }
-    Status find(const PlanRequest& request);
-    std::vector<PlanUnit> take() { return std::move(units_); }
-
-private:
-    int position(const PlanUnit& unit) const
-    {
-        return modules_.modules[static_cast<std::size_t>(unit.module)].position;
+    for (std::size_t i = 0; i < units.size(); ++i) {
+        PlanUnit& unit = units[i];
+        unit.firstInside = unit.children.empty() ? static_cast<int>(i)
+                                                 : units[static_cast<std::size_t>(unit.children.front())].firstInside;
+        int module = modules.modules[static_cast<std::size_t>(unit.module)].parent;
+        while (module >= 0 && unitOf[static_cast<std::size_t>(module)] < 0)
+            module = modules.modules[static_cast<std::size_t>(module)].parent;
+        if (module < 0)
+            continue;
+        unit.parent = unitOf[static_cast<std::size_t>(module)];
+        units[static_cast<std::size_t>(unit.parent)].children.push_back(static_cast<int>(i));
     }
-    void findTree();
-    Status dropMisplaced();
-
-    const PlanModules& modules_;
-    std::vector<PlanUnit> units_;
-};
-
-Status UnitFinder::find(const PlanRequest& request)
-{
-    ASSIGN_OR_RETURN(const Wishes wishes, readWishes(modules_, request));
-    for (std::size_t module = 0; module < modules_.modules.size(); ++module)
-        if (wishes.allowed[module])
-            units_.push_back({static_cast<int>(module), -1, 0, wishes.forced[module], {}});
-    std::ranges::sort(units_, {}, [this](const PlanUnit& unit) { return position(unit); });
-    findTree();
-    return dropMisplaced();
 }
 
-/// A module that runs outside its parent's forward (its name says one place, its call another) is no unit: what is
-/// inside a unit must end right before it.
-Status UnitFinder::dropMisplaced()
+/// Drops units that run outside the forward of the module that contains them by name: the units inside a unit must end
+/// right before it.
+Status dropMisplaced(const PlanModules& modules, std::vector<PlanUnit>& units)
 {
-    std::vector<int> inside(units_.size(), 0);
-    std::vector<int> first(units_.size());
+    std::vector<int> inside(units.size(), 0);
+    std::vector<int> first(units.size());
     bool orderly = true;
-    for (std::size_t i = 0; i < units_.size(); ++i)
+    for (std::size_t i = 0; i < units.size(); ++i)
         first[i] = static_cast<int>(i);
-    for (std::size_t i = 0; i < units_.size(); ++i)
-        for (int outer = units_[i].parent; outer >= 0; outer = units_[static_cast<std::size_t>(outer)].parent) {
+    for (std::size_t i = 0; i < units.size(); ++i)
+        for (int outer = units[i].parent; outer >= 0; outer = units[static_cast<std::size_t>(outer)].parent) {
             ++inside[static_cast<std::size_t>(outer)];
             first[static_cast<std::size_t>(outer)]
                 = std::min(first[static_cast<std::size_t>(outer)], static_cast<int>(i));
         }
-    for (std::size_t i = 0; i < units_.size(); ++i)
+    for (std::size_t i = 0; i < units.size(); ++i)
         orderly = orderly && static_cast<int>(i) - first[i] == inside[i];
     if (orderly)
         return {};
 
     const auto isInsideOf = [&](std::size_t unit, std::size_t outer) {
-        int above = units_[unit].parent;
+        int above = units[unit].parent;
         while (above >= 0 && above != static_cast<int>(outer))
-            above = units_[static_cast<std::size_t>(above)].parent;
+            above = units[static_cast<std::size_t>(above)].parent;
         return above >= 0;
     };
-    std::vector<bool> misplaced(units_.size(), false);
-    for (std::size_t outer = 0; outer < units_.size(); ++outer) {
+    std::vector<bool> misplaced(units.size(), false);
+    for (std::size_t outer = 0; outer < units.size(); ++outer) {
         bool contiguous = true;
-        for (std::size_t i = units_.size(); i-- > 0;) {
+        for (std::size_t i = units.size(); i-- > 0;) {
             const bool within = isInsideOf(i, outer);
             contiguous = contiguous && (i >= outer || within);
             if (within && (i > outer || !contiguous))
@@ -172,38 +161,16 @@ Status UnitFinder::dropMisplaced()
         }
     }
     std::vector<PlanUnit> kept;
-    for (std::size_t i = 0; i < units_.size(); ++i) {
+    for (std::size_t i = 0; i < units.size(); ++i) {
         if (!misplaced[i])
-            kept.push_back(units_[i]);
-        else if (units_[i].forced)
-            return badInput("cannot pin `" + modules_.info->stats[static_cast<std::size_t>(units_[i].module)].fqn
+            kept.push_back(units[i]);
+        else if (units[i].forced)
+            return badInput("cannot pin `" + modules.info->stats[static_cast<std::size_t>(units[i].module)].fqn
                             + "` to recompute: it runs outside the forward of the module that contains it");
     }
-    units_ = std::move(kept);
-    findTree();
+    units = std::move(kept);
+    findTree(modules, units);
     return {};
-}
-
-void UnitFinder::findTree()
-{
-    std::vector<int> unitOf(modules_.modules.size(), -1);
-    for (std::size_t i = 0; i < units_.size(); ++i) {
-        unitOf[static_cast<std::size_t>(units_[i].module)] = static_cast<int>(i);
-        units_[i].children.clear();
-        units_[i].parent = -1;
-    }
-    for (std::size_t i = 0; i < units_.size(); ++i) {
-        PlanUnit& unit = units_[i];
-        unit.firstInside = unit.children.empty() ? static_cast<int>(i)
-                                                 : units_[static_cast<std::size_t>(unit.children.front())].firstInside;
-        int module = modules_.modules[static_cast<std::size_t>(unit.module)].parent;
-        while (module >= 0 && unitOf[static_cast<std::size_t>(module)] < 0)
-            module = modules_.modules[static_cast<std::size_t>(module)].parent;
-        if (module < 0)
-            continue;
-        unit.parent = unitOf[static_cast<std::size_t>(module)];
-        units_[static_cast<std::size_t>(unit.parent)].children.push_back(static_cast<int>(i));
-    }
 }
 
 } // namespace
@@ -237,9 +204,17 @@ Result<PlanModules> PlanModules::create(ModuleInfoPtr info)
 
 Result<std::vector<PlanUnit>> planUnits(const PlanModules& modules, const PlanRequest& request)
 {
-    UnitFinder finder(modules);
-    RETURN_IF_ERROR(finder.find(request));
-    return finder.take();
+    ASSIGN_OR_RETURN(const Wishes wishes, readWishes(modules, request));
+    std::vector<PlanUnit> units;
+    for (std::size_t module = 0; module < modules.modules.size(); ++module)
+        if (wishes.allowed[module])
+            units.push_back({static_cast<int>(module), -1, 0, wishes.forced[module], {}});
+    std::ranges::sort(units, {}, [&](const PlanUnit& unit) {
+        return modules.modules[static_cast<std::size_t>(unit.module)].position;
+    });
+    findTree(modules, units);
+    RETURN_IF_ERROR(dropMisplaced(modules, units));
+    return units;
 }
 
 } // namespace headroom

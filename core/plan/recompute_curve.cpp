@@ -15,13 +15,8 @@ struct Corner
 {
     Bytes bytes = 0;
     double ms = 0;
-    double msPerByte = 0; ///< of the line that begins here
+    double msPerByte = 0; ///< slope of the line that begins here
 };
-
-double slope(const Corner& from, const Corner& to)
-{
-    return (to.ms - from.ms) / static_cast<double>(to.bytes - from.bytes);
-}
 
 } // namespace
 
@@ -78,7 +73,7 @@ RecomputeCurve::RecomputeCurve(std::vector<Line> lines, Bytes maxBytes)
     }
     corners.push_back({maxBytes, highest(maxBytes), 0});
 
-    // Where discarding more costs nothing more it is always done.
+    // Bytes that cost no more time are always discarded.
     std::size_t first = 0;
     while (first + 1 < corners.size() && corners[first].msPerByte <= 0)
         ++first;
@@ -136,7 +131,7 @@ RecomputeCurve RecomputeCurve::lowerEnvelope(const std::vector<const RecomputeCu
         const Corner& before = least[hull[i - 1]];
         if (corner.bytes - before.bytes < shortest)
             continue;
-        const double msPerByte = slope(before, corner);
+        const double msPerByte = (corner.ms - before.ms) / static_cast<double>(corner.bytes - before.bytes);
         lines.push_back({corner.ms - msPerByte * static_cast<double>(corner.bytes), msPerByte});
     }
     return {std::move(lines), first.maxBytes_};

@@ -13,12 +13,12 @@ namespace headroom {
 
 namespace {
 
-constexpr double mostMsOfPoint = 100; ///< of one point's search
-constexpr double mostGap = 0.01; ///< of a point; one that is left with more is searched once more, for longer
+constexpr double shortLimitMs = 100; ///< time limit of the search for one point
+constexpr double mostGap = 0.01; ///< a point with a larger gap is searched once more, with the long limit
 constexpr double longLimitMs = 2000;
-constexpr std::size_t fewestTold = 6; ///< points that make a curve
+constexpr std::size_t fewestTold = 6; ///< intermediate frontiers with fewer points are not reported
 
-/// 0 .. count - 1: the ends, then halves, quarters and so on.
+/// Orders 0 .. count - 1: both ends first, then halves, quarters and so on.
 std::vector<std::size_t> farApartFirst(std::size_t count)
 {
     std::vector<std::size_t> order{0};
@@ -30,7 +30,7 @@ std::vector<std::size_t> farApartFirst(std::size_t count)
     return order;
 }
 
-/// What is known of the frontier, by peak.
+/// The points of the frontier so far.
 class Frontier
 {
 public:
@@ -40,17 +40,17 @@ public:
     {
     }
 
-    /// Finds the least time for a budget, and remembers that between its peak and the budget there is nothing more.
+    /// Solves a budget, and notes that no better plan has a peak between that of its plan and the budget.
     Status ask(Bytes budget)
     {
-        Result<BestPlan> best = options_.best(budget, stop_, mostMsOfPoint);
+        Result<BestPlan> best = options_.best(budget, stop_, shortLimitMs);
         if (best && best->gap() > mostGap && !stop_.stop_requested())
             best = options_.best(budget, stop_, longLimitMs);
         if (!best)
             return best.error();
         const Timeline& timeline = best->predicted->timeline;
         const double gap = best->gap();
-        // A smaller step that takes no longer: the one before was no break point.
+        // A plan with a lower peak that takes no longer: the points above it are no break points.
         for (auto above = points_.upper_bound(timeline.peak);
              above != points_.end() && above->second.point.recomputeMs >= timeline.recomputeMs;) {
             budget = std::max(budget, above->second.upTo);
@@ -64,7 +64,7 @@ public:
         return {};
     }
 
-    /// The budget right below a point that leaves most room to the one before it; 0: there is none left.
+    /// The budget right below the point with the widest unknown gap before it; 0: no gap is left.
     Bytes widestGap() const
     {
         Bytes widest = 0;
@@ -87,7 +87,7 @@ public:
         for (const auto& [peak, known] : points_) {
             if (front.empty() || known.point.recomputeMs < front.back().recomputeMs)
                 front.push_back(known.point);
-            front.back().upTo = std::max(front.back().upTo, known.upTo); // of a plan that saves nothing, too
+            front.back().upTo = std::max(front.back().upTo, known.upTo); // also of a plan that takes no less time
         }
         return spreadEvenly(front, most);
     }
@@ -100,7 +100,7 @@ private:
     };
     const StepOptions& options_;
     const std::stop_token& stop_;
-    std::map<Bytes, Known> points_;
+    std::map<Bytes, Known> points_; ///< by peak
 };
 
 } // namespace
@@ -117,7 +117,7 @@ Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int p
                                                const FrontierWatch& grown)
 {
     const Bytes least = options.leanest()->timeline.peak;
-    const Bytes most = std::max(least, options.roomy()->timeline.peak);
+    const Bytes most = std::max(least, options.quickest()->timeline.peak);
     const auto wanted = static_cast<std::size_t>(std::max(points, 2));
     Frontier frontier(options, stop);
     const auto tell = [&] {
@@ -133,7 +133,7 @@ Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int p
         RETURN_IF_ERROR(frontier.ask(i + 1 == wanted ? most : budget));
         tell();
     }
-    // Where two budgets had the same answer, and between answers.
+    // Then budgets in the gaps between the plans found.
     for (std::size_t tries = 0; tries < 2 * wanted && frontier.size() < wanted && !stop.stop_requested(); ++tries) {
         const Bytes budget = frontier.widestGap();
         if (budget == 0)

@@ -29,7 +29,7 @@ std::string largestParts(const Timeline& timeline)
     return text;
 }
 
-/// "; most activations are of Net.output (512 MiB) and Net.layers.0 (96 MiB)": who made what is alive then.
+/// "; most activations are of Net.output (512 MiB) and Net.layers.0 (96 MiB)": the modules that made them.
 std::string largestModules(const StepTrace& trace, const Timeline& timeline)
 {
     const std::size_t count = timeline.peakChange == Timeline::npos ? 0 : timeline.peakChange + 1;
@@ -48,7 +48,7 @@ std::string largestModules(const StepTrace& trace, const Timeline& timeline)
     return text;
 }
 
-/// Whether graphs of torch.compile ran, whose partitioner decides what they keep.
+/// Whether graphs of torch.compile ran: their partitioner decides what they keep.
 bool isCompiled(const StepInfo& info)
 {
     return std::ranges::any_of(info.settings, [](const auto& setting) { return setting.first == "compiled graphs"; });
@@ -61,14 +61,12 @@ std::string whatWouldHelp(const StepInfo& info, const Plan& plan, const Timeline
     if (isCompiled(info))
         return "what runs inside of a graph of torch.compile is for PyTorch's partitioner to recompute, as `python -m "
                "torch_headroom.record --activation-memory-budget 0.25,0.5,0.75` with the script shows: a step and a "
-               "peak "
-               "for each fraction";
+               "peak for each fraction";
     const Bytes sharded = bytesOf(least, Category::parameter) + bytesOf(least, Category::gradient)
         + bytesOf(least, Category::optimizer);
     if (sharded > least.peak / 2)
         return "most of it is state of the model, which a larger world size shards, and an optimizer with less state "
-               "or "
-               "parameters in a smaller dtype shrink";
+               "or parameters in a smaller dtype shrink";
     return "a smaller batch or a shorter sequence would lower it";
 }
 

@@ -12,7 +12,7 @@ namespace headroom {
 
 namespace {
 
-/// Leaves out what another way beats.
+/// Leaves out dominated ways.
 std::vector<ModuleWay> worthIt(std::vector<ModuleWay> ways)
 {
     std::ranges::sort(ways, {}, [](const ModuleWay& way) { return std::tuple(way.recomputeMs, way.kept); });
@@ -36,16 +36,16 @@ Result<std::vector<ModuleWay>> waysOf(const StepModel& model, const StorageEvent
     if (around != tree.around.end() && around->isWide())
         return std::vector<ModuleWay>();
 
-    // The step as a chain of this one part: what it shares with others counts as its own.
+    // The step as a chain of this one part: arguments that it shares with others count as its own.
     const StepLayout layout(model, events, {module}, 1, StepLayout::SharedArguments::held);
     LocalNotes notes;
     const LocalReplay replay(model, events, module, layout.shared(), notes);
     const StepLayout::Place place = layout.place(replay, module, 0, 1);
     const MayCheckpoint any = [](ModuleId) { return true; };
-    const auto measured = around != tree.around.end() ? optionsOfWhole : optionsOfPart;
-    ASSIGN_OR_RETURN(PartOptions options, measured(model, tree, number, replay, place, any, notes));
+    const bool onlyWhole = around != tree.around.end();
+    ASSIGN_OR_RETURN(PartOptions options, partOptions(model, tree, number, onlyWhole, replay, place, any, notes));
 
-    // By the change of what is held first, then by what ModuleEffects says of every plan.
+    // Selects first by the change of held bytes, then by the exact effect of each remaining plan.
     std::vector<ModuleWay> ways{{}};
     for (std::size_t i = 0; i < options.plans.size(); ++i) {
         ModuleWay way{place.of(options.effects[i]).held, options.effects[i].recomputeMs, options.plans[i]};

@@ -20,12 +20,12 @@ Error stoppedMeasuring()
     return {ErrorKind::internal, "measuring the ways to checkpoint the step was stopped"};
 }
 
-/// Equal parts of the step: one of them was measured.
+/// Equal parts of the step; one of them is predicted for all.
 struct EqualParts
 {
     PartOptions options;
-    LocalEffect least, most; ///< of the options, change by change
-    std::vector<int> arcs; ///< indices in `arcs` of the builder
+    LocalEffect least, most; ///< least and most of all options, change by change
+    std::vector<int> arcs; ///< indices in Builder::arcs_
 };
 
 class OptionTable::Builder
@@ -105,7 +105,7 @@ private:
         });
     }
 
-    /// Finds the arc's equals, or measures it as the first of its kind.
+    /// Adds an arc to its equals, or predicts its options if it is the first of its kind.
     Status measure(int number)
     {
         Arc& arc = arcs_[static_cast<std::size_t>(number)];
@@ -124,13 +124,13 @@ private:
         sign(sign, arc.unit);
         const auto [found, added] = numberOf_.emplace(std::move(key), static_cast<int>(equal_.size()));
         if (added) {
-            const auto measured = arc.last - arc.first > 1 ? optionsOfWhole : optionsOfPart;
             const MayCheckpoint may = [this](ModuleId module) {
                 return sharedArguments_ == StepLayout::SharedArguments::held || !layout_.hasShared(module);
             };
             ASSIGN_OR_RETURN(PartOptions options,
                              arc.hidden ? PartOptions()
-                                        : measured(model_, tree_, arc.unit, *arc.replay, arc.place, may, notes_));
+                                        : partOptions(model_, tree_, arc.unit, arc.last - arc.first > 1, *arc.replay,
+                                                      arc.place, may, notes_));
             equal_.push_back({std::move(options), {}, {}, {}});
             setRange(equal_.back());
         }
@@ -161,9 +161,6 @@ private:
     void fill(const EqualParts& equal, int number)
     {
         const auto plans = std::make_shared<const std::vector<CheckpointPlan>>(equal.options.plans);
-        std::vector<const LocalEffect*> effects;
-        for (const LocalEffect& effect : equal.options.effects)
-            effects.push_back(&effect);
         for (const int each : equal.arcs) {
             const auto index = static_cast<std::size_t>(each);
             const Arc& arc = arcs_[index];
@@ -180,17 +177,17 @@ private:
             if (arc.last - arc.first == 1 && sameSums(pessimistic.options, table_.problem_.arcs[first].options))
                 table_.problem_.classes[static_cast<std::size_t>(arc.first)]
                     = table_.relaxed_.classes[static_cast<std::size_t>(arc.first)] = number;
-            PartDeviations deviations = arc.place.deviations(effects);
+            PartDeviations deviations = arc.place.deviations(equal.options.effects);
             more_[index] = std::move(deviations.more);
             less_[index] = std::move(deviations.less);
         }
     }
 
-    /// At each event, what all parts together may deviate.
+    /// By event: the largest deviation of all parts together.
     std::vector<Bytes> sum(const std::vector<std::vector<PartDeviations::Stretch>>& deviations) const
     {
-        std::vector<Bytes> all(model_.trace()->events.size() + 1, 0); // changes first
-        std::vector<PartDeviations::Stretch> own; // of the arcs that begin at one position: only one of them is taken
+        std::vector<Bytes> all(model_.trace()->events.size() + 1, 0); // changes, summed up at the end
+        std::vector<PartDeviations::Stretch> own; // of all arcs that begin at one position, of which a path takes one
         for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
             own.insert(own.end(), deviations[arc].begin(), deviations[arc].end());
             if (arc + 1 < arcs_.size() && arcs_[arc + 1].first == arcs_[arc].first)
@@ -203,7 +200,7 @@ private:
         return all;
     }
 
-    /// Where several deviate at once, the one that does most.
+    /// Adds the largest of overlapping deviations to `changes`.
     static void addHighest(std::vector<PartDeviations::Stretch>& deviations, std::vector<Bytes>& changes)
     {
         Bytes level = 0;
@@ -211,7 +208,7 @@ private:
             changes[event] += bytes - level;
             level = bytes;
         };
-        std::priority_queue<std::pair<Bytes, std::uint32_t>> open; // with their ends
+        std::priority_queue<std::pair<Bytes, std::uint32_t>> open; // bytes and end
         const auto closeUntil = [&](std::uint32_t event) {
             while (!open.empty() && open.top().second <= event) {
                 const std::uint32_t end = open.top().second;
@@ -246,7 +243,7 @@ private:
             }
     }
 
-    /// Where other parts may hold more or less than usual for a while, the part that runs then has it in its memory.
+    /// Adds the deviations of other parts to the memory of the part that runs meanwhile.
     void countDeviations()
     {
         const auto any = [](const auto& deviations) { return !deviations.empty(); };
@@ -264,13 +261,13 @@ private:
             relaxElsewhere();
     }
 
-    /// Arguments that parts share, which are held while the parts that have them are checkpointed.
+    /// Whether checkpointed parts hold arguments that several parts share.
     bool sharesThatEnd() const
     {
         return sharedArguments_ == StepLayout::SharedArguments::held && table_.sharesArguments_;
     }
 
-    /// What parts hold at least. `less`, by arc: where they hold less than usual.
+    /// Sets the lower bound of the memory. `less`, by arc: events at which parts hold less than PartMemory says.
     void relax(const StepLayout& layout, const std::vector<std::vector<PartDeviations::Stretch>>& less,
                ChainProblem& problem) const
     {
@@ -288,24 +285,20 @@ private:
         measureAgain(least.raised(changes), problem);
     }
 
-    /// What parts hold at least, by what they hold at the other turn.
+    /// Sets the lower bound of the memory by the bytes held at the other turn.
     void relaxElsewhere()
     {
         const StepLayout other(model_, events_, modulesOf(tree_), worldSize_, sharedArguments_,
                                turn_ ? std::nullopt : table_.otherTurn_);
         std::vector<std::vector<PartDeviations::Stretch>> less(arcs_.size());
-        for (const EqualParts& equal : equal_) {
-            std::vector<const LocalEffect*> effects;
-            for (const LocalEffect& effect : equal.options.effects)
-                effects.push_back(&effect);
+        for (const EqualParts& equal : equal_)
             for (const int number : equal.arcs) {
                 const Arc& arc = arcs_[static_cast<std::size_t>(number)];
-                less[static_cast<std::size_t>(number)]
-                    = other.place(*arc.replay, moduleOf(arc), arc.first, arc.last).deviations(effects).less;
+                const StepLayout::Place place = other.place(*arc.replay, moduleOf(arc), arc.first, arc.last);
+                less[static_cast<std::size_t>(number)] = place.deviations(equal.options.effects).less;
             }
-        }
         relax(other, less, table_.elsewhere_.emplace(table_.relaxed_));
-        for (const EqualParts& equal : equal_) // those that hold the same at one turn may not at the other
+        for (const EqualParts& equal : equal_) // parts that are equal at one turn may differ at the other
             for (const int number : equal.arcs) {
                 const auto& arcs = table_.elsewhere_->arcs;
                 const ChainArc& arc = arcs[static_cast<std::size_t>(number)];
@@ -314,13 +307,13 @@ private:
             }
     }
 
-    /// Ways that another one beats in what is held and in time, when what the other one takes itself never decides.
-    /// Equal parts keep the same ones.
+    /// Drops options that hold no less and take no less time than another one with a redundant row of its own. Equal
+    /// parts keep the same options.
     void dropBeaten()
     {
         const auto unbound = unboundOptions(table_.problem_);
         const auto unboundAtLeast = unboundOptions(table_.relaxed());
-        std::map<std::pair<int, std::size_t>, std::vector<bool>> kept; // by class, or by arc
+        std::map<std::pair<int, std::size_t>, std::vector<bool>> kept; // by class, or by arc if it has none
         const auto keptOf = [&](std::size_t arc) -> std::vector<bool>& {
             const ChainArc& own = table_.problem_.arcs[arc];
             const int kind
@@ -386,13 +379,13 @@ private:
     StepLayout::SharedArguments sharedArguments_;
     int worldSize_;
     const std::stop_token& stop_;
-    std::optional<std::uint32_t> turn_; ///< the one that was asked for
+    std::optional<std::uint32_t> turn_; ///< as requested
     LocalNotes notes_;
     std::vector<Arc> arcs_;
     std::map<std::vector<std::uint64_t>, int> numberOf_; ///< by signature: index in equal_
     std::vector<EqualParts> equal_;
     std::vector<std::vector<PartDeviations::Stretch>> more_, less_; ///< by arc
-    std::vector<PartDeviations::Stretch> casts_; ///< of autocast, where they may be gone
+    std::vector<PartDeviations::Stretch> casts_; ///< castsThatMayBeGone()
     OptionTable table_;
 };
 

@@ -9,19 +9,20 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <ranges>
 #include <utility>
 
 namespace headroom {
 
 namespace {
 
-constexpr std::size_t mostOptions = 3000; ///< of a part
-constexpr std::size_t mostCombinations = 6000; ///< of what is inside a unit, every one measured
-constexpr std::size_t mostSums = 600; ///< of combinations that are worth it by the sums of what was measured
-constexpr std::size_t mostMeasuredOps = 64; ///< of a module, to be measured one by one
-constexpr std::size_t moreSets = 1000; ///< besides the hull
+constexpr std::size_t mostOptions = 3000; ///< options of a part
+constexpr std::size_t mostCombinations = 6000; ///< combinations of the units inside a unit, all predicted
+constexpr std::size_t mostSums = 600; ///< further combinations, the best by the sums of their units' costs
+constexpr std::size_t mostMeasuredOps = 64; ///< the ops of a module with more are not predicted one by one
+constexpr std::size_t moreSets = 1000; ///< sets of saved ops besides those of the convex hull
 
-/// One way, with what it does where it was measured.
+/// One way to checkpoint, and its predicted effect.
 struct Way
 {
     CheckpointPlan plan; ///< modules of the step
@@ -52,7 +53,7 @@ public:
     {
     }
 
-    /// Nothing of a unit, all of it with ops to save, and what is inside.
+    /// The ways of a unit: nothing of it, all of it with sets of saved ops, and combinations of the units inside it.
     Result<Ways> waysOf(int unit, std::size_t most) const
     {
         Ways ways;
@@ -71,8 +72,9 @@ public:
         return chosen;
     }
 
-    /// All of a unit: nothing kept, and the sets of ops that are worth it, by what they hold from forward to backward
-    /// and by how far they raise the memory of the unit's own run (casts that autocast holds anyway cost only there).
+    /// Adds the ways to checkpoint all of a unit: with no op saved, and with undominated sets of saved ops. Sets are
+    /// chosen by the bytes that they hold from forward to backward, and by the bytes that they add while the unit runs
+    /// (casts that autocast holds anyway cost only there).
     Status addWhole(int unit, Ways& ways) const
     {
         const ModuleId module = moduleOf(unit);
@@ -113,9 +115,10 @@ private:
     struct Inside
     {
         std::vector<Ways> units;
-        std::vector<std::vector<std::size_t>> groups; ///< of the units: those that concern the same storages
-        std::map<std::pair<std::size_t, Combination>, LocalEffect> measured; ///< by group: of ways of several units
-        LocalEffect nothing;
+        std::vector<std::vector<std::size_t>> groups; ///< units that affect common storages
+        std::map<std::pair<std::size_t, Combination>, LocalEffect>
+            measured; ///< by group: effects of ways of several units
+        LocalEffect nothing; ///< effect of the empty plan
         std::vector<Combination> combinations;
         std::vector<WayCost> costs; ///< by combination
     };
@@ -157,8 +160,8 @@ private:
         return bytes;
     }
 
-    /// Combinations of ways of the units inside: every one of some of them, since what one unit lets go another may
-    /// hold, and of all of them those that are worth it by their sums.
+    /// Combines ways of the units inside: all combinations of a few ways of each, since one unit may hold storages that
+    /// another frees, and those of all ways that are best by the sums of their costs.
     Status combine(int unit, Inside& inside) const
     {
         std::vector<int> units;
@@ -189,11 +192,11 @@ private:
         return {};
     }
 
-    /// Units that concern no storage in common do to memory together what each of them does alone.
+    /// Groups units that affect common storages. The effects of different groups add up.
     std::vector<std::vector<std::size_t>> groupsOf(const std::vector<int>& units) const
     {
         std::vector<std::vector<std::size_t>> groups;
-        std::vector<std::vector<StorageId>> storages; // of the groups, ascending
+        std::vector<std::vector<StorageId>> storages; // by group, ascending
         for (std::size_t i = 0; i < units.size(); ++i) {
             std::vector<std::size_t> group{i};
             std::vector<StorageId> own = replay_.storagesOf(moduleOf(units[i]));
@@ -216,17 +219,22 @@ private:
         return groups;
     }
 
-    CheckpointPlan planOf(const Inside& inside, const Combination& ways) const
+    template <class Units>
+    static CheckpointPlan planOf(const Inside& inside, const Combination& ways, const Units& units)
     {
         CheckpointPlan plan;
-        for (std::size_t i = 0; i < ways.size(); ++i) {
-            const CheckpointPlan& part = inside.units[i][ways[i]].plan;
+        for (const std::size_t unit : units) {
+            const CheckpointPlan& part = inside.units[unit][ways[unit]].plan;
             plan.insert(plan.end(), part.begin(), part.end());
         }
         return plan;
     }
+    static CheckpointPlan planOf(const Inside& inside, const Combination& ways)
+    {
+        return planOf(inside, ways, std::views::iota(std::size_t{0}, ways.size()));
+    }
 
-    /// Predicts what ways of units of one group do together.
+    /// Predicts the combinations that checkpoint several units of one group.
     Status measureGroups(Inside& inside) const
     {
         for (const Combination& ways : inside.combinations)
@@ -236,17 +244,12 @@ private:
                 const auto [known, added] = inside.measured.try_emplace({group, within(inside, group, ways)});
                 if (!added)
                     continue;
-                CheckpointPlan plan;
-                for (const std::size_t unit : inside.groups[group]) {
-                    const CheckpointPlan& part = inside.units[unit][ways[unit]].plan;
-                    plan.insert(plan.end(), part.begin(), part.end());
-                }
-                ASSIGN_OR_RETURN(known->second, replay_.of(plan, notes_));
+                ASSIGN_OR_RETURN(known->second, replay_.of(planOf(inside, ways, inside.groups[group]), notes_));
             }
         return {};
     }
 
-    /// How many units of a group a combination changes, and what the last of them does alone.
+    /// The number of units of a group that a combination checkpoints, and the effect of the last of them alone.
     static std::pair<int, const LocalEffect*> alone(const Inside& inside, std::size_t group, const Combination& ways)
     {
         std::pair<int, const LocalEffect*> found{0, &inside.nothing};
@@ -300,36 +303,28 @@ private:
     LocalNotes& notes_;
 };
 
-PartOptions relative(Ways ways, ModuleId part)
-{
-    PartOptions options;
-    for (Way& way : ways) {
-        for (CheckpointRegion& region : way.plan)
-            region.module = ModuleId(region.module.value - part.value);
-        options.plans.push_back(std::move(way.plan));
-        options.effects.push_back(std::move(way.effect));
-    }
-    return options;
-}
-
 } // namespace
 
-Result<PartOptions> optionsOfPart(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
-                                  const StepLayout::Place& place, const MayCheckpoint& may, LocalNotes& notes)
+Result<PartOptions> partOptions(const StepModel& model, const PartTree& tree, int unit, bool onlyWhole,
+                                const LocalReplay& replay, const StepLayout::Place& place, const MayCheckpoint& may,
+                                LocalNotes& notes)
 {
-    ASSIGN_OR_RETURN(Ways ways, PartMeasure(model, tree, replay, place, may, notes).waysOf(unit, mostOptions));
-    return relative(std::move(ways), tree.units[static_cast<std::size_t>(unit)].module);
-}
-
-Result<PartOptions> optionsOfWhole(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
-                                   const StepLayout::Place& place, const MayCheckpoint& may, LocalNotes& notes)
-{
+    const PartMeasure measure(model, tree, replay, place, may, notes);
     Ways ways;
-    RETURN_IF_ERROR(PartMeasure(model, tree, replay, place, may, notes).addWhole(unit, ways));
-    Ways chosen;
-    for (const std::size_t i : worthIt(costsOf(ways), ways.size()))
-        chosen.push_back(std::move(ways[i]));
-    return relative(std::move(chosen), tree.units[static_cast<std::size_t>(unit)].module);
+    if (onlyWhole) {
+        RETURN_IF_ERROR(measure.addWhole(unit, ways));
+    } else {
+        ASSIGN_OR_RETURN(ways, measure.waysOf(unit, mostOptions));
+    }
+    const ModuleId part = tree.units[static_cast<std::size_t>(unit)].module;
+    PartOptions options;
+    for (const std::size_t i : worthIt(costsOf(ways), ways.size())) {
+        for (CheckpointRegion& region : ways[i].plan)
+            region.module = ModuleId(region.module.value - part.value);
+        options.plans.push_back(std::move(ways[i].plan));
+        options.effects.push_back(std::move(ways[i].effect));
+    }
+    return options;
 }
 
 } // namespace headroom

@@ -20,12 +20,10 @@ struct PartOptions
 using MayCheckpoint = std::function<bool(ModuleId)>;
 
 /// The ways to checkpoint a part: none of it, the part as a whole with sets of ops to save, and combinations of the
-/// units inside it, each predicted as a whole. If a unit is pinned to recompute, only ways that checkpoint it.
-Result<PartOptions> optionsOfPart(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
-                                  const StepLayout::Place& place, const MayCheckpoint& may, LocalNotes& notes);
-
-/// The ways to checkpoint a module around several parts: only as a whole.
-Result<PartOptions> optionsOfWhole(const StepModel& model, const PartTree& tree, int unit, const LocalReplay& replay,
-                                   const StepLayout::Place& place, const MayCheckpoint& may, LocalNotes& notes);
+/// units inside it, each predicted as a whole. If a unit is pinned to recompute, only ways that checkpoint it. With
+/// `onlyWhole`, for a module around several parts, only ways to checkpoint it as a whole.
+Result<PartOptions> partOptions(const StepModel& model, const PartTree& tree, int unit, bool onlyWhole,
+                                const LocalReplay& replay, const StepLayout::Place& place, const MayCheckpoint& may,
+                                LocalNotes& notes);
 
 } // namespace headroom

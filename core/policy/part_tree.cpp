@@ -11,7 +11,7 @@ namespace headroom {
 
 namespace {
 
-constexpr double goodShare = 0.1;
+constexpr double goodShare = 0.1; ///< least share of the step's activations in a module around parts
 
 /// Finds parts from the outermost units on.
 class PartFinder

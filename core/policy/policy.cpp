@@ -19,7 +19,7 @@ std::string callsText(int count)
     return std::to_string(count) + (count == 1 ? " call" : " calls");
 }
 
-/// The ops of one module's policy as a region of the step. Empty: everything is recomputed.
+/// The policy of one module as a region of the step.
 Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const Policy::Module& policy)
 {
     const StepTrace& trace = *model.trace();
@@ -78,7 +78,7 @@ std::string_view policyFqn(const StepTrace& trace, ModuleId module)
 
 Result<CheckpointPlan> checkpointPlan(const StepTrace& trace, const Policy& policy)
 {
-    const StepModel model(StepTracePtr(StepTracePtr(), &trace)); // the caller's trace outlives the call
+    const StepModel model(trace);
     const ModuleNames names = moduleNames(trace);
     CheckpointPlan plan;
     for (const Policy::Module& module : policy.modules) {

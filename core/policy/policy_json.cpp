@@ -39,7 +39,7 @@ std::string toJson(const Policy::Module& module)
     return json + "\n    }";
 }
 
-/// By call, of what HeldBytes has in one of its members.
+/// One member of HeldBytes of each call, as a JSON list.
 std::string column(const Policy::Module& module, Bytes HeldBytes::*bytes)
 {
     std::string json;
@@ -54,7 +54,7 @@ std::string heldJson(const Policy::Module& module)
         + column(module, &HeldBytes::end) + ", \"recompute\": " + column(module, &HeldBytes::again) + "}";
 }
 
-/// One module a line, in the order of their names; empty when nothing is known of any.
+/// One line for each module, sorted by name; empty if nothing is predicted of any.
 std::string heldJson(const std::vector<Policy::Module>& modules)
 {
     std::set<std::string> lines;
@@ -67,19 +67,19 @@ std::string heldJson(const std::vector<Policy::Module>& modules)
     return json.empty() ? json : json + "\n    }, ";
 }
 
-constexpr std::int64_t most = std::numeric_limits<int>::max();
+constexpr std::int64_t mostOfInt = std::numeric_limits<int>::max();
 
 Policy::Op opIn(const json::Json& json)
 {
     Policy::Op op;
     op.op = json::at(json, "op", json::string);
-    op.index
-        = static_cast<int>(json::integerFrom(json::member(json, "index"), 0, most, "the number of a call, 0 or more"));
+    op.index = static_cast<int>(
+        json::integerFrom(json::member(json, "index"), 0, mostOfInt, "the number of a call, 0 or more"));
     op.save = json::at(json, "save", json::boolean);
     return op;
 }
 
-/// What is predicted of one module's calls; policies of older versions do not say.
+/// The predicted bytes of one module's calls; policies of older versions have none.
 std::vector<HeldBytes> heldIn(const json::Json& predicted, const std::string& fqn)
 {
     const json::Json* modules = json::find(predicted, "held_bytes");
@@ -119,7 +119,7 @@ Policy policyIn(const json::Json& json)
     policy.torch = json::at(json, "torch", json::string);
     policy.budget = json::at(json, "budget_bytes", json::bytes);
     policy.worldSize = static_cast<int>(
-        json::integerFrom(json::member(json, "world_size"), 1, most, "a number of ranks, 1 or more"));
+        json::integerFrom(json::member(json, "world_size"), 1, mostOfInt, "a number of ranks, 1 or more"));
     policy.objects = json::atOr(json, "objects", json::listOf(json::string), std::vector<std::string>());
     const json::Json& predicted = json::member(json, "predicted");
     policy.predicted.peak = json::at(predicted, "peak_bytes", json::bytes);

@@ -20,9 +20,7 @@ bool hasIndex(const StepTrace& trace, OpId op)
     return (trace.ops.flags[op] & opWithoutIndex) == 0;
 }
 
-using NamePlaces = std::map<std::pair<StringId, int>, std::size_t>;
-
-/// Takes from `stats` what PyTorch can not keep: such ops always run again, with all that is decided with them.
+/// Marks ops that PyTorch cannot save as ops that always run again, with all ops that are decided with them.
 void forbidSaving(SacStats& stats, const std::vector<bool>& savable)
 {
     for (std::size_t op = 0; op < savable.size(); ++op)
@@ -33,7 +31,7 @@ void forbidSaving(SacStats& stats, const std::vector<bool>& savable)
         std::erase_if(stats.randOps, [&](int op) { return !savable[static_cast<std::size_t>(op)]; });
 }
 
-/// The share of a module's memory that a plan keeps, and no less than what must be kept.
+/// The share of a module's memory that a plan keeps, at least that of the ops that must be saved.
 double keptShare(const SacStats& stats, double discardRatio)
 {
     const Bytes all = std::accumulate(stats.memory.begin(), stats.memory.end(), Bytes{0});
@@ -69,16 +67,6 @@ std::vector<std::string> objectsOf(const StepTrace& trace)
 
 } // namespace
 
-std::vector<RegionOpName> regionOpNames(const StepTrace& trace, std::span<const OpId> ops)
-{
-    std::unordered_map<StringId, int> counts;
-    std::vector<RegionOpName> names;
-    names.reserve(ops.size());
-    for (const OpId op : ops)
-        names.push_back({trace.ops.name[op], counts[trace.ops.name[op]]++});
-    return names;
-}
-
 ModuleNames moduleNames(const StepTrace& trace)
 {
     ModuleNames names;
@@ -104,19 +92,20 @@ PolicyMaker::PolicyMaker(StepModel model)
 {
 }
 
-/// The ops of one module to keep: statistics are of its last call, the region's ops of its first; they meet by name.
+/// Chooses the ops of one module to save. Statistics are of its last call, the region's ops of its first call; they are
+/// matched by RegionOpName.
 Result<CheckpointRegion> PolicyMaker::choose(ModuleId module, double discardRatio) const
 {
     const StepTrace& trace = *model_.trace();
     const std::vector<OpId> ops = model_.regionOps(module);
     CheckpointRegion region{module, std::vector<bool>(ops.size(), false)};
-    if (discardRatio >= 1) // all of it: not even the module's result, which the statistics count as kept at no cost
+    if (discardRatio >= 1) // saves nothing, not even the module's result, which the statistics count as free
         return region;
     const std::vector<bool> savable = model_.savableOps(module);
-    NamePlaces places;
+    std::map<RegionOpName, std::size_t> places;
     const std::vector<RegionOpName> names = regionOpNames(trace, ops);
     for (std::size_t place = 0; place < names.size(); ++place)
-        places.emplace(std::pair(names[place].op, names[place].index), place);
+        places.emplace(names[place], place);
 
     SacStats stats = sac_.stats(module, StepSac::Names::with);
     std::vector<std::size_t> placeOf;
@@ -127,7 +116,7 @@ Result<CheckpointRegion> PolicyMaker::choose(ModuleId module, double discardRati
     const std::vector<RegionOpName> statsNames = regionOpNames(trace, indexed);
     auto name = statsNames.begin();
     for (const OpId op : statsOps) {
-        const auto found = hasIndex(trace, op) ? places.find({name->op, name->index}) : places.end();
+        const auto found = hasIndex(trace, op) ? places.find(*name) : places.end();
         name += hasIndex(trace, op) ? 1 : 0;
         placeOf.push_back(found != places.end() ? found->second : ops.size());
         statsSavable.push_back(found != places.end() && savable[found->second]);
@@ -200,8 +189,7 @@ Policy policyOf(const StepModel& model, const CheckpointPlan& regions, const Pla
 
 Result<Policy> makePolicy(const StepTrace& trace, const Plan& plan)
 {
-    // The caller's trace outlives the call: a pointer without ownership will do.
-    const PolicyMaker maker(StepModel(StepTracePtr(StepTracePtr(), &trace)));
+    const PolicyMaker maker{StepModel(trace)};
     ASSIGN_OR_RETURN(const CheckpointPlan regions, maker.regions(plan));
     return policyOf(maker.model(), regions, plan);
 }

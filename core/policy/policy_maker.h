@@ -4,6 +4,7 @@
 
 #include "core/policy/policy.h"
 #include "core/predict/module_effect.h"
+#include "core/predict/regions.h"
 #include "core/sac/step_sac.h"
 
 #include <map>
@@ -12,16 +13,6 @@
 #include <unordered_map>
 
 namespace headroom {
-
-/// The name of an op of a checkpointed call in a policy: the op, and the number of ops of that name before it in the
-/// call.
-struct RegionOpName
-{
-    StringId op;
-    int index = 0;
-    bool operator==(const RegionOpName&) const = default;
-};
-std::vector<RegionOpName> regionOpNames(const StepTrace& trace, std::span<const OpId> ops);
 
 /// Whether the recorded program has several models, which the trace has under one root `models`.
 bool hasSeveralModels(const StepTrace& trace);

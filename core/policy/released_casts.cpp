@@ -7,7 +7,7 @@
 namespace headroom {
 namespace {
 
-/// The stretches from `begin` to `end` before autograd asks for the storage and after it has released it.
+/// Adds the stretches from `begin` to `end` before autograd unpacks the storage and after it has released it.
 void addWithoutAutograd(const StepTrace& trace, const StorageEvents& events, StorageId storage, std::uint32_t begin,
                         std::uint32_t end, std::vector<PartDeviations::Stretch>& stretches)
 {
@@ -34,8 +34,8 @@ std::vector<PartDeviations::Stretch> castsThatMayBeGone(const StepModel& model, 
     const StepTrace& trace = *model.trace();
     const std::vector<OpId>& casts = model.index().casts;
     std::vector<PartDeviations::Stretch> gone;
-    std::uint32_t firstUnpack = StepIndex::never; // since the oldest of them
-    std::vector<std::uint32_t> open; // casts
+    std::uint32_t firstUnpack = StepIndex::never; // since the oldest open cast
+    std::vector<std::uint32_t> open; // live casts
     for (std::uint32_t event = 0; !casts.empty() && event < trace.events.size(); ++event) {
         const std::uint32_t a = trace.events.a[EventIndex(event)];
         const EventKind kind = trace.events.kind[EventIndex(event)];

@@ -8,9 +8,9 @@
 
 namespace headroom {
 
-/// When memory of casts may be gone. The first recomputation in backward lets go of all casts of weights that autocast
-/// has, those of other parts, too. What a part does with its own begins when backward asks for one of them; autograd
-/// has it until it is released.
+/// The stretches of events in which casts of weights may be freed earlier than recorded: the first recomputation in
+/// backward empties autocast's cache, casts of other parts included. From the first unpack of a cast until its last
+/// release autograd holds it, so that these events are left out.
 std::vector<PartDeviations::Stretch> castsThatMayBeGone(const StepModel& model, const StorageEvents& events);
 
 } // namespace headroom

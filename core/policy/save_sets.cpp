@@ -11,10 +11,10 @@ namespace headroom {
 
 namespace {
 
-constexpr std::size_t mostSets = 1000; ///< of the front that is carried from op to op
-constexpr std::size_t mostTails = 6; ///< numbers of random ops that are tried
+constexpr std::size_t mostSets = 1000; ///< size of the front that is carried from op to op
+constexpr std::size_t mostTails = 6; ///< how many numbers of saved random ops are tried
 
-/// A set of ops: its last one, and the set without it.
+/// A set of ops, as its last op and the set without it.
 struct Set
 {
     Bytes bytes = 0;
@@ -23,7 +23,7 @@ struct Set
     std::int32_t rest = -1; ///< index of the set
 };
 
-/// Sets that no other beats, bytes ascending.
+/// Drops dominated sets and sorts the others by ascending bytes.
 void dropBeaten(std::vector<Set>& sets)
 {
     std::ranges::stable_sort(
@@ -35,12 +35,10 @@ void dropBeaten(std::vector<Set>& sets)
     sets = std::move(kept);
 }
 
-/// All sets that are worth it of the items given.
+/// The undominated sets of the items added so far.
 class SetFront
 {
 public:
-    void start(Bytes bytes, double ms) { front_ = {{bytes, ms, -1, -1}}; }
-
     void add(std::int32_t item, Bytes bytes, double ms)
     {
         std::vector<Set> next;
@@ -51,11 +49,7 @@ public:
             next.push_back({set.bytes + bytes, set.ms + ms, item, rest});
         }
         dropBeaten(next);
-        if (next.size() > mostSets)
-            for (std::size_t i = 0; i < mostSets; ++i)
-                next[i] = next[i * (next.size() - 1) / (mostSets - 1)];
-        next.resize(std::min(next.size(), mostSets));
-        front_ = std::move(next);
+        front_ = spreadEvenly(next, mostSets);
     }
 
     const std::vector<Set>& front() const { return front_; }
@@ -73,8 +67,8 @@ public:
     }
 
 private:
-    std::vector<Set> front_;
-    std::vector<Set> all_;
+    std::vector<Set> front_{Set{}};
+    std::vector<Set> all_; ///< sets that others refer to
 };
 
 /// Marks the corners of the lower hull (time not saved over bytes), and up to `more` of the rest, spread evenly.
@@ -93,7 +87,7 @@ std::vector<bool> chosen(const std::vector<Set>& front, std::size_t more)
     return keep;
 }
 
-/// Of regionOps(), how many run again: those that begin before the module's last saved tensor.
+/// The number of regionOps() that run again: those that begin before the module's last saved tensor.
 std::size_t opsThatRunAgain(const StepModel& model, ModuleId module, const std::vector<OpId>& ops)
 {
     const StepTrace& trace = *model.trace();
@@ -110,7 +104,7 @@ std::size_t opsThatRunAgain(const StepModel& model, ModuleId module, const std::
     return static_cast<std::size_t>(std::ranges::lower_bound(ops, OpId(end)) - ops.begin());
 }
 
-/// How many of the last random ops may be kept: the numbers to try.
+/// The numbers of last random ops to try to save.
 std::vector<std::size_t> tails(const StepModel& model, ModuleId module, const std::vector<SavableOp>& random)
 {
     const std::vector<OpId> ops = model.regionOps(module);
@@ -119,7 +113,7 @@ std::vector<std::size_t> tails(const StepModel& model, ModuleId module, const st
         if ((model.trace()->ops.flags[ops[op]] & opRandom) == 0)
             continue;
         if (longest == random.size() || random[random.size() - 1 - longest].op != op)
-            break; // one that always runs again
+            break; // it cannot be saved, so that it always runs again
         ++longest;
     }
     std::vector<std::size_t> numbers;
@@ -154,7 +148,6 @@ std::vector<std::vector<bool>> saveSets(const StepModel& model, ModuleId module,
     std::vector<SavableOp> random;
     std::vector<Bytes> randomBytes;
     SetFront free;
-    free.start(0, 0);
     for (std::size_t i = 0; i < ops.size(); ++i) {
         const Bytes cost = bytes(ops[i]);
         if (ops[i].random) {
@@ -164,7 +157,7 @@ std::vector<std::vector<bool>> saveSets(const StepModel& model, ModuleId module,
             free.add(static_cast<std::int32_t>(i), cost, ops[i].ms);
         }
     }
-    // A number of random ops, with every set of the others.
+    // Each number of random ops with each set of the others. Set::op is the number, Set::rest the place in the front.
     std::vector<Set> all;
     for (const std::size_t tail : tails(model, module, random)) {
         Bytes tailBytes = 0;

@@ -76,7 +76,7 @@ std::string filledIn(std::string text, const ShardOption& option)
 
 bool ShardRow::faster(const ShardRow& other) const noexcept
 {
-    // A row without a batch has no rate. It comes behind all that have one, so that the order is a strict weak one.
+    // Rows without a known batch size have no rate and come last, so that the order is a strict weak one.
     return std::tuple(-samplesPerSecond, stepMs) < std::tuple(-other.samplesPerSecond, other.stepMs);
 }
 

@@ -48,7 +48,7 @@ std::string filledIn(std::string text, const ShardOption& option);
 struct ShardRow
 {
     ShardOption option;
-    /// Ranks of a job that was recorded already and whose file does not name its option; 0: the option is known.
+    /// Number of ranks of a job that was recorded before, if its file does not name the option; 0: the option is known.
     int unknownMesh = 0;
     std::string step; ///< the step file that the row is computed from
     std::string failure; ///< why there is no step; empty: there is one

@@ -20,7 +20,7 @@ public:
             rank_[category] = share(category, start[category]);
     }
 
-    /// What a change of the whole changes on the rank.
+    /// Applies a change of the whole and returns the change on the rank.
     Bytes change(Category changed, Bytes delta)
     {
         const auto category = static_cast<std::size_t>(changed);

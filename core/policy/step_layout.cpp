@@ -64,7 +64,7 @@ bool StepLayout::hasShared(ModuleId module) const
     });
 }
 
-/// Memory at each event since the step began.
+/// Sets the memory at each event since the step began.
 void StepLayout::measure(int worldSize)
 {
     const StepTrace& trace = *model_.trace();
@@ -90,8 +90,8 @@ void StepLayout::measure(int worldSize)
     }
 }
 
-/// As if the first part that has a shared argument were always checkpointed; at least: as if that which holds it
-/// shortest were.
+/// Adds shared arguments as if the first part that has one always held it, or for `heldAtLeast` only while each part
+/// that has it would hold it.
 void StepLayout::holdShared(SharedArguments sharedArguments)
 {
     struct Span
@@ -116,7 +116,7 @@ void StepLayout::holdShared(SharedArguments sharedArguments)
             hold(StorageId(storage), spans[storage].begin, spans[storage].end);
 }
 
-/// What was recorded as gone at times between these events is there.
+/// Adds a storage to the memory at the events from `begin` to `end` at which it was recorded as freed.
 void StepLayout::hold(StorageId storage, std::uint32_t begin, std::uint32_t end)
 {
     const StepTrace& trace = *model_.trace();
@@ -143,7 +143,7 @@ void StepLayout::hold(StorageId storage, std::uint32_t begin, std::uint32_t end)
         addBetween(gone, last);
 }
 
-/// The event of the first unpack of what a call packed.
+/// The event of the first unpack of a tensor that a call packed.
 std::uint32_t StepLayout::firstUnpack(const StepIndex::Call& call) const
 {
     const StepTrace& trace = *model_.trace();
@@ -183,8 +183,8 @@ void StepLayout::findOwners()
     close(end);
 }
 
-/// What parts hold there counts for the peak, even if the program lets go of it before backward begins (a cache of keys
-/// and values goes with the model's output).
+/// Bytes that parts hold there count for the peak, even if the program frees them before backward begins (a cache of
+/// keys and values is freed with the model's output).
 std::uint32_t StepLayout::turnWith(const std::vector<Bytes>& more) const
 {
     std::uint32_t turn = never;
@@ -210,7 +210,7 @@ Bytes StepLayout::highestOf(int owner) const
     return most;
 }
 
-/// Where a module around several parts runs although none of them does: in its calls, and from the first unpack of what
+/// The events at which a module around several parts runs itself: its calls, and from the first unpack of a tensor that
 /// it packed until the backward of its last part begins.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> StepLayout::windowsOf(ModuleId module, int first, int last) const
 {
@@ -230,18 +230,18 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> StepLayout::windowsOf(Modul
     return windows;
 }
 
-/// Zones as long as they can be: all that runs before or after the module is one each, however many parts there are.
+/// Divides the step into zones as long as possible: all parts before the module are one zone, and so are all after it.
 std::vector<StepLayout::Zone> StepLayout::zonesOf(ModuleId module, int first, int last) const
 {
     using enum Place::Where;
     const auto windows = windowsOf(module, first, last);
-    std::vector<std::uint32_t> cuts; // where windows begin and end
+    std::vector<std::uint32_t> cuts; // begins and ends of windows
     for (const auto& [begin, end] : windows)
         cuts.insert(cuts.end(), {begin, end});
     std::ranges::sort(cuts);
     std::vector<Zone> zones;
     const auto add = [&](std::uint32_t begin, std::uint32_t end, int owner) {
-        // What runs between forward and backward runs while all parts but the last are waiting.
+        // Events between forward and backward belong to the last part.
         const bool atTurn = owner == static_cast<int>(parts_.size()) && last == owner;
         const bool own = (owner >= first && owner < last) || atTurn
             || std::ranges::any_of(windows,
@@ -353,15 +353,15 @@ StepLayout::Place StepLayout::Place::between(const LocalEffect& least, const Loc
     return narrow;
 }
 
-PartDeviations StepLayout::Place::deviations(std::span<const LocalEffect* const> effects) const
+PartDeviations StepLayout::Place::deviations(std::span<const LocalEffect> effects) const
 {
     std::vector<Bytes> more(otherMoments_.size(), 0);
     std::vector<Bytes> less(otherMoments_.size(), 0);
-    for (const LocalEffect* effect : effects) {
-        const Bytes held = turn_.in(*effect);
+    for (const LocalEffect& effect : effects) {
+        const Bytes held = turn_.in(effect);
         for (std::size_t i = 0; i < otherMoments_.size(); ++i) {
             const auto& [moment, where] = otherMoments_[i];
-            const Bytes change = moment.in(*effect) - (where == Where::above ? held : 0);
+            const Bytes change = moment.in(effect) - (where == Where::above ? held : 0);
             more[i] = std::max(more[i], change);
             less[i] = std::max(less[i], -change);
         }

@@ -78,7 +78,8 @@ public:
         /// A Place for effects between `least` and `most`, without the times that cannot be the highest for any of
         /// them.
         Place between(const LocalEffect& least, const LocalEffect& most) const;
-        PartDeviations deviations(std::span<const LocalEffect* const> effects) const;
+        /// The largest deviations of all `effects` from PartMemory.
+        PartDeviations deviations(std::span<const LocalEffect> effects) const;
 
     private:
         friend class StepLayout;

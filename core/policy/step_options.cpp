@@ -7,7 +7,6 @@
 #include "core/policy/sharding.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <ranges>
 
@@ -15,22 +14,23 @@ namespace headroom {
 
 namespace {
 
-/// Budgets of the table that are tried for one budget of the step, where the table does not say exactly what it takes.
+/// Number of table budgets that are tried for one budget of the step, if the table's memory is not exact.
 constexpr int mostTries = 10;
-constexpr int fewTries = 3; ///< of a table that says what parts hold at least
-constexpr double shareOfFirst = 0.75; ///< of the time that is left, for a table that has others after it
-constexpr double shareOfBound = 0.5; ///< of the same, for the bound, where its plan may not fit
+constexpr int mostRelaxedTries = 3; ///< the same for a table with lower bounds of the memory
+constexpr double shareOfTimeForFirst = 0.75; ///< part of the remaining time for a table with others after it
+constexpr double shareOfTimeForBound = 0.5; ///< part of the remaining time for a bound if its plan may not fit
 
-/// Where the strongest mixture of two bounds leaves a wide gap, others have plans that fit better.
-constexpr double shareBeside = 1.0 / 16;
+/// Distance of further mixtures of two lower bounds from the strongest one. If that leaves a wide gap, their plans may
+/// fit better.
+constexpr double mixtureStep = 1.0 / 16;
 
-/// How close to its bound a search comes that tells whether its plan fits, and one that can prove nothing.
-constexpr double fitGap = 0.01;
-constexpr double unprovenGap = 0.001;
+constexpr double fitGap = 0.01; ///< gap of a search that only tells whether its plan fits
+constexpr double unprovenGap = 0.001; ///< gap of a search that cannot prove a plan optimal
 
-using Clock = std::chrono::steady_clock;
+/// Unlimited memory, small enough to add to.
+constexpr Bytes unlimitedBudget = std::numeric_limits<Bytes>::max() / 8;
 
-/// Sums of rounded times against rounded sums, in ms.
+/// Difference in ms between a rounded sum of times and the sum of the rounded times.
 constexpr double tolerance = 1e-7;
 
 double msPerGiB(double picosecondsPerByte)
@@ -55,9 +55,8 @@ Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const Storage
     for (const auto shared : {held, asRecorded}) {
         ASSIGN_OR_RETURN(OptionTable table, OptionTable::create(model, events, tree, worldSize, shared, stop));
         const bool another = table.sharesArguments();
-        // Where a pin asks for a module whose arguments are shared, the second table has no way through the step.
-        constexpr Bytes anything = std::numeric_limits<Bytes>::max() / 8;
-        if (options->tables_.empty() || leanestPath(table.problem(), anything)) {
+        // If a module with shared arguments is pinned to recompute, the second table has no path through the step.
+        if (options->tables_.empty() || leanestPath(table.problem(), unlimitedBudget)) {
             const std::optional<std::uint32_t> turn = table.otherTurn();
             Turns& turns = options->tables_.emplace_back();
             turns.push_back(std::move(table));
@@ -74,13 +73,13 @@ Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const Storage
     return StepOptionsPtr(options);
 }
 
-/// Of the first table, which has every option.
+/// Finds the quickest and the leanest plan. The first table has every option.
 Status StepOptions::findEnds(bool forced)
 {
     const ChainProblem& chain = tables_.front().front().problem();
-    const ChainPath quickest = forced ? solveChain(chain, std::numeric_limits<Bytes>::max() / 8).path : ChainPath();
-    ASSIGN_OR_RETURN(const PredictedPlanPtr roomy, predicted(tables_.front().front().planOf(quickest)));
-    roomy_ = leanest_ = roomy;
+    const ChainPath quickest = forced ? solveChain(chain, unlimitedBudget).path : ChainPath();
+    ASSIGN_OR_RETURN(quickest_, predicted(tables_.front().front().planOf(quickest)));
+    leanest_ = quickest_;
     for (const OptionTable& table : tables_ | std::views::join) {
         const Bytes least = leastBudget(table.problem());
         const std::optional<ChainPath> path = leanestPath(table.problem(), least);
@@ -93,34 +92,7 @@ Status StepOptions::findEnds(bool forced)
     return {};
 }
 
-Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, double limitMs) const
-{
-    if (roomy_->timeline.peak <= budget)
-        return BestPlan{roomy_, true, roomy_->timeline.recomputeMs, 0, 0};
-    BestPlan best{leanest_, false, std::numeric_limits<double>::infinity(), 0, 0};
-    // One limit for all; the first table, which has most ways to look at, leaves the others little to find.
-    const auto begin = Clock::now();
-    for (std::size_t table = 0; table < tables_.size(); ++table) {
-        const double used = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-        const double share = std::max(0.0, limitMs - used) * (table + 1 < tables_.size() ? shareOfFirst : 1);
-        ASSIGN_OR_RETURN(BestPlan found,
-                         bestOf(tables_[table], budget, best.predicted->timeline.recomputeMs, stop, share));
-        best.nodes += found.nodes;
-        best.boundMs = std::min(best.boundMs, found.boundMs);
-        if (table == 0)
-            best.msPerGiB = found.msPerGiB;
-        if (found.predicted != nullptr) {
-            best.predicted = found.predicted;
-            best.msPerGiB = found.msPerGiB;
-        }
-    }
-    const double ms = best.predicted->timeline.recomputeMs;
-    best.proven = ms <= best.boundMs + tolerance * std::max(1.0, ms);
-    best.boundMs = best.proven ? ms : std::min(best.boundMs, ms);
-    return best;
-}
-
-/// The search of the tables of one way to count shared arguments for a plan that takes less than `belowMs`.
+/// Searches the tables of one way to count shared arguments for a plan that takes less than `belowMs`.
 class StepOptions::Search
 {
 public:
@@ -128,15 +100,13 @@ public:
         : options_(options)
         , budget_(budget)
         , belowMs_(belowMs)
-        , limit_{Clock::now()
-                     + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(limitMs)),
-                 stop}
+        , limit_(SearchLimit::after(limitMs, stop))
     {
     }
 
-    /// Without a plan the bound says that there is none. What parts hold at least gives the bound. Its plan is the best
-    /// one if it fits; else the table, which says what parts hold at most, has others that do: there is nothing to
-    /// prove then.
+    /// The lower bound of the memory gives the bound of the time. Its plan is optimal if it fits. Otherwise the upper
+    /// bound of the memory gives plans that fit, which cannot be proven optimal. Without a plan the result's bound says
+    /// that none takes less than `belowMs`.
     Result<BestPlan> run(const Turns& turns)
     {
         const OptionTable& first = turns.front();
@@ -159,17 +129,17 @@ public:
     }
 
 private:
-    /// Parts that hold less at the one turn than at the other: with the ways of either there are plans that fit
-    /// although their table says that parts may hold more.
+    /// Searches the lower bounds of both turns: the upper bounds leave out plans of parts that hold less at one turn
+    /// than at the other.
     Status searchBoth(const OptionTable& first, double share, const OptionTable& last)
     {
         double bound = 0;
-        RETURN_IF_ERROR(search(first, relaxedAt(first, share), &best_.boundMs, fewTries, unprovenGap, false));
-        RETURN_IF_ERROR(search(last, relaxedAt(last, shareOf(last)), &bound, fewTries, unprovenGap, false));
+        RETURN_IF_ERROR(search(first, relaxedAt(first, share), &best_.boundMs, mostRelaxedTries, unprovenGap, false));
+        RETURN_IF_ERROR(search(last, relaxedAt(last, shareOf(last)), &bound, mostRelaxedTries, unprovenGap, false));
         best_.boundMs = std::min(best_.boundMs, bound);
-        for (const double other : {share - shareBeside, share + shareBeside, share + 2 * shareBeside})
+        for (const double other : {share - mixtureStep, share + mixtureStep, share + 2 * mixtureStep})
             if (other >= 0 && other <= 1 && belowMs_ - best_.boundMs > fitGap * belowMs_)
-                RETURN_IF_ERROR(search(first, relaxedAt(first, other), nullptr, fewTries, unprovenGap, false));
+                RETURN_IF_ERROR(search(first, relaxedAt(first, other), nullptr, mostRelaxedTries, unprovenGap, false));
         return {};
     }
 
@@ -180,19 +150,19 @@ private:
             : strongestShare(table.relaxed(), *table.relaxedElsewhere(), budget_, limit_);
     }
 
-    /// Valid until the next call.
+    /// The mixture of the table's two lower bounds; valid until the next call.
     const ChainProblem& relaxedAt(const OptionTable& table, double share)
     {
         return share <= 0 ? table.relaxed()
                           : mixture_.emplace(mixed(table.relaxed(), *table.relaxedElsewhere(), share));
     }
 
-    /// Ends with true when there is nothing better to be found. `bound`, if not null, is raised to what the problem
-    /// proves.
+    /// Searches one problem for plans that fit. Returns true if it proves that no better plan exists. `bound`, if not
+    /// null, is raised to the bound that the problem proves.
     Result<bool> search(const OptionTable& table, const ChainProblem& problem, double* bound, int tries, double gap,
                         bool proof = true)
     {
-        const double share = bound != nullptr && !table.exact() ? shareOfBound : 1;
+        const double share = bound != nullptr && !table.exact() ? shareOfTimeForBound : 1;
         Bytes problemBudget = budget_;
         for (int i = 0; i < tries && (best_.predicted == nullptr || limit_.remainingMs() > 0); ++i) {
             const ChainAnswer answer = solveChain(
@@ -227,10 +197,31 @@ private:
     BestPlan best_;
 };
 
-Result<BestPlan> StepOptions::bestOf(const Turns& turns, Bytes budget, double belowMs, const std::stop_token& stop,
-                                     double limitMs) const
+Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, double limitMs) const
 {
-    return Search(*this, budget, belowMs, stop, limitMs).run(turns);
+    if (quickest_->timeline.peak <= budget)
+        return BestPlan{quickest_, true, quickest_->timeline.recomputeMs, 0, 0};
+    BestPlan best{leanest_, false, std::numeric_limits<double>::infinity(), 0, 0};
+    // All searches share one limit. The first table has the most options and leaves the others little to find.
+    const SearchLimit limit = SearchLimit::after(limitMs, stop);
+    for (std::size_t table = 0; table < tables_.size(); ++table) {
+        const double share
+            = std::max(0.0, limit.remainingMs()) * (table + 1 < tables_.size() ? shareOfTimeForFirst : 1);
+        ASSIGN_OR_RETURN(BestPlan found,
+                         Search(*this, budget, best.predicted->timeline.recomputeMs, stop, share).run(tables_[table]));
+        best.nodes += found.nodes;
+        best.boundMs = std::min(best.boundMs, found.boundMs);
+        if (table == 0)
+            best.msPerGiB = found.msPerGiB;
+        if (found.predicted != nullptr) {
+            best.predicted = found.predicted;
+            best.msPerGiB = found.msPerGiB;
+        }
+    }
+    const double ms = best.predicted->timeline.recomputeMs;
+    best.proven = ms <= best.boundMs + tolerance * std::max(1.0, ms);
+    best.boundMs = best.proven ? ms : std::min(best.boundMs, ms);
+    return best;
 }
 
 } // namespace headroom

@@ -48,7 +48,7 @@ public:
                                                              const std::stop_token& stop = {});
 
     const PredictedPlanPtr& leanest() const { return leanest_; } ///< the plan of least peak
-    const PredictedPlanPtr& roomy() const { return roomy_; } ///< the plan of least time, without a budget
+    const PredictedPlanPtr& quickest() const { return quickest_; } ///< the plan of least time, whatever its peak
 
     /// The plan of least time within a budget, which must not be below the peak of leanest().
     Result<BestPlan> best(Bytes budget, const std::stop_token& stop, double limitMs) const;
@@ -64,14 +64,12 @@ private:
     /// One table, or two with different turns (OptionTable::otherTurn()).
     using Turns = std::vector<OptionTable>;
     class Search;
-    Result<BestPlan> bestOf(const Turns& turns, Bytes budget, double belowMs, const std::stop_token& stop,
-                            double limitMs) const;
 
     StepModel model_;
-    std::vector<Turns> tables_; ///< one for each way to count shared arguments; the best plan is in one of them
+    std::vector<Turns> tables_; ///< by way to count shared arguments; one of them has the best plan
     int worldSize_;
     PredictedPlanPtr leanest_;
-    PredictedPlanPtr roomy_;
+    PredictedPlanPtr quickest_;
 };
 using StepOptionsPtr = std::shared_ptr<const StepOptions>;
 

@@ -13,7 +13,6 @@
 #include "core/trace/phase_times.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -21,19 +20,12 @@ namespace headroom {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double msSince(Clock::time_point begin)
-{
-    return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
-
 bool sameButBudget(const PlanRequest& a, const PlanRequest& b)
 {
     return a.worldSize == b.worldSize && a.acUnits == b.acUnits && a.fsdpUnits == b.fsdpUnits && a.pins == b.pins;
 }
 
-/// Where memory is highest.
+/// Sets Plan::binding to the place of highest memory.
 void setBinding(const StepTrace& trace, const Timeline& timeline, Plan& plan)
 {
     if (timeline.peakChange == Timeline::npos)
@@ -67,16 +59,16 @@ struct StepPlanner::Model
     StorageEvents events;
     PlanModules modules;
 
-    /// Options are kept for the latest request: dragging a budget asks for the same ones again and again. One thread
-    /// at a time makes them; others that ask meanwhile wait for it. Who is asked to stop gets an error.
+    /// The options of a request. Those of the latest request are kept, since dragging a budget needs the same ones
+    /// again and again. One thread at a time makes options while others wait. Error: stoppedMeasuring().
     Result<StepOptionsPtr> options(const PlanRequest& request, const std::stop_token& stop) const;
-    /// Without its decisions.
+    /// The plan without its decisions.
     Plan planOf(const BestPlan& best, const PlanRequest& request) const;
     Result<PlannedStep> planned(const BestPlan& best, const PlanRequest& request) const;
     Result<PlannedStep> infeasible(const StepOptions& options, const PlanRequest& request,
                                    const std::stop_token& stop) const;
 
-    /// What the request lets checkpoint.
+    /// The modules that the request allows to checkpoint.
     Result<PartTree> parts(const PlanRequest& request) const;
 
 private:
@@ -243,7 +235,7 @@ Result<StepPlanner> StepPlanner::create(StepTracePtr trace)
 
 Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_token stop, double limitMs) const
 {
-    const auto begin = Clock::now();
+    const auto begin = std::chrono::steady_clock::now();
     if (request.budget < 1)
         return badInput("budget " + std::to_string(request.budget) + " B: expected 1 B or more");
     RETURN_IF_ERROR(plannable(*trace()));
@@ -268,7 +260,7 @@ Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_tok
     step->plan.leastBudget = least;
     if (stop.stop_requested())
         step->plan.status = PlanStatus::stopped;
-    step->plan.solveMs = msSince(begin);
+    step->plan.solveMs = elapsedMs(begin);
     return step;
 }
 

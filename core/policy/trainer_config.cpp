@@ -13,7 +13,7 @@ namespace headroom {
 
 namespace {
 
-/// A sequence of like modules, as a ModuleList of transformer layers, and what the policy does to each.
+/// A list of modules of one type, such as transformer layers, and the policy of each.
 struct Blocks
 {
     std::string list; ///< fqn of the module that holds them
@@ -33,7 +33,7 @@ std::string parentOf(std::string_view fqn)
     return std::string(dot == std::string_view::npos ? std::string_view() : fqn.substr(0, dot));
 }
 
-/// The blocks that a policy speaks of. It has to name at least one module.
+/// The list of blocks that a policy checkpoints. The policy must have a module.
 Result<Blocks> findBlocks(const StepTrace& trace, const Policy& policy, std::string_view trainer)
 {
     Blocks blocks;
@@ -76,7 +76,8 @@ bool allWhole(const Blocks& blocks)
                                [](const auto* module) { return module == nullptr || isWhole(*module); });
 }
 
-/// torchtitan counts blocks from 1 and checkpoints those that n divides; 0: the policy checkpoints others.
+/// The n for which torchtitan checkpoints these blocks: it counts from 1 and checkpoints those that n divides. 0: no n
+/// does.
 std::size_t frequency(const Blocks& blocks)
 {
     const auto first = std::ranges::find_if(blocks.policies, [](const auto* module) { return module != nullptr; });
@@ -87,11 +88,10 @@ std::size_t frequency(const Blocks& blocks)
     return n;
 }
 
-/// What torchtitan does with products of matrices, whatever its list says: of those in a block it keeps the first, the
-/// third and so on.
+/// The op of which torchtitan keeps only every second call in a block, the first included, whatever its list says.
 constexpr std::string_view everySecond = "aten.mm.default";
 
-/// The ops that torchtitan has to be told to keep: of each it keeps all calls in every block, or none.
+/// The ops for torchtitan's list: it keeps all calls of an op in every block, or none.
 Result<std::set<std::string>> savedOps(const Blocks& blocks)
 {
     struct Calls
@@ -153,7 +153,7 @@ Result<std::string> torchtitan(const StepTrace& trace, const Policy& policy)
     return config + "# }\n";
 }
 
-/// A list of modules besides those of `type`, neither inside of one nor around them. Empty when there is none.
+/// The name of a ModuleList that neither contains modules of `type` nor is inside one; empty if there is none.
 std::string otherList(const StepTrace& trace, std::string_view type)
 {
     std::vector<bool> inside(trace.modules.size(), false);
@@ -172,18 +172,8 @@ std::string otherList(const StepTrace& trace, std::string_view type)
     return {};
 }
 
-/// A layer of transformers: in a list that is in no other.
-bool isLayer(const StepTrace& trace, ModuleId module)
-{
-    int lists = 0;
-    const ModuleId list = trace.modules.parent[module];
-    for (ModuleId m = list; m.valid(); m = trace.modules.parent[m])
-        lists += trace.moduleType(m) == "ModuleList" ? 1 : 0;
-    return lists == 1 && trace.moduleType(list) == "ModuleList";
-}
-
-/// transformers checkpoints of its layers, over all lists of the model, the first and then every n-th; 0: the policy
-/// checkpoints others.
+/// The n for which transformers checkpoints the `chosen` layers: of the layers of all lists the first, then every n-th.
+/// 0: no n does.
 std::size_t transformersFrequency(const std::vector<bool>& chosen)
 {
     const auto second = std::find(chosen.begin() + (chosen.empty() ? 0 : 1), chosen.end(), true);
@@ -205,14 +195,14 @@ Result<std::string> huggingFace(const StepTrace& trace, const Policy& policy)
         if (!isWhole(module))
             return cannot(trainer, "it keeps ops inside of " + module.fqn + ", and the Trainer recomputes all of them");
     }
-    std::vector<ModuleId> layers; ///< those of the type of one that the policy names
+    std::vector<ModuleId> layers; // all layers of the type that the policy checkpoints
     std::vector<bool> chosen;
     std::string_view type;
     for (std::uint32_t i = 0; i < trace.modules.size(); ++i)
         if (type.empty() && names.contains(policyFqn(trace, ModuleId(i))))
             type = trace.moduleType(ModuleId(i));
     for (std::uint32_t i = 0; i < trace.modules.size(); ++i) {
-        if (trace.moduleType(ModuleId(i)) != type || !isLayer(trace, ModuleId(i)))
+        if (trace.moduleType(ModuleId(i)) != type || !isTransformersLayer(trace, ModuleId(i)))
             continue;
         layers.emplace_back(i);
         chosen.push_back(names.erase(policyFqn(trace, ModuleId(i))) > 0);
@@ -237,6 +227,15 @@ Result<std::string> huggingFace(const StepTrace& trace, const Policy& policy)
 }
 
 } // namespace
+
+bool isTransformersLayer(const StepTrace& trace, ModuleId module)
+{
+    int lists = 0;
+    const ModuleId list = trace.modules.parent[module];
+    for (ModuleId m = list; m.valid(); m = trace.modules.parent[m])
+        lists += trace.moduleType(m) == "ModuleList" ? 1 : 0;
+    return lists == 1 && trace.moduleType(list) == "ModuleList";
+}
 
 Result<Trainer> parseTrainer(std::string_view name)
 {

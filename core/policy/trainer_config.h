@@ -16,6 +16,9 @@ enum class Trainer {
 };
 Result<Trainer> parseTrainer(std::string_view name); ///< "torchtitan", "huggingface"
 
+/// Whether transformers takes the module for a layer: it is in a ModuleList that is in no other ModuleList.
+bool isTransformersLayer(const StepTrace& trace, ModuleId module);
+
 /// The policy as text for the trainer's configuration, with exactly the same meaning. Error (badInput): the trainer's
 /// options cannot express the policy, and why; torch_headroom.apply() can apply every policy.
 Result<std::string> trainerConfig(const StepTrace& trace, const Policy& policy, Trainer trainer);

@@ -3,12 +3,12 @@
 #include "core/policy/trainer_plan.h"
 
 #include "core/base/try.h"
+#include "core/plan/search_limit.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/sharding.h"
 #include "core/trace/phase_times.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <set>
 
@@ -16,7 +16,7 @@ namespace headroom {
 
 namespace {
 
-constexpr std::size_t mostListedOps = 9; ///< of a block: every list of these is tried
+constexpr std::size_t mostListedOps = 9; ///< number of a block's ops of which every list is tried
 
 class TrainerPlanner
 {
@@ -42,13 +42,12 @@ public:
         if (trainer == Trainer::torchtitan)
             RETURN_IF_ERROR(considerLists(layers));
         RETURN_IF_ERROR(finish(trainer));
-        step_.plan.solveMs
-            = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+        step_.plan.solveMs = elapsedMs(begin);
         return std::move(step_);
     }
 
 private:
-    /// torchtitan's: the children of `layers`.
+    /// The blocks of torchtitan: the children of `layers`.
     Result<std::vector<ModuleId>> blocks() const
     {
         const std::string list = std::string(trace_.moduleFqn(ModuleId(0))) + ".layers";
@@ -62,18 +61,14 @@ private:
         return found;
     }
 
-    /// transformers': the layers of all lists that are in no other list.
+    /// The layers of transformers.
     Result<std::vector<ModuleId>> layersOfLists() const
     {
         std::vector<ModuleId> found;
         std::set<std::string_view> types;
         for (std::uint32_t i = 1; i < trace_.modules.size(); ++i) {
             const ModuleId module(i);
-            const ModuleId list = trace_.modules.parent[module];
-            bool outermost = trace_.moduleType(list) == "ModuleList";
-            for (ModuleId m = trace_.modules.parent[list]; m.valid(); m = trace_.modules.parent[m])
-                outermost = outermost && trace_.moduleType(m) != "ModuleList";
-            if (!outermost || model_.regionOps(module).empty())
+            if (!isTransformersLayer(trace_, module) || model_.regionOps(module).empty())
                 continue;
             found.push_back(module);
             types.insert(trace_.moduleType(module));
@@ -98,7 +93,7 @@ private:
         return regions;
     }
 
-    /// Keeps what is best. A plan that cannot be predicted is no candidate: layers that contain one another.
+    /// Predicts a plan, and keeps it if it is the best so far.
     Status consider(CheckpointPlan regions)
     {
         ASSIGN_OR_RETURN(Timeline predicted, model_.predict(regions));
@@ -145,7 +140,7 @@ private:
                 for (const std::size_t op : where)
                     ms[name] += trace_.ops.ms[ops[op]];
         }
-        // What one block cannot keep, no block can: the list is one for all.
+        // One list is for all blocks: an op that one block cannot keep is left out.
         std::vector<StringId> names;
         for (const auto& [name, time] : ms) {
             const auto everywhere = [&](std::size_t layer) {

@@ -15,7 +15,8 @@ namespace headroom {
 
 namespace {
 
-/// What holds least comes first, so that whatever beats a way comes before it.
+/// The ways that no other way dominates. Ways that hold less come first, so that a way comes after all that dominate
+/// it.
 std::vector<std::size_t> unbeaten(std::span<const WayCost> ways)
 {
     std::vector<std::size_t> order(ways.size());
@@ -24,7 +25,7 @@ std::vector<std::size_t> unbeaten(std::span<const WayCost> ways)
     std::ranges::sort(order, {},
                       [&](std::size_t i) { return std::tuple(ways[i].held, ways[i].high, ways[i].time, i); });
     std::vector<std::size_t> kept;
-    std::map<Bytes, Picoseconds> least; // by highest memory: the least time of those kept; it falls as memory rises
+    std::map<Bytes, Picoseconds> least; // by highest memory: least time of the ways kept; it falls as memory rises
     for (const std::size_t i : order) {
         auto above = least.upper_bound(ways[i].high);
         if (above != least.begin() && std::prev(above)->second <= ways[i].time)
@@ -37,7 +38,7 @@ std::vector<std::size_t> unbeaten(std::span<const WayCost> ways)
     return kept;
 }
 
-/// Of ways by held, then time.
+/// The corners of the lower hull of time over held bytes; `sorted` is by held, then time.
 std::vector<std::size_t> hull(std::span<const WayCost> ways, const std::vector<std::size_t>& sorted)
 {
     std::vector<std::size_t> corners = lowerHull(
@@ -71,7 +72,7 @@ std::vector<Combination> bestSums(std::span<const std::vector<WayCost>> units, s
     {
         Bytes held = 0;
         Picoseconds time = 0;
-        std::size_t rest = 0; ///< of the sums before
+        std::size_t rest = 0; ///< index in the front before
         std::size_t way = 0;
     };
     std::vector<std::vector<Sum>> fronts{std::vector<Sum>(units.empty() ? 0 : 1)}; // after each unit

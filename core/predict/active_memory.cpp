@@ -36,7 +36,7 @@ void ActiveMemory::drop(Block block)
         freed(block);
 }
 
-/// A new block comes before the old one goes.
+/// The new block is allocated before the old one is freed.
 void ActiveMemory::resize(Block block, Bytes bytes)
 {
     const std::size_t before = changeCount();
@@ -53,14 +53,14 @@ void ActiveMemory::mark(Mark mark)
     live_.mark(mark);
 }
 
-/// The last change is the end of the block's life.
+/// Notes the free of a block in the last change, if other streams still use it.
 void ActiveMemory::freed(Block block)
 {
     if (const std::optional<double> until = clock_.endUses(block))
         pending_.push_back({changeCount() - 1, *until});
 }
 
-/// If there is a change since, it is an allocation.
+/// Ends the delayed frees that are over at an allocation, if one was made since `change`.
 void ActiveMemory::allocatedSince(std::size_t change)
 {
     if (changeCount() == change)
@@ -73,9 +73,9 @@ void ActiveMemory::allocatedSince(std::size_t change)
     });
 }
 
-Timeline ActiveMemory::finish(Phase trailing) &&
+Timeline ActiveMemory::finish() &&
 {
-    Timeline timeline = std::move(live_).finish(trailing);
+    Timeline timeline = std::move(live_).finish();
     for (const Pending& pending : pending_)
         delayed_.push_back({pending.change, Timeline::npos});
     std::ranges::sort(delayed_, {}, &DelayedFree::change);

@@ -40,7 +40,7 @@ public:
 
     void reach(std::uint32_t event) { clock_.reach(event); } ///< before each event of the step
     std::size_t changeCount() const { return live_.changeCount(); }
-    Timeline finish(Phase trailing) &&;
+    Timeline finish() &&;
 
 private:
     void freed(Block block);

@@ -9,10 +9,10 @@
 namespace headroom {
 namespace {
 
-/// From the launch on the CPU until a kernel begins on an idle GPU.
+/// Time from a launch on the CPU until the kernel begins on an idle GPU.
 constexpr double launchMs = 0.004;
 
-/// Begins after what came before it where it would begin inside of that.
+/// Adds a span, which extends the last one if it begins inside of it.
 void append(std::vector<TimeSpan>& spans, TimeSpan span)
 {
     if (!spans.empty() && span.begin <= spans.back().end && span.begin >= spans.back().begin)
@@ -21,7 +21,7 @@ void append(std::vector<TimeSpan>& spans, TimeSpan span)
         spans.push_back(span);
 }
 
-/// Spans without overlap, in order.
+/// Sorts spans and joins those that overlap.
 std::vector<TimeSpan> joined(std::vector<TimeSpan> spans)
 {
     std::ranges::sort(spans, {}, &TimeSpan::begin);
@@ -31,7 +31,7 @@ std::vector<TimeSpan> joined(std::vector<TimeSpan> spans)
     return result;
 }
 
-/// What of `span` lies outside of `busy`.
+/// The time of `span` that no span of `busy` covers.
 double outside(TimeSpan span, const std::vector<TimeSpan>& busy)
 {
     double free = std::max(0.0, span.end - span.begin);
@@ -116,7 +116,7 @@ StepClock ClockMemory::finish() &&
         clock_.stepMs = std::max(clock_.stepMs, end);
     std::ranges::sort(clock_.collectives, {}, &TimedCollective::beginMs);
     const std::vector<TimeSpan> busy = joined(std::move(busy_));
-    double reached = 0; // by the collectives that began before
+    double reached = 0; // end of the collectives that began before
     for (TimedCollective& collective : clock_.collectives) {
         const double end = collective.beginMs + collective.ms;
         collective.exposedMs = outside({std::max(collective.beginMs, reached), end}, busy);
@@ -151,7 +151,8 @@ void ClockMemory::happenBefore(OpId op)
     happened_ = std::max(happened_, static_cast<std::size_t>(next - events.op.begin()));
 }
 
-/// A recomputed op brings the events along that stand behind it: the next op may not be its neighbour.
+/// Lets the records right after an op on its stream happen: after a recomputed op another op may follow than in
+/// forward.
 void ClockMemory::recordBehind(OpId op, std::uint32_t stream)
 {
     const StepTrace::StreamEvents& events = trace_->streamEvents;

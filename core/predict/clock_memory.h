@@ -39,10 +39,10 @@ public:
 
     /// Lets the stream events before the event at index `event` happen, for a caller that asks for times between ops.
     void reach(std::uint32_t event);
-    /// When the CPU has issued what came until now.
+    /// The time at which the CPU has issued all ops so far.
     double cpuMs() const { return cpu_; }
-    /// Ends the uses of a block by other streams: when those streams have done what was issued until now. Without a
-    /// use nullopt.
+    /// Ends the uses of a block by other streams. Returns the time at which these streams have run all that is issued
+    /// so far; nullopt without a use.
     std::optional<double> endUses(Block block);
 
     StepClock finish() &&;
@@ -58,13 +58,14 @@ private:
     Block storages_;
     OpId op_;
     double cpu_ = 0;
-    double issued_ = 0; ///< milliseconds of the ops until now, one after the other
+    double issued_ = 0; ///< sum of the ms of the ops so far
     std::size_t happened_ = 0; ///< rows of stream events; a recomputation lets some happen again
     std::uint32_t begun_ = 0; ///< ops with smaller ids have begun: a recomputation runs them
-    std::unordered_map<std::uint32_t, double> streams_; ///< when each has run what was issued until now
-    std::unordered_map<std::uint32_t, double> recorded_; ///< when each event is reached
+    std::unordered_map<std::uint32_t, double>
+        streams_; ///< by stream: time at which it has run all that is issued so far
+    std::unordered_map<std::uint32_t, double> recorded_; ///< by stream event: time at which it is reached
     std::unordered_map<Block, std::vector<std::uint32_t>> uses_; ///< streams that use a block of another stream
-    std::vector<TimeSpan> busy_; ///< with kernels other than collectives
+    std::vector<TimeSpan> busy_; ///< spans of kernels that are no collectives
     StepClock clock_;
 };
 

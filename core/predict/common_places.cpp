@@ -12,12 +12,12 @@ namespace {
 using Keys = std::span<const std::uint64_t>;
 using Places = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
-/// Edits after which a search takes the furthest place it found: it costs their square.
+/// Number of edits after which a search stops at the furthest place so far; its time is their square.
 constexpr int mostEdits = 400;
 constexpr int nowhere = -1;
 
-/// Edits from the beginning of two sequences: how far in `a` each number of them reaches on each diagonal, which is the
-/// place in `a` less that in `b`.
+/// Myers' search from the beginning of two sequences: how far in `a` each number of edits reaches on each diagonal. The
+/// diagonal of two places is the place in `a` minus the one in `b`.
 class Search
 {
 public:
@@ -27,7 +27,8 @@ public:
     {
     }
 
-    /// Where it ended; the places in common on the way there are added to `places`, counted from `beginA`, `beginB`.
+    /// Returns the places at which it ends, and adds the common places up to there to `places`, counted from `beginA`
+    /// and `beginB`.
     std::pair<int, int> run(std::uint32_t beginA, std::uint32_t beginB, Places& places)
     {
         for (int edits = 0; edits <= mostEdits; ++edits) {
@@ -70,7 +71,7 @@ private:
         return found;
     }
 
-    /// The diagonal of the last edit but this one, and the place in `a` after this one.
+    /// The diagonal before the last edit, and the place in `a` after it.
     std::pair<int, int> before(int edits, int diagonal)
     {
         if (edits == 0)

@@ -9,8 +9,10 @@ namespace headroom {
 LiveMemory::LiveMemory(const StepTrace& trace)
     : storages_(trace.storages.size())
 {
-    // Room for what a plan adds, so that nothing is moved: only what is used of it takes memory.
+    // Room for the copies of a plan, so that blocks are not moved. Unused pages take no memory.
     blocks_.reserve(2 * storages_);
+    if (const auto ops = static_cast<std::uint32_t>(trace.ops.size()); ops > 0)
+        trailing_ = trace.ops.phase[OpId(ops - 1)];
     for (std::size_t i = 0; i < storages_; ++i) {
         const StorageId storage(static_cast<std::uint32_t>(i));
         const std::uint32_t place = trace.storages.stream.size() > 0 ? trace.storages.stream[storage] : 0;
@@ -32,7 +34,7 @@ void LiveMemory::resize(Block block, Bytes bytes)
     const Bytes before = std::exchange(blocks_[block].bytes, bytes);
     if (!blocks_[block].isHeld())
         return;
-    // The content moves: for a moment both are there.
+    // Old and new content are both alive while the content moves.
     change(block, bytes);
     change(block, -before);
 }
@@ -85,12 +87,12 @@ void LiveMemory::endPhase(Phase phase)
     phaseBeginMs_ = now_;
 }
 
-Timeline LiveMemory::finish(Phase trailing) &&
+Timeline LiveMemory::finish() &&
 {
     if (op_.valid())
         endOp();
     if (now_ > phaseBeginMs_)
-        endPhase(trailing);
+        endPhase(trailing_);
     timeline_.durationMs = now_;
     timeline_.atPeak = counted_;
     if (timeline_.peakChange != Timeline::npos)

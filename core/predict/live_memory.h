@@ -38,7 +38,7 @@ public:
     }
     Block addCopy(StorageId original, Bytes bytes); ///< a recomputed activation, without a holder yet
 
-    void place(Block block, std::uint32_t place) { blocks_[block].place = place; } ///< of its next allocation
+    void place(Block block, std::uint32_t place) { blocks_[block].place = place; } ///< from its next allocation on
     void resize(Block block, Bytes bytes);
     void retype(StorageId storage, Category category);
 
@@ -60,8 +60,8 @@ public:
     std::size_t changeCount() const { return timeline_.changes.size(); }
     Bytes live() const { return total_; }
 
-    /// Returns the timeline. `trailing` is the phase of the time after the last mark.
-    Timeline finish(Phase trailing) &&;
+    /// Returns the timeline. The time after the last mark is in the phase of the step's last op.
+    Timeline finish() &&;
 
 private:
     void change(Block block, Bytes delta);
@@ -71,11 +71,12 @@ private:
     struct State : HeldBlock
     {
         Category category = Category::other;
-        std::uint32_t place = 0; ///< where the allocator puts it
+        std::uint32_t place = 0; ///< MemoryChange::place
     };
     std::vector<State> blocks_; ///< the storages, then the copies
     std::vector<StorageId> originals_; ///< by copy: the storage that was recomputed
     std::size_t storages_;
+    Phase trailing_ = Phase::forward; ///< phase of the time after the last mark
 
     CategoryBytes live_{};
     Bytes total_ = 0;

@@ -21,13 +21,13 @@ struct LocalBlock : HeldBlock
     bool counted = false;
 };
 
-/// Counts what is alive of chosen storages and of their copies.
+/// The Memory of replays that counts live bytes of chosen storages and of their copies.
 class LocalMemory : public TimelessMemory
 {
 public:
     using Block = std::uint32_t;
 
-    /// `blocks`: none of any storage; they are so again when this is gone.
+    /// `blocks` are all default-constructed; the destructor makes them so again.
     LocalMemory(const StepTrace& trace, std::span<const StorageId> storages, std::vector<LocalBlock>& blocks)
         : storages_(storages)
         , blocks_(&blocks)
@@ -80,7 +80,7 @@ public:
         const Bytes more = state.resize(bytes);
         if (!state.isHeld())
             return;
-        high_ = std::max(high_, live_ + bytes); // for a moment both are there
+        high_ = std::max(high_, live_ + bytes); // old and new content are both alive while it moves
         live_ += more;
     }
 
@@ -104,7 +104,7 @@ class Renumbering
 public:
     std::uint64_t operator()(std::uint32_t id) { return numbers_.emplace(id, numbers_.size()).first->second; }
 
-    /// The number that it has, or would get next.
+    /// The number of an id, or the one that it would get next.
     std::uint64_t of(std::uint32_t id) const
     {
         const auto found = numbers_.find(id);
@@ -161,8 +161,8 @@ LocalReplay::Scope LocalReplay::scopeOf(std::vector<CallId> calls, const Storage
     return scope;
 }
 
-/// Whatever a region inside some calls can let go or keep: what it packs, its arguments, what its ops make. Storages of
-/// the model's state live through the step.
+/// The storages that a region inside some calls can free or keep: those that it packs, its arguments, and the outputs
+/// of its ops. Storages of the model's state live through the step and are left out.
 std::vector<StorageId> LocalReplay::storagesOf(std::span<const CallId> ids) const
 {
     const StepTrace& trace = *model_.trace();
@@ -179,7 +179,7 @@ std::vector<StorageId> LocalReplay::storagesOf(std::span<const CallId> ids) cons
             add(trace.packs.storage[PackId(pack)]);
         for (std::uint32_t op = call.firstOp; op < call.endOp; ++op)
             std::ranges::for_each(trace.ops.outputs[OpId(op)], add);
-        // Calls inside come right after the one that they are inside of.
+        // Inner calls come right after their outer call.
         for (std::uint32_t inside = id.value + 1; inside < calls.size() && calls[inside].enter < call.exit; ++inside)
             std::ranges::for_each(trace.calls.arguments[CallId(inside)], add);
     }
@@ -188,7 +188,7 @@ std::vector<StorageId> LocalReplay::storagesOf(std::span<const CallId> ids) cons
     return storages;
 }
 
-/// Casts of weights that autocast still has when backward begins: any recomputation lets go of them.
+/// Casts of weights that are in autocast's cache when backward begins: every recomputation frees them.
 std::vector<StorageId> LocalReplay::castsInBackward() const
 {
     const StepTrace& trace = *model_.trace();
@@ -300,7 +300,7 @@ std::vector<std::uint64_t> LocalReplay::sign(const Scope& scope) const
             signature.push_back(list.size());
             std::ranges::for_each(list, signStorage);
         }
-        // A recomputation makes autocast's casts again, those from outside, too.
+        // A recomputation also makes autocast's casts again that were made outside of the part.
         for (const StorageId input : trace.ops.inputs[op]) {
             const OpId cast = index.casts.empty() ? OpId() : index.casts[input.value];
             if (!cast.valid())
@@ -353,7 +353,7 @@ std::vector<std::uint64_t> LocalReplay::sign(const Scope& scope) const
         std::vector<std::uint32_t> together(scope.steps.begin() + static_cast<std::ptrdiff_t>(step),
                                             scope.steps.begin() + static_cast<std::ptrdiff_t>(scope.ends[i]));
         step = scope.ends[i];
-        // What goes at once, in an order that is the same for equal parts.
+        // Storages that are freed at once, in an order that is the same for equal parts.
         if (together.size() > 1)
             std::ranges::sort(together, {}, [&](std::uint32_t event) {
                 const std::uint32_t a = trace.events.a[EventIndex(event)];
@@ -366,7 +366,7 @@ std::vector<std::uint64_t> LocalReplay::sign(const Scope& scope) const
     return signature;
 }
 
-/// Autograd lets go of all that the calls packed, so that no region outlives the last of their events.
+/// Whether autograd releases every pack of the calls, so that no region outlives their last event.
 bool LocalReplay::releasesAll(const Scope& scope) const
 {
     const StepIndex& index = model_.index();
@@ -377,7 +377,8 @@ bool LocalReplay::releasesAll(const Scope& scope) const
     });
 }
 
-/// Calls that come one after another, each with its own storages, of which it leaves none, and do the same.
+/// Replays only the first call if the calls follow one another, have equal signatures, and each has storages of its own
+/// that are all freed at its end.
 void LocalReplay::foldEqualCalls(const StorageEvents& events, const std::vector<bool>& shared, LocalNotes& notes)
 {
     std::vector<std::uint32_t> allEvents;

@@ -22,18 +22,18 @@ std::string bytesText(Bytes bytes)
     return groupedDigits(bytes) + " bytes";
 }
 
-/// The allocations of one of the two steps, with what is known of where they happen.
+/// The allocations of one of the two steps, and where they happen if that is known.
 struct Side
 {
     MemoryLevels levels;
     const StepTrace* trace = nullptr; ///< null: only the levels are known
     const Timeline* timeline = nullptr;
-    std::vector<std::size_t> changes; ///< of the timeline, by allocation
+    std::vector<std::size_t> changes; ///< by allocation: index in Timeline::changes
 
     std::size_t size() const { return levels.allocations.size(); }
     const MemoryChange& change(std::size_t i) const { return timeline->changes[changes[i]]; }
 
-    /// Where in the step an allocation is.
+    /// The place of an allocation in the step, for the user.
     std::string placeOf(std::size_t i) const
     {
         const OpId op = change(i).op;
@@ -64,14 +64,14 @@ struct Side
     }
 };
 
-/// A pair of places after the last allocations.
+/// The pair of places after the last allocations.
 Places::value_type endOf(const Side& executed, const Side& expected)
 {
     return {static_cast<std::uint32_t>(executed.size()), static_cast<std::uint32_t>(expected.size())};
 }
 
-/// Which allocations of the two steps correspond: those of the same names and size, and of what lies between two of
-/// these the ones of the same size.
+/// Pairs of corresponding allocations of the two steps: those of equal names and size, and between two of these pairs
+/// those of equal size.
 Places correspondence(const Side& executed, const Side& expected)
 {
     const std::vector<std::uint64_t> executedBytes = executed.keys(false);

@@ -38,8 +38,8 @@ struct LevelComparison
     Bytes largestDifference = 0; ///< the largest of these differences, in bytes
     std::string firstDifference; ///< one sentence; empty when the timelines are equal to the byte
     /// The first difference, in place of firstDifference, where only what was gathered differs: the peaks are equal,
-    /// and so are the levels without gathered parameters and buffers of collectives. ZeRO gathers what is not there
-    /// yet.
+    /// and so are the levels without gathered parameters and buffers of collectives. ZeRO gathers parameters that are
+    /// not yet on the device.
     std::string gatherDifference;
 
     bool timelinesAgree() const { return firstDifference.empty(); }

@@ -23,7 +23,7 @@ std::uint32_t lastTurn(const StepTrace& trace)
     return static_cast<std::uint32_t>(trace.events.size());
 }
 
-/// Behind the last turn nobody asks what is alive: the unpacks alone tell what runs again.
+/// After the last turn live bytes do not matter: only unpacks do, since they start recomputations.
 std::vector<std::uint32_t> eventsToTally(const StepTrace& trace, const StepIndex& index)
 {
     std::vector<std::uint32_t> events;

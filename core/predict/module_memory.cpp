@@ -6,19 +6,6 @@
 
 namespace headroom {
 
-namespace {
-
-/// Adds what each module has of its own to all modules that contain it. Parents come before their children.
-template <class Value>
-void addToParents(const StepTrace& trace, std::vector<Value>& values)
-{
-    for (std::size_t i = trace.modules.size(); i-- > 1;)
-        if (const ModuleId parent = trace.modules.parent[ModuleId(static_cast<std::uint32_t>(i))]; parent.valid())
-            values[parent.value] += values[i];
-}
-
-} // namespace
-
 ModuleMemory::ModuleMemory(const StepTrace& trace)
     : trace_(trace)
     , own_(trace.modules.size() + 1)
@@ -34,7 +21,7 @@ ModuleMemory::ModuleMemory(const StepTrace& trace)
     }
 }
 
-/// What runs outside of every module is the model's.
+/// An op outside of every module counts for the model.
 std::uint32_t ModuleMemory::moduleOf(OpId op) const
 {
     const ModuleId module = trace_.ops.module[op];

@@ -9,6 +9,15 @@
 
 namespace headroom {
 
+/// Adds the value of each module to all modules that contain it. In a trace parents come before their children.
+template <class Value>
+void addToParents(const StepTrace& trace, std::vector<Value>& values)
+{
+    for (std::size_t i = trace.modules.size(); i-- > 1;)
+        if (const ModuleId parent = trace.modules.parent[ModuleId(static_cast<std::uint32_t>(i))]; parent.valid())
+            values[parent.value] += values[i];
+}
+
 /// Memory and recompute time of a replayed step by module, submodules included.
 struct ModuleTally
 {
@@ -61,7 +70,7 @@ private:
     };
     const StepTrace& trace_;
     std::vector<State> blocks_; ///< the storages, then the copies
-    std::vector<Bytes> own_; ///< by module: live bytes, without submodules; the last: those of no forward op
+    std::vector<Bytes> own_; ///< by module: live bytes, without submodules; last: bytes of no forward op
     std::vector<std::vector<Bytes>> turns_;
     std::vector<double> recomputeMs_; ///< by module, without submodules
     OpId op_;

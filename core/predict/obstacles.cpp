@@ -75,7 +75,7 @@ private:
         return trace_.ops.node[op].valid() && (trace_.ops.flags[op] & opRecomputed) == 0;
     }
 
-    /// The event before which all that the region reads must stay as it was. An optimizer that steps during backward,
+    /// The event up to which the tensors that a region reads must not change. An optimizer that steps during backward,
     /// parameter by parameter, changes those of a module after the module has run again.
     std::uint32_t lastRecomputation(const Region& region) const
     {
@@ -87,7 +87,7 @@ private:
         return first;
     }
 
-    /// By storage: what FSDP gathers, before forward and again before backward, is each time what it was.
+    /// By storage: whether FSDP gathers it. It has the same content after each gather, before forward and backward.
     std::vector<bool> findGathered() const
     {
         std::vector<bool> gathered(trace_.storages.size());
@@ -109,7 +109,7 @@ private:
         return castsOutliveBackward() ? CheckpointObstacle::castsOutliveBackward : CheckpointObstacle::none;
     }
 
-    /// Modules in whose forward runs what is recomputed in the recorded step.
+    /// Finds the modules that contain a module which the recorded step recomputes.
     void findOwnCheckpoints()
     {
         std::vector<bool> runsAgain(trace_.modules.size(), false);
@@ -153,7 +153,7 @@ private:
     std::vector<std::uint32_t> firstUnpack_; ///< by pack: event
     std::vector<bool> holdsCheckpoint_; ///< by module
     std::vector<bool> gathered_; ///< by storage
-    CheckpointObstacle ofStep_ = CheckpointObstacle::none; ///< of each of its modules
+    CheckpointObstacle ofStep_ = CheckpointObstacle::none; ///< obstacle of all modules
 };
 
 } // namespace

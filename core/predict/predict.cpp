@@ -17,20 +17,8 @@ namespace headroom {
 
 namespace {
 
-Result<Timeline> predictWith(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
-{
-    ASSIGN_OR_RETURN(const Regions regions, layOut(trace, index, plan));
-    return replay(trace, index, regions);
-}
-
-std::vector<OpId> regionOpsWith(const StepTrace& trace, const StepIndex& index, ModuleId module)
-{
-    const CallId call = decidingCall(index, module);
-    return call.valid() ? countedOps(trace, index.calls[call.value]) : std::vector<OpId>();
-}
-
-/// Selective checkpointing sees a tensor subclass's own op, not those that it is made of: its indices are not those of
-/// the recorded ops.
+/// Selective checkpointing sees the op of a tensor subclass, not the ops that it consists of. So its indices are not
+/// those of the recorded ops.
 bool runsInSubclass(const StepTrace& trace, const StepIndex::Call& call)
 {
     for (std::uint32_t op = call.firstOp; op < call.endOp; ++op)
@@ -39,29 +27,10 @@ bool runsInSubclass(const StepTrace& trace, const StepIndex::Call& call)
     return false;
 }
 
-bool isWholeOnlyWith(const StepTrace& trace, const StepIndex& index, ModuleId module)
+Result<Timeline> predictWith(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
 {
-    return module.value < index.callsOf.size() && std::ranges::any_of(index.callsOf[module.value], [&](CallId call) {
-               return runsInSubclass(trace, index.calls[call.value]);
-           });
-}
-
-std::vector<bool> savableOpsWith(const StepTrace& trace, const StepIndex& index, ModuleId module)
-{
-    std::vector<bool> savable;
-    // PyTorch's cache gives up what it keeps in the first backward pass and raises in the second.
-    const bool once = module.value >= index.callsOf.size()
-        || std::ranges::none_of(index.callsOf[module.value],
-                                [&](CallId call) { return index.isInSeveralPasses(index.calls[call.value]); });
-    const bool may = once && !isWholeOnlyWith(trace, index, module);
-    for (const OpId op : regionOpsWith(trace, index, module)) {
-        const auto outputs = trace.ops.outputs[op];
-        const bool inGraph = (trace.ops.flags[op] & opInCompiledGraph) != 0;
-        savable.push_back(may && !inGraph && !outputs.empty() && std::ranges::all_of(outputs, [&](StorageId storage) {
-                              return index.allocatedIn[storage.value] == op && !index.mutated[storage.value];
-                          }));
-    }
-    return savable;
+    ASSIGN_OR_RETURN(const Regions regions, layOut(trace, index, plan));
+    return replay(trace, index, regions).timeline;
 }
 
 } // namespace
@@ -71,21 +40,11 @@ Result<Timeline> predict(const StepTrace& trace, const CheckpointPlan& plan)
     return predictWith(trace, StepIndex(trace), plan);
 }
 
-std::vector<OpId> regionOps(const StepTrace& trace, ModuleId module)
-{
-    return regionOpsWith(trace, StepIndex(trace), module);
-}
-
-std::vector<bool> savableOps(const StepTrace& trace, ModuleId module)
-{
-    return savableOpsWith(trace, StepIndex(trace), module);
-}
-
 StepModel::StepModel(StepTracePtr trace)
     : trace_(std::move(trace))
     , index_(std::make_shared<const StepIndex>(*trace_))
 {
-    RecordedStep recorded = replayRecorded(*trace_, *index_);
+    ReplayedStep recorded = replay(*trace_, *index_, {});
     recorded_ = std::make_shared<const Timeline>(std::move(recorded.timeline));
     events_ = std::make_shared<const std::vector<std::uint32_t>>(std::move(recorded.events));
 }
@@ -110,17 +69,33 @@ Result<std::vector<std::vector<HeldBytes>>> StepModel::heldBytes(const Checkpoin
 
 std::vector<OpId> StepModel::regionOps(ModuleId module) const
 {
-    return regionOpsWith(*trace_, *index_, module);
+    const CallId call = decidingCall(*index_, module);
+    return call.valid() ? countedOps(*trace_, index_->calls[call.value]) : std::vector<OpId>();
 }
 
 std::vector<bool> StepModel::savableOps(ModuleId module) const
 {
-    return savableOpsWith(*trace_, *index_, module);
+    std::vector<bool> savable;
+    // PyTorch's cache gives up its tensors in the first backward pass and raises in the second.
+    const bool once = module.value >= index_->callsOf.size()
+        || std::ranges::none_of(index_->callsOf[module.value],
+                                [this](CallId call) { return index_->isInSeveralPasses(index_->calls[call.value]); });
+    const bool may = once && !isWholeOnly(module);
+    for (const OpId op : regionOps(module)) {
+        const auto outputs = trace_->ops.outputs[op];
+        const bool inGraph = (trace_->ops.flags[op] & opInCompiledGraph) != 0;
+        savable.push_back(may && !inGraph && !outputs.empty() && std::ranges::all_of(outputs, [&](StorageId storage) {
+                              return index_->allocatedIn[storage.value] == op && !index_->mutated[storage.value];
+                          }));
+    }
+    return savable;
 }
 
 bool StepModel::isWholeOnly(ModuleId module) const
 {
-    return isWholeOnlyWith(*trace_, *index_, module);
+    return module.value < index_->callsOf.size()
+        && std::ranges::any_of(index_->callsOf[module.value],
+                               [this](CallId call) { return runsInSubclass(*trace_, index_->calls[call.value]); });
 }
 
 } // namespace headroom

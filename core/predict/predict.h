@@ -12,8 +12,8 @@ namespace headroom {
 struct CheckpointRegion
 {
     ModuleId module;
-    /// For each op of regionOps(): whether its outputs are saved (true) or recomputed (false). Empty: all are
-    /// recomputed.
+    /// For each op of StepModel::regionOps(): whether its outputs are saved (true) or recomputed (false). Empty: all
+    /// are recomputed.
     std::vector<bool> save;
 };
 
@@ -25,7 +25,7 @@ using CheckpointPlan = std::vector<CheckpointRegion>;
 /// its last packed tensor. Recomputed tensors die as backward consumes them. Exact to the byte for a simulated trace.
 ///
 /// An empty plan gives the recorded step. Time: one pass over the events and one over each region. Errors: a region's
-/// `save` has another length than regionOps(); regions nest; a module is unknown or cannot be checkpointed
+/// `save` has another length than StepModel::regionOps(); regions nest; a module is unknown or cannot be checkpointed
 /// (obstacles.h).
 Result<Timeline> predict(const StepTrace& trace, const CheckpointPlan& plan);
 
@@ -37,15 +37,5 @@ struct HeldBytes
     Bytes again = 0; ///< before its recomputation, the most over all backward passes; 0: it never runs again
     bool operator==(const HeldBytes&) const = default;
 };
-
-/// The ops that CheckpointRegion::save lists: those of the module's first call that saves a tensor for backward, in
-/// order, submodules' ops included, SAC_IGNORED_OPS left out.
-std::vector<OpId> regionOps(const StepTrace& trace, ModuleId module);
-
-/// By regionOps(): whether the op may be saved. It must allocate its outputs, and nothing may change them later; views,
-/// aliases and in-place ops may not be saved, since PyTorch raises or the values would be wrong. No op may be saved if
-/// several backward passes use the module (PyTorch frees the saved outputs in the first), or if ops of tensor
-/// subclasses run in it.
-std::vector<bool> savableOps(const StepTrace& trace, ModuleId module);
 
 } // namespace headroom

@@ -5,11 +5,9 @@
 #include "core/base/try.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <span>
 #include <string>
-#include <utility>
+#include <unordered_map>
 
 namespace headroom {
 
@@ -20,8 +18,8 @@ std::string nameOf(const StepTrace& trace, ModuleId module)
     return std::string(trace.moduleFqn(module));
 }
 
-/// Modules that cannot be checkpointed, twice, or inside of one another. Costs what the plan has, not what the step
-/// has: parts of a step are asked for thousands of small plans.
+/// Refuses modules that cannot be checkpointed, that the plan names twice, or that contain one another. Its time
+/// depends on the plan, not on the step, since thousands of small plans are laid out on each part of a step.
 Status refuse(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
 {
     std::vector<ModuleId> chosen;
@@ -57,17 +55,6 @@ Status refuse(const StepTrace& trace, const StepIndex& index, const CheckpointPl
     return {};
 }
 
-/// Ops of a call by name and by how many of that name ran before, as a policy names them.
-std::vector<std::pair<StringId, std::uint32_t>> namesOf(const StepTrace& trace, std::span<const OpId> ops)
-{
-    std::map<StringId, std::uint32_t> counts;
-    std::vector<std::pair<StringId, std::uint32_t>> names;
-    names.reserve(ops.size());
-    for (const OpId op : ops)
-        names.emplace_back(trace.ops.name[op], counts[trace.ops.name[op]]++);
-    return names;
-}
-
 std::span<const CallId> callsBefore(const StepIndex& index, ModuleId module, std::uint32_t end)
 {
     const std::vector<CallId>& calls = index.callsOf[module.value];
@@ -75,9 +62,9 @@ std::span<const CallId> callsBefore(const StepIndex& index, ModuleId module, std
     return {calls.begin(), std::ranges::partition_point(calls, begins)};
 }
 
-/// Marks the ops that a region keeps in each of its calls. Its decisions are on one call's ops; another call may run
-/// others, then they hold for the ops of the same name and number. A call that packs nothing ran without gradients:
-/// checkpoint steps aside there, and no cache exists.
+/// Marks the ops that a region saves in each of its calls. CheckpointRegion::save is about the ops of one call; in a
+/// call with other ops it applies to those of equal RegionOpName. A call that packs nothing ran without gradients:
+/// checkpoint has no effect there, and no cache exists.
 Status markSaved(const StepTrace& trace, const StepIndex& index, const CheckpointRegion& region, std::uint32_t end,
                  std::vector<bool>& saved)
 {
@@ -96,8 +83,8 @@ Status markSaved(const StepTrace& trace, const StepIndex& index, const Checkpoin
             saved[first[i].value] = region.save[i];
         return {};
     }
-    std::set<std::pair<StringId, std::uint32_t>> names;
-    const auto firstNames = namesOf(trace, first);
+    std::set<RegionOpName> names;
+    const auto firstNames = regionOpNames(trace, first);
     for (std::size_t i = 0; i < first.size(); ++i)
         if (region.save[i])
             names.insert(firstNames[i]);
@@ -106,7 +93,7 @@ Status markSaved(const StepTrace& trace, const StepIndex& index, const Checkpoin
         if (!call.saves())
             continue;
         const std::vector<OpId> ops = countedOps(trace, call);
-        const auto callNames = namesOf(trace, ops);
+        const auto callNames = regionOpNames(trace, ops);
         for (std::size_t i = 0; i < ops.size(); ++i)
             saved[ops[i].value] = names.contains(callNames[i]);
     }
@@ -134,6 +121,16 @@ CallId decidingCall(const StepIndex& index, ModuleId module)
     const auto packs = [&](CallId call) { return index.calls[call.value].saves(); };
     const auto found = std::ranges::find_if(calls, packs);
     return found == calls.end() ? calls.front() : *found;
+}
+
+std::vector<RegionOpName> regionOpNames(const StepTrace& trace, std::span<const OpId> ops)
+{
+    std::unordered_map<StringId, int> counts;
+    std::vector<RegionOpName> names;
+    names.reserve(ops.size());
+    for (const OpId op : ops)
+        names.push_back({trace.ops.name[op], counts[trace.ops.name[op]]++});
+    return names;
 }
 
 std::vector<OpId> countedOps(const StepTrace& trace, const StepIndex::Call& call)

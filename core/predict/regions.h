@@ -5,7 +5,9 @@
 #include "core/predict/predict.h"
 #include "core/predict/step_index.h"
 
+#include <compare>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace headroom {
@@ -34,11 +36,21 @@ struct Regions
 Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan,
                        std::uint32_t end = StepIndex::never);
 
+/// The name of an op of a checkpointed call in a policy: the op, and the number of ops of that name before it in the
+/// call.
+struct RegionOpName
+{
+    StringId op;
+    int index = 0;
+    auto operator<=>(const RegionOpName&) const = default;
+};
+std::vector<RegionOpName> regionOpNames(const StepTrace& trace, std::span<const OpId> ops);
+
 /// One call of a module as a region.
 Region regionOf(const StepIndex& index, CallId call);
 
-/// The call whose ops CheckpointRegion::save lists: the module's first call that saves a tensor for backward (a call
-/// without gradients is not checkpointed), else its first call; invalid if it never ran.
+/// The call that CheckpointRegion::save lists the ops of: the module's first call that saves a tensor for backward (a
+/// call without gradients is not checkpointed), else its first call; invalid if it never ran.
 CallId decidingCall(const StepIndex& index, ModuleId module);
 
 /// The ops of a call that selective checkpointing counts (all but opWithoutIndex), in order.

@@ -15,7 +15,7 @@ namespace headroom {
 
 namespace {
 
-/// The ends of regions' calls, which replays leave out.
+/// The exit events of the regions' calls, ascending: StepIndex::memoryEvents leaves them out.
 std::vector<std::pair<std::uint32_t, std::size_t>> exitsOf(const StepIndex& index, const Regions& plan)
 {
     std::vector<std::pair<std::uint32_t, std::size_t>> exits; // (event, region)
@@ -25,19 +25,12 @@ std::vector<std::pair<std::uint32_t, std::size_t>> exitsOf(const StepIndex& inde
     return exits;
 }
 
-/// The phase of what came after the last mark.
-Phase trailingPhase(const StepTrace& trace)
-{
-    return trace.ops.size() == 0 ? Phase::forward
-                                 : trace.ops.phase[OpId(static_cast<std::uint32_t>(trace.ops.size() - 1))];
-}
-
 template <class Memory>
-RecordedStep replayWith(const StepTrace& trace, const StepIndex& index, const Regions& plan)
+ReplayedStep replayWith(const StepTrace& trace, const StepIndex& index, const Regions& plan)
 {
     ReplayNotes notes;
     Replay<Memory> replay(trace, index, plan, Memory(trace), notes);
-    RecordedStep replayed;
+    ReplayedStep replayed;
     for (const std::uint32_t event : index.memoryEvents) {
         if constexpr (std::is_same_v<Memory, ActiveMemory>)
             replay.memory().reach(event);
@@ -45,27 +38,17 @@ RecordedStep replayWith(const StepTrace& trace, const StepIndex& index, const Re
         replayed.events.resize(replay.memory().changeCount(), event);
     }
     replay.finish();
-    replayed.timeline = std::move(replay.memory()).finish(trailingPhase(trace));
+    replayed.timeline = std::move(replay.memory()).finish();
     return replayed;
-}
-
-/// Only a step whose blocks outlive their free needs a clock.
-RecordedStep replayEvents(const StepTrace& trace, const StepIndex& index, const Regions& plan)
-{
-    return delaysFrees(trace) ? replayWith<ActiveMemory>(trace, index, plan)
-                              : replayWith<LiveMemory>(trace, index, plan);
 }
 
 } // namespace
 
-Timeline replay(const StepTrace& trace, const StepIndex& index, const Regions& plan)
+ReplayedStep replay(const StepTrace& trace, const StepIndex& index, const Regions& plan)
 {
-    return replayEvents(trace, index, plan).timeline;
-}
-
-RecordedStep replayRecorded(const StepTrace& trace, const StepIndex& index)
-{
-    return replayEvents(trace, index, {});
+    // Only a step with delayed frees needs a clock.
+    return delaysFrees(trace) ? replayWith<ActiveMemory>(trace, index, plan)
+                              : replayWith<LiveMemory>(trace, index, plan);
 }
 
 std::vector<HeldBytes> replayBoundaries(const StepTrace& trace, const StepIndex& index, const Regions& plan)

@@ -11,16 +11,14 @@
 
 namespace headroom {
 
-/// The timeline of a step whose regions are checkpointed. Time: one pass over the events and one over each region.
-Timeline replay(const StepTrace& trace, const StepIndex& index, const Regions& plan);
-
-/// The timeline of the recorded step, without a plan.
-struct RecordedStep
+struct ReplayedStep
 {
     Timeline timeline;
     std::vector<std::uint32_t> events; ///< by change of the timeline: the event that caused it
 };
-RecordedStep replayRecorded(const StepTrace& trace, const StepIndex& index);
+
+/// Replays a step with the regions of a plan checkpointed. Time: one pass over the events and one over each region.
+ReplayedStep replay(const StepTrace& trace, const StepIndex& index, const Regions& plan);
 
 /// Live bytes at the boundaries of each region, in the plan's order; as fast as replay().
 std::vector<HeldBytes> replayBoundaries(const StepTrace& trace, const StepIndex& index, const Regions& plan);

@@ -4,7 +4,7 @@
 
 #include "core/base/try.h"
 #include "core/predict/clock_memory.h"
-#include "core/predict/issued_ops.h"
+#include "core/predict/module_memory.h"
 #include "core/predict/regions.h"
 #include "core/predict/replay_rules.h"
 #include "core/timeline/storage_owners.h"
@@ -69,7 +69,7 @@ std::vector<ModuleId> collectiveModules(const StepTrace& trace)
             module = trace.modules.parent[module];
         return isInside(module) ? module : root;
     };
-    /// Of the shards that were read last, which the ops before a gather pack for it.
+    // The owner of the shards that were read last: the ops before an all-gather copy them into its input.
     const auto gathered = [&](OpId op) {
         for (std::uint32_t row = op.value + 1; row-- > 0 && trace.ops.phase[OpId(row)] == trace.ops.phase[op];)
             for (const StorageId read : trace.ops.inputs[OpId(row)])
@@ -135,9 +135,7 @@ std::vector<double> exposedByModule(const StepTrace& trace, const std::vector<Mo
     for (const TimedCollective& collective : clock.collectives)
         if (const ModuleId module = modules[collectiveRow(trace, collective.op)]; module.valid())
             exposed[module.value] += collective.exposedMs;
-    for (std::size_t i = exposed.size(); i-- > 1;) // parents come before their children
-        if (const ModuleId parent = trace.modules.parent[ModuleId(static_cast<std::uint32_t>(i))]; parent.valid())
-            exposed[parent.value] += exposed[i];
+    addToParents(trace, exposed);
     return exposed;
 }
 

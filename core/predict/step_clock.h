@@ -51,8 +51,18 @@ bool hasClock(const StepTrace& trace);
 
 /// The clock of the step under a plan. Errors: as predict().
 Result<StepClock> clockOf(const StepTrace& trace, const CheckpointPlan& plan);
-/// The same with a StepIndex that the caller keeps for many plans.
+/// Takes a StepIndex that the caller keeps for many plans.
 Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan);
+
+/// An op in the order in which a plan by op issues them.
+struct IssuedOp
+{
+    OpId op;
+    bool again = false; ///< the op runs in a recomputation that the plan adds
+};
+
+/// The clock of a step that issues its ops in the order `ops`.
+StepClock clockOfOps(const StepTrace& trace, std::span<const IssuedOp> ops);
 
 /// The row of an op in StepTrace::Collectives; `op` must be a collective.
 std::size_t collectiveRow(const StepTrace& trace, OpId op);

@@ -16,7 +16,13 @@ namespace headroom {
 class StepModel
 {
 public:
-    StepModel(StepTracePtr trace); ///< implicit, for a caller that predicts once
+    StepModel(StepTracePtr trace);
+
+    /// A model of the caller's trace, which must outlive it.
+    explicit StepModel(const StepTrace& trace)
+        : StepModel(StepTracePtr(StepTracePtr(), &trace))
+    {
+    }
 
     const StepTracePtr& trace() const noexcept { return trace_; }
     const TimelinePtr& recorded() const noexcept { return recorded_; } ///< the step without a plan
@@ -25,11 +31,19 @@ public:
     const std::vector<std::uint32_t>& recordedEvents() const noexcept { return *events_; }
     const StepIndex& index() const noexcept { return *index_; }
 
-    /// Like the functions of the same name in predict.h.
+    /// As the function in predict.h, without its work that plans share.
     Result<Timeline> predict(const CheckpointPlan& plan) const;
     /// By region of the plan: the HeldBytes of each call of its module, in order. Errors: as predict().
     Result<std::vector<std::vector<HeldBytes>>> heldBytes(const CheckpointPlan& plan) const;
+
+    /// The ops that CheckpointRegion::save lists: those of the module's first call that saves a tensor for backward, in
+    /// order, submodules' ops included, SAC_IGNORED_OPS left out.
     std::vector<OpId> regionOps(ModuleId module) const;
+
+    /// By regionOps(): whether the op may be saved. It must allocate its outputs, and nothing may change them later;
+    /// views, aliases and in-place ops may not be saved, since PyTorch raises or the values would be wrong. No op may
+    /// be saved if several backward passes use the module (PyTorch frees the saved outputs in the first), or if ops of
+    /// tensor subclasses run in it.
     std::vector<bool> savableOps(ModuleId module) const;
 
     /// Whether no op of the module may be saved because ops of tensor subclasses (opInSubclass) run in it.

@@ -6,7 +6,7 @@ namespace headroom {
 
 namespace {
 
-/// Calls visit(storage, pack, event) for every event that is about one of them; what there is not is invalid.
+/// Calls visit(storage, pack, event) for each event of a storage or a pack; the other id is invalid if there is none.
 template <class Visit>
 void forEachEvent(const StepTrace& trace, Visit visit)
 {

@@ -14,8 +14,7 @@ namespace {
 
 constexpr double femtosecondsPerMs = 1e12;
 
-/// Live bytes by category while a step is replayed, as MemTracker counts them: without the batch. Prediction has its
-/// own (LiveMemory), which makes a timeline of it.
+/// Live bytes by category while a step is replayed, as MemTracker counts them: without the batch.
 class LiveBytes : public TimelessMemory
 {
 public:
@@ -48,7 +47,8 @@ public:
     }
     void resize(std::uint32_t storage, Bytes bytes) { add(blocks_[storage].category, blocks_[storage].resize(bytes)); }
 
-    /// What MemTracker counts of tensors: each as often as it is named, whole storages, only those that it tracks.
+    /// The bytes that MemTracker counts for a list of tensors: the whole storage of each, duplicates included, without
+    /// the batch.
     Bytes sum(std::span<const StorageId> tensors) const
     {
         Bytes sum = 0;
@@ -78,8 +78,8 @@ private:
     Bytes total_ = 0;
 };
 
-/// The first highest sample since any instant. Samples that a later one exceeds are dropped, so a question is a binary
-/// search.
+/// Finds the first highest sample since any instant. Samples below a later one are dropped, so that a binary search
+/// finds it.
 class RunningPeak
 {
 public:
@@ -130,7 +130,7 @@ public:
         return std::move(records_);
     }
 
-    // What happens beside memory: for applyEvent().
+    // Functions that applyEvent() calls.
 
     void autograd(EventKind kind, PackId pack)
     {
@@ -179,7 +179,7 @@ private:
     {
         std::uint32_t count = 0; ///< calls that run, forward and backward
         bool peakOpen = false; ///< a backward began since it was last inactive
-        RunningPeak::Sample begin; ///< of that backward
+        RunningPeak::Sample begin; ///< sample at the begin of that backward
         Femtoseconds forwardBegin = 0;
         Femtoseconds backwardBegin = 0;
     };
@@ -261,7 +261,7 @@ private:
     void leave(ModuleId module)
     {
         Activity& activity = state_[module.value];
-        // A module whose results need no gradient is not active when those of its arguments are there.
+        // A module without gradients of results is not active when the gradients of its arguments are computed.
         if (activity.count > 0 && --activity.count == 0)
             deactivate(module);
     }
@@ -273,7 +273,7 @@ private:
         activity.count = 0;
         record.forwardTime += forwardClock_ - activity.forwardBegin;
         record.backwardTime += backwardClock_ - activity.backwardBegin;
-        // The last that came is mostly the first that goes.
+        // Mostly the module that became active last is the first to become inactive.
         active_.erase(std::next(std::find(active_.rbegin(), active_.rend(), module)).base());
         if (!activity.peakOpen)
             return;
@@ -290,7 +290,7 @@ private:
     std::vector<Activity> state_; ///< by module
     std::vector<ModuleId> active_;
     std::uint32_t now_ = 0; ///< event
-    std::uint32_t ops_ = 0; ///< ended so far
+    std::uint32_t ops_ = 0; ///< number of ops that have ended
     bool inBackward_ = false;
     Femtoseconds forwardClock_ = 0;
     Femtoseconds backwardClock_ = 0;

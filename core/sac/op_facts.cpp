@@ -11,27 +11,15 @@ namespace {
 using namespace std::string_view_literals;
 
 // torch/testing/_internal/composite_compliance.py: is_view_fn, is_inplace_view_fn.
-constexpr std::array viewLikeNames{"_conj"sv,        "_reshape_alias"sv,
-                                   "_unsafe_view"sv, "alias"sv,
-                                   "as_strided"sv,   "as_strided_"sv,
-                                   "chunk"sv,        "detach"sv,
-                                   "detach_"sv,      "diagonal"sv,
-                                   "expand"sv,       "expand_as"sv,
-                                   "hsplit"sv,       "imag"sv,
-                                   "movedim"sv,      "narrow"sv,
-                                   "permute"sv,      "real"sv,
-                                   "select"sv,       "slice"sv,
-                                   "split"sv,        "split_with_sizes"sv,
-                                   "squeeze"sv,      "squeeze_"sv,
-                                   "swapaxes"sv,     "swapaxes_"sv,
-                                   "swapdims_"sv,    "t"sv,
-                                   "t_"sv,           "tensor_split"sv,
-                                   "transpose"sv,    "transpose_"sv,
-                                   "unbind"sv,       "unflatten"sv,
-                                   "unfold"sv,       "unsqueeze"sv,
-                                   "unsqueeze_"sv,   "view"sv,
-                                   "view_as"sv,      "view_as_complex"sv,
-                                   "view_as_real"sv, "vsplit"sv};
+// clang-format off
+constexpr auto viewLikeNames = std::to_array<std::string_view>({
+    "_conj", "_reshape_alias", "_unsafe_view", "alias", "as_strided", "as_strided_", "chunk", "detach", "detach_",
+    "diagonal", "expand", "expand_as", "hsplit", "imag", "movedim", "narrow", "permute", "real", "select", "slice",
+    "split", "split_with_sizes", "squeeze", "squeeze_", "swapaxes", "swapaxes_", "swapdims_", "t", "t_",
+    "tensor_split", "transpose", "transpose_", "unbind", "unflatten", "unfold", "unsqueeze", "unsqueeze_", "view",
+    "view_as", "view_as_complex", "view_as_real", "vsplit"
+});
+// clang-format on
 static_assert(std::ranges::is_sorted(viewLikeNames));
 
 // sac_estimator.py: _ADDITIONAL_IGNORED_OPS.

@@ -11,7 +11,7 @@ namespace {
 
 using Real = long double;
 
-/// Sums over a run of points; sums of two runs subtract, so that those of any run come from prefixes.
+/// Sums over consecutive points. The sums of any range are the difference of two prefixes' sums.
 struct Moments
 {
     Real n = 0;
@@ -34,7 +34,7 @@ struct Moments
     {
         return {n - other.n, x - other.x, y - other.y, xx - other.xx, xy - other.xy, yy - other.yy};
     }
-    /// The same with the origin of x moved to `origin`.
+    /// The moments with the origin of x moved to `origin`.
     Moments about(Real origin) const
     {
         return {n, x - n * origin, y, xx - 2 * origin * x + n * origin * origin, xy - origin * y, yy};
@@ -106,7 +106,7 @@ double bestBreakpoint(std::span<const double> x, std::span<const double> y)
         prefix[i + 1] = prefix[i];
         prefix[i + 1].add(x[i], y[i]);
     }
-    // Residuals below this are rounding: their order says nothing.
+    // Residuals below this are rounding errors.
     const Real noise = 1e-15L * std::max<Real>(prefix[count].yy, 1e-300L);
     Real best = -1;
     double at = x[1];
@@ -144,7 +144,7 @@ PiecewiseFit fitPiecewise(std::span<const double> x, std::span<const double> y, 
         return {{x.front(), x.back()}, {static_cast<double>(line.slope)}, {static_cast<double>(line.intercept)}};
     }
     const double at = bestBreakpoint(x, y);
-    // Once more from the points themselves, each relative to the breakpoint: no digits cancel.
+    // The final fit sums the points relative to the breakpoint, so that no digits cancel.
     Moments left;
     Moments right;
     for (std::size_t i = 0; i < x.size(); ++i)

@@ -49,11 +49,6 @@ std::size_t PythonIntSet::slotFor(int value) const
     }
 }
 
-void PythonIntSet::insertNew(int value)
-{
-    table_[slotFor(value)] = value;
-}
-
 void PythonIntSet::add(int value)
 {
     const std::size_t slot = slotFor(value);
@@ -74,7 +69,7 @@ void PythonIntSet::resize(std::size_t minimumUsed)
     const std::vector<int> old = values();
     table_.assign(size, unused);
     for (const int value : old)
-        insertNew(value);
+        table_[slotFor(value)] = value;
     fill_ = used_;
 }
 
@@ -111,7 +106,7 @@ PythonIntSet PythonIntSet::difference(const PythonIntSet& other) const
 {
     PythonIntSet result;
     if ((used_ >> 2) > other.used_) {
-        // Much larger than `other`: copied, and what is in `other` taken out.
+        // This set is much larger than `other`: it is copied, and the values of `other` are removed.
         result.update(*this);
         for (const int value : other.values())
             result.discard(value);

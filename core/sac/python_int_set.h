@@ -30,7 +30,6 @@ public:
 
 private:
     std::size_t slotFor(int value) const; ///< slot of `value`, or the free slot where it would be inserted
-    void insertNew(int value);
     void resize(std::size_t minimumUsed);
     void discard(int value);
 

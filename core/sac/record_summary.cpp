@@ -39,7 +39,7 @@ std::string rankText(const Json& summary)
     return ", rank " + std::to_string(job["rank"].get<int>()) + " of " + std::to_string(job["world_size"].get<int>());
 }
 
-/// PyTorch's estimate of memory and time, and what Headroom says of the time.
+/// Adds PyTorch's estimate of memory and time, and Headroom's time.
 void addTimes(const Json& summary, std::ostream& out)
 {
     const bool isMeasured = !summary.contains("kernel_compute_ms");
@@ -77,7 +77,8 @@ void addSimulated(const Json& summary, std::ostream& out)
 {
     if (summary["peak_bytes"] > summary["gpu_usable_bytes"])
         out << "note: this is more than the card's " << bytes(summary["gpu_usable_bytes"])
-            << " (without CUDA's context, cuBLAS's workspaces and NCCL's buffers); torch-headroom plan says what to recompute\n";
+            << " (without CUDA's context, cuBLAS's workspaces and NCCL's buffers); torch-headroom plan says what to "
+               "recompute\n";
     if (summary["invented_values"] > 0)
         out << "note: " << summary["invented_values"]
             << " values read back from the GPU were invented, as there is no data\n";
@@ -114,7 +115,7 @@ Json recordSummary(const StepTrace& step, const DeviceSpec& card, const Timeline
         summary["measured"] = toJson(*step.info.measured);
     addAccount(summary, step.info, timeline);
     addOutOfMemory(summary, step);
-    // What PyTorch's tools would say of the model; an interrupted step has no such account.
+    // The statistics of PyTorch's tools; an interrupted step has none.
     if (const Result<ModuleInfo> modules = moduleInfo(step)) {
         summary["baseline_peak_bytes"] = baseline(*modules).peak;
         summary["compute_ms"] = forwardBackwardMs(step);

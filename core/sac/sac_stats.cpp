@@ -48,7 +48,7 @@ std::string listOfModules(const json::Json& document)
     return count > shown ? names + " and " + std::to_string(count - shown) + " more" : names;
 }
 
-/// The statistics of module `fqn`, or of the only one.
+/// The statistics of module `fqn`, or of the only module.
 const json::Json& moduleOf(const json::Json& document, const std::string& fqn)
 {
     if (!document.is_object() || document.empty())

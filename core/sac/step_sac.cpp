@@ -52,7 +52,7 @@ bool StepSac::random(OpId op) const
     return (trace_.ops.flags[op] & opRandom) != 0;
 }
 
-/// The event since which autograd has saved all results of an op.
+/// The event from which on autograd has saved all results of an op.
 std::uint32_t StepSac::savedSince(OpId op) const
 {
     std::uint32_t since = 0;
@@ -63,7 +63,8 @@ std::uint32_t StepSac::savedSince(OpId op) const
     return since;
 }
 
-/// The first op since `firstOp` whose results share all storages of an in-place op's; itself when there is none.
+/// The first op since `firstOp` with results in all storages of an in-place op's results; the op itself if no other
+/// has.
 OpId StepSac::inPlaceParent(OpId op, std::uint32_t firstOp) const
 {
     const auto outputs = trace_.ops.outputs[op];
@@ -100,7 +101,7 @@ SacStats StepSac::stats(ModuleId module, Names names) const
     stats.forceStoreRandom = call.id.valid() && trace_.calls.arguments[call.id].empty();
     stats.runtimes.reserve(ops.size());
     stats.memory.reserve(ops.size());
-    std::vector<bool> skip(ops.size()); // as the last op: it makes nothing of its own
+    std::vector<bool> skip(ops.size()); // views and in-place ops, which allocate no result
     for (std::size_t i = 0; i < ops.size(); ++i) {
         const OpId op = ops[i];
         const OpNameFacts& facts = names_[op];
@@ -124,8 +125,8 @@ SacStats StepSac::stats(ModuleId module, Names names) const
         }
         skip[i] = facts.viewLike || facts.inPlace;
     }
-    // The result of the module is stored in any case: the last op that makes one costs no memory (when there is none,
-    // the last op, as memory[-1] in PyTorch).
+    // The module's result is stored in any case, so that the last op that allocates one costs no memory (without any,
+    // the last op of all, as memory[-1] in PyTorch).
     const auto maker = std::find(skip.rbegin(), skip.rend(), false);
     if (maker != skip.rend())
         stats.memory[static_cast<std::size_t>(skip.rend() - maker) - 1] = 0;

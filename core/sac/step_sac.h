@@ -6,7 +6,6 @@
 #include "core/sac/op_facts.h"
 #include "core/sac/sac_stats.h"
 
-#include <memory>
 #include <vector>
 
 namespace headroom {
@@ -20,7 +19,7 @@ public:
     /// Whether the module has children; a leaf has no statistics.
     bool hasChildren(ModuleId module) const { return hasChildren_[module.value]; }
 
-    /// The counted ops of the module's last call.
+    /// The ops of the module's SacStats: the counted ops of its last call, in order; empty if the module did not run.
     std::vector<OpId> ops(ModuleId module) const;
 
     enum class Names { with, without };

@@ -26,7 +26,7 @@ std::vector<Bytes> parameterBytes(const StepTrace& trace)
             (depth[a.value] >= depth[b.value] ? a : b) = parents[depth[a.value] >= depth[b.value] ? a : b];
         return a == b ? a : ModuleId();
     };
-    // Own bytes, less one count where the paths of two owners that follow each other in the tree's order meet.
+    // Own bytes. A storage of several owners is subtracted once where the paths of neighbouring owners meet.
     std::vector<std::pair<StorageId, ModuleId>> owners;
     for (std::size_t i = 0; i < trace.registered.size(); ++i) {
         if (trace.registered.category[i] == Category::parameter && trace.registered.storage[i].valid())
@@ -103,22 +103,6 @@ std::map<std::string, SacStats> sacStats(const StepTrace& trace)
             result.emplace(trace.moduleFqn(module), sac.stats(module, StepSac::Names::with));
     }
     return result;
-}
-
-std::vector<std::vector<OpId>> sacOps(const StepTrace& trace, std::span<const ModuleId> modules)
-{
-    const ModuleRecords records = recordModules(trace);
-    const StepSac sac(trace, records);
-    std::vector<std::vector<OpId>> result;
-    result.reserve(modules.size());
-    for (const ModuleId module : modules)
-        result.push_back(sac.ops(module));
-    return result;
-}
-
-std::vector<OpId> sacOps(const StepTrace& trace, ModuleId module)
-{
-    return sacOps(trace, std::span(&module, 1)).front();
 }
 
 Result<ModuleInfo> moduleInfo(const StepTrace& trace)

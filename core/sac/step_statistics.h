@@ -7,7 +7,6 @@
 #include "core/trace/step_trace.h"
 
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -23,12 +22,6 @@ namespace headroom {
 /// Two cases that raise in PyTorch have a result: a module without ops has empty stats; an in-place op on a clone,
 /// which is not counted, is its own parent.
 std::map<std::string, SacStats> sacStats(const StepTrace& trace);
-
-/// The ops of a module's SacStats, in order; empty if the module did not run.
-std::vector<OpId> sacOps(const StepTrace& trace, ModuleId module);
-
-/// The same for several modules, in one pass over the step.
-std::vector<std::vector<OpId>> sacOps(const StepTrace& trace, std::span<const ModuleId> modules);
 
 /// The ModuleInfo of a recorded step: memory as in MemTracker's module snapshots, times as RuntimeEstimator's,
 /// trade-off curves as SACEstimator's (with an exact fit). It has one entry for each module that ran, in the order of

@@ -16,7 +16,7 @@ namespace {
 constexpr double shareOffset = 1e-2;
 constexpr int mostSegments = 2;
 
-/// The ops that are kept or given up together.
+/// The groups of ops that are stored or recomputed together.
 class Groups
 {
 public:
@@ -91,10 +91,10 @@ PythonIntSet storedOps(const SacStats& stats, const Groups& groups)
     if (stats.forceStoreRandom && groups.randomHead() >= 0)
         stored.add(groups.randomHead());
     for (const int head : groups.inPlaceHeads()) {
-        // An in-place op at the head changes what was there before the module: nothing could make that again.
+        // An in-place op at the head changes a tensor from before the module, which no op of the module can recompute.
         if (groups.isInPlace(head))
             stored.add(head);
-        // PyTorch stores such a group only when it has an odd number of random ops (`True & n`); we do always.
+        // PyTorch stores a group with random ops only if their number is odd (`True & n`); here it is always stored.
         const PythonIntSet& group = groups.inPlaceGroup(head);
         if (stats.forceStoreRandom && std::ranges::any_of(stats.randOps, [&](int op) { return group.contains(op); }))
             stored.add(head);

@@ -48,10 +48,9 @@ private:
         void merge(Bytes otherMaximum, Bytes otherMinimum, std::uint32_t otherAt) noexcept;
     };
     Node extremes(std::size_t begin, std::size_t end) const; ///< over the totals after each change of [begin, end)
-    void scanLeaf(std::size_t begin, std::size_t end, Node& node) const; ///< the same, inside one leaf
+    void scanLeaf(std::size_t begin, std::size_t end, Node& node) const; ///< merges changes inside one leaf into `node`
     template <class Counts>
-    std::size_t countChanges(Counts counts) const; ///< number of changes with counts(ms), which must come before all
-                                                   ///< others
+    std::size_t countChanges(Counts counts) const; ///< number of changes with counts(ms), a prefix of all changes
 
     TimelinePtr timeline_;
     std::vector<CategoryBytes> leafStart_; ///< state before each leaf

@@ -9,14 +9,16 @@
 
 namespace headroom {
 
-/// Parameters that FSDP has gathered, their gradients and the buffers of its collectives: not the shards.
+/// Whether a category is of memory that FSDP has unsharded: gathered parameters, their gradients, and buffers of
+/// collectives.
 constexpr bool isUnsharded(Category category)
 {
     return category == Category::unshardedParameter || category == Category::unshardedGradient
         || category == Category::communication;
 }
 
-/// To which module each storage belongs: that it is registered with, else that whose op allocated it.
+/// Finds the module of each storage: the module that it is registered with, else the module of the op that allocated
+/// it.
 class StorageOwners
 {
 public:
@@ -24,24 +26,24 @@ public:
 
     explicit StorageOwners(const StepTrace& trace);
 
-    /// Of StepTrace::registered: the first tensor that is the storage (a tied weight has several owners).
+    /// The first row of StepTrace::registered with this storage (a tied weight has several); `none`: not registered.
     std::uint32_t registeredRow(StorageId storage) const { return rows_[storage.value]; }
     ModuleId module(StorageId storage) const;
-    /// The unit of FSDP, a module that the script wrapped, that has the storage unsharded; invalid: none.
+    /// The unit of FSDP (a module that the script wrapped) that holds the storage unsharded; invalid: none.
     ModuleId unit(StorageId storage) const { return units_[storage.value]; }
     bool anyUnit() const noexcept { return anyUnit_; }
 
 private:
     const StepTrace* trace_;
-    std::vector<std::uint32_t> rows_;
-    std::vector<ModuleId> units_;
+    std::vector<std::uint32_t> rows_; ///< by storage
+    std::vector<ModuleId> units_; ///< by storage
     bool anyUnit_ = false;
 };
 
-/// What a unit of FSDP has unsharded at an instant.
+/// Bytes that a unit of FSDP holds unsharded at an instant.
 struct UnitMemory
 {
-    ModuleId unit; ///< invalid: of no unit, as the buckets of DistributedDataParallel
+    ModuleId unit; ///< invalid: memory of no unit, such as the buckets of DistributedDataParallel
     Bytes parameters = 0;
     Bytes gradients = 0;
     Bytes communication = 0;
@@ -49,19 +51,19 @@ struct UnitMemory
     Bytes total() const noexcept { return parameters + gradients + communication; }
 };
 
-/// The units that hold something of it, largest first.
+/// The units that hold unsharded memory, largest first.
 std::vector<UnitMemory> unshardedByUnit(const StorageOwners& owners, const std::vector<LiveBlock>& blocks);
 
-/// What a module holds of one category at an instant, modules inside of it apart.
+/// Memory of one category that a module holds at an instant, without the modules inside it.
 struct ModuleHolding
 {
-    ModuleId module; ///< invalid: of none, as optimizer state
+    ModuleId module; ///< invalid: memory of no module, such as optimizer state
     Category category = Category::other;
     Bytes bytes = 0;
-    std::int64_t blocks = 0;
+    std::int64_t blocks = 0; ///< number of blocks
 };
 
-/// Largest first.
+/// The holdings of all modules, largest first.
 std::vector<ModuleHolding> heldByModule(const StorageOwners& owners, const std::vector<LiveBlock>& blocks);
 
 } // namespace headroom

@@ -18,7 +18,7 @@ Bytes total(const CategoryBytes& bytes) noexcept
 
 namespace {
 
-/// The storages of the recorded step.
+/// The Memory of replays that keeps the state of each storage.
 struct RecordedMemory : TimelessMemory
 {
     void hold(std::uint32_t storage) { held[storage].hold(); }
@@ -30,7 +30,7 @@ struct RecordedMemory : TimelessMemory
     std::vector<Category> categories;
 };
 
-/// What Timeline::start sums up.
+/// The blocks that Timeline::start sums up, by storage; 0 bytes: not alive.
 std::vector<LiveBlock> aliveAtStart(const StepTrace& trace)
 {
     RecordedMemory memory;
@@ -54,7 +54,7 @@ std::vector<LiveBlock> aliveAtStart(const StepTrace& trace)
 
 std::vector<LiveBlock> liveBlocks(const StepTrace& trace, const Timeline& timeline, std::size_t count)
 {
-    // Every storage may be alive twice, the recorded one and a recomputed copy; 0 bytes: it is not.
+    // A storage may be alive twice: the recorded one, and a recomputed copy in the second half of `blocks`.
     const std::size_t storages = trace.storages.size();
     std::vector<LiveBlock> blocks = aliveAtStart(trace);
     blocks.resize(2 * storages);

@@ -29,12 +29,12 @@ struct MemoryChange
     std::uint32_t place = 0; ///< delta > 0: where the allocator places the block (core/trace/graph_ops.h)
 };
 
-/// A block that other streams still used when it died (StreamEventKind::use): the caching allocator hands it out again
-/// only when they are done. By the time model, so an estimate.
+/// A block that other streams still used when it died (StreamEventKind::use). The caching allocator reuses it only when
+/// they are done. The times are those of the time model, so that this is an estimate.
 struct DelayedFree
 {
     std::size_t change = 0; ///< index of the change in which the block died
-    std::size_t until = 0; ///< index of the first allocation at which they are done; npos: none of this step
+    std::size_t until = 0; ///< index of the first allocation after they are done; npos: none in this step
 };
 
 /// The part of the time axis that a phase takes.
@@ -47,12 +47,12 @@ struct PhaseSpan
 
 /// Live memory of one step over time: the bytes on the device after each change. Immutable.
 ///
-/// predict() makes it; with an empty plan it is that of the recorded step.
+/// predict() computes it; with an empty plan it is the timeline of the recorded step.
 struct Timeline
 {
     CategoryBytes start{}; ///< live bytes when the step begins
     std::vector<MemoryChange> changes; ///< ms ascending
-    std::vector<DelayedFree> delayed; ///< by change, ascending; none without a clock (hasClock())
+    std::vector<DelayedFree> delayed; ///< by change, ascending; empty without a clock (hasClock())
     std::vector<PhaseSpan> phases;
     double durationMs = 0;
     double recomputeMs = 0; ///< part of durationMs spent on ops that run a second time

@@ -34,7 +34,7 @@ Bytes activationsAfterForward(const Timeline& timeline)
 /// Every second savable op of a module is kept.
 CheckpointRegion halfSaved(const StepTrace& trace, ModuleId module)
 {
-    CheckpointRegion region{module, savableOps(trace, module)};
+    CheckpointRegion region{module, StepModel(trace).savableOps(module)};
     for (std::size_t i = 0; i < region.save.size(); i += 2)
         region.save[i] = false;
     return region;

@@ -271,7 +271,7 @@ TEST(OpsPolicy, savesWhatThePlanSavesAndSaysWhatThatTakes)
     EXPECT_EQ(policy->predicted.peak, timeline->peak);
     EXPECT_EQ(policy->predicted.recomputeMs, timeline->recomputeMs);
     for (const CheckpointRegion& region : *regions) {
-        const std::vector<OpId> ops = regionOps(*trace, region.module);
+        const std::vector<OpId> ops = StepModel(trace).regionOps(region.module);
         for (std::size_t i = 0; i < ops.size(); ++i) {
             const bool random = trace->ops.flags[ops[i]] & opRandom;
             const bool inPlan = std::ranges::any_of(trace->ops.outputs[ops[i]], [&](StorageId storage) {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/policy.h"
 
+#include "core/predict/step_model.h"
+#include "core/sac/step_sac.h"
 #include "core/sac/step_statistics.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/core/temporary_folder.h"
@@ -196,7 +198,7 @@ TEST(MakePolicy, decidesOnEveryOpOfTheForward)
     ASSERT_EQ(policy.modules.size(), 2U);
     EXPECT_EQ(policy.modules[0].fqn, "Transformer.layers.0") << "in the order of the model";
     for (const Policy::Module& module : policy.modules) {
-        const std::vector<OpId> ops = regionOps(*trace, moduleOf(*trace, module.fqn));
+        const std::vector<OpId> ops = StepModel(trace).regionOps(moduleOf(*trace, module.fqn));
         ASSERT_EQ(module.ops.size(), ops.size());
         std::map<std::string, int> counts;
         for (std::size_t op = 0; op < ops.size(); ++op) {
@@ -232,7 +234,7 @@ TEST(MakePolicy, keepsAsMuchAsThePlanAllowsAndOnlyWhatCanBeKept)
     const ModuleId module = moduleOf(*trace, fqn);
     const SacStats stats = sacStats(*trace).at(fqn);
     const Bytes all = std::accumulate(stats.memory.begin(), stats.memory.end(), Bytes{0});
-    const std::vector<bool> savable = savableOps(*trace, module);
+    const std::vector<bool> savable = StepModel(trace).savableOps(module);
     Bytes before = -1;
     for (const double ratio : {1.0, 0.75, 0.5, 0.25, 0.1}) {
         const Policy policy = policyWith(*trace, {{fqn, ratio}});
@@ -246,7 +248,8 @@ TEST(MakePolicy, keepsAsMuchAsThePlanAllowsAndOnlyWhatCanBeKept)
         }
         Bytes kept = 0;
         std::map<std::string, int> counts;
-        const std::vector<OpId> ops = sacOps(*trace, module);
+        const ModuleRecords records = recordModules(*trace);
+        const std::vector<OpId> ops = StepSac(*trace, records).ops(module);
         for (std::size_t op = 0; op < ops.size(); ++op) {
             const std::string name(trace->opName(ops[op]));
             kept += saved.at({name, counts[name]++}) ? stats.memory[op] : 0;
@@ -344,7 +347,7 @@ TEST(CheckpointPlan, refusesAPolicyOfAnotherStep)
     EXPECT_THAT(
         mismatch(*trace, good, [](Policy& policy) { policy.modules[0].ops.push_back(policy.modules[0].ops.front()); }),
         HasSubstr("twice"));
-    const std::vector<bool> savable = savableOps(*trace, moduleOf(*trace, "Transformer.layers.1"));
+    const std::vector<bool> savable = StepModel(trace).savableOps(moduleOf(*trace, "Transformer.layers.1"));
     const auto view = static_cast<std::size_t>(std::ranges::find(savable, false) - savable.begin());
     ASSERT_LT(view, savable.size());
     EXPECT_THAT(mismatch(*trace, good, [&](Policy& policy) { policy.modules[0].ops[view].save = true; }),

@@ -120,12 +120,12 @@ TEST(PredictPasses, NothingCanBeKeptForSeveralPasses)
     twice.pass(0, {twice.pb});
     twice.pass(1, {twice.pa});
     twice.step.release({twice.pb, twice.pa});
-    EXPECT_THAT(savableOps(*twice.step.finish(), blockId), ElementsAre(false, false));
+    EXPECT_THAT(StepModel(twice.step.finish()).savableOps(blockId), ElementsAre(false, false));
 
     TwoSaved once;
     once.pass(7, {once.pb, once.pa});
     once.step.release({once.pb, once.pa});
-    EXPECT_THAT(savableOps(*once.step.finish(), blockId), ElementsAre(true, true));
+    EXPECT_THAT(StepModel(once.step.finish()).savableOps(blockId), ElementsAre(true, true));
 }
 
 TEST(PredictPasses, NothingCanBeKeptWhereOpsRunInSubclasses)
@@ -236,7 +236,7 @@ TEST(PredictCasts, ACastHasNoIndexAndIsNeverKept)
     autocast.step.free({autocast.cast});
     autocast.backward();
     const StepTracePtr trace = autocast.step.finish();
-    const std::vector<OpId> ops = regionOps(*trace, blockId);
+    const std::vector<OpId> ops = StepModel(trace).regionOps(blockId);
     ASSERT_EQ(ops.size(), 1U);
     EXPECT_EQ(trace->opName(ops[0]), "aten.mm.default");
 }

@@ -426,9 +426,9 @@ TEST(SavableOps, AreThoseThatAllocateWhatNothingChanges)
     step.op("aten.add_.Tensor", {}, {changedOutside});
     step.free({kept});
     const StepTracePtr trace = step.finish();
-    EXPECT_THAT(regionOps(*trace, blockId), ElementsAre(OpId(0), OpId(1), OpId(2), OpId(3), OpId(4)));
-    EXPECT_THAT(savableOps(*trace, blockId), ElementsAre(true, false, false, false, false));
-    EXPECT_THAT(regionOps(*trace, HandStep::other), ElementsAre());
+    EXPECT_THAT(StepModel(trace).regionOps(blockId), ElementsAre(OpId(0), OpId(1), OpId(2), OpId(3), OpId(4)));
+    EXPECT_THAT(StepModel(trace).savableOps(blockId), ElementsAre(true, false, false, false, false));
+    EXPECT_THAT(StepModel(trace).regionOps(HandStep::other), ElementsAre());
 }
 
 TEST(SavableOps, IgnoredOpsAreNotNumbered)
@@ -436,10 +436,10 @@ TEST(SavableOps, IgnoredOpsAreNotNumbered)
     const StepTracePtr trace = makeSyntheticStep();
     const ModuleId attention(6);
     ASSERT_EQ(trace->moduleFqn(attention), "Transformer.layers.0.attention.wq");
-    const std::vector<OpId> ops = regionOps(*trace, ModuleId(5));
+    const std::vector<OpId> ops = StepModel(trace).regionOps(ModuleId(5));
     ASSERT_EQ(ops.size(), 6U); // t, mm, mul_, attention, t, mm without detach
     EXPECT_EQ(trace->opName(ops[3]), "aten._scaled_dot_product_flash_attention.default");
-    EXPECT_THAT(savableOps(*trace, ModuleId(5)), ElementsAre(false, false, false, true, false, true));
+    EXPECT_THAT(StepModel(trace).savableOps(ModuleId(5)), ElementsAre(false, false, false, true, false, true));
 }
 
 /// On a whole step: nothing is lost or held for ever, whatever the plan, and be it one that PyTorch would refuse.
@@ -467,13 +467,12 @@ TEST(Predict, EveryPlanEndsWithWhatTheRecordedStepEndsWith)
     }
 }
 
-TEST(StepModel, AnswersAsTheFreeFunctions)
+TEST(StepModel, AnswersAsTheFreeFunction)
 {
     const StepTracePtr trace = makeSyntheticStep();
     const StepModel model(trace);
     const CheckpointPlan plan{{ModuleId(5), model.savableOps(ModuleId(5))}};
     EXPECT_EQ(totals(*model.predict(plan)), totals(*predict(*trace, plan)));
     EXPECT_EQ(totals(*model.recorded()), totals(*predict(*trace, {})));
-    EXPECT_EQ(model.regionOps(ModuleId(5)), regionOps(*trace, ModuleId(5)));
     EXPECT_LT(model.predict({{ModuleId(3 + 1), {}}})->peak, model.recorded()->peak);
 }

@@ -5,6 +5,7 @@
 #include "core/predict/predict.h"
 #include "core/sac/op_facts.h"
 #include "core/sac/record_summary.h"
+#include "core/sac/step_sac.h"
 #include "core/trace/step_trace_builder.h"
 #include "tests/core/module_info_differences.h"
 #include "tests/core/naive_trackers.h"
@@ -273,11 +274,12 @@ TEST(SacStatsOfStep, equalsSacEstimator)
     EXPECT_THAT(left.memory, ElementsAre(0, 0, 2048));
     EXPECT_THAT(left.inplaceOps, ElementsAre(std::pair(2, 1)));
 
-    EXPECT_THAT(sacOps(*trace, ModuleId(1)), ElementsAre(OpId(1), OpId(2), OpId(3)));
-    EXPECT_THAT(sacOps(*trace, ModuleId(0)),
-                ElementsAre(OpId(0), OpId(1), OpId(2), OpId(3), OpId(5), OpId(6), OpId(7)));
-    const std::vector<ModuleId> several{ModuleId(3), ModuleId(2)};
-    EXPECT_THAT(sacOps(*trace, several), ElementsAre(ElementsAre(OpId(5), OpId(6)), ElementsAre(OpId(1), OpId(2))));
+    const ModuleRecords records = recordModules(*trace);
+    const StepSac step(*trace, records);
+    EXPECT_THAT(step.ops(ModuleId(1)), ElementsAre(OpId(1), OpId(2), OpId(3)));
+    EXPECT_THAT(step.ops(ModuleId(0)), ElementsAre(OpId(0), OpId(1), OpId(2), OpId(3), OpId(5), OpId(6), OpId(7)));
+    EXPECT_THAT(step.ops(ModuleId(3)), ElementsAre(OpId(5), OpId(6)));
+    EXPECT_THAT(step.ops(ModuleId(2)), ElementsAre(OpId(1), OpId(2)));
 }
 
 // The module's argument is changed in place: what it was cannot be made again inside the module.

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/predict/step_model.h"
 #include "tests/core/synthetic_step.h"
 #include "views/models/module_delegate.h"
 #include "views/models/module_tree_model.h"
@@ -120,7 +121,7 @@ private Q_SLOTS:
     void partOfABlockIsSaidInPercent()
     {
         const ModuleId block = moduleNamed("Transformer.layers.3");
-        CheckpointRegion region{block, savableOps(*trace_, block)};
+        CheckpointRegion region{block, StepModel(trace_).savableOps(block)};
         const auto firstSaved = std::find(region.save.begin(), region.save.end(), true);
         *firstSaved = false;
         const CheckpointPlan plan{region};

@@ -6,9 +6,9 @@
 
 namespace headroom {
 
-/// The text of resources/devices.json at configure time.
+// The texts of resources/devices.json, kernel_times.json and topologies.json at configure time.
 std::string_view devicesJson();
-/// The same of resources/topologies.json.
+std::string_view kernelTimesJson();
 std::string_view topologiesJson();
 
 } // namespace headroom
