@@ -10,10 +10,10 @@
 
 namespace headroom::cli {
 
-/// The source of the op times in words: "of the time model kernel", …
+/// Returns the source of the op times in words: "of the time model `kernel` on a100-80gb".
 std::string timesTitle(const StepInfo& info);
 
-/// Adds the clock of the step under `plan` as the object "clock"; `plan` empty: the recorded step.
+/// Adds the clock of the step under `plan` as the object "clock". An empty plan means the recorded step.
 Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan);
 
 Json clockJson(const StepClock& clock);
