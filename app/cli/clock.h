@@ -18,7 +18,7 @@ Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan);
 
 Json clockJson(const StepClock& clock);
 
-/// "272.0 ms: the GPU works 270.2 ms, the CPU issues 1,743 kernels in 63.7 ms; the GPU binds".
+/// Returns "272.0 ms: the GPU works 270.2 ms, the CPU issues 1,743 kernels in 63.7 ms; the GPU binds".
 std::string clockText(const StepClock& clock);
 Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan);
 
