@@ -2,29 +2,30 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Builds the recorder on a machine with a GPU, compares what Headroom says of the card with what it does, and writes
+# Builds the recorder on a machine with a GPU, compares Headroom's predictions with the card, and writes
 # tests/reference/gpu/CARD.json:
 #   gpu-check.sh [--prepare | --only-build] [--build FOLDER] [options of packaging/gpu_check/check.py]
 # It needs a Python with torch (a CUDA build), CMake, Ninja, a C++ compiler and the headers of nlohmann/json; no Qt.
-# Where GLPK, Boost's headers and CLI11 are there too, torch-headroom-record is built, and plans of single ops are executed on
-# the card. HEADROOM_PYTHON names the Python, else it is python3. Nothing is downloaded.
+# With GLPK, Boost's headers and CLI11, torch-headroom-record is built, too, and plans of single ops are executed on the
+# card. HEADROOM_PYTHON names the Python (default: python3). Nothing is downloaded.
 #
-# All of it takes less than ten minutes on 16 cores: what the build leaves of them is for the checks (--seconds).
+# Build and checks take less than ten minutes on 16 cores; the checks get the time that the build leaves (--seconds).
 # --prepare, on another machine, copies those headers, those that CUDA's own include (crt, which come with a toolkit and
 # not with torch), and GLPK with what it needs, to build/gpu-check-prefix, for a GPU machine that has neither them nor a
-# network. --only-build ends after the build. --build uses a build folder that is there already.
+# network. --only-build ends after the build. --build uses an existing build folder.
 #
 # Exit codes: 0 all checks passed, 1 some failed (the document says which), 2 something is missing for the build,
 # 4 no GPU can be used: then nothing is written.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 prefix=$root/build/gpu-check-prefix
+log=$root/build/gpu-check.log
 build=
 python=${HEADROOM_PYTHON:-python3}
 
 fail() { echo "gpu-check: $2" >&2; exit "$1"; }
 
-# The first folder of headers that holds one.
+# Prints the first folder that has the header.
 find_header() {
     local folder
     for folder in "$prefix/include" /usr/include /usr/local/include; do
@@ -38,7 +39,7 @@ find_planner() {
         && find_header boost/graph/boykov_kolmogorov_max_flow.hpp > /dev/null
 }
 
-# Copies a file or folder of headers, named as it is included.
+# Copies a header or a folder of headers, given by the path in #include, to the prefix.
 bring() {
     local from
     from=$(find_header "$1") || fail 2 "$1 is not there to be copied"
@@ -52,14 +53,14 @@ bring_planner() {
     bring glpk.h
     bring CLI
     bring boost/version.hpp
-    # Of Boost only what is used: all of it is larger than what such a machine may be sent.
+    # Only the headers of Boost that are used: all of Boost may be too large to send.
     "${CXX:-c++}" -std=c++20 -M -I"$root" "$root/core/joint/max_flow.cpp" | tr -s ' \\' '\n' \
         | sed -n 's|^/.*/include/\(boost/.*\)|\1|p' | while read -r header; do bring "$header"; done
     mkdir -p "$prefix/lib" "$prefix/share/cmake"
     [ -e "$prefix/share/cmake/CLI11" ] || cp -r /usr/share/cmake/CLI11 "$prefix/share/cmake/"
     read -r name library < <(ldconfig -p | awk '/libglpk\.so\./ { print $1, $NF; exit }')
     cp -L "$library" "$prefix/lib/$name"
-    cp -L "$library" "$prefix/lib/libglpk.so" # no link: those do not travel
+    cp -L "$library" "$prefix/lib/libglpk.so" # a copy, as links may get lost on the way
     ldd "$library" | awk '$1 ~ /^lib(colamd|amd|suitesparseconfig|ltdl|gmp)\.so/ { print $3 }' \
         | while read -r library; do cp -L "$library" "$prefix/lib/"; done
 }
@@ -81,6 +82,12 @@ prepare() {
     echo "$prefix holds what a machine without it needs for gpu-check.sh"
 }
 
+# build_target TARGET MESSAGE: ends with MESSAGE if the target cannot be built.
+build_target() {
+    cmake --build "$build" --target "$1" -j "$(nproc)" >> "$log" 2>&1 \
+        || { grep -m 20 -E 'error|FAILED|unknown target' "$log" >&2 || true; fail 2 "$2"; }
+}
+
 build_recorder() {
     local folder given planner=OFF
     command -v cmake > /dev/null || fail 2 "cmake is missing"
@@ -94,22 +101,20 @@ if not folder or not re.search(r"__version__ = '2\.1[1-5]\.", (folder / "version
 print(folder)
 PYTHON
     ) || fail 2 "$python has no torch of a version that Headroom knows: set HEADROOM_PYTHON to one that has"
-    given=$(find_header nlohmann/json.hpp) || fail 2 "nlohmann/json.hpp is missing: install nlohmann-json3-dev, or run gpu-check.sh --prepare where it is and bring $prefix"
+    given=$(find_header nlohmann/json.hpp) \
+        || fail 2 "nlohmann/json.hpp is missing: install nlohmann-json3-dev, or run gpu-check.sh --prepare where it is and bring $prefix"
     ! find_planner || planner=ON
     build=$root/build/gpu-check
-    # Little optimization: the build is most of the time that this takes, and times are the GPU's.
+    # Little optimization: most of the time is the build's, and the times that count are the GPU's.
     cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O1" \
         -DHEADROOM_TORCH_DIR="$folder" -DHEADROOM_JSON_INCLUDE_DIR="$given" -DHEADROOM_WINDOW=OFF \
-        -DCMAKE_PREFIX_PATH="$prefix" -DHEADROOM_PLANNER="$planner" -DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF > "$root/build/gpu-check.log" 2>&1 \
-        || { tail -n 20 "$root/build/gpu-check.log" >&2; fail 2 "the build could not be configured"; }
-    cmake --build "$build" --target headroom_python -j "$(nproc)" >> "$root/build/gpu-check.log" 2>&1 \
-        || { grep -m 20 -E 'error|FAILED' "$root/build/gpu-check.log" >&2; fail 2 "the build failed; see build/gpu-check.log"; }
-    cmake --build "$build" --target headroom_cuda -j "$(nproc)" >> "$root/build/gpu-check.log" 2>&1 \
-        || { grep -m 20 -E 'error|FAILED|unknown target' "$root/build/gpu-check.log" >&2; fail 2 "the part for CUDA was not built: are CUDA 13's and CUPTI's headers beside torch or in /usr/local/cuda? See build/gpu-check.log"; }
-    if [ "$planner" = ON ]; then
-        LD_LIBRARY_PATH=$prefix/lib cmake --build "$build" --target torch-headroom-record -j "$(nproc)" >> "$root/build/gpu-check.log" 2>&1 \
-            || { grep -m 20 -E 'error|FAILED' "$root/build/gpu-check.log" >&2; fail 2 "torch-headroom-record was not built; see build/gpu-check.log"; }
-    fi
+        -DCMAKE_PREFIX_PATH="$prefix" -DHEADROOM_PLANNER="$planner" -DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF \
+        > "$log" 2>&1 || { tail -n 20 "$log" >&2; fail 2 "the build could not be configured"; }
+    build_target headroom_python "the build failed; see build/gpu-check.log"
+    build_target headroom_cuda "the part for CUDA was not built: are CUDA 13's and CUPTI's headers beside torch or in \
+/usr/local/cuda? See build/gpu-check.log"
+    [ "$planner" = OFF ] || LD_LIBRARY_PATH=$prefix/lib build_target torch-headroom-record \
+        "torch-headroom-record was not built; see build/gpu-check.log"
 }
 
 passed_on=()
@@ -127,7 +132,8 @@ done
 mkdir -p "$root/build"
 began=$SECONDS
 [ -n "$build" ] || build_recorder
-[ -e "$build/lib/libheadroom_python.so" ] || fail 2 "$build/lib/libheadroom_python.so is not there: name the build folder of a built recorder"
+[ -e "$build/lib/libheadroom_python.so" ] \
+    || fail 2 "$build/lib/libheadroom_python.so is not there: name the build folder of a built recorder"
 took=$((SECONDS - began))
 echo "built in $took s: $build" >&2
 [ "$only_build" = no ] || exit 0

@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Builds Headroom and shows it: installs what is missing, builds, and opens the window on a recorded step of the demo
-# model; the recorder is built meanwhile. Without a display it records a step of the demo model, prints a plan for it and
-# writes its pictures. With arguments it runs `torch-headroom` with them instead, as
+# Builds Headroom and shows it: installs missing packages, builds, and opens the window on a recorded step of the demo
+# model; the recorder is built meanwhile. Without a display it records a step of the demo model, prints a plan for it,
+# and writes its pictures. With arguments it runs `torch-headroom` with them instead, as in
 # `packaging/run.sh plan step.hrs --budget 2GiB`.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -51,7 +51,7 @@ mkdir -p "$demo"
 echo "No display: the answer for the demo model in text, and as pictures." >&2
 "$headroom" info "$demo/transformer.hrs"
 echo
-# Three quarters of what the step takes: enough to have to choose.
+# Three quarters of the step's peak, so that the plan has to checkpoint something.
 peak=$("$headroom" info "$demo/transformer.hrs" --json | sed -n 's/^  "peak_bytes": \([0-9]*\),$/\1/p')
 budget=$((peak * 3 / 4))
 "$headroom" plan "$demo/transformer.hrs" --budget "$budget" -o "$demo/policy.json"

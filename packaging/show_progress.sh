@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Shows a build as one line on a terminal, and as one line every half minute elsewhere: what is built, how far it is,
-# how long it still takes. What else ninja prints (warnings, errors) passes.
+# Shows the progress of a build as one line on a terminal, and as one line every half minute elsewhere: the title, the
+# steps done, and the time left. Other output of ninja (warnings, errors) passes.
 #   NINJA_STATUS='[%f/%t %e] ' cmake --build build 2>&1 | show_progress.sh "Building the window"
 what=$1
 said=-30
@@ -27,7 +27,7 @@ while IFS= read -r line; do
     if [[ $line =~ ^\[([0-9]+)/([0-9]+)\ ([0-9]+)[.0-9]*\] ]]; then
         finished=${BASH_REMATCH[1]} total=${BASH_REMATCH[2]} seconds=${BASH_REMATCH[3]}
         left=
-        # The first steps say little of the others.
+        # The first steps say little about the time of the others.
         if [ "$seconds" -ge 10 ] && [ "$finished" -ge 10 ] && [ "$finished" -lt "$total" ]; then
             left=", about $(in_words $((seconds * (total - finished) / finished))) left"
         fi

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
-#include "app/cli/snapshot_arguments.h"
 #include "app/cli/table.h"
 #include "core/allocator/replay.h"
 #include "core/base/atomic_write.h"
@@ -36,7 +35,7 @@ struct Arguments
     bool json = false;
 };
 
-/// A step, and the snapshot behind it when it was read from one.
+/// A step, and the snapshot that it was read from, if it was.
 struct Source
 {
     StepTracePtr step;
@@ -58,12 +57,12 @@ Result<Source> readSource(const Arguments& arguments)
     return Source{std::move(step), std::nullopt};
 }
 
-/// The rules, and what libraries take on a card that has a name.
+/// The allocator's rules, and the workspaces of cuBLAS and cuDNN on the card of --gpu.
 struct Allocator
 {
     AllocatorRules rules;
-    std::string card; ///< empty: none is named
-    Workspaces workspaces;
+    std::string card; ///< empty: no --gpu
+    Workspaces workspaces; ///< none without a card
 };
 
 Result<Allocator> allocatorOf(const Arguments& arguments, const StepTrace& step)
@@ -176,7 +175,7 @@ void print(const Json& json, std::ostream& out)
         out << "Does not fit: " << failure["reason"].get<std::string>() << '\n';
 }
 
-/// One line for each change of memory.
+/// Returns one line for each change of memory.
 std::string samplesCsv(const Timeline& timeline, const AllocatorRun& run)
 {
     std::string csv = "ms,requested_bytes,allocated_bytes,active_bytes,reserved_bytes,inactive_split_bytes\r\n";

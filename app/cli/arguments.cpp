@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <iostream>
 #include <limits>
 #include <numeric>
@@ -21,7 +22,7 @@ namespace headroom::cli {
 
 namespace {
 
-/// Levenshtein's distance: how many characters have to change.
+/// Returns Levenshtein's distance: the number of characters to replace, insert or delete.
 std::size_t editDistance(std::string_view from, std::string_view to)
 {
     std::vector<std::size_t> row(to.size() + 1);
@@ -38,51 +39,53 @@ std::size_t editDistance(std::string_view from, std::string_view to)
     return row.back();
 }
 
+template <class Number>
+std::optional<Number> parse(std::string_view text)
+{
+    Number number = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return problem == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
 } // namespace
+
+std::optional<double> parseNumber(std::string_view text)
+{
+    return parse<double>(text);
+}
 
 Result<int> parseInteger(std::string_view option, std::string_view text, int least, int most)
 {
-    int number = 0;
-    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (problem != std::errc() || end != text.data() + text.size() || number < least || number > most)
+    const std::optional<int> number = parse<int>(text);
+    if (!number || *number < least || *number > most)
         return badInput(std::string(option) + " `" + std::string(text) + "`: expected a whole number from "
                         + std::to_string(least) + " to " + std::to_string(most));
-    return number;
+    return *number;
 }
 
 Result<double> parseFraction(std::string_view option, std::string_view text)
 {
-    double number = 0;
-    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-    // Written so that NaN, which from_chars reads, is refused as well.
-    const bool inRange = number >= 0 && number <= 1;
-    if (problem != std::errc() || end != text.data() + text.size() || !inRange)
+    const std::optional<double> number = parse<double>(text);
+    if (!number || !(*number >= 0 && *number <= 1)) // NaN is refused, too
         return badInput(std::string(option) + " `" + std::string(text)
                         + "`: expected a share from 0 (keep nothing) to 1 (keep everything), as 0.5");
-    return number;
-}
-
-Status checkModuleName(std::string_view fqn, const std::vector<std::string>& known)
-{
-    if (std::ranges::find(known, fqn) != known.end())
-        return {};
-    std::string message = "no module is named `" + std::string(fqn) + "`";
-    const auto nearest
-        = std::ranges::min_element(known, {}, [&](const std::string& name) { return editDistance(fqn, name); });
-    if (nearest != known.end())
-        message += "; the nearest name is `" + *nearest + "`";
-    return badInput(message + "; `torch-headroom modules` lists all names");
+    return *number;
 }
 
 Result<ModuleId> findModule(const StepTrace& trace, std::string_view fqn)
 {
-    std::vector<std::string> known;
+    std::vector<std::string_view> known;
     for (std::uint32_t module = 0; module < trace.modules.size(); ++module) {
-        if (trace.moduleFqn(ModuleId(module)) == fqn)
+        known.push_back(trace.moduleFqn(ModuleId(module)));
+        if (known.back() == fqn)
             return ModuleId(module);
-        known.emplace_back(trace.moduleFqn(ModuleId(module)));
     }
-    return checkModuleName(fqn, known).error();
+    std::string message = "no module is named `" + std::string(fqn) + "`";
+    const auto nearest
+        = std::ranges::min_element(known, {}, [&](std::string_view name) { return editDistance(fqn, name); });
+    if (nearest != known.end())
+        message += "; the nearest name is `" + std::string(*nearest) + "`";
+    return badInput(message + "; `torch-headroom modules` lists all names");
 }
 
 void addTimeArguments(CLI::App& command, TimeChoice& choice, bool withCard)
@@ -142,6 +145,33 @@ Result<ProfileRequest> profileRequest(const std::string& step)
     return request;
 }
 
+void addSnapshotArguments(CLI::App& command, SnapshotArguments& arguments)
+{
+    command.add_option("--device", arguments.device, "Which GPU of the snapshot; by default that with most events");
+    command.add_option("--from", arguments.from, "Begin so many ms after the snapshot's first event");
+    command.add_option("--to", arguments.to, "End so many ms after the snapshot's first event");
+}
+
+Result<ImportRequest> importRequest(const SnapshotArguments& arguments)
+{
+    ImportRequest request;
+    if (!arguments.device.empty()) {
+        ASSIGN_OR_RETURN(const int device, parseInteger("--device", arguments.device, 0, 4095));
+        request.device = static_cast<std::size_t>(device);
+    }
+    for (const auto& [option, text, ms] :
+         {std::tuple{"--from", &arguments.from, &request.range.fromMs}, {"--to", &arguments.to, &request.range.toMs}}) {
+        if (text->empty())
+            continue;
+        const std::optional<double> number = parseNumber(*text);
+        if (!number || !std::isfinite(*number) || *number < 0)
+            return badInput(std::string(option) + " `" + *text
+                            + "`: expected a number of milliseconds, 0 or more, from the first event");
+        *ms = *number;
+    }
+    return request;
+}
+
 Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, StepKind kind)
 {
     ASSIGN_OR_RETURN(StepTracePtr step, kind == StepKind::recorded ? readStepTrace(file) : readMeasured(file));
@@ -168,7 +198,7 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
                        "optimum; all that a ModuleInfo document is enough for");
     command.add_option("--world-size", arguments.worldSize, "Ranks over which FSDP shards its units (default 1)");
     const auto addNames = [&](const char* option, std::vector<std::string>& names, const char* description) {
-        // One name an option: otherwise `--ac-unit NAME step.hrs` would take the file for a name.
+        // One name for each option: otherwise `--ac-unit NAME step.hrs` would take the file for a name.
         command.add_option(option, names, description)->allow_extra_args(false)->type_name("FQN");
     };
     addNames("--ac-unit", arguments.acUnits, "Only these modules may be checkpointed (default: any with children)");

@@ -7,8 +7,10 @@
 #include "core/plan/plan.h"
 #include "core/profile/import.h"
 #include "core/sac/module_info.h"
+#include "core/snapshot/import.h"
 #include "core/trace/step_trace.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,20 +21,20 @@ class App;
 
 namespace headroom::cli {
 
-/// The integer value of an option. Errors (badInput) name the option, the text and the range.
+/// Returns the number that the whole of `text` is, which may be infinite or NaN; nullopt: it is no number.
+std::optional<double> parseNumber(std::string_view text);
+
+/// Returns the integer value of an option. Errors (badInput) name the option, the text and the range.
 Result<int> parseInteger(std::string_view option, std::string_view text, int least, int most);
 
-/// The value of an option that is a share, 0 to 1.
+/// Returns the value of an option that is a share, 0 to 1.
 Result<double> parseFraction(std::string_view option, std::string_view text);
 
-/// The module with this name. The error names the nearest one that exists.
+/// Returns the module with this name. The error names the most similar name.
 Result<ModuleId> findModule(const StepTrace& trace, std::string_view fqn);
 
-/// Whether `fqn` is in `known`. The error names the nearest one that is.
-Status checkModuleName(std::string_view fqn, const std::vector<std::string>& known);
-
-/// Adds --time-model kernel|roofline, --calibration auto|none|FILE, and --gpu NAME unless the command has another
-/// option of that name.
+/// Adds --time-model kernel|roofline, --calibration auto|none|FILE, and, if `withCard`, --gpu NAME and --topology. A
+/// command that has another option --gpu passes false.
 void addTimeArguments(CLI::App& command, TimeChoice& choice, bool withCard = true);
 
 /// Adds --measured FILE.
@@ -42,11 +44,21 @@ void addMeasuredArgument(CLI::App& command, std::string& file);
 void addProfileArgument(CLI::App& command, std::string& step);
 Result<ProfileRequest> profileRequest(const std::string& step);
 
+/// The arguments that select a part of a memory snapshot: --device, --from and --to, as given.
+struct SnapshotArguments
+{
+    std::string device; ///< empty: the device with most events
+    std::string from; ///< ms after the first event; empty: the first event
+    std::string to; ///< ms after the first event; empty: the last event
+    bool any() const { return !device.empty() || !from.empty() || !to.empty(); }
+};
+void addSnapshotArguments(CLI::App& command, SnapshotArguments& arguments);
+Result<ImportRequest> importRequest(const SnapshotArguments& arguments);
+
 /// The files that a command reads as a step; `any` includes memory snapshots and traces of torch.profiler.
 enum class StepKind { recorded, any };
 
-/// Reads a step with the chosen op times. Prints a message on stderr if they are a calibration's, or the roofline's
-/// because the file has no signatures.
+/// Reads a step with the chosen op times. Prints a note on stderr if the times of ops or of the CPU were measured.
 Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, StepKind kind = StepKind::recorded);
 
 /// The arguments that `plan` and `frontier` share.
@@ -64,15 +76,14 @@ struct PlanArguments
 };
 void addPlanArguments(CLI::App& command, PlanArguments& arguments);
 
-/// True: the formulation is `exact`, with all memory on the device. False: `piecewise`, PyTorch's formulation.
+/// Returns whether the formulation is `exact`, with all memory on the device, and not `piecewise`, PyTorch's.
 bool plansExactly(const PlanArguments& arguments);
 
-/// The memory that a budget and a peak count, as text: "parameters, gradients and activations, as PyTorch's sac_milp
-/// does", or everything.
+/// Returns in words what memory a budget and a peak count in the formulation `exact` or `piecewise`.
 std::string countedMemory(bool exact);
 
-/// The remark on a step that was recorded with checkpoints of its own, which recomputed for `ms`; lines end in
-/// `lineEnd`.
+/// Returns the remark on a step that was recorded with the script's own checkpoints, which recomputed for `ms`. Lines
+/// end in `lineEnd`.
 std::string ownCheckpoints(double ms, const std::string& lineEnd);
 
 /// The input of a plan: a recorded step, or only its ModuleInfo.
@@ -83,9 +94,9 @@ struct PlanSource
 };
 Result<PlanSource> readPlanSource(const PlanArguments& arguments);
 
-/// The request, without its budget.
+/// Returns the request, without its budget.
 Result<PlanRequest> planRequest(const PlanArguments& arguments);
-/// The request with world size 1 for a distributed step, whose trace already has the memory of one rank.
+/// Returns the request with world size 1 if the step is distributed: its trace already has the memory of one rank.
 PlanRequest asRecorded(PlanRequest request, const PlanSource& source);
 
 } // namespace headroom::cli

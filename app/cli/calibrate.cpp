@@ -4,6 +4,7 @@
 #include "app/cli/command.h"
 #include "app/cli/table.h"
 #include "core/base/atomic_write.h"
+#include "core/base/json_reader.h"
 #include "core/base/try.h"
 #include "core/compare/step_comparison.h"
 #include "core/cost/calibration.h"
@@ -18,9 +19,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 
 namespace headroom::cli {
 
@@ -33,15 +32,15 @@ struct Arguments
     std::string gpu;
     std::string predicted;
     std::string profileStep;
-    std::string topology; ///< that nccl-tests ran on
+    std::string topology; ///< the one that the collectives ran on
     bool json = false;
 };
 
-/// How many of the ops that ran on a GPU have a known cost.
+/// Numbers of ops that ran on a GPU.
 struct Coverage
 {
-    std::int64_t measured = 0;
-    std::int64_t learned = 0;
+    std::int64_t measured = 0; ///< all of them
+    std::int64_t learned = 0; ///< those with a known cost
 };
 
 Coverage coverageOf(const StepTrace& step)
@@ -58,7 +57,7 @@ Coverage coverageOf(const StepTrace& step)
 constexpr auto withoutShapes = "has no shapes: profile with record_shapes=True, or name the step that it measured with "
                                "--step step.hrs";
 
-/// A trace of torch.profiler as a step whose ops have costs: those of its own shapes, or of the ops of a step file.
+/// Reads a trace of torch.profiler as a step with costs of ops: by the trace's own shapes, or from the step of --step.
 Result<StepTracePtr> readProfiledStep(const std::string& file, const Arguments& arguments)
 {
     ASSIGN_OR_RETURN(ProfileRequest request, profileRequest(arguments.profileStep));
@@ -84,28 +83,25 @@ Result<StepTracePtr> readProfiledStep(const std::string& file, const Arguments& 
     return withMeasuredTimes(predicted, **trace, file);
 }
 
-std::string textOf(const std::string& file)
-{
-    std::ifstream in(file);
-    std::ostringstream text;
-    text << in.rdbuf();
-    return text.str();
-}
-
 bool isNcclTestsFile(const std::string& file)
 {
-    return !file.ends_with(".hrs") && !isProfileFile(file) && isNcclTests(textOf(file));
+    if (file.ends_with(".hrs") || isProfileFile(file))
+        return false;
+    const Result<std::string> text = json::textOf(file);
+    return text && isNcclTests(*text);
 }
 
 Result<std::vector<CollectiveSample>> samplesIn(const std::string& file, const Topology& topology)
 {
-    if (!isProfileFile(file))
-        return readNcclTests(textOf(file), file);
+    if (!isProfileFile(file)) {
+        ASSIGN_OR_RETURN(const std::string text, json::textOf(file));
+        return readNcclTests(text, file);
+    }
     ASSIGN_OR_RETURN(const Profile profile, readProfile(std::filesystem::path(file)));
     return collectivesOf(profile, topology.ranksPerNode);
 }
 
-/// What nccl-tests printed, or NCCL's kernels of a trace, as a topology that --topology takes.
+/// Learns a topology, which --topology takes, from the output of nccl-tests or from NCCL's kernels in a trace.
 Result<int> runTopology(const Arguments& arguments)
 {
     if (arguments.topology.empty())

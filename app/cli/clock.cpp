@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <ostream>
 #include <span>
 #include <string_view>
@@ -103,9 +102,8 @@ std::string clockText(const StepClock& clock)
     if (!clock.collectives.empty())
         text += ", " + groupedDigits(static_cast<std::int64_t>(clock.collectives.size())) + " collectives take "
             + formatMs(clock.communicationMs) + " (" + formatMs(clock.exposedMs) + " exposed)";
-    static const std::map<std::string_view, std::string> binding{
-        {"cpu", "the CPU"}, {"gpu", "the GPU"}, {"communication", "communication"}};
-    return text + "; " + binding.at(boundBy(clock)) + " binds";
+    const std::string_view bound = boundBy(clock);
+    return text + "; " + (bound == "cpu" ? "the CPU" : bound == "gpu" ? "the GPU" : "communication") + " binds";
 }
 
 Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan)

@@ -10,15 +10,15 @@
 
 namespace headroom::cli {
 
-/// The source of the op times in words: "of the time model kernel", …
+/// Returns the source of the op times in words: "of the time model `kernel` on a100-80gb".
 std::string timesTitle(const StepInfo& info);
 
-/// Adds the clock of the step under `plan` as the object "clock"; `plan` empty: the recorded step.
+/// Adds the clock of the step under `plan` as the object "clock". An empty plan means the recorded step.
 Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan);
 
 Json clockJson(const StepClock& clock);
 
-/// "272.0 ms: the GPU works 270.2 ms, the CPU issues 1,743 kernels in 63.7 ms; the GPU binds".
+/// Returns "272.0 ms: the GPU works 270.2 ms, the CPU issues 1,743 kernels in 63.7 ms; the GPU binds".
 std::string clockText(const StepClock& clock);
 Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan);
 

@@ -5,8 +5,6 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/python_program.h"
-#include "app/cli/snapshot_arguments.h"
-#include "app/cli/verify.h"
 #include "app/recording/recorder_program.h"
 #include "app/window/run_window.h"
 #include "core/base/json_text.h"
@@ -14,6 +12,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -38,11 +37,23 @@ void printJson(const Json& document)
 void printError(const std::string& message)
 {
     std::string line = message;
-    for (char& character : line) {
-        if (character == '\n' || character == '\r')
-            character = ' ';
-    }
+    std::ranges::replace_if(
+        line, [](char c) { return c == '\n' || c == '\r'; }, ' ');
     std::cerr << "torch-headroom: " << line << '\n';
+}
+
+// runCommandLine() has become torch-headroom-record, if that is installed, before it parses the command line. This
+// command is for --help, and for the error if it is not.
+void addRecord(CLI::App& program, Action& chosen)
+{
+    CLI::App* command = addCommand(program, "record",
+                                   "Run one training step of a model or a training script and write it to a step file");
+    command->prefix_command();
+    command->callback([&chosen] { chosen = [] { return Error{ErrorKind::internal, missingRecorder}; }; });
+    command->footer(
+        "A training script: torch-headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
+        "which runs python3 -m torch_headroom.record. A model needs torch-headroom-record, which is not installed\n"
+        "beside this program.");
 }
 
 } // namespace cli
@@ -62,7 +73,7 @@ bool exists(const std::string& file)
     return std::filesystem::exists(file, problem);
 }
 
-/// What CLI11 says, and where help is.
+/// Returns CLI11's message and the command that prints the help.
 std::string usageMessage(const CLI::App& program, const CLI::ParseError& error)
 {
     std::string command = "torch-headroom";
@@ -76,7 +87,7 @@ std::string unknownCommand(const std::string& word)
     return "`" + word + "` is neither a command nor a file; `torch-headroom --help` lists the commands";
 }
 
-/// Runs what was asked for, and makes sure that the answer arrived.
+/// Runs a command, prints its error, and checks that its output was written.
 int runAction(const Action& action)
 {
     const Result<int> result = action();
@@ -92,7 +103,7 @@ int runAction(const Action& action)
     return *result;
 }
 
-/// The program's command line: every command with its options, and what was given.
+/// The command line: all commands with their options, and the values that were given.
 struct CommandLine
 {
     explicit CommandLine(const OpenWindow& openWindow);
@@ -125,7 +136,7 @@ CommandLine::CommandLine(const OpenWindow& openWindow)
     cli::addScreenshot(program, chosen, openWindow);
 }
 
-/// What the window opens with. An error where the options do not go together.
+/// Sets the options with which the window opens. Errors: the file does not exist, or options contradict each other.
 Status completeOptions(CommandLine& line)
 {
     const std::string& file = line.file;

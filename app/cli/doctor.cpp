@@ -29,7 +29,7 @@ std::string displayName()
     return given("DISPLAY") ? "x11" : "";
 }
 
-/// What `torch-headroom-record doctor --json` says, or null and a sentence on why there is no answer.
+/// Returns the document of `torch-headroom-record doctor --json`; null, and advice, if it does not answer.
 Json askRecorder(const std::filesystem::path& recorder, Json& advice)
 {
     QProcess process;
@@ -80,19 +80,17 @@ Json report()
 
 void print(const Json& report, std::ostream& out)
 {
-    const auto line = [&](const char* title, const char* key) {
+    for (const auto& [title, key] : {std::pair{"Headroom     ", "headroom"},
+                                     {"Qt           ", "qt"},
+                                     {"GLPK         ", "glpk"},
+                                     {"Display      ", "display"},
+                                     {"Recorder     ", "recorder"},
+                                     {"torch        ", "torch"},
+                                     {"CUDA driver  ", "cuda_driver"},
+                                     {"CUPTI        ", "cupti"}}) {
         const Json& value = report[key];
-        Json shown = value.is_null() ? Json("not there") : value;
-        out << title << shown.get<std::string>() << '\n';
-    };
-    line("Headroom     ", "headroom");
-    line("Qt           ", "qt");
-    line("GLPK         ", "glpk");
-    line("Display      ", "display");
-    line("Recorder     ", "recorder");
-    line("torch        ", "torch");
-    line("CUDA driver  ", "cuda_driver");
-    line("CUPTI        ", "cupti");
+        out << title << (value.is_null() ? "not there" : value.get<std::string>()) << '\n';
+    }
     if (report["gpus"].empty())
         out << "GPU          none\n";
     for (const Json& gpu : report["gpus"])
@@ -108,7 +106,7 @@ void print(const Json& report, std::ostream& out)
 
 Result<int> run(bool json)
 {
-    // QProcess wants an application object; no argument of ours is meant for it.
+    // QProcess needs an application object.
     int count = 0;
     char* none = nullptr;
     const QCoreApplication application(count, &none);

@@ -75,11 +75,8 @@ Status drawDeviceFrontier(const StepTracePtr& trace, const Arguments& arguments,
     PlanRequest request;
     request.budget = std::max<Bytes>(1, planner.recorded()->peak);
     ASSIGN_OR_RETURN(std::vector<FrontierPoint> points, planner.frontier(request, 64));
-    FrontierExport data;
-    data.title = titleOf(trace->info);
-    data.points = std::move(points);
-    data.stepMs = forwardBackwardMs(*trace);
-    return withoutDisplay([&] { return exportFrontier(data, arguments.output, options); });
+    return drawFrontier({titleOf(trace->info), std::move(points), forwardBackwardMs(*trace)}, arguments.output,
+                        options);
 }
 
 Result<int> run(const Arguments& arguments)

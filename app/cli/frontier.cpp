@@ -25,24 +25,24 @@ struct Arguments : PlanArguments
 
 struct Frontier
 {
-    Plan ends; ///< of the largest budget: least budget, baseline, time of the step
+    Plan largest; ///< the plan for the largest budget: it has the least budget, the baseline and the step's time
     std::vector<FrontierPoint> points; ///< peak ascending, recomputation descending
 };
 
-/// Budgets spread evenly from the least feasible one to no checkpointing, each solved to its optimum. A plan that takes
-/// as long as a smaller one is left out.
+/// Solves budgets that are spread evenly from the least feasible one to no checkpointing, each to its optimum. A plan
+/// that takes as long as a smaller one is left out.
 Result<Frontier> solveBudgets(const PlanSource& source, PlanRequest request, int points)
 {
     ASSIGN_OR_RETURN(const PiecewisePlanner planner, PiecewisePlanner::create(source.info));
     request.budget = std::max<Bytes>(1, baseline(*source.info).peak);
-    ASSIGN_OR_RETURN(const Plan roomy, planner.solve(request));
-    Frontier frontier{roomy, {}};
+    ASSIGN_OR_RETURN(const Plan largest, planner.solve(request));
+    Frontier frontier{largest, {}};
     if (source.trace)
-        frontier.ends.stepMs = forwardBackwardMs(*source.trace);
-    if (roomy.status == PlanStatus::infeasible)
-        return Error{ErrorKind::infeasible, roomy.reason};
-    const Bytes least = roomy.leastBudget;
-    const Bytes most = std::max(least, roomy.peak);
+        frontier.largest.stepMs = forwardBackwardMs(*source.trace);
+    if (largest.status == PlanStatus::infeasible)
+        return Error{ErrorKind::infeasible, largest.reason};
+    const Bytes least = largest.leastBudget;
+    const Bytes most = std::max(least, largest.peak);
     for (int point = 0; point < points; ++point) {
         request.budget = most - (most - least) / (points - 1) * (points - 1 - point);
         if (point == 0)
@@ -60,21 +60,21 @@ Result<Frontier> solveOnDevice(const PlanSource& source, PlanRequest request, in
 {
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(source.trace));
     request.budget = std::max<Bytes>(1, planner.recorded()->peak);
-    ASSIGN_OR_RETURN(const PlannedStep roomy, planner.solve(request));
-    if (roomy.plan.status == PlanStatus::infeasible)
-        return Error{ErrorKind::infeasible, roomy.plan.reason};
+    ASSIGN_OR_RETURN(const PlannedStep largest, planner.solve(request));
+    if (largest.plan.status == PlanStatus::infeasible)
+        return Error{ErrorKind::infeasible, largest.plan.reason};
     ASSIGN_OR_RETURN(std::vector<FrontierPoint> found, planner.frontier(request, points));
-    return Frontier{roomy.plan, std::move(found)};
+    return Frontier{largest.plan, std::move(found)};
 }
 
 Json toJson(const Frontier& frontier)
 {
     Json json;
     json["complete"] = isComplete(frontier.points);
-    json["world_size"] = frontier.ends.worldSize;
-    json["baseline_peak_bytes"] = frontier.ends.baselinePeak;
-    json["least_budget_bytes"] = frontier.ends.leastBudget;
-    json["step_ms"] = frontier.ends.stepMs;
+    json["world_size"] = frontier.largest.worldSize;
+    json["baseline_peak_bytes"] = frontier.largest.baselinePeak;
+    json["least_budget_bytes"] = frontier.largest.leastBudget;
+    json["step_ms"] = frontier.largest.stepMs;
     json["points"] = Json::array();
     for (const FrontierPoint& point : frontier.points)
         json["points"].push_back({{"peak_bytes", point.peak}, {"recompute_ms", point.recomputeMs}, {"gap", point.gap}});
@@ -88,7 +88,7 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
     Table table(
         {{"Peak", right}, {"Bytes", right}, {"Recompute ms", right}, {"Added to the step", right}, {"Gap", right}});
     for (const FrontierPoint& point : frontier.points) {
-        const double stepMs = frontier.ends.stepMs;
+        const double stepMs = frontier.largest.stepMs;
         table.addRow({formatBytes(point.peak), groupedDigits(point.peak), formatNumber(point.recomputeMs, 3),
                       stepMs > 0 ? formatPercent(point.recomputeMs / stepMs) : "-", formatPercent(point.gap)});
     }
@@ -110,7 +110,7 @@ Result<int> run(const Arguments& arguments)
                                              : solveBudgets(source, asked, points));
     if (!arguments.output.empty()) {
         const std::string title = source.trace ? source.trace->info.model : arguments.moduleInfoFile;
-        RETURN_IF_ERROR(drawFrontier({title, frontier.points, frontier.ends.stepMs}, arguments.output));
+        RETURN_IF_ERROR(drawFrontier({title, frontier.points, frontier.largest.stepMs}, arguments.output));
     }
     if (arguments.json)
         printJson(toJson(frontier));

@@ -3,7 +3,6 @@
 #include "core/snapshot/import.h"
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
-#include "app/cli/snapshot_arguments.h"
 #include "app/cli/table.h"
 #include "core/base/try.h"
 #include "core/predict/predict.h"
@@ -11,23 +10,12 @@
 
 #include <CLI/CLI.hpp>
 
-#include <charconv>
-#include <cmath>
+#include <algorithm>
 #include <iostream>
 
 namespace headroom::cli {
 
 namespace {
-
-Result<double> parseMs(std::string_view option, std::string_view text)
-{
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0)
-        return badInput(std::string(option) + " `" + std::string(text)
-                        + "`: expected a number of milliseconds, 0 or more, from the first event");
-    return value;
-}
 
 Json toJson(const ImportedSnapshot& imported, const Timeline& timeline, const std::string& output)
 {
@@ -38,10 +26,8 @@ Json toJson(const ImportedSnapshot& imported, const Timeline& timeline, const st
     json["events_in_file"] = imported.snapshot->eventCount;
     json["step_ms"] = timeline.durationMs;
     json["peak_bytes"] = timeline.peak;
-    Bytes reserved = 0;
-    for (const Bytes bytes : imported.step->reserved.bytes)
-        reserved = std::max(reserved, bytes);
-    json["reserved_peak_bytes"] = reserved;
+    const auto& reserved = imported.step->reserved.bytes;
+    json["reserved_peak_bytes"] = reserved.empty() ? 0 : *std::ranges::max_element(reserved);
     json["modules"] = imported.step->modules.size();
     json["settings"] = imported.snapshot->settings;
     return json;
@@ -79,30 +65,6 @@ Result<int> run(const Arguments& arguments)
 }
 
 } // namespace
-
-void addSnapshotArguments(CLI::App& command, SnapshotArguments& arguments)
-{
-    command.add_option("--device", arguments.device, "Which GPU of the snapshot; by default that with most events");
-    command.add_option("--from", arguments.from, "Begin so many ms after the snapshot's first event");
-    command.add_option("--to", arguments.to, "End so many ms after the snapshot's first event");
-}
-
-Result<ImportRequest> importRequest(const SnapshotArguments& arguments)
-{
-    ImportRequest request;
-    if (!arguments.device.empty()) {
-        ASSIGN_OR_RETURN(const int device, parseInteger("--device", arguments.device, 0, 4095));
-        request.device = static_cast<std::size_t>(device);
-    }
-    for (const auto& [option, text, value] :
-         {std::tuple{"--from", &arguments.from, &request.range.fromMs}, {"--to", &arguments.to, &request.range.toMs}}) {
-        if (text->empty())
-            continue;
-        ASSIGN_OR_RETURN(const double ms, parseMs(option, *text));
-        *value = ms;
-    }
-    return request;
-}
 
 void addImport(CLI::App& program, Action& chosen)
 {

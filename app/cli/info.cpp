@@ -27,7 +27,7 @@ namespace headroom::cli {
 
 namespace {
 
-/// When memory was highest, and what the program did then.
+/// The instant of the highest memory, and what the program did then.
 struct PeakInstant
 {
     double ms = 0;
@@ -58,26 +58,23 @@ PeakInstant peakInstant(const StepTrace& trace, const Timeline& timeline)
     return peak;
 }
 
-/// What the recorder noted of the step; empty: nothing of that.
-std::string noteOf(const StepInfo& info, std::string_view key)
+/// Returns a setting of the recorded step; empty: it has none of that name.
+std::string settingOf(const StepInfo& info, std::string_view key)
 {
     const auto found = std::ranges::find(info.settings, key, [](const auto& setting) { return setting.first; });
     return found == info.settings.end() ? std::string() : found->second;
 }
 
-/// Whether the script's own checkpoints ran as plain calls while it was recorded.
+/// The setting that says how often, and first where, the program decided by an invented value.
+constexpr std::string_view inventedDecisions = "invented decisions";
+
+/// Returns whether the script's own checkpoints ran as plain calls while it was recorded.
 bool leavesOutCheckpoints(const StepInfo& info)
 {
-    return noteOf(info, "checkpointing") == "left out";
+    return settingOf(info, "checkpointing") == "left out";
 }
 
-/// How often, and first where, the program decided by a value that was invented.
-std::string inventedDecisions(const StepInfo& info)
-{
-    return noteOf(info, "invented decisions");
-}
-
-/// What the step needs of the card that it was recorded for; null where the card is none of the known ones.
+/// Returns what the step needs of the card that it was recorded for; null if the card is unknown.
 Json cardJson(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules)
 {
     const Result<DeviceSpec> spec = findDeviceSpec(trace.info.gpu);
@@ -101,11 +98,11 @@ Json cardJson(const StepTrace& trace, const Timeline& timeline, const AllocatorR
              run.stats.reservedPeak <= full.capacity || !simulateAllocator(trace, timeline, full, workspaces).failure}};
 }
 
-/// What the caching allocator does with the step, by the program's own settings.
+/// The caching allocator's memory for the step under the program's own settings.
 struct OwnAllocator
 {
     std::string settings;
-    std::string leftOut; ///< why they do not count; empty: they do
+    std::string leftOut; ///< why the settings are not applied; empty: they are
     AllocatorRules rules;
     CachingAllocator::Stats stats;
 };
@@ -156,7 +153,7 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator
         json["without_checkpointing"] = true;
     addOutOfMemory(json, trace);
     json["invented_values"] = trace.info.inventedValues;
-    if (const std::string decisions = inventedDecisions(trace.info); !decisions.empty())
+    if (const std::string decisions = settingOf(trace.info, inventedDecisions); !decisions.empty())
         json["invented_decisions"] = decisions;
     return json;
 }
@@ -167,13 +164,7 @@ std::string inModule(const StepTrace& trace, const OutOfMemory& failure)
     return module.empty() ? std::string() : " in " + std::string(module);
 }
 
-void printNotes(const StepInfo& info, std::ostream& out)
-{
-    for (const std::string& note : info.measured->notes)
-        out << note << '\n';
-    out << '\n';
-}
-
+/// Prints how the step was recorded.
 void printHow(const StepInfo& info, std::ostream& out)
 {
     out << info.model << ": ";
@@ -183,7 +174,9 @@ void printHow(const StepInfo& info, std::ostream& out)
     }
     if (info.source == "profile") {
         out << "trace of torch.profiler, " << (info.gpu.empty() ? info.device : info.gpu) << " (measured)\n\n";
-        printNotes(info, out);
+        for (const std::string& note : info.measured->notes)
+            out << note << '\n';
+        out << '\n';
         return;
     }
     if (info.batch > 0)
@@ -284,8 +277,9 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
     if (trace.info.inventedValues > 0)
         out << "\nThe model read " << groupedDigits(trace.info.inventedValues)
             << " values that a simulated device does not have; it was given made-up ones.\n";
-    // Files of before there were remarks.
-    if (const std::string decisions = inventedDecisions(trace.info); trace.info.remarks.empty() && !decisions.empty())
+    // Step files of older versions have no remarks.
+    const std::string decisions = settingOf(trace.info, inventedDecisions);
+    if (trace.info.remarks.empty() && !decisions.empty())
         out << "It asked " << decisions
             << " whether something is true; on the card the step may go another way there.\n";
 }
@@ -294,7 +288,7 @@ struct Arguments
 {
     std::string file;
     TimeChoice times;
-    std::string at; ///< empty: no instant was asked for
+    std::string at; ///< an instant; empty: none
     bool json = false;
 };
 

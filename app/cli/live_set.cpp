@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/live_set.h"
 
+#include "app/cli/arguments.h"
 #include "app/cli/table.h"
 #include "core/timeline/timeline_json.h"
 
 #include <algorithm>
-#include <charconv>
 #include <ostream>
 #include <span>
 
@@ -14,8 +14,9 @@ namespace headroom::cli {
 
 namespace {
 
-constexpr std::size_t mostRows = 12;
+constexpr std::size_t mostRows = 12; ///< of a printed table
 
+/// Returns what is held after the first `count` changes of the timeline.
 LiveSet afterChanges(const StepTrace& trace, const Timeline& timeline, std::size_t count, double ms)
 {
     const StorageOwners owners(trace);
@@ -62,14 +63,12 @@ Result<LiveSet> atInstant(const StepTrace& trace, const Timeline& timeline, cons
 {
     if (instant == "peak")
         return atPeak(trace, timeline);
-    double ms = 0;
-    const auto [end, error] = std::from_chars(instant.data(), instant.data() + instant.size(), ms);
-    if (error != std::errc() || end != instant.data() + instant.size() || !(ms >= 0 && ms <= timeline.durationMs))
-        return Error{ErrorKind::badInput,
-                     "--at " + instant + ": expected `peak`, or milliseconds from 0 to "
-                         + formatNumber(timeline.durationMs, 2) + ", where the step ends"};
-    const auto after = std::ranges::upper_bound(timeline.changes, ms, {}, &MemoryChange::ms);
-    return afterChanges(trace, timeline, static_cast<std::size_t>(after - timeline.changes.begin()), ms);
+    const std::optional<double> ms = parseNumber(instant);
+    if (!ms || !(*ms >= 0 && *ms <= timeline.durationMs))
+        return badInput("--at " + instant + ": expected `peak`, or milliseconds from 0 to "
+                        + formatNumber(timeline.durationMs, 2) + ", where the step ends");
+    const auto after = std::ranges::upper_bound(timeline.changes, *ms, {}, &MemoryChange::ms);
+    return afterChanges(trace, timeline, static_cast<std::size_t>(after - timeline.changes.begin()), *ms);
 }
 
 Json unitsJson(const StepTrace& trace, const LiveSet& set)

@@ -10,27 +10,28 @@
 
 namespace headroom::cli {
 
-/// What a step holds at one of its instants.
+/// The memory that a step holds at one instant.
 struct LiveSet
 {
-    double ms = 0;
+    double ms = 0; ///< since the step began
     bool isPeak = false;
     CategoryBytes bytes{};
     std::vector<ModuleHolding> modules;
-    std::vector<UnitMemory> units; ///< none: FSDP has nothing unsharded then
-    bool hasUnits = false; ///< anywhere in the step
+    std::vector<UnitMemory> units; ///< units of FSDP with unsharded memory at this instant
+    bool hasUnits = false; ///< whether the step has units with unsharded memory at any instant
 };
 
 LiveSet atPeak(const StepTrace& trace, const Timeline& timeline);
-/// `instant`: "peak", or milliseconds since the step began. Errors (badInput): neither, or after the step's end.
+/// Returns the memory at `instant`: "peak", or milliseconds since the step began. Errors (badInput): neither, or after
+/// the step's end.
 Result<LiveSet> atInstant(const StepTrace& trace, const Timeline& timeline, const std::string& instant);
 
-/// "at": bytes by category, module and unit.
+/// Returns bytes by category, module and unit.
 Json toJson(const StepTrace& trace, const LiveSet& set);
 Json unitsJson(const StepTrace& trace, const LiveSet& set);
 
 void print(const StepTrace& trace, const LiveSet& set, std::ostream& out);
-/// A table of what FSDP has unsharded, by unit; nothing where it has none.
+/// Prints a table of FSDP's unsharded memory by unit; nothing for a step without units.
 void printUnits(const StepTrace& trace, const LiveSet& set, std::ostream& out);
 
 } // namespace headroom::cli

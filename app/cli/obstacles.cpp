@@ -7,40 +7,32 @@
 namespace headroom::cli {
 namespace {
 
-constexpr const char* wholeReason
-    = "ops run inside of tensor subclasses there, where PyTorch's selective checkpointing keeps no single ones";
+void print(std::span<const Obstacle> modules, const char* title, const char* restriction, const char* others,
+           std::ostream& out)
+{
+    if (modules.empty())
+        return;
+    out << title << modules.front().module << restriction << modules.front().reason << '\n';
+    if (modules.size() > 1)
+        out << "              " << modules.size() - 1 << others << "; --json names them.\n";
+}
 
 } // namespace
 
-void print(std::span<const NotCheckpointable> modules, std::ostream& out)
+void printNotCheckpointable(std::span<const Obstacle> modules, std::ostream& out)
 {
-    if (modules.empty())
-        return;
-    out << "Left out      " << modules.front().module << " cannot be checkpointed: " << modules.front().reason << '\n';
-    if (modules.size() > 1)
-        out << "              " << modules.size() - 1 << " more cannot either; --json names them.\n";
+    print(modules, "Left out      ", " cannot be checkpointed: ", " more cannot either", out);
 }
 
-void print(std::span<const WholeOnly> modules, std::ostream& out)
+void printWholeOnly(std::span<const Obstacle> modules, std::ostream& out)
 {
-    if (modules.empty())
-        return;
-    out << "Whole only    " << modules.front().module << " is recomputed as a whole or not at all: " << wholeReason
-        << '\n';
-    if (modules.size() > 1)
-        out << "              " << modules.size() - 1 << " more are, too; --json names them.\n";
+    print(modules, "Whole only    ", " is recomputed as a whole or not at all: ", " more are, too", out);
 }
 
-void addTo(Json& json, std::span<const NotCheckpointable> modules)
+void addObstacles(Json& json, const char* key, std::span<const Obstacle> modules)
 {
     for (const auto& [module, reason] : modules)
-        json["not_checkpointable"].push_back({{"module", module}, {"reason", reason}});
-}
-
-void addTo(Json& json, std::span<const WholeOnly> modules)
-{
-    for (const WholeOnly& whole : modules)
-        json["whole_only"].push_back({{"module", whole.module}, {"reason", wholeReason}});
+        json[key].push_back({{"module", module}, {"reason", reason}});
 }
 
 } // namespace headroom::cli

@@ -10,24 +10,23 @@
 
 namespace headroom::cli {
 
-/// A module that no plan may checkpoint, although that would free memory.
-struct NotCheckpointable
+/// A module whose checkpoints are restricted, and why.
+struct Obstacle
 {
     std::string_view module;
     std::string_view reason;
 };
 
-/// A module that a plan recomputes as a whole or not at all, since ops of tensor subclasses run in it.
-struct WholeOnly
-{
-    std::string_view module;
-};
+/// The reason of a module that a plan recomputes as a whole or not at all.
+inline constexpr std::string_view wholeOnlyReason
+    = "ops run inside of tensor subclasses there, where PyTorch's selective checkpointing keeps no single ones";
 
-/// Prints the first modules, and the number of the others.
-void print(std::span<const NotCheckpointable> modules, std::ostream& out);
-void print(std::span<const WholeOnly> modules, std::ostream& out);
-/// Adds a key with the modules, if there are any.
-void addTo(Json& json, std::span<const NotCheckpointable> modules);
-void addTo(Json& json, std::span<const WholeOnly> modules);
+/// Print the first module, and the number of the others. printNotCheckpointable() is for modules that no plan may
+/// checkpoint, although that would free memory.
+void printNotCheckpointable(std::span<const Obstacle> modules, std::ostream& out);
+void printWholeOnly(std::span<const Obstacle> modules, std::ostream& out);
+
+/// Adds the modules as `key`, if there are any.
+void addObstacles(Json& json, const char* key, std::span<const Obstacle> modules);
 
 } // namespace headroom::cli

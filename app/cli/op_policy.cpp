@@ -60,7 +60,7 @@ void print(const SacStats& stats, const OpPolicy& policy, std::ostream& out)
     table.print(out);
 }
 
-/// That nothing fits is an answer, too, with the keys of all others.
+/// If no policy fits, the document has the same keys and says why.
 Json toJson(const Result<OpPolicy>& policy)
 {
     Json json;

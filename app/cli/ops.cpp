@@ -16,7 +16,7 @@ namespace headroom::cli {
 
 namespace {
 
-/// For each op: does autograd keep one of the tensors that it made?
+/// Returns for each op whether autograd saves one of the tensors that it creates.
 std::vector<bool> savedForBackward(const StepTrace& trace)
 {
     std::vector<bool> packed(trace.storages.size(), false);
@@ -34,7 +34,7 @@ std::vector<bool> savedForBackward(const StepTrace& trace)
     return saved;
 }
 
-/// The ops of a module and of the modules inside it; all ops when none is named.
+/// Returns the ops of a module and of the modules inside it; all ops if `selected` is invalid.
 std::vector<OpId> selectOps(const StepTrace& trace, ModuleId selected)
 {
     std::vector<bool> inside(trace.modules.size(), !selected.valid());
@@ -55,7 +55,7 @@ std::vector<OpId> selectOps(const StepTrace& trace, ModuleId selected)
     return ops;
 }
 
-/// Sums of both steps, and by module.
+/// Adds the sums of both steps, in all and by module.
 void addComparison(Json& json, const StepTrace& trace, const StepComparison& beside)
 {
     Json& sums = json["comparison"];
@@ -169,7 +169,7 @@ struct Arguments
     bool json = false;
 };
 
-/// The step of --measured beside this one; null without it.
+/// Compares the step with that of --measured; null without --measured.
 Result<StepComparisonPtr> comparisonOf(const StepTrace& trace, const Arguments& arguments)
 {
     if (arguments.measured.empty())

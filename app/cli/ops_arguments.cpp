@@ -9,7 +9,6 @@
 #include <CLI/CLI.hpp>
 
 #include <utility>
-#include <vector>
 
 namespace headroom::cli {
 
@@ -23,15 +22,6 @@ Result<OpsRequest> requestOf(const OpsArguments& arguments)
         return badInput("--op-times has measured times: expected --runtime measured with it");
     ASSIGN_OR_RETURN(request.runtime, parseOpsRuntime(arguments.runtime));
     return request;
-}
-
-/// Completes the request with what only the step can say.
-Status addTimes(const OpsArguments& arguments, const StepTrace& trace, OpsRequest& request)
-{
-    if (arguments.opTimes.empty())
-        return {};
-    ASSIGN_OR_RETURN(request.measuredMs, readOpTimes(arguments.opTimes, trace));
-    return {};
 }
 
 Result<OpsPlanner> plannerOf(const OpsArguments& arguments)
@@ -68,7 +58,9 @@ Result<OpsQuestion> readOpsQuestion(const OpsArguments& arguments)
 {
     ASSIGN_OR_RETURN(OpsRequest request, requestOf(arguments));
     ASSIGN_OR_RETURN(OpsPlanner planner, plannerOf(arguments));
-    RETURN_IF_ERROR(addTimes(arguments, *planner.graph().trace, request));
+    if (!arguments.opTimes.empty()) {
+        ASSIGN_OR_RETURN(request.measuredMs, readOpTimes(arguments.opTimes, *planner.graph().trace));
+    }
     return OpsQuestion{std::move(planner), std::move(request)};
 }
 

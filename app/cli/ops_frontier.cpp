@@ -23,10 +23,10 @@ struct Arguments : OpsArguments
 {
     std::string points = "101";
     std::string output; ///< a picture or a table
-    std::vector<std::string> compiled; ///< the same step, as torch.compile runs it
+    std::vector<std::string> compiled; ///< files of the same step, as torch.compile runs it
 };
 
-/// What torch.compile's own partitioner makes of a fraction, as it was recorded.
+/// A step that was recorded with torch.compile's own partitioner and a memory budget.
 struct CompiledPoint
 {
     double fraction = 0;
@@ -75,7 +75,7 @@ Result<int> runFrontier(const Arguments& arguments)
     ASSIGN_OR_RETURN(const std::vector<OpsPlan> plans, planner.frontier(question.request, points));
     const StepTrace& trace = *planner.graph().trace;
     if (!arguments.output.empty()) {
-        FrontierPicture picture{trace.info.model, {}, forwardBackwardMs(trace)};
+        FrontierExport picture{trace.info.model, {}, forwardBackwardMs(trace)};
         for (const OpsPlan& plan : plans)
             picture.points.push_back({plan.peak, plan.recomputeMs, 0});
         RETURN_IF_ERROR(drawFrontier(picture, arguments.output));

@@ -29,42 +29,41 @@ struct Arguments : OpsArguments
     bool monotone = false;
 };
 
-/// Fractions of which the frontier is made that an answer is compared to: so many that it is there at once.
-int comparedFractions(const StepTrace& trace, bool asked)
+/// Returns the number of fractions in the frontier that an answer is compared with. Unless --monotone asks for the
+/// frontier, a larger step has fewer, so that the answer takes no noticeable time.
+int comparedFractions(const StepTrace& trace, bool monotone)
 {
     constexpr int most = 101;
     constexpr std::size_t ops = 200'000;
-    return asked ? most : std::clamp(static_cast<int>(ops / (trace.ops.size() + 1)), 3, most);
+    return monotone ? most : std::clamp(static_cast<int>(ops / (trace.ops.size() + 1)), 3, most);
 }
 
-/// How an op is found in PyTorch: its module, its name, and which call of that name inside the module's forward.
-struct OpPlaces
+/// Returns for each op how many ops of the same name its module's forward ran before it. PyTorch finds an op by its
+/// module, its name and this index.
+std::vector<int> opIndices(const StepTrace& trace)
 {
-    explicit OpPlaces(const StepTrace& trace)
-        : index(trace.ops.size(), 0)
-    {
-        std::map<std::pair<CallId, StringId>, int> counts;
-        for (std::uint32_t i = 0; i < trace.ops.size(); ++i)
-            if (trace.ops.phase[OpId(i)] == Phase::forward)
-                index[i] = counts[{trace.ops.call[OpId(i)], trace.ops.name[OpId(i)]}]++;
-    }
-    std::vector<int> index; ///< by op
-};
+    std::vector<int> indices(trace.ops.size(), 0);
+    std::map<std::pair<CallId, StringId>, int> counts;
+    for (std::uint32_t i = 0; i < trace.ops.size(); ++i)
+        if (trace.ops.phase[OpId(i)] == Phase::forward)
+            indices[i] = counts[{trace.ops.call[OpId(i)], trace.ops.name[OpId(i)]}]++;
+    return indices;
+}
 
-Json opJson(const StepTrace& trace, const OpPlaces& places, OpId op)
+Json opJson(const StepTrace& trace, const std::vector<int>& indices, OpId op)
 {
     return {{"module", op.valid() ? trace.moduleFqn(trace.ops.module[op]) : ""},
             {"op", op.valid() ? trace.opName(op) : ""},
-            {"index", op.valid() ? places.index[op.value] : 0}};
+            {"index", op.valid() ? indices[op.value] : 0}};
 }
 
-/// An answer with what it is compared to.
+/// A plan, and the plans that it is compared with.
 struct Answer
 {
     OpsPlan plan;
-    OpsPlan standard; ///< of fraction 1
+    OpsPlan standard; ///< the plan for fraction 1
     Bytes baselinePeak = 0; ///< of the step as recorded
-    const OpsPlan* lower = nullptr; ///< the frontier's plan, where it takes less at its peak; null: it does not
+    const OpsPlan* lower = nullptr; ///< the frontier's plan if it has a lower peak, otherwise null
     std::vector<OpsPlan> frontier;
 };
 
@@ -94,10 +93,10 @@ Result<Answer> answer(const OpsPlanner& planner, const Arguments& arguments, con
     return found;
 }
 
-/// Modules whose ops no plan lets run again, although backward needs something of them.
-std::vector<NotCheckpointable> notCheckpointable(const OpsPlanner& planner)
+/// Returns the modules with ops that no plan runs again, although backward needs their results.
+std::vector<Obstacle> notCheckpointable(const OpsPlanner& planner)
 {
-    std::vector<NotCheckpointable> modules;
+    std::vector<Obstacle> modules;
     for (const auto& [module, reason] : planner.graph().keptModules)
         modules.push_back({planner.graph().trace->moduleFqn(module), reason});
     return modules;
@@ -107,7 +106,7 @@ Json toJson(const OpsPlanner& planner, const Arguments& arguments, const Answer&
 {
     const StepTrace& trace = *planner.graph().trace;
     const OpsPlan& plan = found.plan;
-    const OpPlaces places(trace);
+    const std::vector<int> indices = opIndices(trace);
     Json json;
     json["memory_budget"] = plan.fraction;
     json["solver"] = arguments.solver;
@@ -134,23 +133,23 @@ Json toJson(const OpsPlanner& planner, const Arguments& arguments, const Answer&
            {"activation_memory_budget_runtime_estimator", arguments.runtime == "flops" ? "flops" : "profile"}};
     json["saved"] = Json::array();
     for (const StorageId storage : plan.saved) {
-        Json row = opJson(trace, places, trace.storages.creator[storage]);
-        row["storage"] = storage.value; // what `verify --ops-plan` knows it by
+        Json row = opJson(trace, indices, trace.storages.creator[storage]);
+        row["storage"] = storage.value; // `verify --ops-plan` finds it by this number
         row["bytes"] = trace.storages.bytes[storage];
         json["saved"].push_back(std::move(row));
     }
     json["recomputed"] = Json::array();
     for (const OpId op : plan.recomputed) {
-        Json row = opJson(trace, places, op);
+        Json row = opJson(trace, indices, op);
         row["flops"] = trace.ops.flops[op];
         row["ms"] = trace.ops.ms[op];
         json["recomputed"].push_back(std::move(row));
     }
-    addTo(json, notCheckpointable(planner));
+    addObstacles(json, "not_checkpointable", notCheckpointable(planner));
     return json;
 }
 
-/// Ops by their name: how many, and what they amount to.
+/// Prints the number of ops by name, with their bytes and times.
 void printOps(const StepTrace& trace, const OpsPlan& plan, std::ostream& out)
 {
     using enum Table::Align;
@@ -201,7 +200,7 @@ void print(const OpsPlanner& planner, const Arguments& arguments, const Answer& 
         out << "Note          another plan takes less at its peak: " << exactBytes(found.lower->peak) << ", for "
             << formatMs(found.lower->recomputeMs) << " at a fraction of " << formatNumber(found.lower->fraction, 2)
             << "; --monotone answers with it\n";
-    print(notCheckpointable(planner), out);
+    printNotCheckpointable(notCheckpointable(planner), out);
     printOps(trace, plan, out);
     out << "\nFor torch.compile:\n  torch._functorch.config.activation_memory_budget = "
         << formatNumber(plan.fraction, 4) << "\n  torch._functorch.config.activation_memory_budget_solver = \""
@@ -209,7 +208,7 @@ void print(const OpsPlanner& planner, const Arguments& arguments, const Answer& 
         << (arguments.runtime == "flops" ? "flops" : "profile") << "\"\n";
 }
 
-/// The plan as selective checkpoints of modules, which eager PyTorch applies.
+/// Writes the plan as selective checkpoints of modules, which eager PyTorch applies.
 Status writePolicyOf(const OpsPlanner& planner, const Arguments& arguments, const OpsPlan& plan)
 {
     std::vector<ModuleId> modules;

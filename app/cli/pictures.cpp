@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/pictures.h"
 
-#include "views/export/export.h"
-
 #include <QApplication>
 
 #include <array>
@@ -13,7 +11,7 @@ namespace headroom::cli {
 
 namespace {
 
-void onlyGrave(QtMsgType type, const QMessageLogContext& /*context*/, const QString& message)
+void printOnlyCritical(QtMsgType type, const QMessageLogContext& /*context*/, const QString& message)
 {
     if (type == QtCriticalMsg || type == QtFatalMsg)
         std::fprintf(stderr, "torch-headroom: %s\n", qUtf8Printable(message));
@@ -23,12 +21,12 @@ void onlyGrave(QtMsgType type, const QMessageLogContext& /*context*/, const QStr
 
 void hideDesktopRemarks()
 {
-    qInstallMessageHandler(onlyGrave);
+    qInstallMessageHandler(printOnlyCritical);
 }
 
 Status withoutDisplay(const std::function<Status()>& draw)
 {
-    // Also where there is a display: a picture must not depend on it.
+    // Even if there is a display: a picture must not depend on it.
     qputenv("QT_QPA_PLATFORM", "offscreen");
     hideDesktopRemarks();
     int count = 1;
@@ -38,13 +36,9 @@ Status withoutDisplay(const std::function<Status()>& draw)
     return draw();
 }
 
-Status drawFrontier(const FrontierPicture& frontier, const std::filesystem::path& path)
+Status drawFrontier(const FrontierExport& frontier, const std::filesystem::path& path, const ExportOptions& options)
 {
-    FrontierExport data;
-    data.title = frontier.title;
-    data.points = frontier.points;
-    data.stepMs = frontier.stepMs;
-    return withoutDisplay([&] { return exportFrontier(data, path); });
+    return withoutDisplay([&] { return exportFrontier(frontier, path, options); });
 }
 
 } // namespace headroom::cli

@@ -27,21 +27,21 @@ struct Arguments : PlanArguments
 {
     std::string budget;
     std::string policyFile;
-    std::string trainer; ///< whose configuration to print
+    std::string trainer; ///< the trainer for which to print a configuration; empty: none
 };
 
-/// A plan and, for a recorded step, what executing it takes.
+/// A plan and, for a recorded step, the memory and time of executing it.
 struct Answer
 {
     Plan plan;
-    std::optional<Policy> policy; ///< of a feasible plan of a step, where it is written or predicted
-    Bytes predictedPeak = -1; ///< of the step under that policy
-    double scriptRecomputeMs = 0; ///< what the step recomputes without the plan
+    std::optional<Policy> policy; ///< of a feasible plan for a step, if it is needed
+    Bytes predictedPeak = -1; ///< of the step under that policy; -1: not predicted
+    double scriptRecomputeMs = 0; ///< time that the step recomputes without the plan
     CheckpointPlan regions; ///< of the policy
-    std::string clock; ///< clockText() of the step under the policy; empty: it says nothing
+    std::string clock; ///< clockText() of the step under the policy; empty: the step has no clock
 };
 
-/// PyTorch's question: memory as its ModuleInfo counts it.
+/// Solves PyTorch's formulation: memory as its ModuleInfo counts it.
 Result<Answer> answerModel(const PlanSource& source, const PlanRequest& request)
 {
     ASSIGN_OR_RETURN(const PiecewisePlanner planner, PiecewisePlanner::create(source.info));
@@ -57,7 +57,7 @@ Result<Answer> answerModel(const PlanSource& source, const PlanRequest& request)
     ASSIGN_OR_RETURN(const CheckpointPlan regions, checkpointPlan(*source.trace, policy));
     ASSIGN_OR_RETURN(const Timeline timeline, predict(*source.trace, regions));
     answer.predictedPeak = timeline.peak;
-    // The policy promises what its execution takes, not what the planner's coarser model of memory says.
+    // The policy has the prediction of its execution, not the planner's coarser model of memory.
     policy.predicted.peak = timeline.peak;
     policy.predicted.recomputeMs = timeline.recomputeMs;
     answer.policy = std::move(policy);
@@ -65,7 +65,7 @@ Result<Answer> answerModel(const PlanSource& source, const PlanRequest& request)
     return answer;
 }
 
-/// The user's question: will the step fit on the card?
+/// Solves the exact formulation: all memory on the device counts.
 Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request, bool withPolicy)
 {
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(source.trace));
@@ -80,21 +80,21 @@ Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request
     return answer;
 }
 
-std::vector<NotCheckpointable> notCheckpointable(const ModuleInfo& info)
+std::vector<Obstacle> notCheckpointable(const ModuleInfo& info)
 {
-    std::vector<NotCheckpointable> found;
+    std::vector<Obstacle> found;
     for (const ModuleStats& stats : info.stats)
         if (hasSomethingToGive(stats) && !stats.obstacle.empty())
             found.push_back({stats.fqn, stats.obstacle});
     return found;
 }
 
-std::vector<WholeOnly> wholeOnly(const ModuleInfo& info)
+std::vector<Obstacle> wholeOnly(const ModuleInfo& info)
 {
-    std::vector<WholeOnly> found;
+    std::vector<Obstacle> found;
     for (const ModuleStats& stats : info.stats)
         if (hasSomethingToGive(stats) && stats.obstacle.empty() && stats.isWholeOnly)
-            found.push_back({stats.fqn});
+            found.push_back({stats.fqn, wholeOnlyReason});
     return found;
 }
 
@@ -124,8 +124,8 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
     if (source.trace) {
         json["predicted_peak_bytes"] = answer.predictedPeak;
         json["remarks"] = remarks(*source.trace);
-        addTo(json, notCheckpointable(*source.info));
-        addTo(json, wholeOnly(*source.info));
+        addObstacles(json, "not_checkpointable", notCheckpointable(*source.info));
+        addObstacles(json, "whole_only", wholeOnly(*source.info));
     }
     if (exact) {
         json["nodes"] = plan.nodes;
@@ -134,7 +134,7 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
     return json;
 }
 
-/// Where a step that takes the whole budget does not fit the card that it was recorded for.
+/// Prints a note if the budget is more than the card of the recording has.
 void printCard(Bytes budget, const StepTrace& step, std::ostream& out)
 {
     const Result<DeviceSpec> spec = findDeviceSpec(step.info.gpu);
@@ -163,7 +163,7 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
         printCard(plan.budget, *source.trace, out);
     if (plan.status == PlanStatus::infeasible) {
         out << "Least budget  " << exactBytes(plan.leastBudget) << '\n';
-        print(notCheckpointable(*source.info), out);
+        printNotCheckpointable(notCheckpointable(*source.info), out);
         if (answer.scriptRecomputeMs > 0)
             out << "Starts from   " << ownCheckpoints(answer.scriptRecomputeMs, "\n              ") << '\n';
         return;
@@ -190,8 +190,8 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
         out << "On the device " << exactBytes(answer.predictedPeak)
             << "\n              The predicted peak of the step under this plan: everything counts, optimizer state "
                "included;\n              --formulation exact plans for that.\n";
-    print(notCheckpointable(*source.info), out);
-    print(wholeOnly(*source.info), out);
+    printNotCheckpointable(notCheckpointable(*source.info), out);
+    printWholeOnly(wholeOnly(*source.info), out);
     if (plan.decisions.empty()) {
         out << "\nNothing has to be recomputed.\n";
         return;
@@ -204,8 +204,8 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
     table.print(out);
 }
 
-/// The best plan that a trainer's own options can say, as its configuration: the answer itself, so that it can be
-/// redirected into a file.
+/// Prints the best plan among a trainer's own options as the trainer's configuration, and nothing else, so that it can
+/// be redirected into a file.
 Result<int> printTrainerConfig(const Arguments& arguments, const PlanRequest& request)
 {
     const Result<Trainer> trainer = parseTrainer(arguments.trainer);

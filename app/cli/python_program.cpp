@@ -10,13 +10,12 @@
 #include <sys/wait.h>
 #include <system_error>
 #include <unistd.h>
-#include <vector>
 
 namespace headroom::cli {
 
 namespace {
 
-// Looks for the package without importing it: torch takes seconds. A folder that is only named torch_headroom is none.
+// Looks for the package without importing it: torch takes seconds. A mere folder of that name is not the package.
 constexpr const char* hasPackage = "import importlib.util, os, sys\n"
                                    "spec = importlib.util.find_spec('torch_headroom')\n"
                                    "places = list(spec.submodule_search_locations or []) if spec else []\n"
@@ -36,16 +35,7 @@ std::string pythonOfEnvironment()
     return "python3";
 }
 
-void become(const std::string& program, std::vector<std::string> arguments)
-{
-    std::vector<char*> argv{const_cast<char*>(program.c_str())};
-    for (std::string& argument : arguments)
-        argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    execvp(program.c_str(), argv.data());
-}
-
-/// Exit code of the program, run to its end.
+/// Runs a program to its end. Returns its exit code, or notStarted.
 int run(const std::string& program, const std::vector<std::string>& arguments)
 {
     const pid_t child = fork();
@@ -60,12 +50,21 @@ int run(const std::string& program, const std::vector<std::string>& arguments)
 
 } // namespace
 
+void become(const std::string& program, std::vector<std::string> arguments)
+{
+    std::vector<char*> argv{const_cast<char*>(program.c_str())};
+    for (std::string& argument : arguments)
+        argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    execvp(program.c_str(), argv.data());
+}
+
 bool namesScript(char** arguments)
 {
     for (; *arguments != nullptr; ++arguments) {
         const std::string_view argument = *arguments;
         if ((argument == "-o" || argument == "--output") && arguments[1] != nullptr) {
-            ++arguments; // the one path that names neither
+            ++arguments; // the only path that is neither a script nor a model
             continue;
         }
         if (argument == "-m" || argument.ends_with(".py"))

@@ -3,7 +3,6 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/pictures.h"
-#include "app/cli/snapshot_arguments.h"
 #include "app/recording/record_request.h"
 #include "app/window/run_window.h"
 #include "core/base/bytes.h"
@@ -64,7 +63,7 @@ Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
     options.screenshot = QString::fromStdString(arguments.output);
     options.ops = arguments.ops;
     options.times = arguments.times;
-    ASSIGN_OR_RETURN(options.part, importRequest(arguments.snapshot)); // nobody is there to be asked
+    ASSIGN_OR_RETURN(options.part, importRequest(arguments.snapshot)); // a dialog could not be answered
     options.measured = QString::fromStdString(arguments.measured);
     ASSIGN_OR_RETURN(options.profile, profileRequest(arguments.profileStep));
     options.select = QString::fromStdString(arguments.module);

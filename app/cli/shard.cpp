@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <sstream>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ struct Arguments
     bool json = false;
 };
 
-/// What `--vary torchtitan` stands for.
+/// The arguments that `--vary torchtitan` stands for.
 constexpr const char* torchtitanWords
     = "--parallelism.data_parallel_replicate_degree {replicate} --parallelism.data_parallel_shard_degree {shard} "
       "--parallelism.tensor_parallel_degree {tp} --parallelism.fsdp_reshard_after_forward {reshard} "
@@ -53,7 +54,7 @@ std::vector<std::string> split(const std::string& text)
     return words;
 }
 
-/// Without a batch of its own an option leaves out the words that would set it.
+/// Returns the arguments of --vary for an option. Words that set the batch are left out if the option has none.
 std::vector<std::string> variedWords(const std::string& vary, const ShardOption& option)
 {
     std::vector<std::string> words;
@@ -80,20 +81,20 @@ Recording recordingOf(const Arguments& arguments, const ShardOption& option, con
     const int perNode = std::min(arguments.choices.perNode, arguments.choices.cards);
     Recording recording;
     recording.output = folder / (nameOf(option) + ".hrs");
-    recording.arguments = {"--nproc-per-node",
-                           std::to_string(perNode),
-                           "--nnodes",
-                           std::to_string(arguments.choices.cards / perNode),
-                           "--unlimited",
-                           "-o",
-                           recording.output.string()};
+    std::vector<std::string>& words = recording.arguments;
+    words = {"--nproc-per-node",
+             std::to_string(perNode),
+             "--nnodes",
+             std::to_string(arguments.choices.cards / perNode),
+             "--unlimited",
+             "-o",
+             recording.output.string()};
     if (!arguments.times.gpu.empty())
-        recording.arguments.insert(recording.arguments.end(), {"--gpu", arguments.times.gpu});
+        words.insert(words.end(), {"--gpu", arguments.times.gpu});
     if (arguments.module)
-        recording.arguments.emplace_back("-m");
-    recording.arguments.insert(recording.arguments.end(), arguments.words.begin(), arguments.words.end());
-    const auto varied = variedWords(arguments.vary, option);
-    recording.arguments.insert(recording.arguments.end(), varied.begin(), varied.end());
+        words.emplace_back("-m");
+    words.insert(words.end(), arguments.words.begin(), arguments.words.end());
+    std::ranges::move(variedWords(arguments.vary, option), std::back_inserter(words));
     recording.environment = {{"SHARD_REPLICATE", std::to_string(option.replicate)},
                              {"SHARD_SHARD", std::to_string(option.shard)},
                              {"SHARD_TP", std::to_string(option.tensor)},
@@ -103,7 +104,7 @@ Recording recordingOf(const Arguments& arguments, const ShardOption& option, con
     return recording;
 }
 
-/// The row of one step file; what is wrong with it is the row's failure.
+/// Returns the row of a step file. An error of the file becomes the row's failure.
 ShardRow rowOf(const std::string& file, const ShardOption& option, const Arguments& arguments, int worldSize)
 {
     const Result<StepTracePtr> step = readStep(file, arguments.times);
@@ -115,7 +116,7 @@ ShardRow rowOf(const std::string& file, const ShardOption& option, const Argumen
     return row;
 }
 
-/// A step that was recorded on one card is calculated for the cards; one of a job stands for its own.
+/// Returns a row for each step file. A step of one card is calculated for all cards; a step of a job is its own row.
 Result<std::vector<ShardRow>> rowsOfSteps(const Arguments& arguments)
 {
     std::vector<ShardRow> rows;
@@ -128,12 +129,12 @@ Result<std::vector<ShardRow>> rowsOfSteps(const Arguments& arguments)
         if (!job)
             continue;
         rows.back().unknownMesh = option.shard;
-        rows.back().samplesPerSecond = 0; // how many of the ranks have data of their own is not known either
+        rows.back().samplesPerSecond = 0; // nor is it known how many ranks have data of their own
     }
     return rows;
 }
 
-/// Where recordings go: a folder of the user's, or one that goes with this object.
+/// The folder of the recordings: the user's, or a temporary one, which the destructor removes.
 class RecordingFolder
 {
 public:
@@ -188,7 +189,7 @@ Result<std::vector<ShardRow>> rowsOfScript(const Arguments& arguments, const std
     return rows;
 }
 
-/// Null, or "-", where a recorded job does not say its mesh.
+/// Returns the option as JSON; its values are null if a recorded job does not say its mesh.
 Json optionJson(const ShardRow& row)
 {
     const ShardOption& option = row.option;
@@ -206,6 +207,7 @@ Json optionJson(const ShardRow& row)
             {"step", row.step}};
 }
 
+/// Returns the option as cells of the table; "-" stands for null.
 std::vector<std::string> optionCells(const ShardRow& row)
 {
     const ShardOption& option = row.option;
@@ -337,24 +339,14 @@ void addShard(CLI::App& program, Action& chosen)
     command->add_flag("-m", arguments->module, "The script is a module, as in `python -m`");
     command->add_option("--gpus", arguments->choices.cards, "Cards of the whole job")->type_name("N");
     command->add_option("--gpus-per-node", arguments->choices.perNode, "Cards of a node (default 8)")->type_name("N");
-    command
-        ->add_option("--replicate", arguments->choices.replicate,
-                     "Degrees of replication to try: HSDP where it is above 1 (default 1)")
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->type_name("N,…");
-    command->add_option("--tp", arguments->choices.tensor, "Degrees of tensor parallelism to try (default 1)")
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->type_name("N,…");
-    command->add_option("--reshard", arguments->reshard, "reshard_after_forward to try: always, never (default always)")
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->type_name("WHAT,…");
-    command->add_option("--batch", arguments->choices.batch, "Samples a rank to try (default: the script's own)")
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->type_name("N,…");
+    const auto addList = [&](const char* name, auto& values, const char* description, const char* type = "N,…") {
+        command->add_option(name, values, description)->delimiter(',')->allow_extra_args(false)->type_name(type);
+    };
+    addList("--replicate", arguments->choices.replicate,
+            "Degrees of replication to try: HSDP where it is above 1 (default 1)");
+    addList("--tp", arguments->choices.tensor, "Degrees of tensor parallelism to try (default 1)");
+    addList("--reshard", arguments->reshard, "reshard_after_forward to try: always, never (default always)", "WHAT,…");
+    addList("--batch", arguments->choices.batch, "Samples a rank to try (default: the script's own)");
     command
         ->add_option("--vary", arguments->vary,
                      "Arguments that set the option in the script, with {replicate}, {shard}, {tp}, {reshard} and "
@@ -368,7 +360,7 @@ void addShard(CLI::App& program, Action& chosen)
     command->add_flag("--torchtitan", arguments->torchtitan,
                       "Print the fastest that fits as torchtitan's configuration");
     command->add_flag("--json", arguments->json, "Print one JSON document");
-    // What comes behind the script is the script's.
+    // The words behind the script are the script's own arguments.
     command->prefix_command();
     command->footer(
         "Behind the options: step files; or a training script and its arguments, which is recorded with each "

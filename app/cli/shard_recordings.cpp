@@ -23,21 +23,17 @@ std::filesystem::path messagesOf(const Recording& recording)
     return recording.output.string() + ".log";
 }
 
-/// In the child: standard output and error into the file of messages, then Python.
-[[noreturn]] void become(const std::string& python, const Recording& recording)
+/// Runs in the child process: redirects standard output and error to the file of messages, and becomes Python.
+[[noreturn]] void becomeRecording(const std::string& python, const Recording& recording)
 {
     const int messages = open(messagesOf(recording).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     dup2(messages, STDOUT_FILENO);
     dup2(messages, STDERR_FILENO);
     for (const auto& [name, value] : recording.environment)
         setenv(name.c_str(), value.c_str(), 1); // NOLINT(concurrency-mt-unsafe): the child has one thread
-    std::vector<std::string> words{python, "-m", "torch_headroom.record"};
+    std::vector<std::string> words{"-m", "torch_headroom.record"};
     words.insert(words.end(), recording.arguments.begin(), recording.arguments.end());
-    std::vector<char*> argv;
-    for (std::string& word : words)
-        argv.push_back(word.data());
-    argv.push_back(nullptr);
-    execvp(python.c_str(), argv.data());
+    become(python, std::move(words));
     _exit(127);
 }
 
@@ -81,7 +77,7 @@ Status runRecordings(std::vector<Recording>& recordings, int jobs, const std::fu
         begins(recording);
         const pid_t child = fork();
         if (child == 0)
-            become(python, recording);
+            becomeRecording(python, recording);
         if (child < 0)
             recording.failure = "its process could not be started";
         else

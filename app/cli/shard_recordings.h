@@ -21,11 +21,11 @@ struct Recording
     std::string failure; ///< set by the run: the last line of its messages; empty: the step was written
 };
 
-/// Number of recordings to run in parallel: each has a CPU core and 4 GiB of the free memory.
+/// Returns the number of recordings to run in parallel: each has a CPU core and 4 GiB of the free memory.
 int recordingsAtOnce();
 
 /// Runs the recordings, `jobs` in parallel, and sets `failure`. Calls `begins` at the begin of each. Errors (badInput):
-/// no Python can record.
+/// no Python has the package torch-headroom.
 Status runRecordings(std::vector<Recording>& recordings, int jobs, const std::function<void(const Recording&)>& begins);
 
 } // namespace headroom::cli

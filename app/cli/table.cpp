@@ -13,7 +13,7 @@ namespace headroom::cli {
 
 namespace {
 
-/// Characters, not bytes: names may hold any UTF-8.
+/// Returns the number of characters, not of bytes, of a text in UTF-8.
 std::size_t width(const std::string& text)
 {
     return static_cast<std::size_t>(

@@ -35,16 +35,16 @@ private:
     std::vector<std::vector<std::string>> rows_;
 };
 
-/// "2.41 GiB (2,583,888,896 bytes)".
+/// Returns "2.41 GiB (2,583,888,896 bytes)".
 std::string exactBytes(Bytes bytes);
 
-/// "1,234.568": digits in groups of three, `decimals` digits after the point.
+/// Returns "1,234.568": digits in groups of three, `decimals` digits after the point.
 std::string formatNumber(double number, int decimals);
 
-/// "39.90 ms"; below 0.01 ms with more digits, so that a short op does not look free.
+/// Returns "39.90 ms"; below 0.01 ms with more digits, so that a short op does not look free.
 std::string formatMs(double ms);
 
-/// "12.3 %": a share, 0 to 1, in percent.
+/// Returns a share, 0 to 1, in percent: "12.3 %".
 std::string formatPercent(double share);
 
 } // namespace headroom::cli

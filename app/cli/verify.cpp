@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/cli/verify.h"
 #include "app/cli/arguments.h"
-
 #include "app/cli/command.h"
 #include "app/cli/table.h"
 #include "app/recording/recorder_program.h"
@@ -62,7 +60,7 @@ Result<Report> compare(const StepTrace& step, const StepTrace& executed, Policy 
                   std::max(0.0, recomputedMs(executed) - recomputedMs(step))};
 }
 
-/// The first thing that is not as it should be; empty when all is.
+/// Returns the first disagreement with the prediction or the budget as an error; success if there is none.
 Status verdict(const Report& report)
 {
     if (!report.memory.timelinesAgree())
@@ -75,7 +73,7 @@ Status verdict(const Report& report)
     return {};
 }
 
-/// The keys of `torch-headroom-record verify --json`.
+/// Returns the keys of `torch-headroom-record verify --json`.
 Json toJson(const Report& report, const StepTrace& step, const Status& status)
 {
     Json json;
@@ -123,15 +121,13 @@ void print(const Report& report, const StepTrace& step)
 
 Status checkArguments(const Arguments& arguments, const std::vector<std::string>& others)
 {
+    const std::string usage = ": expected torch-headroom verify step.hrs --executed executed.hrs --policy policy.json";
     if (arguments.executedFile.empty())
         return Error{ErrorKind::internal, missingRecorder};
     if (!others.empty())
-        return badInput("`" + others.front()
-                        + "` is no option for two recorded steps: expected "
-                          "torch-headroom verify step.hrs --executed executed.hrs --policy policy.json");
+        return badInput("`" + others.front() + "` is no option for two recorded steps" + usage);
     if (arguments.stepFile.empty())
-        return badInput("the step without the policy is missing: expected "
-                        "torch-headroom verify step.hrs --executed executed.hrs --policy policy.json");
+        return badInput("the step without the policy is missing" + usage);
     if (arguments.policyFile.empty())
         return badInput("--policy is missing: name the policy that the step ran under, for example "
                         "--policy policy.json");
@@ -181,7 +177,7 @@ void addVerify(CLI::App& program, Action& chosen)
                     "torch-headroom verify MODEL --policy policy.json [record's options], where torch-headroom-record "
                     "is installed\n"
                     "beside this program.");
-    command->allow_extras(); // those of torch-headroom-record, should it be missing
+    command->allow_extras(); // options of torch-headroom-record, to report that it is missing
     command->callback([=, &chosen] {
         const std::vector<std::string> others = command->remaining();
         chosen = [=] { return run(*arguments, others); };

@@ -22,7 +22,6 @@ constexpr std::size_t mostOps = 40;
 
 struct OpTotal
 {
-    std::string_view name;
     std::int64_t count = 0;
     double ms = 0;
 };
@@ -48,18 +47,16 @@ nlohmann::json timesOf(const StepTrace& step)
             recomputed += ms;
         phases[phaseName(step.ops.phase[op])] += ms;
         OpTotal& total = totals[step.opName(op)];
-        total.name = step.opName(op);
         total.ms += ms;
         ++total.count;
     }
-    std::vector<OpTotal> longest;
-    for (const auto& [name, total] : totals)
-        longest.push_back(total);
-    std::ranges::stable_sort(longest, std::ranges::greater(), &OpTotal::ms);
+    std::vector<std::pair<std::string_view, OpTotal>> longest(totals.begin(), totals.end());
+    std::ranges::stable_sort(longest, std::ranges::greater(), [](const auto& op) { return op.second.ms; });
+    longest.resize(std::min(longest.size(), mostOps));
     nlohmann::json document{{"step_ms", sum}, {"recompute_ms", recomputed}, {"phases", phases}};
     document["ops"] = nlohmann::json::array();
-    for (std::size_t i = 0; i < std::min(longest.size(), mostOps); ++i)
-        document["ops"].push_back({longest[i].name, longest[i].count, longest[i].ms});
+    for (const auto& [name, total] : longest)
+        document["ops"].push_back({name, total.count, total.ms});
     return document;
 }
 

@@ -20,7 +20,6 @@
 #include "core/trace/graph_ops.h"
 
 #include <nlohmann/json.hpp>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <atomic>
@@ -31,7 +30,7 @@
 namespace headroom::python {
 namespace {
 
-/// The simulated card. A process has only one, since libtorch knows one allocator and one kernel per op.
+/// The simulated card. A process has at most one, since libtorch has one allocator and one kernel for each op.
 std::optional<DeviceSpec>& simulatedCard()
 {
     static std::optional<DeviceSpec> card;
@@ -147,10 +146,7 @@ void headroom_defer_fills()
 
 int headroom_make_values(void* tensor)
 {
-    return python::guarded([&]() -> Status {
-        sim::makeValues(python::tensorOf(tensor));
-        return {};
-    });
+    return python::guarded([&] { sim::makeValues(python::tensorOf(tensor)); });
 }
 
 int headroom_known_integers(void* tensor, std::int64_t* values)
@@ -172,10 +168,7 @@ int headroom_simulate(const char* gpu, const char* device)
 
 int headroom_await_autograd()
 {
-    return python::guarded([]() -> Status {
-        sim::awaitAutogradThread();
-        return {};
-    });
+    return python::guarded([] { sim::awaitAutogradThread(); });
 }
 
 void headroom_memory(HeadroomMemory* memory)
@@ -207,10 +200,7 @@ void headroom_limit_memory(double fraction)
 
 int headroom_resize_storage(void* storage, std::int64_t bytes)
 {
-    return python::guarded([&]() -> Status {
-        sim::resizeStorage(*static_cast<c10::StorageImpl*>(storage), bytes);
-        return {};
-    });
+    return python::guarded([&] { sim::resizeStorage(*static_cast<c10::StorageImpl*>(storage), bytes); });
 }
 
 void headroom_record_stream(void* storage, std::uint32_t stream)
@@ -265,10 +255,7 @@ void headroom_graph_forget(void* graph)
 
 int headroom_graph_replay(void* graph)
 {
-    return python::guarded([&]() -> Status {
-        static_cast<CapturedGraph*>(graph)->replay();
-        return {};
-    });
+    return python::guarded([&] { static_cast<CapturedGraph*>(graph)->replay(); });
 }
 
 void headroom_memory_stats(std::int64_t* numbers)

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <type_traits>
 
 /// The functions that Python calls through ctypes. A function that can fail returns 0 on success, or the exit code of
 /// the error's kind; headroom_last_error() then returns one sentence about the error. No exception leaves them.
@@ -21,12 +22,17 @@ std::string& lastError();
 /// Returns the interface's return value for `status`, and stores the error's sentence for headroom_last_error().
 int answer(const Status& status);
 
-/// Runs `work`, which returns a Status; an exception becomes an internal error.
+/// Runs `work`, which returns a Status or nothing; an exception becomes an internal error.
 template <class Work>
 int guarded(Work&& work)
 {
     try {
-        return answer(work());
+        if constexpr (std::is_void_v<decltype(work())>) {
+            work();
+            return answer({});
+        } else {
+            return answer(work());
+        }
     } catch (const std::exception& error) {
         // Only the first line: libtorch's errors continue with a backtrace.
         const std::string message = error.what();
@@ -54,7 +60,7 @@ HEADROOM_PYTHON_API const char* headroom_last_error();
 
 HEADROOM_PYTHON_API const char* headroom_version();
 
-/// The known cards as JSON: [{"name", "title", "memory_bytes", "compute_capability", "multiprocessors"}].
+/// Returns the known cards as JSON: [{"name", "title", "memory_bytes", "compute_capability", …}].
 HEADROOM_PYTHON_API const char* headroom_devices();
 
 /// Call this before torch is imported if headroom_simulate() is to simulate "cuda" later.
@@ -116,11 +122,11 @@ HEADROOM_PYTHON_API void headroom_empty_cache();
 /// Limits allocations to a share of the card's memory, as torch.cuda.set_per_process_memory_fraction() does.
 HEADROOM_PYTHON_API void headroom_limit_memory(double fraction);
 
-/// From here on allocations of this thread go to the private pool of this number; `onStream`: those on its current
-/// stream by any thread, as while a CUDA graph is captured.
+/// From here on, allocations of this thread go to the private pool of this number. With `onStream` these are the
+/// allocations of any thread on this thread's current stream, as during the capture of a CUDA graph.
 HEADROOM_PYTHON_API void headroom_begin_pool(std::uint32_t pool, int onStream);
 HEADROOM_PYTHON_API void headroom_end_pool(std::uint32_t pool);
-/// Declares that nobody uses the pool any more.
+/// Declares that the pool is not used any more: its segments may be released.
 HEADROOM_PYTHON_API void headroom_give_up_pool(std::uint32_t pool);
 
 /// A CUDA graph (core/record/captured_graph.h). headroom_graph_begin() and headroom_graph_end() capture what runs on
@@ -129,21 +135,21 @@ HEADROOM_PYTHON_API void* headroom_graph_new();
 HEADROOM_PYTHON_API void headroom_graph_delete(void* graph);
 HEADROOM_PYTHON_API void headroom_graph_begin(void* graph);
 HEADROOM_PYTHON_API void headroom_graph_end(void* graph);
-/// Before the replay; of a graph that was captured in parts, for each before the first is replayed.
+/// Prepares a replay. Call it for all parts of a graph before the first part is replayed.
 HEADROOM_PYTHON_API void headroom_graph_forget(void* graph);
 HEADROOM_PYTHON_API int headroom_graph_replay(void* graph);
 
 /// Resizes a storage on the device; `storage` is the _cdata of a torch.UntypedStorage.
 HEADROOM_PYTHON_API int headroom_resize_storage(void* storage, std::int64_t bytes);
-/// The same for Tensor.record_stream(); `stream` is a torch.Stream's stream_id.
+/// Does what Tensor.record_stream() does; `storage` is as above, `stream` is a torch.Stream's stream_id.
 HEADROOM_PYTHON_API void headroom_record_stream(void* storage, std::uint32_t stream);
 
 /// Returns how often a value that the program read was invented.
 HEADROOM_PYTHON_API std::int64_t headroom_invented_values();
 
 /// Sets the function that is called after each invented value, in the thread that reads the value; null: none. Its
-/// argument is 1 for a truth value on which the program branches, 2 for the size of a result, otherwise 0; and 3 after
-/// a value that follows from what other ranks of the job were taken to hold, which does not count as invented.
+/// argument is 1 for a truth value on which the program branches, 2 for the size of a result, otherwise 0. It is 3
+/// after a value that depends on another rank of the job and was taken from this one, which does not count as invented.
 HEADROOM_PYTHON_API void headroom_on_invented_value(void (*tell)(int));
 
 /// Returns the ops that ran on zeros for lack of a kernel, as JSON: [{"op", "count"}].

@@ -35,7 +35,7 @@ struct Recording
     std::unique_ptr<Recorder> recorder; ///< recorder of the running step
     std::shared_ptr<RealDevice> real; ///< device that steps are measured on; null: the simulated one
     bool begun = false;
-    std::optional<std::unordered_map<const void*, Category>> before; ///< end state of the last step
+    std::optional<std::unordered_map<const void*, Category>> before; ///< state at the end of the last step
     StepTracePtr finished;
 
     void stop()
@@ -48,6 +48,12 @@ struct Recording
         begun = false;
     }
 };
+
+template <class Id>
+Id idOf(std::int64_t number)
+{
+    return number < 0 ? Id() : Id(static_cast<std::uint32_t>(number));
+}
 
 Recording& recording()
 {
@@ -84,7 +90,7 @@ Status create()
     countSubclassCalls();
     recording().stop();
     if (recording().real)
-        recording().real->startTracing(); // no-op if it runs; the first step warms it up
+        recording().real->startTracing(); // does nothing if tracing runs; the first step warms it up
     recording().recorder = std::make_unique<Recorder>(StepInfo(), spec, recording().real);
     if (recording().before)
         recording().recorder->setStateBefore(*recording().before);
@@ -194,8 +200,8 @@ void registered(at::IntArrayRef modules, std::vector<std::string> names, at::Ten
     TORCH_CHECK(names.size() == modules.size() && tensors.size() == modules.size() && buffers.size() == modules.size(),
                 "torch_headroom.registered needs four lists of one length");
     for (std::size_t i = 0; i < modules.size(); ++i)
-        recording().tree.registered.push_back({ModuleId(static_cast<std::uint32_t>(modules[i])), std::move(names[i]),
-                                               tensors[i], buffers.get(i) ? Category::buffer : Category::parameter});
+        recording().tree.registered.push_back({idOf<ModuleId>(modules[i]), std::move(names[i]), tensors[i],
+                                               buffers.get(i) ? Category::buffer : Category::parameter});
 }
 
 void inputs(at::TensorList tensors)
@@ -223,8 +229,7 @@ void unsharded(std::int64_t unit, const std::vector<std::string>& names, at::Ten
     retype(tensors, category);
     if (const auto active = StepRecording::active())
         for (std::size_t i = 0; i < names.size(); ++i)
-            active->addRegistered(ModuleId(static_cast<std::uint32_t>(unit)), names[i], tensors[i],
-                                  static_cast<Category>(category));
+            active->addRegistered(idOf<ModuleId>(unit), names[i], tensors[i], static_cast<Category>(category));
 }
 
 void optimizerState(at::TensorList tensors)
@@ -239,19 +244,19 @@ void optimizerState(at::TensorList tensors)
 
 std::int64_t enter(std::int64_t module, at::TensorList arguments)
 {
-    const CallId call = Recorder::enter(ModuleId(static_cast<std::uint32_t>(module)), arguments);
+    const CallId call = Recorder::enter(idOf<ModuleId>(module), arguments);
     return call.valid() ? static_cast<std::int64_t>(call.value) : -1;
 }
 
 void held(std::int64_t call, at::TensorList tensors, at::IntArrayRef places)
 {
     TORCH_CHECK(tensors.size() == places.size(), "torch_headroom.held needs two lists of one length");
-    Recorder::addHeld(call < 0 ? CallId() : CallId(static_cast<std::uint32_t>(call)), tensors, places);
+    Recorder::addHeld(idOf<CallId>(call), tensors, places);
 }
 
 void leave(std::int64_t call, at::TensorList results)
 {
-    Recorder::exit(call < 0 ? CallId() : CallId(static_cast<std::uint32_t>(call)), results);
+    Recorder::exit(idOf<CallId>(call), results);
 }
 
 void origin(std::optional<std::string_view> path)
@@ -313,8 +318,7 @@ int headroom_recording_new()
 
 void headroom_recording_module(const char* fqn, const char* type, std::int64_t parent)
 {
-    python::recording().tree.modules.push_back(
-        {fqn, type, parent < 0 ? ModuleId() : ModuleId(static_cast<std::uint32_t>(parent))});
+    python::recording().tree.modules.push_back({fqn, type, python::idOf<ModuleId>(parent)});
 }
 
 int headroom_recording_begin()

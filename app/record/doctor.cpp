@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/doctor.h"
 
+#include "core/base/bytes.h"
 #include "core/base/json_text.h"
 
 #include <nlohmann/json.hpp>
@@ -10,40 +11,53 @@
 #include <array>
 #include <dlfcn.h>
 #include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace headroom {
 namespace {
 
-/// A shared library held open while one looks into it.
-class Library
+/// A GPU that the CUDA driver reports.
+struct GpuFound
 {
-public:
-    explicit Library(const char* name)
-        : handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL))
-    {
-    }
-    ~Library()
-    {
-        if (handle_)
-            dlclose(handle_);
-    }
-    Library(const Library&) = delete;
-    Library& operator=(const Library&) = delete;
-
-    explicit operator bool() const { return handle_ != nullptr; }
-
-    /// The function `name`, or null when the library has none.
-    template <class Function>
-    Function* function(const char* name) const
-    {
-        return reinterpret_cast<Function*>(dlsym(handle_, name));
-    }
-
-private:
-    void* handle_;
+    std::string name;
+    Bytes memory = 0;
+    int computeCapability = 0; ///< 80, 90, …
 };
 
-// The driver's C interface as far as it is called here (cuda.h): 0 is success, a device is an int.
+/// The machine's software and GPUs for recording a step. They are found at run time by dlopen: torch-headroom-record
+/// runs, and simulates, on a machine without any of them.
+struct MachineReport
+{
+    std::string torch; ///< version of the libtorch in use
+    std::optional<int> cudaDriver; ///< highest CUDA version of the driver: 13000 is 13.0; nullopt: no libcuda.so.1
+    std::optional<std::string> cupti; ///< name of the loaded library; nullopt: none
+    std::vector<GpuFound> gpus;
+    std::vector<std::string> advice; ///< one sentence for each missing part: what to do about it
+};
+
+struct CloseLibrary
+{
+    void operator()(void* handle) const { dlclose(handle); }
+};
+using Library = std::unique_ptr<void, CloseLibrary>; ///< null: not found
+
+Library openLibrary(const char* name)
+{
+    return Library(dlopen(name, RTLD_NOW | RTLD_LOCAL));
+}
+
+/// Returns the function `name`; null if the library has none.
+template <class Function>
+Function* functionOf(const Library& library, const char* name)
+{
+    return reinterpret_cast<Function*>(dlsym(library.get(), name));
+}
+
+// The functions of the driver's C interface (cuda.h) that are called here. They return 0 on success; a device is an
+// int.
 using CuInit = int(unsigned flags);
 using CuDriverGetVersion = int(int* version);
 using CuDeviceGetCount = int(int* count);
@@ -55,11 +69,11 @@ constexpr int computeCapabilityMinor = 76;
 
 std::vector<GpuFound> listGpus(const Library& driver)
 {
-    const auto init = driver.function<CuInit>("cuInit");
-    const auto count = driver.function<CuDeviceGetCount>("cuDeviceGetCount");
-    const auto name = driver.function<CuDeviceGetName>("cuDeviceGetName");
-    const auto memory = driver.function<CuDeviceTotalMem>("cuDeviceTotalMem_v2");
-    const auto attribute = driver.function<CuDeviceGetAttribute>("cuDeviceGetAttribute");
+    const auto init = functionOf<CuInit>(driver, "cuInit");
+    const auto count = functionOf<CuDeviceGetCount>(driver, "cuDeviceGetCount");
+    const auto name = functionOf<CuDeviceGetName>(driver, "cuDeviceGetName");
+    const auto memory = functionOf<CuDeviceTotalMem>(driver, "cuDeviceTotalMem_v2");
+    const auto attribute = functionOf<CuDeviceGetAttribute>(driver, "cuDeviceGetAttribute");
     std::vector<GpuFound> gpus;
     int found = 0;
     if (!init || !count || !name || !memory || !attribute || init(0) != 0 || count(&found) != 0)
@@ -111,22 +125,20 @@ void printJson(const MachineReport& report)
     std::cout << jsonText(document, 2) << '\n';
 }
 
-} // namespace
-
 MachineReport inspectMachine()
 {
     MachineReport report;
     report.torch = TORCH_VERSION;
-    if (const Library driver("libcuda.so.1"); driver) {
+    if (const Library driver = openLibrary("libcuda.so.1")) {
         int version = 0;
-        const auto getVersion = driver.function<CuDriverGetVersion>("cuDriverGetVersion");
+        const auto getVersion = functionOf<CuDriverGetVersion>(driver, "cuDriverGetVersion");
         if (getVersion && getVersion(&version) == 0)
             report.cudaDriver = version;
         report.gpus = listGpus(driver);
     }
     // By the names that a CUDA toolkit, or the wheel nvidia-cuda-cupti beside torch, installs.
     for (const char* name : {"libcupti.so.13", "libcupti.so.12", "libcupti.so"}) {
-        if (const Library cupti(name); cupti && cupti.function<void>("cuptiGetVersion")) {
+        if (const Library cupti = openLibrary(name); cupti && functionOf<void>(cupti, "cuptiGetVersion")) {
             report.cupti = name;
             break;
         }
@@ -142,6 +154,8 @@ MachineReport inspectMachine()
                                    "CUDA toolkit, which bring libcupti.");
     return report;
 }
+
+} // namespace
 
 int runDoctor(bool json)
 {

@@ -21,7 +21,7 @@ using headroom::ErrorKind;
 
 constexpr std::string_view ownName = "torch-headroom-record";
 
-/// What the user typed: `torch-headroom record …` becomes this program under the name of torch-headroom.
+/// The program that the user called: `torch-headroom record …` becomes this program under its own name.
 std::string_view program = ownName;
 
 void rememberName(const char* called)
@@ -36,7 +36,7 @@ int fail(ErrorKind kind, const std::string& message)
     return static_cast<int>(kind);
 }
 
-/// The command as far as it was understood.
+/// Returns the program and the subcommand that was parsed.
 std::string commandOf(const CLI::App& app)
 {
     std::string command(program);
@@ -45,7 +45,7 @@ std::string commandOf(const CLI::App& app)
     return command;
 }
 
-/// Exit code of CLI11 to that of the programs: help and version are 0, everything else is bad usage.
+/// Prints the help, the version or the error of CLI11. Returns the exit code.
 int usageExit(const CLI::App& app, const CLI::ParseError& error)
 {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
@@ -53,7 +53,7 @@ int usageExit(const CLI::App& app, const CLI::ParseError& error)
     return fail(ErrorKind::badInput, std::string(error.what()) + " (see " + commandOf(app) + " --help)");
 }
 
-/// What an exception that nobody expected ends as.
+/// Runs `work` and returns its exit code. An exception becomes an internal error.
 int guarded(const std::function<int()>& work)
 {
     try {
@@ -61,7 +61,7 @@ int guarded(const std::function<int()>& work)
     } catch (const std::bad_alloc&) {
         return fail(ErrorKind::internal, "this machine has not enough memory for it; try a smaller model or batch");
     } catch (const std::exception& error) {
-        // The first line: libtorch's errors go on with a backtrace.
+        // Only the first line: libtorch's errors continue with a backtrace.
         const std::string_view message = error.what();
         return fail(ErrorKind::internal, "internal error: " + std::string(message.substr(0, message.find('\n'))));
     }
@@ -91,7 +91,7 @@ int run(int argc, char** argv)
     const std::string version = name + " " HEADROOM_VERSION;
     CLI::App app("Records one training step for Headroom.", name);
     app.set_version_flag("--version", version);
-    // Not require_subcommand(): its message hides the unknown word that stands there instead.
+    // Not require_subcommand(1): its message would hide the unknown word.
     app.require_subcommand(0, 1);
 
     bool doctorJson = false;

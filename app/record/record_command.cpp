@@ -51,7 +51,7 @@ Result<std::vector<InputShape>> readInputs(const std::vector<std::string>& given
     return inputs;
 }
 
-/// Found out before the step runs rather than after it; writeStepTrace() says everything else.
+/// Checks the output before the step runs. writeStepTrace() reports other errors after it.
 Status checkOutput(const std::string& output)
 {
     if (output.empty())
@@ -67,7 +67,7 @@ Status checkOutput(const std::string& output)
     return {};
 }
 
-/// The command line that makes the same step again: a model file by its full path, and what was chosen.
+/// Returns the arguments that record the same step again: a model file by its full path, and options without defaults.
 std::vector<std::string> argumentsAgain(const RecordOptions& given)
 {
     const RecordOptions standard;
@@ -114,7 +114,7 @@ Result<Place> readPlace(const std::string& device)
     return badInput("unknown device '" + device + "'; known are sim, the simulated GPU, cpu, and cuda or cuda:N");
 }
 
-/// Of an option that may be left out.
+/// Parses the value of an option that may be left out.
 template <class Value, class Parse>
 Status readChoice(const std::string& text, Parse parse, std::optional<Value>& value)
 {
@@ -221,7 +221,7 @@ Status openDevice(StepRequest& request)
 
 namespace {
 
-/// `interrupted`: where the device's memory ran out, the step up to there.
+/// Records the step. If the device's memory runs out, `interrupted` is the step up to there.
 Result<StepTracePtr> recordStep(StepRequest& request, const std::string& policyFile, const ProgressReport& progress,
                                 std::vector<std::string>& notes, StepTracePtr& interrupted)
 {
@@ -245,7 +245,7 @@ Result<StepTracePtr> recordStep(StepRequest& request, const std::string& policyF
     return trace;
 }
 
-/// The step up to where memory ran out is written; `error` says more of it.
+/// Writes the step up to where memory ran out. Returns `error` with a note on the file.
 Error keepInterrupted(const StepTrace& step, const std::string& output, Error error)
 {
     RETURN_IF_ERROR(writeStepTrace(step, output));

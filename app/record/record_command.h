@@ -13,7 +13,7 @@ namespace headroom {
 /// The device of a recording: the simulated GPU, or the CPU or a GPU, on which the step is measured.
 enum class Place { sim, cpu, cuda };
 
-/// The step that the options ask for.
+/// The step that the options describe.
 struct StepRequest
 {
     Place place = Place::sim;
@@ -26,9 +26,9 @@ struct StepRequest
 /// Makes the StepRequest of a command's options.
 Result<StepRequest> readStepRequest(const RecordOptions& options);
 
-/// Starts the simulated GPU in this thread and sets request.model.device to it. Small tensors whose values follow from
-/// the model's integer buffers, such as counters and masks, have their true values there, so that control flow that
-/// depends on them is right.
+/// Starts the simulated GPU in this thread and sets request.model.device to it. Small tensors with values that follow
+/// from the model's integer buffers (counters, masks) have their true values there, so that control flow that depends
+/// on them is right.
 void simulateDevice(StepRequest& request);
 
 /// Opens the device of the step: sets request.model.device, and request.step.real for a real device. Errors (noDevice):

@@ -7,7 +7,7 @@
 namespace headroom {
 namespace {
 
-/// CLI::PositiveNumber, with a message for people.
+/// Returns CLI::PositiveNumber with a readable message.
 CLI::Validator atLeastOne()
 {
     return {[](std::string& text) {
@@ -18,43 +18,42 @@ CLI::Validator atLeastOne()
             "N >= 1"};
 }
 
-/// Options that say which step is run.
-void addStepOptions(CLI::App& app, RecordOptions& options, const std::vector<std::string>& models)
+/// Adds the options that say which step is run.
+void addStepOptions(CLI::App& command, RecordOptions& options, const std::vector<std::string>& models)
 {
-    CLI::App* const command = &app;
     std::string names;
     for (const std::string& name : models)
         names += (names.empty() ? "" : ", ") + name;
-    command->add_option("MODEL", options.model, names);
-    command->add_option("--device", options.device, "sim: the simulated GPU; cuda, cuda:N or cpu: a real one, measured")
+    command.add_option("MODEL", options.model, names);
+    command.add_option("--device", options.device, "sim: the simulated GPU; cuda, cuda:N or cpu: a real one, measured")
         ->capture_default_str();
-    command->add_option("--gpu", options.gpu, "The GPU that the simulation stands for; list: print all")
+    command.add_option("--gpu", options.gpu, "The GPU that the simulation stands for; list: print all")
         ->capture_default_str();
-    command->add_option("--batch", options.batch, "Samples a step (default: the model's)")->check(atLeastOne());
-    command->add_option("--seq", options.sequence, "Sequence length (default: the model's)")->check(atLeastOne());
-    command->add_option("--dtype", options.dtype,
-                        "float32, bfloat16 or float16: parameters and activations of a demo model "
-                        "(default: float32); the file fixes those of an exported one");
-    command->add_flag("--autocast", options.autocast,
-                      "Forward and loss under torch.autocast(dtype=torch.bfloat16), parameters in float32");
-    command->add_option("--optimizer", options.optimizer, "sgd, adam or adamw, as torch.optim runs them on CUDA")
+    command.add_option("--batch", options.batch, "Samples a step (default: the model's)")->check(atLeastOne());
+    command.add_option("--seq", options.sequence, "Sequence length (default: the model's)")->check(atLeastOne());
+    command.add_option("--dtype", options.dtype,
+                       "float32, bfloat16 or float16: parameters and activations of a demo model "
+                       "(default: float32); the file fixes those of an exported one");
+    command.add_flag("--autocast", options.autocast,
+                     "Forward and loss under torch.autocast(dtype=torch.bfloat16), parameters in float32");
+    command.add_option("--optimizer", options.optimizer, "sgd, adam or adamw, as torch.optim runs them on CUDA")
         ->capture_default_str();
-    command->add_option("--momentum", options.momentum, "Momentum of sgd")->check(CLI::Range(0.0, 1.0));
-    command->add_option("--loss", options.loss,
-                        "sum or mean of the model's first output, or output: it is the loss (default: output where it "
-                        "is one number, else sum)");
-    command->add_option("--lifetimes", options.lifetimes,
-                        "Values of an exported graph live until their last use (graph) or until the forward returns "
-                        "whose code holds them, as Python's locals do (frame)");
-    command->add_option("--set", options.settings, "KEY=VALUE: an argument of the model")->allow_extra_args(false);
+    command.add_option("--momentum", options.momentum, "Momentum of sgd")->check(CLI::Range(0.0, 1.0));
+    command.add_option("--loss", options.loss,
+                       "sum or mean of the model's first output, or output: it is the loss (default: output where it "
+                       "is one number, else sum)");
+    command.add_option("--lifetimes", options.lifetimes,
+                       "Values of an exported graph live until their last use (graph) or until the forward returns "
+                       "whose code holds them, as Python's locals do (frame)");
+    command.add_option("--set", options.settings, "KEY=VALUE: an argument of the model")->allow_extra_args(false);
     command
-        ->add_option("--input", options.inputs,
-                     "NAME=SHAPE[:DTYPE], as x=8x128:int64: an input of a model that does not state its shape")
+        .add_option("--input", options.inputs,
+                    "NAME=SHAPE[:DTYPE], as x=8x128:int64: an input of a model that does not state its shape")
         ->allow_extra_args(false);
-    command->add_flag("--hold-output", options.holdOutput,
-                      "The loop keeps `output = model(x)` alive until the next forward has returned");
-    command->add_flag("--json", options.json, "One JSON document on stdout");
-    command->add_flag("--progress", options.progress, "Progress as JSON lines on stderr");
+    command.add_flag("--hold-output", options.holdOutput,
+                     "The loop keeps `output = model(x)` alive until the next forward has returned");
+    command.add_flag("--json", options.json, "One JSON document on stdout");
+    command.add_flag("--progress", options.progress, "Progress as JSON lines on stderr");
 }
 
 } // namespace

@@ -3,15 +3,13 @@
 #include "app/record/supervisor.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <memory>
 #include <new>
-#include <string>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -20,47 +18,15 @@
 namespace headroom {
 namespace {
 
-/// What the working process says, in memory that both share.
-class SharedReport final : public WorkReport
+/// Creates a report in memory that a child process shares with its parent.
+auto sharedReport()
 {
-public:
-    void stage(std::string_view stage) override
-    {
-        const std::size_t size = std::min(stage.size(), text_.size() - 1);
-        std::copy_n(stage.begin(), size, text_.begin());
-        text_[size] = '\0';
-    }
-    void written() override { written_ = true; }
-
-    bool isWritten() const { return written_; }
-    /// " during backward", or nothing.
-    std::string during() const { return text_.front() == '\0' ? "" : " during " + std::string(text_.data()); }
-
-private:
-    std::array<char, 64> text_{};
-    std::atomic<bool> written_ = false;
-};
-
-/// Memory that a child shares with its parent, with a report in it.
-class SharedMemory
-{
-public:
-    SharedMemory()
-        : memory_(mmap(nullptr, sizeof(SharedReport), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
-    {
-        if (memory_ == MAP_FAILED)
-            throw std::bad_alloc();
-        report_ = new (memory_) SharedReport();
-    }
-    ~SharedMemory() { munmap(memory_, sizeof(SharedReport)); }
-    SharedMemory(const SharedMemory&) = delete;
-    SharedMemory& operator=(const SharedMemory&) = delete;
-    SharedReport& report() { return *report_; }
-
-private:
-    void* memory_;
-    SharedReport* report_ = nullptr;
-};
+    void* const memory = mmap(nullptr, sizeof(WorkReport), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        throw std::bad_alloc();
+    const auto unmap = [](WorkReport* report) { munmap(report, sizeof(WorkReport)); };
+    return std::unique_ptr<WorkReport, decltype(unmap)>(new (memory) WorkReport(), unmap);
+}
 
 /// The signals that the supervising process waits for instead of being interrupted by them.
 class AwaitedSignals
@@ -90,17 +56,17 @@ private:
     sigset_t before_{};
 };
 
-[[noreturn]] void runChild(pid_t parent, SharedReport& report, const std::function<int(WorkReport&)>& work)
+[[noreturn]] void runChild(pid_t parent, WorkReport& report, const std::function<int(WorkReport&)>& work)
 {
     // A window that cancels kills the supervisor.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         std::_Exit(EXIT_FAILURE);
-    std::set_terminate([] { std::abort(); }); // the supervisor finds the words
+    std::set_terminate([] { std::abort(); }); // the supervisor prints the message
     const int code = work(report);
     std::cout.flush();
     std::cerr.flush();
-    // Not exit(): libtorch's threads and statics are better left alone.
+    // Not exit(), which would destroy statics while libtorch's threads still run.
     std::_Exit(code);
 }
 
@@ -109,7 +75,7 @@ bool isRequest(int signal)
     return signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
 }
 
-std::string sentence(int signal, const SharedReport& report)
+std::string sentence(int signal, const WorkReport& report)
 {
     const std::string result = report.isWritten() ? "the step file is complete" : "nothing was written";
     if (isRequest(signal))
@@ -123,11 +89,18 @@ std::string sentence(int signal, const SharedReport& report)
 
 } // namespace
 
+void WorkReport::stage(std::string_view stage)
+{
+    const std::size_t size = std::min(stage.size(), stage_.size() - 1);
+    std::copy_n(stage.begin(), size, stage_.begin());
+    stage_[size] = '\0';
+}
+
 int supervise(std::string_view program, const std::function<int(WorkReport&)>& work)
 {
     std::cout.flush();
     std::cerr.flush();
-    SharedMemory memory;
+    const auto report = sharedReport();
     const AwaitedSignals signals;
     const pid_t parent = getpid();
     const pid_t child = fork();
@@ -137,7 +110,7 @@ int supervise(std::string_view program, const std::function<int(WorkReport&)>& w
     }
     if (child == 0) {
         signals.restore();
-        runChild(parent, memory.report(), work);
+        runChild(parent, *report, work);
     }
     int request = 0;
     int status = 0;
@@ -146,12 +119,12 @@ int supervise(std::string_view program, const std::function<int(WorkReport&)>& w
         if (!isRequest(signal))
             continue;
         request = signal;
-        kill(child, SIGKILL); // it may hang in a kernel; a file is whole or has no name
+        kill(child, SIGKILL); // the work may hang in a kernel; a step file is complete or has no name yet
     }
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
     const int ended = request != 0 ? request : WTERMSIG(status);
-    std::cerr << program << ": " << sentence(ended, memory.report()) << '\n';
+    std::cerr << program << ": " << sentence(ended, *report) << '\n';
     return isRequest(ended) ? 128 + ended : EXIT_FAILURE;
 }
 

@@ -2,22 +2,30 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <functional>
+#include <string>
 #include <string_view>
 
 namespace headroom {
 
-/// Reports of supervised work to its supervisor.
+/// Reports of supervised work to its supervisor, in memory that both processes share: it outlives a crash of the work.
 class WorkReport
 {
 public:
-    /// Sets the current stage: "backward". It is in memory that outlives a crash.
-    virtual void stage(std::string_view stage) = 0;
-    /// The result is complete, whatever happens afterwards.
-    virtual void written() = 0;
+    /// Sets the current stage: "backward".
+    void stage(std::string_view stage);
+    /// Reports that the result is complete, whatever happens afterwards.
+    void written() { written_ = true; }
 
-protected:
-    ~WorkReport() = default;
+    bool isWritten() const { return written_; }
+    /// Returns " during backward"; empty if no stage was set.
+    std::string during() const { return stage_.front() == '\0' ? "" : " during " + std::string(stage_.data()); }
+
+private:
+    std::array<char, 64> stage_{};
+    std::atomic<bool> written_ = false;
 };
 
 /// Runs `work` in a process of its own and returns its exit code. A crash, the kernel's out-of-memory killer, Ctrl+C

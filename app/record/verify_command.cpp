@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/verify_command.h"
 
-#include "app/record/gradients_json.h"
 #include "app/record/verify_ops_command.h"
+#include "app/record/verify_text.h"
 #include "core/base/bytes.h"
 #include "core/base/json_text.h"
 #include "core/base/try.h"
@@ -24,22 +24,18 @@
 namespace headroom {
 namespace {
 
-// A step that a CPU does in some seconds: beyond that, gradients are compared only when asked for.
-constexpr Bytes mostBytesOnCpu = Bytes(4) << 30;
-constexpr double mostFlopsOnCpu = 2e12;
-
 struct Report
 {
     std::string model;
     DeviceSpec gpu;
-    bool real = false; ///< it is there
+    bool real = false; ///< a real GPU, not a simulated one
     Policy policy;
     Verification memory;
     std::optional<GradientComparison> gradients;
-    std::string noGradients; ///< why they were not compared
+    std::string noGradients; ///< why gradients were not compared
 };
 
-/// The first thing that is not as it should be; empty when all is.
+/// Returns the first disagreement with the prediction or the budget as an error; success if there is none.
 Status verdict(const Report& report)
 {
     const Verification& memory = report.memory;
@@ -51,9 +47,8 @@ Status verdict(const Report& report)
                          + " differs by " + CLI::detail::to_string(report.gradients->largestDifference)};
     if (report.policy.worldSize == 1 && memory.executedPeak > memory.budget)
         return Error{ErrorKind::infeasible,
-                     "this step takes " + formatBytes(memory.executedPeak) + " (" + groupedDigits(memory.executedPeak)
-                         + " bytes) with the policy, more than its budget of " + formatBytes(memory.budget)
-                         + "; make the policy of this very step with torch-headroom plan"};
+                     "this step takes " + exactBytes(memory.executedPeak) + " with the policy, more than its budget of "
+                         + formatBytes(memory.budget) + "; make the policy of this very step with torch-headroom plan"};
     return {};
 }
 
@@ -84,24 +79,14 @@ void printJson(const Report& report, const Status& status)
 void printText(const Report& report)
 {
     const Verification& memory = report.memory;
-    const auto bytes = [](Bytes value) { return formatBytes(value) + " (" + groupedDigits(value) + " bytes)"; };
     std::cout << report.model << " on " << report.gpu.title << (report.real ? ", " : " (simulated), ")
               << report.policy.modules.size() << (report.policy.modules.size() == 1 ? " module" : " modules")
               << " checkpointed\n"
-              << "Budget        " << bytes(memory.budget) << '\n'
-              << "Executed      " << bytes(memory.executedPeak) << "; without the policy " << bytes(memory.baselinePeak)
-              << '\n'
-              << "Predicted     " << bytes(memory.predictedPeak) << '\n'
-              << "Timeline      ";
-    if (memory.timelinesAgree())
-        std::cout << "equal to the byte after each of " << groupedDigits(static_cast<Bytes>(memory.allocations))
-                  << " allocations\n";
-    else
-        std::cout << memory.unequalAllocations << " of " << memory.allocations << " allocations differ, by "
-                  << bytes(memory.largestDifference) << " at most\n";
-    std::cout << "Recompute     " << std::fixed << std::setprecision(2) << memory.executedRecomputeMs
-              << " ms, predicted " << memory.predictedRecomputeMs << " ms, forward and backward " << memory.stepMs
-              << " ms\n"
+              << "Budget        " << exactBytes(memory.budget) << "\nExecuted      " << exactBytes(memory.executedPeak)
+              << "; without the policy " << exactBytes(memory.baselinePeak) << "\nPredicted     "
+              << exactBytes(memory.predictedPeak) << "\nTimeline      " << timelineText(memory) << "Recompute     "
+              << std::fixed << std::setprecision(2) << memory.executedRecomputeMs << " ms, predicted "
+              << memory.predictedRecomputeMs << " ms, forward and backward " << memory.stepMs << " ms\n"
               << std::defaultfloat << "Gradients     ";
     if (!report.gradients)
         std::cout << "not compared: " << report.noGradients << '\n';
@@ -115,22 +100,21 @@ void printText(const Report& report)
         std::cout << report.gradients->parameter << " differs by " << report.gradients->largestDifference << '\n';
 }
 
+/// Compares gradients on the CPU. `wanted`: however large the step is, and an error of the model is an error.
 Status compareOnCpu(StepRequest request, bool wanted, Report& report)
 {
-    const Verification& memory = report.memory;
-    if (!wanted && isMuchForCpu(memory.baselinePeak, memory.stepFlops)) {
-        report.noGradients = "the step takes " + formatBytes(memory.baselinePeak)
-            + ", which is much for the CPU; --device cpu compares them all the same";
+    if (!wanted)
+        report.noGradients = tooLargeForCpu(report.memory.baselinePeak, report.memory.stepFlops);
+    if (!report.noGradients.empty())
         return {};
-    }
     request.model.device = at::kCPU;
     const auto source = openModel(request.model);
-    if (!source && !wanted) {
-        report.noGradients = source.error().message; // as for a file without weights
+    if (!source && wanted)
+        return source.error();
+    if (!source) {
+        report.noGradients = source.error().message; // for example a file without weights
         return {};
     }
-    if (!source)
-        return source.error();
     ASSIGN_OR_RETURN(report.gradients, compareGradients(**source, request.step, report.policy));
     return {};
 }
@@ -143,7 +127,7 @@ Status executeOn(const StepRequest& request, const ProgressReport& progress, Rep
     return {};
 }
 
-/// The simulated device for memory, the CPU for gradients.
+/// Verifies memory on the simulated device, and gradients on the CPU.
 Status verifySimulated(StepRequest& request, bool onCpu, const ProgressReport& progress, Report& report)
 {
     simulateDevice(request);
@@ -152,7 +136,7 @@ Status verifySimulated(StepRequest& request, bool onCpu, const ProgressReport& p
     return compareOnCpu(request, onCpu, report);
 }
 
-/// A GPU for both. Its kernels are made reproducible for the gradients only: it may take others then.
+/// Verifies both on a GPU. Reproducible kernels, which may be others, run for the gradients only.
 Status verifyReal(StepRequest& request, const ProgressReport& progress, Report& report)
 {
     RETURN_IF_ERROR(openDevice(request));
@@ -180,11 +164,6 @@ Result<Report> verify(StepRequest request, const std::string& policyFile, bool o
 }
 
 } // namespace
-
-bool isMuchForCpu(Bytes peak, double flops)
-{
-    return peak > mostBytesOnCpu || flops > mostFlopsOnCpu;
-}
 
 Status runVerify(const RecordOptions& given, const ProgressReport& watch)
 {

@@ -3,15 +3,11 @@
 #pragma once
 
 #include "app/record/record_command.h"
-#include "core/base/bytes.h"
 
 namespace headroom {
 
 /// Runs the step with and without the policy, or under a plan by op, and prints a comparison with the prediction. The
 /// error says where they first differ. Calls `watch` with the progress.
 Status runVerify(const RecordOptions& options, const ProgressReport& watch);
-
-/// Whether the step is so large that its values are computed on the CPU only on request.
-bool isMuchForCpu(Bytes peak, double flops);
 
 } // namespace headroom

@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/verify_ops_command.h"
 
-#include "app/record/verify_command.h"
 #include "app/record/verify_ops_report.h"
-#include "core/base/bytes.h"
+#include "app/record/verify_text.h"
 #include "core/base/try.h"
 #include "core/checkpoint/reproducible.h"
 #include "core/device/hosted_memory.h"
@@ -21,12 +20,12 @@
 namespace headroom {
 namespace {
 
-/// What is asked of the planner, on whatever device the step is recorded.
+/// The plan to verify, which is made for the step on each device.
 struct Question
 {
     OpsRequest request;
     std::string opTimes; ///< file
-    std::string plan; ///< file; empty: the request is planned
+    std::string plan; ///< file; empty: `request` is planned
     bool monotone = false;
 };
 
@@ -88,7 +87,7 @@ Result<OpsValues> valuesOn(at::Device device, const StepRequest& request, const 
     return compareValues(*planned.model, request.step, planned.planner, planned.plan);
 }
 
-/// The step as it is on `device`, and by the plan of its ops.
+/// Records the step on `device`, and runs it by the plan of its ops.
 Status executeOn(at::Device device, const StepRequest& request, const Question& question, RealDevice* real,
                  const ProgressReport& progress, OpsReport& report)
 {
@@ -103,14 +102,14 @@ Status executeOn(at::Device device, const StepRequest& request, const Question& 
     return {};
 }
 
-/// The ops of a step are others on the CPU, and so is the plan for the same fraction.
+/// Compares values on the CPU, where the step has other ops and therefore another plan for the same fraction. `wanted`:
+/// however large the step is, and memory, too; an error of the model is an error.
 Status compareOnCpu(const StepRequest& request, Question question, bool wanted, OpsReport& report)
 {
-    if (!wanted && isMuchForCpu(report.baselinePeak, report.stepFlops)) {
-        report.noValues = "the step takes " + formatBytes(report.baselinePeak)
-            + ", which is much for the CPU; --device cpu compares them all the same";
+    if (!wanted)
+        report.noValues = tooLargeForCpu(report.baselinePeak, report.stepFlops);
+    if (!report.noValues.empty())
         return {};
-    }
     question.request.fraction = report.plan.fraction;
     question.opTimes.clear();
     question.plan.clear();
@@ -127,11 +126,11 @@ Status compareOnCpu(const StepRequest& request, Question question, bool wanted, 
     else if (wanted)
         return values.error();
     else
-        report.noValues = values.error().message; // as for a file without weights
+        report.noValues = values.error().message; // for example a file without weights
     return {};
 }
 
-/// The simulated device for memory, the CPU for values.
+/// Verifies memory on the simulated device, and values on the CPU.
 Status verifySimulated(StepRequest& request, const Question& question, bool onCpu, const ProgressReport& progress,
                        OpsReport& report)
 {
@@ -142,7 +141,7 @@ Status verifySimulated(StepRequest& request, const Question& question, bool onCp
     return compareOnCpu(request, question, onCpu, report);
 }
 
-/// A GPU for both. Its kernels are made reproducible for the values only: it may take others then, and other memory.
+/// Verifies both on a GPU. Reproducible kernels, which may take other memory, run for the values only.
 Status verifyReal(StepRequest& request, const Question& question, const ProgressReport& progress, OpsReport& report)
 {
     RETURN_IF_ERROR(openDevice(request));

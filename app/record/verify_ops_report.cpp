@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/verify_ops_report.h"
 
-#include "app/record/gradients_json.h"
+#include "app/record/verify_text.h"
 #include "core/base/bytes.h"
 #include "core/base/json_text.h"
 #include "core/base/try.h"
@@ -16,8 +16,8 @@
 namespace headroom {
 namespace {
 
-/// Plan and counter add up the same flops in another order.
-constexpr double sameFlops = 1e-9;
+/// Relative difference of equal sums: the plan and the counter add the same flops in different orders.
+constexpr double sumTolerance = 1e-9;
 
 bool isReal(const OpsReport& report)
 {
@@ -29,11 +29,7 @@ const char* valuesDevice(const OpsReport& report)
     return isReal(report) ? "the GPU" : "the CPU";
 }
 
-std::string bytes(Bytes value)
-{
-    return formatBytes(value) + " (" + groupedDigits(value) + " bytes)";
-}
-
+/// Returns where the executed step does not follow the plan.
 Status followed(const OpsVerification& step, const std::string& where)
 {
     if (!step.timelinesAgree())
@@ -44,7 +40,7 @@ Status followed(const OpsVerification& step, const std::string& where)
                          + " bytes, planned were " + groupedDigits(step.planned.savedBytes)};
     if (step.executed.repeatedOps != step.planned.repeatedOps
         || std::abs(step.executed.recomputeFlops - step.planned.recomputeFlops)
-            > sameFlops * step.planned.recomputeFlops)
+            > sumTolerance * step.planned.recomputeFlops)
         return Error{ErrorKind::internal,
                      "the executed step" + where + " runs " + std::to_string(step.executed.repeatedOps) + " ops again, "
                          + CLI::detail::to_string(step.executed.recomputeFlops) + " flops; planned were "
@@ -67,16 +63,6 @@ nlohmann::json valuesJson(const OpsReport& report)
     if (report.values)
         values["buffer"] = report.values->buffer;
     return values;
-}
-
-void printTimeline(const OpsVerification& step)
-{
-    if (step.timelinesAgree())
-        std::cout << "equal to the byte after each of " << groupedDigits(static_cast<Bytes>(step.allocations))
-                  << " allocations\n";
-    else
-        std::cout << step.unequalAllocations << " of " << step.allocations << " allocations differ, by "
-                  << bytes(step.largestDifference) << " at most\n";
 }
 
 void printGradients(const OpsReport& report)
@@ -148,22 +134,19 @@ void printText(const OpsReport& report)
 {
     const OpsVerification& device = report.device;
     std::cout << report.model << " on " << report.deviceName << ", ops planned for a fraction of "
-              << report.plan.fraction << "\nSaved         " << bytes(device.executed.savedBytes) << ", planned "
-              << bytes(device.planned.savedBytes) << "\nExecuted      " << bytes(device.executedPeak)
-              << "; without the plan " << bytes(report.baselinePeak) << "\nPredicted     "
-              << bytes(device.predictedPeak) << "\nTimeline      ";
-    printTimeline(device);
+              << report.plan.fraction << "\nSaved         " << exactBytes(device.executed.savedBytes) << ", planned "
+              << exactBytes(device.planned.savedBytes) << "\nExecuted      " << exactBytes(device.executedPeak)
+              << "; without the plan " << exactBytes(report.baselinePeak) << "\nPredicted     "
+              << exactBytes(device.predictedPeak) << "\nTimeline      " << timelineText(device);
     if (isReal(report))
-        std::cout << "Allocator     " << bytes(device.plannedPeaks.allocated) << " allocated at its peak, reserved "
-                  << bytes(device.plannedPeaks.reserved) << "; without the plan " << bytes(device.plainPeaks.allocated)
-                  << '\n';
+        std::cout << "Allocator     " << exactBytes(device.plannedPeaks.allocated)
+                  << " allocated at its peak, reserved " << exactBytes(device.plannedPeaks.reserved)
+                  << "; without the plan " << exactBytes(device.plainPeaks.allocated) << '\n';
     std::cout << "Recompute     " << device.executed.repeatedOps << " ops, " << device.executed.recomputeFlops / 1e9
               << " GFLOP, predicted " << device.planned.recomputeFlops / 1e9 << " GFLOP\n";
-    if (report.cpu) {
-        std::cout << "On the CPU    saved " << bytes(report.cpu->executed.savedBytes) << ", planned "
-                  << bytes(report.cpu->planned.savedBytes) << "; memory ";
-        printTimeline(*report.cpu);
-    }
+    if (report.cpu)
+        std::cout << "On the CPU    saved " << exactBytes(report.cpu->executed.savedBytes) << ", planned "
+                  << exactBytes(report.cpu->planned.savedBytes) << "; memory " << timelineText(*report.cpu);
     printGradients(report);
 }
 

@@ -23,7 +23,7 @@ struct OpsReport
     double stepFlops = 0;
     std::optional<OpsVerification> cpu; ///< the CPU's step under a plan for the same fraction, if requested
     std::optional<OpsValues> values; ///< values on the GPU, or on the CPU for a simulated GPU
-    std::string noValues; ///< why they were not compared
+    std::string noValues; ///< why values were not compared
 };
 
 /// The first difference as an error; success if there is none.

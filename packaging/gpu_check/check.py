@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Headroom says of a GPU against what the GPU does; packaging/gpu-check.sh runs it after the build.
+"""Compares Headroom's predictions for a GPU with the GPU itself; packaging/gpu-check.sh runs it after the build.
 
     check.py [--output FILE.json] [--seconds N] [--models NAME,…] [--recorder torch-headroom-record]
 
-Each model runs in processes of its own, on the GPU and on the simulated card, so that a failure of one is a line in the
-document and not the end. Exit code: 0 all checks passed, 1 some failed (the document is written), 4 no GPU can be used
-(nothing is written).
+Each model runs in processes of its own, on the GPU and on the simulated card, so that the failure of one is a line in
+the document and does not end the check. Exit code: 0 all checks passed, 1 some failed (the document is written), 4 no
+GPU can be used (nothing is written).
 """
 
 import argparse
@@ -27,16 +27,11 @@ ROOT = HERE.parents[1]
 RUN = HERE / "run_model.py"
 POLICIES = ROOT / "tests" / "data" / "gpu_check"
 
-MODELS = (
-    "seed000_transformer",
-    "seed000_transformer_ac",
-    "gpt2_small_lm_bs8_s1024",
-    "resnet50_bs32",
-    "llama_1b_bf16_bs1_s2048",
-)
+MODELS = ("seed000_transformer", "seed000_transformer_ac", "gpt2_small_lm_bs8_s1024", "resnet50_bs32",
+          "llama_1b_bf16_bs1_s2048")
 PROCESS_SECONDS = 150
 
-# Steps whose single ops are planned and executed on the card, as torch-headroom-record's arguments: dropout, running
+# Steps for plans of single ops that are executed on the card, as arguments of torch-headroom-record: dropout, running
 # statistics, a file of torch.export, autocast.
 OPS_STEPS = {
     "transformer": ("demo:transformer", "--batch", "8", "--set", "n_layers=6", "--set", "dropout_p=0.1"),
@@ -49,7 +44,7 @@ OPS_SECONDS = 60
 
 
 class Failed(Exception):
-    """A process that did not do what it should; the last line that it printed, or its exit code."""
+    """A process failed: the message is the last line that it printed, or its exit code."""
 
 
 class Clock:
@@ -59,12 +54,22 @@ class Clock:
     def left(self):
         return self._end - time.monotonic()
 
+    def limit(self, most):
+        """Returns the seconds for a process that may take `most`."""
+        if self.left() < 10:
+            raise Failed("no time left")
+        return min(most, self.left())
+
+
+def reason_of(code, errors):
+    """Returns an exit code with the last line on stderr."""
+    lines = [line for line in errors.strip().splitlines() if line.strip()]
+    return f"exit {code}: {lines[-1][:400]}" if lines else f"exit {code}"
+
 
 def run(clock, folder, *arguments):
-    """The last result of run_model.py, and why it ended early, if it did."""
-    seconds = min(PROCESS_SECONDS, clock.left())
-    if clock.left() < 10:
-        raise Failed("no time left")
+    """Runs run_model.py. Returns its last result, and the reason why it ended early; None: it did not."""
+    seconds = clock.limit(PROCESS_SECONDS)
     environment = dict(os.environ, PYTHONUNBUFFERED="1")
     if arguments[0] == "simulate":
         environment["CUDA_VISIBLE_DEVICES"] = ""  # the real card stays out of it
@@ -73,21 +78,17 @@ def run(clock, folder, *arguments):
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=seconds)
         output, errors, code = done.stdout, done.stderr, done.returncode
     except subprocess.TimeoutExpired as expired:
-        output = expired.stdout or ""  # bytes, whatever was asked for
-        output = output if isinstance(output, str) else output.decode(errors="replace")
+        output = (expired.stdout or b"").decode(errors="replace")  # bytes, in spite of text=True
         errors, code = "", f"timeout after {seconds:.0f} s"
     results = [json.loads(line[7:]) for line in output.splitlines() if line.startswith("RESULT ")]
-    problem = None
-    if code != 0:
-        lines = [line for line in errors.strip().splitlines() if line.strip()]
-        problem = f"exit {code}: {lines[-1][:400]}" if lines else f"exit {code}"
+    problem = reason_of(code, errors) if code != 0 else None
     if not results:
         raise Failed(problem or "no result")
     return results[-1], problem
 
 
 class Checks:
-    """The list of what was compared. Every check stands alone: what cannot be compared is an error with its reason."""
+    """The results of the checks. Every check stands alone: one that cannot be made is an error with its reason."""
 
     def __init__(self):
         self.rows = []
@@ -96,7 +97,7 @@ class Checks:
         row = {"check": name, "model": model}
         try:
             row |= compare()
-        except Exception as error:  # also what this program did not foresee in a document
+        except Exception as error:  # a document may differ from what this program expects in any way
             row |= {"status": "error", "reason": f"{type(error).__name__}: {error}"[:400]}
         self.rows.append(row)
         print(f"{row['status']:<7} {name}: {model}", *(f"{k} {v}" for k, v in row.items() if k in SHOWN), flush=True)
@@ -107,13 +108,8 @@ class Checks:
         def compare():
             wanted, got = expected(), found()
             off = abs(got - wanted) / wanted
-            return {
-                "status": "passed" if off <= share else "failed",
-                "expected": wanted,
-                "found": got,
-                "off_percent": round(off * 100, 3),
-                "allowed_percent": share * 100,
-            }
+            return {"status": "passed" if off <= share else "failed", "expected": wanted, "found": got,
+                    "off_percent": round(off * 100, 3), "allowed_percent": share * 100}
 
         self.add(name, model, compare)
 
@@ -138,8 +134,7 @@ def library():
 
 
 def calibrate(step, calibration):
-    code = library().headroom_calibrate(os.fsencode(step), os.fsencode(calibration))
-    if code:
+    if library().headroom_calibrate(os.fsencode(step), os.fsencode(calibration)):
         raise Failed(library().headroom_last_error().decode())
 
 
@@ -158,7 +153,7 @@ def attempt(clock, folder, *arguments):
         return result | ({"problem": problem} if problem else {})
     except Failed as failure:
         return {"problem": str(failure)}
-    except Exception as error:  # whatever it is, the document says it
+    except Exception as error:  # the document says any other error, too
         return {"problem": f"{type(error).__name__}: {error}"[:400]}
 
 
@@ -173,59 +168,41 @@ def forward_backward(times):
 
 def check_memory(checks, model, results):
     real, simulated = results["measured"], results["simulated"]
-    # The simulated card has no workspaces; cuBLAS's are the allocator's blocks.
+    summary = lambda: real["recorded"]["summary"]  # noqa: E731
+    # cuBLAS's workspaces are blocks of the real allocator; the simulated card has none.
     for kind, share in (("active", 0.01), ("reserved", 0.02)):
-        checks.within(
-            f"simulated {kind} peak",
-            model,
-            share,
-            lambda: real["memory"][kind] - real["memory"]["workspaces"],
-            lambda: simulated["memory"][kind],
-        )
+        checks.within(f"simulated {kind} peak", model, share,
+                      lambda: real["memory"][kind] - real["memory"]["workspaces"], lambda: simulated["memory"][kind])
     checks.report("workspaces of cuBLAS", model, lambda: real["memory"]["workspaces"])
-    checks.within(
-        "recorded memory is the allocator's",
-        model,
-        0.01,
-        lambda: real["recorded"]["summary"]["measured"]["allocated_peak_bytes"],
-        lambda: real["recorded"]["summary"]["peak_bytes"]
-        - real["recorded"]["summary"]["at_peak"].get("non_pytorch", 0),
-    )
-    checks.report(
-        "memory that is not PyTorch's", model, lambda: real["recorded"]["summary"]["measured"]["non_pytorch_bytes"]
-    )
+    checks.within("recorded memory is the allocator's", model, 0.01,
+                  lambda: summary()["measured"]["allocated_peak_bytes"],
+                  lambda: summary()["peak_bytes"] - summary()["at_peak"].get("non_pytorch", 0))
+    checks.report("memory that is not PyTorch's", model, lambda: summary()["measured"]["non_pytorch_bytes"])
 
 
 def check_times(checks, model, results):
     real = results["measured"]
     measured = lambda: real["recorded"]["summary"]["measured"]  # noqa: E731
     checks.within(
-        "kernel times and CUDA's events",
-        model,
-        0.01,
-        lambda: real["recorded_ahead"]["event_ms"],
-        lambda: real["recorded_ahead"]["summary"]["measured"]["kernel_ms"] - real["recorded_ahead"]["ahead_ms"],
-    )
-    # Gaps between kernels count in the one and not in the other.
+        "kernel times and CUDA's events", model, 0.01, lambda: real["recorded_ahead"]["event_ms"],
+        lambda: real["recorded_ahead"]["summary"]["measured"]["kernel_ms"] - real["recorded_ahead"]["ahead_ms"])
+    # CUDA's events include the gaps between kernels.
     checks.report("kernel times, share of CUDA's events of a step that was not recorded", model,
                   lambda: measured()["kernel_ms"] / real["times"]["step_ms"])
-    checks.report("of the recorded step the GPU was idle", model, lambda: 1 - measured()["busy_ms"] / measured()["span_ms"])
+    checks.report("of the recorded step the GPU was idle", model,
+                  lambda: 1 - measured()["busy_ms"] / measured()["span_ms"])
     checks.report("records dropped", model, lambda: measured()["dropped_records"])
     checks.report("work that no op launched, ms", model, lambda: measured()["without_op_ms"])
-    checks.report(
-        "overhead of recording",
-        model,
-        lambda: {
-            "step_ms": real["launched"]["step_ms"],
-            "recorded_step_ms": real["recorded"]["event_ms"],
-            "factor": real["recorded"]["event_ms"] / real["launched"]["step_ms"],
-            "cupti_ms": measured()["overhead_ms"],
-        },
-    )
+    checks.report("overhead of recording", model, lambda: {
+        "step_ms": real["launched"]["step_ms"],
+        "recorded_step_ms": real["recorded"]["event_ms"],
+        "factor": real["recorded"]["event_ms"] / real["launched"]["step_ms"],
+        "cupti_ms": measured()["overhead_ms"],
+    })
 
 
 def check_roofline(checks, folder, models, results):
-    """Calibrated by all measured steps, and, harder, by those of the other models."""
+    """Checks the roofline calibrated by all measured steps, and, which is harder, by those of the other models."""
     measured = {m: folder / f"{m}.measured.hrs" for m in models if (folder / f"{m}.measured.hrs").is_file()}
     everything = folder / "calibration.json"
     for model, step in measured.items():
@@ -249,49 +226,36 @@ def check_roofline(checks, folder, models, results):
 
 
 def check_policy(checks, folder, model, results, budget):
-    """A plan for a part of the peak (tests/data/gpu_check/README.md), executed."""
+    """Checks an executed plan for a part of the peak (tests/data/gpu_check/README.md)."""
     plain, executed = results["measured"], results["executed"]
     planned_step = folder / f"{model}.planned.hrs"
     calibration = folder / "calibration.json"
-    checks.at_most("policy's peak under its budget", model, lambda: budget,
-                   lambda: executed["memory"]["active"] - executed["memory"]["workspaces"])
-    checks.within(
-        "policy's peak as simulated",
-        model,
-        0.01,
-        lambda: executed["memory"]["active"] - executed["memory"]["workspaces"],
-        lambda: results["planned"]["memory"]["active"],
-    )
-    checks.within(
-        "time that the policy adds",
-        model,
-        0.10,
-        lambda: step_times(planned_step, calibration)["recompute_ms"],
-        lambda: executed["times"]["forward_backward_ms"] - plain["times"]["forward_backward_ms"],
-    )
+    peak = lambda: executed["memory"]["active"] - executed["memory"]["workspaces"]  # noqa: E731
+    checks.at_most("policy's peak under its budget", model, lambda: budget, peak)
+    checks.within("policy's peak as simulated", model, 0.01, peak, lambda: results["planned"]["memory"]["active"])
+    checks.within("time that the policy adds", model, 0.10,
+                  lambda: step_times(planned_step, calibration)["recompute_ms"],
+                  lambda: executed["times"]["forward_backward_ms"] - plain["times"]["forward_backward_ms"])
 
 
 def execute_ops(clock, recorder, step, fraction):
-    """The document of `torch-headroom-record verify --device cuda`; its exit code is 0 only when all agrees."""
-    if clock.left() < 10:
-        raise Failed("no time left")
+    """Returns the document of `torch-headroom-record verify --device cuda`."""
     command = [recorder, "verify", *OPS_STEPS[step], "--device", "cuda", "--memory-budget", str(fraction), "--json"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=min(OPS_SECONDS, clock.left()))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=clock.limit(OPS_SECONDS))
     except subprocess.TimeoutExpired as expired:
         raise Failed(f"timeout after {expired.timeout:.0f} s") from None
     if not done.stdout.strip():
-        lines = done.stderr.strip().splitlines()
-        raise Failed(f"exit {done.returncode}: {lines[-1][:400] if lines else 'no output'}")
+        raise Failed(reason_of(done.returncode, done.stderr))
     return json.loads(done.stdout)
 
 
 def check_ops(checks, clock, recorder):
-    """Plans of single ops, executed on the card by the same code as on the CPU: saved bytes, every allocation and flops as
-    planned, gradients and running statistics those of the plain step to the bit."""
+    """Checks plans of single ops, executed on the card by the same code as on the CPU: saved bytes, every allocation
+    and flops are as planned; gradients and running statistics are those of the plain step to the bit."""
     if not recorder:
-        checks.add("ops planned and executed", "all", lambda: {
-            "status": "skipped", "reason": "torch-headroom-record was not built: GLPK, Boost's headers or CLI11 are missing"})
+        reason = "torch-headroom-record was not built: GLPK, Boost's headers or CLI11 are missing"
+        checks.add("ops planned and executed", "all", lambda: {"status": "skipped", "reason": reason})
         return
     for step in OPS_STEPS:
         for fraction in OPS_FRACTIONS:
@@ -301,29 +265,29 @@ def check_ops(checks, clock, recorder):
                 values = {"found": found["executed_peak_bytes"], "document": found}
                 if not found["agrees"]:
                     return values | {"status": "failed", "reason": found["reason"]}
+                values["status"] = "passed"
                 if found["gradients"].get("unrepeatable"):
-                    return values | {"status": "passed", "reason": "the plain step is not repeatable: gradients say nothing"}
-                return values | {"status": "passed"}
+                    values["reason"] = "the plain step is not repeatable: gradients say nothing"
+                return values
 
             checks.add(f"ops planned for {fraction} and executed", step, compare)
 
 
 def run_models(clock, folder, models, gpu, results, keep):
-    """Simulated steps beside one another, on the CPU; measured ones alone, one after the other. `keep()` writes what there
-    is so far: a machine may be taken away."""
+    """Runs the simulated steps in parallel, on the CPU, then the measured ones one after the other. `keep()` writes the
+    results so far, as the machine may be taken away."""
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 2) // 2)) as pool:
-        pending = {}
+        pending = []
+
+        def simulate(model, kind, *policy):
+            arguments = "simulate", model, f"{model}.{kind}.hrs", gpu, *policy
+            pending.append((model, kind, pool.submit(attempt, clock, folder, *arguments)))
+
         for model in models:
-            pending[pool.submit(attempt, clock, folder, "simulate", model, f"{model}.simulated.hrs", gpu)] = (
-                model,
-                "simulated",
-            )
+            simulate(model, "simulated")
             if policy := policy_of(model, gpu):
-                pending[
-                    pool.submit(attempt, clock, folder, "simulate", model, f"{model}.planned.hrs", gpu, policy)
-                ] = (model, "planned")
-        for future in concurrent.futures.as_completed(pending):
-            model, kind = pending[future]
+                simulate(model, "planned", policy)
+        for model, kind, future in pending:
             results[model][kind] = future.result()
     for model in models:
         print(f"measuring {model}, {clock.left():.0f} s left", flush=True)

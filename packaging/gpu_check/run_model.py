@@ -1,13 +1,14 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One model in a process of its own, for check.py: prints one JSON document.
+"""Runs one model in a process of its own, for check.py, and prints results as JSON.
 
-    run_model.py probe                               what the GPU is
+    run_model.py probe                               describes the GPU
     run_model.py measure MODEL step.hrs [POLICY]     on the real GPU
     run_model.py simulate MODEL step.hrs GPU [POLICY]
 
-Both make the same steps (forward, loss, backward, Adam, zero_grad): three without a recorder, of which the last one's
-memory counts; then, on the GPU, some that are timed; then two that are recorded, of which the second is kept.
+measure and simulate make the same steps (forward, loss, backward, Adam, zero_grad): three without a recorder, of which
+the last one's memory counts; then, on the GPU, some that are timed; then two that are recorded, of which the second is
+kept.
 """
 
 import json
@@ -54,7 +55,7 @@ def memory(torch):
 
 
 def workspaces(torch):
-    """What cuBLAS keeps of the allocator's memory between its calls. It takes that once, for each thread."""
+    """Returns the bytes of the allocator's memory that cuBLAS keeps between its calls, once for each thread."""
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
     if clear is None:
         return 0
@@ -64,7 +65,7 @@ def workspaces(torch):
 
 
 def plain_steps(torch, parts):
-    """Memory of the third step, without any recorder."""
+    """Returns the memory of the third step, without a recorder."""
     for _ in range(WARM_UPS):
         step(*parts)
     torch.cuda.synchronize()
@@ -75,8 +76,8 @@ def plain_steps(torch, parts):
 
 
 def timed(torch, parts, ahead=False):
-    """Milliseconds by CUDA's events: of forward and backward, and of the step, each the median. With `ahead` the GPU is
-    kept busy first, so that it never waits for the program: what is left is its own work."""
+    """Returns the median milliseconds, by CUDA's events, of forward and backward, and of the step. With `ahead` the GPU
+    is kept busy first, so that it never waits for the program and only its own work counts."""
     both, whole = [], []
     for _ in range(TIMED):
         marks = {}
@@ -92,25 +93,21 @@ def timed(torch, parts, ahead=False):
         torch.cuda.synchronize()
         both.append(marks["begin"].elapsed_time(marks["backward"]))
         whole.append(marks["begin"].elapsed_time(marks["step"]))
-    return {
-        "forward_backward_ms": statistics.median(both),
-        "step_ms": statistics.median(whole),
-        "steps_ms": sorted(whole),
-    }
+    return {"forward_backward_ms": statistics.median(both), "step_ms": statistics.median(whole),
+            "steps_ms": sorted(whole)}
 
 
 def recorded(torch, parts, file, events, ahead=False):
-    """The summary of the second of two recorded steps, and, on a GPU, the time of that step by CUDA's events. With `ahead`
-    as for timed(); the time of that is `ahead_ms`, which is in the summary's kernels."""
+    """Returns the summary of the second of two recorded steps, and, if `events`, the time of that step by CUDA's
+    events. `ahead` is as for timed(); `ahead_ms` is the time that the GPU was kept busy, which the summary's kernels
+    include."""
     import torch_headroom
 
     times, waits = [], []
     with torch_headroom.record(file, name=pathlib.Path(file).stem) as recording:
         for _ in range(2):
-            begin = torch.cuda.Event(enable_timing=True)
-            end = torch.cuda.Event(enable_timing=True)
+            first, begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(3))
             if ahead:
-                first = torch.cuda.Event(enable_timing=True)
                 first.record()
                 torch.cuda._sleep(AHEAD)
             begin.record()
@@ -122,11 +119,8 @@ def recorded(torch, parts, file, events, ahead=False):
             if ahead:
                 waits.append(first.elapsed_time(begin))
             recording.step()
-    return {
-        "summary": recording.summary,
-        "event_ms": times[-1] if times else None,
-        "ahead_ms": waits[-1] if waits else 0,
-    }
+    return {"summary": recording.summary, "event_ms": times[-1] if times else None,
+            "ahead_ms": waits[-1] if waits else 0}
 
 
 def applied(parts, policy):
@@ -152,17 +146,11 @@ def probe():
     model = torch.nn.Linear(8, 8, device="cuda")
     with torch_headroom.record("probe.hrs") as recording:
         model(torch.ones(8, 8, device="cuda")).sum().backward()
-    emit(
-        {
-            "name": properties.name,
-            "gpu": recording.summary["gpu"],
-            "memory_bytes": properties.total_memory,
-            "compute_capability": properties.major * 10 + properties.minor,
-            "torch": torch.__version__,
-            "cuda": torch.version.cuda,
-            "measured": recording.summary["measured"],
-        }
-    )
+    emit({
+        "name": properties.name, "gpu": recording.summary["gpu"], "memory_bytes": properties.total_memory,
+        "compute_capability": properties.major * 10 + properties.minor, "torch": torch.__version__,
+        "cuda": torch.version.cuda, "measured": recording.summary["measured"],
+    })
 
 
 def measure(name, file, policy=None):
@@ -171,7 +159,7 @@ def measure(name, file, policy=None):
     parts = build(torch, name)
     applied(parts, policy)
     result = {"memory": plain_steps(torch, parts)}
-    emit(result)  # what follows may fail without taking this along
+    emit(result)  # kept if a later part fails
     result["launched"] = timed(torch, parts)
     result["times"] = timed(torch, parts, ahead=True)
     result["memory"]["workspaces"] = workspaces(torch)

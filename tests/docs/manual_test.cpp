@@ -3,9 +3,9 @@
 
 // The manual and README.md against the repository and the programs: links, commands, options, files.
 
+#include "app/cli/command.h"
 #include "app/cli/command_line.h"
 #include "app/cli/python_program.h"
-#include "app/cli/verify.h"
 #include "app/record/record_options.h"
 #include "tests/docs/pages.h"
 

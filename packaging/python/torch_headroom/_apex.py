@@ -39,17 +39,16 @@ def l2norm(name, chunk_size, noop_flag, tensor_lists, *options):
     return norm, results
 
 
-def _statistics(input, shape, count):
-    """Creates `count` tensors for statistics of rows: float32 for half precision, otherwise the input's dtype."""
+def _sums(input, count, *sizes):
+    """Creates `count` tensors for sums over the input: of float32 for half precision, otherwise of its dtype."""
     dtype = torch.float32 if input.dtype in (torch.float16, torch.bfloat16) else input.dtype
-    rows = input.numel() // math.prod(shape)
-    return [torch.empty(rows, dtype=dtype, device=input.device) for _ in range(count)]
+    return [torch.empty(sizes, dtype=dtype, device=input.device) for _ in range(count)]
 
 
 def _norm_forward(name, mean, affine, mixed, input, shape, *weights_and_epsilon):
     weights = [w for w in weights_and_epsilon if isinstance(w, torch.Tensor)] if affine else []
     out = torch.empty_like(input, dtype=weights[0].dtype if mixed else input.dtype)
-    results = [out, *_statistics(input, shape, 2 if mean else 1)]
+    results = [out, *_sums(input, 2 if mean else 1, input.numel() // math.prod(shape))]
     _opaque.launch(f"fused_layer_norm_cuda.{name}", [input, *weights], results, how=_opaque.TABLE)
     return results
 
@@ -62,12 +61,8 @@ def _norm_backward(name, mean, affine, dout, *arguments):
     input = given[-1]
     weights = list(rest[: (2 if mean else 1)]) if affine else []
     results = [torch.empty_like(input), *(torch.empty_like(weight) for weight in weights)]
-    scratch = []
-    if weights:
-        dtype = torch.float32 if input.dtype in (torch.float16, torch.bfloat16) else input.dtype
-        scratch = [torch.empty(16, math.prod(shape), dtype=dtype, device=input.device) for _ in weights]
-    reads = [t for t in (dout, *given, *weights) if t is not None]
-    _opaque.launch(f"fused_layer_norm_cuda.{name}", reads, [*results, *scratch], how=_opaque.TABLE)
+    scratch = _sums(input, len(weights), 16, math.prod(shape))
+    _opaque.launch(f"fused_layer_norm_cuda.{name}", [dout, *given, *weights], [*results, *scratch], how=_opaque.TABLE)
     return results if affine else results[0]
 
 

@@ -71,8 +71,8 @@ def _before_forward(root, _):
 
 
 class _Applied:
-    """One policy on one model, whose regions are added and removed together. Until they are checked, it waits for the
-    end of the first step, where an optimizer of the model makes its own step."""
+    """One policy on one model. Its regions are added and removed together. They are checked at the end of the first
+    step, when an optimizer of the model makes its own step."""
 
     def __init__(self, document, root, fits):
         self.document = document

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The arguments of a checkpointed module as they were at the call: caches, lists and other objects may change later.
+"""The arguments of a checkpointed module, kept as they were at the call: caches, lists and other objects may change.
 
 A region's forward gets the program's own objects, so that the program sees every change. Its recomputation gets copies
 of the mutable arguments as they were at entry. Tensors are never copied. Tensors in lists, tuples and dicts are held
@@ -40,7 +40,7 @@ class Arguments:
         self._tensors = walk.tensors
 
     def held(self):
-        """Returns the tensors that checkpoint() does not hold."""
+        """Returns the tensors among the arguments that checkpoint() does not hold."""
         return [held for held in self._tensors if held.place is None]
 
     def check(self, when):
@@ -69,15 +69,15 @@ class Arguments:
 
 
 class HeldInCalls:
-    """Finds what a checkpoint would hold of each call of a step, besides the tensors that tensors_of() finds."""
+    """Finds the tensors that a checkpoint would hold of each call of a step, besides those that tensors_of() finds."""
 
     def __init__(self):
         self._places = {}  # path -> number
 
     def of(self, args, kwargs, found):
-        """Returns tensors and their places. A place is a number that stands for the same path in all calls, or -1 if a
-        checkpoint holds the tensor even when the forward does not read it. `found` are the tensors that tensors_of()
-        finds."""
+        """Returns the tensors and their places. A place is a number that stands for the same path in all calls, or -1
+        if a checkpoint holds the tensor even when the forward does not read it. `found` is the result of
+        tensors_of()."""
         if not _has_more(args) and not _has_more(kwargs):
             return (), ()
         walk = _Walk(None, {})

@@ -13,8 +13,8 @@ FORWARD, BACKWARD = 2, 5  # products of [length, width] matrices
 
 @functools.lru_cache(4096)
 def pairs(queries, keys, left=-1, right=-1):
-    """Returns the number of pairs in one sequence and head. The last query is aligned with the last key; `left` and
-    `right` are the window, -1: unlimited."""
+    """Returns the number of pairs in one sequence and head. The last query is aligned with the last key. `left` and
+    `right` are the size of the window in tokens; -1: unlimited."""
     shift = keys - queries
     count = 0
     for i in range(queries):

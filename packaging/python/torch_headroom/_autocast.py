@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Contexts of low precision in regions that run twice: the casts of weights that torch.autocast caches until its
-context ends, and TransformerEngine's own autocast."""
+"""Autocast in regions that run twice: torch.autocast, which caches the casts of weights until its context ends, and
+TransformerEngine's own autocast."""
 
 import contextlib
 import functools
@@ -24,9 +24,9 @@ def is_cached_cast(op, args):
 
 
 def beside_cached_casts(mode, watch=None):
-    """Makes a selective context, `mode`, ignore those casts: whether a region runs them depends on earlier calls, and
-    from torch 2.12 on a recomputation finds an op by its index. `watch` gets their arguments. The context also ignores
-    the recorder's marks of module calls, which are not ops of the program."""
+    """Makes a selective context, `mode`, ignore autocast's casts of weights: whether a region runs them depends on
+    earlier calls, and from torch 2.12 on a recomputation finds an op by its index. `watch`, if given, is called with
+    their arguments. The context also ignores the recorder's marks of module calls, which are not ops of the program."""
     mode.__class__ = _beside_cached_casts(type(mode))
     mode.headroom_watch = watch
     return mode
@@ -48,10 +48,9 @@ def _beside_cached_casts(mode_class):
 
 
 class Recomputing:
-    """Wraps the context of a recomputation so that it begins and ends with an empty autocast cache, as on a GPU, where
-    backward has its own thread: its casts do not stay if backward runs inside another torch.autocast.
-    TransformerEngine's autocast is entered again as it was in the forward: checkpoint() restores that of PyTorch
-    alone."""
+    """Wraps the context of a recomputation so that it begins and ends with an empty autocast cache. On a GPU it does,
+    since backward has its own thread; elsewhere casts would stay if backward runs inside another torch.autocast. Also
+    enters TransformerEngine's autocast again as in the forward, which checkpoint() does only for PyTorch's."""
 
     def __init__(self, context):
         self.context = context
@@ -72,8 +71,8 @@ class Recomputing:
 
 
 def _quantized():
-    """Returns a function that makes TransformerEngine's context of low precision as it is now. Scales that are delayed
-    change when it ends, so a plan recomputes no module that reads them."""
+    """Returns a function that makes TransformerEngine's autocast context as it is now. Delayed scales change when that
+    context ends, so no plan recomputes a module that reads them."""
     library = sys.modules.get("transformer_engine.pytorch.quantization")
     state = getattr(library, "FP8GlobalStateManager", None)
     if state is None or not hasattr(library, "autocast") or not state.is_fp8_enabled():

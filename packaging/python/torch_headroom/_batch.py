@@ -10,7 +10,7 @@ from ._modules import tensors_of
 
 
 def sizes_of(arguments):
-    """Returns (batch, sequence) of a call's `arguments`; 0 where they give no single answer."""
+    """Returns (batch, sequence) of a call's `arguments`; a size is 0 if they give no single answer."""
     tensors = [tensor for tensor in _direct(arguments) if tensor.dim() > 0]
     if tensors:
         sizes = [tensor.shape[0] for tensor in tensors]

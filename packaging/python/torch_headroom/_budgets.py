@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Records the same step with several memory budgets of torch.compile and eagerly, each in its own process."""
+"""Records a step several times, each in its own process: with several memory budgets of torch.compile, and eagerly."""
 
 import json
 import os
@@ -23,8 +23,12 @@ def record_each(options):
     return 0
 
 
+def _name(budget):
+    return _EAGER if budget is None else f"{budget:g}"
+
+
 def _record(options, budget):
-    name = _EAGER if budget is None else f"{budget:g}"
+    name = _name(budget)
     output = pathlib.Path(options.output)
     step = output.with_name(f"{output.stem}-{name}{output.suffix}")
     command = [sys.executable, "-m", "torch_headroom.record", "--json", *_again(options, budget, step)]
@@ -49,7 +53,7 @@ def _again(options, budget, step):
 def _lines(points):
     yield f"{'Memory budget':<15}{'Peak':>16}{'Forward and backward ms':>26}  Step file\n"
     for point in points:
-        budget = _EAGER if point["memory_budget"] is None else f"{point['memory_budget']:g}"
+        budget = _name(point["memory_budget"])
         yield f"{budget:<15}{point['peak_bytes']:>16,}{point['step_ms']:>26.2f}  {point['step']}\n"
     files = " ".join(point["step"] for point in points[:-1])
     yield f"\nBeside Headroom's own: torch-headroom ops-frontier {points[-1]['step']} --compiled {files}\n"

@@ -6,7 +6,8 @@ import functools
 
 import torch.utils.checkpoint
 
-_OF_CHECKPOINT = ("use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state")
+# Arguments of checkpoint() that it does not pass to the function.
+_OPTIONS = ("use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state")
 
 
 def leave_out():
@@ -18,6 +19,6 @@ def leave_out():
 
     @functools.wraps(original)
     def checkpoint(function, *arguments, **named):
-        return function(*arguments, **{name: value for name, value in named.items() if name not in _OF_CHECKPOINT})
+        return function(*arguments, **{name: value for name, value in named.items() if name not in _OPTIONS})
 
     torch.utils.checkpoint.checkpoint = checkpoint  # checkpoint_sequential() calls it too

@@ -9,21 +9,15 @@ import pathlib
 
 import torch
 
-from . import (
-    _compile_choices,
-    _compile_kernels,
-    _compile_left_out,
-    _compiled_autograd,
-    _optimizer_hooks,
-    _remarks,
-)
+from . import _compile_choices, _compile_kernels, _compile_left_out, _compiled_autograd, _optimizer_hooks, _remarks
+from ._around import patch_around
 from ._compiling import follow
 from ._simulate_refusals import change_after_import
 
 # Modules that Dynamo must not compile, though it compiles what they call: the recorder's hooks and the replacement of
 # torch.cuda.
-_OURS = ("_arguments", "_batch", "_checkpointing", "_compile", "_endless_loops", "_loop", "_modules", "_opaque",
-         "_simulate", "_step", "_step_hooks", "record")
+_OURS = ("_arguments", "_around", "_batch", "_checkpointing", "_compile", "_endless_loops", "_loop", "_modules",
+         "_opaque", "_simulate", "_step", "_step_hooks", "record")
 
 
 def patch(card):
@@ -48,7 +42,7 @@ def _leave_ours_out(module):
 
 
 def _sentences():
-    """Returns notes on where torch.compile would act differently on a real card."""
+    """Returns remarks on how torch.compile would act differently on a real card."""
     return [*_compile_left_out.sentences(), *_compile_choices.sentences()]
 
 
@@ -60,15 +54,9 @@ def _let_higher_order_operators_through():
     for usual in ("BackendSelect", "ADInplaceOrView"):
         own = own.remove(getattr(torch._C.DispatchKey, usual))
 
-    def let_through(operator):
+    def let_through(operator, *_, **__):
         operator.non_fallthrough_keys = keys.from_raw_repr(operator.non_fallthrough_keys.raw_repr() & ~own.raw_repr())
 
-    make = torch._ops.HigherOrderOperator.__init__
-
-    def init(self, *arguments, **named):
-        make(self, *arguments, **named)
-        let_through(self)
-
-    torch._ops.HigherOrderOperator.__init__ = init
+    patch_around(torch._ops.HigherOrderOperator, "__init__", after=let_through)
     for operator in torch._ops._higher_order_ops.values():
         let_through(operator)

@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decisions that Inductor makes by measuring on the card, made without measuring: by its own cost model where it has
-one, otherwise by its default. Each is counted, also for graphs from the cache, and the recorder reports them."""
+"""Inductor's decisions that it would make by measuring on the card. They are made without measuring: by its own cost
+model if it has one, otherwise by its default. Each is counted, also for graphs from the cache, and the recorder reports
+them."""
 
 import collections
 import functools
@@ -19,7 +20,7 @@ _pending = collections.Counter()  # by kind, since the last graph was generated
 
 
 def sentences():
-    """Yields notes on a step that runs compiled code."""
+    """Yields remarks on a step that runs compiled code."""
     if decided[AUTOTUNED]:
         yield (f"torch.compile chose {_times(AUTOTUNED)} between kernels without measuring: PyTorch's own, or the "
                "first template where there is none; on the card another may be faster and need other memory")
@@ -40,7 +41,7 @@ def _times(kind):
 
 
 def note(counts):
-    """Counts the decisions of generated code when it is loaded."""
+    """Adds the decisions made for generated code, which calls this when it is loaded."""
     decided.update(counts)
 
 

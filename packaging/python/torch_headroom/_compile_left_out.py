@@ -13,7 +13,7 @@ _SENTENCE = ("torch.compile is left out, as Triton is not installed here: the mo
 
 
 def sentences():
-    """Returns notes on a step that ran without compilation."""
+    """Returns remarks on a step that ran without compilation."""
     return _told
 
 

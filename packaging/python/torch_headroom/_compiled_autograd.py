@@ -1,13 +1,14 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compiled autograd: a backward pass that PyTorch traces into one graph and compiles. It runs unchanged, and so must
-autograd's graph be what it is without the recorder: tensors that two nodes saved are one input of the compiled graph,
-and a hook of a parameter has its gradient copied."""
+"""Compiled autograd: PyTorch traces a backward pass into one graph and compiles it. The recorder must not change
+autograd's graph then. A tensor that two nodes saved is one input of the compiled graph, and a hook on a parameter makes
+a copy of its gradient."""
 
 import contextlib
 import sys
 
 from . import _instants
+from ._around import patch_around
 from ._compiling import compiling
 
 _UNFORESEEN = ("compiled autograd ran a backward pass, which nothing had said before the step: its graph has two "
@@ -15,16 +16,14 @@ _UNFORESEEN = ("compiled autograd ran a backward pass, which nothing had said be
 
 
 def follow(module):
-    """Makes its captures compilations: what they run is not the program's. Call it once, after the module's import."""
-    instance = module.AutogradCompilerInstance
-    begin = instance.begin_capture
+    """Reports captures of backward passes as compilations, since the code that they run is not the program's. Call it
+    once, after the import of torch._dynamo.compiled_autograd."""
 
-    def begin_capture(self, *arguments):
+    def begins(instance, *_):
         compiling.tell(True)
-        self.stack.callback(compiling.tell, False)
-        return begin(self, *arguments)
+        instance.stack.callback(compiling.tell, False)
 
-    instance.begin_capture = begin_capture
+    patch_around(module.AutogradCompilerInstance, "begin_capture", before=begins)
 
 
 def _runs_now():
@@ -38,13 +37,13 @@ def _may_run():
 
 
 class CompiledBackward:
-    """The backward passes that compiled autograd runs. Where it ran those of the step before, what autograd saves is
-    left as it is; otherwise it is recorded."""
+    """Counts the backward passes that compiled autograd runs. If it ran those of the last step, the tensors that
+    autograd saves in this step are not recorded, as that would change the compiled graph."""
 
     def __init__(self):
-        self._ran = None  # whether it ran a backward pass of the last finished step
-        self._passes = 0  # in this step
-        self._leaves_saves = False
+        self._ran = None  # whether compiled autograd ran a backward pass of the last step; None: there was no step
+        self._passes = 0  # number of its backward passes in this step
+        self._leaves_saves = False  # whether the saved tensors of this step are not recorded
 
     def step_begins(self, library):
         """Called between headroom_recording_new() and headroom_recording_begin()."""

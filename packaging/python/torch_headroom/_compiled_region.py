@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A checkpointed module that torch.compile() compiled as its own graph: the checkpoint is around the graph, which is
-what was recorded. Inside a larger graph the module's checkpoint would be a part of that graph (_region.py), and the
-partitioner would decide about it."""
+"""A checkpointed module that torch.compile() compiled as a graph of its own. Its checkpoint surrounds the graph, as
+recorded. Inside a larger graph the checkpoint would be a part of that graph (_region.py), and the partitioner would
+decide what is recomputed."""
 
 from __future__ import annotations
 

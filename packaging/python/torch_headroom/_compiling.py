@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tells when PyTorch compiles: code that runs then is not the program's."""
 
+import functools
+
+from ._around import patch_around
+
 
 class Compiling:
     """Listeners are called with True when a compilation begins, and with False when it has ended."""
@@ -25,15 +29,10 @@ compiling = Compiling()
 def follow(module):
     """Follows compilations; call it once, after the import of torch._dynamo.callback. It replaces methods, since
     torch._dynamo.reset() removes registered callbacks."""
-    handler = module.CompilationCallbackHandler
     for name, begins in (("run_start_callbacks", True), ("run_end_callbacks", False)):
-        setattr(handler, name, _telling(getattr(handler, name), begins))
+        patch_around(module.CompilationCallbackHandler, name, before=functools.partial(_tell, begins))
 
 
-def _telling(run, begins):
-    def run_and_tell(self, arguments):
-        if arguments.callback_trigger.name != "CUDAGRAPH_RECORDING":  # which runs the program's code
-            compiling.tell(begins)
-        run(self, arguments)
-
-    return run_and_tell
+def _tell(begins, _, arguments):
+    if arguments.callback_trigger.name != "CUDAGRAPH_RECORDING":  # the recording of a graph runs the program's code
+        compiling.tell(begins)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CUDA graphs and private memory pools on the simulated GPU. What is allocated while a graph is captured goes to a pool
-of its own, whose segments stay reserved (core/device/memory_pools.h)."""
+"""CUDA graphs and private memory pools on the simulated GPU. Allocations during a capture go to a private pool, and its
+segments stay reserved (core/device/memory_pools.h)."""
 
 import collections
 import contextlib
@@ -15,25 +15,12 @@ from ._library import HeadroomError, check
 from ._simulate_refusals import change_after_import, refuse_allocators
 
 _numbers = itertools.count(1)
-_users = collections.Counter()  # number of a pool -> graphs and MemPools that keep it
-listeners = []  # Replays that hear of captures and replays
-
-
-class Replays:
-    """Hears of graphs in which moments were noted, see note()."""
-
-    def captured(self):
-        """Called at the end of the capture, which on the card runs nothing."""
-
-    def begins(self):
-        """Called before a replay."""
-
-    def passes(self, moment):
-        """Called where the replay passes a noted moment."""
+_users = collections.Counter()  # number of a pool -> number of graphs and MemPools that keep it
+listeners = []  # objects with the methods of _step_hooks._Replays
 
 
 def note(moment):
-    """Notes where in the graph that is captured now this is, if one is. Its replays pass it again."""
+    """Notes a moment of the step in the graph that is captured now, if there is one. Each replay passes it again."""
     if CUDAGraph._capturing:
         CUDAGraph._capturing[-1]._note(moment)
 
@@ -42,13 +29,13 @@ class CUDAGraph:
     """Replaces torch.cuda.CUDAGraph."""
 
     _capturing = []  # graphs, the innermost last
-    captures_each_run = False  # graphs that are made now
+    captures_each_run = False  # whether each run of the graphs that are made now is a capture, not a replay
 
     def __init__(self, keep_graph=False):
         self._pool = None
-        self._parts = []  # [ops, the moment after them]
-        self._release = []
-        self._has_run = self.captures_each_run  # its capture was its run
+        self._parts = []  # pairs of ops and the moment after them
+        self._release = []  # functions that release the pool and the ops
+        self._has_run = self.captures_each_run
 
     def capture_begin(self, pool=None, **options):
         if self._capturing:
@@ -73,7 +60,8 @@ class CUDAGraph:
             self._parts[-1][1] = moment
             self._begin_part()
 
-    def _told(self):
+    def _listeners(self):
+        """Returns the listeners if moments were noted in this graph."""
         return listeners if len(self._parts) > 1 else []
 
     def capture_end(self):
@@ -81,7 +69,7 @@ class CUDAGraph:
             _library.headroom_graph_end(self._parts[-1][0])
         _library.headroom_end_pool(self._pool[1])
         self._capturing.remove(self)
-        for listener in self._told():
+        for listener in self._listeners():
             listener.captured()
 
     def pool(self):
@@ -89,7 +77,7 @@ class CUDAGraph:
 
     def replay(self):
         if self._parts:
-            for listener in self._told():
+            for listener in self._listeners():
                 listener.begins()
             current = torch.cuda.current_stream()
             self._stream.wait_stream(current)
@@ -113,14 +101,10 @@ class CUDAGraph:
             release()
         self._release, self._parts = [], []
 
-    def register_generator_state(self, generator):
+    def _ignore(self, *_):
         pass
 
-    def instantiate(self):
-        pass
-
-    def enable_debug_mode(self):
-        pass
+    register_generator_state = instantiate = enable_debug_mode = _ignore
 
     def __getattr__(self, name):
         if name.startswith("_"):
@@ -159,7 +143,7 @@ def new_pool():
 
 
 def _keep(owner, pool):
-    """Keeps a pool's segments reserved until `owner` dies, or until the function that it returns is called."""
+    """Keeps a pool's segments reserved until `owner` dies, or until the returned function is called."""
     _users[pool[1]] += 1
     return weakref.finalize(owner, _release, pool[1])
 
@@ -217,10 +201,10 @@ def patch():
 
 
 def _capture_each_run(module):
-    """Makes the trees of Inductor's graphs capture each run: its ops and its memory are those of the replay."""
+    """Makes Inductor's trees of CUDA graphs capture each run: its ops and its memory are those of a replay."""
     manager, node = module.CUDAGraphTreeManager, module.CUDAGraphNode
     record = manager.record_function
-    captured = weakref.WeakKeyDictionary()  # manager -> functions of which a run was captured
+    captured = weakref.WeakKeyDictionary()  # manager -> functions that were captured at least once
 
     def record_function(self, new_inputs, function_id):
         before = self.current_node
@@ -228,18 +212,19 @@ def _capture_each_run(module):
         with _as_replay(function_id in known):
             outputs = record(self, new_inputs, function_id)
         known.add(function_id)
-        self.current_node.headroom_before = before  # a node refers weakly to the one before
+        self.current_node.headroom_before = before  # keeps it alive: a node has only a weak reference to its parent
         (self.roots if before is None else before.children).clear()
         return outputs
 
     manager.record_function = record_function
-    # Copies of inputs and outputs without memory of their own serve a later replay.
+    # PyTorch would make copies of inputs and outputs, without memory, for a later replay.
     node._reconstruct_from_tensor_metadata = lambda self, metadata, storage=None: None
 
 
 @contextlib.contextmanager
 def _as_replay(again):
-    """Graphs that are captured meanwhile have run. A capture empties the cache, a replay does not."""
+    """Inside the context, the capture of a graph is its run. A capture empties the cache; with `again` it does not, as
+    it stands for a replay."""
     empty_cache = torch.cuda.empty_cache
     CUDAGraph.captures_each_run = True
     if again:

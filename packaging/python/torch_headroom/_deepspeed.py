@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Optimizers of DeepSpeed whose kernels it compiles when they are first asked for, with a CUDA compiler. Source:
+"""DeepSpeed's optimizers. DeepSpeed compiles their kernels at first use, with a CUDA compiler. Source:
 github.com/deepspeedai/DeepSpeed, csrc/adam, csrc/lion, csrc/lamb and csrc/adagrad, version 0.19.8."""
 
 import functools
@@ -10,6 +10,7 @@ import torch
 
 from . import _opaque, _remarks
 from ._apex import multi_tensor
+from ._extensions import module_of
 
 
 def _lamb(parameter, copy, exp_avg, exp_avg_sq, grad, *numbers):
@@ -21,7 +22,7 @@ def _lamb(parameter, copy, exp_avg, exp_avg_sq, grad, *numbers):
     return coefficient
 
 
-def _on_the_cpu(name, *_):
+def _leave_out_cpu_optimizer(name, *_):
     _remarks.add(f"{name} of DeepSpeed, which runs on the CPU, was left out: it takes no memory of the GPU, and its "
                  "time, for which the GPU waits, is not part of the step's")
     return 0
@@ -34,7 +35,7 @@ def _fused(kind):
 
 def _optimizer(kind):
     calls = (f"create_{kind}", f"{kind}_update", f"{kind}_rollback", f"destroy_{kind}")
-    return {call: functools.partial(_on_the_cpu, f"cpu_{kind}") for call in calls}
+    return {call: functools.partial(_leave_out_cpu_optimizer, f"cpu_{kind}") for call in calls}
 
 
 MODULES = {
@@ -48,9 +49,8 @@ MODULES = {
 
 
 def patch(builders):
-    """Loads a stand-in where deepspeed.ops.op_builder.builder would compile, or a module that says what is unknown."""
-    from ._extensions import module_of
-
+    """Changes deepspeed.ops.op_builder.builder: an OpBuilder loads a stand-in instead of compiling, or, for unknown
+    CUDA kernels, a module that refuses them by name."""
     build = builders.OpBuilder.load
 
     def load(builder, verbose=False):
@@ -63,7 +63,7 @@ def patch(builders):
 
 
 def answer_overflow(utils):
-    """deepspeed.runtime.utils: a norm of gradients is valid, as training goes on. Without data nobody knows that it is
-    not negative."""
+    """Changes deepspeed.runtime.utils: a norm of gradients counts as valid, so that training goes on. Without data its
+    sign is unknown."""
     ask = utils.is_invalid_grad_norm
     utils.is_invalid_grad_norm = lambda norm: ask(torch.ones_like(norm) if torch.is_tensor(norm) else norm)

@@ -13,24 +13,23 @@ import datetime
 import os
 import sys
 
-import torch
 import torch.distributed as dist
 
 from ._distributed_job import ADVICE
 from ._library import HeadroomError, load
 
-_PATIENCE = datetime.timedelta(seconds=5)  # timeout for what another rank would write into a store
+_PATIENCE = datetime.timedelta(seconds=5)  # timeout for a key that another rank would write into a store
 
 
 def enter(job, command_line):
-    """Makes this process one rank of `job`; None: of no job. Call it before the program starts, and after
+    """Makes this process one rank of `job`, if that is not None. Call it before the program starts, and after
     torch_headroom.simulate(). `command_line` holds the recorder's options and the script's arguments."""
     if not dist.is_available():
         return
     if job is None:
         dist.distributed_c10d.rendezvous = _alone
         return
-    from . import _distributed_checkpoint, _distributed_companions, _distributed_refusals, _simulate_cuda
+    from . import _distributed_companions, _distributed_left_out, _simulate_cuda
 
     os.environ.update(job.environment())
     library = load()
@@ -40,8 +39,7 @@ def enter(job, command_line):
     _patch_rendezvous(job)
     _simulate_cuda.join_job(job)
     _distributed_companions.patch(job, command_line)
-    _distributed_checkpoint.patch()
-    _distributed_refusals.patch()
+    _distributed_left_out.patch()
 
 
 def _alone(url, rank=-1, world_size=-1, **options):

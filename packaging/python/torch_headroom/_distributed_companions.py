@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Objects that only another rank has: for example the shapes that a pipeline stage gets from the stage before it, or an
+"""Objects that only another rank has, such as the shapes that a pipeline stage gets from the stage before it, or an
 object or a few numbers that rank 0 broadcasts.
 
 When such an object is requested, the rank that sends it is started as a companion: the same script in another process,
@@ -25,18 +25,20 @@ import torch.distributed as dist
 from ._library import HeadroomError
 
 _FOLDER = "TORCH_HEADROOM_JOB"  # set for companions: the folder of the job
-_LOOK = 0.02  # seconds between two looks for a file
-_FEW = 1024  # bytes of integers that are told: sizes and the like, no data
+_POLL_SECONDS = 0.02  # between two looks for a file
+_MOST_BYTES = 1024  # of a tensor of integers that is fetched: it holds sizes and the like, no data
 _PR_SET_PDEATHSIG = 1
 
 
 class _Meeting:
+    """The folder in which the ranks of a job exchange objects. The first rank makes it, and starts companions."""
+
     def __init__(self, job, command_line):
         self._job = job
         self._command_line = command_line
-        self._given = os.environ.get(_FOLDER)
-        self._folder = None
-        self._numbers = {}
+        self._given = os.environ.get(_FOLDER)  # set in a companion
+        self._folder = None  # made at first use
+        self._numbers = {}  # key -> counter of its messages
 
     def _place(self):
         if self._folder is None:
@@ -66,7 +68,7 @@ class _Meeting:
             if self._has_ended(source) and not path.exists():
                 raise HeadroomError(f"rank {source}, which was started for what it tells rank {self._job.rank}, ended "
                                     f"before: {self._last_words(source)}")
-            time.sleep(_LOOK)
+            time.sleep(_POLL_SECONDS)
         return pickle.loads(path.read_bytes())
 
     def _lock(self, rank):
@@ -137,7 +139,7 @@ def patch(job, command_line):
         else:
             object_list[:] = meeting.receive(name, source)
         nonlocal tells_objects
-        tells_objects = True  # by tensors, which are this rank's own now
+        tells_objects = True  # broadcast_objects() calls broadcast(), with tensors that this rank has now
         broadcast_objects(object_list, group=group, device=device, group_src=dist.get_rank(group))
         tells_objects = False
 
@@ -146,7 +148,7 @@ def patch(job, command_line):
 
     def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
         work = broadcast_tensor(tensor, src, group, async_op, group_src)
-        if tells_objects or tensor.is_floating_point() or tensor.nbytes > _FEW or dist.get_rank(group) < 0:
+        if tells_objects or tensor.is_floating_point() or tensor.nbytes > _MOST_BYTES or dist.get_rank(group) < 0:
             return work
         source = other(src, group_src, group)
         name = meeting.next(f"{(group or dist.group.WORLD).group_name}-numbers-from-{source}")

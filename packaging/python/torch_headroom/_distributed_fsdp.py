@@ -7,18 +7,12 @@ import sys
 
 import torch
 
+from ._around import around
+from ._categories import COMMUNICATION, GRADIENT, UNSHARDED_GRADIENT, UNSHARDED_PARAMETER, retype
 from ._modules import plain_parts
 
-# Category numbers in step files (Category in core/trace/step_trace.h).
-_GRADIENT, _UNSHARDED_PARAMETER, _UNSHARDED_GRADIENT, _COMMUNICATION = 2, 9, 10, 11
 _FSDP2 = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
 _FSDP1 = "torch.distributed.fsdp._runtime_utils"
-
-
-def _retype(tensors, category):
-    found = [part for tensor in tensors if tensor is not None for part in plain_parts(tensor)]
-    if found:
-        torch.ops.torch_headroom.retype.default(found, category)
 
 
 class _Units:
@@ -29,17 +23,17 @@ class _Units:
         self._open = []  # groups of FSDP2 whose collectives run now, the innermost last
 
     def holds(self, module, named, category):
-        """`named` are (name, tensor or None)."""
+        """Declares that `module` holds tensors of a category. `named` are pairs (name, tensor or None)."""
         parts = [(name, part) for name, tensor in named if tensor is not None for part in plain_parts(tensor)]
         number = self._numbers.get(id(module))
         if number is None:
-            _retype([part for _, part in parts], category)
+            retype([part for _, part in parts], category)
         elif parts:
             names, tensors = map(list, zip(*parts))
             torch.ops.torch_headroom.unsharded.default(number, names, tensors, category)
 
     def of_group(self, group, of, category):
-        """What `of(parameter)` is of each parameter of an FSDPParamGroup, which may be of several modules."""
+        """Declares what a group's modules hold: the tensor `of(parameter)` of each parameter of an FSDPParamGroup."""
         for unit in group.modules:
             paths = {id(module): f"{path}." if path else "" for path, module in unit.named_modules()}
             owners = [(parameter, parameter._module_info) for parameter in group.fsdp_params]
@@ -48,12 +42,13 @@ class _Units:
 
     def communicates(self, name, tensor):
         if self._open:
-            self.holds(self._open[-1].modules[0], [(name, tensor)], _COMMUNICATION)
+            self.holds(self._open[-1].modules[0], [(name, tensor)], COMMUNICATION)
         else:
-            _retype([tensor], _COMMUNICATION)
+            retype([tensor], COMMUNICATION)
 
     def opening(self, original):
-        """Collectives inside of the call are of its group."""
+        """Decorates a method of a group: collectives inside the call belong to the group."""
+
         def call(group, *arguments, **named):
             self._open.append(group)
             try:
@@ -67,7 +62,7 @@ class _Units:
 def install(replace, recorder):
     """Installs the hooks. `replace(owner, name, make)` replaces owner.name by make(original)."""
     if recorder.job is not None:
-        import torch.distributed.fsdp  # noqa: F401  (the script may import it later, and Hooks come before)
+        import torch.distributed.fsdp  # noqa: F401  (the script may import it only after the hooks are installed)
     if _FSDP2 in sys.modules:
         units = _Units(recorder.numbers)
         _install_fsdp2(replace, units)
@@ -77,80 +72,50 @@ def install(replace, recorder):
 def _install_fsdp2(replace, units):
     from torch.distributed.fsdp._fully_shard import _fsdp_collectives as collectives
 
+    def gathered(_, output_tensor, *__, **___):
+        units.communicates("output of all_gather", output_tensor)
+
+    def scattered(_, output_tensor, input_tensor, *__, **___):
+        units.communicates("input of reduce_scatter", input_tensor)
+
+    def unsharded_parameter(parameter):
+        return getattr(parameter, "_unsharded_param", None)
+
+    def unsharded(group):
+        units.of_group(group, unsharded_parameter, UNSHARDED_PARAMETER)
+
+    def reduction_begins(group, *_):
+        units.of_group(group, lambda parameter: getattr(unsharded_parameter(parameter), "grad", None),
+                       UNSHARDED_GRADIENT)
+
+    def reduced(group, *_):
+        retype([parameter.sharded_param.grad for parameter in group.fsdp_params], GRADIENT)
+
     group = sys.modules[_FSDP2].FSDPParamGroup
     for gather in (collectives.DefaultAllGather, collectives.ProcessGroupAllocAllGather):
-        replace(gather, "__call__", _marking(units, 0, "output of all_gather"))
+        replace(gather, "__call__", around(after=gathered))
     for scatter in (collectives.DefaultReduceScatter, collectives.ProcessGroupAllocReduceScatter):
-        replace(scatter, "__call__", _marking(units, 1, "input of reduce_scatter"))
+        replace(scatter, "__call__", around(after=scattered))
     replace(group, "unshard", units.opening)
-    replace(group, "wait_for_unshard", _waiting(units))
+    replace(group, "wait_for_unshard", around(after=unsharded))
     replace(group, "post_backward", units.opening)
-    replace(group, "post_backward", _reducing(units))
-
-
-def _marking(units, position, name):
-    def make(original):
-        def call(self, output_tensor, input_tensor, *arguments, **named):
-            result = original(self, output_tensor, input_tensor, *arguments, **named)
-            units.communicates(name, (output_tensor, input_tensor)[position])
-            return result
-
-        return call
-
-    return make
-
-
-def _waiting(units):
-    def make(original):
-        def wait_for_unshard(group):
-            result = original(group)
-            units.of_group(group, lambda parameter: getattr(parameter, "_unsharded_param", None), _UNSHARDED_PARAMETER)
-            return result
-
-        return wait_for_unshard
-
-    return make
-
-
-def _reducing(units):
-    def gradient(parameter):
-        return getattr(getattr(parameter, "_unsharded_param", None), "grad", None)
-
-    def make(original):
-        def post_backward(group, *unused):
-            units.of_group(group, gradient, _UNSHARDED_GRADIENT)
-            result = original(group, *unused)
-            _retype([parameter.sharded_param.grad for parameter in group.fsdp_params], _GRADIENT)
-            return result
-
-        return post_backward
-
-    return make
+    replace(group, "post_backward", around(reduction_begins, reduced))
 
 
 def _install_fsdp1(replace, units):
     runtime = sys.modules[_FSDP1]
     from torch.distributed.fsdp._flat_param import FlatParamHandle
 
-    def unsharding(original):
-        def unshard(handle):
-            result = original(handle)
-            flat = handle.flat_param
-            full = [("flat_param", getattr(flat, name, None))
-                    for name in ("_full_param_padded", "_full_prec_full_param_padded")]
-            units.holds(handle._fully_sharded_module, full, _UNSHARDED_PARAMETER)
-            return result
+    def unsharded(handle):
+        names = "_full_param_padded", "_full_prec_full_param_padded"
+        full = [("flat_param", getattr(handle.flat_param, name, None)) for name in names]
+        units.holds(handle._fully_sharded_module, full, UNSHARDED_PARAMETER)
 
-        return unshard
+    def reduction_begins(_, handle, *__):
+        units.holds(handle._fully_sharded_module, [("flat_param", handle.flat_param.grad)], UNSHARDED_GRADIENT)
 
-    def reducing(original):
-        def post_backward(state, handle, *unused):
-            units.holds(handle._fully_sharded_module, [("flat_param", handle.flat_param.grad)], _UNSHARDED_GRADIENT)
-            result = original(state, handle, *unused)
-            _retype([getattr(handle.flat_param, "_saved_grad_shard", None)], _GRADIENT)
-            return result
+    def reduced(_, handle, *__):
+        retype([getattr(handle.flat_param, "_saved_grad_shard", None)], GRADIENT)
 
-        return post_backward
-
-    replace(FlatParamHandle, "unshard", unsharding)
-    replace(runtime, "_post_backward_hook", reducing)
+    replace(FlatParamHandle, "unshard", around(after=unsharded))
+    replace(runtime, "_post_backward_hook", around(reduction_begins, reduced))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The distributed job of a recorded script, which is one of its processes, in torchrun's terms."""
+"""The distributed job of a recorded script, in torchrun's terms. The script is one of the job's processes."""
 
 import argparse
 import os
@@ -86,23 +86,19 @@ def _whole(text, option):
 
 
 def take_launcher(options):
-    """Converts `torchrun [its options] script [arguments]`, or the same of another launcher, to the recorder's own
+    """Converts `torchrun [its options] script [arguments]`, or the command of another launcher, to the recorder's own
     options and script."""
     if not options.module and options.script and _distributed_launchers.is_launcher(options.script, options.arguments):
         launch = _distributed_launchers.read(options.script, options.arguments)
-        words = (
-            os.path.abspath(word) if word == launch.script and not launch.module else word
-            for word in options.arguments
-        )
+        words = (os.path.abspath(word) if word == launch.script and not launch.module else word
+                 for word in options.arguments)
         options.launched = [options.script, *words]
         os.environ.update(launch.environment)
         options.module, options.script, options.arguments = launch.module, launch.script, launch.arguments
         _take_job(options, launch.per_node, launch.nodes, launch.node_rank)
         return
-    is_torchrun = options.script == "torchrun" and not options.module
-    if not is_torchrun and not (
-        options.module and options.script in ("torch.distributed.run", "torch.distributed.launch")
-    ):
+    known = ("torch.distributed.run", "torch.distributed.launch") if options.module else ("torchrun",)
+    if options.script not in known:
         return
     words = _torchrun().parse_args(options.arguments)
     if words.no_python or words.run_path:
@@ -113,7 +109,7 @@ def take_launcher(options):
 
 
 def _take_job(options, per_node, nodes, node_rank):
-    """What the recorder's own options say of the job goes first."""
+    """Sets the options of the job. Options that the user gave to the recorder itself take precedence."""
     options.nproc_per_node = options.nproc_per_node or per_node
     if options.nnodes == 1:
         options.nnodes = nodes

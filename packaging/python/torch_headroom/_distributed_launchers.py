@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Words of `accelerate launch` and `deepspeed` in front of a script. The launchers themselves read them, and their
-configuration files, in a process of its own: it imports torch, which the recorder may not do before it simulates.
+"""Reads the words of `accelerate launch` and `deepspeed` in front of a script. The launchers themselves parse them, and
+their configuration files, in another process: they import torch, which the recorder may import only after simulate().
 """
 
 import json
@@ -13,7 +13,7 @@ from ._library import HeadroomError
 
 
 class Launch:
-    """What a launcher would start. `per_node` is None where the script runs alone."""
+    """The processes that a launcher would start. `per_node` is None if the script runs alone."""
 
     def __init__(self, script, arguments, module, environment, per_node=None, nodes=1, node_rank=0):
         self.script, self.arguments, self.module, self.environment = script, arguments, module, environment
@@ -25,7 +25,7 @@ def is_launcher(script, arguments):
 
 
 def read(launcher, words):
-    """The Launch that `launcher` makes of its words."""
+    """Returns the Launch that `launcher` makes of its words."""
     command = [sys.executable, "-m", __name__, launcher, *words]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if result.returncode:
@@ -41,7 +41,7 @@ def _only_known(count, option):
 
 
 def _accelerate(words):
-    """What accelerate gives to torchrun (accelerate/commands/launch.py), or starts alone."""
+    """Returns what accelerate (accelerate/commands/launch.py) would pass to torchrun, or start as one process."""
     import accelerate.commands.launch as launch
     import torch
     import torch.distributed.run
@@ -64,19 +64,20 @@ def _accelerate(words):
         tell(args, launch.prepare_simple_launcher_cmd_env(args)[1])
 
     args = launch.launch_command_parser().parse_args(words[1:])
-    # It counts the GPUs of this machine, where those that will run the job are meant.
+    # accelerate counts the GPUs of this machine, but the job will run on another one.
     torch.cuda.is_available = launch.is_bf16_available = lambda *_: True
     torch.cuda.device_count = lambda: _only_known(args.num_processes, "--num_processes")
     launch.check_cuda_p2p_ib_support = lambda: True
     torch.distributed.run.run = tell_job
     launch.simple_launcher = tell_alone
-    args.deepspeed_multinode_launcher = args.deepspeed_multinode_launcher or "standard"  # others go to the machines
+    # The other values would connect to the job's machines.
+    args.deepspeed_multinode_launcher = args.deepspeed_multinode_launcher or "standard"
     launch.launch_command(args)
     return told[0]
 
 
 def _deepspeed(words):
-    """As deepspeed/launcher/runner.py and launch.py start each process."""
+    """Returns what deepspeed would start on each machine (deepspeed/launcher/runner.py and launch.py)."""
     from deepspeed.launcher import runner
 
     args = runner.parse_args(words)

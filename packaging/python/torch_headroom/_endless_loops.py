@@ -14,8 +14,8 @@ import torch
 
 # Number of reads of invented values at one place after which the enclosing loop is ended. The limit for a `for` is
 # higher, as it usually ends and may be long: a layer of a mixture reads values for each expert.
-_OF_WHILE = 10_000
-_OF_ANY = 1_000_000
+_MOST_READS_IN_WHILE = 10_000
+_MOST_READS_IN_FOR = 1_000_000
 
 _OURS = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
 
@@ -48,12 +48,11 @@ class Inventions:
 
 decisions = Inventions()  # truth values on which the program branches
 sizes = Inventions()  # sizes of results
-of_other_ranks = Inventions()  # values that were taken from this rank, not invented
+of_other_ranks = Inventions()  # values of other ranks, which were taken to equal this rank's
 
-
-_OF_RANKS = 3
-# By the argument of headroom_on_invented_value()'s callback.
-_CHANGES = {1: decisions, 2: sizes, _OF_RANKS: of_other_ranks}
+# Arguments of headroom_on_invented_value()'s callback.
+_OTHER_RANK = 3
+_COUNTED = {1: decisions, 2: sizes, _OTHER_RANK: of_other_ranks}
 
 
 class _Reads:
@@ -63,30 +62,30 @@ class _Reads:
         self._counts = {}
 
     def add(self, what):
-        frame = _of_the_program(sys._getframe().f_back)  # None in autograd's threads
-        changed = _CHANGES.get(what)
-        if changed:
-            changed.add(frame)
-        if frame is None or what == _OF_RANKS:
+        frame = _program_frame(sys._getframe().f_back)
+        counted = _COUNTED.get(what)
+        if counted:
+            counted.add(frame)
+        if frame is None or what == _OTHER_RANK:
             return
         place = frame.f_code, frame.f_lineno
         count = self._counts[place] = self._counts.get(place, 0) + 1
-        if count % _OF_WHILE == 0:
-            self._look_at(frame, count)
+        if count % _MOST_READS_IN_WHILE == 0:
+            self._end_loop(frame, count)
 
-    def _look_at(self, frame, count):
+    def _end_loop(self, frame, count):
+        """Ends the loop around a place with `count` reads, unless it is a `for` that may be long."""
         loop, is_for = _loop_around(frame)
-        if loop is None or (is_for and count < _OF_ANY):
+        if loop is None or (is_for and count < _MOST_READS_IN_FOR):
             return
-        _end(
-            frame,
-            f"{loop.f_code.co_filename}:{loop.f_lineno}: this loop has read {count:,} values of the GPU that Headroom "
-            "simulates, which has no data and invents them, and may never end: end it after a number of steps, or by "
-            "values that are made on the CPU",
-        )
+        place = f"{loop.f_code.co_filename}:{loop.f_lineno}"
+        _end(frame, f"{place}: this loop has read {count:,} values of the GPU that Headroom simulates, which has no "
+                    "data and invents them, and may never end: end it after a number of steps, or by values that are "
+                    "made on the CPU")
 
 
-def _of_the_program(frame):
+def _program_frame(frame):
+    """Returns the innermost frame of the program; None in autograd's threads."""
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
     return frame
@@ -99,7 +98,7 @@ def _loop_around(frame):
         is_for = _innermost_loop(frame.f_code, frame.f_lasti)
         if is_for is not None:
             return frame, is_for
-        frame = _of_the_program(frame.f_back)
+        frame = _program_frame(frame.f_back)
     return None, False
 
 

@@ -39,10 +39,8 @@ class Extension:
         numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
         if self.least and numbers < self.least:
             wanted = ".".join(map(str, self.least))
-            raise HeadroomError(
-                f"{self.distribution} {version} is older than what Headroom knows the kernels of: expected at least "
-                f"{wanted}"
-            )
+            raise HeadroomError(f"{self.distribution} {version} is older than what Headroom knows the kernels of: "
+                                f"expected at least {wanted}")
 
 
 EXTENSIONS = {
@@ -61,19 +59,13 @@ EXTENSIONS |= {
 }
 
 # These modules have no replacement: importing one raises an error.
-REFUSED = {
-    "flash_attn_3_cuda": "flash-attn 3 before its version 3.0",
-}
+REFUSED = {"flash_attn_3_cuda": "flash-attn 3 before its version 3.0"}
 
 
 def spec_of(name):
     """Returns the spec of the replacement of a module; None: there is none."""
-    extension = EXTENSIONS.get(name)
-    if extension is None and name not in REFUSED:
-        return None
-    if extension is not None and not extension.is_wanted():
-        return None
-    return importlib.machinery.ModuleSpec(name, _Loader(), origin="torch_headroom")
+    is_wanted = name in REFUSED or (name in EXTENSIONS and EXTENSIONS[name].is_wanted())
+    return importlib.machinery.ModuleSpec(name, _Loader(), origin="torch_headroom") if is_wanted else None
 
 
 class _Loader:
@@ -82,11 +74,8 @@ class _Loader:
             raise ImportError(
                 f"{REFUSED[spec.name]} launches CUDA kernels of its own, which cannot run on the GPU that Headroom "
                 "simulates: choose PyTorch's implementation, or say what they read and write by "
-                "torch_headroom.opaque()",
-                name=spec.name,
-            )
-        extension = EXTENSIONS[spec.name]
-        extension.check()
+                "torch_headroom.opaque()", name=spec.name)
+        EXTENSIONS[spec.name].check()
         return _Module(spec.name)
 
     def exec_module(self, module):
@@ -102,20 +91,18 @@ class _Module(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        raise NoKernel(
-            f"{self.__name__}.{name} is not among the kernels that Headroom knows: give it one by "
-            f"torch_headroom.opaque({self.__name__!r}, {name!r}, …), which says what it makes"
-        )
+        raise NoKernel(f"{self.__name__}.{name} is not among the kernels that Headroom knows: give it one by "
+                       f"torch_headroom.opaque({self.__name__!r}, {name!r}, …), which says what it makes")
 
 
-# Libraries whose ops call PyTorch's kernels, or those of the table.
+# Namespaces of torch.library in which all ops call PyTorch's kernels, or those of EXTENSIONS.
 _KNOWN = ("flash_attn", "flash_attn_3", "xformers_flash", "xformers_flash3", "te_attention", "te_kv_cache")
 
 
 def run_own_code_of_ops(torch):
-    """Makes kernels that Python code registers for CUDA (custom_op, torch.library.impl) those of the simulated GPU:
-    what they launch and allocate is then part of the step, and not only the sizes of their results. Those of a package
-    with compiled libraries, which they may call, are left to the functions that only say sizes."""
+    """Registers kernels that Python code registers for CUDA (custom_op, torch.library.impl) for the simulated GPU, too:
+    their launches and allocations are then part of the step, and not only the sizes of their results. A package with
+    compiled libraries, which its kernels may call, is left out: only its fake implementations run."""
     impl = torch.library.Library.impl
     simulated = "PrivateUse1"
 

@@ -7,16 +7,13 @@ import torch
 
 from . import _opaque
 from ._attention_work import BACKWARD, FORWARD, flops
+from ._opaque import rounded
 
-_WIDEST = 256
-
-
-def _rounded(size, multiple):
-    return -(-size // multiple) * multiple
+_WIDEST = 256  # largest width of a head
 
 
 def _rounded_width(width):
-    return _rounded(width, 32 if width <= 128 else 64)
+    return rounded(width, 32 if width <= 128 else 64)
 
 
 def _check(query):
@@ -29,7 +26,8 @@ def _check(query):
                            f"{query.shape[-1]}")
 
 
-def _floats(query, *sizes):
+def floats(query, *sizes):
+    """Creates a tensor of float32 on the device of `query`."""
     return torch.empty(sizes, dtype=torch.float32, device=query.device)
 
 
@@ -56,8 +54,8 @@ def _parts(query, batch, length, key_length, dropout):
     splits = _splits(batch * heads * -(-length // 64), processors, -(-key_length // key_block))
     if dropout or splits < 2:
         return ()
-    return (_floats(query, splits, batch, heads, length),
-            _floats(query, splits, batch, heads, length, _rounded_width(width)))
+    return (floats(query, splits, batch, heads, length),
+            floats(query, splits, batch, heads, length, _rounded_width(width)))
 
 
 def _forward(name, query, key, value, out, slopes, dropout, window, causal, keeps_probabilities, shape, ends=None):
@@ -66,14 +64,14 @@ def _forward(name, query, key, value, out, slopes, dropout, window, causal, keep
     batch, length, key_length = shape
     heads = query.shape[-2]
     out = torch.empty_like(query) if out is None else out
-    lse = _floats(query, *((batch, heads, length) if ends is None else (heads, query.shape[0])))
-    sizes = (batch, heads, _rounded(length, 128), _rounded(key_length, 128)) if keeps_probabilities else (0,)
+    lse = floats(query, *((batch, heads, length) if ends is None else (heads, query.shape[0])))
+    sizes = (batch, heads, rounded(length, 128), rounded(key_length, 128)) if keeps_probabilities else (0,)
     probabilities = torch.empty(sizes, dtype=query.dtype, device=query.device)
     parts = _parts(query, batch, length, key_length, dropout) if ends is None else ()
     random_state = torch.empty(2, dtype=torch.int64, device=query.device)
-    reads = [t for t in (query, key, value, slopes, *(ends or ())) if t is not None]
     work = flops(query, key, value, FORWARD, causal, window, ends)
-    _opaque.launch(name, reads, [out, lse, probabilities, *parts, random_state], work, _opaque.TABLE)
+    _opaque.launch(name, [query, key, value, slopes, *(ends or ())], [out, lse, probabilities, *parts, random_state],
+                   work, _opaque.TABLE)
     return [out, lse, probabilities, random_state]
 
 
@@ -99,17 +97,17 @@ def _backward(name, dout, q, k, v, out, lse, dq, dk, dv, window, causal, determi
     heads, width = q.shape[-2:]
     dq, dk, dv = (torch.empty_like(of) if given is None else given for given, of in ((dq, q), (dk, k), (dv, v)))
     if ends is None:
-        rows = (batch, _rounded(length, 128))
-        delta = _floats(q, batch, heads, rows[1])
+        rows = (batch, rounded(length, 128))
+        delta = floats(q, batch, heads, rows[1])
     else:
         rows = (q.shape[0] + 128 * batch,)
-        delta = _floats(q, heads, *rows)
+        delta = floats(q, heads, *rows)
     sums = (*rows, heads, _rounded_width(width))
     if deterministic:
         processors = torch.cuda.get_device_properties(q.device).multi_processor_count
         dq_sum = torch.zeros(-(-processors // (batch * heads)), *sums, dtype=torch.float32, device=q.device)
     else:
-        dq_sum = _floats(q, *sums)
+        dq_sum = floats(q, *sums)
     expanded = []
     if k.shape[-2] != heads:  # one gradient for each query head; they are summed afterwards
         expanded = [torch.empty(*k.shape[:-2], heads, width, dtype=q.dtype, device=q.device) for _ in range(2)]

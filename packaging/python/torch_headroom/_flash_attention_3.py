@@ -7,8 +7,9 @@ import torch
 
 from . import _opaque
 from ._attention_work import BACKWARD, FORWARD, flops
-from ._flash_attention import _floats, _rounded
+from ._flash_attention import floats
 from ._library import HeadroomError
+from ._opaque import rounded
 
 _WIDTHS = (64, 96, 128, 192, 256)  # widths for which kernels are compiled
 
@@ -41,16 +42,16 @@ def fwd(q, k, v, k_new=None, v_new=None, q_v=None, out=None, cu_seqlens_q=None, 
     dtype = torch.bfloat16 if q.dtype == torch.float8_e4m3fn else q.dtype
     if out is None:
         out = torch.empty(*q.shape[:-1], v.shape[-1], dtype=dtype, device=q.device)
-    lse = _floats(q, *((batch, heads, length) if ends is None else (heads, tokens)))
+    lse = floats(q, *((batch, heads, length) if ends is None else (heads, tokens)))
     local = left >= 0 or right >= 0
     newest = torch.cuda.get_device_capability()[0] >= 9
     semaphore = (is_causal or local or ends is not None) if newest else is_causal and ends is None
     scratch = []
     if semaphore or ends is not None:
-        # Two vectors that the kernel prepares for sequences of different lengths, one to sort them, one to order heads.
+        # Two vectors are for sequences of different lengths, one to sort the sequences, one to order the heads.
         vectors = 2 * (ends is not None) + (not local) + (is_causal or local)
-        scratch = [torch.empty(semaphore + vectors * _rounded(batch, 4), dtype=torch.int32, device=q.device)]
-    reads = [t for t in (q, k, v, q_descale, k_descale, v_descale, *(ends or ())) if t is not None]
+        scratch = [torch.empty(semaphore + vectors * rounded(batch, 4), dtype=torch.int32, device=q.device)]
+    reads = [q, k, v, q_descale, k_descale, v_descale, *(ends or ())]
     work = flops(q, k, v, FORWARD, is_causal, (left, right), ends)
     _opaque.launch("flash_attn_3.fwd", reads, [out, lse, *scratch], work, _opaque.TABLE)
     return out, lse, None, None
@@ -80,14 +81,14 @@ def bwd(dout, q, k, v, out, softmax_lse, dq=None, dk=None, dv=None, cu_seqlens_q
     causal = is_causal or (left < 0 and right == 0)
     rows, key_rows = _blocks(width, causal, not causal and (left >= 0 or right >= 0), softcap)
     if ends is None:
-        part = batch, heads, _rounded(length, rows)
-        key_part = batch, key_heads, _rounded(key_length, key_rows)
+        part = batch, heads, rounded(length, rows)
+        key_part = batch, key_heads, rounded(key_length, key_rows)
     else:
-        part = heads, _rounded(tokens + batch * rows, rows)
-        key_part = key_heads, _rounded(key_tokens + batch * key_rows, key_rows)
+        part = heads, rounded(tokens + batch * rows, rows)
+        key_part = key_heads, rounded(key_tokens + batch * key_rows, key_rows)
     dq, dk, dv = (torch.empty_like(of) if given is None else given for given, of in ((dq, q), (dk, k), (dv, v)))
-    delta, lse_log2 = _floats(q, *part), _floats(q, *part)
-    dq_sum = _floats(q, *part, width)
+    delta, lse_log2 = floats(q, *part), floats(q, *part)
+    dq_sum = floats(q, *part, width)
     key_sums = []
     if heads != key_heads:
         key_sums = [torch.zeros(*key_part, width, dtype=torch.float32, device=q.device) for _ in range(2)]

@@ -45,17 +45,14 @@ def _check_torch(path, folder):
     built_for = path.with_suffix(".torch-version").read_text().strip()
     here = _version_of(folder)
     if here != built_for:
-        raise HeadroomError(
-            f"torch-headroom was built for torch {built_for}, but this Python has torch {here}: install it again with "
-            "`pip install --force-reinstall --no-deps packaging/python`"
-        )
+        raise HeadroomError(f"torch-headroom was built for torch {built_for}, but this Python has torch {here}: "
+                            "install it again with `pip install --force-reinstall --no-deps packaging/python`")
 
 
 def _declare(library):
-    text, number = ctypes.c_char_p, ctypes.c_int64
     for name in ("last_error", "version", "devices", "fallbacks"):
-        getattr(library, f"headroom_{name}").restype = text
-    library.headroom_invented_values.restype = number
+        getattr(library, f"headroom_{name}").restype = ctypes.c_char_p
+    library.headroom_invented_values.restype = ctypes.c_int64
 
 
 @functools.cache

@@ -8,6 +8,8 @@ import torch
 
 
 def with_own_linear(forward):
+    """Decorates a forward: it runs inside OwnLinear()."""
+
     def under_mode(*args):
         with OwnLinear():
             return forward(*args)
@@ -16,9 +18,9 @@ def with_own_linear(forward):
 
 
 class OwnLinear:
-    """Under a dispatch mode, such as a selective context, torch's linear() adds the bias out of place instead of in
-    place: other ops than recorded, and one more tensor. While this is entered, it runs the ops that it runs without a
-    mode."""
+    """A context in which linear() runs the same ops under a dispatch mode as without one. Under a mode, such as a
+    selective context, torch's own linear() adds the bias out of place instead of in place: these are other ops than
+    recorded, with one more tensor."""
 
     _torchs = torch.nn.functional.linear
     _lock = threading.Lock()

@@ -47,12 +47,12 @@ class ScriptLoop(Loop):
     ends with the first call after backward. If modules run only inside torch.func, or there are none, a step lasts from
     one step of the optimizers to the next.
 
-    The replay of a CUDA graph with a backward pass is what a model's call is; its capture, in which the card runs
+    The replay of a CUDA graph with a backward pass counts as the call of a model. Its capture, in which the card runs
     nothing, is no step.
     """
 
     # An optimizer is considered unused after another one has made this many steps (a critic makes five for one).
-    _OVERTAKEN = 8
+    _STEPS_OF_ANOTHER = 8
 
     def __init__(self, recorder, wanted, progress):
         self._recorder = recorder
@@ -137,7 +137,7 @@ class ScriptLoop(Loop):
         self._report("optimizer", 0.8)
         optimizers = self._recorder.inventory.optimizers()
         missing = [o for o in optimizers if o not in self._unused and not self._has_stepped(o)]
-        if missing and self._stepped[optimizer] >= self._OVERTAKEN:
+        if missing and self._stepped[optimizer] >= self._STEPS_OF_ANOTHER:
             self._unused.update(missing)
             missing = []
         if missing:

@@ -12,10 +12,6 @@ _CHUNK = 2048  # number of positions that share one kept state
 _PER_STATE = 9  # flops per position, channel and state (selective_scan_flop_count by Mamba's authors)
 
 
-def _there(*tensors):
-    return [tensor for tensor in tensors if tensor is not None]
-
-
 def _scan_flops(u, state):
     return _PER_STATE * u.numel() * state.shape[1]
 
@@ -25,7 +21,7 @@ def scan_fwd(u, delta, A, B, C, D, z, delta_bias, delta_softplus):
     out_z = [] if z is None else [torch.empty_like(z)]
     out = torch.empty_like(delta)
     x = torch.empty(batch, channels, -(-length // _CHUNK), A.shape[1] * 2, dtype=A.dtype, device=u.device)
-    reads = _there(u, delta, A, B, C, D, z, delta_bias)
+    reads = [u, delta, A, B, C, D, z, delta_bias]
     _opaque.launch("selective_scan_cuda.fwd", reads, [out, x, *out_z], _scan_flops(u, A), _opaque.TABLE)
     return [out, x, *out_z]
 
@@ -39,18 +35,17 @@ def scan_bwd(u, delta, A, B, C, D, z, delta_bias, dout, x, out, dz, delta_softpl
     # B and C that vary with the position are summed in float32.
     dB, dC = (torch.zeros_like(t, dtype=torch.float32 if t.dim() >= 3 else t.dtype) for t in (B, C))
     dD, ddelta_bias = (None if t is None else torch.zeros_like(t) for t in (D, delta_bias))
-    writes = _there(du, ddelta, dA, dB, dC, dD, ddelta_bias, dz, *out_z)
-    # The forward again, and the two scans of the gradients.
-    work = 3 * _scan_flops(u, A)
-    _opaque.launch("selective_scan_cuda.bwd", _there(u, delta, A, B, C, D, z, delta_bias, dout, x, out), writes, work,
+    writes = [du, ddelta, dA, dB, dC, dD, ddelta_bias, dz, *out_z]
+    work = 3 * _scan_flops(u, A)  # the forward again, and two scans of gradients
+    _opaque.launch("selective_scan_cuda.bwd", [u, delta, A, B, C, D, z, delta_bias, dout, x, out], writes, work,
                    _opaque.TABLE)
     results = [du, ddelta, dA, dB.to(B.dtype), dC.to(C.dtype), dD, ddelta_bias]
     return results + ([] if z is None else [dz]) + out_z
 
 
 def conv_fwd(x, weight, bias, seq_idx, initial_states, out, final_states_out, silu_activation):
-    _opaque.launch("causal_conv1d_cuda.causal_conv1d_fwd", _there(x, weight, bias, seq_idx, initial_states),
-                   _there(out, final_states_out), 2 * x.numel() * weight.shape[-1], _opaque.TABLE)
+    _opaque.launch("causal_conv1d_cuda.causal_conv1d_fwd", [x, weight, bias, seq_idx, initial_states],
+                   [out, final_states_out], 2 * x.numel() * weight.shape[-1], _opaque.TABLE)
 
 
 def conv_bwd(x, weight, bias, dout, seq_idx, initial_states, dfinal_states, dx, dweight, dbias, dinitial_states,
@@ -64,11 +59,11 @@ def conv_bwd(x, weight, bias, dout, seq_idx, initial_states, dfinal_states, dx, 
         parts = (batch, -(-length // (64 if length <= 128 else 128))) if last else (batch,)
         sizes = [(*parts, channels, weight.shape[-1])] + ([] if dbias is None else [(*parts, channels)])
         workspaces = [torch.zeros(size, dtype=torch.float32, device=x.device) for size in sizes]
-    reads = _there(x, weight, bias, dout, seq_idx, initial_states, dfinal_states)
-    writes = _there(dx, dweight, dbias, dinitial_states, *workspaces)
+    reads = [x, weight, bias, dout, seq_idx, initial_states, dfinal_states]
+    writes = [dx, dweight, dbias, dinitial_states, *workspaces]
     _opaque.launch("causal_conv1d_cuda.causal_conv1d_bwd", reads, writes, 6 * x.numel() * weight.shape[-1],
                    _opaque.TABLE)
-    for target, workspace in zip(_there(dweight, dbias), workspaces):
+    for target, workspace in zip((dweight, dbias), workspaces):
         target.add_(workspace.sum((0, 1) if last else 0))
 
 

@@ -10,6 +10,7 @@ import weakref
 import torch
 from torch.nn.parameter import UninitializedTensorMixin
 
+from ._around import patch_around
 from ._compiling import compiling
 
 _PLAIN = {torch.Tensor: True, torch.nn.Parameter: True}
@@ -19,10 +20,9 @@ def is_plain(kind):
     """Returns whether tensors of this class are plain: the class overrides no ops."""
     known = _PLAIN.get(kind)
     if known is None:
-        known = kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__ and (
-            kind.__torch_function__ in (torch.Tensor.__torch_function__, torch._C._disabled_torch_function_impl)
-        )
-        _PLAIN[kind] = known
+        plain_functions = torch.Tensor.__torch_function__, torch._C._disabled_torch_function_impl
+        known = _PLAIN[kind] = (kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+                                and kind.__torch_function__ in plain_functions)
     return known
 
 
@@ -80,20 +80,12 @@ def watch():
     _born = {kind: {} for kind in _KINDS}
     for kind in _KINDS:
         for name in ("__init__", "__setstate__"):  # the latter for copies and unpickled objects
-            _note_first(kind, name)
+            patch_around(kind, name, before=functools.partial(_note_first, _born[kind]))
 
 
-def _note_first(kind, name):
-    original = getattr(kind, name)
-    known = _born[kind]
-
-    @functools.wraps(original)
-    def noted(thing, *arguments, **named):
-        if id(thing) not in known and not compiling.now:
-            _note(known, thing)
-        return original(thing, *arguments, **named)
-
-    setattr(kind, name, noted)
+def _note_first(known, thing, *_, **__):
+    if id(thing) not in known and not compiling.now:
+        _note(known, thing)
 
 
 def _note(known, thing):
@@ -207,7 +199,7 @@ def _class_name(module):
 
 
 def _partition(parameter):
-    """What this process holds of a parameter that DeepSpeed's ZeRO-3 has partitioned: the parameter itself is empty."""
+    """Returns this process's part of a parameter that DeepSpeed's ZeRO-3 has partitioned; the parameter is empty."""
     part = getattr(parameter, "ds_tensor", None)
     return [] if part is None else [part]
 

@@ -12,7 +12,6 @@ import re
 from ._modules import without_compilation
 from ._policy import PolicyError
 
-
 _WRAPPER, _WRAPPED = "FullyShardedDataParallel", "_fsdp_wrapped_module"
 
 
@@ -72,8 +71,8 @@ def _parts(policy, wanted):
 
 
 def _bases(model, name, entries):
-    """Returns the places in `model` where module `name` of the recorded step is, or the parts of that module that
-    `model` is."""
+    """Finds module `name` of the recorded step: returns the places in `model` that fit it, or, if `model` lies inside
+    that module, the parts of the module that `model` fits."""
     fit = _fit(model, name, entries, is_root=True)
     if fit:
         return [fit]
@@ -140,8 +139,8 @@ def _several_modules(model, found):
     alike = [part[0].name for part in found if len(part) > 1 and part[0].base is fits[0].base]
     if len(alike) == 1:
         return f"its plan for {alike[0]} fits {places} of this model: apply it to the one of them that was recorded"
-    return (f"its plans for {', '.join(alike)} (the one that was called first in front) each fit {places} of this model: "
-            f"apply each to its own, as in torch_headroom.apply(model.{names[id(fits[0].base)]}, policy, "
+    return (f"its plans for {', '.join(alike)} (the one that was called first in front) each fit {places} of this "
+            f"model: apply each to its own, as in torch_headroom.apply(model.{names[id(fits[0].base)]}, policy, "
             f"object=\"{alike[0]}\")")
 
 

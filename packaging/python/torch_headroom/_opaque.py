@@ -19,13 +19,20 @@ TABLE, PRODUCTS = "their bytes and the flops of Headroom's table", "their bytes 
 
 
 def launch(name, reads, writes, flops=0, how=None):
-    """Runs an opaque kernel as an op of the step. Its time is that of moving the bytes of the tensors and computing
-    `flops`. Known values of the tensors that it writes are forgotten. It allocates nothing."""
+    """Runs an opaque kernel as an op of the step. `reads` and `writes` are tensors or None. The kernel's time is that
+    of moving the bytes of the tensors and computing `flops`. It allocates nothing. Known values of the tensors that it
+    writes are forgotten."""
     if torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None:
         return  # fake tensors of a tracer
     launches[name, how or (FLOPS if flops else BYTES)] += 1
+    reads, writes = ([tensor for tensor in tensors if tensor is not None] for tensors in (reads, writes))
     if not any(tensor.is_cuda for tensor in (*reads, *writes)):
         return
     # PyTorch's modes and subclasses do not see a launch.
     with torch._C.DisableTorchFunctionSubclass(), torch._C._DisableTorchDispatch():
-        torch.ops.headroom.opaque.default(name, list(reads), list(writes), int(flops))
+        torch.ops.headroom.opaque.default(name, reads, writes, int(flops))
+
+
+def rounded(size, multiple):
+    """Returns `size` rounded up to a multiple."""
+    return -(-size // multiple) * multiple

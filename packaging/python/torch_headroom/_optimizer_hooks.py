@@ -1,13 +1,14 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Hooks before and after the steps of all optimizers, including steps inside compiled functions: tracing skips the
-hooks, and the compiled graph with the step calls them when it runs."""
+hooks, and the compiled graph that contains the step calls them when it runs."""
 
 import weakref
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from ._around import patch_around
 from ._simulate_refusals import change_after_import
 
 _before, _after = {}, {}  # hook -> registered function
@@ -43,7 +44,7 @@ def _register(hook, known, register, follow):
 
 
 def _leave_out(module):
-    """Keeps Dynamo from compiling the hooks when code that is not compiled calls them."""
+    """Keeps Dynamo from compiling the hooks when eager code calls them."""
     for call in (*_before.values(), *_after.values()):
         module.skip_code(call.__code__)
 
@@ -54,23 +55,18 @@ def patch():
 
 
 def _note_steps(module):
-    variable = module.OptimizerVariable
-    call_method = variable.call_method
+    def note(variable, tx, name, *_, **__):
+        if name == "_init_group" and not any(variable.value is known for known in _traced):
+            _traced.append(variable.value)
 
-    def call_method_noted(self, tx, name, *arguments, **named):
-        if name == "_init_group" and not any(self.value is known for known in _traced):
-            _traced.append(self.value)
-        return call_method(self, tx, name, *arguments, **named)
-
-    variable.call_method = call_method_noted
+    patch_around(module.OptimizerVariable, "call_method", before=note)
 
 
 def _call_from_graphs(module):
     graph = module.CompiledFxGraph
-    post_compile, run = graph.post_compile, graph.__call__
+    run = graph.__call__
 
-    def post_compile_noted(self, *arguments):
-        post_compile(self, *arguments)
+    def take_traced(self, *_):
         self.headroom_optimizers = tuple(_traced)
         _traced.clear()
 
@@ -82,7 +78,8 @@ def _call_from_graphs(module):
         finally:
             _call(_after, optimizers)
 
-    graph.post_compile, graph.__call__ = post_compile_noted, run_with_hooks
+    patch_around(graph, "post_compile", after=take_traced)
+    graph.__call__ = run_with_hooks
 
 
 def _call(hooks, optimizers):

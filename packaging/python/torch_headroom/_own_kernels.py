@@ -67,10 +67,8 @@ def _by_name(target, kernel, results):
         names = list(inspect.signature(results).parameters) if results else []
         extend(module, {function: lambda *arguments, **named: kernel(target, names, arguments, named)})
     else:
-        raise HeadroomError(
-            f"torch_headroom.opaque: {target!r} names no kernel: expected module.function, or library::op of "
-            "torch.library"
-        )
+        raise HeadroomError(f"torch_headroom.opaque: {target!r} names no kernel: expected module.function, or "
+                            "library::op of torch.library")
 
 
 @functools.cache

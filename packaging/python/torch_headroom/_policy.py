@@ -56,8 +56,8 @@ class Policy:
 
 
 def read_policy(path) -> Policy:
-    """Reads a policy from a file. Raises PolicyError with one sentence: the file, the place in it, what was
-    expected."""
+    """Reads a policy from a file. Raises PolicyError with one sentence that names the file, the place in it, and the
+    expected value."""
     source = os.fspath(path)
     try:
         with open(source, encoding="utf-8") as file:

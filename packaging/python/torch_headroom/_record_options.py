@@ -3,6 +3,7 @@
 """The options of `python -m torch_headroom.record`."""
 
 import argparse
+import functools
 import pathlib
 
 from ._distributed_job import job_of
@@ -48,42 +49,29 @@ def parser():
         "interrupted, nothing is written.",
         allow_abbrev=False,
     )
-    options.add_argument("--gpu", default="h100-80gb", help="the GPU that the simulation stands for; list: print all")
-    options.add_argument(
-        "--device", type=_device, default="sim", help="sim: the simulated GPU; cuda, cuda:N: the real one, measured"
-    )
-    options.add_argument("-o", "--output", default="step.hrs", help="the step file to write (default: %(default)s)")
-    options.add_argument(
-        "--steps", type=_at_least_one, default=2, help="the step to record: 2, the default, has its optimizer state"
-    )
-    options.add_argument(
-        "--unlimited", action="store_true", help="let the step take more memory than the card has, to see all of it"
-    )
-    options.add_argument(
-        "--without-checkpointing", action="store_true", help="let what the script checkpoints itself save everything"
-    )
-    options.add_argument(
-        "--activation-memory-budget", type=_fractions, metavar="FRACTION[,…]",
+    add = options.add_argument
+    flag = functools.partial(add, action="store_true")
+    add("--gpu", default="h100-80gb", help="the GPU that the simulation stands for; list: print all")
+    add("--device", type=_device, default="sim", help="sim: the simulated GPU; cuda, cuda:N: the real one, measured")
+    add("-o", "--output", default="step.hrs", help="the step file to write (default: %(default)s)")
+    add("--steps", type=_at_least_one, default=2, help="the step to record: 2, the default, has its optimizer state")
+    flag("--unlimited", help="let the step take more memory than the card has, to see all of it")
+    flag("--without-checkpointing", help="let what the script checkpoints itself save everything")
+    add("--activation-memory-budget", type=_fractions, metavar="FRACTION[,…]",
         help="what torch.compile's partitioner may save, as torch._functorch.config.activation_memory_budget; several: "
-        "a step for each, and one that is not compiled, in files of their own, and a table",
-    )
-    options.add_argument(
-        "--nproc-per-node", type=_at_least_one, metavar="N",
-        help="record one of N processes of a distributed job, as torchrun starts them"
-    )
-    options.add_argument("--nnodes", type=_at_least_one, default=1, metavar="N",
-                         help="machines of that job (default: 1)")
-    options.add_argument("--rank", type=int, default=0, help="which process of it (default: %(default)s)")
-    options.add_argument(
-        "--strict", action="store_true", help="exit code 2 where the step is in any way not what the card would do"
-    )
-    options.add_argument("--json", action="store_true", help="one JSON document on stdout; the script prints on stderr")
-    options.add_argument("--progress", action="store_true", help="progress as JSON lines on stderr")
-    options.add_argument("--version", action="store_true", help="print the version and exit")
-    options.set_defaults(launched=None)  # the words of a launcher that is no torchrun
-    options.add_argument("-m", dest="module", action="store_true", help="the script is a module, as in `python -m`")
-    options.add_argument("script", nargs="?", help="the training script")
-    options.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+        "a step for each, and one that is not compiled, in files of their own, and a table")
+    add("--nproc-per-node", type=_at_least_one, metavar="N",
+        help="record one of N processes of a distributed job, as torchrun starts them")
+    add("--nnodes", type=_at_least_one, default=1, metavar="N", help="machines of that job (default: 1)")
+    add("--rank", type=int, default=0, help="which process of it (default: %(default)s)")
+    flag("--strict", help="exit code 2 where the step is in any way not what the card would do")
+    flag("--json", help="one JSON document on stdout; the script prints on stderr")
+    flag("--progress", help="progress as JSON lines on stderr")
+    flag("--version", help="print the version and exit")
+    options.set_defaults(launched=None)  # the command line of a launcher other than torchrun
+    flag("-m", dest="module", help="the script is a module, as in `python -m`")
+    add("script", nargs="?", help="the training script")
+    add("arguments", nargs=argparse.REMAINDER, help="its arguments")
     return options
 
 

@@ -19,7 +19,6 @@ from ._linear import with_own_linear
 from ._modules import is_plain, tensors_of
 from ._policy import BUFFER, HeldBytes, ModulePolicy
 
-
 _OF_A_GRAPH = ("it was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone decides what is "
                "recomputed: set torch._functorch.config.activation_memory_budget instead, which `python -m "
                "torch_headroom.record --activation-memory-budget 0.25,0.5,0.75` compares, or plan the step recorded "

@@ -5,8 +5,19 @@ shown beside the peak wherever a step is shown (core/trace/remarks.h)."""
 
 from . import _endless_loops, _managed_memory, _opaque
 
-_said = {}  # sentences of this process, in order
+_said = {}  # sentence -> True, in order: those that apply to every step of this process
 _sources = []  # functions that return sentences
+_OF_INVENTIONS = {
+    _endless_loops.decisions:
+        "the program asked {} whether something is true that nobody knows without data, and was given an answer: on "
+        "the card the step may go another way from there",
+    _endless_loops.sizes:
+        "the sizes of results were invented {}, as only data says them: on the card they may be smaller, and memory "
+        "with them",
+    _endless_loops.of_other_ranks:
+        "the program read what other ranks told {}, and they were taken to hold what this one holds: on the card the "
+        "step may go another way from there",
+}
 
 
 def add(sentence):
@@ -21,9 +32,8 @@ def ask(source):
 
 def begin():
     """Resets the counters at the start of a step."""
-    _endless_loops.decisions.clear()
-    _endless_loops.sizes.clear()
-    _endless_loops.of_other_ranks.clear()
+    for inventions in _OF_INVENTIONS:
+        inventions.clear()
     _opaque.launches.clear()
 
 
@@ -31,25 +41,9 @@ def of_step():
     """Returns the sentences of the last step."""
     sentences = [*_said, *_of_kernels(), *(sentence for source in _sources for sentence in source())]
     if _managed_memory.live:
-        sentences.append(
-            f"{_managed_memory.live:,} bytes are managed memory of paged optimizers, which is the host's and not part "
-            "of the peak: on the card it takes room only where there is some"
-        )
-    if _endless_loops.decisions.count:
-        sentences.append(
-            f"the program asked {_endless_loops.decisions} whether something is true that nobody knows without data, "
-            "and was given an answer: on the card the step may go another way from there"
-        )
-    if _endless_loops.sizes.count:
-        sentences.append(
-            f"the sizes of results were invented {_endless_loops.sizes}, as only data says them: on the card they may "
-            "be smaller, and memory with them"
-        )
-    if _endless_loops.of_other_ranks.count:
-        sentences.append(
-            f"the program read what other ranks told {_endless_loops.of_other_ranks}, and they were taken to hold what "
-            "this one holds: on the card the step may go another way from there"
-        )
+        sentences.append(f"{_managed_memory.live:,} bytes are managed memory of paged optimizers, which is the host's "
+                         "and not part of the peak: on the card it takes room only where there is some")
+    sentences += [sentence.format(inventions) for inventions, sentence in _OF_INVENTIONS.items() if inventions.count]
     return sentences
 
 

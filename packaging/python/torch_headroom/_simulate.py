@@ -4,10 +4,12 @@
 
 import atexit
 import ctypes
+import hashlib
 import json
+import os
+import pathlib
 import sys
 
-from . import _compile_cache
 from ._library import HeadroomError, check, load, torch_folder
 
 _card = None  # the card that this process simulates, or None
@@ -31,15 +33,14 @@ def simulate(gpu="h100-80gb"):
     card = _known_card(gpu)
     if _card is not None:
         if _card["name"] != card["name"]:
-            raise HeadroomError(
-                f"this process simulates {_card['name']} already: start another one to simulate {card['name']}"
-            )
+            raise HeadroomError(f"this process simulates {_card['name']} already: start another one to simulate "
+                                f"{card['name']}")
         return
     _refuse_late_call()
     library = load()
     _load_cuda()
     library.headroom_claim_cuda()
-    _compile_cache.prepare(card["name"])
+    _set_compile_cache(card["name"])
     import torch  # its libraries must be loaded before the device is created
 
     check(library.headroom_simulate(gpu.encode(), b"cuda"))
@@ -69,10 +70,22 @@ def _known_card(gpu):
 
 
 def _load_cuda():
-    # Loaded before its hooks are replaced: if it registered them later, it would warn on stderr. Absent in CPU wheels.
+    """Loads libtorch_cuda, which CPU wheels do not have, before its hooks are replaced: if it registered them later, it
+    would warn on stderr."""
     path = torch_folder() / "lib" / "libtorch_cuda.so"
     if path.exists():
         ctypes.CDLL(str(path))
+
+
+def _set_compile_cache(card):
+    """Gives torch.compile a cache folder and key for this card and these sources: on a real card the same graph has
+    kernels that compute. Must run before the import of torch, which reads these variables."""
+    sources = sorted(pathlib.Path(__file__).parent.glob("_compile*.py"))
+    version = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(home, "torch-headroom", "inductor", card)
+    os.environ["TORCH_COMPILE_CACHE_KEY_TAG"] = f"torch-headroom {card} {version}"
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no kernels to compile in parallel
 
 
 def _refuse_late_call():
@@ -80,11 +93,8 @@ def _refuse_late_call():
     if torch is None:
         return
     if hasattr(torch, "cuda") and torch.cuda.is_initialized():
-        raise HeadroomError(
-            "CUDA is already in use in this process, and a real GPU and a simulated one cannot be: call "
-            "torch_headroom.simulate() in the first lines of the program, before anything imports torch"
-        )
-    raise HeadroomError(
-        "torch was imported before torch_headroom.simulate(): call it in the first lines of the program, before "
-        "anything imports torch (in a notebook: restart the kernel first)"
-    )
+        raise HeadroomError("CUDA is already in use in this process, and a real GPU and a simulated one cannot be: "
+                            "call torch_headroom.simulate() in the first lines of the program, before anything imports "
+                            "torch")
+    raise HeadroomError("torch was imported before torch_headroom.simulate(): call it in the first lines of the "
+                        "program, before anything imports torch (in a notebook: restart the kernel first)")

@@ -13,6 +13,7 @@ import time
 import torch
 
 from . import _cuda_graphs, _simulate_memory
+from ._around import patch_around
 from ._library import HeadroomError
 
 
@@ -39,10 +40,8 @@ class DeviceProperties:
         self.pci_bus_id = self.pci_device_id = self.pci_domain_id = 0
 
     def __repr__(self):
-        return (
-            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
-            f"total_memory={self.total_memory // (1 << 20)}MB, multi_processor_count={self.multi_processor_count})"
-        )
+        return (f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+                f"total_memory={self.total_memory // (1 << 20)}MB, multi_processor_count={self.multi_processor_count})")
 
 
 # Most shared memory of a block in KiB, by compute capability (CUDA C++ Programming Guide, technical specifications).
@@ -124,7 +123,8 @@ def patch(library, card):
     _substitute(substitutes)
     _patch_module(properties)
     _simulate_memory.patch(library)
-    _patch_threads(library)
+    # Python's threads must turn interception on; autograd's threads inherit it.
+    patch_around(threading.Thread, "_bootstrap_inner", before=lambda _: library.headroom_intercept_thread())
 
 
 def at_first_use(action):
@@ -166,9 +166,6 @@ def _only_device(index):
 def _driver_functions(properties):
     """Returns replacements for functions of torch._C, by name."""
 
-    def nothing(*_):
-        return None
-
     def always(value):
         return lambda *_: value
 
@@ -180,29 +177,23 @@ def _driver_functions(properties):
         stream = Stream(stream_id=stream_id, device_index=device_index, device_type=device_type)
         torch._C._accelerator_setStream(stream)
 
-    return {
-        "_cuda_init": nothing,
-        "_cuda_getDeviceCount": always(1),
-        "_cuda_getDevice": always(0),
+    idle = ("init", "synchronize", "sleep", "ipc_collect", "set_sync_debug_mode", "clearCublasWorkspaces")
+    values = {
+        "getDeviceCount": 1, "getDevice": 0, "hasPrimaryContext": True, "canDeviceAccessPeer": False,
+        "getCompiledVersion": 13000, "getArchFlags": f"sm_{properties.major}{properties.minor}", "isInBadFork": False,
+        "get_sync_debug_mode": 0,
+    }
+    return {f"_cuda_{name}": always(None) for name in idle} | {
+        f"_cuda_{name}": always(value) for name, value in values.items()
+    } | {
         # Three separate functions: Dynamo identifies each by identity.
         "_cuda_setDevice": lambda index: _only_device(index),
         "_cuda_exchangeDevice": lambda index: _only_device(index),
         "_cuda_maybeExchangeDevice": lambda index: _only_device(index),
-        "_cuda_hasPrimaryContext": always(True),
-        "_cuda_canDeviceAccessPeer": always(False),
-        "_cuda_getCompiledVersion": always(13000),
-        "_cuda_getArchFlags": always(f"sm_{properties.major}{properties.minor}"),
-        "_cuda_isInBadFork": always(False),
-        "_cuda_synchronize": nothing,
-        "_cuda_sleep": nothing,
-        "_cuda_ipc_collect": nothing,
-        "_cuda_get_sync_debug_mode": always(0),
-        "_cuda_set_sync_debug_mode": nothing,
         "_cuda_getCurrentStream": current_stream,
         "_cuda_getCurrentRawStream": lambda _: torch._C._accelerator_getStream(0).stream_id,
         "_cuda_getDefaultStream": lambda _: (0, 0, _cuda_type()),
         "_cuda_setStream": set_stream,
-        "_cuda_clearCublasWorkspaces": nothing,
     }
 
 
@@ -258,14 +249,3 @@ def _no_sensor(name):
         raise HeadroomError(f"torch.cuda.{name}() reads a sensor, which a simulated GPU does not have")
 
     return sensor
-
-
-def _patch_threads(library):
-    """Turns interception on in Python's threads; autograd's threads inherit it."""
-    bootstrap = threading.Thread._bootstrap_inner
-
-    def bootstrap_with_device(self):
-        library.headroom_intercept_thread()
-        bootstrap(self)
-
-    threading.Thread._bootstrap_inner = bootstrap_with_device

@@ -1,9 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Memory of the simulated GPU as torch.cuda.memory reports it, and storages that Python creates without an op.
-
-All of it follows the rules of CUDA's caching allocator.
-"""
+"""Memory of the simulated GPU as torch.cuda.memory reports it, and storages that Python creates without an op. All of
+it follows the rules of CUDA's caching allocator."""
 
 import ctypes
 import json
@@ -16,13 +14,9 @@ from ._library import HeadroomError, check
 class _Memory(ctypes.Structure):
     """HeadroomMemory of app/python/python_api.h."""
 
-    _fields_ = [
-        (name, ctypes.c_int64)
-        for name in (
-            *("live", "peak", "blocks", "allocations", "allocated", "out_of_memories", "requested", "requested_peak"),
-            *("reserved", "reserved_peak", "segments", "capacity", "usable"),
-        )
-    ]
+    _names = ("live", "peak", "blocks", "allocations", "allocated", "out_of_memories", "requested", "requested_peak",
+              "reserved", "reserved_peak", "segments", "capacity", "usable")
+    _fields_ = [(name, ctypes.c_int64) for name in _names]
 
 
 def read(library):
@@ -31,10 +25,8 @@ def read(library):
     return memory
 
 
-_COUNTERS = (
-    *("allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes", "active_bytes"),
-    *("inactive_split_bytes", "requested_bytes"),
-)
+_COUNTERS = ("allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes", "active_bytes",
+             "inactive_split_bytes", "requested_bytes")
 _POOLS = ("all", "small_pool", "large_pool")
 _NUMBERS = ("current", "peak", "allocated", "freed")
 
@@ -76,27 +68,11 @@ def functions(library):
     library.headroom_memory_segments.restype = ctypes.c_char_p
     fraction = [1.0]
 
-    def stats(device=None):
-        return _statistics(library)
-
     def set_fraction(value, device=None):
         fraction[0] = value
         library.headroom_limit_memory(value)
 
-    def reset_peak(device=None):
-        library.headroom_reset_peak()
-
-    def empty_cache():
-        library.headroom_empty_cache()
-
-    def reset_accumulated(device=None):
-        library.headroom_reset_accumulated()
-
-    return {
-        "_cuda_memoryStats": stats,
-        "_cuda_resetPeakMemoryStats": reset_peak,
-        "_cuda_resetAccumulatedMemoryStats": reset_accumulated,
-        "_cuda_emptyCache": empty_cache,
+    replacements = {
         "_cuda_setMemoryFraction": set_fraction,
         "_cuda_getMemoryFraction": lambda device=None: fraction[0],
         "_cuda_memorySnapshot": lambda *_: {
@@ -105,20 +81,23 @@ def functions(library):
         "_cuda_getAllocatorBackend": lambda: "native",
         "_cuda_record_memory_history": _no_history,
         "_cuda_record_memory_history_legacy": _no_history,
-        "_accelerator_getDeviceStats": stats,
-        "_accelerator_resetPeakStats": reset_peak,
-        "_accelerator_resetAccumulatedStats": reset_accumulated,
-        "_accelerator_emptyCache": empty_cache,
         "_accelerator_isAllocatorInitialized": lambda: True,
         "_accelerator_getMemoryInfo": lambda device=None: _free_and_total(library),
     }
+    for cuda, accelerator, function in (
+        ("memoryStats", "getDeviceStats", lambda device=None: _statistics(library)),
+        ("resetPeakMemoryStats", "resetPeakStats", lambda device=None: library.headroom_reset_peak()),
+        ("resetAccumulatedMemoryStats", "resetAccumulatedStats",
+         lambda device=None: library.headroom_reset_accumulated()),
+        ("emptyCache", "emptyCache", lambda: library.headroom_empty_cache()),
+    ):
+        replacements |= {f"_cuda_{cuda}": function, f"_accelerator_{accelerator}": function}
+    return replacements
 
 
 def _no_history(*_, **__):
-    raise HeadroomError(
-        "the caching allocator's history is not kept on the GPU that Headroom simulates; record the step instead: "
-        "python -m torch_headroom.record"
-    )
+    raise HeadroomError("the caching allocator's history is not kept on the GPU that Headroom simulates; record the "
+                        "step instead: python -m torch_headroom.record")
 
 
 def _free_and_total(library):
@@ -135,17 +114,10 @@ class _CudaRuntime:
     def cudaMemGetInfo(self, device=0):
         return _free_and_total(self._library)
 
-    def cudaProfilerStart(self):
+    def _succeed(self, *_):
         return 0
 
-    def cudaProfilerStop(self):
-        return 0
-
-    def cudaHostRegister(self, *_):
-        return 0
-
-    def cudaHostUnregister(self, *_):
-        return 0
+    cudaProfilerStart = cudaProfilerStop = cudaHostRegister = cudaHostUnregister = _succeed
 
     def __getattr__(self, name):
         raise HeadroomError(f"{name} of the CUDA runtime cannot be called on the GPU that Headroom simulates")
@@ -173,9 +145,7 @@ def _patch_storages(library):
         if device is None or torch.device(device).type != "cuda":
             return make(cls, *arguments, **named) if device is None else make(cls, *arguments, device=device, **named)
         contents = arguments[0] if arguments else 0
-        if isinstance(contents, int):
-            return on_device(contents)
-        return on_device(len(contents))
+        return on_device(contents if isinstance(contents, int) else len(contents))
 
     def resize_on_device(self, size):
         if self.device.type != "cuda":
@@ -193,7 +163,6 @@ def _patch_storages(library):
         return torch.empty(0, dtype=torch.uint8).set_(self).cuda().untyped_storage()
 
     storage_class.__new__ = staticmethod(new)
-    storage_class.resize_ = resize_on_device
-    torch.Tensor.record_stream = record_stream
-    storage_class.to = move
+    storage_class.resize_, storage_class.to = resize_on_device, move
     storage_class.cuda = lambda self, device=None, non_blocking=False: move(self, device="cuda")
+    torch.Tensor.record_stream = record_stream

@@ -1,35 +1,31 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Refuses what a GPU without memory cannot do, with an error that names the function. Machine code would access real
-addresses, which do not exist here."""
+"""Changes modules after the program has imported them, and refuses what a GPU without memory cannot do, with an error
+that names the function. Machine code would access real addresses, which do not exist here."""
 
 import contextlib
+import importlib
 import importlib.abc
 import importlib.util
+import os
 import sys
 
 import torch
 
-from . import _extensions, _remarks
+from . import _deepspeed, _extensions, _managed_memory, _remarks, _simulate_triton
 from ._library import HeadroomError
 
-_TRITON = "triton"
-_BITSANDBYTES = "bitsandbytes.functional"
-_DEEPSPEED = "deepspeed.ops.op_builder.builder"
 _TRANSFORMER_ENGINE = "transformer_engine.common"
-_XFORMERS = "xformers._cpp_lib"
 
 
 def refuse_allocators(*arguments, **named):
-    raise HeadroomError(
-        "CUDAPluggableAllocator hands out memory of the CUDA driver, which the GPU that Headroom simulates does not "
-        "have: record without it, by the rules of PyTorch's own allocator"
-    )
+    raise HeadroomError("CUDAPluggableAllocator hands out memory of the CUDA driver, which the GPU that Headroom "
+                        "simulates does not have: record without it, by the rules of PyTorch's own allocator")
 
 
 class _Imports(importlib.abc.MetaPathFinder):
-    """Handles modules that the program imports later. Searches report truly whether a module is installed, except for
-    kernels of installed libraries (_extensions.py)."""
+    """Finds modules that are changed after their import. A search tells truly whether a module is installed, except for
+    the kernels of installed libraries (_extensions.py)."""
 
     def __init__(self):
         self.looking = False
@@ -56,29 +52,11 @@ class _Loader(importlib.abc.Loader):
         return self.loader.create_module(spec)
 
     def exec_module(self, module):
-        with _AROUND.get(module.__name__, contextlib.nullcontext)():
+        is_te = module.__name__ == _TRANSFORMER_ENGINE
+        with _without_libraries() if is_te else contextlib.nullcontext():
             self.loader.exec_module(module)
         for change in _CHANGED[module.__name__]:
             change(module)
-
-
-def _manage_memory(module):
-    from ._managed_memory import patch_bitsandbytes
-
-    patch_bitsandbytes(module)
-
-
-def _simulate_triton(module):
-    from . import _simulate_triton
-
-    _simulate_triton.patch(module)
-
-
-def _stand_in_for_deepspeed(module):
-    from . import _deepspeed
-
-    _deepspeed.patch(module)
-    change_after_import("deepspeed.runtime.utils", _deepspeed.answer_overflow)
 
 
 def _say_that_xformers_is_built(module):
@@ -89,27 +67,36 @@ def _say_that_xformers_is_built(module):
         module._built_with_cuda = True
 
 
-def _without_transformer_engines_libraries():
-    from . import _transformer_engine_import
+@contextlib.contextmanager
+def _without_libraries():
+    """Lets transformer_engine.common be imported without its compiled libraries, which need a CUDA driver. The settings
+    are those of TransformerEngine's own build."""
+    names = {"NVTE_PROJECT_BUILDING": "1", "NVTE_RELEASE_BUILD": "0"}
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(names)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
-    return _transformer_engine_import.without_libraries()
 
+def _load_transformer_engines_stand_in(common):
+    """Makes transformer_engine.common import transformer_engine_torch, the stand-in, instead of loading a file."""
+    load = common.load_framework_extension
 
-def _stand_in_for_transformer_engine(module):
-    from . import _transformer_engine_import
+    def load_framework_extension(framework):
+        importlib.import_module("transformer_engine_torch") if framework == "torch" else load(framework)
 
-    _transformer_engine_import.load_stand_in(module)
+    common.load_framework_extension = load_framework_extension
 
 
 _CHANGED = {}  # name of a module -> functions that change it after its import
-_AROUND = {_TRANSFORMER_ENGINE: _without_transformer_engines_libraries}  # contexts of imports
 
 
 def _refuse_jiterator(code, name, *arguments):
-    raise HeadroomError(
-        f"the kernel {name} of torch.cuda.jiterator cannot run on the GPU that Headroom simulates: choose PyTorch's "
-        "own operators, or record this step on a GPU"
-    )
+    raise HeadroomError(f"the kernel {name} of torch.cuda.jiterator cannot run on the GPU that Headroom simulates: "
+                        "choose PyTorch's own operators, or record this step on a GPU")
 
 
 def change_after_import(name, change):
@@ -125,14 +112,13 @@ def patch():
 
     torch._C._cuda_jiterator_compile_and_launch_kernel = _refuse_jiterator
     memory = torch.cuda.memory
-    _substitute({
-        id(memory.CUDAPluggableAllocator): refuse_allocators,
-        id(memory.change_current_allocator): refuse_allocators,
-    })
+    _substitute(dict.fromkeys(map(id, (memory.CUDAPluggableAllocator, memory.change_current_allocator)),
+                              refuse_allocators))
     sys.meta_path.insert(0, _Imports())
     _extensions.run_own_code_of_ops(torch)
-    change_after_import(_TRITON, _simulate_triton)
-    change_after_import(_BITSANDBYTES, _manage_memory)
-    change_after_import(_DEEPSPEED, _stand_in_for_deepspeed)
-    change_after_import(_TRANSFORMER_ENGINE, _stand_in_for_transformer_engine)
-    change_after_import(_XFORMERS, _say_that_xformers_is_built)
+    change_after_import("triton", _simulate_triton.patch)
+    change_after_import("bitsandbytes.functional", _managed_memory.patch_bitsandbytes)
+    change_after_import("deepspeed.ops.op_builder.builder", _deepspeed.patch)
+    change_after_import("deepspeed.runtime.utils", _deepspeed.answer_overflow)
+    change_after_import(_TRANSFORMER_ENGINE, _load_transformer_engines_stand_in)
+    change_after_import("xformers._cpp_lib", _say_that_xformers_is_built)

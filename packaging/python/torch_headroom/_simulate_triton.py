@@ -30,9 +30,8 @@ def make_driver(triton):
     class Driver(CudaDriver):
         def __init__(self):
             GPUDriver.__init__(self)
-            self.utils = types.SimpleNamespace(
-                get_device_properties=_properties, load_binary=_refuse_binary, set_printf_fifo_size=lambda size: None
-            )
+            self.utils = types.SimpleNamespace(get_device_properties=_properties, load_binary=_refuse_binary,
+                                               set_printf_fifo_size=lambda size: None)
             self.launcher_cls = _refuse_binary
 
         def get_benchmarker(self):
@@ -43,22 +42,14 @@ def make_driver(triton):
 
 def _properties(device):
     card = torch.cuda.get_device_properties(device)
-    return {
-        "max_shared_mem": card.shared_memory_per_block_optin,
-        "max_num_regs": card.regs_per_multiprocessor,
-        "multiprocessor_count": card.multi_processor_count,
-        "warpSize": card.warp_size,
-        "sm_clock_rate": 0,
-        "mem_clock_rate": 0,
-        "mem_bus_width": 0,
-    }
+    return {"max_shared_mem": card.shared_memory_per_block_optin, "max_num_regs": card.regs_per_multiprocessor,
+            "multiprocessor_count": card.multi_processor_count, "warpSize": card.warp_size,
+            "sm_clock_rate": 0, "mem_clock_rate": 0, "mem_bus_width": 0}
 
 
 def _refuse_binary(*arguments):
-    raise HeadroomError(
-        "machine code cannot be loaded on the GPU that Headroom simulates: launch the kernel by kernel[grid](…), as "
-        "an op of which only its bytes are known"
-    )
+    raise HeadroomError("machine code cannot be loaded on the GPU that Headroom simulates: launch the kernel by "
+                        "kernel[grid](…), as an op of which only its bytes are known")
 
 
 def benchmark(call, warmup=25, rep=100, grad_to_none=None, quantiles=None, return_mode="mean"):
@@ -116,10 +107,6 @@ def _launch(kernel, arguments):
     if not hasattr(kernel, "headroom_launches"):
         kernel.headroom_launches = _triton_accesses.Launches(kernel)
     accesses = kernel.headroom_launches.accesses(arguments)
-    reads, writes = [], []
-    for name, value in arguments.items():
-        if name in accesses.reads:
-            reads += _triton_accesses.tensors_in(value)
-        if name in accesses.writes:
-            writes += _triton_accesses.tensors_in(value)
+    reads, writes = ([tensor for name, value in arguments.items() if name in names
+                      for tensor in _triton_accesses.tensors_in(value)] for names in (accesses.reads, accesses.writes))
     _opaque.launch(kernel.__name__, reads, writes, how=_opaque.PRODUCTS if accesses.dots else None)

@@ -13,6 +13,7 @@ import torch
 from . import _cuda_graphs, _deepspeed_memory, _instants, _remarks, _wrappers
 from ._arguments import HeldInCalls
 from ._batch import sizes_of, sizes_with
+from ._categories import GRADIENT, retype
 from ._compiled_autograd import CompiledBackward
 from ._compiling import compiling
 from ._endless_loops import decisions
@@ -21,12 +22,10 @@ from ._loop import in_backward
 from ._modules import Inventory, ModuleNames, state_tensors, tensors_of
 from ._step_hooks import say_if_own
 
-_GRADIENT = 2  # Category::gradient
-
-_OF_A_REPLAY = ("the step replays a CUDA graph: its ops are those that the capture recorded, and belong to no call of "
-                "a module, so that no plan recomputes them")
-_ASIDE = ("the step ran on a stream of its own, as programs warm up before they capture a CUDA graph: if this one "
-          "replays one later, record a replay (a higher number with --steps)")
+_REPLAYED = ("the step replays a CUDA graph: its ops are those that the capture recorded, and belong to no call of "
+             "a module, so that no plan recomputes them")
+_ON_SIDE_STREAM = ("the step ran on a stream of its own, as programs warm up before they capture a CUDA graph: if this "
+                   "one replays one later, record a replay (a higher number with --steps)")
 
 
 def _declared(library):
@@ -52,22 +51,21 @@ def _readable(word):
     return os.fsencode(word).decode(errors="replace")
 
 
-# Variables that size cuBLAS's blocks, and say what the caching allocator reserves.
-_OF_THE_ALLOCATOR = (
-    "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
-)
+# Environment variables that set the size of cuBLAS's workspaces and the caching allocator's options.
+_ALLOCATOR_VARIABLES = ("CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE", "PYTORCH_CUDA_ALLOC_CONF",
+                        "PYTORCH_ALLOC_CONF")
 
 
 class StepRecorder:
-    """Records what runs between begin() and finish() as a step. The caller decides where steps begin and end.
+    """Records the code that runs between begin() and finish() as a step. The caller decides where steps begin and end.
 
-    `program` holds the words of the recorded command line. `again` holds the arguments with which `torch-headroom
-    record` would record the step again, if that command recorded it. `job` is the distributed job that this process
-    belongs to (_distributed_job.py).
+    `model` is the name in the step file, `program` the words of the recorded command line. `again` holds the arguments
+    with which `torch-headroom record` would record the step again, if that command recorded it. `job` is the
+    distributed job that this process belongs to (_distributed_job.py).
     """
 
     def __init__(self, model, program, again=(), job=None):
-        self.model = _readable(model)  # name in the step file
+        self.model = _readable(model)
         self.library = _declared(load())
         _wrappers.install()
         _deepspeed_memory.watch()
@@ -79,7 +77,7 @@ class StepRecorder:
         self._held = None  # HeldInCalls of the running step
         self.calls = 0  # number of module calls in this step
         self.replays = 0  # number of replays of CUDA graphs with a backward pass in this step
-        self._aside = False  # whether the step began on another stream than the default one
+        self._on_side_stream = False  # whether the step began on another stream than the default one
         self.calls_in_transforms = 0  # number of further calls inside torch.func
         self.depth = 0  # number of nested module calls that run now
         self.compiled = None  # (number of the last called compiled module, depth inside it)
@@ -120,7 +118,7 @@ class StepRecorder:
         self.recording = True
         self.autocast = torch.is_autocast_enabled("cuda")
         self.calls = self.calls_in_transforms = self.replays = 0
-        self._aside = torch.cuda.current_stream() != torch.cuda.default_stream()
+        self._on_side_stream = torch.cuda.current_stream() != torch.cuda.default_stream()
 
     def add_root_call(self, arguments):
         """Updates the batch sizes for a model's call: if its data has other sizes than earlier calls, the step has no
@@ -136,7 +134,7 @@ class StepRecorder:
         self.at(_instants.OWN_UPDATE_BEGIN if begins else _instants.OWN_UPDATE_END)
 
     def add_held(self, call, args, kwargs, found):
-        """Adds what a checkpoint would hold of a call that has begun, besides the tensors in `found`."""
+        """Adds the tensors that a checkpoint would hold of a call that has begun, besides those in `found`."""
         tensors, places = self._held.of(args, kwargs, found)
         if tensors:
             with torch._C.DisableTorchFunctionSubclass():
@@ -144,8 +142,7 @@ class StepRecorder:
 
     def gradients_are_made(self):
         """Gives the gradients that a replay made their category, as autograd's hooks do otherwise."""
-        gradients = [p.grad for p in self._parameters() if p.grad is not None]
-        torch.ops.torch_headroom.retype.default(gradients, _GRADIENT)
+        retype([parameter.grad for parameter in self._parameters()], GRADIENT)
 
     def at(self, instant):
         if self.recording:
@@ -159,7 +156,7 @@ class StepRecorder:
         if self.calls_in_transforms:
             self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), "
                               "where no checkpoint can be: their memory counts, but no plan recomputes them")
-        self.notes += [_OF_A_REPLAY] if self.replays else [_ASIDE] if self._aside else []
+        self.notes += [_REPLAYED] if self.replays else [_ON_SIDE_STREAM] if self._on_side_stream else []
         info = json.dumps(self._info(step)).encode()
         self._stop()
         check(self.library.headroom_recording_finish(info))
@@ -190,10 +187,8 @@ class StepRecorder:
         if self.summary()["peak_bytes"]:
             return ""
         reason = ", as the model is on the CPU" if self._on_cpu else ""
-        return (
-            f"step {self.step} used no memory of cuda{reason}: move the model and its input there before the training, "
-            'by model.cuda() or .to("cuda")'
-        )
+        return (f"step {self.step} used no memory of cuda{reason}: move the model and its input there before the "
+                'training, by model.cuda() or .to("cuda")')
 
     def _stop(self):
         self.recording = False
@@ -210,25 +205,18 @@ class StepRecorder:
         self._on_cpu = bool(parameters) and all(p.device.type == "cpu" for p in parameters)
         self._names = None
         batch, sequence = self._sizes
-        # The program sets them itself, before its first matrix product.
         noted = self._origin + _cuda_graphs.settings()
         if compiling.graphs:
             noted.append(("compiled graphs", str(compiling.graphs)))
         settings, remarks = self.compiled_backward.step_ends()
         noted += settings
-        noted += [(key, _readable(os.environ[key])) for key in _OF_THE_ALLOCATOR if key in os.environ]
+        # Read at the end of the step: the program may set them itself, before its first matrix product.
+        noted += [(key, _readable(os.environ[key])) for key in _ALLOCATOR_VARIABLES if key in os.environ]
+        noted += [("invented decisions", str(decisions))] if decisions.count else []
         return {
-            "model": self.model,
-            "device": "sim",
-            "dtype": str(dtype).removeprefix("torch."),
-            "optimizer": "+".join(optimizers),
-            "autocast": self.autocast,
-            "lifetimes": "frame",
-            "batch": batch,
-            "sequence": sequence,
-            "steps": step,
-            "settings": noted + ([("invented decisions", str(decisions))] if decisions.count else []),
-            "arguments": self._again,
+            "model": self.model, "device": "sim", "dtype": str(dtype).removeprefix("torch."),
+            "optimizer": "+".join(optimizers), "autocast": self.autocast, "lifetimes": "frame", "batch": batch,
+            "sequence": sequence, "steps": step, "settings": noted, "arguments": self._again,
             "remarks": _remarks.of_step() + remarks,
         } | self._rank()
 
@@ -240,8 +228,8 @@ class StepRecorder:
         if not dist.is_available() or not dist.is_initialized():
             return {}
         per_node = int(os.environ.get("LOCAL_WORLD_SIZE", min(8, dist.get_world_size())))
-        return {"distributed": {"world_size": dist.get_world_size(), "ranks_per_node": per_node,
-                                "rank": dist.get_rank()}}
+        job = {"world_size": dist.get_world_size(), "ranks_per_node": per_node, "rank": dist.get_rank()}
+        return {"distributed": job}
 
     def forked(self):
         """Returns whether this is a child process, such as a data loading worker: nothing is recorded there."""

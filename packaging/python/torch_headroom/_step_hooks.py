@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the recorder changes of torch while it is active: calls of modules, optimizers and backward report to it."""
+"""The recorder's changes of torch while it is active: calls of modules, optimizers and backward report to it."""
 
 import functools
 
@@ -8,6 +8,7 @@ import torch
 from torch.utils.checkpoint import _recomputation_hook
 
 from . import _cuda_graphs, _distributed_fsdp, _instants, _remarks
+from ._around import around
 from ._compiling import compiling
 from ._loop import in_backward, in_transform
 from ._modules import around_forward, has_hooks, is_compiled, state_tensors, tensors_of
@@ -15,7 +16,7 @@ from ._optimizer_hooks import after_steps, before_steps
 
 
 def say_if_own(pack_hook):
-    """Says that the program saves tensors in its own way, unless `pack_hook` is a checkpoint's."""
+    """Adds a remark that the program saves tensors in its own way, unless `pack_hook` is a checkpoint's."""
     if getattr(pack_hook, "__module__", "") != torch.utils.checkpoint.__name__:
         _remarks.add("the program keeps tensors for backward by hooks of its own (saved_tensors_hooks, save_on_cpu): "
                      "these are part of the peak as they are, and no plan recomputes them")
@@ -47,9 +48,9 @@ _placed = {}  # (id of a class or module of torch, name) -> _Placed
 
 
 def _calls_of(owner, name):
-    """Returns the list of a function of torch whose last item is called. A class is patched once and stays patched:
-    patching makes Python visit all its subclasses, which for modules takes as long as recording a small step's
-    backward."""
+    """Returns the list for a function of torch: a call of the function calls the last item. A class is patched once and
+    stays patched: patching makes Python visit all its subclasses, which for modules takes as long as recording the
+    backward of a small step."""
     if not _placed:
         compiling.listeners.append(_stand_aside)
     placed = _placed.get((id(owner), name))
@@ -64,21 +65,24 @@ def _stand_aside(begins):
         (placed.set_aside if begins else placed.put_back)()
 
 
-class _Replays(_cuda_graphs.Replays):
-    """Has replays of CUDA graphs report what their capture did."""
+class _Replays:
+    """Reports captures and replays of CUDA graphs in which moments of the step were noted."""
 
     def __init__(self, recorder, loop):
         self._recorder = recorder
         self._loop = loop
 
     def captured(self):
+        """Called at the end of a capture, which runs nothing on the card."""
         self._loop.captured()
 
     def begins(self):
+        """Called before a replay."""
         self._loop.replay_begins()
         self._recorder.replays += 1
 
     def passes(self, moment):
+        """Called when a replay passes a noted moment: an instant, or the end of an optimizer's step."""
         if isinstance(moment, torch.optim.Optimizer):
             self._loop.optimizer_done(moment)
             return
@@ -109,9 +113,9 @@ class Hooks:
         self._replace(optimizer, "zero_grad", self._zero_grad)
         self._replace(torch.autograd, "backward", self._backward)
         self._replace(torch.autograd, "grad", self._backward)
-        self._replace(_recomputation_hook, "__enter__", self._tells(_instants.RECOMPUTATION_BEGIN))
-        self._replace(_recomputation_hook, "__exit__", self._tells(_instants.RECOMPUTATION_END))
-        self._replace(torch.autograd.graph.saved_tensors_hooks, "__enter__", self._own_saves)
+        for name, instant in (("__enter__", _instants.RECOMPUTATION_BEGIN), ("__exit__", _instants.RECOMPUTATION_END)):
+            self._replace(_recomputation_hook, name, around(before=lambda *_, at=instant: self._recorder.at(at)))
+        self._replace(torch.autograd.graph.saved_tensors_hooks, "__enter__", around(before=self._saves_begin))
         self._undo.append(before_steps(self._before_step))
         self._undo.append(after_steps(self._after_step))
         _distributed_fsdp.install(self._replace, self._recorder)
@@ -129,7 +133,7 @@ class Hooks:
         self._undo.append(calls.pop)
 
     def _at(self, instant):
-        """Reports a moment, which a CUDA graph that is captured now has in each replay."""
+        """Reports a moment, and notes it in the CUDA graph that is captured now, if there is one."""
         self._recorder.at(instant)
         _cuda_graphs.note(instant)
 
@@ -138,23 +142,9 @@ class Hooks:
         if begins:
             self._loop.compilation_begins()
 
-    def _tells(self, instant):
-        def make(original):
-            def call(*args):
-                self._recorder.at(instant)
-                return original(*args)
-
-            return call
-
-        return make
-
-    def _own_saves(self, original):
-        def enter(hooks):
-            if self._recorder.recording:
-                say_if_own(hooks.pack_hook)
-            return original(hooks)
-
-        return enter
+    def _saves_begin(self, hooks):
+        if self._recorder.recording:
+            say_if_own(hooks.pack_hook)
 
     def _module_call(self, original):
         recorder, loop = self._recorder, self._loop
@@ -175,8 +165,8 @@ class Hooks:
                 recorder.add_root_call((*args, kwargs))
             if is_compiled(module):
                 recorder.compiled = number, recorder.depth + 1
-            # A checkpoint does not run the module's hooks again, which gather the parameters of a sharded one: the
-            # recorded call is its forward only.
+            # A checkpoint does not run the module's hooks (which gather the parameters of a sharded module) again, so
+            # the recorded call is only the module's forward.
             if has_hooks(module):
                 with around_forward(module, functools.partial(recorded, number)):
                     return original(module, *args, **kwargs)
@@ -188,7 +178,7 @@ class Hooks:
             number = enter(number, tensors)
             recorder.add_held(number, args, kwargs, tensors)
             recorder.calls += 1
-            if recorder.calls < 5:  # a trainer may enable autocast inside the model's call, around which others are
+            if recorder.calls < 5:  # a trainer may enable autocast inside the model, after calls of outer modules
                 recorder.autocast |= torch.is_autocast_enabled("cuda")
             try:
                 result = run(*args, **kwargs)

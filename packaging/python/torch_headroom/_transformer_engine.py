@@ -35,8 +35,9 @@ def generic_gemm(A, transA, B, transB, D, quantizer, output_dtype, bias, bias_ty
     if gelu and not grad:
         before_gelu = torch.empty(shape, dtype=torch_dtype(bias_type) if low else product.dtype, device="cuda")
     scales = _scales(A, transA), _scales(B, not transB)
-    writes = [product, bias_grad, workspace] + ([before_gelu] if gelu and not grad else [])
-    reads = [*_operand(A, transA), *_operand(B, not transB), bias, *scales] + ([product] if accumulate else []) + ([before_gelu] if gelu and grad else [])
+    writes = [product, bias_grad, workspace, before_gelu if gelu and not grad else None]
+    reads = [*_operand(A, transA), *_operand(B, not transB), bias, *scales,
+             product if accumulate else None, before_gelu if gelu and grad else None]
     launch("generic_gemm", reads, writes, _product_flops(A, transA, B, transB))
     if not fused:
         cast(quantizer, product, out)
@@ -54,7 +55,8 @@ def _product_flops(A, transA, B, transB):
 
 
 def _operand(tensor, rowwise):
-    """Returns what a product reads of a tensor: of a quantized one the half whose rows it multiplies, as float8."""
+    """Returns the tensors that a product reads of a tensor. Of a quantized one these are the float8 data by rows or by
+    columns, and the scales."""
     if getattr(tensor, "_quantizer", None) is None:
         return [tensor]
     names = ("_data", "_rowwise_data") if rowwise else ("_transpose", "_columnwise_data", "_data")
@@ -76,7 +78,7 @@ def te_general_grouped_gemm(A, transA, B, transB, D, D_type, m_splits, bias, bia
 
 
 def _joint_scales(tensors, rowwise):
-    """Creates the scales of several tensors as cuBLAS takes these: MXFP8's in one buffer."""
+    """Creates the scales of several tensors in the form that cuBLAS takes: those of MXFP8 in one buffer."""
     name = "_rowwise_scale_inv" if rowwise else "_columnwise_scale_inv"
     waiting = [getattr(tensor, name) for tensor in tensors if waits_for_swizzle(tensor)]
     if not waiting:
@@ -95,7 +97,8 @@ def _scales(tensor, rowwise):
 
 
 def _computed(name, quantizer, shape, reads, fuses=(DELAYED, MXFP8)):
-    """Makes a quantized result: by the kernel itself, or from a temporary tensor."""
+    """Creates a quantized result. The kernel itself quantizes if the quantizer's kind is in `fuses`; otherwise another
+    kernel does, from a temporary tensor."""
     out = create(quantizer, shape, reads[0].dtype)
     kind = kind_of(quantizer)
     if kind is None or kind in fuses:

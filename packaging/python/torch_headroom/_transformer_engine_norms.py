@@ -10,8 +10,8 @@ from ._transformer_engine_tensors import CURRENT, DELAYED, create, finish, flat,
 
 
 def _workspace(stage, rows, columns, weight, input, sm_margin):
-    """Creates the scratch memory of a norm: what the blocks of a row tell each other, and each block's sums of the
-    weights' gradients."""
+    """Creates the scratch memory of a norm: the partial sums that the blocks of a row exchange, and each block's sums
+    of the weights' gradients."""
     kernel = kernel_of(stage, columns, weight, input)
     processors = torch.cuda.get_device_properties("cuda").multi_processor_count - sm_margin
     together = processors * blocks_per_processor(kernel, stage, weight, input)

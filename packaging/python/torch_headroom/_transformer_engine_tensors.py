@@ -12,6 +12,7 @@ import torch
 
 from . import _opaque
 from ._library import HeadroomError
+from ._opaque import rounded
 from ._transformer_engine_types import DType
 
 _DTYPES = {DType.kByte: torch.uint8, DType.kInt32: torch.int32, DType.kFloat32: torch.float32,
@@ -24,7 +25,7 @@ _TENSORS = {DELAYED: ("float8_tensor", "Float8Tensor"), CURRENT: ("float8_tensor
 
 
 def torch_dtype(dtype):
-    """Returns PyTorch's type of one of the library's."""
+    """Returns PyTorch's dtype for one of TransformerEngine's."""
     return dtype if isinstance(dtype, torch.dtype) else _DTYPES[DType(int(dtype))]
 
 
@@ -32,10 +33,9 @@ def kind_of(quantizer):
     """Returns the name of the quantizer's class; None without one."""
     name = None if quantizer is None else type(quantizer).__name__
     if name is not None and name not in _TENSORS:
-        raise HeadroomError(
-            f"TransformerEngine's {name} is not among what Headroom knows: choose the recipe DelayedScaling, "
-            "Float8CurrentScaling, Float8BlockScaling or MXFP8BlockScaling, or bfloat16"
-        )
+        raise HeadroomError(f"TransformerEngine's {name} is not among what Headroom knows: choose the recipe "
+                            "DelayedScaling, Float8CurrentScaling, Float8BlockScaling or MXFP8BlockScaling, or "
+                            "bfloat16")
     return name
 
 
@@ -55,12 +55,8 @@ def launch(name, reads, writes, flops=0):
 
 
 def flat(shape):
-    """Returns the dimensions of the matrix as which the kernels see a tensor."""
+    """Returns the rows and columns of a tensor that the kernels treat as a matrix."""
     return (math.prod(shape[:-1]), shape[-1]) if len(shape) else (1, 1)
-
-
-def rounded(size, multiple):
-    return -(-size // multiple) * multiple
 
 
 def architecture():
@@ -78,7 +74,7 @@ def _transposed(shape):
 
 
 def create(quantizer, shape, dtype, device="cuda", pin_memory=False):
-    """Creates an empty tensor as the library's quantizers do."""
+    """Creates an empty tensor as TransformerEngine's quantizers do."""
     empty = functools.partial(torch.empty, device=device, pin_memory=pin_memory)
     kind = kind_of(quantizer)
     shape, dtype = list(shape), torch_dtype(dtype)
@@ -108,10 +104,9 @@ def _blocks(quantizer, kind, shape, empty):
         columns = name == "columnwise"
         sizes = _transposed(shape) if columns and kind == BLOCK else shape
         scales = scale_shape(quantizer, shape, columns)
+        scale_dtype = torch.uint8 if kind == MXFP8 else torch.float32
         data[f"{name}_data"] = empty(sizes, dtype=torch.uint8) if wanted else None
-        data[f"{name}_scale_inv"] = (
-            empty(scales, dtype=torch.uint8 if kind == MXFP8 else torch.float32) if wanted else None
-        )
+        data[f"{name}_scale_inv"] = empty(scales, dtype=scale_dtype) if wanted else None
     if kind == MXFP8:
         data["with_gemm_swizzled_scales"] = quantizer.optimize_for_gemm
     else:
@@ -135,7 +130,7 @@ def scale_shape(quantizer, shape, columnwise):
 
 
 def _wrapped(quantizer, kind, shape, dtype, device, data):
-    """Makes the library's tensor of the data: a plain object for one that only its own code sees."""
+    """Makes TransformerEngine's tensor of the data; for an internal quantizer its plain storage object."""
     module, name = _TENSORS[kind]
     path = "transformer_engine.pytorch.tensor."
     numbers = importlib.import_module("transformer_engine.pytorch").DType
@@ -299,7 +294,7 @@ def waits_for_swizzle(tensor):
 
 
 def swizzled(tensor, rowwise):
-    """Creates the scales of a tensor in the order that matrix products want; the call frees them."""
+    """Creates the scales of a tensor in the order that matrix products need; they are freed after the product."""
     if not waits_for_swizzle(tensor):
         return None
     scales = tensor._rowwise_scale_inv if rowwise else tensor._columnwise_scale_inv

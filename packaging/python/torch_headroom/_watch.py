@@ -29,7 +29,7 @@ class MemoryWatch:
         self._device = next((p.device for p in model.parameters() if p.is_cuda), None)
         self._before = None  # peak in bytes before the first step
         self._steps = 0
-        self._beside = None  # bytes not in the plan at the first module of this step
+        self._not_planned = None  # bytes beside those of the plan, at the first module of this step
         self._as_planned = True  # no warning about the plan so far
         self.is_on = policy.budget > 0 and self._device is not None
 
@@ -47,7 +47,7 @@ class MemoryWatch:
     def step_ends(self):
         self.at("in backward, at the optimizer's step")
         self._steps += 1
-        self._beside = None
+        self._not_planned = None
         self.is_on = self.is_on and self._steps < self.STEPS
 
     def _compare_with_budget(self, where, highest, now):
@@ -62,10 +62,10 @@ class MemoryWatch:
                        f"{self._policy.budget:,}, as first seen {where}")
 
     def _compare_with_plan(self, where, planned, held):
-        if self._beside is None:
-            self._beside = max(0, held - planned[0] + (0 if self._steps else self._missing_gradients()))
+        if self._not_planned is None:
+            self._not_planned = max(0, held - planned[0] + (0 if self._steps else self._missing_gradients()))
         most = max(planned)
-        if held - most > self._beside + max(self.TOLERANCE, most // self.SHARE):
+        if held - most > self._not_planned + max(self.TOLERANCE, most // self.SHARE):
             self._as_planned = False
             self._warn(f"{where} the step holds {held:,} bytes, {most:,} were planned")
 

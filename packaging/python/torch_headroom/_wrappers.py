@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tensors of classes like DTensor, taken apart and made again for the library (core/record/wrapper_tensor.h)."""
+"""Takes tensors of classes like DTensor apart, and makes them again, for the library (core/record/wrapper_tensor.h)."""
 
 import functools
 
@@ -35,4 +35,4 @@ def install():
                              ("with_parts(Tensor tensor, Tensor[] parts) -> Tensor", _with_parts)):
         library.define(schema)
         library.impl(schema.partition("(")[0], function, "CompositeImplicitAutograd")
-    return library  # what it registered lives as long
+    return library  # its registrations live as long as this object

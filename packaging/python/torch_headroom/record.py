@@ -334,7 +334,7 @@ def _prepare(options):
 
         simulate(options.gpu)
         _search_garbage_seldom()
-        from ._seeds import set_seeds
+        from ._simulate_values import set_seeds
 
         set_seeds()
         from ._distributed import enter

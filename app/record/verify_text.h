@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/checkpoint/gradient_comparison.h"
+#include "core/predict/memory_levels.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+
+namespace headroom {
+
+// Parts of the output of `torch-headroom-record verify`, for a policy and for a plan by op.
+
+/// Returns "2.41 GiB (2,583,888,896 bytes)".
+std::string exactBytes(Bytes bytes);
+
+/// Returns the object "gradients". `compared` null: not compared, for the reason `whyNot`.
+nlohmann::json gradientsJson(const GradientComparison* compared, const std::string& whyNot);
+
+/// Returns the line on how the executed memory differs from the predicted one.
+std::string timelineText(const LevelComparison& memory);
+
+/// Returns why the values of a step are computed on the CPU only on request; empty: the step is small enough.
+std::string tooLargeForCpu(Bytes peak, double flops);
+
+} // namespace headroom

@@ -1,0 +1,15 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Categories of memory, by their numbers in step files (Category in core/trace/step_trace.h)."""
+
+import torch
+
+from ._modules import tensors_of
+
+GRADIENT, OPTIMIZER, UNSHARDED_PARAMETER, UNSHARDED_GRADIENT, COMMUNICATION = 2, 5, 9, 10, 11
+
+
+def retype(held, category):
+    """Sets the category of the tensors in nested lists, which may contain None."""
+    if tensors := tensors_of(held):
+        torch.ops.torch_headroom.retype.default(tensors, category)
