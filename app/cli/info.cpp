@@ -115,7 +115,7 @@ OwnAllocator ownAllocator(const StepTrace& trace, const Timeline& timeline)
         own.rules = *rules;
     else
         own.leftOut = rules.error().message;
-    own.stats = replay(trace, timeline, own.rules);
+    own.stats = simulateAllocator(trace, timeline, own.rules).stats;
     return own;
 }
 

@@ -9,9 +9,9 @@ namespace headroom {
 
 namespace {
 
-constexpr int firstInterval = 20; ///< of powerOfTwoDivisions: requests below 2 MiB
+constexpr int firstInterval = 20; ///< log2 of the requests of the first entry of powerOfTwoDivisions
 
-/// Up to the next of `divisions` equal steps between two powers of two.
+/// Rounds a request up to the next of `divisions` equal steps between two powers of two.
 Bytes nextDivision(Bytes requested, std::uint32_t divisions) noexcept
 {
     const auto size = static_cast<std::uint64_t>(requested);

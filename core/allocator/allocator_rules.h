@@ -25,9 +25,10 @@ struct AllocatorRules
     Bytes largeSegment = 20 * MiB; ///< large_segment_size: segment size for requests under minLargeSegment
     Bytes minLargeSegment = 10 * MiB; ///< kMinLargeAlloc: from this size on, a request gets its own segment
     Bytes largeRounding = 2 * MiB; ///< kRoundLarge: such a segment is a multiple of it
-    Bytes capacity = 0; ///< of the device in bytes; 0: no limit
+    Bytes capacity = 0; ///< capacity of the device; 0: no limit
 
-    Bytes maxSplit = unlimited; ///< max_split_size_mb: blocks of this size are not split, and serve only such requests
+    /// max_split_size_mb: blocks of at least this size are not split, and serve only requests of at least this size.
+    Bytes maxSplit = unlimited;
     Bytes maxNonSplitRounding = 20 * MiB; ///< max_non_split_rounding_mb: limit of such a block's excess over a request
     bool expandableSegments = false; ///< expandable_segments
     /// garbage_collection_threshold: share of the limit above which unused segments are released by age; 0: never.
@@ -37,23 +38,23 @@ struct AllocatorRules
     /// program may take; 0: not set.
     double memoryFraction = 0;
     /// roundup_power2_divisions: requests are rounded up to one of this many steps between two powers of two. Entries
-    /// are for requests from 1 MiB (and less), 2 MiB, … 32 GiB (and more); 0: no such rounding.
+    /// are for requests from 1 MiB (and less), 2 MiB, … 32 GiB (and more); 0: not set.
     std::array<std::uint32_t, 16> powerOfTwoDivisions{};
 
-    Bytes roundSize(Bytes requested) const noexcept; ///< size of the block for a request
-    Bytes segmentSize(Bytes size) const noexcept; ///< size of the new segment for such a block
-    Bytes limit() const noexcept; ///< bytes that memoryFraction allows; unlimited if not set
+    Bytes roundSize(Bytes requested) const noexcept; ///< returns the size of the block for a request
+    Bytes segmentSize(Bytes size) const noexcept; ///< returns the size of a new segment for a block of `size` bytes
+    Bytes limit() const noexcept; ///< returns the bytes that memoryFraction allows; unlimited if it is not set
 
     friend bool operator==(const AllocatorRules&, const AllocatorRules&) = default;
 };
 
-/// Returns `rules` with the settings of PYTORCH_CUDA_ALLOC_CONF: "max_split_size_mb:128,expandable_segments:True",
-/// "roundup_power2_divisions:[256:1,512:2,>:8]". Settings not named get PyTorch's defaults; the capacity stays. Options
-/// that do not change the reserved memory (pinned_*, release_lock_on_cudamalloc, …) are accepted and ignored. Errors
-/// (badInput) name the wrong token and what was expected.
+/// Returns `rules` with the settings of PYTORCH_CUDA_ALLOC_CONF, such as
+/// "max_split_size_mb:128,roundup_power2_divisions:[256:1,512:2,>:8]". Other settings get PyTorch's defaults; the
+/// capacity stays. Options that do not change the reserved memory (pinned_*, release_lock_on_cudamalloc, …) are
+/// accepted and ignored. Errors (badInput) name the wrong token and what was expected.
 Result<AllocatorRules> withAllocatorSettings(AllocatorRules rules, std::string_view settings);
 
-/// Returns the settings that differ from PyTorch's defaults, in the same syntax; empty if none does.
+/// Returns the settings that differ from PyTorch's defaults, in the syntax of PYTORCH_CUDA_ALLOC_CONF.
 std::string allocatorSettings(const AllocatorRules& rules);
 
 } // namespace headroom

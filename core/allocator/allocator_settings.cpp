@@ -13,11 +13,11 @@ namespace headroom {
 
 namespace {
 
-/// A word, or one of , : [ ].
+/// A word, or one of the marks , : [ ].
 struct Token
 {
     std::string text;
-    std::size_t place = 0; ///< of its first character, from 1
+    std::size_t place = 0; ///< number of its first character, from 1
 };
 
 struct WrongSetting
@@ -33,7 +33,7 @@ std::vector<Token> tokens(std::string_view settings)
         const char character = settings[i];
         const bool mark = character == ',' || character == ':' || character == '[' || character == ']';
         if (character == ' ' || character == '\t' || character == '\n' || character == '\r')
-            continue; // PyTorch's tokenizer joins what blanks part
+            continue; // PyTorch's tokenizer ignores blanks, even inside a word
         if (mark || !inWord)
             found.push_back({{}, i + 1});
         found.back().text += character;
@@ -42,7 +42,7 @@ std::vector<Token> tokens(std::string_view settings)
     return found;
 }
 
-/// Options of PyTorch that do not decide what the allocator reserves.
+/// Options of PyTorch that do not change the reserved memory.
 constexpr std::array otherOptions{"release_lock_on_cudamalloc",     "release_lock_on_hipmalloc",
                                   "pinned_use_cuda_host_register",  "pinned_use_hip_host_register",
                                   "pinned_num_register_threads",    "pinned_use_background_threads",
@@ -59,7 +59,7 @@ public:
 
     void run()
     {
-        // The least value of other options depends on it, wherever it stands.
+        // The limits of other options depend on large_segment_size_mb, so it is read first.
         for (; next_ < tokens_.size(); ++next_) {
             if (tokens_[next_].text == "large_segment_size_mb")
                 option(tokens_[next_++]);
@@ -120,7 +120,7 @@ private:
         return token.text == "True";
     }
 
-    /// Both ends are no value.
+    /// Reads a share above 0. The largest share is 1 if `one`, otherwise it is below 1.
     double share(const std::string& option, bool one)
     {
         const std::string expected
@@ -187,7 +187,7 @@ private:
             steps.fill(division(first, false));
             return;
         }
-        std::optional<std::size_t> last; // interval that the list named before
+        std::optional<std::size_t> last; // interval of the previous entry
         for (;;) {
             const std::string expected = "a power of two in MiB, or > for all larger ones";
             const Token& size = take(expected);

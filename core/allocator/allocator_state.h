@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// The address space of an expandable segment, whose pages are mapped as needed.
+/// The address space of an expandable segment. Its pages are mapped as needed.
 struct CachingAllocator::Range
 {
     Block address = 0;
@@ -34,13 +34,13 @@ struct CachingAllocator::Chunk
     Range* range = nullptr; ///< the expandable segment it belongs to; null: a plain segment
     Chunk* previous = nullptr; ///< neighbours in the same segment, in address order
     Chunk* next = nullptr;
-    std::int64_t callsWhenFreed = 0; ///< Pool::calls at the free, from which garbage collection takes the age
+    std::int64_t callsWhenFreed = 0; ///< value of Pool::calls at the free; garbage collection computes the age from it
 
     bool isSplit() const noexcept { return previous || next; }
     bool isFree() const noexcept { return !allocated && !awaitsFree; }
 };
 
-/// The free blocks of small or of large requests, by stream, smallest and lowest first.
+/// The free blocks for small or for large requests, sorted by stream, size and address.
 struct CachingAllocator::Pool
 {
     struct BySize
@@ -60,7 +60,7 @@ struct CachingAllocator::Pool
     std::set<Chunk*, BySize> free;
     std::set<Chunk*, ByAddress> unmapped;
     bool small = false;
-    std::int64_t calls = 0; ///< requests that searched for a free block while garbage collection was on
+    std::int64_t calls = 0; ///< number of requests that searched for a free block with garbage collection on
 };
 
 struct CachingAllocator::PoolPair
@@ -80,8 +80,8 @@ struct CachingAllocator::Request
 struct CachingAllocator::Storage
 {
     std::deque<Chunk> chunks;
-    std::vector<Chunk*> spare;
-    std::unordered_map<Block, Chunk*> inUse; ///< allocated chunks, and those that await their free
+    std::vector<Chunk*> spare; ///< dropped chunks for reuse
+    std::unordered_map<Block, Chunk*> inUse; ///< allocated chunks, and chunks that await their free, by address
     std::vector<Chunk*> pending; ///< chunks that await their free, in order
     std::list<Range> ranges;
     std::map<Block, Bytes> extents; ///< segment sizes by address

@@ -109,17 +109,14 @@ CachingAllocator::Chunk* CachingAllocator::bestFit(Request& request)
 
 Bytes CachingAllocator::deviceFree() const noexcept
 {
-    return rules_.capacity > 0 ? rules_.capacity - stats_.reserved : AllocatorRules::unlimited;
+    return rules_.capacity > 0 ? rules_.capacity - reserved() : AllocatorRules::unlimited;
 }
 
 CachingAllocator::Chunk* CachingAllocator::newMemory(Request& request, bool retry)
 {
-    if (retry) {
-        ++stats_.retries;
-        ++counters_.retries;
-    }
+    counters_.retries += retry ? 1 : 0;
     if (const Bytes limit = rules_.limit();
-        limit != AllocatorRules::unlimited && rules_.segmentSize(request.size) > limit - stats_.reserved) {
+        limit != AllocatorRules::unlimited && rules_.segmentSize(request.size) > limit - reserved()) {
         refused_ = rules_.segmentSize(request.size);
         return nullptr;
     }
@@ -133,12 +130,7 @@ CachingAllocator::Chunk* CachingAllocator::newSegment(Request& request)
         refused_ = size;
         return nullptr;
     }
-    Chunk* chunk = newChunk();
-    chunk->address = segmentAddress(size);
-    chunk->size = size;
-    chunk->stream = request.stream;
-    chunk->pool = request.pool;
-    ++stats_.segments;
+    Chunk* chunk = newChunk(segmentAddress(size), size, request.stream, request.pool);
     count(*chunk, &PoolCounters::segment, 1);
     report(*chunk, chunk->address, size, true);
     return chunk;
@@ -153,7 +145,7 @@ CachingAllocator::Block CachingAllocator::segmentAddress(Bytes size)
     return address;
 }
 
-/// False when another segment is there.
+/// Takes an address range for a segment; returns false if another segment is there.
 bool CachingAllocator::claim(Block address, Bytes size)
 {
     const auto end = address + static_cast<Block>(size);
@@ -166,11 +158,12 @@ bool CachingAllocator::claim(Block address, Bytes size)
             return false;
     }
     storage_->extents.emplace(address, size);
-    // A gap: segments never touch.
+    // The gap keeps segments apart.
     nextAddress_ = std::max(nextAddress_, end + static_cast<Block>(rules_.minBlock));
     return true;
 }
 
+/// Allocates a chunk, or its front part if the rest is large enough to split it.
 CachingAllocator::Block CachingAllocator::hand(Chunk* chunk, const Request& request)
 {
     const bool wasSplit = chunk->isSplit();
@@ -180,42 +173,32 @@ CachingAllocator::Block CachingAllocator::hand(Chunk* chunk, const Request& requ
         ? rest >= rules_.minBlock
         : request.size < rules_.maxSplit && rest > rules_.smallSize;
     if (divide)
-        split(chunk, request.size);
+        insertFree(cut(chunk, request.size));
     if (!chunk->range && (wasSplit || divide)) {
-        const Bytes change = wasSplit ? -chunk->size : rest;
-        stats_.inactiveSplit += change;
-        count(*chunk, &PoolCounters::inactiveSplitBytes, change);
+        count(*chunk, &PoolCounters::inactiveSplitBytes, wasSplit ? -chunk->size : rest);
         count(*chunk, &PoolCounters::inactiveSplit, wasSplit == divide ? 0 : divide ? 1 : -1);
     }
 
     chunk->allocated = true;
     chunk->requested = request.requested;
     storage_->inUse.emplace(chunk->address, chunk);
-    count(*chunk, &PoolCounters::allocation, 1);
-    count(*chunk, &PoolCounters::active, 1);
-    count(*chunk, &PoolCounters::allocatedBytes, chunk->size);
-    count(*chunk, &PoolCounters::activeBytes, chunk->size);
-    count(*chunk, &PoolCounters::requestedBytes, chunk->requested);
-    stats_.requested += chunk->requested;
-    stats_.allocated += chunk->size;
-    stats_.active += chunk->size;
-    stats_.requestedPeak = std::max(stats_.requestedPeak, stats_.requested);
-    stats_.allocatedPeak = std::max(stats_.allocatedPeak, stats_.allocated);
-    stats_.activePeak = std::max(stats_.activePeak, stats_.active);
+    countAllocated(*chunk, 1);
+    countActive(*chunk, 1);
     return chunk->address;
 }
 
-/// The low part stays, the rest is free.
-void CachingAllocator::split(Chunk* chunk, Bytes size)
+/// Cuts a chunk after `size` bytes. Returns the rest, a free chunk of the same segment that is in no set yet.
+CachingAllocator::Chunk* CachingAllocator::cut(Chunk* chunk, Bytes size)
 {
-    Chunk* rest = freePart(chunk, chunk->address + static_cast<Block>(size), chunk->size - size);
+    Chunk* rest = newChunk(chunk->address + static_cast<Block>(size), chunk->size - size, chunk->stream, chunk->pool,
+                           chunk->range);
     rest->previous = chunk;
     rest->next = chunk->next;
     if (rest->next)
         rest->next->previous = rest;
     chunk->next = rest;
     chunk->size = size;
-    insertFree(rest);
+    return rest;
 }
 
 void CachingAllocator::requestFree(Block block)
@@ -223,7 +206,7 @@ void CachingAllocator::requestFree(Block block)
     const auto found = storage_->inUse.find(block);
     assert(found != storage_->inUse.end() && found->second->allocated);
     Chunk* chunk = found->second;
-    countFree(*chunk);
+    countAllocated(*chunk, -1);
     chunk->allocated = false;
     chunk->awaitsFree = true;
     storage_->pending.push_back(chunk);
@@ -235,15 +218,11 @@ void CachingAllocator::free(Block block)
     assert(found != storage_->inUse.end());
     Chunk* chunk = found->second;
     storage_->inUse.erase(found);
-    stats_.requested -= chunk->requested;
-    stats_.active -= chunk->size;
     if (chunk->awaitsFree)
         std::erase(storage_->pending, chunk);
     else
-        countFree(*chunk);
-    count(*chunk, &PoolCounters::active, -1);
-    count(*chunk, &PoolCounters::activeBytes, -chunk->size);
-    count(*chunk, &PoolCounters::requestedBytes, -chunk->requested);
+        countAllocated(*chunk, -1);
+    countActive(*chunk, -1);
     chunk->allocated = false;
     chunk->awaitsFree = false;
     chunk->requested = 0;
@@ -262,14 +241,13 @@ void CachingAllocator::free(Block block)
         ++splits;
     }
     if (!chunk->range) {
-        stats_.inactiveSplit += splitBytes;
         count(*chunk, &PoolCounters::inactiveSplitBytes, splitBytes);
         count(*chunk, &PoolCounters::inactiveSplit, splits);
     }
     insertFree(chunk);
 }
 
-/// Takes a free neighbour in, if it is one.
+/// Merges a chunk with a neighbour if that is free and mapped as the chunk is; `neighbour` may be null.
 void CachingAllocator::merge(Chunk* into, Chunk* neighbour)
 {
     if (!neighbour || !neighbour->isFree() || neighbour->mapped != into->mapped)
@@ -304,12 +282,12 @@ void CachingAllocator::fail(const Request& request)
     failure.requested = request.requested;
     failure.size = request.size;
     failure.wanted = refused_;
-    failure.deviceFree = std::max<Bytes>(std::min(deviceFree(), rules_.limit() - stats_.reserved), 0);
+    failure.deviceFree = std::max<Bytes>(std::min(deviceFree(), rules_.limit() - reserved()), 0);
     for (const Chunk* chunk : request.pool->free) {
         if (chunk->stream == request.stream)
             failure.largestFree = std::max(failure.largestFree, chunk->size);
     }
-    failure.stats = stats_;
+    failure.stats = stats();
     outOfMemory_ = failure;
     ++counters_.outOfMemories;
 }
@@ -326,12 +304,24 @@ Bytes CachingAllocator::largestFree() const
     return largest;
 }
 
+CachingAllocator::Stats CachingAllocator::stats() const noexcept
+{
+    const PoolCounters& all = counters_.pools[0];
+    return {.requested = all.requestedBytes.current,
+            .allocated = all.allocatedBytes.current,
+            .active = all.activeBytes.current,
+            .reserved = all.reservedBytes.current,
+            .inactiveSplit = all.inactiveSplitBytes.current,
+            .requestedPeak = all.requestedBytes.peak,
+            .allocatedPeak = all.allocatedBytes.peak,
+            .activePeak = all.activeBytes.peak,
+            .reservedPeak = all.reservedBytes.peak,
+            .segments = all.segment.current,
+            .retries = counters_.retries};
+}
+
 void CachingAllocator::resetPeaks() noexcept
 {
-    stats_.requestedPeak = stats_.requested;
-    stats_.allocatedPeak = stats_.allocated;
-    stats_.activePeak = stats_.active;
-    stats_.reservedPeak = stats_.reserved;
     forEachCounter(counters_, [](Counter& counter) { counter.peak = counter.current; });
 }
 
@@ -354,11 +344,17 @@ void CachingAllocator::count(const Chunk& chunk, Counter PoolCounters::*counter,
     (counters_.pools[chunk.pool->small ? 1 : 2].*counter).add(change);
 }
 
-void CachingAllocator::countFree(const Chunk& chunk) noexcept
+void CachingAllocator::countAllocated(const Chunk& chunk, int sign) noexcept
 {
-    stats_.allocated -= chunk.size;
-    count(chunk, &PoolCounters::allocation, -1);
-    count(chunk, &PoolCounters::allocatedBytes, -chunk.size);
+    count(chunk, &PoolCounters::allocation, sign);
+    count(chunk, &PoolCounters::allocatedBytes, sign * chunk.size);
+}
+
+void CachingAllocator::countActive(const Chunk& chunk, int sign) noexcept
+{
+    count(chunk, &PoolCounters::active, sign);
+    count(chunk, &PoolCounters::activeBytes, sign * chunk.size);
+    count(chunk, &PoolCounters::requestedBytes, sign * chunk.requested);
 }
 
 std::vector<CachingAllocator::SegmentState> CachingAllocator::segments() const
@@ -379,25 +375,14 @@ std::vector<CachingAllocator::SegmentState> CachingAllocator::segments() const
     return segments;
 }
 
-CachingAllocator::Chunk* CachingAllocator::newChunk()
+CachingAllocator::Chunk* CachingAllocator::newChunk(Block address, Bytes size, Stream stream, Pool* pool, Range* range)
 {
     if (storage_->spare.empty())
-        return &storage_->chunks.emplace_back();
+        storage_->spare.push_back(&storage_->chunks.emplace_back());
     Chunk* chunk = storage_->spare.back();
     storage_->spare.pop_back();
-    *chunk = {};
+    *chunk = {.address = address, .size = size, .stream = stream, .pool = pool, .range = range};
     return chunk;
-}
-
-CachingAllocator::Chunk* CachingAllocator::freePart(Chunk* like, Block address, Bytes size)
-{
-    Chunk* part = newChunk();
-    part->address = address;
-    part->size = size;
-    part->stream = like->stream;
-    part->pool = like->pool;
-    part->range = like->range;
-    return part;
 }
 
 void CachingAllocator::drop(Chunk* chunk)
@@ -408,8 +393,6 @@ void CachingAllocator::drop(Chunk* chunk)
 void CachingAllocator::report(const Chunk& chunk, Block address, Bytes size, bool taken)
 {
     count(chunk, &PoolCounters::reservedBytes, taken ? size : -size);
-    stats_.reserved += taken ? size : -size;
-    stats_.reservedPeak = std::max(stats_.reservedPeak, stats_.reserved);
     if (observer_)
         observer_({address, size, chunk.stream, taken, chunk.range != nullptr});
 }

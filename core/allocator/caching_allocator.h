@@ -16,12 +16,12 @@
 
 namespace headroom {
 
-/// The rules of PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp, torch 2.11) on made-up addresses: best
-/// fit among the free blocks of a stream, blocks split and merged inside segments, segments kept until the device is
-/// full, or grown page by page if they are expandable. It computes what a GPU would reserve for the requests of a step.
+/// Simulates PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp, torch 2.11) on made-up addresses: best fit
+/// among the free blocks of a stream, blocks split and merged inside segments, segments kept until the device is full,
+/// or grown page by page if they are expandable. It computes what a GPU would reserve for the requests of a step.
 ///
-/// Segments never touch each other, since cudaMalloc does not promise that they do. Of equal blocks the one with the
-/// lowest address is used.
+/// There are gaps between segments, since cudaMalloc does not promise that segments are adjacent. Of equal blocks the
+/// one with the lowest address is used.
 class CachingAllocator
 {
 public:
@@ -39,10 +39,10 @@ public:
     std::optional<Block> allocate(Bytes requested, Stream stream = 0, PoolId pool = {});
     /// Frees a block that another stream may still use: it stays active until free().
     void requestFree(Block block);
-    /// Frees a block for the next request; requestFree() is not required before.
+    /// Frees a block for the next request, with or without an earlier requestFree().
     void free(Block block);
 
-    /// Sets the bytes of the device from now on; 0: no limit. Reserved memory stays.
+    /// Sets the capacity of the device in bytes; 0: no limit. Reserved memory stays.
     void setCapacity(Bytes capacity) noexcept { rules_.capacity = capacity; }
     const AllocatorRules& rules() const noexcept { return rules_; }
     /// Returns segments without an allocated block to the device, as torch.cuda.empty_cache() does.
@@ -51,9 +51,9 @@ public:
     struct Stats
     {
         Bytes requested = 0; ///< requested bytes of active blocks
-        Bytes allocated = 0; ///< in blocks handed out
+        Bytes allocated = 0; ///< bytes of allocated blocks
         Bytes active = 0; ///< `allocated`, and blocks that another stream may still use
-        Bytes reserved = 0; ///< in segments taken from the device
+        Bytes reserved = 0; ///< bytes of segments
         Bytes inactiveSplit = 0; ///< free bytes in segments that hold an active block: true fragmentation
         Bytes requestedPeak = 0;
         Bytes allocatedPeak = 0;
@@ -62,7 +62,7 @@ public:
         std::int64_t segments = 0;
         std::int64_t retries = 0; ///< times that a request was retried after every unused segment was released
     };
-    const Stats& stats() const noexcept { return stats_; }
+    Stats stats() const noexcept;
     void resetPeaks() noexcept;
 
     /// One statistic of torch.cuda.memory_stats().
@@ -74,7 +74,7 @@ public:
         std::int64_t freed = 0;
         void add(std::int64_t change) noexcept;
     };
-    /// The statistics that torch.cuda.memory_stats() reports for each pool, by its names.
+    /// The statistics that torch.cuda.memory_stats() reports for each pool, under the same names.
     struct PoolCounters
     {
         Counter allocation;
@@ -91,7 +91,7 @@ public:
     {
         std::array<PoolCounters, 3> pools; ///< all, small, large
         std::int64_t retries = 0;
-        std::int64_t synchronizations = 0; ///< of all streams, before unused segments are released
+        std::int64_t synchronizations = 0; ///< times that all streams were synchronised to release unused segments
         std::int64_t outOfMemories = 0;
     };
     const Counters& counters() const noexcept { return counters_; }
@@ -102,31 +102,31 @@ public:
     struct OutOfMemory
     {
         Bytes requested = 0;
-        Bytes size = 0; ///< rounded to a block
-        Bytes wanted = 0; ///< requested from the device: a segment, or an expandable segment's pages
+        Bytes size = 0; ///< size of the block
+        Bytes wanted = 0; ///< size of the segment or pages that the device refused
         Bytes deviceFree = 0; ///< free bytes of the device, or of the program's limit
-        Bytes largestFree = 0; ///< largest free block of this pool and stream
-        Stats stats; ///< at that moment, with every unused segment released
+        Bytes largestFree = 0; ///< size of the largest free block of this pool and stream
+        Stats stats; ///< after every unused segment was released
     };
     const OutOfMemory& outOfMemory() const noexcept { return outOfMemory_; }
-    Bytes largestFree() const; ///< largest free block of any pool and stream
+    Bytes largestFree() const; ///< returns the size of the largest free block of any pool and stream
 
-    /// Memory that the device gives or takes back; pages of an expandable segment too.
+    /// A segment, or pages of an expandable segment, that the allocator takes from the device or returns to it.
     struct SegmentEvent
     {
         Block address = 0;
         Bytes size = 0;
         Stream stream = 0;
         bool taken = false;
-        bool pages = false; ///< of an expandable segment: SEGMENT_MAP, SEGMENT_UNMAP
+        bool pages = false; ///< pages of an expandable segment: SEGMENT_MAP, SEGMENT_UNMAP
     };
     void setSegmentObserver(std::function<void(const SegmentEvent&)> observer) { observer_ = std::move(observer); }
 
-    /// Places the next segment at `address`, as recorded, so that ties between equal blocks resolve as in the
+    /// Places the next segment at the recorded `address`, so that the choice between equal blocks is as in the
     /// recording. Ignored if another segment is there.
     void placeNextSegment(Block address) { nextPlace_ = address; }
-    /// The next request takes new memory from the device, also where a free block would do by now: PyTorch looked for
-    /// one before it waited for the device, which completed other frees.
+    /// Makes the next request take new memory from the device even if a free block fits: PyTorch searches for a block
+    /// before it waits for the device, and this wait completes other frees.
     void takeNextFromDevice() noexcept { looksForFit_ = false; }
 
     /// A segment that exists at the start of a recording.
@@ -143,12 +143,12 @@ public:
         PoolId pool{};
         bool small = false;
         bool expandable = false;
-        Block address = 0; ///< expandable: of its address range, which begins with the first page ever mapped
+        Block address = 0; ///< start of the segment; of an expandable one the first page that was ever mapped
         std::span<const Part> parts; ///< in order; only an expandable segment has gaps, of whole pages
     };
-    /// Adds a segment; returns false if another one is there. The counters do not include it.
+    /// Adds a segment; returns false if another one is there. Resets the peaks.
     bool addSegment(const Segment& segment);
-    /// A segment as torch.cuda.memory_snapshot() reports it; segments() returns them by address.
+    /// A segment as torch.cuda.memory_snapshot() reports it.
     struct SegmentState
     {
         Stream stream = 0;
@@ -156,8 +156,8 @@ public:
         Block address = 0;
         std::vector<Segment::Part> parts;
     };
-    std::vector<SegmentState> segments() const;
-    /// Releases the segment at an address, as recorded. Returns false if it is in use or does not exist.
+    std::vector<SegmentState> segments() const; ///< returns the segments by address
+    /// Releases the segment at a recorded address. Returns false if it is in use or does not exist.
     bool releaseSegmentAt(Block address);
 
 private:
@@ -171,6 +171,7 @@ private:
     Chunk* bestFit(Request& request);
     Chunk* newMemory(Request& request, bool retry);
     Chunk* newSegment(Request& request);
+    Bytes reserved() const noexcept { return counters_.pools[0].reservedBytes.current; }
     Bytes deviceFree() const noexcept;
     void fail(const Request& request);
     void collectGarbage();
@@ -178,7 +179,7 @@ private:
     void releaseSegments(Pool& pool);
     void releaseSegment(Chunk* chunk);
     Block hand(Chunk* chunk, const Request& request);
-    void split(Chunk* chunk, Bytes size);
+    Chunk* cut(Chunk* chunk, Bytes size);
     void merge(Chunk* into, Chunk* neighbour);
     void insertFree(Chunk* chunk);
     void completePending();
@@ -188,19 +189,18 @@ private:
     Chunk* reserveRange(Request& request);
     bool map(Chunk* chunk, Bytes size);
     void unmap(Chunk* chunk);
-    Chunk* freePart(Chunk* like, Block address, Bytes size);
+    Bytes rangeSize(Bytes least, Bytes page) const noexcept;
 
-    Chunk* newChunk();
+    Chunk* newChunk(Block address, Bytes size, Stream stream, Pool* pool, Range* range = nullptr);
     void drop(Chunk* chunk);
     void report(const Chunk& chunk, Block address, Bytes size, bool taken);
-    void countFree(const Chunk& chunk) noexcept;
+    void countAllocated(const Chunk& chunk, int sign) noexcept;
+    void countActive(const Chunk& chunk, int sign) noexcept;
     void count(const Chunk& chunk, Counter PoolCounters::*counter, std::int64_t change) noexcept;
     Block segmentAddress(Bytes size);
     bool claim(Block address, Bytes size);
-    Chunk* appendPart(Chunk* last, const Segment& segment, Range* range, Block address, Bytes size);
 
     AllocatorRules rules_;
-    Stats stats_;
     Counters counters_;
     OutOfMemory outOfMemory_;
     std::map<PoolId, std::unique_ptr<PoolPair>> pools_;
@@ -210,7 +210,7 @@ private:
     std::optional<Block> nextPlace_;
     bool looksForFit_ = true;
     Block nextAddress_ = 0;
-    Bytes refused_ = 0; ///< size that the device refused last: a segment or pages
+    Bytes refused_ = 0; ///< size of the last segment or pages that the device refused
 };
 
 } // namespace headroom

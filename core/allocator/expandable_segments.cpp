@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Segments that grow and shrink by pages, and segments as a recording found them.
+// Expandable segments, which grow and shrink by pages, and segments of a recording.
 #include "core/allocator/allocator_state.h"
 
 #include <algorithm>
@@ -9,8 +9,7 @@ namespace headroom {
 
 namespace {
 
-/// Address space for a device without a limit.
-constexpr Bytes wideRange = Bytes{1} << 44;
+constexpr Bytes unlimitedRange = Bytes{1} << 44; ///< address space of an expandable segment if there is no capacity
 
 Bytes roundedUp(Bytes size, Bytes page)
 {
@@ -28,13 +27,13 @@ CachingAllocator::Chunk* CachingAllocator::growExpandable(Request& request)
         Chunk* next = candidate->next;
         if (!map(next, std::min(request.size - candidate->size, next->size)))
             return nullptr;
-        candidate = next; // it took the candidate in
+        candidate = next; // map() merged the two
     }
     request.pool->free.erase(candidate);
     return candidate;
 }
 
-/// The lowest place where free and unmapped pieces that follow one another are large enough.
+/// Returns the lowest chunk from which adjacent free and unmapped chunks are large enough.
 CachingAllocator::Chunk* CachingAllocator::expandableCandidate(Request& request)
 {
     const auto fits = [&](const Chunk* chunk) {
@@ -61,21 +60,23 @@ CachingAllocator::Chunk* CachingAllocator::reserveRange(Request& request)
 {
     Range range;
     range.page = request.pool->small ? rules_.smallSegment : rules_.largeSegment;
-    const Bytes space = rules_.capacity > 0 ? rules_.capacity + rules_.capacity / 8 : wideRange;
-    range.size = roundedUp(std::max(space, request.size), range.page);
+    range.size = rangeSize(request.size, range.page);
     range.address = segmentAddress(range.size);
-    Chunk* chunk = newChunk();
-    chunk->address = range.address;
-    chunk->size = range.size;
-    chunk->stream = request.stream;
-    chunk->pool = request.pool;
+    Chunk* chunk
+        = newChunk(range.address, range.size, request.stream, request.pool, &storage_->ranges.emplace_back(range));
     chunk->mapped = false;
-    chunk->range = &storage_->ranges.emplace_back(range);
     request.pool->unmapped.insert(chunk);
     return chunk;
 }
 
-/// Maps whole pages for `size` bytes from the beginning of an unmapped chunk, which takes its mapped neighbours in.
+/// Returns the address space that PyTorch reserves for an expandable segment: 1 1/8 of the device.
+Bytes CachingAllocator::rangeSize(Bytes least, Bytes page) const noexcept
+{
+    const Bytes space = rules_.capacity > 0 ? rules_.capacity + rules_.capacity / 8 : unlimitedRange;
+    return roundedUp(std::max(space, least), page);
+}
+
+/// Maps whole pages for `size` bytes at the beginning of an unmapped chunk, and merges it with its mapped neighbours.
 bool CachingAllocator::map(Chunk* chunk, Bytes size)
 {
     const Bytes mapped = roundedUp(size, chunk->range->page);
@@ -87,14 +88,8 @@ bool CachingAllocator::map(Chunk* chunk, Bytes size)
     pool.unmapped.erase(chunk);
     chunk->mapped = true;
     if (mapped < chunk->size) {
-        Chunk* rest = freePart(chunk, chunk->address + static_cast<Block>(mapped), chunk->size - mapped);
+        Chunk* rest = cut(chunk, mapped);
         rest->mapped = false;
-        rest->previous = chunk;
-        rest->next = chunk->next;
-        if (rest->next)
-            rest->next->previous = rest;
-        chunk->next = rest;
-        chunk->size = mapped;
         pool.unmapped.insert(rest);
     }
     const Block address = chunk->address;
@@ -105,7 +100,7 @@ bool CachingAllocator::map(Chunk* chunk, Bytes size)
     return true;
 }
 
-/// Unmaps the pages that lie wholly in a free chunk.
+/// Unmaps the pages that lie completely in a free chunk.
 void CachingAllocator::unmap(Chunk* chunk)
 {
     const auto offset = static_cast<Bytes>(chunk->address - chunk->range->address);
@@ -115,26 +110,13 @@ void CachingAllocator::unmap(Chunk* chunk)
         return;
     Pool& pool = *chunk->pool;
     pool.free.erase(chunk);
+    if (offset + chunk->size > last)
+        insertFree(cut(chunk, last - offset));
     if (first > offset) {
-        Chunk* before = freePart(chunk, chunk->address, first - offset);
-        before->previous = chunk->previous;
-        before->next = chunk;
-        if (before->previous)
-            before->previous->next = before;
-        chunk->previous = before;
+        Chunk* before = chunk;
+        chunk = cut(before, first - offset);
         insertFree(before);
     }
-    if (const Bytes rest = offset + chunk->size - last; rest > 0) {
-        Chunk* after = freePart(chunk, chunk->range->address + static_cast<Block>(last), rest);
-        after->previous = chunk;
-        after->next = chunk->next;
-        if (after->next)
-            after->next->previous = after;
-        chunk->next = after;
-        insertFree(after);
-    }
-    chunk->address = chunk->range->address + static_cast<Block>(first);
-    chunk->size = last - first;
     chunk->mapped = false;
     const Block address = chunk->address;
     merge(chunk, chunk->previous);
@@ -149,21 +131,6 @@ void CachingAllocator::unmap(Chunk* chunk)
     drop(chunk);
 }
 
-CachingAllocator::Chunk* CachingAllocator::appendPart(Chunk* last, const Segment& segment, Range* range, Block address,
-                                                      Bytes size)
-{
-    Chunk* chunk = newChunk();
-    chunk->address = address;
-    chunk->size = size;
-    chunk->stream = segment.stream;
-    chunk->pool = &poolFor(segment.pool, segment.small);
-    chunk->range = range;
-    chunk->previous = last;
-    if (last)
-        last->next = chunk;
-    return chunk;
-}
-
 bool CachingAllocator::addSegment(const Segment& segment)
 {
     if (segment.parts.empty())
@@ -172,21 +139,24 @@ bool CachingAllocator::addSegment(const Segment& segment)
     auto size = static_cast<Bytes>(final.address - segment.address) + final.size;
     const Bytes page = segment.small ? rules_.smallSegment : rules_.largeSegment;
     if (segment.expandable)
-        size = roundedUp(std::max(size, rules_.capacity > 0 ? rules_.capacity + rules_.capacity / 8 : wideRange), page);
+        size = rangeSize(size, page);
     if (!claim(segment.address, size))
         return false;
-    Range* range = nullptr;
-    if (segment.expandable)
-        range = &storage_->ranges.emplace_back(Range{segment.address, size, page});
-    else
-        ++stats_.segments;
+    Range* range = segment.expandable ? &storage_->ranges.emplace_back(Range{segment.address, size, page}) : nullptr;
 
     Block next = segment.address;
     Chunk* last = nullptr;
+    const auto append = [&](Block address, Bytes bytes) {
+        Chunk* chunk = newChunk(address, bytes, segment.stream, &poolFor(segment.pool, segment.small), range);
+        chunk->previous = last;
+        if (last)
+            last->next = chunk;
+        last = chunk;
+    };
     const auto unmappedUpTo = [&](Block address) {
         if (!range || address <= next)
             return;
-        last = appendPart(last, segment, range, next, static_cast<Bytes>(address - next));
+        append(next, static_cast<Bytes>(address - next));
         last->mapped = false;
         last->pool->unmapped.insert(last);
     };
@@ -194,12 +164,13 @@ bool CachingAllocator::addSegment(const Segment& segment)
     for (const Segment::Part& part : segment.parts) {
         unmappedUpTo(part.address);
         next = part.address + static_cast<Block>(part.size);
-        stats_.reserved += part.size;
         if (part.requested == 0 && last && last->mapped && last->isFree()) {
-            last->size += part.size; // two free pieces are one
+            last->size += part.size; // adjacent free parts are one chunk
+            count(*last, &PoolCounters::reservedBytes, part.size);
             continue;
         }
-        last = appendPart(last, segment, range, part.address, part.size);
+        append(part.address, part.size);
+        count(*last, &PoolCounters::reservedBytes, part.size);
         if (part.requested == 0) {
             free.push_back(last);
             continue;
@@ -207,17 +178,20 @@ bool CachingAllocator::addSegment(const Segment& segment)
         last->allocated = true;
         last->requested = part.requested;
         storage_->inUse.emplace(last->address, last);
-        stats_.requested += part.requested;
-        stats_.allocated += part.size;
-        stats_.active += part.size;
+        countAllocated(*last, 1);
+        countActive(*last, 1);
         if (part.awaitsFree)
             requestFree(last->address);
     }
     unmappedUpTo(segment.address + static_cast<Block>(size));
+    if (!range)
+        count(*last, &PoolCounters::segment, 1);
     for (Chunk* chunk : free) {
         insertFree(chunk);
-        if (!range && chunk->isSplit())
-            stats_.inactiveSplit += chunk->size;
+        if (!range && chunk->isSplit()) {
+            count(*chunk, &PoolCounters::inactiveSplit, 1);
+            count(*chunk, &PoolCounters::inactiveSplitBytes, chunk->size);
+        }
     }
     resetPeaks();
     return true;

@@ -42,7 +42,7 @@ std::vector<PoolSegment> privateSegments(const StepInfo& info)
 
 void addPrivatePools(CachingAllocator& allocator, const StepInfo& info)
 {
-    constexpr CachingAllocator::Block gap = 512; // segments never touch
+    constexpr CachingAllocator::Block gap = 512; // keeps the segments apart
     CachingAllocator::Block address = 0;
     for (const PoolSegment& pool : privateSegments(info)) {
         const CachingAllocator::Segment::Part part{address, pool.bytes, 0, false};

@@ -7,14 +7,14 @@
 
 namespace headroom {
 
-/// The setting of a step (StepInfo::settings) with the segments that private pools had when it ended:
-/// "PLACE:small:BYTES" or "PLACE:large:BYTES" for each, separated by spaces, PLACE as in storages.stream. The runs
-/// before, by which CUDA graphs are warmed up, may have taken others than the step alone would.
+/// The setting of a step (StepInfo::settings) with the segments of private pools at its end: "PLACE:small:BYTES" or
+/// "PLACE:large:BYTES" for each segment, separated by spaces, with PLACE as in storages.stream. A simulation of the
+/// step alone could get other segments, since the warm-up runs of CUDA graphs allocated them.
 inline constexpr std::string_view privatePoolsSetting = "private pools";
 
-/// Adds these segments, all free, to an allocator that has none yet. What is no segment in the text is left out.
+/// Adds the segments of the setting, all free, to an allocator without segments. Other text in it is ignored.
 void addPrivatePools(CachingAllocator& allocator, const StepInfo& info);
-/// Returns the bytes of these segments.
+/// Returns the sum of the bytes of these segments.
 Bytes privatePoolBytes(const StepInfo& info);
 
 } // namespace headroom

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-// How the allocator gives memory back to the device.
+// The functions that return memory to the device.
 #include "core/allocator/allocator_state.h"
 
 #include <algorithm>
@@ -12,14 +12,14 @@ void CachingAllocator::releaseUnused()
 {
     completePending();
     ++counters_.synchronizations;
-    // Graphs keep the segments of their own pools.
+    // CUDA graphs keep the segments of their private pools.
     if (const auto found = pools_.find(PoolId{}); found != pools_.end()) {
         releaseSegments(found->second->large);
         releaseSegments(found->second->small);
     }
 }
 
-/// The device is synchronised: no stream uses a freed block any more.
+/// Frees the blocks that streams used until now, since the device is synchronised.
 void CachingAllocator::completePending()
 {
     while (!storage_->pending.empty())
@@ -43,7 +43,6 @@ void CachingAllocator::releaseSegments(Pool& pool)
 void CachingAllocator::releaseSegment(Chunk* chunk)
 {
     chunk->pool->free.erase(chunk);
-    --stats_.segments;
     storage_->extents.erase(chunk->address);
     count(*chunk, &PoolCounters::segment, -1);
     report(*chunk, chunk->address, chunk->size, false);
@@ -67,13 +66,14 @@ bool CachingAllocator::releaseSegmentAt(Block address)
     return false;
 }
 
-/// Large segments that nobody used for longer than the mean go back, until enough is under the threshold.
+/// Releases large segments that have been free for longer than the mean age, until the reserved memory is below the
+/// threshold.
 void CachingAllocator::collectGarbage()
 {
     const auto threshold = static_cast<Bytes>(rules_.garbageCollection * static_cast<double>(rules_.limit()));
-    if (stats_.reserved <= threshold)
+    if (reserved() <= threshold)
         return;
-    const Bytes target = stats_.reserved - threshold;
+    const Bytes target = reserved() - threshold;
     Pool& pool = poolFor({}, false);
     const auto age = [&](const Chunk* chunk) { return pool.calls - chunk->callsWhenFreed; };
     std::int64_t ages = 0;
@@ -102,8 +102,8 @@ void CachingAllocator::collectGarbage()
     }
 }
 
-/// Blocks that max_split_size_mb keeps whole are segments of their own: one that is large enough goes back, or as many
-/// of the largest as are needed.
+/// Releases free blocks that max_split_size_mb keeps whole, each of which is a segment: one that is large enough, or as
+/// many of the largest as the request needs. Returns whether they are enough.
 bool CachingAllocator::releaseOversize(Request& request)
 {
     if (rules_.maxSplit == AllocatorRules::unlimited)

@@ -17,7 +17,8 @@ namespace headroom {
 
 namespace {
 
-/// One storage's blocks. There are two at a time only where a recomputed copy and its original meet.
+/// Allocates and frees the blocks of storages. A storage has two blocks at a time only if it exists together with its
+/// recomputed copy.
 class Replayer
 {
 public:
@@ -31,7 +32,7 @@ public:
             addPrivatePools(allocator_, trace.info);
     }
 
-    /// False when the device is full.
+    /// Allocates a block of a storage; returns false if the device is full.
     bool take(StorageId storage, Bytes requested, Bytes rounded, std::uint32_t place)
     {
         if (requested <= 0)
@@ -44,7 +45,7 @@ public:
         return block.has_value();
     }
 
-    /// What libraries keep from the ops up to this one on; false when the device is full.
+    /// Allocates the workspaces that libraries keep from the ops up to `op`; returns false if the device is full.
     bool keepWorkspacesUpTo(OpId op)
     {
         for (; kept_ < workspaces_.kept.size() && workspaces_.kept[kept_].op <= op; ++kept_) {
@@ -56,7 +57,7 @@ public:
         return true;
     }
 
-    /// Takes the workspace of an op that made this storage, and gives it back.
+    /// Allocates the workspace of an op, in the place of the storage that it created, and frees it.
     void useWorkspace(OpId op, StorageId storage)
     {
         const Bytes bytes = workspaces_.duringOp(op);
@@ -66,7 +67,8 @@ public:
             allocator_.free(*block);
     }
 
-    /// `until`: another stream uses the block until the change at this index; nullopt: none does.
+    /// Frees the last block of a storage. `until` is the index of the change until which another stream uses the block;
+    /// nullopt: no stream does.
     void giveBack(StorageId storage, std::optional<std::size_t> until = {})
     {
         const auto found = live_.find(storage);
@@ -90,7 +92,8 @@ public:
         awaited_.erase(awaited_.begin(), end);
     }
 
-    /// A resized storage gets its new block before it gives the old one back, since its content is copied.
+    /// Allocates the new block of a resized storage, then frees the old one, since the content is copied. Returns false
+    /// if the device is full.
     bool resize(StorageId storage, Bytes rounded, std::uint32_t place)
     {
         std::vector<Held>& held = live_[storage];
@@ -103,14 +106,14 @@ public:
 
     std::uint32_t placeOf(StorageId storage) const { return places_.size() > 0 ? places_[storage] : 0; }
 
-    /// Where its block is; for one that has none, where the step's first allocation puts it.
+    /// Returns the place of the storage's block, or that of its first allocation if it has no block.
     std::uint32_t placeNow(StorageId storage) const
     {
         const auto found = live_.find(storage);
         return found == live_.end() || found->second.empty() ? placeOf(storage) : found->second.back().place;
     }
 
-    /// 0 when it has no block.
+    /// Returns the bytes of the storage's block; 0 if it has none.
     Bytes size(StorageId storage) const
     {
         const auto found = live_.find(storage);
@@ -136,12 +139,12 @@ public:
     }
 
     void resetPeaks() { allocator_.resetPeaks(); }
-    const CachingAllocator::Stats& stats() const { return allocator_.stats(); }
+    CachingAllocator::Stats stats() const { return allocator_.stats(); }
     const CachingAllocator& allocator() const { return allocator_; }
     Bytes held() const { return stats().active + std::max<Bytes>(poolBytes_ - inPools_, 0); }
     AllocatorSample sample() const
     {
-        const CachingAllocator::Stats& now = allocator_.stats();
+        const CachingAllocator::Stats now = stats();
         return {now.requested, now.allocated, now.active, now.reserved, now.inactiveSplit};
     }
 
@@ -164,7 +167,7 @@ private:
     {
         const std::int64_t waits = allocator_.counters().synchronizations;
         const auto block = allocator_.allocate(bytes, place, {0, poolOfPlace(place)});
-        if (allocator_.counters().synchronizations != waits) { // for all streams: they use no freed block any more
+        if (allocator_.counters().synchronizations != waits) { // the allocator waited until no stream uses freed blocks
             for (const auto& [until, held] : awaited_)
                 leavePool(held);
             awaited_.clear();
@@ -172,17 +175,17 @@ private:
         return block;
     }
 
-    Column<StorageId, std::uint32_t> places_; ///< streams, and private pools
+    Column<StorageId, std::uint32_t> places_; ///< places as in graph_ops.h
     CachingAllocator allocator_;
     const Workspaces& workspaces_;
-    Bytes poolBytes_; ///< of private pools, which nothing else uses
-    Bytes inPools_ = 0; ///< of these, what storages use
-    std::size_t kept_ = 0; ///< of the workspaces that are kept, those that were taken
+    Bytes poolBytes_; ///< bytes of private pools, which serve no other request
+    Bytes inPools_ = 0; ///< bytes of blocks in private pools
+    std::size_t kept_ = 0; ///< number of workspaces in workspaces_.kept that were allocated
     std::unordered_map<StorageId, std::vector<Held>> live_;
-    std::multimap<std::size_t, Held> awaited_; ///< freed, by the change until which other streams use it
+    std::multimap<std::size_t, Held> awaited_; ///< freed blocks, by the change until which other streams use them
 };
 
-/// What a real device has in use beside its allocator is none of its blocks.
+/// Whether the storage is a block of the allocator. A real device has other memory too.
 bool isAllocators(const StepTrace& trace, StorageId storage)
 {
     return trace.storages.category[storage] != Category::nonPyTorch;
@@ -197,14 +200,14 @@ std::set<StorageId> aliveAtStart(const StepTrace& trace, const Timeline& timelin
     return alive;
 }
 
-/// A storage that only changes its category: it dies in one and is alive again in another, at once.
+/// Whether two adjacent changes only move a storage from one category to another.
 bool isRetype(const MemoryChange& first, const MemoryChange& second)
 {
     return first.storage == second.storage && first.delta < 0 && first.delta == -second.delta
         && first.category != second.category;
 }
 
-/// Plays one change; false when the device is full. `until` as giveBack() says.
+/// Plays one change; returns false if the device is full. `until` is as for giveBack().
 bool play(Replayer& replayer, const StepTrace& trace, const MemoryChange& change, std::optional<std::size_t> until)
 {
     if (!isAllocators(trace, change.storage))
@@ -223,7 +226,7 @@ bool play(Replayer& replayer, const StepTrace& trace, const MemoryChange& change
     return true;
 }
 
-/// Plays the changes of one step, up to the first request that fails.
+/// Plays the changes of one step until a request fails.
 void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, AllocatorRun& result)
 {
     result.start = result.atPeak = replayer.sample();
@@ -256,6 +259,7 @@ void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, A
     }
 }
 
+/// Allocates a block for each storage; returns false if the device is full.
 template <class Storages>
 bool takeAll(Replayer& replayer, const StepTrace& trace, const Storages& storages)
 {
@@ -267,13 +271,13 @@ bool takeAll(Replayer& replayer, const StepTrace& trace, const Storages& storage
     return true;
 }
 
-/// What a step leaves behind takes the place of what it started from, block by block of the same size where it can: the
-/// gradient or output of one step is that of the step before, seen from the next one.
-/// False when the device is full.
+/// Prepares the next step: storages that live at the end of a step become the storages from which the next one starts.
+/// A missing storage of `start` takes over a left block of the same size and place (the gradient of one step is the old
+/// gradient of the next), or gets a new block. Returns false if the device is full.
 bool startAgain(Replayer& replayer, const StepTrace& trace, const std::set<StorageId>& start)
 {
     replayer.completeUntil(Timeline::npos); // the streams are idle when the next step begins
-    std::multimap<std::pair<Bytes, std::uint32_t>, StorageId> left; // memory is its stream's and pool's
+    std::multimap<std::pair<Bytes, std::uint32_t>, StorageId> left; // by size and place
     for (const auto& [storage, bytes] : replayer.live()) {
         if (!start.contains(storage))
             left.emplace(std::pair(bytes, replayer.placeNow(storage)), storage);
@@ -295,11 +299,6 @@ bool startAgain(Replayer& replayer, const StepTrace& trace, const std::set<Stora
     return takeAll(replayer, trace, missing);
 }
 
-bool isImported(const StepInfo& info)
-{
-    return info.source == "snapshot";
-}
-
 } // namespace
 
 AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,
@@ -309,7 +308,7 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
     const std::set<StorageId> start = aliveAtStart(trace, timeline);
     AllocatorRun result;
     bool fits = takeAll(replayer, trace, start);
-    if (fits && !isImported(trace.info)) {
+    if (fits && trace.info.source != "snapshot") {
         run(replayer, trace, timeline, result);
         if (!result.failure) {
             result = {};
@@ -325,11 +324,6 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
     result.stats = replayer.stats();
     result.mostHeld = std::max(result.mostHeld, result.stats.activePeak);
     return result;
-}
-
-CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline, AllocatorRules rules)
-{
-    return simulateAllocator(trace, timeline, rules).stats;
 }
 
 std::string recordedAllocatorSettings(const StepInfo& info)

@@ -24,19 +24,19 @@ struct AllocatorSample
     friend bool operator==(const AllocatorSample&, const AllocatorSample&) = default;
 };
 
-/// The course of a step in PyTorch's caching allocator.
+/// The course of a step in the caching allocator.
 struct AllocatorRun
 {
     CachingAllocator::Stats stats; ///< at the end of the step, with its peaks
     AllocatorSample start;
     std::vector<AllocatorSample> samples; ///< after each change of the timeline, up to a failure
-    Bytes mostHeld = 0; ///< most bytes in use at once, where all that private pools reserve is in use
-    AllocatorSample atPeak; ///< with the most reserved bytes; of several, with the most active ones
+    Bytes mostHeld = 0; ///< most bytes in use at once; all bytes of private pools count as in use
+    AllocatorSample atPeak; ///< the sample with the most reserved bytes, and of several the one with the most active
 
     /// A request that does not fit on the device: PyTorch raises torch.OutOfMemoryError.
     struct Failure
     {
-        std::size_t change = 0; ///< index in the timeline; npos: the state before the step does not fit
+        std::size_t change = 0; ///< index in Timeline::changes; npos: the state before the step does not fit
         StorageId storage;
         OpId op; ///< invalid between ops
         double ms = 0;
@@ -47,28 +47,26 @@ struct AllocatorRun
     std::optional<Failure> failure;
 };
 
-/// Simulates PyTorch's caching allocator during a step that is repeated, as in training. The timeline's allocations and
-/// frees are played twice: first on an allocator that holds the state before the step, then on the cache that the first
-/// pass left. Samples and peaks are those of the second pass. A step imported from a memory snapshot is played once.
-/// `workspaces` get blocks besides the tensors. A convolution whose workspace does not fit runs without it, as PyTorch
-/// tries the next algorithm.
+/// Simulates PyTorch's caching allocator during a step that is repeated, as in training. The timeline's changes are
+/// played twice: first on an allocator that holds the state before the step, then on the cache that the first pass
+/// left. Samples and peaks are those of the second pass. A step imported from a memory snapshot is played once.
+/// `workspaces` get blocks too; a convolution runs without its workspace if that does not fit, as PyTorch tries the
+/// next algorithm.
 AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,
                                const Workspaces& workspaces = {});
 
-/// Simulates the allocator without samples.
-CachingAllocator::Stats replay(const StepTrace& trace, const Timeline& timeline, AllocatorRules rules = {});
-
-/// Returns the program's PYTORCH_CUDA_ALLOC_CONF, or PYTORCH_ALLOC_CONF as newer versions call it, if the step has it.
+/// Returns the program's PYTORCH_CUDA_ALLOC_CONF, or PYTORCH_ALLOC_CONF as newer versions call it; empty: not recorded.
 std::string recordedAllocatorSettings(const StepInfo& info);
-/// Why the active and reserved bytes of a timeline are an estimate, as a part of a sentence; empty: they are not.
+/// Explains why the active and reserved bytes of a timeline are an estimate, as a part of a sentence; empty: they are
+/// exact.
 std::string noteOnActive(const Timeline& timeline);
-/// Returns what the user should know about the rules, as the end of a sentence; empty: nothing.
+/// Explains which of the rules has no effect, as the end of a sentence; empty: all have one.
 std::string noteOnRules(const AllocatorRules& rules);
 
 /// Describes the failure in one sentence: time, op and module, block, and the reason.
 std::string outOfMemorySentence(const StepTrace& trace, const AllocatorRun::Failure& failure);
-/// Describes the reason alone: what was requested from the device, what it had, and whether the free memory is in
-/// pieces that are too small.
+/// Describes the reason alone: the bytes that were requested from the device, its free bytes, and whether the free
+/// memory is in pieces that are too small.
 std::string outOfMemoryReason(const CachingAllocator::OutOfMemory& memory);
 
 } // namespace headroom

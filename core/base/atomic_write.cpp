@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/atomic_write.h"
 
+#include "core/base/try.h"
+
 #include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
@@ -15,22 +17,23 @@ namespace headroom {
 
 namespace {
 
-constexpr mode_t everyone = 0666; // less the umask
+constexpr mode_t everyone = 0666; // the kernel subtracts the umask
 
-/// Where /proc has an open file.
+/// Returns the path of an open file in /proc.
 std::string linkTo(int file)
 {
     return "/proc/self/fd/" + std::to_string(file);
 }
 
-/// A name in the folder of `path` that a listing hides.
+/// Returns a random name for a hidden file in the folder of `path`.
 std::string temporaryName(const std::filesystem::path& path)
 {
     std::random_device random;
     return (path.parent_path() / ("." + path.filename().string() + "." + std::to_string(random()) + ".new")).string();
 }
 
-/// So that the new name survives a loss of power. A file system that cannot sync a folder loses nothing else.
+/// Syncs the folder of `file`, so that a new name in it survives a loss of power. Errors are ignored: some file systems
+/// cannot sync a folder.
 void syncFolder(const std::filesystem::path& file)
 {
     const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
@@ -67,13 +70,13 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path)
     return result;
 }
 
-/// Without a name where the file system can: a process that is killed leaves nothing then.
+/// Opens a file without a name where the file system supports it: it vanishes if the process is killed.
 void AtomicFile::open()
 {
     const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
     file_ = ::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, everyone);
     if (file_ >= 0 && ::access(linkTo(file_).c_str(), F_OK) != 0)
-        ::close(std::exchange(file_, -1)); // no /proc, through which it would get its name
+        ::close(std::exchange(file_, -1)); // without /proc it could not be given a name
     if (file_ >= 0)
         return;
     do {
@@ -132,9 +135,8 @@ Status AtomicFile::commit(Durability durability)
 {
     if (durability == Durability::onDisk && ::fsync(file_) != 0)
         return failure(errno);
-    if (Status status = name(); !status)
-        return status;
-    if (::close(std::exchange(file_, -1)) != 0) // where a file system of the network says that it is full
+    RETURN_IF_ERROR(name());
+    if (::close(std::exchange(file_, -1)) != 0) // a network file system may report only here that it is full
         return failure(errno);
     if (std::rename(temporary_.c_str(), path_.c_str()) != 0)
         return failure(errno);
@@ -146,12 +148,9 @@ Status AtomicFile::commit(Durability durability)
 
 Status writeAtomically(const std::filesystem::path& path, std::string_view content)
 {
-    Result<AtomicFile> file = AtomicFile::create(path);
-    if (!file)
-        return file.error();
-    if (Status status = file->write(std::as_bytes(std::span(content))); !status)
-        return status;
-    return file->commit();
+    ASSIGN_OR_RETURN(auto file, AtomicFile::create(path));
+    RETURN_IF_ERROR(file.write(std::as_bytes(std::span(content))));
+    return file.commit();
 }
 
 } // namespace headroom

@@ -15,12 +15,12 @@ namespace headroom {
 /// Whether commit() waits until the file is on disk.
 enum class Durability {
     onDisk, ///< for a user's result: commit() waits for fsync(), so the file survives a loss of power
-    inSystem, ///< for what can be computed again and has a checksum: the kernel writes it back later
+    inSystem, ///< for a file with checksums that can be made again: the kernel writes it back later
 };
 
-/// A file that appears whole or not at all. It is written without a name (O_TMPFILE), or under a temporary name in the
-/// same folder; commit() moves it to its place. The destructor removes a file that was not committed. A file that is
-/// replaced keeps its permissions.
+/// A file that appears completely or not at all. It is written without a name (O_TMPFILE), or under a temporary name in
+/// the same folder; commit() moves it to its path. The destructor removes a file that was not committed. The new file
+/// has the permissions of the file that it replaces.
 class AtomicFile
 {
 public:

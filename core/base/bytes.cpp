@@ -13,6 +13,13 @@ namespace headroom {
 
 namespace {
 
+struct Unit
+{
+    const char* name;
+    Bytes size;
+};
+constexpr std::array units{Unit{"GiB", GiB}, Unit{"MiB", MiB}, Unit{"KiB", KiB}, Unit{"B", 1}};
+
 std::string_view trimmed(std::string_view text)
 {
     while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())))
@@ -38,19 +45,14 @@ Result<Bytes> parseBytes(std::string_view text)
     if (problem != std::errc() || !std::isfinite(number))
         return notASize(text);
 
-    std::string unit(trimmed(body.substr(static_cast<std::size_t>(end - body.data()))));
-    std::ranges::transform(unit, unit.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    double scale = 0;
-    if (unit.empty() || unit == "b")
-        scale = 1;
-    else if (unit == "kib")
-        scale = static_cast<double>(KiB);
-    else if (unit == "mib")
-        scale = static_cast<double>(MiB);
-    else if (unit == "gib")
-        scale = static_cast<double>(GiB);
-    else
+    const std::string_view name = trimmed(body.substr(static_cast<std::size_t>(end - body.data())));
+    const auto lower = [](unsigned char c) { return std::tolower(c); };
+    const auto* const unit = std::ranges::find_if(units, [&](const Unit& known) {
+        return std::ranges::equal(name, std::string_view(known.name), {}, lower, lower);
+    });
+    if (unit == units.end() && !name.empty())
         return notASize(text);
+    const double scale = name.empty() ? 1 : static_cast<double>(unit->size);
 
     if (number < 0)
         return badInput("`" + std::string(text) + "` is negative: a size is 0 or more");
@@ -68,21 +70,14 @@ Result<Bytes> parseBytes(std::string_view text)
 
 std::string formatBytes(Bytes bytes, int decimals)
 {
-    struct Unit
-    {
-        Bytes size;
-        const char* name;
-    };
-    static constexpr std::array units{Unit{GiB, "GiB"}, Unit{MiB, "MiB"}, Unit{KiB, "KiB"}};
-    for (const Unit& unit : units) {
-        if (std::abs(bytes) >= unit.size) {
-            std::array<char, 64> buffer{};
-            std::snprintf(buffer.data(), buffer.size(), "%.*f %s", decimals,
-                          static_cast<double>(bytes) / static_cast<double>(unit.size), unit.name);
-            return buffer.data();
-        }
-    }
-    return std::to_string(bytes) + " B";
+    const auto* const unit
+        = std::ranges::find_if(units, [&](const Unit& known) { return std::abs(bytes) >= known.size; });
+    if (unit == units.end() || unit->size == 1)
+        return std::to_string(bytes) + " B";
+    std::array<char, 64> buffer{};
+    std::snprintf(buffer.data(), buffer.size(), "%.*f %s", decimals,
+                  static_cast<double>(bytes) / static_cast<double>(unit->size), unit->name);
+    return buffer.data();
 }
 
 std::string groupedDigits(std::int64_t number)

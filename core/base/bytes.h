@@ -27,15 +27,15 @@ constexpr Bytes roundedToBlock(Bytes bytes) noexcept
     return (bytes + allocationGranularity - 1) / allocationGranularity * allocationGranularity;
 }
 
-/// Reads `123`, `1.6GiB`, `512 MiB`, `64KiB` (the unit in any case; GB, MB and KB are ambiguous, so they are errors). A
-/// fraction of a unit is rounded down to a whole byte. Errors: not a number, negative, unknown unit, over 2^62.
+/// Parses `123`, `1.6GiB`, `512 MiB`, `64KiB`; the unit's case does not matter. GB, MB and KB are ambiguous, so they
+/// are errors. The result is rounded down to a whole byte. Errors: not a number, negative, unknown unit, over 2^62.
 Result<Bytes> parseBytes(std::string_view text);
 
-/// "1.60 GiB", "512 MiB", "12 KiB", "100 B": the largest unit in which the value is at least 1, with `decimals` digits
-/// after the point.
+/// Returns "1.60 GiB", "12.00 KiB", "100 B": uses the largest unit in which the value is at least 1, with `decimals`
+/// digits after the point.
 std::string formatBytes(Bytes bytes, int decimals = 2);
 
-/// "2,583,888,896": the exact number with its digits in groups of three.
+/// Returns the exact number with its digits in groups of three: "2,583,888,896".
 std::string groupedDigits(std::int64_t number);
 
 } // namespace headroom

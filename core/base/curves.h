@@ -7,8 +7,8 @@
 
 namespace headroom {
 
-/// Indices of the corners of the lower convex hull of `points`, which are sorted by x, ascending or descending. A point
-/// on the line between two corners is not a corner. `x` and `y` are functions that return a point's coordinates.
+/// Returns the indices of the corners of the lower convex hull of `points`, which are sorted by x, ascending or
+/// descending. A point on the line between two corners is not a corner. `x(point)` and `y(point)` are its coordinates.
 template <class Points, class X, class Y>
 std::vector<std::size_t> lowerHull(const Points& points, X x, Y y)
 {
@@ -30,7 +30,7 @@ std::vector<std::size_t> lowerHull(const Points& points, X x, Y y)
     return corners;
 }
 
-/// At most `most` of the values, spread evenly, the first and the last included. With `most` 1 it is the last.
+/// Returns at most `most` of the values, spread evenly, with the first and the last; only the last if `most` is 1.
 template <class T>
 std::vector<T> spreadEvenly(const std::vector<T>& from, std::size_t most)
 {

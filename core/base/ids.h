@@ -9,9 +9,9 @@
 
 namespace headroom {
 
-/// The row number of an op, a storage, … in the columns of a StepTrace. Each kind of row has an index type of its own,
-/// so that an op is never looked up as a storage. Four bytes, trivially copyable: columns of a mapped file hold it as
-/// is.
+/// The row number of an op, a storage, … in the columns of a StepTrace. Each kind of row has its own index type, so
+/// that an op is never looked up as a storage. Columns of a mapped file are arrays of it: it has four bytes and is
+/// trivially copyable.
 template <class Tag>
 struct Index
 {

@@ -14,13 +14,13 @@
 namespace headroom::json {
 namespace {
 
-constexpr std::size_t deepest = 1000; ///< values in which a place is looked for: no document that is read has more
-constexpr std::size_t longestShown = 60; ///< text of a message
+constexpr std::size_t mostDepth = 1000; ///< limit of the recursion that searches a value in a document
+constexpr std::size_t longestShown = 60; ///< characters of a value that a message quotes
 
-/// Stands for NaN and the infinities in a parsed document: as long as "NaN", so that positions in the text stay.
+/// Replaces NaN and the infinities in a document. It is as long as "NaN", so that positions in the text do not change.
 constexpr std::string_view notANumber = "\"?\"";
 
-/// Replaces Python's literals outside of strings.
+/// Replaces Python's literals NaN, Infinity and -Infinity outside of strings.
 void replacePythonLiterals(std::string& text)
 {
     constexpr std::array<std::string_view, 3> literals{"-Infinity", "Infinity", "NaN"};
@@ -63,14 +63,14 @@ std::string shown(const Json& value)
     return text.size() <= longestShown ? text : "a long text";
 }
 
-/// A member's name behind its object's; names that are no identifiers in brackets.
+/// Returns the part of a place that selects a member: ".name", or "['a name']" if the name is not an identifier.
 std::string step(const std::string& key)
 {
     const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
     return std::ranges::all_of(key, plain) ? "." + key : "['" + key + "']";
 }
 
-/// Of a list's element: modules say which they are.
+/// Returns the part of a place that selects a list's element: by its FQN if it is a module, otherwise by its index.
 std::string step(const Json& element, std::size_t index)
 {
     const auto name = element.is_object() ? element.find("fqn") : element.end();
@@ -78,11 +78,12 @@ std::string step(const Json& element, std::size_t index)
                                                       : "[" + std::to_string(index) + "]";
 }
 
+/// Returns the path from `here` to `wanted`; nullopt if it is not inside.
 std::optional<std::string> place(const Json& here, const Json* wanted, std::size_t depth)
 {
     if (&here == wanted)
         return "";
-    if (depth == deepest || !here.is_structured())
+    if (depth == mostDepth || !here.is_structured())
         return std::nullopt;
     std::size_t index = 0;
     for (auto entry = here.begin(); entry != here.end(); ++entry, ++index)

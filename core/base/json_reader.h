@@ -14,14 +14,15 @@
 #include <utility>
 #include <vector>
 
-/// Readers of JSON documents: functions from a JSON value to a C++ value, which nest as in `at(document, "inputs",
-/// listOf(readInput))`. A reader throws a Mismatch where the value is not as expected; read() turns it into an Error.
+/// Readers of JSON documents: functions that convert a JSON value to a C++ value. They nest, as in `at(document,
+/// "inputs", listOf(readInput))`. A reader throws a Mismatch if a value is not as expected; read() converts it to an
+/// Error.
 namespace headroom::json {
 
 using Json = nlohmann::json;
 
-/// A value that is not as expected. Its Error reads "doc.json: modules['Net.a'].ops[2].save is 1: expected true or
-/// false".
+/// The exception for a value that is not as expected. Its Error reads "doc.json: modules['Net.a'].ops[2].save is 1:
+/// expected true or false".
 struct Mismatch
 {
     const Json* value; ///< points into the document: its path is found from there
@@ -33,7 +34,7 @@ struct Mismatch
 [[noreturn]] void wrong(const Json& object, const char* key, std::string what);
 [[noreturn]] void expected(const Json& value, const std::string& what); ///< throws "is …: expected " + what
 
-constexpr std::int64_t largest = std::int64_t{1} << 62; ///< most bytes that are read: a sum of two cannot overflow
+constexpr std::int64_t largest = std::int64_t{1} << 62; ///< limit of a number of bytes: a sum of two cannot overflow
 
 std::string string(const Json& value);
 bool boolean(const Json& value);
@@ -43,8 +44,8 @@ std::int64_t bytes(const Json& value); ///< 0 to `largest`
 double number(const Json& value); ///< finite
 double notNegative(const Json& value); ///< a finite number, 0 or more
 
-const Json* find(const Json& object, const char* key); ///< null: missing or null
-const Json& member(const Json& object, const char* key);
+const Json* find(const Json& object, const char* key); ///< nullptr if the member is missing or null
+const Json& member(const Json& object, const char* key); ///< throws if the member is missing
 
 template <class Read>
 decltype(auto) at(const Json& object, const char* key, Read&& read)
@@ -52,7 +53,7 @@ decltype(auto) at(const Json& object, const char* key, Read&& read)
     return read(member(object, key));
 }
 
-/// The same of a member that may be missing or null; then `otherwise`.
+/// Reads a member; returns `otherwise` if it is missing or null.
 template <class Read, class Value>
 auto atOr(const Json& object, const char* key, Read&& read, Value otherwise) -> decltype(read(object))
 {
@@ -96,11 +97,13 @@ auto mapOf(Read read)
     };
 }
 
-/// Errors (badInput) begin with `source` and have the line and column of what is not JSON. Python's literals NaN,
-/// Infinity and -Infinity, which are not JSON, are parsed as a value that no reader of numbers accepts.
+/// Parses a document. Errors (badInput) begin with `source` and give the line and column of the syntax error. Python's
+/// literals NaN, Infinity and -Infinity, which are not JSON, become a value that no reader of numbers accepts.
 Result<Json> parse(std::string_view text, const std::string& source);
+/// Converts a Mismatch to an Error that names the place in the document.
 Error sentence(const Json& document, const Mismatch& mismatch, const std::string& source);
 
+/// Parses a document and reads it.
 template <class Read>
 auto read(std::string_view text, const std::string& source, Read&& read) -> Result<decltype(read(Json()))>
 {
@@ -114,8 +117,10 @@ auto read(std::string_view text, const std::string& source, Read&& read) -> Resu
     }
 }
 
+/// Returns the content of a file. Errors (badInput): a folder, a file that does not exist or cannot be read.
 Result<std::string> textOf(const std::filesystem::path& path);
 
+/// Parses and reads a file.
 template <class Read>
 auto readFile(const std::filesystem::path& path, Read&& reader) -> Result<decltype(reader(Json()))>
 {

@@ -11,11 +11,11 @@
 
 namespace headroom {
 
-/// A read-only mapping of a file. It is shared: every object with a view of its bytes holds the MappedFile too.
+/// A read-only mapping of a file. Every object that refers to its bytes shares the ownership of the MappedFile.
 class MappedFile
 {
 public:
-    /// Errors (badInput): not there, not readable, not a regular file.
+    /// Errors (badInput): the file does not exist, cannot be read, or is not a regular file.
     static Result<std::shared_ptr<const MappedFile>> open(const std::filesystem::path& path);
 
     ~MappedFile();
@@ -24,7 +24,7 @@ public:
 
     std::span<const std::byte> bytes() const noexcept { return bytes_; } ///< begins at a page boundary
 
-    /// Tells the kernel that the file is read once, from front to back, so that it reads ahead (madvise).
+    /// Tells the kernel to read ahead, since the file is read once from front to back (madvise).
     void readAhead() const noexcept;
     /// Releases this process's pages before `end` (madvise). A later access reads them from the file again.
     void letGo(std::size_t end) const noexcept;

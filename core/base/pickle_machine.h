@@ -14,8 +14,8 @@
 
 namespace headroom {
 
-/// The opcodes of Python's pickle protocols 2 to 5 (Lib/pickletools.py), without those of protocols 0 and 1 that later
-/// protocols do not write.
+/// The opcodes of Python's pickle protocols 2 to 5 (Lib/pickletools.py). Opcodes of protocols 0 and 1 that later
+/// protocols do not write are left out.
 enum class PickleOpcode : unsigned char {
     mark = '(',
     stop = '.',
@@ -67,15 +67,15 @@ enum class PickleOpcode : unsigned char {
     frame = 0x95,
 };
 
-/// Whether the opcode is none of those that torch.jit.save writes and libtorch reads.
-constexpr bool isLater(PickleOpcode opcode)
+/// Whether the machine runs the opcode, but torch.jit.save does not write it and libtorch does not read it.
+constexpr bool isBeyondTorchScript(PickleOpcode opcode)
 {
     using enum PickleOpcode;
     return opcode == pop || opcode == popMark || opcode == binBytes || opcode == shortBinBytes
         || opcode == shortBinUnicode || opcode == binUnicode8 || opcode == memoize || opcode == frame;
 }
 
-/// The exception for a pickle that cannot be read; `what` does not say where.
+/// The exception for a pickle that cannot be read; `what` does not name the position.
 struct WrongPickle
 {
     std::string what;
@@ -114,8 +114,8 @@ public:
         return found;
     }
 
-    /// An integer of up to 9 bytes, little-endian two's complement. The ninth byte is 0: an address may have the
-    /// highest of its 64 bits set.
+    /// Reads an integer of up to 9 bytes, little-endian two's complement. A ninth byte must be 0: Python writes it for
+    /// an address whose highest bit is set.
     std::int64_t longInteger()
     {
         const std::string_view bytes = text(number<std::uint8_t>());
@@ -129,7 +129,7 @@ public:
         return static_cast<std::int64_t>(value);
     }
 
-    /// The text up to the next newline, which is consumed too. Throws if it has more than `longest` bytes.
+    /// Reads the text up to the next newline, and the newline. Throws if the text has more than `longest` bytes.
     std::string_view line(std::size_t longest)
     {
         const std::string_view rest(next_, static_cast<std::size_t>(end_ - next_));
@@ -146,17 +146,19 @@ private:
     const char* end_;
 };
 
-/// Runs a pickle, which is a program of a stack machine. `Reader` derives from this class and makes the values:
-///   none(), boolean(bool), integer(std::int64_t), real(bytes), text(bytes), bytes(bytes), list(), dictionary(),
-///   tuple(items), append(list, items), setItems(dictionary, items): items are values, or key, value, key, value, …
-///   forgotten(value), remembered(value, index), recalled(value): changes of the memo, for a reader that needs them,
-///   other(opcode): an opcode that the machine does not run itself, such as a call.
-/// A Reader with newestProtocol 2 gets in other() every opcode that torch.jit.save does not write. Throws WrongPickle.
+/// Runs a pickle, which is a program of a stack machine. `Reader` derives from this class and has these functions:
+///   none(), boolean(bool), integer(std::int64_t), real(bytes), text(bytes), bytes(bytes), list(), dictionary() and
+///   tuple(items) create values,
+///   append(list, items) and setItems(dictionary, items) fill them; items of a dictionary are key, value, key, value, …
+///   forgotten(value), remembered(value, index), recalled(value) report changes of the memo (optional),
+///   other(opcode) handles an opcode that the machine does not run itself, such as a call.
+/// If Reader::newestProtocol is 2, other() also gets every opcode that torch.jit.save does not write. Throws
+/// WrongPickle.
 template <class Reader, class Value>
 class PickleMachine
 {
 public:
-    /// Calls `goesOn` (may be empty) with the position every 4 MiB. Returns false as soon as `goesOn` does, else true.
+    /// Calls `goesOn` (may be empty) with the position every 4 MiB. Stops and returns false if `goesOn` returns false.
     bool run(const std::function<bool(std::size_t)>& goesOn = {})
     {
         constexpr std::size_t stretch = std::size_t{4} << 20; // bytes between two calls of goesOn
@@ -209,7 +211,7 @@ private:
     [[gnu::always_inline]] void execute(PickleOpcode opcode)
     {
         using Op = PickleOpcode;
-        if (Reader::newestProtocol == 2 && isLater(opcode))
+        if (Reader::newestProtocol == 2 && isBeyondTorchScript(opcode))
             return reader().other(opcode);
         switch (opcode) {
         case Op::binGet:
@@ -273,7 +275,7 @@ private:
             return stack_.resize(below(1));
         case Op::popMark:
             return stack_.resize(popMark());
-        case Op::frame: // the length of the frame: only readers of streams need it
+        case Op::frame: // the length of the frame is for readers of streams only
             input_.text(sizeof(std::uint64_t));
             return;
         case Op::stop:
@@ -284,7 +286,7 @@ private:
         }
     }
 
-    /// Moves the values from `height` on from the stack into the container below them.
+    /// Moves the values at `height` and above from the stack into the container below them.
     template <class Add>
     void fill(std::size_t height, Add add)
     {
@@ -342,7 +344,7 @@ private:
         return height;
     }
 
-    /// Height of the stack without its last `count` values. Throws if they are not there.
+    /// Returns the height of the stack without its last `count` values. Throws if the stack has fewer.
     std::size_t below(std::size_t count) const
     {
         const std::size_t floor = marks_.empty() ? 0 : marks_.back();

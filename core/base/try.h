@@ -4,16 +4,16 @@
 
 #include "core/base/error.h"
 
-// Abseil's names. Both return from the function around them, which returns a Result or a Status.
+// The names are Abseil's. Both macros return from the enclosing function, which returns a Result or a Status.
 
-/// Returns the error of a Status or a Result, if it is one.
+/// Returns the error of a Status or a Result if it failed.
 #define RETURN_IF_ERROR(expression)                                                                                    \
     do {                                                                                                               \
         if (const auto& outcome = (expression); !outcome)                                                              \
             return outcome.error();                                                                                    \
     } while (false)
 
-/// Declares or assigns `target` from the value of a Result, or returns its error.
+/// Assigns the value of a Result to `target`, which may be a declaration, or returns its error.
 #define ASSIGN_OR_RETURN(target, ...) ASSIGN_OR_RETURN_AS(HEADROOM_JOINED(result, __LINE__), target, __VA_ARGS__)
 #define ASSIGN_OR_RETURN_AS(result, target, ...)                                                                       \
     auto result = __VA_ARGS__;                                                                                         \

@@ -10,13 +10,14 @@
 
 #include <algorithm>
 #include <mutex>
+#include <ranges>
 
 namespace headroom {
 namespace {
 
 using Generators = std::vector<std::pair<at::Generator, at::Tensor>>;
 
-/// States are tensors on the CPU, which is no memory of the device also where the CPU stands for one.
+/// Returns a generator's state. The tensor is on the CPU and does not count as memory of a simulated device.
 at::Tensor stateOf(at::Generator generator)
 {
     const sim::HostedMemory::Uncounted bookkeeping;
@@ -34,8 +35,8 @@ void setStates(const Generators& generators)
     }
 }
 
-/// Devices of the tensors among `inputs`, each once, the CPU left out. As in PyTorch, tensors inside of lists do not
-/// count.
+/// Returns the devices of the tensors among `inputs`, each once, without the CPU. As in PyTorch, tensors in lists do
+/// not count.
 std::vector<at::Device> devicesOf(const Values& inputs)
 {
     std::vector<at::Device> devices;
@@ -44,7 +45,7 @@ std::vector<at::Device> devicesOf(const Values& inputs)
             continue;
         const at::Device device = input.toTensor().device();
         const bool draws = !device.is_cpu() && !device.is_meta();
-        if (draws && std::find(devices.begin(), devices.end(), device) == devices.end())
+        if (draws && std::ranges::find(devices, device) == devices.end())
             devices.push_back(device);
     }
     return devices;
@@ -72,8 +73,18 @@ AmbientState::AmbientState(const Values& inputs, bool random)
     types.push_back(at::kCPU);
     for (const at::DeviceType type : types)
         if (at::autocast::is_autocast_available(type))
-            autocasts_.push_back(
-                {type, at::autocast::is_autocast_enabled(type), at::autocast::get_autocast_dtype(type)});
+            autocasts_.push_back(autocastOf(type));
+}
+
+AmbientState::Autocast AmbientState::autocastOf(at::DeviceType device)
+{
+    return {device, at::autocast::is_autocast_enabled(device), at::autocast::get_autocast_dtype(device)};
+}
+
+void AmbientState::set(const Autocast& autocast)
+{
+    at::autocast::set_autocast_enabled(autocast.device, autocast.enabled);
+    at::autocast::set_autocast_dtype(autocast.device, autocast.dtype);
 }
 
 AmbientState::Replay::Replay(const AmbientState& state)
@@ -82,11 +93,9 @@ AmbientState::Replay::Replay(const AmbientState& state)
     for (const auto& [generator, then] : state.generators_)
         generators_.emplace_back(generator, stateOf(generator));
     setStates(state.generators_);
-    for (const AmbientState::Autocast& autocast : state.autocasts_) {
-        autocasts_.push_back({autocast.device, at::autocast::is_autocast_enabled(autocast.device),
-                              at::autocast::get_autocast_dtype(autocast.device)});
-        at::autocast::set_autocast_enabled(autocast.device, autocast.enabled);
-        at::autocast::set_autocast_dtype(autocast.device, autocast.dtype);
+    for (const Autocast& autocast : state.autocasts_) {
+        autocasts_.push_back(autocastOf(autocast.device));
+        set(autocast);
         at::autocast::increment_nesting();
     }
     at::autocast::set_autocast_cache_enabled(state.autocastCache_);
@@ -94,12 +103,11 @@ AmbientState::Replay::Replay(const AmbientState& state)
 
 AmbientState::Replay::~Replay()
 {
-    for (auto autocast = autocasts_.rbegin(); autocast != autocasts_.rend(); ++autocast) {
-        // The outermost autocast of a thread drops the casts of weights that it made.
+    for (const Autocast& autocast : std::views::reverse(autocasts_)) {
+        // The outermost autocast of a thread drops its cached casts of weights.
         if (at::autocast::decrement_nesting() == 0)
             at::autocast::clear_cache();
-        at::autocast::set_autocast_enabled(autocast->device, autocast->enabled);
-        at::autocast::set_autocast_dtype(autocast->device, autocast->dtype);
+        set(autocast);
     }
     at::autocast::set_autocast_cache_enabled(autocastCache_);
     setStates(generators_);

@@ -12,8 +12,8 @@
 
 namespace headroom {
 
-/// The global state that determines a region's results: the state of the random number generators, and autocast.
-/// Captured before the region runs, so that the region can run again in the same state.
+/// The global state on which a region's results depend: the random number generators and autocast. It is captured
+/// before the region runs, so that the region can run again in the same state.
 class AmbientState
 {
     struct Autocast
@@ -24,10 +24,10 @@ class AmbientState
     };
 
 public:
-    /// Captures the state. Generators, captured only if `random`, are the CPU's and those of the devices of `inputs`.
+    /// Captures the state. If `random`, it has the generators of the CPU and of the devices of `inputs`.
     AmbientState(const Values& inputs, bool random);
 
-    /// Restores the captured state while it lives; its end restores the state found at construction.
+    /// Restores the captured state; the destructor restores the state before that.
     class Replay
     {
     public:
@@ -37,12 +37,15 @@ public:
         Replay& operator=(const Replay&) = delete;
 
     private:
-        std::vector<std::pair<at::Generator, at::Tensor>> generators_; ///< state at construction
+        std::vector<std::pair<at::Generator, at::Tensor>> generators_; ///< states before
         std::vector<Autocast> autocasts_;
         bool autocastCache_;
     };
 
 private:
+    static Autocast autocastOf(at::DeviceType device);
+    static void set(const Autocast& autocast);
+
     std::vector<std::pair<at::Generator, at::Tensor>> generators_;
     std::vector<Autocast> autocasts_; ///< the CPU's is the last
     bool autocastCache_;

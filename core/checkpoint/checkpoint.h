@@ -18,17 +18,17 @@ class CheckpointFrame;
 struct CheckpointOptions
 {
     SavePolicy save; ///< which ops keep their results; empty: none
-    CountedOps counted = CountedOps::all; ///< the ops that `save` is called for and numbers
+    CountedOps counted = CountedOps::all; ///< the ops that are numbered and for which `save` is called
 };
 
-/// A checkpointed region: its tensors are not saved for backward but recomputed when backward unpacks the first of
-/// them, as by torch.utils.checkpoint with use_reentrant=False and its defaults: random numbers are drawn again as they
-/// were, the recomputation ends with the last tensor that backward needs, and shapes, dtypes and devices are compared.
-/// The region is what runs in this thread from construction to complete(). `recompute` runs it again from `inputs`, at
-/// most once in each backward pass.
+/// A checkpointed region, as of torch.utils.checkpoint with use_reentrant=False and its defaults. Its tensors are not
+/// saved for backward but recomputed when backward unpacks the first of them. The recomputation draws the same random
+/// numbers, ends with the last tensor that backward needs, and compares shapes, dtypes and devices. The region is the
+/// code that runs in this thread from construction to complete(). `recompute` runs it again from `inputs`, at most once
+/// in each backward pass.
 ///
-/// - Tensors among `inputs` are saved through autograd, so that checkpoints may be nested. Everything else, lists of
-///   tensors included, is kept as it is.
+/// - Tensors among `inputs` are saved through autograd, so that checkpoints may be nested. Other inputs, and lists of
+///   tensors, are kept as they are.
 /// - With GradMode off, nothing happens.
 /// - If an exception leaves the region, the destructor undoes everything.
 ///
@@ -41,12 +41,12 @@ public:
     CheckpointScope(const CheckpointScope&) = delete;
     CheckpointScope& operator=(const CheckpointScope&) = delete;
 
-    /// Ends the region, after it has run to its end.
+    /// Ends the region. Call this after the region has run without an exception.
     void complete();
 
-    /// The number of tensors that the region has saved for backward so far.
+    /// Returns the number of tensors that the region has saved for backward so far.
     std::size_t savedTensors() const;
-    /// How often each op ran so far; empty if no op is saved.
+    /// Returns how often each op ran so far; empty if no op is saved.
     OpCounts opCounts() const;
 
 private:

@@ -10,18 +10,13 @@
 namespace headroom {
 namespace {
 
-/// Ends a recomputation that has made all that is needed. No std::exception, so that a region does not catch it as one.
+/// The exception that ends a recomputation once it has all tensors. It is not a std::exception, so that a region does
+/// not catch it as one.
 struct StopRecomputation
 {
 };
 
-at::Tensor detached(const at::Tensor& tensor)
-{
-    return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
-        tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/false));
-}
-
-/// The backward pass that runs in this thread; a number of its own for an unpack outside of backward.
+/// Returns the number of the backward pass that runs in this thread, or a new number outside of backward.
 int currentPass()
 {
     const int pass = torch::autograd::get_current_graph_task_id();
@@ -31,7 +26,7 @@ int currentPass()
 
 } // namespace
 
-/// Instead of a tensor that the region saves in forward: nothing but its place.
+/// Hooks for a tensor that the region saves in forward. Only its slot is kept.
 class CheckpointFrame::ForwardSave final : public torch::autograd::SavedVariableHooks
 {
 public:
@@ -47,8 +42,8 @@ private:
     std::shared_ptr<Slot> slot_;
 };
 
-/// A tensor that the recomputation saves: goes to its place. The graph that the recomputation makes keeps it too, since
-/// the region may go through backward itself.
+/// Hooks for a tensor that the recomputation saves. The tensor goes to its slot; the graph of the recomputation keeps
+/// it too, since the region may run backward itself.
 class CheckpointFrame::RecomputeSave final : public torch::autograd::SavedVariableHooks
 {
 public:
@@ -170,17 +165,16 @@ void CheckpointFrame::recompute(int pass)
     }
     try {
         function_(inputs);
-    } catch (const StopRecomputation&) {
-        // all that backward needs is there
+    } catch (const StopRecomputation&) { // backward needs no more tensors
     }
 }
 
 void CheckpointFrame::recomputed(int pass, const at::Tensor& tensor)
 {
     const std::size_t index = passes_[pass].packed++;
-    if (index >= slots_.size()) // the region caught the end of its recomputation
+    if (index >= slots_.size()) // the region caught StopRecomputation
         return;
-    // A place that is gone was used by an earlier backward, inside of the region.
+    // The slot is gone if an earlier backward inside the region used it.
     if (const auto slot = slots_[index].lock())
         slot->recomputed[pass] = tensor;
     if (index + 1 == slots_.size())

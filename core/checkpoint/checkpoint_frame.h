@@ -15,8 +15,8 @@
 
 namespace headroom {
 
-/// One run of a checkpointed region. It lives as long as autograd holds something that the region saved. It holds what
-/// the recomputation needs, and the recomputed tensors until backward has used them. Autograd's threads call it.
+/// One run of a checkpointed region. It lives as long as autograd holds a tensor that the region saved. It holds the
+/// inputs of the recomputation, and the recomputed tensors until backward has used them. Autograd's threads call it.
 class CheckpointFrame : public std::enable_shared_from_this<CheckpointFrame>
 {
 public:
@@ -25,7 +25,7 @@ public:
     const std::shared_ptr<SelectiveCache>& cache() const { return cache_; }
     std::size_t savedTensors() const { return slots_.size(); }
 
-    /// Creates the hooks of one tensor that the region saves in forward. They hold the frame.
+    /// Creates the hooks of one tensor that the region saves in forward. The hooks share the ownership of the frame.
     std::unique_ptr<torch::autograd::SavedVariableHooks> saveInForward();
 
 private:
@@ -42,22 +42,23 @@ private:
     static Metadata metadataOf(const at::Tensor& tensor);
     static std::string textOf(const Metadata& metadata);
 
-    /// The place of one saved tensor; lives as long as autograd's saved variable.
+    /// A saved tensor. It lives as long as autograd's saved variable.
     struct Slot
     {
         Metadata metadata;
         std::map<int, at::Tensor> recomputed; ///< by backward pass; undefined: already used
     };
+    /// The state of the recomputation in a backward pass.
     struct Pass
     {
-        std::size_t packed = 0;
+        std::size_t packed = 0; ///< number of tensors that the recomputation has saved
         bool recomputed = false;
     };
 
     std::shared_ptr<Slot> addSlot(const at::Tensor& tensor);
     at::Tensor unpack(Slot& slot);
     void recompute(int pass);
-    /// Takes a tensor that the recomputation saves. Throws StopRecomputation after the last one that is needed.
+    /// Stores a tensor that the recomputation saves. Throws StopRecomputation after the last one that is needed.
     void recomputed(int pass, const at::Tensor& tensor);
     void checkSame(int pass) const;
     Values inputs() const;
@@ -67,7 +68,7 @@ private:
         c10::IValue value; ///< the input, if it is not a tensor
         torch::autograd::SavedVariable saved;
         c10::VariableVersion version; ///< the tensor's version counter
-        std::uint32_t versionThen = 0;
+        std::uint32_t versionThen = 0; ///< version at the start of the region
         bool isTensor = false;
     };
 

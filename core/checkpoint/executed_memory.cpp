@@ -13,7 +13,7 @@ ExecutedMemory::ExecutedMemory()
 {
     sim::SimulatedAllocator& allocator = sim::simulatedState().allocator;
     levels_.start = live_ = allocator.stats().live;
-    allocator.setObserver({std::shared_ptr<void>(), this}); // not owned: no other thread uses the device meanwhile
+    allocator.setObserver({std::shared_ptr<void>(), this}); // not owned, since no other thread uses the device
 }
 
 ExecutedMemory::~ExecutedMemory()
@@ -46,7 +46,8 @@ void ExecutedMemory::freed(sim::Block& block)
         change(-roundedToBlock(block.requested));
 }
 
-/// As a trace says it: the new block stands for the moment in which both existed, then the storage changes its size.
+/// Counts a resize as a trace does: first only the new block's allocation is counted, then the storage changes its
+/// size.
 void ExecutedMemory::moved(sim::Block& old, sim::Block& replacement)
 {
     change(-roundedToBlock(replacement.requested));

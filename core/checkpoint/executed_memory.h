@@ -7,8 +7,8 @@
 
 namespace headroom {
 
-/// Measures the memory that a step takes on the simulated device, without the recorder: it observes the allocator while
-/// it lives. No recorder may be active.
+/// Measures the memory of a step on the simulated device without the recorder, by observing the allocator. No recorder
+/// may be active while it lives.
 class ExecutedMemory final : public sim::BlockObserver
 {
 public:
@@ -30,7 +30,7 @@ private:
 
     MemoryLevels levels_;
     Bytes live_ = 0;
-    const sim::Block* movedAway_ = nullptr; ///< already subtracted, though not yet freed
+    const sim::Block* movedAway_ = nullptr; ///< old block of a resized storage, which moved() has subtracted
 };
 
 } // namespace headroom

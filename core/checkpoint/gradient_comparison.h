@@ -10,24 +10,24 @@
 
 namespace headroom {
 
-/// How the gradients of a model change if its step is run in another way, on a device that computes.
+/// The differences between the gradients of two ways to run a model's step, on a device that computes.
 struct GradientComparison
 {
     std::size_t parameters = 0; ///< number of parameters with a gradient
     double largestDifference = 0;
     std::string parameter; ///< parameter with the largest difference; empty if all gradients are bitwise equal
-    /// Parameter whose gradient changes if the plain step runs twice from the same random numbers, as with some kernels
-    /// on a GPU; the comparison then says nothing. Empty: none does, or all gradients were equal at once.
+    /// Parameter with a gradient that differs between two plain steps from the same random numbers, as with some
+    /// kernels on a GPU; the comparison is then meaningless. Empty: there is none.
     std::string unrepeatable;
 
     bool equal() const { return parameter.empty(); }
 };
 
-/// Whether two tensors have the same sizes, element type and bits; a NaN equals itself.
+/// Returns whether two tensors have the same sizes, element type and bits; a NaN equals itself.
 bool equalToTheBit(const at::Tensor& a, const at::Tensor& b);
 
-/// Runs `plainly` and `otherwise`, each from the same random numbers, and compares the gradients, which are then
-/// removed. Each function runs forward and backward once. If the gradients differ, `plainly` runs a second time.
+/// Runs `plainly` and `otherwise` from the same random numbers, compares the gradients and removes them. Each function
+/// runs forward and backward once. If the gradients differ, `plainly` runs a second time.
 Result<GradientComparison> compareGradients(const ModelTree& tree, const std::function<Status()>& plainly,
                                             const std::function<Status()>& otherwise);
 

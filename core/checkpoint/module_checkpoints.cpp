@@ -16,7 +16,7 @@ std::string callsText(std::size_t count)
     return std::to_string(count) + (count == 1 ? " call" : " calls");
 }
 
-/// By op and index. Errors: an index twice, or one left out.
+/// Returns the decisions on a module's ops by op and index. Errors: an index is there twice or missing.
 Result<std::shared_ptr<const Decisions>> decisionsOf(const Policy::Module& module)
 {
     std::map<std::string, std::map<int, bool>> given;
@@ -37,7 +37,7 @@ Result<std::shared_ptr<const Decisions>> decisionsOf(const Policy::Module& modul
     return std::shared_ptr<const Decisions>(std::move(decisions));
 }
 
-/// Throws when a call of a module ran other ops than the policy decides on.
+/// Throws CheckpointError if a call of a module ran other ops than those of the policy.
 void compareCounts(const std::string& fqn, const Decisions& decisions, const OpCounts& ran)
 {
     const auto differ = [&](const std::string& op, std::size_t inPolicy, std::size_t inStep) {

@@ -12,15 +12,15 @@
 
 namespace headroom {
 
-/// Checkpoints the modules that a policy names, each with the ops that it saves. Install it with ModuleCallScope, or
-/// give it to StepRunner; it must live as long as the model runs with it.
+/// Checkpoints the modules of a policy, and saves the ops that the policy saves. Install it with ModuleCallScope or
+/// StepRunner::Options; it must live as long as the model runs with it.
 class ModuleCheckpoints final : public ModuleCallHandler
 {
 public:
     /// How exactly the model has to match a policy.
     enum class Match {
-        exact, ///< each op of the policy must run as often as the policy says, or CheckpointError is thrown
-        byName, ///< ops that the policy does not name or that never run are recomputed: for another device
+        exact, ///< throws CheckpointError unless each op runs as often as the policy says
+        byName, ///< recomputes ops that the policy does not name: the model may run on another device
     };
     /// Creates the handler. Errors: a module that the model does not have, a module twice, an op twice.
     static Result<std::shared_ptr<ModuleCheckpoints>> create(const ModelTree& tree, const Policy& policy, Match match);
@@ -35,9 +35,9 @@ private:
     struct Region
     {
         std::string fqn;
-        std::shared_ptr<const std::map<std::string, std::vector<bool>, std::less<>>> save; ///< by op; null: none
+        std::shared_ptr<const std::map<std::string, std::vector<bool>, std::less<>>> save; ///< by op and index, or null
         int calls = 0;
-        bool checked = false; ///< a call that saves something for backward matched the ops of the policy
+        bool checked = false; ///< the ops of a call with saved tensors were compared with the policy
     };
     class Call;
 

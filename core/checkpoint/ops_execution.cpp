@@ -21,19 +21,11 @@ c10::StorageImpl* storageImpl(const at::Tensor& tensor)
     return tensor.has_storage() ? tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() : nullptr;
 }
 
-/// Does a trace show its storage?
+/// Whether a trace has the tensor's storage.
 bool isRecorded(const at::Tensor& tensor)
 {
     const c10::StorageImpl* storage = storageImpl(tensor);
     return storage && sim::SimulatedAllocator::blockOf(*storage);
-}
-
-bool anyRecorded(const torch::jit::Stack& stack, std::size_t count)
-{
-    bool found = false;
-    for (std::size_t i = stack.size() - count; i < stack.size() && !found; ++i)
-        forEachTensor(stack[i], [&](const at::Tensor& tensor) { found = found || isRecorded(tensor); });
-    return found;
 }
 
 c10::intrusive_ptr<c10::StorageImpl> shared(c10::StorageImpl* storage)
@@ -48,7 +40,7 @@ bool inBackward()
 
 } // namespace
 
-/// A tensor that autograd saves in forward: as it is, or where the plan drops it its shape.
+/// Hooks for a tensor that autograd saves. If the plan drops the tensor, only its shape is kept.
 class OpsExecution::Save final : public torch::autograd::SavedVariableHooks
 {
 public:
@@ -60,10 +52,7 @@ public:
     {
         pack_ = execution_->pack(tensor);
         dropped_ = pack_.valid() && execution_->plan_.dropped[pack_.value];
-        kept_ = std::make_shared<at::Tensor>(
-            dropped_ ? shapeOf(tensor)
-                     : at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
-                         tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/false)));
+        kept_ = std::make_shared<at::Tensor>(dropped_ ? shapeOf(tensor) : detached(tensor));
         if (!dropped_ && pack_.valid()) {
             execution_->kept_.push_back(kept_);
             execution_->keptValues_.push_back(execution_->valueOf(pack_));
@@ -78,7 +67,7 @@ public:
 
 private:
     std::shared_ptr<OpsExecution> execution_;
-    PackId pack_; ///< invalid: not one of forward
+    PackId pack_; ///< invalid: not saved in forward
     bool dropped_ = false;
     std::shared_ptr<at::Tensor> kept_;
 };
@@ -146,7 +135,7 @@ ValueId OpsExecution::valueOf(PackId pack) const
     return storage.valid() ? graph_->valueOf[storage.value] : ValueId();
 }
 
-/// Of what a node of the graph made; invalid for all else.
+/// Returns the value of a tensor that a node of the graph made; invalid for other tensors.
 ValueId OpsExecution::valueOf(const at::Tensor& tensor) const
 {
     const auto found = values_.find(storageImpl(tensor));
@@ -177,14 +166,14 @@ void OpsExecution::call(const c10::OperatorHandle& op, torch::jit::Stack& stack,
     const OpFacts& facts = factsOf(op);
     const OpId id(nextOp_);
     const bool named = trace_.opName(id) == facts.name;
-    bool ofStep = anyRecorded(stack, facts.arguments);
+    bool ofStep = anyTensor(stack, facts.arguments, isRecorded);
     std::optional<RepeatedCall> again;
     if (repeated_[id.value] && named)
         again.emplace(op, facts, stack, (trace_.ops.flags[id] & opRandom) != 0,
                       [this](const at::Tensor& tensor) { return valueOf(tensor); });
     const auto allocations = sim::simulatedState().allocator.stats().allocations;
     run();
-    ofStep = ofStep || anyRecorded(stack, facts.returns)
+    ofStep = ofStep || anyTensor(stack, facts.returns, isRecorded)
         || sim::simulatedState().allocator.stats().allocations != allocations;
     if (!ofStep)
         return;
@@ -226,11 +215,11 @@ void OpsExecution::hasRun(OpId op, const OpFacts& facts, const torch::jit::Stack
             values_[storageImpl(tensor)] = value;
         });
     }
-    holdWhatIsRead(op);
+    holdForReaders(op);
 }
 
-/// The last op of a node: saved values that recomputations read are held for them.
-void OpsExecution::holdWhatIsRead(OpId op)
+/// After the last op of a node: holds the saved values that recomputations will read.
+void OpsExecution::holdForReaders(OpId op)
 {
     const NodeId node = graph_->nodeOf[op.value];
     if (!node.valid() || (*graph_)[node].ops.back() != op)
@@ -274,7 +263,7 @@ at::Tensor OpsExecution::unpack(PackId pack, const at::Tensor& shape)
     return tensor;
 }
 
-/// Where a value is now that an op which runs again reads.
+/// Returns the storage of a value that a repeated op reads.
 c10::Storage OpsExecution::storageOf(OpId reader, ValueId value) const
 {
     const Made& made = made_[value.value];
@@ -316,7 +305,7 @@ void OpsExecution::runAgain(OpId op)
         used(value, &Made::readers);
 }
 
-/// What the plan wants of an op's results, and what the next ops of its node change.
+/// Holds the results of a repeated op that the plan needs, or that later ops of its node may change.
 void OpsExecution::takeResults(OpId op, const torch::jit::Stack& results)
 {
     const auto outputs = trace_.ops.outputs[op];
@@ -337,7 +326,7 @@ void OpsExecution::takeResults(OpId op, const torch::jit::Stack& results)
     }
 }
 
-/// Once, when forward has ended.
+/// Measures the bytes that are held for backward. The first call, at the end of forward, does so.
 void OpsExecution::measureSaved()
 {
     const std::lock_guard lock(mutex_);

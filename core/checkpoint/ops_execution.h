@@ -20,14 +20,14 @@ namespace headroom {
 struct OpsExecuted
 {
     Bytes savedBytes = 0; ///< held for backward at the end of forward, each storage once, rounded to blocks
-    double recomputeFlops = 0; ///< of the repeated ops, by the shapes that ran
+    double recomputeFlops = 0; ///< flops of the repeated ops, by their actual shapes
     std::size_t repeatedOps = 0;
 };
 
-/// Runs one step by a plan for its ops, with the rules of OpsPlan. The step must match the step of the plan op by op:
-/// it is compared with the trace, and throws CheckpointError at the first difference. An op that is to run again is
-/// kept as a call whose tensors are only shapes; their storages are held only where the plan says so. Autograd's hooks
-/// hold this object as long as there is something to unpack; autograd's threads call it.
+/// Runs one step by a plan for its ops (OpsPlan). Each op is compared with the trace of the planned step; the first
+/// difference throws CheckpointError. An op that will run again is kept as a call with the shapes of its tensors; their
+/// storages are held only if the plan says so. Autograd's hooks share the ownership of this object, and autograd's
+/// threads call it.
 class OpsExecution final : public OpInterposer, public std::enable_shared_from_this<OpsExecution>
 {
 public:
@@ -44,13 +44,13 @@ public:
 private:
     class Save;
 
-    /// A value that forward made, and its remaining uses apart from those by the program and autograd.
+    /// A value that forward made, and its remaining uses by recomputations.
     struct Made
     {
         c10::weak_intrusive_ptr<c10::StorageImpl> original{c10::intrusive_ptr<c10::StorageImpl>()};
-        c10::Storage held; ///< the recomputed copy, or the saved storage for its readers that run again
-        std::uint32_t readers = 0; ///< nodes that read it again and have not run yet
-        std::uint32_t unpacks = 0; ///< unpacks that still need it, if it is recomputed
+        c10::Storage held; ///< the recomputed copy, or the saved storage if recomputations read it
+        std::uint32_t readers = 0; ///< number of nodes that will read it again
+        std::uint32_t unpacks = 0; ///< number of unpacks that will need it, if it is recomputed
     };
 
     bool inForward() const;
@@ -60,7 +60,7 @@ private:
     RepeatedCall remember(OpId op, const c10::OperatorHandle& handle, const torch::jit::Stack& stack) const;
     std::string otherSizes(OpId op) const;
     void hasRun(OpId op, const OpFacts& facts, const torch::jit::Stack& stack);
-    void holdWhatIsRead(OpId op);
+    void holdForReaders(OpId op);
     OpFacts& factsOf(const c10::OperatorHandle& op);
 
     PackId pack(const at::Tensor& tensor);
@@ -85,13 +85,13 @@ private:
     std::unordered_map<const c10::StorageImpl*, ValueId> values_; ///< valid while the value's original lives
     std::vector<Made> made_; ///< by value
     std::unordered_map<std::uint32_t, RepeatedCall> calls_; ///< by op
-    std::vector<std::weak_ptr<at::Tensor>> kept_; ///< packs that hold something, in order
+    std::vector<std::weak_ptr<at::Tensor>> kept_; ///< tensors of packs that were not dropped, in order
     std::vector<ValueId> keptValues_; ///< values of kept_
     bool measured_ = false;
     OpsExecuted executed_;
 };
 
-/// While it lives, the step that this thread runs follows a plan.
+/// Makes the step of this thread follow a plan while it lives.
 class OpsExecutionScope
 {
 public:

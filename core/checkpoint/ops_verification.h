@@ -15,22 +15,22 @@ namespace headroom {
 struct OpsVerification : LevelComparison
 {
     Bytes predictedPeak = 0;
-    OpsExecuted planned; ///< as the plan predicts
+    OpsExecuted planned; ///< predicted by the plan
     OpsExecuted executed;
     /// Peaks of the real device's own allocator, in a plain step and in the planned one; 0 on other devices.
     AllocatorPeaks plainPeaks, plannedPeaks;
 };
 
 /// Runs two steps, the second by the plan, and measures the second. `planner` was made from a step of this model with
-/// these options. `real` is the device on which that step was recorded with HostedMemory; a third step is then run for
-/// the peaks of its allocator. `real` null: the simulated device, or the CPU.
+/// these options. If that step was recorded with HostedMemory on a real device, `real` is this device, and a third step
+/// is run for the peaks of its allocator; otherwise `real` is null.
 Result<OpsVerification> verifyOps(ModelSource& model, const StepRunner::Options& options, const OpsPlanner& planner,
                                   const OpsPlan& plan, RealDevice* real = nullptr);
 
-/// How following the plan changes the values of a model, on a device that computes.
+/// The differences between the values of a plain step and of a step by the plan, on a device that computes.
 struct OpsValues : GradientComparison
 {
-    std::string buffer; ///< first buffer (running statistics) that differs from the plain step's; empty: none
+    std::string buffer; ///< first buffer (such as running statistics) that differs; empty: none
 
     bool equal() const { return GradientComparison::equal() && buffer.empty(); }
 };

@@ -16,33 +16,30 @@ namespace {
 
 constexpr c10::DispatchKey interceptionKey = c10::DispatchKey::Fake; // core/record/interceptor.cpp
 
-/// Numbers of the program are freed as soon as the op has run.
+/// Returns a tensor that keeps an argument. A number is copied, since the program frees it after the op.
 at::Tensor heldArgument(const at::Tensor& tensor)
 {
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-        at::Tensor copy = tensor.clone();
-        copy.unsafeGetTensorImpl()->set_wrapped_number(true);
-        return copy;
-    }
-    return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
-        tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/true));
+    if (!tensor.unsafeGetTensorImpl()->is_wrapped_number())
+        return detached(tensor);
+    at::Tensor copy = tensor.clone();
+    copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return copy;
 }
 
-/// Does an op change its argument? Batch normalisation does not say so of its running statistics.
+/// Whether an op changes its argument. The schema of batch normalisation does not mark its running statistics.
 bool isChanged(const c10::OperatorHandle& op, const OpFacts& facts, std::size_t argument)
 {
     return facts.written[argument] || op.schema().arguments()[argument].name().starts_with("running_");
 }
 
-/// The contents of tensors that an op changes and shall not have changed. The end of this object puts them back, also
-/// where the op throws.
-class PutBack
+/// Keeps the contents of tensors that an op changes. The destructor restores them, also after an exception.
+class Restore
 {
 public:
-    PutBack() = default;
-    PutBack(const PutBack&) = delete;
-    PutBack& operator=(const PutBack&) = delete;
-    ~PutBack()
+    Restore() = default;
+    Restore(const Restore&) = delete;
+    Restore& operator=(const Restore&) = delete;
+    ~Restore()
     {
         const Unseen unseen;
         for (const auto& [tensor, content] : contents_)
@@ -52,8 +49,7 @@ public:
     {
         const Unseen unseen;
         contents_.emplace_back(tensor,
-                               tensor.to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false,
-                                         /*copy=*/true));
+                               tensor.to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true));
     }
 
 private:
@@ -93,19 +89,19 @@ RepeatedCall::RepeatedCall(const c10::OperatorHandle& op, const OpFacts& facts, 
 torch::jit::Stack RepeatedCall::runAgain(const StorageOf& storageOf, double& flops) const
 {
     torch::jit::Stack stack = stack_;
-    PutBack putBack;
+    Restore restore;
     auto argument = tensors_.begin();
     for (c10::IValue& value : stack) {
         if (value.isGenerator())
             value = value.toGenerator().clone();
         mapTensors(value, [&](const at::Tensor& tensor) {
-            const Argument& is = *argument++;
-            if (is.value.valid())
-                return onStorage(tensor, storageOf(is.value));
+            const auto& [made, version, changes] = *argument++;
+            if (made.valid())
+                return onStorage(tensor, storageOf(made));
             const bool number = tensor.unsafeGetTensorImpl()->is_wrapped_number();
-            if (is.changes)
-                putBack.add(tensor);
-            else if (!number && tensor._version() != is.version)
+            if (changes)
+                restore.add(tensor);
+            else if (!number && tensor._version() != version)
                 throw CheckpointError("`" + facts_.name
                                       + "` cannot run again: an argument that was there before the "
                                         "step was changed in place after the op had read it");
@@ -120,9 +116,9 @@ torch::jit::Stack RepeatedCall::runAgain(const StorageOf& storageOf, double& flo
         ambience.emplace(*ambient_);
     }
     {
-        const at::AutoGradMode gradients(true); // the mark of a recomputation
+        const at::AutoGradMode gradients(true); // marks a recomputation for the recorder
         const at::AutoDispatchBelowADInplaceOrView below;
-        // Its casts are calls of their own. Within the replay, which switches autocast on and back.
+        // Autocast's casts are repeated as calls. The guard is inside the replay, which changes autocast's state.
         const c10::impl::ExcludeDispatchKeyGuard autocast(c10::autocast_dispatch_keyset);
         op_.callBoxed(stack);
     }

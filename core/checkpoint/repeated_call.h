@@ -18,7 +18,7 @@
 
 namespace headroom {
 
-/// While it lives, ops of this thread are bookkeeping: not recorded, not differentiated, not counted.
+/// While it lives, ops of this thread are bookkeeping: they are not recorded, differentiated or counted.
 class Unseen
 {
 public:
@@ -30,9 +30,9 @@ private:
     sim::HostedMemory::Uncounted uncounted_;
 };
 
-/// One call of an op, stored so that it can run a second time: its arguments, and the generator's state. Argument
-/// tensors that the step made are kept as shapes only. The other tensors are held: parameters, buffers and inputs,
-/// which the program holds anyway, and copies of numbers.
+/// One call of an op that can run a second time: its arguments, and the generator's state. Of tensors that the step
+/// made only the shapes are kept. Other tensors are held: parameters, buffers and inputs, which the program holds
+/// anyway, and copies of numbers.
 class RepeatedCall
 {
 public:
@@ -44,17 +44,17 @@ public:
     RepeatedCall(const c10::OperatorHandle& op, const OpFacts& facts, const torch::jit::Stack& stack, bool random,
                  const ValueOf& valueOf);
 
-    /// Runs the call again below autograd and returns its results. Changes to storages that it did not make (running
-    /// statistics) are undone afterwards. Adds the call's flops to `flops`. Throws CheckpointError if an argument was
-    /// changed since.
+    /// Runs the call again below autograd and returns its results. Its changes of held tensors (running statistics) are
+    /// undone afterwards. Adds the call's flops to `flops`. Throws CheckpointError if an argument was changed since the
+    /// first call.
     torch::jit::Stack runAgain(const StorageOf& storageOf, double& flops) const;
 
 private:
     struct Argument
     {
-        ValueId value;
-        std::uint32_t version = 0; ///< of a held tensor, checked unless the op itself changes it
-        bool changes = false; ///< the op writes to it
+        ValueId value; ///< invalid: the tensor is held
+        std::uint32_t version = 0; ///< version of a held tensor, which is checked unless the op writes to it
+        bool changes = false; ///< the op writes to the tensor
     };
 
     c10::OperatorHandle op_;

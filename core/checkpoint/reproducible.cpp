@@ -14,7 +14,7 @@ Reproducible::Reproducible()
     , benchmark_(at::globalContext().benchmarkCuDNN())
 {
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
-    at::globalContext().setDeterministicFillUninitializedMemory(false); // takes time, and changes nothing that is read
+    at::globalContext().setDeterministicFillUninitializedMemory(false); // takes time and does not change results
     at::globalContext().setBenchmarkCuDNN(false);
 }
 

@@ -6,8 +6,8 @@
 
 namespace headroom {
 
-/// While it lives, GPU kernels add in a fixed order where they can, so that a step from the same random numbers gives
-/// the same bits: torch.use_deterministic_algorithms(True, warn_only=True), without its warnings.
+/// While it lives, torch.use_deterministic_algorithms(True, warn_only=True) is set, without its warnings: GPU kernels
+/// add in a fixed order if they can, so that steps from the same random numbers give the same bits.
 class Reproducible
 {
 public:

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/checkpoint/selective_cache.h"
 
-#include "core/device/boxed_values.h"
 #include "core/device/simulated_allocator.h"
 
 #include <utility>
@@ -10,14 +9,7 @@
 namespace headroom {
 namespace {
 
-/// The same values without autograd's history: a tensor of its own on the same storage, that sees when it is changed.
-at::Tensor detached(const at::Tensor& tensor)
-{
-    return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
-        tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/true));
-}
-
-/// Whether the device has it: on the CPU where the CPU's own memory is recorded (HostedMemory).
+/// Whether a tensor is on the device, which is the CPU if the CPU's memory is recorded (HostedMemory).
 bool isOnDevice(const at::Tensor& tensor)
 {
     return !tensor.is_cpu()
@@ -26,21 +18,18 @@ bool isOnDevice(const at::Tensor& tensor)
                 *tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()));
 }
 
-/// Whether one of the last `count` values is or holds a tensor of the device.
-bool anyOnDevice(const torch::jit::Stack& stack, std::size_t count)
-{
-    bool found = false;
-    for (std::size_t i = stack.size() - count; i < stack.size() && !found; ++i)
-        forEachTensor(stack[i], [&](const at::Tensor& tensor) { found = found || isOnDevice(tensor); });
-    return found;
-}
-
 std::string called(const std::string& op, int index)
 {
     return "op `" + op + "` with index " + std::to_string(index);
 }
 
 } // namespace
+
+at::Tensor detached(const at::Tensor& tensor)
+{
+    return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
+        tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/true));
+}
 
 RegionOps::Op& RegionOps::of(const c10::OperatorHandle& op)
 {
@@ -132,9 +121,9 @@ void CachingOps::call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c
         run();
         return;
     }
-    bool counted = counted_ == CountedOps::all || anyOnDevice(stack, facts.arguments);
+    bool counted = counted_ == CountedOps::all || anyTensor(stack, facts.arguments, isOnDevice);
     run();
-    counted = counted || anyOnDevice(stack, facts.returns);
+    counted = counted || anyTensor(stack, facts.returns, isOnDevice);
     const int index = cache_->number(facts.name, counted);
     if (!counted || !policy_(facts.name, index))
         return;

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/device/boxed_values.h"
 #include "core/record/interceptor.h"
 #include "core/record/module_call.h"
 #include "core/record/op_facts.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -16,16 +18,16 @@
 
 namespace headroom {
 
-/// Thrown by a checkpoint that cannot do what was requested, and for a region that did not repeat itself exactly. The
-/// message is one sentence.
+/// The exception for a request that a checkpoint cannot fulfil, and for a region that does not repeat itself exactly.
+/// The message is one sentence.
 class CheckpointError : public ModuleCallError
 {
 public:
     using ModuleCallError::ModuleCallError;
 };
 
-/// Decides whether an op of a region saves its results, by its name ("aten.mm.default") and by the number of ops with
-/// that name that ran before it in the region. It is not called for SAC_IGNORED_OPS.
+/// Decides whether an op of a region saves its results. `op` is its name ("aten.mm.default"), `index` the number of ops
+/// with this name that ran before it in the region. It is not called for SAC_IGNORED_OPS.
 using SavePolicy = std::function<bool(std::string_view op, int index)>;
 
 /// How often ops ran, by name.
@@ -34,10 +36,21 @@ using OpCounts = std::map<std::string, int, std::less<>>;
 /// The ops that are numbered in a region.
 enum class CountedOps {
     all,
-    ofDevices, ///< ops with a tensor outside of the CPU among arguments or results: the ops of a recorded step
+    ofDevices, ///< ops with an argument or a result outside of the CPU, which are the ops of a recorded step
 };
 
-/// The ops of one run of a region: their names and facts, and how often each was called.
+/// Returns a tensor on the same storage and with the same version counter, without autograd's history.
+at::Tensor detached(const at::Tensor& tensor);
+
+/// Returns whether holds(tensor) is true for a tensor in the last `count` values.
+template <class Predicate>
+bool anyTensor(const torch::jit::Stack& stack, std::size_t count, Predicate holds)
+{
+    return std::any_of(stack.end() - static_cast<std::ptrdiff_t>(count), stack.end(),
+                       [&](const c10::IValue& value) { return !allTensors(value, std::not_fn(holds)); });
+}
+
+/// The facts about the ops of one run of a region, and how often each was called.
 class RegionOps
 {
 public:
@@ -52,7 +65,7 @@ public:
         std::size_t calls = 0;
     };
     Op& of(const c10::OperatorHandle& op);
-    /// Returns whether this call, which is about to run, gets no number, since it depends on more than the region.
+    /// Returns whether the call that is about to run gets no number, since it depends on more than the region.
     static bool skips(const Op& op, const torch::jit::Stack& stack)
     {
         return op.ignored || isAutocastCast(op.kind, stack, op.arguments);
@@ -62,7 +75,7 @@ private:
     std::unordered_map<c10::OperatorHandle, Op> ops_;
 };
 
-/// Keeps the saved results of a region's ops from its forward to its recomputation, and the numbers of all its ops.
+/// Keeps the saved results of a region's ops from forward to the recomputation, and the numbers of all its ops.
 class SelectiveCache
 {
 public:
@@ -84,7 +97,7 @@ private:
     };
     struct Numbers
     {
-        std::vector<int> ofCall;
+        std::vector<int> ofCall; ///< by call; -1: not counted
         int next = 0;
     };
     std::map<std::string, Numbers> numbers_; ///< by op
@@ -92,7 +105,7 @@ private:
     std::map<std::pair<std::string, int>, bool> taken_;
 };
 
-/// Runs the ops of a region's forward and caches the results of those that the policy saves.
+/// Runs the ops of a region's forward, and caches the results that the policy saves.
 class CachingOps final : public OpInterposer
 {
 public:
@@ -106,7 +119,7 @@ private:
     RegionOps ops_;
 };
 
-/// Runs the recomputation: returns the cached results of the ops that the policy saves, and runs the other ops.
+/// Runs the ops of a recomputation, or returns their results from the cache if the policy saves them.
 class CachedOps final : public OpInterposer
 {
 public:

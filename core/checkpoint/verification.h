@@ -13,13 +13,13 @@ namespace headroom {
 /// The prediction for a policy and the measurements of its execution, on the simulated device.
 struct Verification : LevelComparison
 {
-    Bytes budget = 0; ///< of the policy
-    Bytes baselinePeak = 0; ///< of the step without the policy
+    Bytes budget = 0; ///< the policy's
+    Bytes baselinePeak = 0; ///< peak without the policy
     Bytes predictedPeak = 0;
-    double stepMs = 0; ///< forward and backward without the policy
-    double stepFlops = 0; ///< of the whole step without the policy
+    double stepMs = 0; ///< time of forward and backward without the policy
+    double stepFlops = 0; ///< flops of the whole step without the policy
     double predictedRecomputeMs = 0;
-    double executedRecomputeMs = 0; ///< without what the model recomputes by itself
+    double executedRecomputeMs = 0; ///< without the model's own recomputations
 };
 
 /// Records the step without the policy, predicts it with the policy, and runs it with the policy. `info` and `device`
@@ -28,8 +28,8 @@ Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options&
                                   const StepInfo& info, const DeviceSpec& device, const ProgressReport& progress,
                                   const TimeChoice& times = {});
 
-/// Runs forward and backward without and with the policy, both from the same random numbers. Ops that do not run on the
-/// CPU under the policy's names are recomputed.
+/// Runs forward and backward without and with the policy from the same random numbers, and compares the gradients. Ops
+/// that run under other names on this device are recomputed.
 Result<GradientComparison> compareGradients(ModelSource& model, const StepRunner::Options& options,
                                             const Policy& policy);
 

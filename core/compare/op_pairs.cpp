@@ -16,14 +16,14 @@ namespace {
 
 using Key = std::uint32_t;
 
-/// Which names of an op take part.
+/// The parts of an op's name and place that paired ops have in common.
 struct PairBy
 {
     bool overload = true;
     bool module = true;
 };
 
-/// cuDNN's and MIOpen's ops by the names that stand for them in a recording of another device.
+/// Returns the name that an op of cuDNN or MIOpen has on other devices; other names are returned as they are.
 std::string_view commonName(std::string_view op)
 {
     static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> names{
@@ -37,7 +37,14 @@ std::string_view commonName(std::string_view op)
     return found == names.end() ? op : found->second;
 }
 
-/// Ops that are to be paired have equal numbers.
+/// "aten.add.Tensor" → "aten.add": names in a profiler's trace have no overload.
+std::string_view withoutOverload(std::string_view op)
+{
+    const std::size_t packet = op.find('.');
+    return packet == std::string_view::npos ? op : op.substr(0, op.find('.', packet + 1));
+}
+
+/// Numbers ops: ops that can be paired have equal numbers.
 class Keys
 {
 public:
@@ -68,11 +75,11 @@ private:
     std::unordered_map<std::string, Key> known_;
 };
 
-/// The longest common subsequence by Myers' O((N + M) D) algorithm: D elements are not in both.
+/// Finds the longest common subsequence by Myers' O((N + M) D) algorithm. D is the number of elements not in both.
 class LongestCommon
 {
 public:
-    /// More differences than these are of two different steps: what was found so far is not worth the time.
+    /// Limit of D: sequences with more differences are of different steps.
     static constexpr int mostDifferences = 4000;
 
     LongestCommon(std::span<const Key> first, std::span<const Key> second)
@@ -81,13 +88,13 @@ public:
     {
     }
 
-    /// Calls pair(i, j), from the last pair to the first. False: the two differ too much.
+    /// Calls pair(i, j) from the last pair to the first. There are none if the sequences differ too much.
     template <class Pair>
-    bool visit(Pair pair)
+    void visit(Pair pair)
     {
         int d = search();
         if (d < 0)
-            return false;
+            return;
         int x = static_cast<int>(first_.size());
         int y = static_cast<int>(second_.size());
         for (; d > 0; --d) {
@@ -101,14 +108,13 @@ public:
         }
         while (x > 0)
             pair(static_cast<std::size_t>(--x), static_cast<std::size_t>(--y));
-        return true;
     }
 
 private:
-    /// How far the first sequence is consumed on diagonal k = x - y after d differences.
+    /// Returns the furthest x on diagonal k = x - y after d differences.
     int at(int d, int k) const { return reached_[static_cast<std::size_t>(d)][static_cast<std::size_t>(k + d)]; }
 
-    /// Does the furthest path with d differences come to diagonal k by an element of the second sequence alone?
+    /// Whether the furthest path with d differences reaches diagonal k by an element of the second sequence alone.
     bool goesDown(int d, int k) const { return k == -d || (k != d && at(d - 1, k - 1) < at(d - 1, k + 1)); }
 
     int follow(int x, int k) const
@@ -119,7 +125,7 @@ private:
         return x;
     }
 
-    /// The number of differences; -1: too many.
+    /// Returns the number of differences; -1: too many.
     int search()
     {
         const int n = static_cast<int>(first_.size());
@@ -150,12 +156,6 @@ std::string_view belowRoot(std::string_view fqn)
     return dot == std::string_view::npos ? std::string_view() : fqn.substr(dot + 1);
 }
 
-std::string_view withoutOverload(std::string_view op)
-{
-    const std::size_t packet = op.find('.');
-    return packet == std::string_view::npos ? op : op.substr(0, op.find('.', packet + 1));
-}
-
 bool sharesModules(const StepTrace& first, const StepTrace& second)
 {
     std::set<std::string_view> names;
@@ -180,7 +180,7 @@ OpPairs pairOps(const StepTrace& first, const StepTrace& second)
         pairs.second[i] = OpId(static_cast<std::uint32_t>(j));
         ++pairs.count;
     };
-    // What is the same at both ends needs no search.
+    // Equal ops at both ends need no search.
     const std::size_t shorter = std::min(a.size(), b.size());
     std::size_t begin = 0;
     while (begin < shorter && a[begin] == b[begin])

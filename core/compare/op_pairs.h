@@ -9,17 +9,15 @@
 
 namespace headroom {
 
-/// The module's name without the root's class name in front: "layers.0.attention"; empty for the root.
+/// Returns a module's name without the class name of the root: "layers.0.attention"; empty for the root.
 std::string_view belowRoot(std::string_view fqn);
 
-/// "aten.add.Tensor" → "aten.add": names in a profiler's trace have no overload.
-std::string_view withoutOverload(std::string_view op);
-
-/// Whether the steps have a module of the same name, the root apart.
+/// Returns whether the steps have a module of the same name, besides the root.
 bool sharesModules(const StepTrace& first, const StepTrace& second);
 
-/// Pairs the ops of two recordings of one step: the same op, module and phase, in the same order, as many as possible.
-/// If one is a profiler's trace, overloads are ignored, and so are modules unless it has modules of the first step.
+/// The pairs of ops of two recordings of one step: as many as possible with the same op, module and phase, in the same
+/// order. If the second is a profiler's trace, overloads are ignored; modules are ignored if it has none of the
+/// first's.
 struct OpPairs
 {
     std::vector<OpId> second; ///< by OpId of the first step; invalid: the op has no counterpart

@@ -16,18 +16,19 @@ namespace headroom {
 
 namespace {
 
-/// One instant on both axes.
+/// An instant on both time axes.
 struct Anchor
 {
     double measuredMs = 0;
     double predictedMs = 0;
 };
 
-/// Half of the ops, or the two steps did not run the same ones.
+/// Share of the ops of the shorter step that have to be paired; with fewer pairs the steps are of different models.
 constexpr double enoughPairs = 0.5;
 
-constexpr auto notPyTorchs = static_cast<std::size_t>(Category::nonPyTorch);
+constexpr auto nonPyTorch = static_cast<std::size_t>(Category::nonPyTorch);
 
+/// Returns the begin of each op in ms, and the end of the last one.
 std::vector<double> opBegins(const StepTrace& step)
 {
     std::vector<double> begins{0};
@@ -36,7 +37,7 @@ std::vector<double> opBegins(const StepTrace& step)
     return begins;
 }
 
-/// The instant of the first mark of each kind.
+/// Returns the instant of the first mark of each kind.
 std::array<std::optional<double>, markCount> markInstants(const StepTrace& step)
 {
     std::array<std::optional<double>, markCount> instants;
@@ -66,7 +67,7 @@ std::vector<Anchor> anchorsOfOps(const StepTrace& predicted, const StepTrace& me
     return anchors;
 }
 
-/// Only marks that both have, in the same order.
+/// Returns the marks that both steps have in the same order.
 std::vector<Anchor> anchorsOfMarks(const StepTrace& predicted, const StepTrace& measured)
 {
     const auto here = markInstants(predicted);
@@ -81,7 +82,7 @@ std::vector<Anchor> anchorsOfMarks(const StepTrace& predicted, const StepTrace& 
     return anchors;
 }
 
-/// From the measured axis to the predicted one, in straight pieces.
+/// Maps an instant of the measured axis to the predicted one, linearly between two anchors.
 double onPredictedAxis(const std::vector<Anchor>& anchors, double ms)
 {
     const auto after = std::ranges::upper_bound(anchors, ms, {}, &Anchor::measuredMs);
@@ -94,7 +95,7 @@ double onPredictedAxis(const std::vector<Anchor>& anchors, double ms)
     return before.predictedMs + share * (after->predictedMs - before.predictedMs);
 }
 
-/// The highest total, and where it is reached first.
+/// Sets the peak of a timeline: the highest total, and the first change that reaches it.
 void findPeak(Timeline& timeline)
 {
     CategoryBytes now = timeline.start;
@@ -114,13 +115,14 @@ void findPeak(Timeline& timeline)
     }
 }
 
-/// What the allocator has, on the other step's axis. Ops and storages are still those of the measured step.
+/// Moves a timeline to the axis of the other step, without memory outside of PyTorch. Its ops and storages stay those
+/// of the measured step.
 Timeline aligned(Timeline timeline, const std::vector<Anchor>& anchors)
 {
     std::erase_if(timeline.changes, [](const MemoryChange& change) { return change.category == Category::nonPyTorch; });
-    timeline.start[notPyTorchs] = 0;
+    timeline.start[nonPyTorch] = 0;
     for (Timeline::Snapshot& snapshot : timeline.snapshots)
-        snapshot.bytes[notPyTorchs] = 0;
+        snapshot.bytes[nonPyTorch] = 0;
     for (MemoryChange& change : timeline.changes)
         change.ms = onPredictedAxis(anchors, change.ms);
     for (PhaseSpan& span : timeline.phases) {
@@ -132,7 +134,7 @@ Timeline aligned(Timeline timeline, const std::vector<Anchor>& anchors)
     return timeline;
 }
 
-/// By module: times of its own ops, then of those inside. Parents come before their children.
+/// Returns the time of each module with its submodules. `ran` tells which modules have ops.
 std::vector<double> moduleTimes(const StepTrace& step, std::vector<bool>& ran)
 {
     std::vector<double> times(step.modules.size(), 0);
@@ -152,7 +154,7 @@ std::vector<double> moduleTimes(const StepTrace& step, std::vector<bool>& ran)
     return times;
 }
 
-/// Where the measured step does not name the modules, an op is of the module that its counterpart has.
+/// Compares the times of modules if the measured step names none: an op belongs to the module of its paired op.
 std::vector<StepComparison::ModuleTimes> modulesOfPairs(const StepTrace& predicted, const StepTrace& measured,
                                                         const OpPairs& pairs)
 {
@@ -197,9 +199,10 @@ std::vector<StepComparison::ModuleTimes> compareModules(const StepTrace& predict
     return modules;
 }
 
-Bytes highestOutside(const Timeline& timeline)
+/// Returns the peak of memory outside of PyTorch.
+Bytes peakOutside(const Timeline& timeline)
 {
-    Bytes now = timeline.start[notPyTorchs];
+    Bytes now = timeline.start[nonPyTorch];
     Bytes most = now;
     for (const MemoryChange& change : timeline.changes) {
         now += change.category == Category::nonPyTorch ? change.delta : 0;
@@ -235,7 +238,7 @@ Result<StepTracePtr> withMeasuredTimes(const StepTracePtr& predicted, const Step
     {
         std::vector<double> ms;
         std::vector<std::uint16_t> flags;
-        StepTracePtr step; ///< whose memory the other columns are
+        StepTracePtr step; ///< owns the other columns
     };
     const OpPairs pairs = pairOps(*predicted, measured);
     if (!ranTheSameOps(*predicted, measured, pairs))
@@ -296,7 +299,7 @@ Result<StepComparisonPtr> compareSteps(const StepTrace& predicted, const Timelin
         aligned(*course, byOps ? anchorsOfOps(predicted, *measured, pairs) : anchorsOfMarks(predicted, *measured)));
     made->predictedPeak = timeline.peak;
     made->measuredPeak = made->aligned->peak;
-    made->nonPyTorch = highestOutside(*course);
+    made->nonPyTorch = peakOutside(*course);
     made->predictedMs = opBegins(predicted).back();
     made->measuredMs = opBegins(*measured).back();
     made->modules = isSnapshot ? std::vector<StepComparison::ModuleTimes>(predicted.modules.size())

@@ -44,7 +44,7 @@ struct StepComparison
     double measuredMs = 0;
     std::vector<ModuleTimes> modules; ///< by ModuleId of the simulated step
 
-    /// Measured time of an op of the simulated step, in ms; negative: not known.
+    /// Returns the measured time of an op of the simulated step in ms; negative: not known.
     double measuredMsOf(OpId op) const
     {
         const OpId other = hasTimes ? measuredOp[op.value] : OpId();
@@ -53,8 +53,8 @@ struct StepComparison
 };
 using StepComparisonPtr = std::shared_ptr<const StepComparison>;
 
-/// The simulated step with the measured times of the paired ops: the simulated op gives the shapes, the measured op the
-/// time. The error (badInput) begins with `name`: the steps are not the same.
+/// Returns the simulated step with the measured times of the paired ops. The error (badInput) begins with `name`: the
+/// steps are of different models.
 Result<StepTracePtr> withMeasuredTimes(const StepTracePtr& predicted, const StepTrace& measured,
                                        const std::string& name);
 

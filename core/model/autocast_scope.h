@@ -8,8 +8,8 @@
 
 namespace headroom {
 
-/// `with torch.autocast(device, dtype, enabled, cache_enabled)`: the copies of weights that it caches are freed at its
-/// end.
+/// `with torch.autocast(device, dtype, enabled, cache_enabled)`. The end of the outermost scope frees the cached casts
+/// of weights.
 class AutocastScope
 {
 public:

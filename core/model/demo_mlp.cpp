@@ -1,12 +1,9 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/try.h"
-#include "core/model/demo.h"
 #include "core/model/demo_source.h"
+#include "core/model/openers.h"
 #include "core/model/settings.h"
-
-#include <ATen/ops/empty.h>
-#include <ATen/ops/randn.h>
 
 namespace headroom::demo {
 namespace {
@@ -22,24 +19,17 @@ struct Sequential
 {
     ModuleId id;
     Linear expand;
-    Relu relu;
+    Layer relu;
     Linear contract;
 
     Sequential(ModuleBuilder& builder, ModuleId parent, std::int64_t dim)
         : id(builder.child(parent, "mlp_block", "Sequential"))
         , expand(builder, id, "0", dim, 2 * dim)
-        , relu(builder, id, "1", false)
+        , relu(reluLayer(builder, id, "1", false))
         , contract(builder, id, "2", 2 * dim, dim)
     {
     }
-    at::Tensor forward(const at::Tensor& x)
-    {
-        at::Tensor input = x;
-        input = call(expand, input);
-        input = call(relu, input);
-        input = call(contract, input);
-        return input;
-    }
+    at::Tensor forward(const at::Tensor& x) { return callInOrder(x, expand, relu, contract); }
 };
 
 struct MlpBlock
@@ -96,11 +86,9 @@ Result<std::unique_ptr<ModelSource>> openMlp(const ModelRequest& request)
 
     ModuleBuilder builder(request.device, request.dtype.value_or(at::kFloat));
     Mlp model(builder, args);
-    const std::vector<std::int64_t> sizes{batch, sequence, args.dim};
-    const at::Tensor input
-        = computes(request.device) ? at::randn(sizes, builder.options()) : at::empty(sizes, builder.options());
-    return std::unique_ptr<ModelSource>(std::make_unique<DemoSource<Mlp>>(
-        DemoSource<Mlp>::Parts{builder.take(), std::move(model), input, batch, sequence, longest}));
+    const at::Tensor input = randomInput(request, {batch, sequence, args.dim});
+    return std::unique_ptr<ModelSource>(
+        std::make_unique<DemoSource<Mlp>>(builder.take(), std::move(model), input, longest));
 }
 
 } // namespace headroom::demo

@@ -1,17 +1,16 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/try.h"
-#include "core/model/demo.h"
 #include "core/model/demo_source.h"
+#include "core/model/openers.h"
 #include "core/model/settings.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
-// Modules, names and local variables are those of the Python model: a value lives here exactly as long as there.
+// Modules, names and local variables are those of the Python model, so that values have the same lifetimes.
 namespace headroom::demo {
 namespace {
 
@@ -34,7 +33,7 @@ struct Attention
     std::int64_t headDim;
     double dropoutP;
     bool causal;
-    Dropout residDropout;
+    Layer residDropout;
     Linear wq, wk, wv, wo;
 
     Attention(ModuleBuilder& builder, ModuleId parent, const ModelArgs& args)
@@ -43,7 +42,7 @@ struct Attention
         , headDim(args.dim / args.heads)
         , dropoutP(args.dropout)
         , causal(args.causal)
-        , residDropout(builder, id, "resid_dropout", args.dropout)
+        , residDropout(dropoutLayer(builder, id, "resid_dropout", args.dropout))
         , wq(builder, id, "wq", args.dim, args.dim, false)
         , wk(builder, id, "wk", args.dim, args.dim, false)
         , wv(builder, id, "wv", args.dim, args.dim, false)
@@ -73,16 +72,16 @@ struct FeedForward
 {
     ModuleId id;
     Linear w1;
-    Gelu gelu;
+    Layer gelu;
     Linear w2;
-    Dropout residDropout;
+    Layer residDropout;
 
     FeedForward(ModuleBuilder& builder, ModuleId parent, const ModelArgs& args)
         : id(builder.child(parent, "feed_forward", "FeedForward"))
         , w1(builder, id, "w1", args.dim, 4 * args.dim)
-        , gelu(builder, id, "gelu")
+        , gelu(geluLayer(builder, id, "gelu"))
         , w2(builder, id, "w2", 4 * args.dim, args.dim)
-        , residDropout(builder, id, "resid_dropout", args.dropout)
+        , residDropout(dropoutLayer(builder, id, "resid_dropout", args.dropout))
     {
     }
     at::Tensor forward(const at::Tensor& x) { return call(residDropout, call(w2, call(gelu, call(w1, x)))); }
@@ -107,8 +106,7 @@ struct TransformerBlock
     at::Tensor forward(const at::Tensor& x)
     {
         const at::Tensor h = x + call(attention, call(attentionNorm, x));
-        at::Tensor out = h + call(feedForward, call(ffnNorm, h));
-        return out;
+        return h + call(feedForward, call(ffnNorm, h));
     }
 };
 
@@ -117,7 +115,7 @@ struct Transformer
     ModuleId id;
     Embedding tokEmbeddings;
     Embedding posEmbeddings;
-    Dropout dropout;
+    Layer dropout;
     std::vector<TransformerBlock> layers;
     LayerNorm norm;
     Linear output;
@@ -126,7 +124,7 @@ struct Transformer
         : id(builder.root("Transformer"))
         , tokEmbeddings(builder, id, "tok_embeddings", args.vocabulary, args.dim)
         , posEmbeddings(builder, id, "pos_embeddings", args.maxSequence, args.dim)
-        , dropout(builder, id, "dropout", args.dropout)
+        , dropout(dropoutLayer(builder, id, "dropout", args.dropout))
         , layers(blocks(builder, id, args))
         , norm(builder, id, "norm", args.dim)
         , output(args.weightTying ? Linear(builder, id, "output", tokEmbeddings.weight)
@@ -144,8 +142,7 @@ struct Transformer
         for (TransformerBlock& layer : layers)
             h = call(layer, h);
         h = call(norm, h);
-        at::Tensor logits = call(output, h).to(at::kFloat);
-        return logits;
+        return call(output, h).to(at::kFloat);
     }
 
 private:
@@ -206,8 +203,8 @@ Result<std::unique_ptr<ModelSource>> openTransformer(const ModelRequest& request
     const at::TensorOptions tokens = at::TensorOptions(request.device).dtype(at::kLong);
     const at::Tensor input = computes(request.device) ? at::randint(args.vocabulary, {batch, sequence}, tokens)
                                                       : at::empty({batch, sequence}, tokens);
-    return std::unique_ptr<ModelSource>(std::make_unique<DemoSource<Transformer>>(
-        DemoSource<Transformer>::Parts{builder.take(), std::move(model), input, batch, sequence, args.maxSequence}));
+    return std::unique_ptr<ModelSource>(
+        std::make_unique<DemoSource<Transformer>>(builder.take(), std::move(model), input, args.maxSequence));
 }
 
 } // namespace headroom::demo

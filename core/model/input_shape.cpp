@@ -24,7 +24,7 @@ constexpr std::array<std::pair<std::string_view, at::ScalarType>, 11> dtypes{{
 }};
 constexpr std::int64_t largestSize = std::int64_t(1) << 40;
 
-/// One number of a shape; 0: it is none.
+/// Parses a number of a shape; returns 0 for other texts.
 std::int64_t size(std::string_view text)
 {
     std::int64_t value = 0;

@@ -18,17 +18,17 @@ namespace headroom {
 struct InputShape
 {
     std::string name;
-    std::vector<std::int64_t> sizes; ///< empty: a tensor of one number
-    std::optional<at::ScalarType> dtype; ///< nullopt: that of the trace, or float32
+    std::vector<std::int64_t> sizes; ///< empty: a scalar
+    std::optional<at::ScalarType> dtype; ///< nullopt: the type in the trace, or float32
 };
 
-/// Parses NAME=SHAPE[:DTYPE]. SHAPE is 8x128, or `scalar`. Errors (badInput) say what is wrong with `text`.
+/// Parses NAME=SHAPE[:DTYPE]. SHAPE is 8x128, or `scalar`. Errors (badInput) tell what was expected.
 Result<InputShape> parseInputShape(std::string_view text);
 
-/// PyTorch's name of a type: "int64".
+/// Returns PyTorch's name of a type: "int64".
 std::string dtypeName(at::ScalarType dtype);
 
-/// "8x128", or `scalar`.
+/// Returns "8x128", or "scalar".
 std::string shapeText(const std::vector<std::int64_t>& sizes);
 
 } // namespace headroom

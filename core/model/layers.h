@@ -17,6 +17,7 @@
 #include <ATen/ops/relu.h>
 
 #include <cmath>
+#include <functional>
 
 /// Layers of torch.nn in training, each with the ops and the temporaries of its Python forward.
 namespace headroom::demo {
@@ -31,10 +32,10 @@ at::Tensor announced(Module& module, const at::Tensor& input)
     return result;
 }
 
-/// Does what Module.__call__ does: reports the call and checkpoints it where a policy says so. It holds the argument as
-/// long as Python's frame does, until forward has returned. A C++ parameter may live until the end of the caller's full
-/// expression, which would keep the `w1(x)` of `w2(gelu(w1(x)))` alive too long: so the argument moves into a local
-/// variable.
+/// Does what Module.__call__ does: reports the call, and checkpoints it if a policy says so. It holds the argument
+/// until forward has returned, as Python's frame does. The argument moves into a local variable, since a C++ parameter
+/// may live until the end of the caller's full expression: in `w2(gelu(w1(x)))` the result of `w1(x)` would live too
+/// long.
 template <class Module>
 at::Tensor call(Module& module, at::Tensor argument)
 {
@@ -48,6 +49,15 @@ at::Tensor call(Module& module, at::Tensor argument)
     at::Tensor result = announced(module, input);
     open->complete();
     return result;
+}
+
+/// Calls modules one after the other, as nn.Sequential's forward does.
+template <class... Modules>
+at::Tensor callInOrder(const at::Tensor& x, Modules&... modules)
+{
+    at::Tensor input = x;
+    ((input = call(modules, input)), ...);
+    return input;
 }
 
 /// nn.Linear.
@@ -66,7 +76,7 @@ struct Linear
         if (withBias)
             bias = builder.parameter(id, "bias", {out}, initial);
     }
-    /// A layer whose weight another module owns as well.
+    /// A layer that shares its weight with another module.
     Linear(ModuleBuilder& builder, ModuleId parent, std::string_view name, at::Tensor tiedWeight)
         : id(builder.child(parent, name, "Linear"))
         , weight(std::move(tiedWeight))
@@ -106,50 +116,50 @@ struct LayerNorm
     at::Tensor forward(const at::Tensor& x) const { return at::layer_norm(x, weight.sizes(), weight, bias, 1e-5); }
 };
 
-/// nn.Dropout.
-struct Dropout
+/// A layer without parameters.
+struct Layer
 {
     ModuleId id;
-    double p;
-
-    Dropout(ModuleBuilder& builder, ModuleId parent, std::string_view name, double probability)
-        : id(builder.child(parent, name, "Dropout"))
-        , p(probability)
-    {
-    }
-    at::Tensor forward(const at::Tensor& x) const { return at::dropout(x, p, true); }
+    std::function<at::Tensor(const at::Tensor&)> forward;
 };
+
+/// nn.Dropout.
+inline Layer dropoutLayer(ModuleBuilder& builder, ModuleId parent, std::string_view name, double probability)
+{
+    return {builder.child(parent, name, "Dropout"),
+            [probability](const at::Tensor& x) { return at::dropout(x, probability, true); }};
+}
 
 /// nn.GELU.
-struct Gelu
+inline Layer geluLayer(ModuleBuilder& builder, ModuleId parent, std::string_view name)
 {
-    ModuleId id;
-
-    Gelu(ModuleBuilder& builder, ModuleId parent, std::string_view name)
-        : id(builder.child(parent, name, "GELU"))
-    {
-    }
-    at::Tensor forward(const at::Tensor& x) const { return at::gelu(x); }
-};
+    return {builder.child(parent, name, "GELU"), [](const at::Tensor& x) { return at::gelu(x); }};
+}
 
 /// nn.ReLU.
-struct Relu
+inline Layer reluLayer(ModuleBuilder& builder, ModuleId parent, std::string_view name, bool inPlace)
 {
-    ModuleId id;
-    bool inPlace;
+    return {builder.child(parent, name, "ReLU"), [inPlace](const at::Tensor& x) {
+                at::Tensor same = x; // relu_() returns its argument; this is a second handle, as in Python
+                return inPlace ? at::relu_(same) : at::relu(x);
+            }};
+}
 
-    Relu(ModuleBuilder& builder, ModuleId parent, std::string_view name, bool overwritesInput)
-        : id(builder.child(parent, name, "ReLU"))
-        , inPlace(overwritesInput)
-    {
-    }
-    at::Tensor forward(const at::Tensor& x) const
-    {
-        // relu_ returns its argument; the copy is a second handle of the same tensor, as in Python.
-        at::Tensor same = x;
-        return inPlace ? at::relu_(same) : at::relu(x);
-    }
-};
+/// nn.MaxPool2d(kernel_size=3, stride=2, padding=1).
+inline Layer maxPoolLayer(ModuleBuilder& builder, ModuleId parent, std::string_view name)
+{
+    return {builder.child(parent, name, "MaxPool2d"), [](const at::Tensor& x) {
+                return at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1});
+            }};
+}
+
+/// nn.AdaptiveAvgPool2d((1, 1)).
+inline Layer averagePoolLayer(ModuleBuilder& builder, ModuleId parent, std::string_view name)
+{
+    return {builder.child(parent, name, "AdaptiveAvgPool2d"), [](const at::Tensor& x) {
+                return at::adaptive_avg_pool2d(x, {1, 1});
+            }};
+}
 
 /// nn.Conv2d without bias, square kernel.
 struct Conv2d
@@ -206,30 +216,6 @@ struct BatchNorm2d
         batches.add_(1);
         return at::batch_norm(x, weight, bias, runningMean, runningVar, true, 0.1, 1e-5, true);
     }
-};
-
-/// nn.MaxPool2d(kernel_size=3, stride=2, padding=1).
-struct MaxPool2d
-{
-    ModuleId id;
-
-    MaxPool2d(ModuleBuilder& builder, ModuleId parent, std::string_view name)
-        : id(builder.child(parent, name, "MaxPool2d"))
-    {
-    }
-    at::Tensor forward(const at::Tensor& x) const { return at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1}); }
-};
-
-/// nn.AdaptiveAvgPool2d((1, 1)).
-struct AdaptiveAvgPool2d
-{
-    ModuleId id;
-
-    AdaptiveAvgPool2d(ModuleBuilder& builder, ModuleId parent, std::string_view name)
-        : id(builder.child(parent, name, "AdaptiveAvgPool2d"))
-    {
-    }
-    at::Tensor forward(const at::Tensor& x) const { return at::adaptive_avg_pool2d(x, {1, 1}); }
 };
 
 } // namespace headroom::demo

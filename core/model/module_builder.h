@@ -11,7 +11,7 @@
 
 namespace headroom::demo {
 
-/// Initial values of a new parameter or buffer. Tensors on the simulated device have none.
+/// The initial values of a new parameter or buffer. Tensors on the simulated device have no values.
 struct Initial
 {
     enum class Kind { zero, one, normal, uniform } kind = Kind::zero;
@@ -23,8 +23,8 @@ struct Initial
     static Initial uniform(double bound) { return {Kind::uniform, bound}; }
 };
 
-/// Builds a ModelTree as nn.Module's constructors would. Modules are in the order of model.modules(): a module before
-/// its children, children in the order of their assignment. Names are those of ModTracker.
+/// Builds a ModelTree as nn.Module's constructors do. Modules are in the order of model.modules(): a module before its
+/// children, children in the order of their assignment. Names are those of ModTracker.
 class ModuleBuilder
 {
 public:
@@ -40,7 +40,6 @@ public:
     /// Adds a second owner of a parameter: a tied weight.
     void share(ModuleId owner, std::string_view name, const at::Tensor& parameter);
 
-    at::TensorOptions options() const { return options_; }
     ModelTree take() { return std::move(tree_); }
 
 private:

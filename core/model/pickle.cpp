@@ -7,8 +7,8 @@
 namespace headroom {
 namespace {
 
-constexpr std::uint32_t deepest = 256; ///< values inside values; a model's modules are nested some ten deep
-constexpr std::uint64_t mostVisits = 1U << 28; ///< of values, by one that follows every reference
+constexpr std::uint32_t mostDepth = 256; ///< levels of nested values; a model has about ten
+constexpr std::uint64_t mostVisits = 1U << 28; ///< values that a reader meets if it follows every reference
 
 } // namespace
 
@@ -69,7 +69,7 @@ void PickleReader::adopt(Index owner, Items items)
         extent.visits = std::min(extent.visits + extents_[item].visits, mostVisits + 1);
         at(owner).items.push_back(item);
     }
-    if (extent.depth > deepest || extent.visits > mostVisits)
+    if (extent.depth > mostDepth || extent.visits > mostVisits)
         throw WrongPickle{"holds values that are nested too deep"};
 }
 

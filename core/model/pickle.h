@@ -15,10 +15,9 @@
 
 namespace headroom {
 
-/// A pickle of a TorchScript file (data.pkl, constants.pkl, traced_inputs.pkl) as a tree of values, read without
-/// running anything. It accepts only the opcodes and callables that torch.jit.save writes. It also checks everything
-/// that libtorch's unpickler takes for granted, since that reads foreign bytes with few checks: what read() accepts is
-/// safe to load.
+/// A pickle of a TorchScript file (data.pkl, constants.pkl, traced_inputs.pkl) as a tree of values. Nothing in it is
+/// run. read() accepts only the opcodes and callables that torch.jit.save writes, and checks everything that libtorch's
+/// unpickler assumes without a check. So a pickle that read() accepts is safe to load.
 class Pickle
 {
 public:
@@ -44,7 +43,7 @@ public:
     struct Value
     {
         Kind kind = Kind::none;
-        std::int64_t integer = 0; ///< also for a boolean: 0 or 1
+        std::int64_t integer = 0; ///< the value of an integer, or 0 or 1 for a boolean
         std::string text;
         std::vector<Index> items;
     };

@@ -40,13 +40,13 @@ const StorageType* storageType(std::string_view name)
     return found == storageTypes.end() ? nullptr : &*found;
 }
 
-/// A class that the file's own code defines.
+/// Whether the name is that of a class in the file's own code.
 bool isClass(std::string_view name)
 {
     return name.starts_with("__torch__") && !name.starts_with("__torch__.torch.classes.");
 }
 
-/// A function that makes a list of one type from a tuple of one list.
+/// Returns the element kind of a function that makes a typed list from a list; nullopt for other functions.
 std::optional<Kind> listElement(std::string_view name)
 {
     constexpr std::array<std::pair<std::string_view, Kind>, 4> makers{{
@@ -71,7 +71,7 @@ bool isKnown(std::string_view name)
     return isClass(name) || storageType(name) || listElement(name) || std::ranges::find(others, name) != others.end();
 }
 
-/// A type as TorchScript prints it: "Dict[str, List[int]]".
+/// Whether the text is a type as TorchScript prints it: "Dict[str, List[int]]".
 bool isType(std::string_view text)
 {
     int depth = 0;
@@ -85,7 +85,7 @@ bool isType(std::string_view text)
     return depth == 0 && !text.empty() && text.size() <= PickleReader::longestName;
 }
 
-/// No element of the tensor lies outside of its storage.
+/// Whether every element of the tensor lies inside its storage.
 bool fits(const Pickle::Tensor& tensor)
 {
     if (tensor.sizes.size() != tensor.strides.size() || tensor.offset < 0 || tensor.storageElements < 0)
@@ -162,16 +162,14 @@ Pickle::Index PickleReader::build()
     return object;
 }
 
-/// ('storage', torch.FloatStorage, 'record', 'cpu', elements)
+/// Reads ('storage', torch.FloatStorage, 'record', 'cpu', elements).
 Pickle::Index PickleReader::storage()
 {
     const Index index = pop();
     const std::vector<Index> parts = at(index).items;
     const std::array kinds{Kind::text, Kind::function, Kind::text, Kind::text, Kind::integer};
-    bool asExpected = at(index).kind == Kind::tuple && parts.size() == kinds.size();
-    for (std::size_t i = 0; asExpected && i < kinds.size(); ++i)
-        asExpected = at(parts[i]).kind == kinds[i];
-    if (!asExpected || at(parts[0]).text != "storage" || at(parts[4]).integer < 0)
+    if (at(index).kind != Kind::tuple || !haveKinds(parts, kinds) || at(parts[0]).text != "storage"
+        || at(parts[4]).integer < 0)
         throw WrongPickle{"refers to a storage in a way that torch.jit.save does not write"};
     const StorageType* type = storageType(at(parts[1]).text);
     if (!type)
@@ -181,15 +179,12 @@ Pickle::Index PickleReader::storage()
     return make(std::move(value));
 }
 
-/// (storage, offset, sizes, strides, requires_grad, hooks)
+/// Reads (storage, offset, sizes, strides, requires_grad, hooks).
 Pickle::Index PickleReader::tensor(const Value& arguments)
 {
     const std::vector<Index>& parts = arguments.items;
     const std::array kinds{Kind::storage, Kind::integer, Kind::tuple, Kind::tuple, Kind::boolean, Kind::dictionary};
-    bool asExpected = parts.size() == kinds.size();
-    for (std::size_t i = 0; asExpected && i < kinds.size(); ++i)
-        asExpected = at(parts[i]).kind == kinds[i];
-    if (!asExpected || !at(parts[5]).items.empty())
+    if (!haveKinds(parts, kinds) || !at(parts[5]).items.empty())
         throw WrongPickle{"rebuilds a tensor in a way that torch.jit.save does not write"};
     const Value& storage = at(parts[0]);
     Pickle::Tensor tensor;
@@ -216,7 +211,7 @@ Pickle::Index PickleReader::typedList(Kind element, const Value& arguments)
     for (const Index item : at(list).items)
         if (at(item).kind != element)
             throw WrongPickle{"makes a list of values of another type"};
-    extents_[list].inside = true; // libtorch goes on with a copy
+    extents_[list].inside = true; // libtorch copies the list here
     return list;
 }
 
@@ -230,6 +225,11 @@ Pickle::Index PickleReader::typeTag(const Value& arguments)
         throw WrongPickle{"gives a type to something that is no list and no dictionary"};
     extents_[parts[0]].inside = true;
     return parts[0];
+}
+
+bool PickleReader::haveKinds(const std::vector<Index>& values, std::span<const Kind> kinds) const
+{
+    return std::ranges::equal(values, kinds, {}, [this](Index value) { return pickle_.value(value).kind; });
 }
 
 std::vector<std::int64_t> PickleReader::integers(Index tuple)

@@ -11,7 +11,7 @@ namespace headroom {
 class PickleReader : public PickleMachine<PickleReader, Pickle::Index>
 {
 public:
-    static constexpr std::size_t longestName = 4096; ///< of a callable or a type
+    static constexpr std::size_t longestName = 4096; ///< characters of the name of a callable or a type
 
     explicit PickleReader(std::span<const std::byte> bytes)
         : PickleMachine(bytes)
@@ -25,12 +25,12 @@ private:
     using Kind = Pickle::Kind;
     using Value = Pickle::Value;
 
-    /// The extent of a value, nested values included.
+    /// The extent of a value with its nested values.
     struct Extent
     {
         std::uint32_t depth = 1;
-        std::uint64_t visits = 1; ///< number of values met when every reference is followed
-        bool inside = false; ///< contained in another value: may not change any more
+        std::uint64_t visits = 1; ///< number of values that a reader meets if it follows every reference
+        bool inside = false; ///< another value contains it: it may not change any more
     };
     static constexpr int newestProtocol = 2;
 
@@ -39,7 +39,7 @@ private:
     Index integer(std::int64_t value) { return make({Kind::integer, value, {}, {}}); }
     Index real(std::string_view) { return make({Kind::real, 0, {}, {}}); }
     Index text(std::string_view text) { return make({Kind::text, 0, std::string(text), {}}); }
-    Index bytes(std::string_view) { return none(); } // only in later protocols
+    Index bytes(std::string_view) { return none(); } // never called: protocol 2 has no opcode for it
     Index list() { return make({Kind::list, 0, {}, {}}); }
     Index dictionary() { return make({Kind::dictionary, 0, {}, {}}); }
     Index tuple(Items items);
@@ -50,7 +50,7 @@ private:
     Index make(Value value);
     Value& at(Index index) { return pickle_.values_[index]; }
     void adopt(Index owner, Items items); ///< appends values to another one
-    Index open(Index container, Kind kind); ///< checks that the container has this kind and may still change
+    Index open(Index container, Kind kind); ///< returns the container if it has this kind and may still change
 
     Index global();
     Index reduce();
@@ -60,6 +60,7 @@ private:
     Index tensor(const Value& arguments);
     Index typedList(Kind element, const Value& arguments);
     Index typeTag(const Value& arguments);
+    bool haveKinds(const std::vector<Index>& values, std::span<const Kind> kinds) const;
     std::vector<std::int64_t> integers(Index tuple);
 
     Pickle pickle_;

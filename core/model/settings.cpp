@@ -4,19 +4,24 @@
 
 #include <algorithm>
 #include <charconv>
+#include <concepts>
 #include <optional>
 #include <sstream>
 
 namespace headroom {
 namespace {
 
-template <class Number>
-std::optional<Number> parse(const std::string& text)
+template <class Value>
+std::optional<Value> parse(const std::string& text)
 {
-    Number number{};
-    const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, number);
-    return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
+    if constexpr (std::same_as<Value, bool>) {
+        return text == "true" || text == "false" ? std::optional(text == "true") : std::nullopt;
+    } else {
+        Value number{};
+        const char* end = text.data() + text.size();
+        const auto [rest, error] = std::from_chars(text.data(), end, number);
+        return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
+    }
 }
 
 template <class Value>
@@ -44,47 +49,44 @@ SettingsReader::SettingsReader(const Settings& given, std::string model)
 {
 }
 
+template <class Value, class Accepts>
+void SettingsReader::read(std::string_view key, Value& value, Accepts accepts, const std::string& expected)
+{
+    const std::string* text = find(key);
+    if (!text)
+        return;
+    const auto parsed = parse<Value>(*text);
+    if (parsed && accepts(*parsed))
+        value = *parsed;
+    else if (error_.empty())
+        error_ = "--set " + std::string(key) + "=" + *text + ": " + model_ + " expects " + expected;
+}
+
 void SettingsReader::integer(std::string_view key, std::int64_t& value, std::int64_t least, std::int64_t most)
 {
-    if (const std::string* text = find(key)) {
-        const auto number = parse<std::int64_t>(*text);
-        if (number && *number >= least && *number <= most)
-            value = *number;
-        else
-            refuse(key, *text, "a whole number from " + shown(least) + " to " + shown(most));
-    }
+    read(
+        key, value, [=](std::int64_t number) { return least <= number && number <= most; },
+        "a whole number from " + shown(least) + " to " + shown(most));
 }
 
 void SettingsReader::oneOf(std::string_view key, std::int64_t& value, std::span<const std::int64_t> allowed)
 {
-    if (const std::string* text = find(key)) {
-        const auto number = parse<std::int64_t>(*text);
-        if (number && std::ranges::find(allowed, *number) != allowed.end())
-            value = *number;
-        else
-            refuse(key, *text, "one of " + joined(allowed));
-    }
+    read(
+        key, value, [=](std::int64_t number) { return std::ranges::find(allowed, number) != allowed.end(); },
+        "one of " + joined(allowed));
 }
 
 void SettingsReader::number(std::string_view key, double& value, double least, double below)
 {
-    if (const std::string* text = find(key)) {
-        const auto number = parse<double>(*text);
-        if (number && *number >= least && *number < below)
-            value = *number;
-        else
-            refuse(key, *text, "a number from " + shown(least) + " to below " + shown(below));
-    }
+    read(
+        key, value, [=](double number) { return least <= number && number < below; },
+        "a number from " + shown(least) + " to below " + shown(below));
 }
 
 void SettingsReader::flag(std::string_view key, bool& value)
 {
-    if (const std::string* text = find(key)) {
-        if (*text == "true" || *text == "false")
-            value = *text == "true";
-        else
-            refuse(key, *text, "true or false");
-    }
+    read(
+        key, value, [](bool) { return true; }, "true or false");
 }
 
 Status SettingsReader::finish() const
@@ -107,12 +109,6 @@ const std::string* SettingsReader::find(std::string_view key)
         found = &value;
     }
     return found;
-}
-
-void SettingsReader::refuse(std::string_view key, const std::string& text, const std::string& expected)
-{
-    if (error_.empty())
-        error_ = "--set " + std::string(key) + "=" + text + ": " + model_ + " expects " + expected;
 }
 
 Result<std::int64_t> chosenSize(const std::string& option, std::int64_t asked, std::int64_t standard, std::int64_t most)

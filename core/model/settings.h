@@ -13,7 +13,7 @@
 
 namespace headroom {
 
-/// Reads a model's arguments from `--set KEY=VALUE`. The model declares each argument once with its range, then calls
+/// Reads a model's arguments from `--set KEY=VALUE`. The model reads each argument once with its range, then calls
 /// finish(), which returns the first error: a wrong value, or an unknown key.
 class SettingsReader
 {
@@ -31,7 +31,8 @@ public:
 
 private:
     const std::string* find(std::string_view key);
-    void refuse(std::string_view key, const std::string& text, const std::string& expected);
+    template <class Value, class Accepts>
+    void read(std::string_view key, Value& value, Accepts accepts, const std::string& expected);
 
     const Settings& given_;
     std::string model_;
@@ -39,13 +40,12 @@ private:
     std::string error_; ///< first error; empty: none
 };
 
-/// Returns a batch size or sequence length: the value `asked` for by `option`, or `standard` if that is 0. Errors:
-/// below 1 or above `most`.
+/// Returns a batch size or sequence length: `asked`, which the user gave as `option`, or `standard` if `asked` is 0.
+/// Errors: below 1 or above `most`.
 Result<std::int64_t> chosenSize(const std::string& option, std::int64_t asked, std::int64_t standard,
                                 std::int64_t most);
 
-/// Refuses a step that may need more than 2^60 bytes by this generous estimate. Sums of bytes are exact far below 2^63,
-/// so nothing overflows.
+/// Returns an error if a step may need more than 2^60 bytes by a generous estimate. So sums of bytes never overflow.
 Status checkStepSize(const std::string& model, double estimatedBytes);
 
 } // namespace headroom

@@ -3,10 +3,10 @@
 #include "core/model/source.h"
 
 #include "core/base/try.h"
-#include "core/model/demo.h"
-#include "core/model/exported_source.h"
-#include "core/model/torchscript_source.h"
+#include "core/model/openers.h"
 #include "core/model/zip_archive.h"
+
+#include <c10/util/Exception.h>
 
 #include <array>
 #include <filesystem>
@@ -26,10 +26,18 @@ constexpr std::array demos{
     Demo{"demo:transformer", demo::openTransformer},
 };
 
-/// Model files are told apart by a record that only they have.
+/// Refuses a file of torch.save, which has Python objects and no code.
+Result<std::unique_ptr<ModelSource>> refusePickledModel(const ModelRequest& request)
+{
+    return badInput(request.name
+                    + " was written by torch.save, which stores Python objects without their code; save the model with "
+                      "torch.export.save or torch.jit.save, or record the training script");
+}
+
+/// A kind of model file. It is recognized by a record that other kinds do not have.
 struct FileKind
 {
-    const char* title; ///< null: known, but not expected
+    const char* title; ///< null: the kind is refused
     const char* record;
     Result<std::unique_ptr<ModelSource>> (*open)(const ModelRequest&);
 };
@@ -94,6 +102,18 @@ Result<std::unique_ptr<ModelSource>> openModel(const ModelRequest& request)
     const std::filesystem::path path(request.name);
     const bool named = !request.name.starts_with("demo:") && (path.has_extension() || path.has_parent_path());
     return named || std::filesystem::exists(path, ignored) ? openFile(request) : unknownName(request.name);
+}
+
+std::string firstLine(const c10::Error& error)
+{
+    const std::string message = error.what_without_backtrace();
+    return message.substr(0, message.find('\n'));
+}
+
+bool saysOutOfMemory(std::string_view message)
+{
+    return message.find("can't allocate memory") != std::string_view::npos
+        || message.find("bad_alloc") != std::string_view::npos;
 }
 
 std::vector<std::string> demoModels()

@@ -19,9 +19,9 @@
 
 namespace headroom {
 
-/// The time at which a recorded program releases a value.
+/// The time at which a model releases a value.
 enum class Lifetimes {
-    frame, ///< when the forward whose code holds it returns, as with Python's locals
+    frame, ///< at the end of the forward that holds it in a local variable, as in Python
     graph, ///< after its last use
 };
 std::string_view lifetimesName(Lifetimes lifetimes); ///< "frame", "graph"
@@ -33,11 +33,11 @@ struct ModelRequest
     std::string name; ///< "demo:transformer", or the path of a model file
     std::int64_t batch = 0; ///< 0: the model's default
     std::int64_t sequence = 0; ///< 0: the model's default
-    std::optional<at::ScalarType> dtype; ///< of parameters and activations; nullopt: the model's own
+    std::optional<at::ScalarType> dtype; ///< type of parameters and activations; nullopt: the model's own
     std::optional<Lifetimes> lifetimes; ///< nullopt: the model's own
     at::Device device = at::kCPU;
     std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE, in the order given
-    std::vector<InputShape> inputs{}; ///< --input, for models that do not state the shapes of their inputs
+    std::vector<InputShape> inputs{}; ///< --input, for model files without the shapes of their inputs
 };
 
 /// Returns whether tensors on a device have values: true for all devices but the simulated one.
@@ -46,11 +46,17 @@ inline bool computes(at::Device device)
     return device.type() != at::kPrivateUse1;
 }
 
-/// Thrown by a forward that cannot run. The message is a sentence for the user that names the operator and the module.
+/// The exception of a forward that cannot run. The message is a sentence for the user that names the operator and the
+/// module.
 struct ModelFailed : std::runtime_error
 {
     using std::runtime_error::runtime_error;
 };
+
+/// Returns the first line of libtorch's message, without the backtrace.
+std::string firstLine(const c10::Error& error);
+/// Returns whether libtorch's message reports that the CPU's memory is exhausted.
+bool saysOutOfMemory(std::string_view message);
 
 /// A model that is open on a device, with its batch. Parameters and inputs live as long as the source.
 class ModelSource
@@ -71,22 +77,22 @@ public:
     virtual std::int64_t batch() const = 0;
     virtual std::int64_t sequence() const = 0; ///< 0: the model has no sequence dimension
 
-    /// The dimensions that --batch and --seq may choose.
+    /// Returns the dimensions that --batch and --seq may choose.
     virtual std::vector<StepInfo::Dimension> dimensions() const = 0;
     virtual Lifetimes lifetimes() const { return Lifetimes::frame; }
-    /// Sentences about the step's accuracy, for the user.
+    /// Returns sentences about the step's accuracy, for the user.
     virtual std::vector<std::string> notes() const { return {}; }
 };
 
-/// Returns each trainable parameter once, in the order of Python's model.parameters(); a tied weight is listed at its
-/// first owner.
+/// Returns each trainable parameter once, in the order of Python's model.parameters(). A tied weight is in the place of
+/// its first owner.
 std::vector<at::Tensor> trainableParameters(const ModelTree& tree);
 
-/// Opens a model. Errors (badInput): an unknown name, with a list of the known ones; wrong settings or sizes, which are
-/// checked before anything is allocated.
+/// Opens a model. Errors (badInput): an unknown name, with a list of the known ones; wrong settings or sizes. Sizes are
+/// checked before memory is allocated.
 Result<std::unique_ptr<ModelSource>> openModel(const ModelRequest& request);
 
-/// Names of the models that need no file: "demo:mlp", …
+/// Returns the names of the models that need no file: "demo:mlp", …
 std::vector<std::string> demoModels();
 
 /// Parses "float32", "bfloat16" or "float16".

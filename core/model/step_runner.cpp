@@ -13,13 +13,13 @@
 namespace headroom {
 namespace {
 
-/// Bad input found while the step runs, such as a loss that is not one number.
+/// The exception for bad input that is found while the step runs, such as a loss that is not one number.
 struct StepRefused
 {
     std::string message;
 };
 
-/// Runs `work`; what libtorch throws becomes one sentence.
+/// Runs `work`, and converts libtorch's exceptions to Errors of one sentence.
 template <class Work>
 auto guarded(Work&& work) -> decltype(work())
 {
@@ -34,14 +34,11 @@ auto guarded(Work&& work) -> decltype(work())
     } catch (const ModelFailed& failed) {
         return badInput(failed.what());
     } catch (const c10::OutOfMemoryError& error) {
-        const std::string message = error.what_without_backtrace();
-        return badInput("the step does not fit on the device: " + message.substr(0, message.find('\n'))
+        return badInput("the step does not fit on the device: " + firstLine(error)
                         + "; make the batch smaller, or checkpoint as torch-headroom plan says");
     } catch (const c10::Error& error) {
-        std::string message = error.what_without_backtrace();
-        message.resize(std::min(message.find('\n'), message.size()));
-        if (message.find("can't allocate memory") != std::string::npos
-            || message.find("bad_alloc") != std::string::npos)
+        const std::string message = firstLine(error);
+        if (saysOutOfMemory(message))
             throw std::bad_alloc();
         return Error{ErrorKind::internal, "the step failed in libtorch: " + message};
     }
@@ -143,7 +140,7 @@ void StepRunner::firstStep(const StepInfo& info, const DeviceSpec& device, const
     try {
         step(nullptr, progress, 0, 0.4);
     } catch (const sim::CannotSimulate&) {
-        // Only a recording knows in which module an op runs: once more, to say it.
+        // The step runs once more with a recording, which adds the module to the message.
         Recorder recorder({}, device);
         recorder.setModel(model_.tree());
         recorder.begin();
@@ -152,7 +149,7 @@ void StepRunner::firstStep(const StepInfo& info, const DeviceSpec& device, const
     } catch (const c10::OutOfMemoryError&) {
         if (!options_.real)
             throw;
-        // Once more, to see where.
+        // The step runs once more with a recording, which shows where the memory ended.
         optimizer_->zeroGrad();
         output_.clear();
         StepInfo first = info;
@@ -201,7 +198,7 @@ at::Tensor StepRunner::outputAndLoss()
 {
     if (!options_.holdOutput)
         return lossOf(model_.forward());
-    // The old output dies here, after the new one is there.
+    // The old output dies here, when the new one exists.
     output_ = model_.forward();
     return lossOf(output_);
 }

@@ -20,12 +20,12 @@ enum class Loss {
     automatic, ///< the first floating-point result: as it is if it is a differentiable scalar, otherwise its sum
     sum, ///< loss = output.sum()
     mean, ///< loss = output.mean()
-    output, ///< the model returns the loss itself
+    output, ///< loss = output, which is one number
 };
 std::string_view lossName(Loss loss);
 Result<Loss> parseLoss(std::string_view name); ///< "sum", "mean", "output"
 
-/// Reports the progress of a recording: the current stage, and the share of the work done before it (0 to 1).
+/// Reports the progress of a recording: the current stage, and the share of work done before it (0 to 1).
 using ProgressReport = std::function<void(std::string_view stage, double done)>;
 
 /// Runs training steps of a model as this Python loop does:
@@ -35,7 +35,7 @@ using ProgressReport = std::function<void(std::string_view stage, double done)>;
 ///     optimizer.step()
 ///     optimizer.zero_grad()
 ///
-/// In the second form `output` stays alive until the next forward has returned, as it does in many loops.
+/// In the second form `output` stays alive until the next forward has returned, as in many training loops.
 class StepRunner
 {
 public:
@@ -52,13 +52,13 @@ public:
 
     /// Runs one step without recording it.
     Status run();
-    /// Runs forward and backward only: the gradients stay.
+    /// Runs only forward and backward, and keeps the gradients.
     Status forwardAndBackward();
-    /// Runs a first step, which creates the optimizer's state, then records a second one. `info` holds what the caller
-    /// knows (model, torch, dtype, optimizer, settings); the rest is filled in.
+    /// Runs a first step, which creates the optimizer's state, then records a second one. The caller sets in `info` the
+    /// model, torch, optimizer and settings; record() sets the other fields.
     Result<StepTracePtr> record(StepInfo info, const DeviceSpec& device, const ProgressReport& progress);
-    /// Returns the step up to the point where a real device ran out of memory, after record() failed; null if there is
-    /// none. If that was in the first step, the step has run again to be recorded.
+    /// Returns the step up to the failed allocation if record() failed because a real device ran out of memory;
+    /// otherwise null. If the first step failed, it has run again to be recorded.
     const StepTracePtr& interrupted() const noexcept { return interrupted_; }
 
 private:

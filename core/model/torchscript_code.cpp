@@ -10,19 +10,19 @@
 namespace headroom {
 namespace {
 
-constexpr std::size_t stackSize = std::size_t(1) << 30; // of addresses; memory only for what is used
+constexpr std::size_t stackSize = std::size_t(1) << 30; // address space; only used pages take memory
 constexpr std::size_t deepestBrackets = 100;
 constexpr std::size_t deepestIndent = 256; // columns
-constexpr std::size_t mostTokens = 1000; // between two commas or brackets: each may nest in the one before it
-constexpr std::size_t mostBranches = 1000; // elif, each nested in the one before it
-constexpr std::size_t mostClasses = 50'000; // each may be the type of an attribute of the one before it
+constexpr std::size_t mostTokens = 1000; // tokens between two commas or brackets, each of which may add a level
+constexpr std::size_t mostBranches = 1000; // number of elif, each of which adds a level
+constexpr std::size_t mostClasses = 50'000; // each may be the type of an attribute of the class before it
 
 bool isWordCharacter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/// Counts what nests, character by character.
+/// Scans code for constructs that nest.
 class CodeCheck
 {
 public:
@@ -30,7 +30,7 @@ public:
         : code_(code)
     {
     }
-    /// What is wrong, or nothing.
+    /// Returns the fault; empty: none.
     std::string run()
     {
         while (position_ < code_.size() && wrong_.empty())
@@ -53,7 +53,7 @@ private:
     std::string_view code_;
     std::size_t position_ = 0;
     std::size_t line_ = 1;
-    std::vector<std::size_t> tokens_{0}; ///< for each open bracket, and outside of them
+    std::vector<std::size_t> tokens_{0}; ///< number of tokens outside of brackets, and in each open bracket
     std::size_t branches_ = 0;
     std::size_t classes_ = 0;
     std::string wrong_;

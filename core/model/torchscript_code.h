@@ -10,13 +10,12 @@
 
 namespace headroom {
 
-/// Checks that libtorch's parser can take this TorchScript code. The parser and the compiler recurse for everything
-/// nested, without a limit, and a stack overflow ends the process. Generated code is nested little; code that is nested
-/// too deeply is an error, whose message has `name`.
+/// Checks that libtorch can compile this TorchScript code. Its parser and compiler recurse into nested code without a
+/// limit, and a stack overflow ends the process. Errors (badInput) begin with `name`: code that is nested too deeply.
 Status checkTorchScriptCode(std::string_view code, const std::string& name);
 
-/// Runs `work` in a thread whose stack is large enough for code that checkTorchScriptCode() accepts. `work` must not
-/// throw.
+/// Runs `work`, which must not throw, in a thread with a stack that is large enough for all code that
+/// checkTorchScriptCode() accepts.
 Status runOnLargeStack(const std::function<void()>& work);
 
 } // namespace headroom

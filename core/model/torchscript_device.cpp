@@ -14,7 +14,7 @@
 namespace headroom {
 namespace {
 
-/// Moves values and code, each once.
+/// Moves values and code to a device, each once.
 class DeviceMove
 {
 public:
@@ -31,9 +31,9 @@ private:
 
     at::Device device_;
     std::unordered_set<const c10::ivalue::Object*> objects_;
-    std::unordered_map<const c10::TensorImpl*, at::Tensor> tensors_; ///< by the one before
-    std::unordered_map<const c10::StorageImpl*, at::Tensor> storages_; ///< bytes, by the storage before
-    std::vector<at::Tensor> kept_; ///< those before, whose addresses must not be used again
+    std::unordered_map<const c10::TensorImpl*, at::Tensor> tensors_; ///< new tensors by the old ones
+    std::unordered_map<const c10::StorageImpl*, at::Tensor> storages_; ///< bytes of new storages by the old ones
+    std::vector<at::Tensor> kept_; ///< old tensors, which live so that their addresses stay unique
 };
 
 void DeviceMove::moveObject(c10::ivalue::Object& object)
@@ -84,7 +84,7 @@ at::Tensor DeviceMove::moved(const at::Tensor& tensor)
     if (!storage.defined()) {
         const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
         storage = at::empty({bytes}, options.dtype(at::kByte));
-        // The simulated device knows small values (core/device/known_values.h); the large ones were not read.
+        // The simulated device keeps the values of small storages; large ones were not read from the file.
         const bool small = tensor.storage().nbytes() <= TorchScriptFile::smallStorage;
         if (bytes > 0 && (computes(device_) || small))
             storage.copy_(at::from_blob(tensor.storage().mutable_data(), {bytes}, at::kByte));

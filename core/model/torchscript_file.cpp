@@ -17,11 +17,11 @@ namespace {
 
 using ByteSpan = std::span<const std::byte>;
 
-constexpr std::size_t largestText = std::size_t(256) << 20; ///< a pickle or code, unpacked
+constexpr std::size_t largestText = std::size_t(256) << 20; ///< limit in bytes of an unpacked pickle or code
 
 } // namespace
 
-/// Goes through the records of an archive; throws what libtorch's archive reader throws.
+/// Checks the records of an archive. It lets through the exceptions of libtorch's archive reader.
 class TorchScriptCheck
 {
 public:
@@ -64,7 +64,7 @@ Status TorchScriptCheck::run()
     return {};
 }
 
-/// Nothing unpacks to more than a file of this size can hold.
+/// Checks that no record states more bytes than the file can hold.
 Status TorchScriptCheck::checkSizes()
 {
     for (const std::string& record : records_) {
@@ -94,7 +94,7 @@ Status TorchScriptCheck::checkCode()
     return {};
 }
 
-/// Every storage is a record of its size, stored as it is.
+/// Checks that every storage is an uncompressed record that is large enough.
 Status TorchScriptCheck::checkStorages(const Pickle& pickle, const std::string& folder)
 {
     for (const Pickle::Tensor& tensor : pickle.tensors()) {

@@ -16,9 +16,8 @@
 
 namespace headroom {
 
-/// A file of torch.jit.save, checked before libtorch loads it: libtorch's reader trusts the file, and foreign bytes can
-/// crash it. A file that open() accepts has sound pickles, weights of the stated sizes, and code that the parser can
-/// take.
+/// A file of torch.jit.save that was checked, since libtorch's reader trusts a file and a damaged one can crash it. The
+/// file has valid pickles, weights of the stated sizes, and code that the parser can read.
 class TorchScriptFile
 {
 public:
@@ -30,15 +29,15 @@ public:
 
     const std::string& name() const { return name_; }
 
-    /// The inputs of the trace, for the tensors' types and shapes: a dictionary from a method's name to the list of its
-    /// arguments. Nullopt if the model was scripted.
+    /// Returns the inputs of the trace: a dictionary from a method's name to the list of its arguments. Nullopt if the
+    /// model was scripted.
     const std::optional<Pickle>& tracedInputs() const { return tracedInputs_; }
 
-    /// The largest storage in bytes that is read in any case: a model may read the values of a small tensor.
+    /// The limit in bytes of storages that are always read, since a model may use the values of small tensors.
     static constexpr std::size_t smallStorage = 64 * 1024;
 
-    /// Loads the module on the CPU. Without `weights`, large storages have no values: their memory is never touched,
-    /// and nothing is read from disk. Errors (badInput): code that does not compile, a newer format.
+    /// Loads the module on the CPU. If not `weights`, large storages are not read and have no values. Errors
+    /// (badInput): code that does not compile, a newer format.
     Result<torch::jit::Module> load(bool weights) const;
 
 private:
@@ -48,7 +47,7 @@ private:
     std::span<const std::byte> bytes_;
     std::shared_ptr<const void> memory_;
     std::optional<Pickle> tracedInputs_;
-    std::vector<std::span<const std::byte>> weights_; ///< the records that load(false) does not read
+    std::vector<std::span<const std::byte>> weights_; ///< records that load(false) does not read
 };
 
 } // namespace headroom

@@ -24,7 +24,7 @@ struct Refused
 
 using Shape = std::vector<std::int64_t>;
 
-/// Sizes of the batch and the sequence that the file or --input say, and those asked for.
+/// Replaces the sizes of batch and sequence in the file or --input by the requested ones.
 struct Resize
 {
     std::int64_t batch = 0; ///< 0: there is none
@@ -32,7 +32,8 @@ struct Resize
     std::int64_t newBatch = 0;
     std::int64_t newSequence = 0;
 
-    /// Inputs that belong together have the same first dimension; masks have the sequence's length further back.
+    /// Resizes an input that has the batch dimension. The sequence is its second dimension; a mask of four dimensions
+    /// may have it in any place.
     Shape operator()(Shape sizes) const
     {
         if (batch == 0 || sizes.empty() || sizes.front() != batch)
@@ -47,7 +48,7 @@ struct Resize
 
 } // namespace
 
-/// Makes one argument after the other; throws Refused.
+/// Makes the arguments of forward; throws Refused.
 class InputMaker
 {
 public:
@@ -60,7 +61,7 @@ public:
     void make(const c10::FunctionSchema& forward);
 
 private:
-    /// What is known of one tensor.
+    /// The known shape of a tensor.
     struct Known
     {
         Shape sizes;
@@ -82,7 +83,7 @@ private:
     const TorchScriptFile& file_;
     const ModelRequest& request_;
     TorchScriptInputs& inputs_;
-    const Pickle::Value* traced_ = nullptr; ///< the list of forward's arguments
+    const Pickle::Value* traced_ = nullptr; ///< list of forward's arguments in the trace; null: not known
     Resize resize_;
 };
 
@@ -139,7 +140,7 @@ InputMaker::Known InputMaker::ofTrace(const Pickle::Value& value) const
     return {tensor.sizes, tensor.dtype};
 }
 
-/// What --input says, and what the trace says about the rest.
+/// Returns the shape of --input, or the shape in the trace; nullopt: neither is there.
 std::optional<InputMaker::Known> InputMaker::knownTensor(const c10::Argument& argument, std::size_t index) const
 {
     std::optional<Known> known;
@@ -153,8 +154,8 @@ std::optional<InputMaker::Known> InputMaker::knownTensor(const c10::Argument& ar
     return Known{asked->sizes, dtype};
 }
 
-/// The first tensor says which dimensions there are: its first is the batch; the second of tokens (two dimensions of
-/// integers) or of features (three dimensions) is the sequence.
+/// Finds the batch and the sequence: the first dimension of the first tensor is the batch; the second dimension of
+/// tokens (integers of two dimensions) or of features (three dimensions) is the sequence.
 void InputMaker::chooseSizes(const c10::FunctionSchema& forward)
 {
     for (std::size_t i = 1; i < forward.arguments().size() && resize_.batch == 0; ++i) {
@@ -204,7 +205,7 @@ c10::IValue InputMaker::argument(const c10::Argument& argument, std::size_t inde
                   + ", which has no default and which --input cannot say; give it a default and save the model again"};
 }
 
-/// A list, a tuple or a dictionary of tensors that the model was traced with.
+/// Makes a tensor, or a list, tuple or dictionary of tensors, with the shapes in the trace.
 c10::IValue InputMaker::tracedValue(const Pickle::Value& value, const std::string& name)
 {
     const Pickle& pickle = *file_.tracedInputs();

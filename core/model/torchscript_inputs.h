@@ -12,8 +12,8 @@
 
 namespace headroom {
 
-/// The arguments of a TorchScript model's forward. A trace holds the shapes of its inputs; a scripted model has none,
-/// and needs --input. Integers are zero, which is a valid index of everything; other values are not guessed.
+/// The arguments of a TorchScript model's forward. A traced model has the shapes of its inputs; a scripted model needs
+/// --input. Integers are zero, which is a valid index of any tensor.
 class TorchScriptInputs
 {
 public:
@@ -26,7 +26,7 @@ public:
     const std::vector<at::Tensor>& tensors() const { return tensors_; } ///< the tensors in arguments(), on the device
     std::int64_t batch() const { return batch_; }
     std::int64_t sequence() const { return sequence_; } ///< 0: there is none
-    /// The inputs as "ids=2x64:int64", for messages.
+    /// Returns the inputs as "ids=2x64:int64", for messages.
     const std::string& text() const { return text_; }
 
 private:

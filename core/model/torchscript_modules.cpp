@@ -14,7 +14,7 @@
 
 namespace headroom {
 
-/// The calls that a thread is in.
+/// The open module calls of a thread.
 struct ModuleCalls
 {
     struct OpenCall
@@ -22,20 +22,20 @@ struct ModuleCalls
         CallId call;
         std::unique_ptr<ModuleCallHandler::Open> handled;
     };
-    static thread_local const TorchScriptModules* modules; ///< null: nobody wants to know
+    static thread_local const TorchScriptModules* modules; ///< null: calls are not reported
     static thread_local std::vector<OpenCall> open;
     static thread_local std::exception_ptr refusal;
 
     static void enter(torch::jit::Stack& stack);
     static void exit(torch::jit::Stack& stack);
-    /// After an exception: ends the calls that it left, the innermost first.
+    /// Ends the calls that an exception left, the innermost first.
     static void leaveAll();
 };
 thread_local const TorchScriptModules* ModuleCalls::modules = nullptr;
 thread_local std::vector<ModuleCalls::OpenCall> ModuleCalls::open;
 thread_local std::exception_ptr ModuleCalls::refusal;
 
-/// A module's forward, run once more: in backward, in the thread that needs it.
+/// Runs a module's forward once more, in the thread of backward that needs it.
 class TorchScriptModules::RunAgain
 {
 public:
@@ -53,7 +53,7 @@ public:
     }
 
 private:
-    /// Announces calls in a thread that may be in others.
+    /// Reports calls in a thread that may have other open calls.
     class CallsOfItsOwn
     {
     public:
@@ -85,8 +85,7 @@ namespace {
 constexpr const char* enterName = "headroom::module_enter";
 constexpr const char* exitName = "headroom::module_exit";
 
-/// What an operator with any number of arguments finds on the stack: the module, tensors among other values, their
-/// number.
+/// Pops the arguments of an operator with any number of them: the module, other values, and the number of both.
 std::vector<c10::IValue> takeArguments(torch::jit::Stack& stack)
 {
     const auto count = static_cast<std::size_t>(torch::jit::pop(stack).toInt());
@@ -103,7 +102,7 @@ std::vector<at::Tensor> tensorsAfterTheFirst(const std::vector<c10::IValue>& val
     return tensors;
 }
 
-/// Conservative: nothing may be moved over these, and they are not taken for dead code.
+/// The operators are conservative, so that the interpreter neither moves nor removes them.
 const torch::jit::RegisterOperators operators({
     torch::jit::Operator(std::string(enterName) + "(...) -> ()", ModuleCalls::enter,
                          c10::AliasAnalysisKind::CONSERVATIVE),
@@ -111,7 +110,7 @@ const torch::jit::RegisterOperators operators({
                          c10::AliasAnalysisKind::CONSERVATIVE),
 });
 
-/// "__torch__.torch.nn.modules.linear.___torch_mangle_3.Linear": Linear.
+/// Returns "Linear" for the class "__torch__.torch.nn.modules.linear.___torch_mangle_3.Linear".
 std::string typeName(const torch::jit::Module& module)
 {
     return module.type()->name() ? module.type()->name()->name() : "Module";
@@ -132,7 +131,8 @@ void ModuleCalls::enter(torch::jit::Stack& stack)
         open.back().handled = handler->open(id->second, Values(arguments.begin() + 1, arguments.end()),
                                             TorchScriptModules::RunAgain(*modules, arguments.front().toObject()));
     std::vector<at::Tensor> tensors = tensorsAfterTheFirst(arguments);
-    // A trace passes a tied weight to the module that does not own it; nn.Module's forward does not get it.
+    // A trace passes a tied weight as an argument to the module that does not own it; nn.Module's forward has no such
+    // argument.
     std::erase_if(tensors, [](const at::Tensor& t) { return modules->registered_.contains(t.unsafeGetTensorImpl()); });
     open.back().call = Recorder::enter(id->second, tensors);
 }
@@ -204,7 +204,7 @@ void TorchScriptModules::announceCalls(const torch::jit::Module& module)
         return;
     const std::shared_ptr<torch::jit::Graph> graph = torch::jit::toGraphFunction(forward->function()).graph();
     const auto enterSymbol = c10::Symbol::fromQualString(enterName);
-    // Modules of one class share its code.
+    // Modules of one class share the graph, which may have the nodes already.
     const torch::jit::Node* first = *graph->nodes().begin();
     if (first->kind() == enterSymbol)
         return;

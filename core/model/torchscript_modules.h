@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// While it lives, TorchScript in this thread runs every op as written: no fusion, no graphs of derivatives.
+/// While it lives, TorchScript in this thread runs every op as written, without fusion and differentiable subgraphs.
 class UnoptimizedScope
 {
 public:
@@ -25,9 +25,9 @@ private:
     bool before_;
 };
 
-/// The modules of a TorchScript model in the order of model.modules(); a module with two names is listed under the
-/// first. TorchScript has no hooks, so the constructor changes the modules' forwards: they report their calls to the
-/// Recorder and to the handler of module calls.
+/// The modules of a TorchScript model in the order of model.modules(). A module with two names has the first one here.
+/// TorchScript has no hooks, so the constructor adds nodes to the graphs of the modules' forwards: they report the
+/// calls to the Recorder and to the ModuleCallHandler.
 class TorchScriptModules
 {
 public:
@@ -44,7 +44,8 @@ public:
         Announce(const Announce&) = delete;
         Announce& operator=(const Announce&) = delete;
 
-        /// Call this after an exception of the interpreter: rethrows the ModuleCallError that caused it, if one did.
+        /// Rethrows the ModuleCallError that caused an exception of the interpreter, if one did. Call it after this
+        /// exception.
         static void rethrowRefusal();
     };
 
@@ -60,12 +61,11 @@ private:
     std::unordered_set<const c10::TensorImpl*> registered_;
 };
 
-/// Appends every tensor in a value to `tensors`: the value itself, or those of a list, a tuple, a dictionary.
+/// Appends every tensor in a value to `tensors`: the value itself, or the items of a list, a tuple or a dictionary.
 void collectTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors);
 
-/// Moves everything that the model holds to a device without values: parameters, buffers, tensors in lists, and devices
-/// that its code names. Tensors that share a storage still share one there. Zero-dimensional constants of the code stay
-/// on the CPU, as their values may determine shapes.
+/// Moves all tensors of the model to a device, and replaces the devices in its code. Tensors that shared a storage
+/// still do. Zero-dimensional constants of the code stay on the CPU, since their values may determine shapes.
 void moveToDevice(torch::jit::Module& root, at::Device device);
 
 } // namespace headroom

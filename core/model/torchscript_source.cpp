@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/model/torchscript_source.h"
-
 #include "core/base/try.h"
+#include "core/model/openers.h"
 #include "core/model/torchscript_file.h"
 #include "core/model/torchscript_inputs.h"
 #include "core/model/torchscript_modules.h"
@@ -39,7 +38,7 @@ private:
     TorchScriptInputs inputs_;
 };
 
-/// What went wrong, out of what TorchScript's interpreter says about it: it quotes the code before the reason.
+/// Returns the reason in a message of TorchScript's interpreter, which quotes the code before the reason.
 std::string reason(const std::exception& error)
 {
     const auto* known = dynamic_cast<const c10::Error*>(&error);
@@ -60,7 +59,7 @@ std::vector<at::Tensor> TorchScriptSource::forward()
     } catch (const std::exception& error) {
         announce.rethrowRefusal();
         const std::string why = reason(error);
-        if (why.find("can't allocate memory") != std::string::npos || why.find("bad_alloc") != std::string::npos)
+        if (saysOutOfMemory(why))
             throw std::bad_alloc();
         throw ModelFailed(name_ + " does not run with " + inputs_.text() + ": " + why);
     }
@@ -106,17 +105,8 @@ Result<std::unique_ptr<ModelSource>> openTorchScript(const ModelRequest& request
         return std::unique_ptr<ModelSource>(
             std::make_unique<TorchScriptSource>(request.name, std::move(module), std::move(inputs)));
     } catch (const c10::Error& error) {
-        const std::string message = error.what_without_backtrace();
-        return badInput(request.name + " cannot be put on " + request.device.str() + ": "
-                        + message.substr(0, message.find('\n')));
+        return badInput(request.name + " cannot be put on " + request.device.str() + ": " + firstLine(error));
     }
-}
-
-Result<std::unique_ptr<ModelSource>> refusePickledModel(const ModelRequest& request)
-{
-    return badInput(request.name
-                    + " was written by torch.save, which stores Python objects without their code; save the model with "
-                      "torch.export.save or torch.jit.save, or record the training script");
 }
 
 } // namespace headroom

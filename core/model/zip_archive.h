@@ -21,8 +21,8 @@ class PyTorchStreamReader;
 
 namespace headroom {
 
-/// Adapts a file in memory to libtorch's readers. Ranges in `holes` are not copied: the reader's buffer stays unchanged
-/// there.
+/// Adapts a file in memory to libtorch's readers. A read inside one of the ranges `holes` leaves the reader's buffer
+/// unchanged.
 class MappedBytes final : public caffe2::serialize::ReadAdapterInterface
 {
 public:
@@ -39,8 +39,8 @@ private:
     std::vector<std::span<const std::byte>> holes_;
 };
 
-/// The zip container of PyTorch's model files, read by libtorch and mapped: torch stores tensors without compression,
-/// so a weight's bytes are the file's own. All records lie in one folder, which record names leave out.
+/// The zip archive of PyTorch's model files. It is mapped: torch stores tensors without compression, so the bytes of a
+/// weight are used in place. All records are in one folder, which their names here leave out.
 class ZipArchive
 {
 public:
@@ -51,9 +51,8 @@ public:
                                    std::shared_ptr<const void> memory);
 
     const std::string& name() const { return name_; }
-    std::span<const std::byte> bytes() const { return bytes_; } ///< of the whole file
     bool contains(const std::string& record) const;
-    /// libtorch's reader, which throws libtorch's exceptions.
+    /// Returns libtorch's reader, which throws libtorch's exceptions.
     caffe2::serialize::PyTorchStreamReader& reader() const { return *reader_; }
 
     /// Returns a record's bytes in the file. Errors (badInput): a missing or a compressed record.

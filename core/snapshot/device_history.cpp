@@ -3,7 +3,8 @@
 #include "core/snapshot/device_history.h"
 
 #include <algorithm>
-#include <cmath>
+#include <optional>
+#include <ranges>
 
 namespace headroom {
 
@@ -11,7 +12,7 @@ namespace {
 
 using Action = Snapshot::Action;
 
-/// Takes the events back, from the last to the first.
+/// Undoes events, from the last to the first.
 class Undo
 {
 public:
@@ -28,7 +29,7 @@ public:
         }
     }
 
-    void take(const Snapshot::Event& event)
+    void undo(const Snapshot::Event& event)
     {
         switch (event.action) {
         case Action::alloc:
@@ -69,7 +70,7 @@ private:
                 = {block.size, block.requested, block.stack, block.metadata, stream, block.awaitsFree, true};
     }
 
-    /// The segment that holds an address, or the one before it.
+    /// Returns the last segment that begins at or before an address; end() if there is none.
     auto segmentAt(std::uint64_t address)
     {
         auto next = history_.segments.upper_bound(address);
@@ -100,7 +101,7 @@ private:
     void addPages(const Snapshot::Event& event)
     {
         DeviceHistory::Segment pages{event.size, event.stream, event.size == history_.rules.smallSegment, true, {}};
-        // Beside pages of the same segment they are one run with them.
+        // Adjacent pages of a segment are one run.
         const auto before = segmentAt(event.address);
         if (before != history_.segments.end() && before->second.expandable
             && before->first + static_cast<std::uint64_t>(before->second.size) == event.address) {
@@ -109,9 +110,8 @@ private:
         }
         const auto after = history_.segments.find(event.address + static_cast<std::uint64_t>(event.size));
         if (after != history_.segments.end() && after->second.expandable) {
-            const Bytes more = after->second.size;
             pages = after->second;
-            pages.size = event.size + more;
+            pages.size += event.size;
             history_.segments.erase(after);
         }
         history_.segments[event.address] = pages;
@@ -120,8 +120,8 @@ private:
     DeviceHistory& history_;
 };
 
-/// Sizes of blocks that were freed later: their requests rounded, and in large segments the slack up to what follows.
-/// No free block there is smaller than kSmallSize, so that a smaller gap belongs to the block before it.
+/// Deduces the sizes of blocks that were freed later: the rounded requests, and in large segments the slack behind
+/// them. A large segment has no free block of kSmallSize or less, so a gap of that size belongs to the block before it.
 class BlockSizes
 {
 public:
@@ -136,7 +136,7 @@ public:
             if (!place->second.known)
                 fromNeighbours(place);
         }
-        // Where the gap is larger, a block that is placed in it while this one is there shows where it ends.
+        // If a gap is larger, a block that is placed in it while the block before it lives shows the end of that block.
         for (const Snapshot::Event& event : events) {
             if (unsure_.empty())
                 return;
@@ -191,20 +191,26 @@ private:
     }
 
     DeviceHistory& history_;
-    std::map<std::uint64_t, Blocks::iterator> unsure_; ///< by the end of their rounded requests
+    std::map<std::uint64_t, Blocks::iterator> unsure_; ///< blocks with a larger gap, by the end of the rounded request
 };
+
+/// Returns by how many bytes an event changes the reserved memory; nullopt if it is not an event of a segment.
+std::optional<Bytes> reservedChange(const Snapshot::Event& event)
+{
+    if (event.action == Action::segmentAlloc || event.action == Action::segmentMap)
+        return event.size;
+    if (event.action == Action::segmentFree || event.action == Action::segmentUnmap)
+        return -event.size;
+    return std::nullopt;
+}
 
 } // namespace
 
 bool ReservedBytes::apply(const Snapshot::Event& event)
 {
-    if (event.action == Action::segmentAlloc || event.action == Action::segmentMap)
-        bytes_ += event.size;
-    else if (event.action == Action::segmentFree || event.action == Action::segmentUnmap)
-        bytes_ = std::max<Bytes>(bytes_ - event.size, 0);
-    else
-        return false;
-    return true;
+    const std::optional<Bytes> change = reservedChange(event);
+    bytes_ = std::max<Bytes>(bytes_ + change.value_or(0), 0);
+    return change.has_value();
 }
 
 std::size_t busiestDevice(const Snapshot& snapshot)
@@ -225,22 +231,15 @@ std::vector<SnapshotDevice> devicesOf(const Snapshot& snapshot)
         const std::vector<Snapshot::Event>& events = snapshot.traces[device];
         if (events.empty())
             continue;
-        const auto ms = [&](const Snapshot::Event& event) {
-            return static_cast<double>(event.microseconds - snapshot.firstMicroseconds) / 1000;
-        };
-        SnapshotDevice found{device, events.size(), ms(events.front()), ms(events.back()), 0};
-        Bytes reserved = 0; // at the end, and then back to the start
+        Bytes reserved = 0; // bytes at the end, and then back to the start
         for (const Snapshot::Segment& segment : snapshot.segments)
             reserved += segment.device == static_cast<std::int64_t>(device) ? segment.size : 0;
-        found.reservedPeak = reserved;
-        for (auto event = events.rbegin(); event != events.rend(); ++event) {
-            if (event->action == Action::segmentAlloc || event->action == Action::segmentMap)
-                reserved -= event->size;
-            else if (event->action == Action::segmentFree || event->action == Action::segmentUnmap)
-                reserved += event->size;
-            found.reservedPeak = std::max(found.reservedPeak, reserved);
+        Bytes peak = reserved;
+        for (const Snapshot::Event& event : std::views::reverse(events)) {
+            reserved -= reservedChange(event).value_or(0);
+            peak = std::max(peak, reserved);
         }
-        devices.push_back(found);
+        devices.push_back({device, events.size(), snapshot.ms(events.front()), snapshot.ms(events.back()), peak});
     }
     return devices;
 }
@@ -253,31 +252,23 @@ Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device
     else
         history.settingsProblem = rules.error().message;
     std::span<const Snapshot::Event> events;
-    const auto after = [&](const Snapshot::Event& event, double ms) {
-        return static_cast<double>(event.microseconds - snapshot.firstMicroseconds) / 1000 > ms;
-    };
     if (device < snapshot.traces.size()) {
         const std::vector<Snapshot::Event>& all = snapshot.traces[device];
-        const auto first = std::ranges::find_if(all, [&](const Snapshot::Event& event) {
-            return static_cast<double>(event.microseconds - snapshot.firstMicroseconds) / 1000 >= range.fromMs;
-        });
-        events = std::span(first, all.end());
+        const auto isInside = [&](const Snapshot::Event& event) { return snapshot.ms(event) >= range.fromMs; };
+        events = std::span(std::ranges::find_if(all, isInside), all.end());
     }
-    Undo undo(snapshot, device, history);
-    for (auto event = events.rbegin(); event != events.rend(); ++event)
-        undo.take(*event);
+    Undo state(snapshot, device, history);
+    for (const Snapshot::Event& event : std::views::reverse(events))
+        state.undo(event);
     if (events.empty() && history.segments.empty())
         return badInput("the snapshot holds nothing of device " + std::to_string(device)
                         + ": expected one that the program used");
     BlockSizes(history).complete(events);
     for (const auto& [address, segment] : history.segments)
         history.reserved += segment.size;
-    std::size_t count = events.size();
-    if (std::isfinite(range.toMs)) {
-        while (count > 0 && after(events[count - 1], range.toMs))
-            --count;
-    }
-    history.events = events.first(count);
+    while (!events.empty() && snapshot.ms(events.back()) > range.toMs)
+        events = events.first(events.size() - 1);
+    history.events = events;
     return history;
 }
 

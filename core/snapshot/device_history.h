@@ -13,19 +13,19 @@
 
 namespace headroom {
 
-/// The history of one device in a snapshot: the state before the first event of the range, and the events. The state is
-/// the one at the end of the recording with all events since then undone.
+/// The history of one device in a snapshot: the events of a range, and the state before them, which is the state at the
+/// end of the recording with all events since then undone.
 struct DeviceHistory
 {
     struct Block
     {
-        Bytes size = 0; ///< of the allocator's block, including rounding and slack
+        Bytes size = 0; ///< size of the allocator's block, with rounding and slack
         Bytes requested = 0;
         Snapshot::Index stack = Snapshot::none;
         Snapshot::Index metadata = Snapshot::none;
         Snapshot::Index stream = 0;
         bool awaitsFree = false;
-        bool known = false; ///< `size` was recorded
+        bool known = false; ///< `size` was recorded, not deduced
     };
 
     struct Segment
@@ -33,27 +33,27 @@ struct DeviceHistory
         Bytes size = 0;
         Snapshot::Index stream = 0;
         bool small = false;
-        bool expandable = false; ///< a run of mapped pages
+        bool expandable = false; ///< the segment is a run of mapped pages
         std::pair<std::int64_t, std::int64_t> pool{};
     };
 
-    std::map<std::uint64_t, Segment> segments; ///< at the start, by address
-    std::map<std::uint64_t, Block> blocks; ///< in use at the start, by address
-    std::span<const Snapshot::Event> events; ///< in the range
-    Bytes reserved = 0; ///< at the start
-    AllocatorRules rules; ///< from the program's settings
-    std::string settingsProblem; ///< why the settings could not be read, in which case `rules` are PyTorch's defaults
+    std::map<std::uint64_t, Segment> segments; ///< segments at the start, by address
+    std::map<std::uint64_t, Block> blocks; ///< blocks in use at the start, by address
+    std::span<const Snapshot::Event> events; ///< events in the range
+    Bytes reserved = 0; ///< reserved bytes at the start
+    AllocatorRules rules; ///< rules by the program's settings
+    std::string settingsProblem; ///< why the settings could not be read; `rules` are PyTorch's defaults then
 };
 
-/// `snapshot` must live as long as the result. The range must lie within the one that the snapshot was read with.
-/// Errors (badInput): no such device, or no events of it.
+/// Returns the history of a device. `snapshot` must live as long as the result. `range` must lie within the range with
+/// which the snapshot was read. Errors (badInput): no such device, or no events of it.
 Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device, SnapshotRange range);
 inline Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device)
 {
     return deviceHistory(snapshot, device, snapshot.range);
 }
 
-/// What a snapshot holds of one device, for a choice of devices.
+/// A summary of one device of a snapshot, for a choice of devices.
 struct SnapshotDevice
 {
     std::size_t device = 0;
@@ -62,7 +62,7 @@ struct SnapshotDevice
     double toMs = 0;
     Bytes reservedPeak = 0;
 };
-std::vector<SnapshotDevice> devicesOf(const Snapshot& snapshot); ///< devices with events, by number
+std::vector<SnapshotDevice> devicesOf(const Snapshot& snapshot); ///< returns the devices with events, by number
 
 /// Returns the device with the most events.
 std::size_t busiestDevice(const Snapshot& snapshot);
@@ -75,7 +75,7 @@ public:
         : bytes_(start)
     {
     }
-    /// Applies an event; true if it changed the reserved bytes.
+    /// Applies an event; returns whether it is an event of a segment.
     bool apply(const Snapshot::Event& event);
     Bytes bytes() const noexcept { return bytes_; }
 

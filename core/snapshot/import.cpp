@@ -13,15 +13,15 @@ namespace headroom {
 Result<ImportedSnapshot> importSnapshot(const std::filesystem::path& path, const ImportRequest& request,
                                         const SnapshotWatch& watch)
 {
-    // Reading takes about as long as what comes after it.
-    SnapshotWatch reading = watch;
-    if (watch.progressed)
-        reading.progressed = [&](double share) { watch.progressed(share / 2); };
-    ASSIGN_OR_RETURN(SnapshotPtr snapshot, readSnapshot(path, request.range, reading));
-    SnapshotWatch making = watch;
-    if (watch.progressed)
-        making.progressed = [&](double share) { watch.progressed(0.5 + share / 2); };
-    return importSnapshot(std::move(snapshot), path, request, making);
+    // Reading takes about half of the time.
+    const auto half = [&](double begin) {
+        SnapshotWatch part = watch;
+        if (watch.progressed)
+            part.progressed = [&watch, begin](double share) { watch.progressed(begin + share / 2); };
+        return part;
+    };
+    ASSIGN_OR_RETURN(SnapshotPtr snapshot, readSnapshot(path, request.range, half(0)));
+    return importSnapshot(std::move(snapshot), path, request, half(0.5));
 }
 
 Result<ImportedSnapshot> importSnapshot(SnapshotPtr snapshot, const std::filesystem::path& path,

@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// A memory snapshot of PyTorch converted to a step, with its sources.
+/// A memory snapshot of PyTorch, and the step that was made of it.
 struct ImportedSnapshot
 {
     SnapshotPtr snapshot;
@@ -36,10 +36,10 @@ Result<ImportedSnapshot> importSnapshot(const std::filesystem::path& path, const
 Result<ImportedSnapshot> importSnapshot(SnapshotPtr snapshot, const std::filesystem::path& path,
                                         const ImportRequest& request, const SnapshotWatch& watch = {});
 
-/// Reads a step file, or a memory snapshot as a step; the first bytes of the file decide.
+/// Reads a step file, or a memory snapshot as a step. The first bytes of the file determine which it is.
 Result<StepTracePtr> readStepOrSnapshot(const std::filesystem::path& path);
 
-/// Returns whether the file is a pickle. False also if it cannot be read.
+/// Returns whether the file is a pickle; false if it cannot be read.
 bool isSnapshotFile(const std::filesystem::path& path);
 
 } // namespace headroom

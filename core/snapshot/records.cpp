@@ -12,7 +12,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-/// In the order of Key.
+/// The texts of Key's enumerators, in their order.
 constexpr std::array keys{"action",
                           "addr",
                           "size",
@@ -55,8 +55,8 @@ constexpr std::array keys{"action",
                           "START"};
 static_assert(keys.size() == static_cast<std::size_t>(Key::start) + 1);
 
-constexpr Bytes largest = Bytes{1} << 60; ///< of all sizes together
-constexpr std::int64_t highest = std::int64_t{1} << 60; ///< address, or time
+constexpr Bytes largest = Bytes{1} << 60; ///< limit of the sum of all sizes
+constexpr std::int64_t highest = std::int64_t{1} << 60; ///< limit of an address or a time
 
 bool isKey(const Value& value, Key key)
 {
@@ -124,7 +124,7 @@ Records::Records(SnapshotRange range)
     snapshot_.range = range;
     for (const char* key : keys)
         string(key);
-    snapshot_.traces.emplace_back(); // events, until their lists are known
+    snapshot_.traces.emplace_back(); // takes the events of all devices until their lists are known
 }
 
 std::uint32_t Records::string(std::string_view text)
@@ -144,7 +144,7 @@ std::uint32_t Records::stream(std::int64_t handle)
     const auto found = std::ranges::find(streams, wanted);
     lastStream_ = static_cast<std::uint32_t>(found - streams.begin());
     if (found == streams.end()) {
-        if (streams.size() >= 4096) // PyTorch's pools have 32 a priority
+        if (streams.size() >= 4096) // PyTorch has 32 streams for each priority
             throw WrongPickle{"names more than 4096 streams"};
         streams.push_back(wanted);
     }
@@ -204,8 +204,7 @@ std::optional<Value> Records::event(std::span<const Value> items)
         throw WrongPickle{"holds an event without an action"};
     if (snapshot_.eventCount++ == 0)
         snapshot_.firstMicroseconds = event.microseconds;
-    const double ms = static_cast<double>(event.microseconds - snapshot_.firstMicroseconds) / 1000;
-    if (ms < snapshot_.range.fromMs)
+    if (snapshot_.ms(event) < snapshot_.range.fromMs)
         return Value{Kind::dropped};
     std::vector<Snapshot::Event>& events = snapshot_.traces.front();
     const Value row{Kind::event, nextRow(events)};

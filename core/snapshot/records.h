@@ -40,7 +40,7 @@ struct Value
     bool isContainer() const noexcept { return kind == Kind::list || kind == Kind::tuple || kind == Kind::dictionary; }
 };
 
-/// Keys of a snapshot's dictionaries. The number of a key is the index of its string.
+/// The keys of a snapshot's dictionaries. The value of an enumerator is the index of the key's string.
 enum class Key : std::uint32_t {
     action,
     addr,
@@ -68,7 +68,7 @@ enum class Key : std::uint32_t {
     allocatorSettings,
     externalAnnotations,
     allocConf,
-    // Values of some of them.
+    // Texts that are values of some keys.
     alloc,
     freeRequested,
     freeCompleted,
@@ -87,18 +87,18 @@ enum class Key : std::uint32_t {
 
 class Unpickler;
 
-/// Converts a snapshot's dictionaries and lists, as soon as each is complete, to rows of the Snapshot.
+/// Converts each dictionary and list of a snapshot to rows of the Snapshot as soon as it is complete.
 class Records
 {
 public:
     explicit Records(SnapshotRange range);
 
-    std::uint32_t string(std::string_view text);
+    std::uint32_t string(std::string_view text); ///< returns the index of a text
 
     /// Converts a dictionary (key, value, key, value, …) that is an item of a list; nullopt: it is not part of the
     /// snapshot format.
     std::optional<Value> dictionary(std::span<const Value> items, const Unpickler& unpickler);
-    /// Converts a list that is a dictionary's value.
+    /// Converts a list that is a dictionary's value; nullopt: it is not a stack of frames.
     std::optional<Value> list(std::span<const Value> items);
 
     Snapshot& result() { return snapshot_; }

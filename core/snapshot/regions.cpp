@@ -9,8 +9,8 @@ namespace headroom {
 
 namespace {
 
-constexpr std::size_t longestName = 200; ///< of a region
-constexpr std::size_t deepest = 64; ///< regions inside regions
+constexpr std::size_t longestName = 200; ///< characters of a region's name
+constexpr std::size_t mostDepth = 64; ///< levels of nested regions
 
 bool isDottedName(std::string_view name)
 {
@@ -62,7 +62,7 @@ RegionTree::Node RegionTree::named(std::string_view name)
         return child(0, whole);
     }
     Node node = 0;
-    for (std::size_t depth = 0; depth < deepest && !name.empty(); ++depth) {
+    for (std::size_t depth = 0; depth < mostDepth && !name.empty(); ++depth) {
         const std::string_view part = name.substr(0, name.find('.'));
         node = child(node, std::string(part));
         name.remove_prefix(std::min(part.size() + 1, name.size()));
@@ -80,7 +80,7 @@ void RegionTree::add(StepTraceBuilder& builder, Node node, const std::string& fq
 {
     const Region& region = regions_[node];
     const std::string own = fqn.empty() ? region.name : fqn + "." + region.name;
-    const std::size_t line = region.name.find(':'); // of the call, which is no part of a type
+    const std::size_t line = region.name.find(':'); // the line of the call is not a part of the type
     modules_[node] = builder.addModule(own, region.name.substr(0, line), parent);
     for (const Node child : region.order)
         add(builder, child, own, modules_[node]);
@@ -150,9 +150,9 @@ EventMeanings::Meaning EventMeanings::of(const Snapshot::Event& event)
     else if (meaning.stack->empty)
         meaning.phase = hasStacks_ && event.action == Snapshot::Action::alloc ? Phase::backward : last_;
     else
-        // The program's own code between the phases: what follows an optimizer or zero_grad is the next forward.
+        // The program's own code belongs to the last phase; after the optimizer or zero_grad it belongs to forward.
         meaning.phase = last_ == Phase::backward ? Phase::backward : Phase::forward;
-    // Tensors die wherever their last reference goes: only what is made says where the program is.
+    // Only allocations determine the phase, since a tensor may die anywhere.
     if (event.action == Snapshot::Action::alloc)
         last_ = meaning.phase;
     else
@@ -173,7 +173,7 @@ RegionTree::Node EventMeanings::regionOf(const Snapshot::Event& event, const Sta
         const auto [place, isNew] = stackRegions_.try_emplace(event.stack);
         if (isNew) {
             RegionTree::Node node = 0;
-            for (std::size_t i = 0; i < std::min(stack.modules.size(), deepest); ++i)
+            for (std::size_t i = 0; i < std::min(stack.modules.size(), mostDepth); ++i)
                 node = regions_.child(node, stack.modules[i]);
             place->second = node;
         }

@@ -15,19 +15,18 @@
 
 namespace headroom {
 
-/// The modules and regions of a snapshot as one tree. It is built while events are read, and numbered depth first at
-/// the end.
+/// The modules and regions of a snapshot as one tree. It grows while events are read; addTo() numbers it depth first.
 class RegionTree
 {
 public:
     using Node = std::uint32_t; ///< 0: the root
 
     RegionTree();
-    Node child(Node parent, const std::string& name);
+    Node child(Node parent, const std::string& name); ///< returns the child with this name, and adds it if needed
     /// Returns the node for a name that the program gave: "model.layers.0" has three levels, other texts have one.
     Node named(std::string_view name);
 
-    /// Adds all nodes as modules; module() is valid afterwards.
+    /// Adds all nodes as modules. module() is valid afterwards.
     void addTo(StepTraceBuilder& builder);
     ModuleId module(Node node) const { return modules_[node]; }
 
@@ -36,7 +35,7 @@ private:
     {
         std::string name;
         std::map<std::string, Node> children; ///< by name
-        std::vector<Node> order;
+        std::vector<Node> order; ///< children in the order of their creation
     };
     void add(StepTraceBuilder& builder, Node node, const std::string& fqn, ModuleId parent);
 
@@ -44,22 +43,23 @@ private:
     std::vector<ModuleId> modules_;
 };
 
-/// Tracks the annotations (torch.profiler.record_function) that are open at a moment.
+/// Tracks the annotations (torch.profiler.record_function) that are open at a time.
 class Annotations
 {
 public:
     Annotations(const Snapshot& snapshot, std::size_t device);
 
-    /// Advances to a moment, which must not be before the last one.
+    /// Advances to a time, which must not be before the last one.
     void advance(std::int64_t microseconds);
-    std::optional<Phase> phase() const; ///< of the innermost annotation that names a phase: "Optimizer.step#Adam.step"
-    std::string_view innermost() const; ///< innermost annotation that names no phase; empty: none
+    /// Returns the phase of the innermost annotation that names one, such as "Optimizer.step#Adam.step".
+    std::optional<Phase> phase() const;
+    std::string_view innermost() const; ///< returns the innermost annotation that names no phase; empty: none
 
 private:
     const Snapshot& snapshot_;
     std::vector<Snapshot::Annotation> all_; ///< by time
     std::size_t next_ = 0;
-    std::vector<Snapshot::Index> open_; ///< names
+    std::vector<Snapshot::Index> open_; ///< names of the open annotations
 };
 
 /// Finds the phase and the region of each event from its stack, the program's metadata and the annotations.
@@ -74,7 +74,7 @@ public:
         Phase phase = Phase::forward;
         RegionTree::Node region = 0;
     };
-    /// Returns the meaning of the next event. Call it in the order of the events.
+    /// Returns the meaning of the next event. Call this for each event in order.
     Meaning of(const Snapshot::Event& event);
     const StackMeaning& stack(Snapshot::Index stack);
     RegionTree& regions() { return regions_; }

@@ -17,7 +17,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-/// What the dictionary at the root of a snapshot holds.
+/// Reads the dictionary at the root of a snapshot.
 class Root
 {
 public:
@@ -34,7 +34,7 @@ public:
         const Value& segments = required(Key::segments);
         const Value& traces = required(Key::deviceTraces);
         checkKind(segments, Kind::segment, "'segments'");
-        sortSegments();
+        placeBlocks();
         readTraces(traces);
         if (const Value* settings = find(Key::allocatorSettings))
             readSettings(*settings);
@@ -67,8 +67,9 @@ private:
                 throw WrongPickle{"holds something else in " + name + " than the snapshot's records"};
     }
 
-    /// Blocks of old versions have no address: each follows the one before. Nothing may lie outside its segment.
-    void sortSegments()
+    /// Computes the addresses of blocks from old versions, where each follows the previous one. Checks that blocks lie
+    /// inside their segments.
+    void placeBlocks()
     {
         for (Snapshot::Segment& segment : snapshot_.segments) {
             std::uint64_t next = segment.address;
@@ -85,7 +86,7 @@ private:
         }
     }
 
-    /// Events were put into one row of records; each device's list says which are its own.
+    /// Distributes the events, which Records put into one list, to the lists of their devices.
     void readTraces(const Value& traces)
     {
         std::vector<Snapshot::Event> all = std::move(snapshot_.traces.front());
@@ -98,7 +99,7 @@ private:
             if (lists[device].kind != Kind::list)
                 throw WrongPickle{"holds something else in 'device_traces' than lists"};
             const std::span items = unpickler_.items(lists[device]);
-            if (isAll(items, all.size())) { // mostly there is one device: nothing is copied
+            if (isAll(items, all.size())) { // with one device nothing is copied
                 snapshot_.traces[device] = std::exchange(all, {});
                 std::fill(taken.begin(), taken.end(), true);
                 continue;
@@ -176,7 +177,7 @@ Result<SnapshotPtr> readSnapshot(const std::filesystem::path& path, SnapshotRang
     ASSIGN_OR_RETURN(auto file, MappedFile::open(path));
     const auto size = static_cast<double>(file->bytes().size());
     file->readAhead();
-    // Texts are looked at again, and most of them are at the front: what was read is let go in large steps.
+    // The pages are released in large steps, since texts near the front of the file are read again.
     constexpr std::size_t kept = std::size_t{64} << 20;
     std::size_t letGo = kept;
     const auto goesOn = [&](std::size_t position) {

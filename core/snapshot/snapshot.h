@@ -27,8 +27,8 @@ struct SnapshotRange
     double toMs = std::numeric_limits<double>::infinity();
 };
 
-/// PyTorch's memory snapshot (torch.cuda.memory._dump_snapshot): the segments and blocks that the caching allocator
-/// held when it was taken, and the recorded events before that. Texts point into the file, which stays mapped.
+/// PyTorch's memory snapshot (torch.cuda.memory._dump_snapshot): the recorded events, and the segments and blocks of
+/// the caching allocator after them. Texts point into the file, which stays mapped.
 struct Snapshot
 {
     using Index = std::uint32_t; ///< index in strings, frames, stacks, streams or blocks
@@ -49,11 +49,11 @@ struct Snapshot
 
     struct Event
     {
-        std::uint64_t address = 0; ///< outOfMemory: bytes still free on the device
-        Bytes size = 0; ///< alloc and free: as requested; segments: as the device gave
+        std::uint64_t address = 0; ///< address; outOfMemory: free bytes of the device
+        Bytes size = 0; ///< alloc and free: requested bytes; segments: bytes of the segment
         std::int64_t microseconds = 0; ///< since 1970; 0: not recorded
         Index stack = none;
-        Index metadata = none; ///< string that the program set (torch.cuda.memory._set_memory_metadata)
+        Index metadata = none; ///< string set by torch.cuda.memory._set_memory_metadata()
         Index stream = 0;
         Action action = Action::other;
     };
@@ -88,7 +88,7 @@ struct Snapshot
         std::vector<Index> blocks; ///< in address order
     };
 
-    /// Start or end of an annotation, by torch.profiler.record_function or PyTorch itself.
+    /// The start or end of an annotation by torch.profiler.record_function or PyTorch itself.
     struct Annotation
     {
         Index name = none; ///< string
@@ -102,14 +102,17 @@ struct Snapshot
     std::vector<Index> stackFirst{0}; ///< frames of stack i: stackFrames[stackFirst[i] .. stackFirst[i + 1]]
     std::vector<Index> stackFrames; ///< innermost first
     std::vector<std::uint64_t> streams; ///< stream handles
-    std::vector<std::vector<Event>> traces; ///< by device, oldest first; from the start of the range on
+    std::vector<std::vector<Event>> traces; ///< events by device, oldest first, from the start of the range on
     std::vector<Segment> segments;
     std::vector<Block> blocks;
     std::vector<Annotation> annotations;
     std::string settings; ///< PYTORCH_CUDA_ALLOC_CONF of the program
-    std::int64_t firstMicroseconds = 0; ///< of the first event in the file
-    std::uint64_t eventCount = 0; ///< in the file
+    std::int64_t firstMicroseconds = 0; ///< time of the first event in the file
+    std::uint64_t eventCount = 0; ///< number of events in the file
     SnapshotRange range;
+
+    /// Returns the time of an event in ms after the first event in the file.
+    double ms(const Event& event) const { return static_cast<double>(event.microseconds - firstMicroseconds) / 1000; }
 
     std::string_view text(Index string) const { return string == none ? std::string_view() : strings[string]; }
     std::span<const Index> stack(Index row) const
@@ -127,7 +130,7 @@ using SnapshotPtr = std::shared_ptr<const Snapshot>;
 /// Progress and cancellation of long reads. Both members may be empty.
 struct SnapshotWatch
 {
-    std::function<void(double)> progressed; ///< gets the finished share, 0 .. 1
+    std::function<void(double)> progressed; ///< called with the finished share, 0 to 1
     std::stop_token stop; ///< a stop request ends the read with the error stoppedReading()
 };
 Error stoppedReading();
@@ -135,14 +138,14 @@ Error stoppedReading();
 /// Returns whether bytes begin as a pickle of protocol 2 or newer. Its content is not checked.
 bool looksLikePickle(std::span<const std::byte> bytes);
 
-/// Reads a snapshot, a pickle of protocol 2 to 5, from front to back. Nothing in it is run: opcodes that name or call
-/// Python objects are refused. It keeps a few dozen bytes per event, so a file of 1 GB takes less memory than its size.
-/// Errors (badInput) give the byte offset, or the missing key.
+/// Reads a snapshot, a pickle of protocol 2 to 5. Nothing in it is run: opcodes that name or call Python objects are
+/// errors. The result has a few dozen bytes per event, so it takes less memory than a large file has bytes. Errors
+/// (badInput) give the byte offset, or the missing key.
 Result<SnapshotPtr> readSnapshot(const std::filesystem::path& path, SnapshotRange range = {},
                                  const SnapshotWatch& watch = {});
 
-/// Reads a snapshot from bytes that `owner` keeps alive. `name` is for messages. `goesOn` is called now and then with
-/// the bytes read so far; false ends the read.
+/// Reads a snapshot from bytes that `owner` keeps alive. `name` is for messages. `goesOn` is called repeatedly with the
+/// number of bytes read so far; if it returns false, the read ends.
 Result<SnapshotPtr> readSnapshot(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                                  const std::string& name, SnapshotRange range = {},
                                  const std::function<bool(std::size_t)>& goesOn = {});

@@ -36,8 +36,8 @@ public:
             const Snapshot::Event& event = events[i];
             segmentEvent(event);
             play(event);
-            // What is taken for a request comes before it in the recording, and with it here: both are compared after.
-            // Pages that go back together are several events there, and one here.
+            // The recording has the segment of a request before the request, so the two are compared after the request.
+            // Pages that are released together are several recorded events and one step of the simulation.
             const bool goesOn = event.action == Action::segmentUnmap && i + 1 < events.size()
                 && events[i + 1].action == Action::segmentUnmap;
             if (goesOn)
@@ -63,13 +63,14 @@ private:
                 allocator_.takeNextFromDevice();
             ++awaited_;
         } else if (event.action == Action::segmentMap) {
-            allocator_.placeNextSegment(event.address); // where a reservation begins, if this is its first page
+            allocator_.placeNextSegment(event.address); // used only for the first page of a segment
             ++awaited_;
         } else if (event.action == Action::segmentFree) {
             allocator_.releaseSegmentAt(event.address);
         } else if (!unmapping_) {
             allocator_.releaseUnused();
-            std::erase_if(live_, [](const auto& entry) { return entry.second.awaitsFree; }); // that completed them
+            std::erase_if(live_,
+                          [](const auto& entry) { return entry.second.awaitsFree; }); // releaseUnused() freed them
         }
         unmapping_ = event.action == Action::segmentUnmap;
         released_ = released_ || unmapping_ || event.action == Action::segmentFree;
@@ -102,7 +103,7 @@ private:
     {
         const Bytes simulated = allocator_.stats().reserved;
         if (simulated == reserved_.bytes()) {
-            // The events of its segments came just before.
+            // The events of the request's segments agree too.
             result_.sameReserved += 1 + std::exchange(awaited_, 0);
             return;
         }
@@ -135,7 +136,7 @@ private:
         return address - start < static_cast<std::uint64_t>(pool.first) ? pool.second : CachingAllocator::PoolId{};
     }
 
-    /// Blocks and the free pieces between them, from `begin` to `end`.
+    /// Returns the blocks and the free pieces between them, from `begin` to `end`.
     std::vector<Part> parts(std::uint64_t begin, std::uint64_t end) const
     {
         std::vector<Part> found;
@@ -145,7 +146,7 @@ private:
             const auto& [address, block] = *place;
             const std::uint64_t last = address + static_cast<std::uint64_t>(block.size);
             if (address < next || last > end)
-                continue; // a recording with gaps may contradict itself
+                continue; // a recording that lost events may contradict itself
             if (address > next)
                 found.push_back({next, static_cast<Bytes>(address - next), 0, false});
             found.push_back({address, block.size, block.requested, block.awaitsFree});
@@ -181,7 +182,8 @@ private:
                 live_[part.address] = {part.address, part.awaitsFree};
     }
 
-    /// Runs of pages of one pool and stream belong to one segment, which begins with the first page ever mapped.
+    /// Adds one expandable segment for all runs of pages of a pool and a stream. It begins with the first page that was
+    /// ever mapped.
     void addExpandableSegments()
     {
         struct Run
@@ -229,7 +231,7 @@ private:
     std::unordered_map<std::uint64_t, Live> live_;
     std::size_t awaited_ = 0; ///< recorded events of segments since the last comparison
     bool unmapping_ = false;
-    bool released_ = false; ///< segments went back since the last request
+    bool released_ = false; ///< segments were released since the last request
 };
 
 } // namespace

@@ -19,20 +19,20 @@ namespace {
 
 using Action = Snapshot::Action;
 constexpr std::uint32_t never = UINT32_MAX;
-constexpr std::size_t stretch = 65'536; ///< events between two looks at the watch
+constexpr std::size_t stretch = 65'536; ///< number of events between two checks of the SnapshotWatch
 
 /// A block from its allocation to its free.
 struct Life
 {
     Snapshot::Index stack = Snapshot::none;
     Phase made = Phase::forward;
-    std::uint32_t madeIn = 0; ///< how many times the phase had changed
-    std::uint32_t freedIn = never;
-    Phase freed = Phase::forward;
-    bool before = false; ///< the range
+    std::uint32_t madeIn = 0; ///< number of changes of the phase before the allocation
+    std::uint32_t freedIn = never; ///< number of changes of the phase before the free
+    bool before = false; ///< the block was allocated before the range
 };
 
-/// Goes through a history twice: what a block is for is known when it was freed, and a step says it at its allocation.
+/// Converts a history in two passes: a step has the category of a block at its allocation, and the category depends on
+/// the free.
 class StepMaker
 {
 public:
@@ -47,7 +47,7 @@ public:
 
     Result<StepTracePtr> make(const std::string& name, std::size_t device, const SnapshotWatch& watch)
     {
-        look();
+        findLives();
         if (watch.stop.stop_requested())
             return stoppedReading();
         builder_.info.source = "snapshot";
@@ -76,13 +76,13 @@ private:
         return {{"PYTORCH_CUDA_ALLOC_CONF", snapshot_.settings}};
     }
 
-    /// First pass: lives of blocks, phases and places of events.
-    void look()
+    /// Finds the lives of blocks, and the phases and regions of events.
+    void findLives()
     {
         std::unordered_map<std::uint64_t, std::uint32_t> live;
         for (const auto& [address, block] : history_.blocks) {
             live[address] = static_cast<std::uint32_t>(lives_.size());
-            lives_.push_back({block.stack, Phase::forward, 0, never, Phase::forward, true});
+            lives_.push_back({.stack = block.stack, .before = true});
         }
         phases_.reserve(history_.events.size());
         regions_.reserve(history_.events.size());
@@ -97,13 +97,12 @@ private:
             if (event.action == Action::freeCompleted || event.action == Action::alloc) {
                 if (const auto found = live.find(event.address); found != live.end()) {
                     lives_[found->second].freedIn = changes;
-                    lives_[found->second].freed = meaning.phase;
                     live.erase(found);
                 }
             }
             if (event.action == Action::alloc && event.size > 0) {
                 live[event.address] = static_cast<std::uint32_t>(lives_.size());
-                lives_.push_back({event.stack, meaning.phase, changes, never, Phase::forward, false});
+                lives_.push_back({.stack = event.stack, .made = meaning.phase, .madeIn = changes});
             }
         }
     }
@@ -172,7 +171,7 @@ private:
         builder_.endOp(op, result);
     }
 
-    /// What the program does from this event on. After a free it goes on with what it did.
+    /// Begins the op that runs after an event. After a free it continues the last op.
     OpId begin(const Snapshot::Event& event, std::size_t i, bool allocates)
     {
         if (allocates || !last_.name.valid()) {
@@ -187,7 +186,7 @@ private:
         return builder_.beginOp(last_);
     }
 
-    /// A request that found no room; what the program did before goes on after it.
+    /// Begins the op of a failed allocation. Later frees continue the op before it.
     OpId beginFailure(const Snapshot::Event& event, std::size_t i)
     {
         StepTraceBuilder::Op op;
@@ -207,10 +206,10 @@ private:
             return 0;
         const std::int64_t now = history_.events[i].microseconds;
         const std::int64_t next = history_.events[i + 1].microseconds;
-        return next > now ? static_cast<double>(next - now) / 1000 : 0; // threads may disagree on the order
+        return next > now ? static_cast<double>(next - now) / 1000 : 0; // events of threads may be out of order
     }
 
-    /// The first end of each phase is marked.
+    /// Marks the first end of each phase.
     void markPhases(std::size_t i)
     {
         if (i == 0 || phases_[i] == phases_[i - 1])
@@ -225,8 +224,8 @@ private:
     const DeviceHistory& history_;
     EventMeanings meanings_;
     std::vector<Life> lives_; ///< in the order of allocation
-    std::vector<Phase> phases_; ///< of each event
-    std::vector<RegionTree::Node> regions_;
+    std::vector<Phase> phases_; ///< by event
+    std::vector<RegionTree::Node> regions_; ///< by event
     StepTraceBuilder builder_;
     ReservedBytes reserved_{history_.reserved};
     std::unordered_map<std::uint64_t, StorageId> held_;

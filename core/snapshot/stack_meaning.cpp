@@ -9,7 +9,7 @@ namespace headroom {
 
 namespace {
 
-/// A frame's texts. Windows writes backslashes.
+/// A frame with its texts. Backslashes of Windows are replaced by slashes.
 struct FrameText
 {
     std::string_view function;
@@ -45,7 +45,7 @@ std::string stem(const FrameText& frame)
     return name.empty() ? "module" : name;
 }
 
-/// The op of a frame such as `at::_ops::addmm::call(at::Tensor const&, …)`.
+/// Returns "addmm" for a frame such as `at::_ops::addmm::call(at::Tensor const&, …)`; empty for others.
 std::string_view dispatchedOp(std::string_view function)
 {
     constexpr std::string_view prefix = "at::_ops::";
@@ -55,8 +55,8 @@ std::string_view dispatchedOp(std::string_view function)
     return rest.substr(0, rest.find("::"));
 }
 
-/// As PyTorch prints it: "mul_Tensor" is aten.mul.Tensor. Where an overload begins is not said, but most have such
-/// names.
+/// Returns the op's name as PyTorch prints it: aten.mul.Tensor for "mul_Tensor". Only the most common names of
+/// overloads are recognized.
 std::string opName(std::string_view dispatched)
 {
     std::string name = "aten." + std::string(dispatched);
@@ -69,14 +69,14 @@ std::string opName(std::string_view dispatched)
     return name;
 }
 
-/// Ops that others call for the memory of their results.
+/// Whether it is an op that others call to allocate their results.
 bool onlyAllocates(std::string_view op)
 {
     constexpr std::array names{"empty", "new_empty", "resize_", "set_", "as_strided", "zeros", "ones", "full"};
     return std::ranges::any_of(names, [&](std::string_view name) { return op.starts_with(name); });
 }
 
-/// "AddmmBackward0" of `torch::autograd::generated::AddmmBackward0::apply(…)`.
+/// Returns "AddmmBackward0" for `torch::autograd::generated::AddmmBackward0::apply(…)`; empty for others.
 std::string_view backwardNode(std::string_view function)
 {
     if (!function.starts_with("torch::autograd::"))
@@ -124,16 +124,15 @@ bool isPython(const FrameText& frame)
 StackMeaning stackMeaning(const Snapshot& snapshot, Snapshot::Index stack)
 {
     StackMeaning meaning;
-    std::string python; // innermost frame
-    std::string allocating;
-    int callLine = 0; // in the forward outside, of the next module's call
+    std::string python; // innermost Python frame
+    std::string allocating; // innermost op that only allocates
+    int callLine = 0; // line in the enclosing forward that calls the next module
     bool called = false;
     std::vector<FrameText> frames;
     for (const Snapshot::Index row : snapshot.stack(stack))
         frames.push_back(frameText(snapshot, row));
     std::ranges::reverse(frames); // outermost first
     meaning.empty = frames.empty();
-    bool forward = false;
     for (const FrameText& frame : frames) {
         if (const std::string_view op = dispatchedOp(frame.function); !op.empty())
             (onlyAllocates(op) ? allocating : meaning.op) = opName(op);
@@ -149,23 +148,19 @@ StackMeaning stackMeaning(const Snapshot& snapshot, Snapshot::Index stack)
         if (!isPython(frame))
             continue;
         python = pythonOp(frame);
-        const bool machinery = inFile(frame, "torch/nn/modules/module.py");
-        if (machinery) {
+        if (inFile(frame, "torch/nn/modules/module.py")) {
             called |= frame.function == "_call_impl";
-        } else if (called && frame.function == "forward") {
-            forward = true;
+            continue;
+        }
+        if (called && frame.function == "forward")
             meaning.modules.push_back(meaning.modules.empty() ? stem(frame)
                                                               : stem(frame) + ":" + std::to_string(callLine));
-            called = false;
-            callLine = frame.line;
-        } else {
-            called = false;
-            callLine = frame.line;
-        }
+        called = false;
+        callLine = frame.line;
     }
     if (meaning.op.empty())
         meaning.op = allocating.empty() ? python : allocating;
-    if (!meaning.phase && forward)
+    if (!meaning.phase && !meaning.modules.empty())
         meaning.phase = Phase::forward;
     return meaning;
 }

@@ -11,16 +11,16 @@
 
 namespace headroom {
 
-/// What the frames of one stack say about the allocation made there.
+/// Facts about an allocation that follow from the frames of its stack.
 struct StackMeaning
 {
     std::string op; ///< "aten.addmm" with C++ frames, else "forward (model.py:54)"; empty: unknown
     std::string node; ///< autograd node whose backward runs: "AddmmBackward0"
     std::optional<Phase> phase; ///< backward, optimizer, zeroGrad; forward inside a module's forward
-    /// Names for the modules whose forwards are on the stack, from the outside in. PyTorch records neither class nor
-    /// attribute name: a name consists of the file of the forward, and the line of its call in the enclosing one.
+    /// Names for the modules that run a forward on the stack, outermost first. PyTorch records neither class nor
+    /// attribute name: a name consists of the file of the forward, and the line of its call in the enclosing forward.
     std::vector<std::string> modules;
-    bool makesParameters = false; ///< inside Module.to() and the like, or torch.nn.init
+    bool makesParameters = false; ///< the allocation is inside torch.nn.init, Module.to() or a similar function
     bool empty = true;
 };
 

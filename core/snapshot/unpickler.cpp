@@ -66,7 +66,7 @@ void Unpickler::setItems(const Value& dictionary, Items items)
     }
 }
 
-/// The item as it stands inside a container of kind `owner`: a record where it is one.
+/// Returns the value to store for an item of a container of kind `owner`: its record if it is one, or the item.
 Value Unpickler::adopted(const Value& item, Kind owner)
 {
     if (!item.isContainer())
@@ -77,7 +77,7 @@ Value Unpickler::adopted(const Value& item, Kind owner)
     const std::optional<Value> made = record(item, container, owner);
     container.inside = true;
     if (!made) {
-        container.shared = true; // it keeps its place
+        container.shared = true; // so that recycle() does not reuse it
         return item;
     }
     recycle(item, container);
@@ -98,7 +98,7 @@ std::optional<Value> Unpickler::record(const Value& item, const Container& conta
     return made;
 }
 
-/// Nothing refers to the container any more: its place, and mostly its memory, is used again.
+/// Empties the container of an item that became a record, and reuses it if nothing refers to it.
 void Unpickler::recycle(const Value& item, Container& container)
 {
     if (container.items.capacity() > mostItemsKept)

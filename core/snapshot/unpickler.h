@@ -9,9 +9,9 @@
 
 namespace headroom::snapshot {
 
-/// Reads pickles of plain data only: numbers, texts, lists, tuples and dictionaries. Opcodes that name, make or call an
-/// object are unknown to it. A dictionary or list becomes a record as soon as it is put into another one, and its
-/// container is reused, so that memory grows with records, not with values.
+/// Reads pickles of plain data: numbers, texts, lists, tuples and dictionaries. Opcodes that name, create or call an
+/// object are errors. A dictionary or list becomes a record when it is put into another one, and its container is
+/// reused, so that the memory depends on the number of records, not of values.
 class Unpickler : public PickleMachine<Unpickler, Value>
 {
 public:
@@ -28,10 +28,10 @@ private:
     /// A list, tuple or dictionary whose items are not records yet.
     struct Container
     {
-        std::vector<Value> items; ///< of a dictionary: key, value, key, value, …
+        std::vector<Value> items; ///< a dictionary's are key, value, key, value, …
         Value became; ///< the record; kind none: not yet
-        std::uint32_t memo = noMemo;
-        bool inside = false; ///< contained in another one: may not change any more
+        std::uint32_t memo = noMemo; ///< index of its memo entry
+        bool inside = false; ///< another container has it: it may not change any more
         bool shared = false; ///< more than the stack and one memo entry may refer to it
     };
     static constexpr int newestProtocol = 5;

@@ -8,7 +8,7 @@ namespace headroom {
 
 std::vector<std::uint32_t> graphPlaces(const StepTrace& trace)
 {
-    std::unordered_map<std::uint32_t, std::uint32_t> placeOfStream; // captures have a stream of their own
+    std::unordered_map<std::uint32_t, std::uint32_t> placeOfStream; // a capture has its own stream
     for (const std::uint32_t place : trace.storages.stream.rows)
         if (poolOfPlace(place) != 0 && streamOfPlace(place) != 0)
             placeOfStream[streamOfPlace(place)] = place;

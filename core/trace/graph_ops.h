@@ -9,8 +9,9 @@
 
 namespace headroom {
 
-/// storages.stream says where the allocator places a storage: on a stream, and, in the upper half of the number, in a
-/// private pool (of CUDA graphs, or a torch.cuda.MemPool), whose segments serve nothing else. Pool 0 is the usual one.
+/// A number of storages.stream is a place in the allocator: the stream in its lower half, and the pool in its upper
+/// half. Pool 0 is the default pool. The segments of a private pool (of CUDA graphs, or a torch.cuda.MemPool) serve no
+/// other request.
 inline constexpr unsigned poolShift = 16;
 
 constexpr std::uint32_t placeOf(std::uint32_t stream, std::uint32_t pool)
@@ -26,10 +27,11 @@ constexpr std::uint32_t poolOfPlace(std::uint32_t place)
     return place >> poolShift;
 }
 
-/// An OpFlag more: the op ran inside of a graph of torch.compile, whose single results no checkpoint can keep.
+/// Another OpFlag: the op ran inside a graph of torch.compile. A checkpoint cannot keep its result alone.
 inline constexpr std::uint16_t opInCompiledGraph = 2048;
 
-/// By op: the place in a private pool where it allocates, as an op of a CUDA graph does; 0: none. Empty: no op does.
+/// Returns for each op the place in a private pool where it allocates, as ops of a CUDA graph do; 0: it has none.
+/// Returns an empty list if no op has one.
 std::vector<std::uint32_t> graphPlaces(const StepTrace& trace);
 
 } // namespace headroom

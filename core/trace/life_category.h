@@ -6,8 +6,8 @@
 
 namespace headroom {
 
-/// The category of a block of which only the lifetime is known: the phase `made` that allocated it, whether it was
-/// freed before that phase ended (`freedSoon`), and whether it was freed at all.
+/// Deduces the category of a block from its lifetime: the phase `made` that allocated it, whether it was freed before
+/// that phase ended (`freedSoon`), and whether it was freed at all.
 inline Category lifeCategory(Phase made, bool freedSoon, bool freed)
 {
     switch (made) {

@@ -9,7 +9,7 @@
 
 namespace headroom {
 
-/// A block of memory during a replay of a step, counted by its holders: it is live while it has one.
+/// A block of memory during a replay of a step. It is live while it has holders.
 struct HeldBlock
 {
     Bytes bytes = 0;
@@ -17,8 +17,8 @@ struct HeldBlock
 
     bool isHeld() const { return holders > 0; }
     Bytes live() const { return isHeld() ? bytes : 0; }
-    bool hold() { return holders++ == 0; } ///< adds a holder; returns whether the block becomes live
-    bool drop() ///< removes a holder; returns whether the block dies
+    bool hold() { return holders++ == 0; } ///< adds a holder; returns whether it is the first
+    bool drop() ///< removes a holder; returns whether it was the last
     {
         assert(isHeld());
         return --holders == 0;
@@ -31,7 +31,7 @@ struct HeldBlock
     }
 };
 
-/// Base of a `Memory` of applyEvent() that follows neither time nor categories. The derived class adds hold(), drop()
+/// Base class for a `Memory` of applyEvent() that ignores time and categories. The derived class adds hold(), drop()
 /// and resize().
 struct TimelessMemory
 {
@@ -47,10 +47,9 @@ inline bool holds(EventKind kind)
     return kind == EventKind::alloc || kind == EventKind::pack || kind == EventKind::unpack;
 }
 
-/// Applies the event at index `at` to `memory`, which is a LiveMemory or has the same functions; place() is for those
-/// that ask where blocks are. Where a plan decides
-/// what happens, it calls `plan` instead: opEnd(op), enter(call), and autograd(kind, pack) for pack, unpack, unpackEnd
-/// and release.
+/// Applies the event at index `at` to `memory`, which has the functions of LiveMemory; place() is optional. Events
+/// whose effect a plan decides go to `plan`: opEnd(op), enter(call), and autograd(kind, pack) for pack, unpack,
+/// unpackEnd and release.
 template <class Memory, class Plan>
 inline void applyEvent(Memory& memory, Plan& plan, const StepTrace& trace, std::uint32_t at)
 {
@@ -99,8 +98,8 @@ inline void applyEvent(Memory& memory, Plan& plan, const StepTrace& trace, std::
     }
 }
 
-/// Applies an event of autograd outside of checkpointed regions: a saved tensor is held until its release, an unpacked
-/// one until its node ends.
+/// Applies an event of autograd outside of checkpointed regions: autograd holds a saved tensor until its release, and
+/// a node holds an unpacked tensor until it ends.
 template <class Memory>
 inline void holdForAutograd(Memory& memory, const StepTrace& trace, EventKind kind, PackId pack)
 {

@@ -16,7 +16,7 @@ constexpr std::string_view before = "out of memory (asked for ";
 constexpr std::string_view between = " bytes, ";
 constexpr std::string_view after = " free on the device)";
 
-/// Takes a number and the text behind it.
+/// Removes a number and the text `behind` it from the front of `text`; nullopt: `text` does not begin so.
 std::optional<Bytes> take(std::string_view& text, std::string_view behind)
 {
     Bytes value = 0;
@@ -28,7 +28,7 @@ std::optional<Bytes> take(std::string_view& text, std::string_view behind)
     return value;
 }
 
-/// Bytes in PyTorch's blocks that the program or autograd holds, event by event.
+/// Sums the bytes of the allocator's blocks that the program or autograd holds, event by event.
 class ActiveBytes : public TimelessMemory
 {
 public:
@@ -36,7 +36,8 @@ public:
     {
         blocks_.reserve(step.storages.size());
         for (std::uint32_t i = 0; i < step.storages.size(); ++i)
-            blocks_.push_back({isPyTorchs(step, StorageId(i)) ? step.storages.bytes[StorageId(i)] : 0});
+            blocks_.push_back(
+                {step.storages.category[StorageId(i)] != Category::nonPyTorch ? step.storages.bytes[StorageId(i)] : 0});
     }
 
     Bytes bytes() const { return bytes_; }
@@ -54,16 +55,11 @@ public:
     void resize(std::uint32_t block, Bytes bytes) { bytes_ += blocks_[block].resize(bytes); }
 
 private:
-    static bool isPyTorchs(const StepTrace& step, StorageId storage)
-    {
-        return step.storages.category[storage] != Category::nonPyTorch;
-    }
-
     std::vector<HeldBlock> blocks_;
     Bytes bytes_ = 0;
 };
 
-/// What an op of a file from before StepTrace::OutOfMemoryEvents says in its name.
+/// Parses the name of an op in a file without StepTrace::OutOfMemoryEvents.
 std::optional<OutOfMemory> parsed(std::string_view name)
 {
     if (!name.starts_with(before))
@@ -81,7 +77,7 @@ std::optional<OutOfMemory> parsed(std::string_view name)
 
 std::vector<OutOfMemory> requestsInNames(const StepTrace& step)
 {
-    // Names are few, ops are many: most steps have no such name.
+    // A step has far fewer names than ops, so each name is parsed once.
     std::vector<std::optional<OutOfMemory>> ofName;
     for (std::uint32_t name = 0; name < step.strings.size(); ++name)
         ofName.push_back(parsed(step.strings[StringId(name)]));
@@ -92,7 +88,7 @@ std::vector<OutOfMemory> requestsInNames(const StepTrace& step)
     return requests;
 }
 
-/// In their order, with what follows from no other event of the step.
+/// Returns the failed allocations in order, without `ms`, `reserved` and `active`.
 std::vector<OutOfMemory> requestsOf(const StepTrace& step)
 {
     const StepTrace::OutOfMemoryEvents& rows = step.outOfMemory;

@@ -13,20 +13,20 @@ namespace headroom {
 struct OutOfMemory
 {
     double ms = 0; ///< on the step's time axis
-    OpId op; ///< the op "out of memory" that stands for it in the step
+    OpId op; ///< the op "out of memory" that represents it in the step
     Bytes requested = 0;
     Bytes deviceFree = 0; ///< bytes that were free on the device
     Bytes reserved = 0; ///< bytes that the allocator had reserved at that time
-    Bytes active = 0; ///< part of `reserved` in blocks in use
+    Bytes active = 0; ///< bytes of `reserved` in blocks in use
 };
 
-/// All failed allocations of a step, in order.
+/// Returns all failed allocations of a step, in order.
 std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step);
 
-/// Whether a failed allocation ended the step: its rest was not recorded.
+/// Returns whether a failed allocation ended the step, so that the rest was not recorded.
 bool endedOutOfMemory(const StepTrace& step);
 
-/// One sentence that says why the allocation failed.
+/// Returns one sentence that explains why the allocation failed.
 std::string whyOutOfMemory(const OutOfMemory& event);
 
 } // namespace headroom

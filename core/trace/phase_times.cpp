@@ -6,12 +6,12 @@ namespace headroom {
 
 namespace {
 
-template <class Counts>
-double sumOfMs(const StepTrace& trace, std::span<const double> times, Counts counts)
+/// Sums the times of the forward and backward ops that have all of `flags`.
+double sumOfMs(const StepTrace& trace, std::span<const double> times, unsigned flags)
 {
     double ms = 0;
     for (std::uint32_t op = 0; op < trace.ops.size(); ++op)
-        if (trace.ops.phase[OpId(op)] <= Phase::backward && counts(OpId(op)))
+        if (trace.ops.phase[OpId(op)] <= Phase::backward && (trace.ops.flags[OpId(op)] & flags) == flags)
             ms += times[op];
     return ms;
 }
@@ -25,12 +25,12 @@ double forwardBackwardMs(const StepTrace& trace)
 
 double forwardBackwardMs(const StepTrace& trace, std::span<const double> ms)
 {
-    return sumOfMs(trace, ms, [](OpId) { return true; });
+    return sumOfMs(trace, ms, 0);
 }
 
 double recomputedMs(const StepTrace& trace)
 {
-    return sumOfMs(trace, trace.ops.ms.rows, [&](OpId op) { return (trace.ops.flags[op] & opRecomputed) != 0; });
+    return sumOfMs(trace, trace.ops.ms.rows, opRecomputed);
 }
 
 } // namespace headroom

@@ -8,14 +8,13 @@
 
 namespace headroom {
 
-/// Sum of the times of a step's forward and backward ops, in ms, ops outside of modules included; without the
-/// optimizer's.
+/// Returns the sum of the times of a step's forward and backward ops in ms, with ops outside of modules.
 double forwardBackwardMs(const StepTrace& trace);
-/// The same sum over other times of its ops: `ms` has one value for each op of the step.
+/// Returns the same sum of other times: `ms` has one value for each op of the step.
 double forwardBackwardMs(const StepTrace& trace, std::span<const double> ms);
 
-/// The part of forwardBackwardMs() spent on ops that ran a second time (opRecomputed): the cost of the program's own
-/// checkpoints, or of the policy that the step was recorded with.
+/// Returns the part of forwardBackwardMs() that ops with opRecomputed took: the cost of the program's own checkpoints,
+/// or of the policy that the step was recorded with.
 double recomputedMs(const StepTrace& trace);
 
 } // namespace headroom

@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// An op without a kernel on the simulated GPU: it ran on zeros on the CPU to learn its output shapes.
+/// An op without a kernel on the simulated GPU. It ran on zeros on the CPU to determine the shapes of its results.
 struct FallbackOp
 {
     std::string op;
@@ -19,8 +19,8 @@ struct FallbackOp
 };
 std::vector<FallbackOp> fallbackOps(const StepTrace& step);
 
-/// One sentence for each known difference between the recorded step and the user's program on the real GPU: the
-/// recorder's remarks, then the fallback ops. Empty: none is known.
+/// Returns one sentence for each known difference between the recorded step and the user's program on a real GPU: the
+/// recorder's remarks, then the fallback ops.
 std::vector<std::string> remarks(const StepTrace& step);
 
 } // namespace headroom

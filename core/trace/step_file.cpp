@@ -24,7 +24,7 @@ std::string at(std::uint64_t offset)
     return " at offset " + std::to_string(offset);
 }
 
-/// Reads one file; each step returns what is wrong, with the offset and what was expected.
+/// Reads one file. Errors name the offset and what was expected there.
 class Reader
 {
 public:
@@ -96,9 +96,9 @@ private:
         if (checksums_ == Checksums::verify) {
             std::vector<std::byte> head(bytes_.begin(),
                                         bytes_.begin() + static_cast<std::ptrdiff_t>(sizeof(Header) + tableBytes));
-            std::memset(head.data() + headerChecksumOffset, 0, sizeof(header_.checksum));
+            std::memset(head.data() + offsetof(Header, checksum), 0, sizeof(header_.checksum));
             if (checksum(head) != header_.checksum)
-                return damaged("header and section table differ from their checksum" + at(headerChecksumOffset));
+                return damaged("header and section table differ from their checksum" + at(offsetof(Header, checksum)));
         }
         sections_.resize(header_.sections);
         if (tableBytes > 0)
@@ -167,7 +167,7 @@ private:
                            + std::to_string(section->elementBytes) + " bytes, expected type "
                            + std::to_string(static_cast<std::uint32_t>(elementType<T>())) + " and "
                            + std::to_string(sizeof(T)));
-        // In place: the file was mapped, its elements are plain and aligned.
+        // The column is used in place in the mapped file: its elements are plain and aligned.
         span = {reinterpret_cast<const T*>(bytes_.data() + section->offset), section->count};
         return {};
     }
@@ -179,7 +179,7 @@ private:
     std::vector<Section> sections_;
 };
 
-/// Lays out the sections of a step, then writes them one after the other.
+/// Writes a step: the constructor collects its sections, write() lays them out.
 class Writer
 {
 public:
@@ -201,12 +201,12 @@ public:
         std::uint64_t offset = sizeof(Header) + sections_.size() * sizeof(Section);
         for (std::size_t i = 0; i < sections_.size(); ++i) {
             sections_[i].offset = offset;
-            sections_[i].checksum = checksum(filled(i));
+            sections_[i].checksum = checksum(padded(i));
             offset += alignedUp(contents_[i].size());
         }
         RETURN_IF_ERROR(file.write(head(offset)));
         for (std::size_t i = 0; i < sections_.size(); ++i)
-            RETURN_IF_ERROR(file.write(filled(i)));
+            RETURN_IF_ERROR(file.write(padded(i)));
         return {};
     }
 
@@ -222,8 +222,8 @@ private:
         contents_.push_back(content);
     }
 
-    /// The content of a section with its filling.
-    std::vector<std::byte> filled(std::size_t i) const
+    /// Returns the content of a section with its padding.
+    std::vector<std::byte> padded(std::size_t i) const
     {
         std::vector<std::byte> result(alignedUp(contents_[i].size()));
         std::ranges::copy(contents_[i], result.begin());
@@ -270,8 +270,8 @@ Status writeStepTrace(const StepTrace& trace, const std::filesystem::path& path)
 {
     ASSIGN_OR_RETURN(auto file, AtomicFile::create(path));
     RETURN_IF_ERROR(stepformat::Writer(trace).write(file));
-    // It can be recorded again, and its checksums say when it was not all written: waiting for the disk would take
-    // longer than to record a small model.
+    // Waiting for the disk would take longer than recording a small model. Checksums detect an incomplete file, and the
+    // step can be recorded again.
     return file.commit(Durability::inSystem);
 }
 

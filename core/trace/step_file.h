@@ -8,16 +8,16 @@
 
 namespace headroom {
 
-/// Opens a step file by mapping it; only the section table and the StepInfo are parsed. Every offset, count, id and
-/// checksum is checked, so that a damaged file is never read out of bounds. Errors (badInput) name the file, the offset
-/// and what was expected: not a step file, made by a newer Headroom, truncated, damaged.
+/// Maps a step file; only the section table and the StepInfo are parsed. Every offset, count, id and checksum is
+/// checked, so that a damaged file is never read out of bounds. Errors (badInput) name the file, the offset and what
+/// was expected: not a step file, written by a newer Headroom, truncated, damaged.
 Result<StepTracePtr> readStepTrace(const std::filesystem::path& path);
 
 /// Writes the step to `path` as an AtomicFile.
 Status writeStepTrace(const StepTrace& trace, const std::filesystem::path& path);
 
-/// Checks the invariants of a StepTrace (see its comment) and the order of events: no free before alloc, ops and calls
-/// nest, each id begins once. The error (badInput) is the first violation.
+/// Checks the invariants of a StepTrace (see its comment) and the order of its events: no free before alloc, calls nest
+/// and ops do not, each id begins once. The error (badInput) is the first violation.
 Status validate(const StepTrace& trace);
 
 } // namespace headroom

@@ -11,20 +11,20 @@
 #include <span>
 #include <type_traits>
 
-/// The layout of step.hrs, version 1. Little-endian.
+/// The layout of step.hrs, version 1, little-endian:
 ///
 ///   header        64 bytes
 ///   section table one Section for each column, and one for the StepInfo
 ///   sections      each at a multiple of 64, padded with zeros to the next one; the file ends after the last
 ///
-/// Every byte is covered by a checksum. The header's checksum covers the header, with that field as 0, and the section
-/// table; the checksum in each Section covers the section with its padding. So an error names the damaged section.
+/// A checksum covers every byte, and an error names the damaged section. The header's checksum covers the header, with
+/// that field as 0, and the section table; the checksum in each Section covers the section with its padding.
 namespace headroom::stepformat {
 
 static_assert(std::endian::native == std::endian::little, "columns are used in place as they are in the file");
 
-/// Built as PNG's signature: the first byte detects a 7-bit transfer, the line ends a text conversion, 0x1a ends the
-/// output of `type` on Windows.
+/// The signature follows PNG's: the first byte detects a 7-bit transfer, the line ends detect a text conversion, and
+/// 0x1a ends the output of `type` on Windows.
 inline constexpr std::array<unsigned char, 8> signature{0x89, 'H', 'R', 'S', '\r', '\n', 0x1a, '\n'};
 inline constexpr std::uint32_t version = 1;
 inline constexpr std::size_t alignment = 64;
@@ -32,10 +32,10 @@ inline constexpr std::size_t alignment = 64;
 struct Header
 {
     std::array<unsigned char, 8> signature{};
-    std::uint32_t version = 0; ///< raised when an older reader would misread; a new section alone does not raise it
+    std::uint32_t version = 0; ///< raised if an older reader would misread the file; a new section does not raise it
     std::uint32_t sections = 0;
     std::uint64_t fileBytes = 0;
-    std::uint64_t checksum = 0; ///< of the header and the section table
+    std::uint64_t checksum = 0; ///< checksum of the header and the section table
     std::array<std::uint64_t, 4> reserved{};
 };
 static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
@@ -49,7 +49,7 @@ struct Section
     std::uint32_t elementBytes = 0;
     std::uint64_t count = 0; ///< elements
     std::uint64_t offset = 0; ///< from the start of the file
-    std::uint64_t checksum = 0; ///< of the section with its padding
+    std::uint64_t checksum = 0; ///< checksum of the section with its padding
 };
 static_assert(sizeof(Section) == 64 && std::is_trivially_copyable_v<Section>);
 
@@ -57,9 +57,6 @@ constexpr std::uint64_t alignedUp(std::uint64_t offset)
 {
     return (offset + alignment - 1) / alignment * alignment;
 }
-
-/// Offset of the field `checksum` in the header.
-inline constexpr std::size_t headerChecksumOffset = 24;
 
 template <class T>
 constexpr ElementType elementType()
@@ -80,8 +77,7 @@ constexpr ElementType elementType()
 
 inline constexpr std::string_view infoSection = "info";
 
-/// Calls visit(name, span) for every column that a step file must have. This function alone defines the names of
-/// sections.
+/// Calls visit(name, span) for every column that a step file must have. It defines the names of their sections.
 template <class Trace, class Visit>
 void visitColumns(Trace& t, Visit visit)
 {
@@ -130,7 +126,7 @@ void visitColumns(Trace& t, Visit visit)
     visit("events.b", t.events.b.rows);
 }
 
-/// The same for columns that were added later. A file may lack them, then they are empty; an empty column is not
+/// Calls visit(name, span) for every optional column. A column that the file lacks is empty, and an empty column is not
 /// written.
 template <class Trace, class Visit>
 void visitOptionalColumns(Trace& t, Visit visit)
@@ -162,7 +158,7 @@ void visitOptionalColumns(Trace& t, Visit visit)
     visit("out_of_memory.device_free", t.outOfMemory.deviceFree);
 }
 
-/// Whether openStep() compares checksums. Tests and fuzzers ignore them, to reach the checks that follow.
+/// Whether openStep() compares checksums. Tests and fuzzers ignore them to reach the later checks.
 enum class Checksums { verify, ignore };
 
 /// Opens the step file in `bytes`, which begin at a multiple of `alignment` and live as long as `owner`. `name` is the

@@ -5,16 +5,21 @@
 #include "core/base/json_reader.h"
 #include "core/base/json_text.h"
 
+#include <concepts>
+#include <type_traits>
+
 namespace headroom {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Dimensions = std::vector<StepInfo::Dimension>;
 
-/// Calls visit(key, member) for every field: the one place that names the keys.
-template <class Info, class Visit>
-void visitFields(Info& info, Visit visit)
+template <class T, class Struct>
+concept Is = std::same_as<std::remove_const_t<T>, Struct>;
+
+/// Calls visit(key, member) for every field of a StepInfo, RankInfo or MeasuredStep, const or not. Only these functions
+/// define the keys.
+void visitFields(Is<StepInfo> auto& info, auto visit)
 {
     visit("source", info.source);
     visit("model", info.model);
@@ -41,18 +46,14 @@ void visitFields(Info& info, Visit visit)
     visit("distributed", info.distributed);
 }
 
-/// The same for the process of a distributed job.
-template <class Rank, class Visit>
-void visitRank(Rank& rank, Visit visit)
+void visitFields(Is<RankInfo> auto& rank, auto visit)
 {
     visit("world_size", rank.worldSize);
     visit("ranks_per_node", rank.ranksPerNode);
     visit("rank", rank.rank);
 }
 
-/// The same for what a real device showed.
-template <class Measured, class Visit>
-void visitMeasured(Measured& measured, Visit visit)
+void visitFields(Is<MeasuredStep> auto& measured, auto visit)
 {
     visit("step_ms", measured.stepMs);
     visit("busy_ms", measured.busyMs);
@@ -74,65 +75,34 @@ void visitMeasured(Measured& measured, Visit visit)
     visit("notes", measured.notes);
 }
 
-void read(const json::Json& value, std::string& field)
-{
-    field = json::string(value);
-}
-
-void read(const json::Json& value, bool& field)
-{
-    field = json::boolean(value);
-}
-
-void read(const json::Json& value, std::int64_t& field)
-{
-    field = json::integer(value);
-}
-
-void read(const json::Json& value, double& field)
-{
-    field = json::number(value);
-}
-
-void read(const json::Json& value, std::pair<std::string, std::string>& field)
-{
-    field = json::pairOf(json::string, json::string, "[setting, value]")(value);
-}
-
-void read(const json::Json& value, StepInfo::Dimension& field)
-{
-    field = {json::at(value, "name", json::string), json::at(value, "value", json::integer),
-             json::at(value, "least", json::integer), json::at(value, "most", json::integer)};
-}
-
-template <class Item>
-void read(const json::Json& value, std::vector<Item>& field)
-{
-    field = json::listOf([](const json::Json& entry) {
-        Item item{};
-        read(entry, item);
-        return item;
-    })(value);
-}
-
-void read(const json::Json& value, std::optional<MeasuredStep>& field);
-void read(const json::Json& value, std::optional<RankInfo>& field);
-
+/// Reads a field, or the fields of a struct. Fields that the document lacks keep their values.
 template <class Field>
-void readIfThere(const json::Json& object, const char* key, Field& field)
+void read(const json::Json& value, Field& field)
 {
-    if (const json::Json* value = json::find(object, key))
-        read(*value, field);
-}
-
-void read(const json::Json& value, std::optional<MeasuredStep>& field)
-{
-    visitMeasured(field.emplace(), [&](const char* key, auto& member) { readIfThere(value, key, member); });
-}
-
-void read(const json::Json& value, std::optional<RankInfo>& field)
-{
-    visitRank(field.emplace(), [&](const char* key, auto& member) { readIfThere(value, key, member); });
+    if constexpr (std::same_as<Field, std::string>) {
+        field = json::string(value);
+    } else if constexpr (std::same_as<Field, bool>) {
+        field = json::boolean(value);
+    } else if constexpr (std::same_as<Field, std::int64_t>) {
+        field = json::integer(value);
+    } else if constexpr (std::same_as<Field, double>) {
+        field = json::number(value);
+    } else if constexpr (std::same_as<Field, std::pair<std::string, std::string>>) {
+        field = json::pairOf(json::string, json::string, "[setting, value]")(value);
+    } else if constexpr (std::same_as<Field, StepInfo::Dimension>) {
+        field = {json::at(value, "name", json::string), json::at(value, "value", json::integer),
+                 json::at(value, "least", json::integer), json::at(value, "most", json::integer)};
+    } else if constexpr (requires { field.emplace(); }) { // std::optional
+        read(value, field.emplace());
+    } else if constexpr (requires { field.emplace_back(); }) { // std::vector
+        for (const json::Json& entry : json::list(value))
+            read(entry, field.emplace_back());
+    } else {
+        visitFields(field, [&](const char* key, auto& member) {
+            if (const json::Json* found = json::find(value, key))
+                read(*found, member);
+        });
+    }
 }
 
 template <class Field>
@@ -141,7 +111,7 @@ Json written(const Field& field)
     return field;
 }
 
-Json written(const Dimensions& field)
+Json written(const std::vector<StepInfo::Dimension>& field)
 {
     Json list = Json::array();
     for (const StepInfo::Dimension& dimension : field)
@@ -152,47 +122,44 @@ Json written(const Dimensions& field)
     return list;
 }
 
-Json written(const std::optional<MeasuredStep>& field)
+template <class Info>
+Json written(const std::optional<Info>& field)
 {
     return field ? toJson(*field) : Json();
 }
 
-Json written(const std::optional<RankInfo>& field)
-{
-    return field ? toJson(*field) : Json();
-}
-
-} // namespace
-
-nlohmann::ordered_json toJson(const MeasuredStep& measured)
-{
-    Json json = Json::object();
-    visitMeasured(measured, [&](const char* key, const auto& member) { json[key] = member; });
-    return json;
-}
-
-nlohmann::ordered_json toJson(const RankInfo& rank)
-{
-    Json json = Json::object();
-    visitRank(rank, [&](const char* key, const auto& member) { json[key] = member; });
-    return json;
-}
-
-std::string stepInfoToJson(const StepInfo& info)
+Json writtenFields(const auto& info)
 {
     Json json = Json::object();
     visitFields(info, [&](const char* key, const auto& field) {
         if (Json value = written(field); !value.is_null())
             json[key] = std::move(value);
     });
-    return jsonText(json);
+    return json;
+}
+
+} // namespace
+
+nlohmann::ordered_json toJson(const MeasuredStep& measured)
+{
+    return writtenFields(measured);
+}
+
+nlohmann::ordered_json toJson(const RankInfo& rank)
+{
+    return writtenFields(rank);
+}
+
+std::string stepInfoToJson(const StepInfo& info)
+{
+    return jsonText(writtenFields(info));
 }
 
 Result<StepInfo> stepInfoFromJson(std::string_view text, const std::string& source)
 {
     return json::read(text, source, [](const json::Json& document) {
         StepInfo info;
-        visitFields(info, [&](const char* key, auto& field) { readIfThere(document, key, field); });
+        read(document, info);
         return info;
     });
 }

@@ -11,13 +11,13 @@
 
 namespace headroom {
 
-/// The StepInfo as the JSON object of a step file's section "info".
+/// Returns a StepInfo as the JSON object of a step file's section "info".
 std::string stepInfoToJson(const StepInfo& info);
 
-/// The object "measured" of JSON output about a step: what was measured on a real device.
+/// Returns the object "measured" of JSON output about a step.
 nlohmann::ordered_json toJson(const MeasuredStep& measured);
 
-/// The object "distributed" of JSON output about a step: which rank of the job it is.
+/// Returns the object "distributed" of JSON output about a step.
 nlohmann::ordered_json toJson(const RankInfo& rank);
 
 /// Reads a StepInfo. A missing key leaves the default value, so that older files stay readable; unknown keys are

@@ -17,11 +17,11 @@
 
 namespace headroom {
 
-/// The use of a storage. The first categories are those of MemTracker's _MemRefType
-/// (torch/distributed/_tools/mem_tracker.py), and the batch (input). nonPyTorch is memory of a real GPU that PyTorch's
-/// allocator does not know: CUDA's context, workspaces of libraries, NCCL. The last three are of a process of a
-/// distributed job, as in _FSDPRefType (fsdp2_mem_tracker.py); a rank's own shards of parameters and gradients are in
-/// the first categories.
+/// The use of a storage. The categories up to `other` are those of MemTracker's _MemRefType
+/// (torch/distributed/_tools/mem_tracker.py), and `input`, the batch. nonPyTorch is memory of a real GPU outside of
+/// PyTorch's allocator: CUDA's context, workspaces of libraries, NCCL. The last three exist only in distributed jobs,
+/// as in _FSDPRefType (fsdp2_mem_tracker.py); a rank's own shards of parameters and gradients are in the first
+/// categories.
 enum class Category : std::uint8_t {
     parameter,
     buffer,
@@ -71,7 +71,7 @@ enum OpFlag : std::uint16_t {
     opCreate = 8, ///< a factory, to which RuntimeEstimator gives no time (_CREATE_OPS)
     opRecomputed = 16, ///< a forward op that ran again inside backward
     opSacIgnored = 32, ///< selective checkpointing does not count this op (SAC_IGNORED_OPS)
-    opFallback = 64, ///< has no kernel on the simulated GPU: ran on CPU tensors of zeros to learn its output shapes
+    opFallback = 64, ///< has no kernel on the simulated GPU: ran on zeros on the CPU to determine its output shapes
     opNoTensorInput = 128, ///< has no tensor argument
     opMeasured = 256, ///< its time is the measured time of its kernels, not the roofline's
     opAutocastCast = 512, ///< autocast's cast of a weight, which stays in autocast's cache until autocast is left
@@ -129,7 +129,7 @@ enum class StreamEventKind : std::uint8_t {
     record, ///< the event stands for all work issued to the stream so far
     wait, ///< work issued to the stream from here on begins after the event, at once if the event was never recorded
     synchronize, ///< the CPU waits for the event; the stream has no meaning
-    use, ///< `event` is a StorageId, whose block is reused once the stream has done what it was given until its free
+    use, ///< `event` is a StorageId: its block is reused only after all work that the stream got before the free
 };
 inline constexpr std::size_t streamEventKindCount = 4;
 
@@ -175,8 +175,8 @@ struct MeasuredStep
     double spanMs = 0; ///< time from the first kernel's start to the last one's end
     double overheadMs = 0; ///< CPU time spent on tracing
     double synchronizationMs = 0; ///< time in which the CPU waited for the GPU
-    double cpuFactor = 0; ///< as StepInfo::cpuFactor, by the ops of a profiler's trace; 0: not known
-    std::int64_t kernels = 0; ///< number of kernels, copies and fills; 0: times are the roofline's, `notes` says why
+    double cpuFactor = 0; ///< StepInfo::cpuFactor by the ops of a profiler's trace; 0: not known
+    std::int64_t kernels = 0; ///< number of kernels, copies and fills; 0: times are the roofline's (see `notes`)
     std::int64_t opsWithoutKernel = 0; ///< ops that should have a kernel but have none: their times are the roofline's
     std::int64_t droppedRecords = 0;
     Bytes allocatedPeak = 0; ///< peaks of the step by the caching allocator's own statistics
@@ -214,7 +214,7 @@ struct StepInfo
         friend bool operator==(const Dimension&, const Dimension&) = default;
     };
 
-    std::string source; ///< "snapshot": imported from PyTorch's memory snapshot, a stretch of time; else empty
+    std::string source; ///< "snapshot" or "profile": imported from PyTorch's memory snapshot or profiler; else empty
     std::string model; ///< as given on the command line: "demo:transformer", "train.py"
     std::string gpu; ///< name of the device spec, e.g. "a100-80gb"
     std::string device; ///< "sim", "cpu", "cuda:0"
@@ -242,13 +242,13 @@ struct StepInfo
     /// The time model of Ops::ms: "roofline" (as recorded), "kernel", "calibration", "measured". Not in the file: the
     /// caller that opens it sets this.
     std::string times;
-    /// How long the CPU takes to issue an op, as a multiple of cpu_us in resources/kernel_times.json; 0: as machines
-    /// with such a GPU do. Of a calibration, and not in the file.
+    /// Time in which the CPU issues an op, as a multiple of cpu_us in resources/kernel_times.json; 0: cpu_us itself. It
+    /// comes from a calibration and is not in the file.
     double cpuFactor = 0;
 };
 
-/// Number of categories that are shown for a step, the first ones of Category: all for a rank of a distributed job, up
-/// to nonPyTorch for a measured step, else those before it.
+/// Returns how many categories, from the first one on, are shown for a step: all for a rank of a distributed job, those
+/// up to nonPyTorch for a measured step, otherwise those before it.
 inline std::size_t categoriesOf(const StepInfo& info)
 {
     if (info.distributed)
@@ -315,9 +315,9 @@ struct StepTrace
         Column<OpId, StringId> node; ///< autograd node that runs it in backward ("AddmmBackward0"), else invalid
         Column<OpId, ModuleId> module; ///< innermost module; in backward that of the forward op; else the root
         Column<OpId, CallId> call; ///< innermost forward call, only in forward (and recomputed forward)
-        Column<OpId, OpId> forwardOp; ///< the op whose backward this is, where known
+        Column<OpId, OpId> forwardOp; ///< the forward op of a backward op, if known
         Column<OpId, Phase> phase;
-        Column<OpId, DType> dtype; ///< of the first result
+        Column<OpId, DType> dtype; ///< type of the first result
         Column<OpId, std::uint16_t> flags; ///< OpFlag
         Column<OpId, Bytes> bytes; ///< bytes read and written, as RuntimeEstimator counts them
         Column<OpId, double> flops; ///< multiply and add count as two; 0 when PyTorch has no formula
@@ -326,7 +326,7 @@ struct StepTrace
         Lists<OpId, StorageId> outputs; ///< storages of tensor results
         Lists<OpId, StorageId> mutated; ///< storages of arguments that the schema marks as written
         Column<OpId, SignatureId> signature; ///< no rows: the file is older than signatures
-        Column<OpId, std::uint32_t> stream; ///< of its kernels, numbered as storages.stream; no rows: all on stream 0
+        Column<OpId, std::uint32_t> stream; ///< stream of its kernels, as in storages.stream; no rows: all on stream 0
         std::size_t size() const noexcept { return name.size(); }
     } ops;
 
@@ -370,7 +370,7 @@ struct StepTrace
         std::span<const StreamEventKind> kind;
         std::span<const std::uint32_t> stream; ///< the stream that is recorded or waits
         std::span<const std::uint32_t> event; ///< number of the CUDA event; a second record replaces the first
-        std::span<const EventIndex> position; ///< ascending: the next of `events`; no rows: the file is older
+        std::span<const EventIndex> position; ///< ascending: the next row of `events`; no rows: the file is older
         std::size_t size() const noexcept { return op.size(); }
     } streamEvents;
 
@@ -391,7 +391,7 @@ struct StepTrace
     struct Packs
     {
         Column<PackId, StorageId> storage; ///< invalid when the tensor is not on the device
-        Column<PackId, OpId> op; ///< the op whose autograd node saves it, where known
+        Column<PackId, OpId> op; ///< the op of the autograd node that saves it, if known
         std::size_t size() const noexcept { return storage.size(); }
     } packs;
 
@@ -399,7 +399,8 @@ struct StepTrace
     struct Resizes
     {
         std::span<const Bytes> bytes, requested; ///< after and before rounding
-        std::span<const std::uint32_t> stream; ///< of the new block, as storages.stream; no rows: the file is older
+        std::span<const std::uint32_t>
+            stream; ///< stream of the new block, as in storages.stream; no rows: not recorded
     } resizes;
 
     /// Bytes reserved by the caching allocator of a real device; no rows: not recorded. A row holds from its event on,
@@ -430,7 +431,7 @@ struct StepTrace
     /// Owner of the columns' memory: a mapped file or the builder's vectors.
     std::shared_ptr<const void> memory;
 
-    /// The op's signature (core/cost/op_signature.h); empty if the file has none.
+    /// Returns the op's signature (core/cost/op_signature.h); empty if the file has none.
     std::span<const std::int64_t> signatureOf(OpId op) const
     {
         const SignatureId id = ops.signature.size() > 0 ? ops.signature[op] : SignatureId();

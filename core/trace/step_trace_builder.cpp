@@ -27,17 +27,17 @@ void appendList(std::vector<T>& rows, std::vector<std::uint32_t>& first, std::sp
     first.push_back(static_cast<std::uint32_t>(rows.size()));
 }
 
-/// Rows end with the last that is not on stream 0; fill() makes them whole.
+/// Sets a row of a column that ends with the last row that is not on stream 0.
 void putStream(std::vector<std::uint32_t>& rows, std::size_t row, std::uint32_t stream)
 {
     if (stream == 0 && rows.size() <= row)
         return;
-    if (rows.size() <= row)
-        rows.resize(row + 1, 0);
+    rows.resize(std::max(rows.size(), row + 1), 0);
     rows[row] = stream;
 }
 
-void fill(std::vector<std::uint32_t>& rows, std::size_t count)
+/// Appends the rows of stream 0 that putStream() left out. A column without rows stays empty.
+void fillStreams(std::vector<std::uint32_t>& rows, std::size_t count)
 {
     if (!rows.empty())
         rows.resize(count, 0);
@@ -175,11 +175,6 @@ void StepTraceBuilder::streamEvent(StreamEventKind kind, std::uint32_t stream, s
     columns_.streamEventPosition.push_back(nextId<EventIndex>(columns_.eventKind));
 }
 
-void StepTraceBuilder::use(StorageId storage, std::uint32_t stream)
-{
-    streamEvent(StreamEventKind::use, stream, storage.value);
-}
-
 void StepTraceBuilder::measured(OpId op, double ms)
 {
     if (op.value >= columns_.opMs.size())
@@ -242,7 +237,7 @@ void StepTraceBuilder::setStream(StorageId storage, std::uint32_t stream)
 
 void StepTraceBuilder::setReserved(Bytes bytes)
 {
-    const EventIndex next(static_cast<std::uint32_t>(columns_.eventKind.size()));
+    const auto next = nextId<EventIndex>(columns_.eventKind);
     if (!columns_.reservedEvent.empty() && columns_.reservedEvent.back() == next) {
         columns_.reservedBytes.back() = bytes;
         return;
@@ -251,17 +246,12 @@ void StepTraceBuilder::setReserved(Bytes bytes)
     columns_.reservedBytes.push_back(bytes);
 }
 
-void StepTraceBuilder::free(StorageId storage)
-{
-    event(EventKind::free, storage.value);
-}
-
 void StepTraceBuilder::resize(StorageId storage, Bytes requested, std::optional<std::uint32_t> stream)
 {
     const auto row = static_cast<std::uint32_t>(columns_.resizeBytes.size());
     columns_.resizeBytes.push_back(roundedToBlock(requested));
     columns_.resizeRequested.push_back(requested);
-    const bool known = storage.value < columns_.storageStream.size(); // the rest are on stream 0
+    const bool known = storage.value < columns_.storageStream.size(); // otherwise on stream 0
     columns_.resizeStream.push_back(stream.value_or(known ? columns_.storageStream[storage.value] : 0));
     event(EventKind::resize, storage.value, row);
 }
@@ -274,11 +264,6 @@ void StepTraceBuilder::retype(StorageId storage, Category category)
     event(EventKind::retype, storage.value, static_cast<std::uint32_t>(category));
 }
 
-Category StepTraceBuilder::categoryOf(StorageId storage) const
-{
-    return categoryNow_.at(storage.value);
-}
-
 PackId StepTraceBuilder::pack(StorageId storage, OpId op)
 {
     const auto id = nextId<PackId>(columns_.packStorage);
@@ -286,36 +271,6 @@ PackId StepTraceBuilder::pack(StorageId storage, OpId op)
     columns_.packOp.push_back(op);
     event(EventKind::pack, id.value);
     return id;
-}
-
-void StepTraceBuilder::unpack(PackId pack, std::uint32_t pass)
-{
-    event(EventKind::unpack, pack.value, pass);
-}
-
-void StepTraceBuilder::unpackEnd(PackId pack)
-{
-    event(EventKind::unpackEnd, pack.value);
-}
-
-void StepTraceBuilder::release(PackId pack)
-{
-    event(EventKind::release, pack.value);
-}
-
-void StepTraceBuilder::backwardEnter(CallId call)
-{
-    event(EventKind::backwardEnter, call.value);
-}
-
-void StepTraceBuilder::backwardExit(CallId call)
-{
-    event(EventKind::backwardExit, call.value);
-}
-
-void StepTraceBuilder::mark(Mark mark)
-{
-    event(EventKind::mark, static_cast<std::uint32_t>(mark));
 }
 
 void StepTraceBuilder::event(EventKind kind, std::uint32_t a, std::uint32_t b)
@@ -333,7 +288,7 @@ void StepTraceBuilder::misuse(std::string_view what)
 
 Result<StepTracePtr> StepTraceBuilder::finish()
 {
-    // An interrupted step may end inside an op: its results are unknown, its row is complete.
+    // An interrupted step may end inside an op: the op gets a row without results.
     if (openOp_.valid() && misuse_.empty())
         addResult({});
 
@@ -342,13 +297,13 @@ Result<StepTracePtr> StepTraceBuilder::finish()
         return Error{ErrorKind::internal, "the step was not recorded in order: " + done.misuse_};
 
     auto columns = std::make_shared<Columns>(std::move(done.columns_));
-    // A tensor saved for an op that an exception kept from beginning.
+    // An exception may have prevented the op for which a tensor was saved.
     for (OpId& op : columns->packOp)
         if (op.valid() && op.value >= columns->opName.size())
             op = OpId();
-    fill(columns->storageStream, columns->storageCreator.size());
-    fill(columns->opStream, columns->opName.size());
-    if (columns->signatureRows.empty()) { // a step made by hand
+    fillStreams(columns->storageStream, columns->storageCreator.size());
+    fillStreams(columns->opStream, columns->opName.size());
+    if (columns->signatureRows.empty()) { // a hand-made step
         columns->opSignature.clear();
         columns->signatureFirst.clear();
     }

@@ -13,21 +13,21 @@
 
 namespace headroom {
 
-/// Builds a StepTrace from events in their order. Used by the recorder, by importers, and by tests with hand-made
-/// steps. Not thread-safe: one thread at a time may call it.
+/// Builds a StepTrace from events in their order, for the recorder, importers and hand-made steps of tests. One thread
+/// at a time may call it.
 class StepTraceBuilder
 {
 public:
     StepInfo info;
 
-    StringId string(std::string_view text); ///< the same id for the same text
+    StringId string(std::string_view text); ///< returns the same id for the same text
 
     ModuleId addModule(std::string_view fqn, std::string_view type, ModuleId parent);
     void addRegistered(ModuleId module, std::string_view name, StorageId storage, Category category);
 
     CallId enter(ModuleId module, std::span<const StorageId> arguments); ///< adds the event
-    void addArgument(CallId call, StorageId storage); ///< an argument found only when the call ended
-    void exit(CallId call, std::span<const StorageId> results);
+    void addArgument(CallId call, StorageId storage); ///< adds an argument after enter()
+    void exit(CallId call, std::span<const StorageId> results); ///< adds the event
 
     struct Op
     {
@@ -50,11 +50,12 @@ public:
         std::span<const StorageId> mutated = {};
         std::span<const std::int64_t> signature = {}; ///< empty: not known
     };
-    OpId beginOp(const Op& op); ///< adds opBegin
-    void endOp(OpId op, const OpResult& result); ///< adds opEnd; ops do not nest
-    OpId outOfMemory(Op where, Bytes requested, Bytes deviceFree); ///< records a failed allocation and begins its op
-    void setStream(OpId op, std::uint32_t stream); ///< stream of the op's kernels; without this call 0
-    GroupId group(std::string_view name, std::span<const std::uint32_t> ranks); ///< the same id for the same name
+    OpId beginOp(const Op& op); ///< adds opBegin; ops do not nest
+    void endOp(OpId op, const OpResult& result); ///< adds opEnd
+    OpId outOfMemory(Op where, Bytes requested, Bytes deviceFree); ///< adds a failed allocation and begins its op
+    void setStream(OpId op, std::uint32_t stream); ///< sets the stream of the op's kernels, which is 0 otherwise
+    /// Returns the same id for the same name.
+    GroupId group(std::string_view name, std::span<const std::uint32_t> ranks);
 
     struct Collective
     {
@@ -65,34 +66,35 @@ public:
         bool async = false;
     };
     void collective(OpId op, const Collective& collective); ///< `op` must be the op that began last
-    /// Adds a stream event before the op `before`; invalid: before the next op.
+    /// Adds a stream event before the op `before`, or before the next op if `before` is invalid.
     void streamEvent(StreamEventKind kind, std::uint32_t stream, std::uint32_t event, OpId before = {});
-    void use(StorageId storage, std::uint32_t stream); ///< adds the stream event
+    void use(StorageId storage, std::uint32_t stream) { streamEvent(StreamEventKind::use, stream, storage.value); }
     void measured(OpId op, double ms); ///< replaces the time of an op that has ended
 
     StorageId alloc(Bytes requested, Category category, OpId creator); ///< rounds the size; adds the event
-    void setStream(StorageId storage, std::uint32_t stream); ///< stream of the allocation; without this call 0
-    void setReserved(Bytes bytes); ///< bytes that a real device's allocator has reserved from the next event on
-    void free(StorageId storage);
-    /// `stream`: of the new block; without it that of the storage's allocation.
+    void setStream(StorageId storage, std::uint32_t stream); ///< sets the stream of the block, which is 0 otherwise
+    void setReserved(Bytes bytes); ///< sets the bytes that the device's allocator has reserved from the next event on
+    void free(StorageId storage) { event(EventKind::free, storage.value); }
+    /// `stream` is that of the new block; nullopt: the stream of the storage's allocation.
     void resize(StorageId storage, Bytes requested, std::optional<std::uint32_t> stream = {});
     void retype(StorageId storage, Category category);
 
-    PackId pack(StorageId storage, OpId op); ///< storage may be invalid: not on the device
-    void unpack(PackId pack, std::uint32_t pass = 0); ///< `pass`: number of the backward pass
-    void unpackEnd(PackId pack);
-    void release(PackId pack);
+    PackId pack(StorageId storage, OpId op); ///< `storage` is invalid for a tensor that is not on the device
+    void unpack(PackId pack, std::uint32_t pass = 0) { event(EventKind::unpack, pack.value, pass); }
+    void unpackEnd(PackId pack) { event(EventKind::unpackEnd, pack.value); }
+    void release(PackId pack) { event(EventKind::release, pack.value); }
 
-    void backwardEnter(CallId call);
-    void backwardExit(CallId call);
-    void mark(Mark mark);
+    void backwardEnter(CallId call) { event(EventKind::backwardEnter, call.value); }
+    void backwardExit(CallId call) { event(EventKind::backwardExit, call.value); }
+    void mark(Mark mark) { event(EventKind::mark, static_cast<std::uint32_t>(mark)); }
 
     std::size_t opCount() const noexcept { return columns_.opName.size(); }
     std::size_t storageCount() const noexcept { return columns_.storageBytes.size(); }
-    Category categoryOf(StorageId storage) const; ///< current category, retype events included
+    /// Returns the current category of a storage, after its retype events.
+    Category categoryOf(StorageId storage) const { return categoryNow_.at(storage.value); }
 
-    /// Returns the validated step and leaves the builder empty. Fails when events do not nest. Calls and an op that are
-    /// still open end with the step, as after an exception.
+    /// Returns the validated step and leaves the builder empty. Errors (internal): events do not nest. Calls and an op
+    /// that are still open, as after an exception, end with the step.
     Result<StepTracePtr> finish();
 
 private:
@@ -108,8 +110,8 @@ private:
         std::vector<Category> registeredCategory;
         std::vector<ModuleId> callModule;
         std::vector<CallId> callParent;
-        std::vector<std::vector<StorageId>> callArguments, callResults; ///< complete only after the calls end
-        std::vector<std::uint32_t> callArgumentFirst{0}, callResultFirst{0}; ///< filled by finish()
+        std::vector<std::vector<StorageId>> callArguments, callResults; ///< by call; finish() makes columns of them
+        std::vector<std::uint32_t> callArgumentFirst{0}, callResultFirst{0};
         std::vector<StorageId> callArgumentRows, callResultRows;
         std::vector<StringId> opName, opNode;
         std::vector<ModuleId> opModule;
@@ -156,8 +158,9 @@ private:
 
     void event(EventKind kind, std::uint32_t a, std::uint32_t b = 0);
     void addResult(const OpResult& result);
-    void misuse(std::string_view what); ///< keeps the first misuse for finish(): a recorder cannot stop inside an op
-    SignatureId signature(std::span<const std::int64_t> values); ///< the same id for the same values
+    /// Keeps the first misuse for the error of finish(), since a recorder cannot stop inside an op.
+    void misuse(std::string_view what);
+    SignatureId signature(std::span<const std::int64_t> values); ///< returns the same id for the same values
     static StepTrace view(const Columns& columns);
 
     Columns columns_;

@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/trace/memory_event.h"
 #include "core/trace/step_file.h"
 
 #include <cmath>
 #include <initializer_list>
-#include <optional>
 
 namespace headroom {
 
 namespace {
 
-/// More than any device holds, and small enough that no sum of a step can overflow.
+/// Limit of the sum of bytes of a step. It is more than any device holds, and far below an overflow.
 constexpr Bytes largestSum = Bytes{1} << 60;
 
 Error violation(std::string text)
@@ -18,13 +18,13 @@ Error violation(std::string text)
     return badInput("not a valid step: " + std::move(text));
 }
 
-/// Checks of columns by themselves: equal lengths, ids in range, enumerators that exist, numbers that make sense.
-/// Keeps the first violation; later checks of a broken family are skipped by the caller asking failed().
+/// Checks single columns: equal lengths, ids in range, known enumerators, possible numbers. It keeps the first
+/// violation and skips all later checks.
 class ColumnChecks
 {
 public:
-    bool failed() const noexcept { return first_.has_value(); }
-    Status status() const { return first_ ? Status(*first_) : Status(); }
+    bool failed() const noexcept { return !status_.ok(); }
+    const Status& status() const noexcept { return status_; }
 
     void rows(std::string_view family, std::size_t expected, std::initializer_list<std::size_t> counts)
     {
@@ -43,7 +43,7 @@ public:
             column, values, [&](auto id) { return id.valid() ? id.value < limit : mayBeInvalid; }, "an id in range");
     }
 
-    /// Parents come before their children, so that no cycle can exist.
+    /// Checks that parents come before their children, so that there is no cycle.
     template <class Ids>
     void parents(std::string_view column, const Ids& values)
     {
@@ -59,7 +59,7 @@ public:
             column, values, [&](auto value) { return static_cast<std::size_t>(value) < count; }, "a known value");
     }
 
-    /// Byte counts: not negative, and their sum stays far from overflow.
+    /// Checks that byte counts are not negative, and adds them to `sum`, which stays far from overflow.
     template <class Values>
     void bytes(std::string_view column, const Values& values, Bytes& sum)
     {
@@ -74,7 +74,7 @@ public:
             "0 or more, in sum at most 2^60");
     }
 
-    /// Byte counts that are not summed.
+    /// Checks byte counts that are not summed.
     template <class Values>
     void sizes(std::string_view column, const Values& values)
     {
@@ -99,7 +99,7 @@ public:
             "a finite number, 0 or more");
     }
 
-    /// Offsets of Lists and Strings: they start at 0, never fall, end at the number of rows.
+    /// Checks the offsets of Lists or Strings: they start at 0, never fall, and end at the number of rows.
     void offsets(std::string_view column, std::span<const std::uint32_t> first, std::size_t parents,
                  std::size_t children)
     {
@@ -113,10 +113,18 @@ public:
             "rising offsets");
     }
 
+    /// Checks Lists of valid ids.
+    template <class Lists>
+    void lists(const std::string& column, const Lists& lists, std::size_t parents, std::size_t limit)
+    {
+        offsets(column, lists.first, parents, lists.rows.size());
+        ids(column, lists.rows, limit, false);
+    }
+
     void fail(std::string text)
     {
-        if (!first_)
-            first_ = violation(std::move(text));
+        if (!failed())
+            status_ = violation(std::move(text));
     }
 
 private:
@@ -134,14 +142,14 @@ private:
         }
     }
 
-    std::optional<Error> first_;
+    Status status_; ///< the first violation
 };
 
-/// Rows of a column that may be missing.
-template <class Column, class Rows>
-std::size_t ifThere(const Column& column, const Rows& rows)
+/// Returns the number of rows of an optional column, or that of its table if the column is empty.
+template <class Column, class Table>
+std::size_t rowsOf(const Column& column, const Table& table)
 {
-    return column.size() > 0 ? column.size() : rows.size();
+    return column.size() > 0 ? column.size() : table.size();
 }
 
 void checkNames(const StepTrace& t, ColumnChecks& checks)
@@ -168,10 +176,8 @@ void checkCalls(const StepTrace& t, ColumnChecks& checks)
     checks.rows("calls", c.size(), {c.parent.size()});
     checks.ids("calls.module", c.module, t.modules.size(), false);
     checks.parents("calls.parent", c.parent);
-    checks.offsets("calls.arguments", c.arguments.first, c.size(), c.arguments.rows.size());
-    checks.ids("calls.arguments", c.arguments.rows, t.storages.size(), false);
-    checks.offsets("calls.results", c.results.first, c.size(), c.results.rows.size());
-    checks.ids("calls.results", c.results.rows, t.storages.size(), false);
+    checks.lists("calls.arguments", c.arguments, c.size(), t.storages.size());
+    checks.lists("calls.results", c.results, c.size(), t.storages.size());
 }
 
 void checkOps(const StepTrace& t, ColumnChecks& checks)
@@ -191,13 +197,9 @@ void checkOps(const StepTrace& t, ColumnChecks& checks)
     checks.bytes("ops.bytes", o.bytes, sum);
     checks.amounts("ops.flops", o.flops);
     checks.amounts("ops.ms", o.ms);
-    const std::size_t storages = t.storages.size();
-    checks.offsets("ops.inputs", o.inputs.first, o.size(), o.inputs.rows.size());
-    checks.ids("ops.inputs", o.inputs.rows, storages, false);
-    checks.offsets("ops.outputs", o.outputs.first, o.size(), o.outputs.rows.size());
-    checks.ids("ops.outputs", o.outputs.rows, storages, false);
-    checks.offsets("ops.mutated", o.mutated.first, o.size(), o.mutated.rows.size());
-    checks.ids("ops.mutated", o.mutated.rows, storages, false);
+    checks.lists("ops.inputs", o.inputs, o.size(), t.storages.size());
+    checks.lists("ops.outputs", o.outputs, o.size(), t.storages.size());
+    checks.lists("ops.mutated", o.mutated, o.size(), t.storages.size());
     const auto& signatures = t.signatures.values;
     if (t.signatures.size() > 0)
         checks.offsets("signatures", signatures.first, t.signatures.size(), signatures.rows.size());
@@ -209,7 +211,7 @@ void checkStreams(const StepTrace& t, ColumnChecks& checks)
     if (const auto& d = t.info.distributed; d && (d->ranksPerNode < 1 || d->rank < 0 || d->rank >= d->worldSize))
         checks.fail("rank " + std::to_string(d->rank) + " of " + std::to_string(d->worldSize) + ", "
                     + std::to_string(d->ranksPerNode) + " a node, is not one of a job");
-    checks.rows("ops", t.ops.size(), {ifThere(t.ops.stream, t.ops), ifThere(t.ops.signature, t.ops)});
+    checks.rows("ops", t.ops.size(), {rowsOf(t.ops.stream, t.ops), rowsOf(t.ops.signature, t.ops)});
     checks.ids("groups.name", t.groups.name, t.strings.size(), false);
     if (t.groups.size() > 0)
         checks.offsets("groups.ranks", t.groups.ranks.first, t.groups.size(), t.groups.ranks.rows.size());
@@ -222,7 +224,7 @@ void checkStreams(const StepTrace& t, ColumnChecks& checks)
     checks.sizes("collectives.bytes", c.bytes);
     checks.ids("collectives.group", c.group, t.groups.size(), false);
     const auto& e = t.streamEvents;
-    checks.rows("stream_events", e.size(), {e.kind.size(), e.stream.size(), e.event.size(), ifThere(e.position, e)});
+    checks.rows("stream_events", e.size(), {e.kind.size(), e.stream.size(), e.event.size(), rowsOf(e.position, e)});
     checks.ids("stream_events.op", e.op, t.ops.size() + 1, false);
     checks.rising("stream_events.op", e.op);
     checks.enumerators("stream_events.kind", e.kind, streamEventKindCount);
@@ -236,7 +238,7 @@ void checkStreams(const StepTrace& t, ColumnChecks& checks)
 void checkMemory(const StepTrace& t, ColumnChecks& checks)
 {
     const auto& s = t.storages;
-    checks.rows("storages", s.size(), {s.requested.size(), s.category.size(), s.creator.size(), ifThere(s.stream, s)});
+    checks.rows("storages", s.size(), {s.requested.size(), s.category.size(), s.creator.size(), rowsOf(s.stream, s)});
     Bytes sum = 0;
     Bytes requested = 0;
     checks.bytes("storages.bytes", s.bytes, sum);
@@ -258,7 +260,7 @@ void checkMemory(const StepTrace& t, ColumnChecks& checks)
     checks.ids("packs.op", t.packs.op, t.ops.size());
 
     const auto& bytes = t.resizes.bytes;
-    checks.rows("resizes", bytes.size(), {t.resizes.requested.size(), ifThere(t.resizes.stream, bytes)});
+    checks.rows("resizes", bytes.size(), {t.resizes.requested.size(), rowsOf(t.resizes.stream, bytes)});
     checks.bytes("resizes.bytes", t.resizes.bytes, sum);
     checks.bytes("resizes.requested", t.resizes.requested, requested);
 
@@ -266,8 +268,8 @@ void checkMemory(const StepTrace& t, ColumnChecks& checks)
     checks.enumerators("events.kind", t.events.kind, eventKindCount);
 }
 
-/// Follows the events and holds them to the rules of EventKind: ids begin in their order and once, ops and calls nest,
-/// nothing is let go that is not held.
+/// Checks the events in order against the rules of EventKind: each id begins once and in order, calls nest and ops do
+/// not, and only what is held is dropped.
 class EventChecks
 {
 public:
@@ -299,7 +301,7 @@ public:
     }
 
 private:
-    /// The next id of its family begins, in order.
+    /// Checks that `a` is the next id of its table.
     static const char* begin(std::uint32_t a, std::uint32_t& next, std::size_t count)
     {
         if (a != next || a >= count)
@@ -382,8 +384,7 @@ private:
             return nullptr;
         if (saved.value >= allocs_ || holders_[saved.value] == 0)
             return "its storage is not alive";
-        const bool holds = kind == EventKind::pack || kind == EventKind::unpack;
-        holders_[saved.value] += holds ? 1 : -1;
+        holders_[saved.value] += holds(kind) ? 1 : -1;
         return nullptr;
     }
 
@@ -426,7 +427,7 @@ private:
     std::vector<bool> held_; ///< by the program
     std::vector<std::int32_t> holders_;
     std::vector<bool> released_;
-    std::vector<std::uint32_t> unpacked_; ///< unpacks not ended, by pack
+    std::vector<std::uint32_t> unpacked_; ///< by pack: number of unpacks that have not ended
     std::vector<std::uint32_t> openCalls_;
     OpId openOp_;
     std::uint32_t allocs_ = 0, ops_ = 0, calls_ = 0, packs_ = 0;

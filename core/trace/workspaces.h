@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// Blocks of PyTorch's caching allocator that belong to no tensor: workspaces of NVIDIA's libraries during a step.
+/// Blocks of PyTorch's caching allocator that hold no tensor: the workspaces of NVIDIA's libraries during a step.
 struct Workspaces
 {
     /// A workspace that an op allocates and nothing frees.
@@ -20,7 +20,7 @@ struct Workspaces
     {
         OpId op;
         Bytes bytes = 0;
-        std::uint32_t place = 0; ///< as storages.stream: of a CUDA graph, in its pool
+        std::uint32_t place = 0; ///< as in storages.stream; a CUDA graph's workspace is in its pool
 
         friend bool operator==(const Kept&, const Kept&) = default;
     };

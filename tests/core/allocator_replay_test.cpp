@@ -39,7 +39,7 @@ TEST(AllocatorReplay, RepeatsTheStepOnTheCacheOfTheOneBefore)
     const Result<Timeline> timeline = predict(*trace, {});
     ASSERT_TRUE(timeline.ok()) << timeline.error().message;
 
-    const CachingAllocator::Stats stats = replay(*trace, *timeline);
+    const CachingAllocator::Stats stats = simulateAllocator(*trace, *timeline, {}).stats;
     EXPECT_EQ(stats.requestedPeak, 124 * MiB + 100) << "parameter, both outputs, and the temporary as asked for";
     EXPECT_EQ(stats.allocatedPeak, 124 * MiB + 512) << "the same in blocks";
     EXPECT_EQ(stats.reservedPeak, 126 * MiB) << "segments of 64, 30, 30 and 2 MiB, each reused by the next step";
@@ -92,7 +92,7 @@ TEST(AllocatorReplay, APrivatePoolKeepsItsSegments)
 {
     const StepTracePtr trace = stepOfAGraph();
     const Timeline timeline = *predict(*trace, {});
-    EXPECT_EQ(replay(*trace, timeline).reservedPeak, 60 * MiB);
+    EXPECT_EQ(simulateAllocator(*trace, timeline, {}).stats.reservedPeak, 60 * MiB);
     AllocatorRules card;
     card.capacity = 50 * MiB;
     EXPECT_TRUE(simulateAllocator(*trace, timeline, card).failure) << "a full device releases no graph's memory";
@@ -123,7 +123,7 @@ TEST(AllocatorReplay, ARetypeMovesNoBlock)
     ASSERT_TRUE(trace.ok()) << trace.error().message;
     const Result<Timeline> timeline = predict(**trace, {});
     ASSERT_TRUE(timeline.ok()) << timeline.error().message;
-    EXPECT_EQ(replay(**trace, *timeline).reservedPeak, 12 * MiB);
+    EXPECT_EQ(simulateAllocator(**trace, *timeline, {}).stats.reservedPeak, 12 * MiB);
 }
 
 /// As CUDA's context on a real device, and what libraries take there while the step runs.
@@ -344,7 +344,7 @@ TEST(AllocatorReplay, AResizedStorageTakesMemoryOfTheStreamThatResizesIt)
     builder.resize(flat, 30 * MiB);
     const Result<StepTracePtr> trace = builder.finish();
     ASSERT_TRUE(trace.ok()) << trace.error().message;
-    EXPECT_EQ(replay(**trace, *predict(**trace, {})).reservedPeak, 60 * MiB);
+    EXPECT_EQ(simulateAllocator(**trace, *predict(**trace, {}), {}).stats.reservedPeak, 60 * MiB);
 }
 
 TEST(AllocatorReplay, FragmentationIsAReasonOfItsOwn)

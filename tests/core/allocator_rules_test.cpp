@@ -389,7 +389,7 @@ TEST_P(AnySettings, BlocksAreDistinctAndSumsAgree)
             allocator.free(victim->first);
             live.erase(victim);
         }
-        const CachingAllocator::Stats& stats = allocator.stats();
+        const CachingAllocator::Stats stats = allocator.stats();
         ASSERT_EQ(stats.requested, requested);
         ASSERT_EQ(stats.reserved, taken);
         ASSERT_LE(stats.requested, stats.allocated);

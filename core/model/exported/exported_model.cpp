@@ -3,7 +3,7 @@
 #include "core/model/exported/exported_model.h"
 
 #include "core/base/try.h"
-#include "core/model/exported_source.h"
+#include "core/model/openers.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -13,8 +13,8 @@
 namespace headroom::exported {
 namespace {
 
-/// A batch of this shape. On a device that computes: numbers from a normal distribution, and zeros where the model
-/// takes integers, since they may be indices.
+/// Creates an input of this shape. On a device that computes it has normally distributed numbers; integers are 0, since
+/// they may be indices.
 at::Tensor invent(const TensorMeta& meta, const std::vector<std::int64_t>& sizes, at::Device device)
 {
     const auto options = at::TensorOptions(device).dtype(meta.dtype);
@@ -38,15 +38,7 @@ at::Tensor invent(const TensorMeta& meta, const std::vector<std::int64_t>& sizes
     return tensor;
 }
 
-std::string dtypeText(at::ScalarType dtype)
-{
-    return dtype == at::kFloat   ? "float32"
-        : dtype == at::kHalf     ? "float16"
-        : dtype == at::kBFloat16 ? "bfloat16"
-                                 : c10::toString(dtype);
-}
-
-/// A file's element types are written into its graph.
+/// Returns an error if `asked` is not the file's element type, which its graph fixes.
 Status checkDtype(const ExportedProgram& program, std::optional<at::ScalarType> asked)
 {
     if (!asked)
@@ -56,8 +48,8 @@ Status checkDtype(const ExportedProgram& program, std::optional<at::ScalarType> 
             continue;
         const at::ScalarType dtype = program.weights.at(input.name).meta.dtype;
         if (at::isFloatingType(dtype) && dtype != *asked)
-            return badInput("--dtype " + dtypeText(*asked) + ": " + program.name + " was exported in "
-                            + dtypeText(dtype) + ", which its graph fixes; leave --dtype out, or export it again");
+            return badInput("--dtype " + dtypeName(*asked) + ": " + program.name + " was exported in "
+                            + dtypeName(dtype) + ", which its graph fixes; leave --dtype out, or export it again");
     }
     return {};
 }
@@ -67,21 +59,19 @@ Status checkDtype(const ExportedProgram& program, std::optional<at::ScalarType> 
 Status ExportedModel::makeInputs(at::Device device)
 {
     for (const InputSpec& input : program_.inputs) {
-        if (input.kind != InputSpec::Kind::user || input.argument.kind != Argument::Kind::value)
-            continue;
-        const std::string& name = input.argument.elements.front().name;
-        const auto found = program_.graph.tensors.find(name);
-        if (found == program_.graph.tensors.end())
+        const TensorMeta* meta = program_.tensorOf(input);
+        if (!meta)
             continue;
         std::vector<std::int64_t> sizes;
-        for (const Size& size : found->second.sizes) {
+        for (const Size& size : meta->sizes) {
             const auto number = evaluate(size, sizes_.symbols);
             if (!number || *number < 0)
-                return badInput(program_.name + ": the size " + size.expression + " of input '" + name
+                return badInput(program_.name + ": the size " + size.expression + " of input '"
+                                + input.argument.elements.front().name
                                 + "' is not understood; export the model with plain dynamic dimensions");
             sizes.push_back(*number);
         }
-        inputs_.push_back(invent(found->second, sizes, device));
+        inputs_.push_back(invent(*meta, sizes, device));
     }
     return {};
 }
@@ -119,7 +109,7 @@ Result<std::unique_ptr<ExportedModel>> ExportedModel::open(ExportedProgram progr
     return model;
 }
 
-/// What the graph is given as its `input`-th input; `next` counts the batch's tensors.
+/// Returns the value of an input of the graph: the batch's tensor `next`, which is then counted up, or a size.
 c10::IValue ExportedModel::valueOf(std::size_t input, std::size_t& next) const
 {
     const std::string& name = program_.inputs[input].argument.elements.front().name;
@@ -141,12 +131,9 @@ void ExportedModel::writeBack(const std::string& target, const at::Tensor& value
     }
     std::size_t next = 0;
     for (const InputSpec& input : program_.inputs) {
-        if (input.kind != InputSpec::Kind::user || input.argument.kind != Argument::Kind::value)
+        if (!program_.tensorOf(input))
             continue;
-        const std::string& name = input.argument.elements.front().name;
-        if (!program_.graph.tensors.contains(name))
-            continue;
-        if (name == target)
+        if (input.argument.elements.front().name == target)
             inputs_.at(next).copy_(value);
         ++next;
     }
@@ -196,8 +183,7 @@ Result<std::unique_ptr<ModelSource>> openExportedProgram(const ModelRequest& req
         ASSIGN_OR_RETURN(auto model, exported::ExportedModel::open(std::move(program), request));
         return std::unique_ptr<ModelSource>(std::move(model));
     } catch (const c10::Error& error) {
-        const std::string message = error.what_without_backtrace();
-        return badInput(request.name + " cannot be opened: " + message.substr(0, message.find('\n')));
+        return badInput(request.name + " cannot be opened: " + firstLine(error));
     }
 }
 

@@ -13,7 +13,7 @@
 
 namespace headroom::exported {
 
-/// A .pt2 file that is open on a device. Its graph is run node by node through the dispatcher, with autograd.
+/// A .pt2 file that is open on a device. Its graph runs node by node through the dispatcher, with autograd.
 class ExportedModel final : public ModelSource
 {
 public:

@@ -16,13 +16,13 @@
 #include <utility>
 #include <vector>
 
-/// The contents of a .pt2 file as torch/_export/serde/schema.py declares them: checked and typed; nothing is run.
+/// The contents of a .pt2 file, as torch/_export/serde/schema.py declares them.
 namespace headroom::exported {
 
 /// A size: a number, or an expression of dynamic dimensions as sympy prints it ("Symbol('s10', …)").
 struct Size
 {
-    std::int64_t number = 0; ///< for an expression, its value at export (its hint), 0 if unknown
+    std::int64_t number = 0; ///< the size, or the value of the expression at export (its hint), 0 if unknown
     std::string expression; ///< empty: the size is a number
 };
 
@@ -112,7 +112,7 @@ struct Weight
 {
     TensorMeta meta;
     std::string record; ///< name in the archive; tensors that share a storage share a record
-    std::size_t bytes = 0; ///< of the record; 0 if the model was exported without weights
+    std::size_t bytes = 0; ///< size of the record; 0 if the model was exported without weights
 };
 
 /// Bounds of a dynamic dimension.
@@ -138,11 +138,13 @@ struct ExportedProgram
     std::map<std::string, std::string> types; ///< class names of modules by FQN, as torch_headroom.export notes them
     ZipArchive archive;
 
-    /// Whether the model was exported on the meta device: it has shapes, but no values.
+    /// Returns whether the model was exported on the meta device: it has shapes, but no values.
     bool weightless() const;
+    /// Returns the shape of an input that the caller gives as a tensor; null for other inputs.
+    const TensorMeta* tensorOf(const InputSpec& input) const;
 };
 
-/// Reads and checks a file; runs nothing. Errors (badInput): one sentence with the file, the place in it and what was
+/// Reads and checks a file; nothing in it is run. Errors (badInput) name the file, the place in it and what was
 /// expected there.
 Result<ExportedProgram> readExportedProgram(const std::filesystem::path& path);
 Result<ExportedProgram> readExportedProgram(ZipArchive archive);

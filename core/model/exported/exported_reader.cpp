@@ -21,7 +21,7 @@ constexpr auto tiedRecord = "extra/headroom_tied_weights.json";
 constexpr auto typesRecord = "extra/headroom_module_types.json";
 constexpr std::int64_t schemaMajor = 8; ///< SCHEMA_VERSION of torch/_export/serde/schema.py
 
-/// One fault of a record; becomes the sentence of readExportedProgram().
+/// The exception for a fault of a record; readExportedProgram() returns its error.
 struct Unreadable
 {
     Error error;
@@ -58,9 +58,7 @@ InputSpec readInputSpec(const Json& value)
         return at(value, name.c_str(), [&](const Json& spec) {
             InputSpec input;
             input.kind = kind;
-            input.argument.kind = Argument::Kind::value;
-            input.argument.elements.push_back(
-                {at(spec, "arg", [](const Json& arg) { return at(arg, "name", json::string); }), {}});
+            input.argument = at(spec, "arg", readNamed);
             input.name = at(spec, nameField, json::string);
             return input;
         });
@@ -99,9 +97,7 @@ OutputSpec readOutputSpec(const Json& value)
     if (key != "loss_output" && !target)
         json::wrong(value, "has '" + key + "': expected an output that Headroom knows");
     return at(value, key.c_str(), [&](const Json& spec) {
-        output.argument.kind = Argument::Kind::value;
-        output.argument.elements.push_back(
-            {at(spec, "arg", [](const Json& arg) { return at(arg, "name", json::string); }), {}});
+        output.argument = at(spec, "arg", readNamed);
         if (target) {
             output.kind = OutputSpec::Kind::mutation;
             output.target = at(spec, target, json::string);
@@ -138,8 +134,8 @@ void readModel(const Json& document, ExportedProgram& program)
     program.ranges = at(document, "range_constraints", mapOf(readRange));
 }
 
-/// What a tensor's storage needs, by its sizes and strides. Nothing: they are no numbers, or the tensor has 2^56
-/// elements.
+/// Returns the bytes that a tensor's storage needs by its sizes and strides; nullopt if they are not numbers, or if the
+/// tensor has 2^56 elements.
 std::optional<std::size_t> neededBytes(const TensorMeta& meta)
 {
     constexpr std::int64_t most = std::int64_t{1} << 56;
@@ -236,6 +232,14 @@ bool ExportedProgram::weightless() const
     return std::ranges::any_of(weights, [](const auto& entry) {
         return entry.second.bytes == 0 && neededBytes(entry.second.meta).value_or(0) != 0;
     });
+}
+
+const TensorMeta* ExportedProgram::tensorOf(const InputSpec& input) const
+{
+    if (input.kind != InputSpec::Kind::user || input.argument.kind != Argument::Kind::value)
+        return nullptr;
+    const auto found = graph.tensors.find(input.argument.elements.front().name);
+    return found == graph.tensors.end() ? nullptr : &found->second;
 }
 
 Result<ExportedProgram> readExportedProgram(const std::filesystem::path& path)

@@ -15,8 +15,8 @@ using Names = OperandMaker::Names;
 constexpr std::string_view operatorPrefix = "torch.ops.";
 constexpr std::string_view higherOrderPrefix = "torch.ops.higher_order.";
 
-/// Checks that exporting wrote down: of types and devices as they were there, and of ranges that --batch and --seq are
-/// checked for anyway.
+/// Whether a node is a check that exporting added. Types and devices may differ here, and the ranges of --batch and
+/// --seq are checked elsewhere.
 bool isTracingCheck(const std::string& target)
 {
     static const std::set<std::string> checks{"torch.ops.aten._assert_tensor_metadata.default",
@@ -87,7 +87,7 @@ private:
     const CompileOptions& options_;
     OperandMaker operands_;
     GraphProgram program_;
-    std::vector<std::string> open_; ///< calls of the modules that the next node runs in, without the root's
+    std::vector<std::string> open_; ///< open module calls, without the root's
 };
 
 void Compiler::add(decltype(Instruction::action) action, std::string place)
@@ -119,7 +119,7 @@ void Compiler::leaveModules(std::size_t depth)
 
 void Compiler::enterModules(const Node& node)
 {
-    // What exporting added runs in whatever module is open.
+    // A node that exporting added runs in the open module.
     if (node.frames.empty())
         return;
     std::vector<const Node::Frame*> frames;
@@ -207,7 +207,8 @@ void Compiler::assertion(const Node& node, const Names& names)
     add(std::move(compute), place(node));
 }
 
-/// Begins what a higher-order operator does around its graph; returns which of the node's inputs is that graph.
+/// Begins the scope of a higher-order operator around its graph; returns the position of the graph in the node's
+/// inputs.
 std::size_t Compiler::enterScope(const Node& node)
 {
     const std::string name = node.target.substr(higherOrderPrefix.size());
@@ -293,7 +294,7 @@ void Compiler::node(const Node& node, Names& names)
             operatorCall(node, names);
     } catch (const Uncompilable& fault) {
         if (fault.message.starts_with(exported_.name))
-            throw; // of a node inside an inner graph: it has its place
+            throw; // the fault of a node in an inner graph already has a place
         throw Uncompilable{exported_.name + ": " + place(node) + " " + fault.message};
     }
 }

@@ -10,7 +10,7 @@
 
 namespace headroom::exported {
 
-/// Thrown for a fault of the graph; compileGraph() turns it into an error.
+/// The exception for a fault of the graph; compileGraph() converts it to an Error.
 struct Uncompilable
 {
     std::string message;
@@ -28,7 +28,7 @@ public:
     {
     }
     Operand make(const Argument& argument, const c10::Type& formal, const Names& names) const;
-    /// Makes an operand whose type is not restricted: a size, or an argument of a higher-order operator.
+    /// Makes an operand of any type: a size, or an argument of a higher-order operator.
     Operand makePlain(const Argument& argument, const Names& names) const;
 
     /// Returns the device that replaces a device of the file.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t nowhere = std::numeric_limits<std::size_t>::max();
 
-/// Which call of a module each instruction runs in, and where calls begin and end.
+/// The module calls of a program, and the call in which each instruction runs.
 struct Calls
 {
     struct Call
@@ -97,9 +97,9 @@ private:
     {
         std::size_t made = nowhere; ///< instruction; nowhere: an input of the graph
         std::size_t lastUse = 0;
-        std::size_t holder = nowhere; ///< the call whose frame holds it: innermost one around making and all uses
+        std::size_t holder = nowhere; ///< innermost call around its definition and all uses; its frame holds the value
         bool returned = false;
-        bool weight = false; ///< of the file: no argument of any module
+        bool weight = false; ///< a tensor of the file, which is not an argument of modules
     };
     void use(Slot slot, std::size_t instruction);
     void give(Slot slot, std::size_t made, std::size_t used);
@@ -110,8 +110,8 @@ private:
     std::vector<Life> lives_;
 };
 
-/// Calls around `used` that began after `made` are given the value; calls around `made` that ended before `used`
-/// return it.
+/// Adds a value to the arguments of calls around `used` that began after `made`, and to the results of calls around
+/// `made` that ended before `used`.
 void Lives::give(Slot slot, std::size_t made, std::size_t used)
 {
     const auto add = [slot](std::vector<Slot>& slots) {

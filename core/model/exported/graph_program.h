@@ -15,8 +15,8 @@
 #include <variant>
 #include <vector>
 
-/// A graph prepared to run many times: operators are looked up, names replaced by slots, inner graphs inlined, and for
-/// each value the place where it dies is known.
+/// A graph that was compiled to run many times: operators are looked up, names are replaced by slots, inner graphs are
+/// inlined, and each instruction has the values that die after it.
 namespace headroom::exported {
 
 /// The index of one value while the program runs.
@@ -48,7 +48,8 @@ struct CallOperator
     c10::OperatorHandle op;
     std::vector<Operand> operands;
     std::vector<std::vector<Slot>> results; ///< by return: its slot, or the slots of a list's elements
-    /// The operator is aten.view: a model exported on a CPU may lack the contiguous() that other layouts need.
+    /// The operator is aten.view. It runs as reshape if the layout needs that: a model exported on a CPU may lack a
+    /// contiguous() that another device needs.
     bool isView = false;
 };
 
@@ -96,7 +97,7 @@ struct LeaveScope
 struct Instruction
 {
     std::variant<CallOperator, Compute, EnterModule, ExitModule, EnterGradMode, EnterAutocast, LeaveScope> action;
-    std::vector<Slot> dying; ///< values that nothing holds after the instruction
+    std::vector<Slot> dying; ///< values that die after the instruction
     std::string place; ///< operator and module, for messages: "aten.mm.default in GPT.head (gpt.py:31)"
 };
 
@@ -125,7 +126,7 @@ struct CompileOptions
     at::Device device = at::kCPU; ///< device to run the model on
     Lifetimes lifetimes = Lifetimes::graph;
     std::function<ModuleId(const std::string& fqn)> moduleOf;
-    std::function<std::string(const std::string& fqn)> nameOf; ///< of a module, for messages
+    std::function<std::string(const std::string& fqn)> nameOf; ///< returns a module's name for messages
 };
 
 /// Compiles a graph. Errors (badInput): an operator that this libtorch lacks, a value that no node computes, an

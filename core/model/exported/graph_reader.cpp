@@ -16,13 +16,13 @@ using json::Json;
 using json::listOf;
 using json::mapOf;
 
-/// Graphs in arguments of nodes, in their graphs, …: no exported model has more than a handful.
+/// Limit of the depth of graphs inside graphs, as arguments of nodes. Exported models have only a few levels.
 constexpr int deepestGraph = 32;
 
 Argument readArgumentAt(const Json& value, int depth);
 Graph readGraphAt(const Json& value, int depth);
 
-/// schema.py's numbers up to BFLOAT16 are those of c10 and one.
+/// schema.py's numbers up to BFLOAT16 are the numbers of c10 plus one.
 at::ScalarType readScalarType(const Json& value)
 {
     constexpr std::int64_t bfloat16 = 13;
@@ -69,7 +69,7 @@ at::Device readDevice(const Json& value)
     return at::Device(*found);
 }
 
-/// Also "Infinity", "-Infinity" and "NaN", as torch.export writes them.
+/// Reads a number, or "Infinity", "-Infinity" and "NaN" as torch.export writes them.
 double readNumber(const Json& value)
 {
     constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -160,7 +160,7 @@ const std::map<std::string, std::function<Argument(const Json&)>>& alternatives(
     static const auto mixed = [](const Json& value) { return list(listOf(readElement)(value)); };
     static const std::map<std::string, std::function<Argument(const Json&)>> table{
         {"as_none", [](const Json&) { return constant({}); }},
-        {"as_tensor", [](const Json& value) { return named(readName(value)); }},
+        {"as_tensor", readNamed},
         {"as_tensors", names},
         {"as_optional_tensor", readOne},
         {"as_optional_tensors", mixed},
@@ -229,7 +229,7 @@ std::vector<Node::Frame> readFrames(const Json& value)
             json::expected(value, "entries of the form call,name,type");
         Node::Frame frame{entry.substr(0, first), entry.substr(first + 1, second - first - 1),
                           entry.substr(second + 1)};
-        // Exporting's own nodes say so in place of all three.
+        // Nodes that exporting added have the same text in all three places.
         if (frame.call != frame.fqn || frame.call != frame.type) {
             const std::size_t dot = frame.type.rfind('.');
             frame.type = dot == std::string::npos ? frame.type : frame.type.substr(dot + 1);
@@ -240,7 +240,7 @@ std::vector<Node::Frame> readFrames(const Json& value)
     return frames;
 }
 
-/// Innermost of Python's `File "models/gpt.py", line 31, in forward`.
+/// Returns "models/gpt.py:31" for the innermost `File "models/gpt.py", line 31, in forward` of a stack trace.
 std::string readPlace(const std::string& trace)
 {
     const std::size_t file = trace.rfind("File \"");
@@ -326,6 +326,11 @@ TensorMeta readTensorMeta(const Json& value)
     if (meta.sizes.size() != meta.strides.size())
         json::wrong(value, "strides", "has another length than sizes: expected one stride for each size");
     return meta;
+}
+
+Argument readNamed(const Json& value)
+{
+    return named(readName(value));
 }
 
 Argument readArgument(const Json& value)

@@ -14,6 +14,7 @@ std::pair<const std::string&, const json::Json&> alternative(const json::Json& v
 Size readSize(const json::Json& value);
 TensorMeta readTensorMeta(const json::Json& value);
 Argument readArgument(const json::Json& value);
+Argument readNamed(const json::Json& value); ///< reads a value's name: TensorArgument
 Graph readGraph(const json::Json& value);
 
 } // namespace headroom::exported

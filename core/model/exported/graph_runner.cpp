@@ -19,7 +19,7 @@ namespace {
 
 using c10::IValue;
 
-/// What a list of an operator may hold beside values.
+/// Makes a list from its elements: constants, and values of the program.
 template <class Element, class Read>
 IValue listValue(const std::vector<Operand::Element>& elements, Read read)
 {
@@ -44,11 +44,6 @@ bool canBeViewed(const at::Tensor& tensor, at::IntArrayRef shape)
 {
     const auto sizes = at::infer_size_dv(shape, tensor.numel());
     return at::detail::computeStride(tensor.sizes(), tensor.strides(), sizes).has_value();
-}
-
-std::string firstLine(const std::string& text)
-{
-    return text.substr(0, text.find('\n'));
 }
 
 } // namespace
@@ -88,11 +83,11 @@ void GraphRunner::run(std::size_t begin, std::size_t end)
         try {
             execute(instruction);
         } catch (const sim::CannotSimulate&) {
-            throw; // it names the operator, and whoever knows adds the module
+            throw; // it names the operator, and StepRunner adds the module
         } catch (const c10::OutOfMemoryError&) {
             throw;
         } catch (const c10::Error& error) {
-            throw ModelFailed(instruction.place + ": " + firstLine(error.what_without_backtrace()));
+            throw ModelFailed(instruction.place + ": " + firstLine(error));
         }
     }
 }
@@ -103,7 +98,7 @@ void GraphRunner::execute(const Instruction& instruction)
         for (const Slot slot : instruction.dying)
             values_[slot.value] = {};
     };
-    // Locals are gone when a forward has returned.
+    // A forward's local variables die before it returns.
     const bool leaves = std::holds_alternative<ExitModule>(instruction.action);
     if (leaves)
         die();
@@ -178,7 +173,7 @@ void GraphRunner::act(const Compute& compute)
         values_[compute.result.value] = std::move(result);
 }
 
-/// The module's part of the program, run by itself: in backward, by whoever recomputes it.
+/// Returns a function that runs only the module's part of the program, for a recomputation in backward.
 RegionFunction GraphRunner::again(const EnterModule& enter) const
 {
     return [&program = program_, fixed = fixed_, &enter](const Values& inputs) {

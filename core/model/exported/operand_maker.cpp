@@ -37,8 +37,7 @@ std::vector<double> asDoubles(const c10::List<std::int64_t>& integers)
     return {integers.begin(), integers.end()};
 }
 
-/// Whether an operator that takes a `formal` can be given `constant`; what it cannot take would end in an assertion of
-/// libtorch.
+/// Whether a constant has the type of an operator's argument. libtorch would fail an assertion for another type.
 bool fits(const IValue& constant, const c10::Type& formal)
 {
     switch (formal.kind()) {
@@ -137,7 +136,7 @@ Operand OperandMaker::make(const Argument& argument, const c10::Type& formalOrOp
     }
     Operand operand = makePlain(argument, names);
     if (operand.elements.front().slot.valid()) {
-        // What a value is, only running tells: where the operator takes a tensor it may be a number.
+        // The type of a value is known only at run time: an argument that is a tensor may get a number.
         if (formal.kind() == TypeKind::TensorType)
             operand.kind = Operand::Kind::wrappedNumber;
         return operand;

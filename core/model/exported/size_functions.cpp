@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Python's arithmetic of sizes: _SYM_OPS of torch/_export/serde/serialize.py, and the questions for a tensor's size.
+// Python's arithmetic of sizes (_SYM_OPS of torch/_export/serde/serialize.py), and the ops that return a tensor's
+// sizes.
 #include "core/model/exported/graph_program.h"
 
 #include <ATen/core/Tensor.h>
@@ -44,21 +45,30 @@ std::int64_t floorDivide(std::int64_t a, std::int64_t b)
     return quotient - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
 }
 
+/// Makes a function of two integers that throws if `overflows(a, b, &result)`.
+template <class Overflows>
+constexpr auto checked(Overflows overflows)
+{
+    return [=](std::int64_t a, std::int64_t b) {
+        std::int64_t result = 0;
+        TORCH_CHECK(!overflows(a, b, &result), "a size is 2^63 or more");
+        return result;
+    };
+}
+
+constexpr auto plus = checked([](auto a, auto b, auto* result) { return __builtin_add_overflow(a, b, result); });
+constexpr auto minus = checked([](auto a, auto b, auto* result) { return __builtin_sub_overflow(a, b, result); });
+constexpr auto times = checked([](auto a, auto b, auto* result) { return __builtin_mul_overflow(a, b, result); });
+
 std::int64_t power(std::int64_t base, std::int64_t exponent)
 {
     std::int64_t result = 1;
     for (; exponent > 0; --exponent)
-        TORCH_CHECK(!__builtin_mul_overflow(result, base, &result), "a size is 2^63 or more");
+        result = times(result, base);
     return result;
 }
 
-std::int64_t checked(bool overflow, std::int64_t value)
-{
-    TORCH_CHECK(!overflow, "a size is 2^63 or more");
-    return value;
-}
-
-/// `whole` for whole numbers, else `real`.
+/// Makes a function of two numbers: forWhole(a, b) for whole numbers, otherwise forReal(a, b).
 template <class Whole, class Real>
 Function arithmetic(Whole forWhole, Real forReal)
 {
@@ -79,7 +89,7 @@ Function comparison(Compare compare)
     };
 }
 
-/// Of two booleans a boolean, as in Python.
+/// Makes a function of two whole numbers. Its result for two booleans is a boolean, as in Python.
 template <class Combine>
 Function bitwise(Combine combine)
 {
@@ -105,27 +115,6 @@ Function ofTensor(std::int64_t (*question)(const at::Tensor&, std::int64_t))
         TORCH_CHECK(!v.empty() && v[0].isTensor(), "a tensor was expected");
         return question(v[0].toTensor(), v.size() > 1 ? v[1].toInt() : 0);
     };
-}
-
-std::int64_t plus(std::int64_t a, std::int64_t b)
-{
-    std::int64_t result = 0;
-    const bool overflow = __builtin_add_overflow(a, b, &result);
-    return checked(overflow, result);
-}
-
-std::int64_t minus(std::int64_t a, std::int64_t b)
-{
-    std::int64_t result = 0;
-    const bool overflow = __builtin_sub_overflow(a, b, &result);
-    return checked(overflow, result);
-}
-
-std::int64_t times(std::int64_t a, std::int64_t b)
-{
-    std::int64_t result = 0;
-    const bool overflow = __builtin_mul_overflow(a, b, &result);
-    return checked(overflow, result);
 }
 
 std::map<std::string, Function> makeTable()

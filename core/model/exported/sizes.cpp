@@ -11,10 +11,10 @@
 namespace headroom::exported {
 namespace {
 
-/// A batch or a sequence beyond any GPU: what no file bounds is bounded here, far below where bytes overflow.
+/// Limit of a batch or a sequence that the file does not bound. It is beyond any GPU, and bytes do not overflow.
 constexpr std::int64_t mostChosen = std::int64_t{1} << 24;
 
-/// sympy's srepr as torch.export writes it: Symbol('s0', …), Integer(2), Add(…), Mul(…), nested; or a plain name.
+/// Evaluates sympy's srepr as torch.export writes it: nested Symbol('s0', …), Integer(2), Add(…), Mul(…); or a name.
 class Expression
 {
 public:
@@ -99,15 +99,7 @@ std::optional<std::int64_t> Expression::fold(bool product, int depth)
     return take(")") ? std::optional(result) : std::nullopt;
 }
 
-const TensorMeta* tensorOf(const ExportedProgram& program, const InputSpec& input)
-{
-    if (input.kind != InputSpec::Kind::user || input.argument.kind != Argument::Kind::value)
-        return nullptr;
-    const auto found = program.graph.tensors.find(input.argument.elements.front().name);
-    return found == program.graph.tensors.end() ? nullptr : &found->second;
-}
-
-/// The dimensions that --batch and --seq are about.
+/// The dimensions that --batch and --seq set.
 struct Roles
 {
     const Size* batch = nullptr;
@@ -119,7 +111,7 @@ Roles findRoles(const ExportedProgram& program)
     Roles roles;
     bool tokens = false;
     for (const InputSpec& input : program.inputs) {
-        const TensorMeta* meta = tensorOf(program, input);
+        const TensorMeta* meta = program.tensorOf(input);
         if (!meta || meta->sizes.empty())
             continue;
         if (!roles.batch || (!symbolOf(*roles.batch) && symbolOf(meta->sizes[0])))
@@ -138,13 +130,13 @@ Range rangeOf(const ExportedProgram& program, const std::string& symbol)
 {
     const auto found = program.ranges.find(symbol);
     Range range = found == program.ranges.end() ? Range() : found->second;
-    // An integer's own largest value, or sympy's infinity, bounds nothing.
+    // The largest integer, or sympy's infinity, is no bound.
     if (range.most && *range.most >= std::numeric_limits<std::int64_t>::max() / 2)
         range.most.reset();
     return range;
 }
 
-/// The value of each symbol when the model was exported.
+/// Returns the value of each symbol when the model was exported.
 Symbols exportedSymbols(const ExportedProgram& program)
 {
     Symbols symbols;
@@ -155,7 +147,7 @@ Symbols exportedSymbols(const ExportedProgram& program)
         }
     };
     for (const InputSpec& input : program.inputs)
-        if (const TensorMeta* meta = tensorOf(program, input))
+        if (const TensorMeta* meta = program.tensorOf(input))
             std::ranges::for_each(meta->sizes, add);
     for (const auto& [name, size] : program.graph.numbers)
         add(size);
@@ -170,7 +162,7 @@ public:
         , chosen_(chosen)
     {
     }
-    /// Sets `value`, and the dimension's symbol when `asked` says so.
+    /// Sets `value` to the size of a dimension, and the dimension's symbol to `asked` unless that is 0.
     Status choose(const Size* size, std::int64_t asked, const char* option, const char* name, std::int64_t& value);
 
 private:

@@ -32,7 +32,7 @@ struct ChosenSizes
 };
 
 /// Chooses the sizes. Batch is the first dimension of the first input that has one. Sequence is the second dimension of
-/// the first input that is tokens or (batch, sequence, width). Errors (badInput): a size outside of the exported range,
+/// the first input of tokens, or of (batch, sequence, width). Errors (badInput): a size outside of the exported range,
 /// or a chosen size that the file fixes.
 Result<ChosenSizes> chooseSizes(const ExportedProgram& program, const ModelRequest& request);
 

@@ -37,7 +37,7 @@ public:
     std::map<std::string, at::Tensor> load();
 
 private:
-    /// Tensors that are one: the same elements of one storage.
+    /// The identity of a tensor: the same elements of one storage are one tensor.
     using Identity = std::tuple<std::string, at::ScalarType, std::int64_t, std::vector<std::int64_t>,
                                 std::vector<std::int64_t>, bool>;
 
@@ -46,13 +46,13 @@ private:
 
     const ExportedProgram& program_;
     at::Device device_;
-    std::map<std::string, std::string> first_; ///< of the names that are tied in a file without weights
+    std::map<std::string, std::string> first_; ///< first of the names that are tied, by name
     std::map<std::string, at::Tensor> storages_;
     std::map<Identity, at::Tensor> tensors_;
 };
 
-/// Whether to read a weight from the file: on the simulated device only what is positions, masks or counts, on which
-/// sizes may depend (core/device/known_storage.h).
+/// Whether to read a weight from the file. The simulated device needs only small integers and booleans (positions,
+/// masks or counts), on which sizes may depend (core/device/known_storage.h).
 bool isRead(const Weight& weight, at::Device device)
 {
     return computes(device)
@@ -60,7 +60,7 @@ bool isRead(const Weight& weight, at::Device device)
             && static_cast<Bytes>(weight.bytes) <= sim::knownValuesLimit(weight.meta.dtype));
 }
 
-/// All bytes of the storage, as a flat tensor of the element type.
+/// Returns the storage as a flat tensor of the element type.
 at::Tensor Loader::storage(const std::string& key, const Weight& weight)
 {
     at::Tensor& known = storages_[key];
@@ -84,7 +84,8 @@ at::Tensor Loader::tensor(const std::string& name, const Weight& weight)
     const TensorMeta& meta = weight.meta;
     const auto sizes = numbers(meta.sizes);
     const auto strides = numbers(meta.strides);
-    // Without weights all tensors name one empty record: only what was noted while exporting ties them.
+    // In a file without weights all tensors name one empty record, and only the notes of torch_headroom.export tie
+    // them.
     const auto tied = first_.find(name);
     const std::string key = weight.bytes != 0 ? weight.record : tied == first_.end() ? name : tied->second;
     at::Tensor& known = tensors_[{key, meta.dtype, meta.offset.number, sizes, strides, meta.requiresGrad}];
@@ -104,7 +105,7 @@ std::map<std::string, at::Tensor> Loader::load()
     return tensors;
 }
 
-/// Modules that nodes run in, by FQN, with their types.
+/// Adds the types of the modules in which nodes run, by FQN.
 void addTypes(const Graph& graph, std::map<std::string, std::string>& types)
 {
     for (const Node& node : graph.nodes) {

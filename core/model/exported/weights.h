@@ -21,8 +21,8 @@ struct NamedTree
     std::map<std::string, ModuleId> ids; ///< by FQN; "" is the root
 };
 
-/// Returns all modules in the order of model.modules(), with the tensors that they own. Types are known for modules
-/// that the graph runs through; the types of other containers follow from their children.
+/// Returns all modules in the order of model.modules(), with the tensors that they own. The graph has the types of
+/// modules that run; the types of other containers are deduced from their children.
 NamedTree makeTree(const ExportedProgram& program, const std::map<std::string, at::Tensor>& tensors);
 
 } // namespace headroom::exported
