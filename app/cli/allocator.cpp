@@ -22,7 +22,7 @@ namespace headroom::cli {
 
 namespace {
 
-struct Arguments
+struct AllocatorArguments
 {
     std::string file;
     std::string settings;
@@ -42,7 +42,7 @@ struct Source
     std::optional<ImportedSnapshot> snapshot;
 };
 
-Result<Source> readSource(const Arguments& arguments)
+Result<Source> readSource(const AllocatorArguments& arguments)
 {
     ASSIGN_OR_RETURN(const ImportRequest request, importRequest(arguments.snapshot));
     if (isSnapshotFile(arguments.file)) {
@@ -65,7 +65,7 @@ struct Allocator
     Workspaces workspaces; ///< none without a card
 };
 
-Result<Allocator> allocatorOf(const Arguments& arguments, const StepTrace& step)
+Result<Allocator> allocatorOf(const AllocatorArguments& arguments, const StepTrace& step)
 {
     AllocatorRules rules;
     Workspaces workspaces;
@@ -147,7 +147,7 @@ Json toJson(const Source& source, const Allocator& allocator, const AllocatorRun
     return json;
 }
 
-void print(const Json& json, std::ostream& out)
+void printAllocator(const Json& json, std::ostream& out)
 {
     const auto bytes = [&](const char* key) { return exactBytes(json[key].get<Bytes>()); };
     const auto text = json["settings"].get<std::string>();
@@ -194,7 +194,7 @@ std::string samplesCsv(const Timeline& timeline, const AllocatorRun& run)
     return csv;
 }
 
-Result<int> run(const Arguments& arguments)
+Result<int> run(const AllocatorArguments& arguments)
 {
     ASSIGN_OR_RETURN(const Source source, readSource(arguments));
     ASSIGN_OR_RETURN(const Allocator allocator, allocatorOf(arguments, *source.step));
@@ -207,7 +207,7 @@ Result<int> run(const Arguments& arguments)
     if (arguments.json)
         printJson(json);
     else
-        print(json, std::cout);
+        printAllocator(json, std::cout);
     if (const std::string note = noteOnRules(allocator.rules); !note.empty())
         std::cerr << "torch-headroom: note: " << note << '\n';
     return result.failure ? static_cast<int>(ErrorKind::infeasible) : 0;
@@ -217,7 +217,7 @@ Result<int> run(const Arguments& arguments)
 
 void addAllocator(CLI::App& program, Action& chosen)
 {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<AllocatorArguments>();
     CLI::App* command = addCommand(
         program, "allocator", "What PyTorch's caching allocator reserves for a step, under settings and on a card");
     command->add_option("step", arguments->file, "Step file, or a memory snapshot")->required();

@@ -25,7 +25,7 @@ namespace headroom::cli {
 
 namespace {
 
-struct Arguments
+struct CalibrateArguments
 {
     std::vector<std::string> steps;
     std::string output;
@@ -58,7 +58,7 @@ constexpr auto withoutShapes = "has no shapes: profile with record_shapes=True, 
                                "--step step.hrs";
 
 /// Reads a trace of torch.profiler as a step with costs of ops: by the trace's own shapes, or from the step of --step.
-Result<StepTracePtr> readProfiledStep(const std::string& file, const Arguments& arguments)
+Result<StepTracePtr> readProfiledStep(const std::string& file, const CalibrateArguments& arguments)
 {
     ASSIGN_OR_RETURN(ProfileRequest request, profileRequest(arguments.profileStep));
     request.gpu = arguments.gpu;
@@ -102,7 +102,7 @@ Result<std::vector<CollectiveSample>> samplesIn(const std::string& file, const T
 }
 
 /// Learns a topology, which --topology takes, from the output of nccl-tests or from NCCL's kernels in a trace.
-Result<int> runTopology(const Arguments& arguments)
+Result<int> runTopology(const CalibrateArguments& arguments)
 {
     if (arguments.topology.empty())
         return badInput("--topology: expected the one that the collectives ran on, whose bandwidths they measured");
@@ -125,7 +125,7 @@ Result<int> runTopology(const Arguments& arguments)
     return 0;
 }
 
-Result<int> run(const Arguments& arguments)
+Result<int> run(const CalibrateArguments& arguments)
 {
     if (!arguments.topology.empty() || std::ranges::all_of(arguments.steps, isNcclTestsFile))
         return runTopology(arguments);
@@ -181,7 +181,7 @@ Result<int> run(const Arguments& arguments)
 
 void addCalibrate(CLI::App& program, Action& chosen)
 {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<CalibrateArguments>();
     CLI::App* command
         = addCommand(program, "calibrate", "Learn how long ops take on a GPU from steps that were measured there");
     command

@@ -78,7 +78,7 @@ Json report()
     return json;
 }
 
-void print(const Json& report, std::ostream& out)
+void printReport(const Json& report, std::ostream& out)
 {
     for (const auto& [title, key] : {std::pair{"Headroom     ", "headroom"},
                                      {"Qt           ", "qt"},
@@ -114,7 +114,7 @@ Result<int> run(bool json)
     if (json)
         printJson(found);
     else
-        print(found, std::cout);
+        printReport(found, std::cout);
     return 0;
 }
 

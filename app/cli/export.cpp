@@ -16,7 +16,7 @@ namespace headroom::cli {
 
 namespace {
 
-struct Arguments
+struct ExportArguments
 {
     std::string stepFile;
     std::string output;
@@ -37,7 +37,7 @@ std::string titleOf(const StepInfo& info)
     return title + ", " + info.gpu;
 }
 
-Status drawTimeline(const StepTracePtr& trace, const Arguments& arguments, const ExportOptions& options)
+Status drawTimeline(const StepTracePtr& trace, const ExportArguments& arguments, const ExportOptions& options)
 {
     ASSIGN_OR_RETURN(Timeline recorded, predict(*trace, {}));
     TimelineExport data;
@@ -56,7 +56,7 @@ Status drawTimeline(const StepTracePtr& trace, const Arguments& arguments, const
     return withoutDisplay([&] { return exportTimeline(data, arguments.output, options); });
 }
 
-Status drawTradeOff(const StepTracePtr& trace, const Arguments& arguments, const ExportOptions& options)
+Status drawTradeOff(const StepTracePtr& trace, const ExportArguments& arguments, const ExportOptions& options)
 {
     ASSIGN_OR_RETURN(ModuleInfo info, moduleInfo(*trace));
     TradeOffExport data;
@@ -69,7 +69,7 @@ Status drawTradeOff(const StepTracePtr& trace, const Arguments& arguments, const
     return withoutDisplay([&] { return exportTradeOff(data, arguments.output, options); });
 }
 
-Status drawDeviceFrontier(const StepTracePtr& trace, const Arguments& arguments, const ExportOptions& options)
+Status drawDeviceFrontier(const StepTracePtr& trace, const ExportArguments& arguments, const ExportOptions& options)
 {
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(trace));
     PlanRequest request;
@@ -79,7 +79,7 @@ Status drawDeviceFrontier(const StepTracePtr& trace, const Arguments& arguments,
                         options);
 }
 
-Result<int> run(const Arguments& arguments)
+Result<int> run(const ExportArguments& arguments)
 {
     if (int(arguments.timeline) + int(arguments.tradeOff) + int(arguments.frontier) != 1)
         return badInput("export: expected one of --timeline, --tradeoff and --frontier");
@@ -100,7 +100,7 @@ Result<int> run(const Arguments& arguments)
 
 void addExport(CLI::App& program, Action& chosen)
 {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<ExportArguments>();
     CLI::App* command = addCommand(program, "export", "Pictures and tables of a step, without a display");
     command->add_option("step", arguments->stepFile, "Step file")->required();
     command->add_option("output", arguments->output, "File to write: .svg, .png, .pdf or .csv")->required();

@@ -17,7 +17,7 @@ namespace headroom::cli {
 
 namespace {
 
-struct Arguments : PlanArguments
+struct FrontierArguments : PlanArguments
 {
     std::string points = "33";
     std::string output;
@@ -99,7 +99,7 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
         out << "\nBetween these plans there may be others; --points asks for more.\n";
 }
 
-Result<int> run(const Arguments& arguments)
+Result<int> run(const FrontierArguments& arguments)
 {
     ASSIGN_OR_RETURN(const int points, parseInteger("--points", arguments.points, 2, 10'000));
     ASSIGN_OR_RETURN(const PlanRequest request, planRequest(arguments));
@@ -123,7 +123,7 @@ Result<int> run(const Arguments& arguments)
 
 void addFrontier(CLI::App& program, Action& chosen)
 {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<FrontierArguments>();
     CLI::App* command
         = addCommand(program, "frontier", "The least recompute time for every budget, from the least feasible one up");
     addPlanArguments(*command, *arguments);

@@ -33,7 +33,7 @@ Json toJson(const ImportedSnapshot& imported, const Timeline& timeline, const st
     return json;
 }
 
-void print(const Json& json, std::ostream& out)
+void printImport(const Json& json, std::ostream& out)
 {
     out << json["step"].get<std::string>() << ": " << json["device"].get<std::string>() << ", "
         << groupedDigits(json["events"].get<std::int64_t>()) << " of "
@@ -42,7 +42,7 @@ void print(const Json& json, std::ostream& out)
         << " in blocks\nReserved  " << exactBytes(json["reserved_peak_bytes"].get<Bytes>()) << " in segments\n";
 }
 
-struct Arguments
+struct ImportArguments
 {
     std::string file;
     std::string output;
@@ -50,7 +50,7 @@ struct Arguments
     bool json = false;
 };
 
-Result<int> run(const Arguments& arguments)
+Result<int> run(const ImportArguments& arguments)
 {
     ASSIGN_OR_RETURN(const ImportRequest request, importRequest(arguments.snapshot));
     ASSIGN_OR_RETURN(const ImportedSnapshot imported, importSnapshot(arguments.file, request));
@@ -60,7 +60,7 @@ Result<int> run(const Arguments& arguments)
     if (arguments.json)
         printJson(json);
     else
-        print(json, std::cout);
+        printImport(json, std::cout);
     return 0;
 }
 
@@ -68,7 +68,7 @@ Result<int> run(const Arguments& arguments)
 
 void addImport(CLI::App& program, Action& chosen)
 {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<ImportArguments>();
     CLI::App* command
         = addCommand(program, "import", "Make a step file of a memory snapshot (torch.cuda.memory._dump_snapshot)");
     command->add_option("snapshot", arguments->file, "Pickle of a memory snapshot")->required();

@@ -284,7 +284,7 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
             << " whether something is true; on the card the step may go another way there.\n";
 }
 
-struct Arguments
+struct InfoArguments
 {
     std::string file;
     TimeChoice times;
@@ -292,7 +292,7 @@ struct Arguments
     bool json = false;
 };
 
-Result<int> run(const Arguments& arguments)
+Result<int> run(const InfoArguments& arguments)
 {
     ASSIGN_OR_RETURN(const StepTracePtr read, readStep(arguments.file, arguments.times, StepKind::any));
     const StepTrace& trace = *read;
@@ -330,7 +330,7 @@ Result<int> run(const Arguments& arguments)
 
 void addInfo(CLI::App& program, Action& chosen)
 {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<InfoArguments>();
     CLI::App* command
         = addCommand(program, "info", "Where the memory of a recorded step goes: peak, phases, categories");
     command->add_option("step", arguments->file, "Step file")->required();

@@ -16,7 +16,7 @@ namespace headroom::cli {
 
 namespace {
 
-struct Arguments
+struct OpPolicyArguments
 {
     std::string stepFile;
     std::string module;
@@ -26,7 +26,7 @@ struct Arguments
     bool json = false;
 };
 
-Result<SacStats> statsOf(const Arguments& arguments)
+Result<SacStats> statsOf(const OpPolicyArguments& arguments)
 {
     if (arguments.stepFile.empty() == arguments.statsFile.empty())
         return badInput("expected either a step file with --module FQN, or --sac-stats FILE.json");
@@ -78,7 +78,7 @@ Json toJson(const Result<OpPolicy>& policy)
     return json;
 }
 
-Result<int> run(const Arguments& arguments)
+Result<int> run(const OpPolicyArguments& arguments)
 {
     ASSIGN_OR_RETURN(const double budget, parseFraction("--memory-budget", arguments.memoryBudget));
     ASSIGN_OR_RETURN(const SacStats stats, statsOf(arguments));
@@ -98,7 +98,7 @@ Result<int> run(const Arguments& arguments)
 
 void addOpPolicy(CLI::App& program, Action& chosen)
 {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<OpPolicyArguments>();
     CLI::App* command = addCommand(program, "op-policy",
                                    "Which ops of one module to save for least recompute time under a memory budget");
     command->add_option("step", arguments->stepFile, "Step file");

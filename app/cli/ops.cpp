@@ -159,7 +159,7 @@ void print(const StepTrace& trace, const std::vector<OpId>& ops, const StepCompa
         printComparison(*beside, out);
 }
 
-struct Arguments
+struct OpsTableArguments
 {
     std::string file;
     std::string module;
@@ -170,7 +170,7 @@ struct Arguments
 };
 
 /// Compares the step with that of --measured; null without --measured.
-Result<StepComparisonPtr> comparisonOf(const StepTrace& trace, const Arguments& arguments)
+Result<StepComparisonPtr> comparisonOf(const StepTrace& trace, const OpsTableArguments& arguments)
 {
     if (arguments.measured.empty())
         return StepComparisonPtr();
@@ -180,7 +180,7 @@ Result<StepComparisonPtr> comparisonOf(const StepTrace& trace, const Arguments& 
     return compareSteps(trace, timeline, measured, arguments.measured);
 }
 
-Result<int> run(const Arguments& arguments)
+Result<int> run(const OpsTableArguments& arguments)
 {
     const auto& [file, fqn, times, measured, profileStep, json] = arguments;
     ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(file, times, StepKind::any));
@@ -204,7 +204,7 @@ Result<int> run(const Arguments& arguments)
 
 void addOps(CLI::App& program, Action& chosen)
 {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<OpsTableArguments>();
     CLI::App* command = addCommand(program, "ops", "Every op of a recorded step, in order");
     command->add_option("step", arguments->file, "Step file")->required();
     command->add_option("--module", arguments->module, "Only ops of this module and those inside it")->type_name("FQN");

@@ -19,7 +19,7 @@ namespace headroom::cli {
 
 namespace {
 
-struct Arguments : OpsArguments
+struct OpsFrontierArguments : OpsArguments
 {
     std::string points = "101";
     std::string output; ///< a picture or a table
@@ -46,7 +46,7 @@ Result<CompiledPoint> readCompiled(const std::string& file, const TimeChoice& ti
     return CompiledPoint{std::stod(fraction->second), timeline.peak, forwardBackwardMs(*trace)};
 }
 
-Status addCompiled(const Arguments& arguments, Json& json)
+Status addCompiled(const OpsFrontierArguments& arguments, Json& json)
 {
     if (arguments.compiled.empty())
         return {};
@@ -67,7 +67,7 @@ Status addCompiled(const Arguments& arguments, Json& json)
     return {};
 }
 
-Result<int> runFrontier(const Arguments& arguments)
+Result<int> runFrontier(const OpsFrontierArguments& arguments)
 {
     ASSIGN_OR_RETURN(const int points, parseInteger("--points", arguments.points, 2, 10'000));
     ASSIGN_OR_RETURN(const OpsQuestion question, readOpsQuestion(arguments));
@@ -108,7 +108,7 @@ Result<int> runFrontier(const Arguments& arguments)
 
 void addOpsFrontier(CLI::App& program, Action& chosen)
 {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<OpsFrontierArguments>();
     CLI::App* command = addCommand(
         program, "ops-frontier",
         "Op-level plans by fraction, of which a smaller one never takes more at its peak than a larger one");

@@ -21,7 +21,7 @@ namespace headroom::cli {
 
 namespace {
 
-struct Arguments : OpsArguments
+struct OpsPlanArguments : OpsArguments
 {
     std::string memoryBudget;
     std::string policyFile;
@@ -58,7 +58,7 @@ Json opJson(const StepTrace& trace, const std::vector<int>& indices, OpId op)
 }
 
 /// A plan, and the plans that it is compared with.
-struct Answer
+struct OpsPlanAnswer
 {
     OpsPlan plan;
     OpsPlan standard; ///< the plan for fraction 1
@@ -67,9 +67,9 @@ struct Answer
     std::vector<OpsPlan> frontier;
 };
 
-Result<Answer> answer(const OpsPlanner& planner, const Arguments& arguments, const OpsRequest& request)
+Result<OpsPlanAnswer> answer(const OpsPlanner& planner, const OpsPlanArguments& arguments, const OpsRequest& request)
 {
-    Answer found;
+    OpsPlanAnswer found;
     ASSIGN_OR_RETURN(found.frontier,
                      planner.frontier(request, comparedFractions(*planner.graph().trace, arguments.monotone)));
     ASSIGN_OR_RETURN(found.plan, planner.plan(request));
@@ -102,7 +102,7 @@ std::vector<Obstacle> notCheckpointable(const OpsPlanner& planner)
     return modules;
 }
 
-Json toJson(const OpsPlanner& planner, const Arguments& arguments, const Answer& found)
+Json toJson(const OpsPlanner& planner, const OpsPlanArguments& arguments, const OpsPlanAnswer& found)
 {
     const StepTrace& trace = *planner.graph().trace;
     const OpsPlan& plan = found.plan;
@@ -181,7 +181,7 @@ void printOps(const StepTrace& trace, const OpsPlan& plan, std::ostream& out)
     }
 }
 
-void print(const OpsPlanner& planner, const Arguments& arguments, const Answer& found, std::ostream& out)
+void print(const OpsPlanner& planner, const OpsPlanArguments& arguments, const OpsPlanAnswer& found, std::ostream& out)
 {
     const StepTrace& trace = *planner.graph().trace;
     const OpsPlan& plan = found.plan;
@@ -209,7 +209,7 @@ void print(const OpsPlanner& planner, const Arguments& arguments, const Answer& 
 }
 
 /// Writes the plan as selective checkpoints of modules, which eager PyTorch applies.
-Status writePolicyOf(const OpsPlanner& planner, const Arguments& arguments, const OpsPlan& plan)
+Status writePolicyOf(const OpsPlanner& planner, const OpsPlanArguments& arguments, const OpsPlan& plan)
 {
     std::vector<ModuleId> modules;
     for (const std::string& fqn : arguments.acUnits) {
@@ -227,7 +227,7 @@ Status writePolicyOf(const OpsPlanner& planner, const Arguments& arguments, cons
     return written;
 }
 
-Result<int> runPlan(const Arguments& arguments)
+Result<int> runPlan(const OpsPlanArguments& arguments)
 {
     ASSIGN_OR_RETURN(const double fraction, parseFraction("--memory-budget", arguments.memoryBudget));
     if (!arguments.acUnits.empty() && arguments.policyFile.empty())
@@ -235,7 +235,7 @@ Result<int> runPlan(const Arguments& arguments)
     ASSIGN_OR_RETURN(OpsQuestion question, readOpsQuestion(arguments));
     question.request.fraction = fraction;
     const OpsPlanner& planner = question.planner;
-    ASSIGN_OR_RETURN(const Answer found, answer(planner, arguments, question.request));
+    ASSIGN_OR_RETURN(const OpsPlanAnswer found, answer(planner, arguments, question.request));
     if (!arguments.policyFile.empty()) {
         RETURN_IF_ERROR(writePolicyOf(planner, arguments, found.plan));
     }
@@ -250,7 +250,7 @@ Result<int> runPlan(const Arguments& arguments)
 
 void addOpsPlan(CLI::App& program, Action& chosen)
 {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<OpsPlanArguments>();
     CLI::App* command = addCommand(program, "ops-plan",
                                    "Which ops of the whole step to run again, for a fraction of the activation memory");
     addOpsArguments(*command, *arguments);
@@ -259,9 +259,9 @@ void addOpsPlan(CLI::App& program, Action& chosen)
                      "0: only inputs are kept; 1: what torch.compile keeps by default; between: at most that share")
         ->required()
         ->type_name("FRACTION");
-    command->add_flag(
-        "--monotone", arguments->monotone,
-        "Answer with the plan of `ops-frontier`, which takes no more at its peak than that of any larger fraction");
+    command->add_flag("--monotone", arguments->monotone,
+                      "OpsPlanAnswer with the plan of `ops-frontier`, which takes no more at its peak than that of any "
+                      "larger fraction");
     command
         ->add_option("-o,--output", arguments->policyFile,
                      "Write the plan as lists of ops to save in selective checkpoints of modules")

@@ -23,7 +23,7 @@ namespace headroom::cli {
 
 namespace {
 
-struct Arguments : PlanArguments
+struct PlanCommandArguments : PlanArguments
 {
     std::string budget;
     std::string policyFile;
@@ -145,7 +145,7 @@ void printCard(Bytes budget, const StepTrace& step, std::ostream& out)
             << " has\n              without CUDA's context, cuBLAS's workspaces and NCCL's buffers.\n";
 }
 
-void print(const Answer& answer, const PlanSource& source, const Arguments& arguments, std::ostream& out)
+void print(const Answer& answer, const PlanSource& source, const PlanCommandArguments& arguments, std::ostream& out)
 {
     const Plan& plan = answer.plan;
     out << "Plan          " << planStatusName(plan.status);
@@ -206,7 +206,7 @@ void print(const Answer& answer, const PlanSource& source, const Arguments& argu
 
 /// Prints the best plan among a trainer's own options as the trainer's configuration, and nothing else, so that it can
 /// be redirected into a file.
-Result<int> printTrainerConfig(const Arguments& arguments, const PlanRequest& request)
+Result<int> printTrainerConfig(const PlanCommandArguments& arguments, const PlanRequest& request)
 {
     const Result<Trainer> trainer = parseTrainer(arguments.trainer);
     if (!trainer)
@@ -232,7 +232,7 @@ Result<int> printTrainerConfig(const Arguments& arguments, const PlanRequest& re
     return 0;
 }
 
-Result<int> run(const Arguments& arguments)
+Result<int> run(const PlanCommandArguments& arguments)
 {
     const Result<Bytes> budget = parseBytes(arguments.budget);
     if (!budget)
@@ -275,7 +275,7 @@ Result<int> run(const Arguments& arguments)
 
 void addPlan(CLI::App& program, Action& chosen)
 {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<PlanCommandArguments>();
     CLI::App* command = addCommand(program, "plan", "The checkpoint plan of least recompute time under a budget");
     addPlanArguments(*command, *arguments);
     command->add_option("--budget", arguments->budget, "Memory that the step may take, as 1.6GiB")

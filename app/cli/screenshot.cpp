@@ -16,7 +16,7 @@ namespace headroom::cli {
 
 namespace {
 
-struct Arguments
+struct ScreenshotArguments
 {
     std::string stepFile;
     std::string output;
@@ -43,7 +43,7 @@ Result<QSize> parseSize(const std::string& text)
     return badInput("--size `" + text + "`: expected WIDTHxHEIGHT in pixels, as 1600x1000");
 }
 
-Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
+Result<int> run(const ScreenshotArguments& arguments, const OpenWindow& openWindow)
 {
     WindowOptions options;
     ASSIGN_OR_RETURN(options.size, parseSize(arguments.size));
@@ -78,7 +78,7 @@ Result<int> run(const Arguments& arguments, const OpenWindow& openWindow)
 
 void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWindow)
 {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<ScreenshotArguments>();
     CLI::App* command
         = addCommand(program, "screenshot", "A picture of the window with a step open, without a display");
     command->add_option("step", arguments->stepFile, "Step file")->required();

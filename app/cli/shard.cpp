@@ -20,7 +20,7 @@ namespace headroom::cli {
 
 namespace {
 
-struct Arguments
+struct ShardArguments
 {
     ShardChoices choices;
     std::vector<std::string> reshard;
@@ -76,7 +76,7 @@ std::string nameOf(const ShardOption& option)
     return option.batch > 0 ? name + "-batch" + std::to_string(option.batch) : name;
 }
 
-Recording recordingOf(const Arguments& arguments, const ShardOption& option, const std::filesystem::path& folder)
+Recording recordingOf(const ShardArguments& arguments, const ShardOption& option, const std::filesystem::path& folder)
 {
     const int perNode = std::min(arguments.choices.perNode, arguments.choices.cards);
     Recording recording;
@@ -105,7 +105,7 @@ Recording recordingOf(const Arguments& arguments, const ShardOption& option, con
 }
 
 /// Returns the row of a step file. An error of the file becomes the row's failure.
-ShardRow rowOf(const std::string& file, const ShardOption& option, const Arguments& arguments, int worldSize)
+ShardRow rowOf(const std::string& file, const ShardOption& option, const ShardArguments& arguments, int worldSize)
 {
     const Result<StepTracePtr> step = readStep(file, arguments.times);
     const Result<ShardRow> read = step ? shardRow(*step, option, worldSize) : Result<ShardRow>(step.error());
@@ -117,7 +117,7 @@ ShardRow rowOf(const std::string& file, const ShardOption& option, const Argumen
 }
 
 /// Returns a row for each step file. A step of one card is calculated for all cards; a step of a job is its own row.
-Result<std::vector<ShardRow>> rowsOfSteps(const Arguments& arguments)
+Result<std::vector<ShardRow>> rowsOfSteps(const ShardArguments& arguments)
 {
     std::vector<ShardRow> rows;
     for (const std::string& file : arguments.words) {
@@ -163,7 +163,7 @@ private:
     std::error_code problem_;
 };
 
-Result<std::vector<ShardRow>> rowsOfScript(const Arguments& arguments, const std::filesystem::path& folder)
+Result<std::vector<ShardRow>> rowsOfScript(const ShardArguments& arguments, const std::filesystem::path& folder)
 {
     if (arguments.choices.cards < 2)
         return badInput("--gpus: expected how many cards to lay the script over, 2 or more");
@@ -286,7 +286,7 @@ void print(const std::vector<ShardRow>& rows, std::ostream& out)
             out << '\n' << nameOf(row.option) << " failed: " << row.failure << '\n';
 }
 
-Result<int> run(Arguments arguments)
+Result<int> run(ShardArguments arguments)
 {
     if (arguments.words.empty())
         return badInput("expected step files, or a training script and its arguments");
@@ -333,7 +333,7 @@ Result<int> run(Arguments arguments)
 
 void addShard(CLI::App& program, Action& chosen)
 {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<ShardArguments>();
     CLI::App* command = addCommand(program, "shard",
                                    "How to lay a model over several cards: what fits, and what is fastest, as a table");
     command->add_flag("-m", arguments->module, "The script is a module, as in `python -m`");
@@ -349,7 +349,7 @@ void addShard(CLI::App& program, Action& chosen)
     addList("--batch", arguments->choices.batch, "Samples a rank to try (default: the script's own)");
     command
         ->add_option("--vary", arguments->vary,
-                     "Arguments that set the option in the script, with {replicate}, {shard}, {tp}, {reshard} and "
+                     "ShardArguments that set the option in the script, with {replicate}, {shard}, {tp}, {reshard} and "
                      "{batch}; torchtitan: as that takes them. The variables SHARD_REPLICATE, SHARD_SHARD, SHARD_TP, "
                      "SHARD_RESHARD and SHARD_BATCH are always set")
         ->type_name("ARGUMENTS");

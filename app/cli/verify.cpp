@@ -22,7 +22,7 @@ namespace headroom::cli {
 
 namespace {
 
-struct Arguments
+struct VerifyArguments
 {
     std::string stepFile;
     std::string executedFile;
@@ -119,7 +119,7 @@ void print(const Report& report, const StepTrace& step)
               << formatMs(report.predicted.recomputeMs) << ", forward and backward " << formatMs(report.stepMs) << '\n';
 }
 
-Status checkArguments(const Arguments& arguments, const std::vector<std::string>& others)
+Status checkArguments(const VerifyArguments& arguments, const std::vector<std::string>& others)
 {
     const std::string usage = ": expected torch-headroom verify step.hrs --executed executed.hrs --policy policy.json";
     if (arguments.executedFile.empty())
@@ -134,7 +134,7 @@ Status checkArguments(const Arguments& arguments, const std::vector<std::string>
     return {};
 }
 
-Result<int> run(const Arguments& arguments, const std::vector<std::string>& others)
+Result<int> run(const VerifyArguments& arguments, const std::vector<std::string>& others)
 {
     RETURN_IF_ERROR(checkArguments(arguments, others));
     ASSIGN_OR_RETURN(const StepTracePtr step, readStep(arguments.stepFile, {}));
@@ -165,7 +165,7 @@ bool comparesSteps(char** arguments)
 
 void addVerify(CLI::App& program, Action& chosen)
 {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<VerifyArguments>();
     CLI::App* command = addCommand(program, "verify", "Compare a step that ran under a policy with its prediction");
     command->add_option("STEP", arguments->stepFile, "The step without the policy")->type_name("step.hrs");
     command->add_option("--executed", arguments->executedFile, "The same step, recorded with the policy applied")

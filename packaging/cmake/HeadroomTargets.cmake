@@ -58,6 +58,19 @@ function(headroom_together name count)
     target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>) # all files are included
 endfunction()
 
+# headroom_together_files(NAME GROUP COUNT FILES...): the same for some files of a library, where the others gain nothing.
+function(headroom_together_files name group count)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+    set(sources ${ARGN})
+    list(FILTER sources INCLUDE REGEX "\\.cpp$")
+    set(place 0)
+    foreach(source IN LISTS sources)
+        math(EXPR number "${place} / ${count}")
+        math(EXPR place "${place} + 1")
+        set_source_files_properties(${source} TARGET_DIRECTORY ${name} PROPERTIES UNITY_GROUP ${group}_${number})
+    endforeach()
+endfunction()
+
 # Headers that most files of a kind include, and that take longer to read than the files themselves.
 set(headroom_torch_headers <ATen/Context.h> <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h>
     <torch/csrc/autograd/function.h> <torch/csrc/autograd/variable.h> <torch/library.h>)

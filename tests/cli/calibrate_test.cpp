@@ -144,6 +144,8 @@ TEST_F(CalibrateTest, NcclTestsMakeATopologyThatPricesCollectives)
     expectBadInput(run({"calibrate", path("gathered.txt")}),
                    {"--topology: expected the one that the collectives ran on"});
     expectBadInput(run({"calibrate", path("gathered.txt"), "--topology", "h100-8x400"}), {"-o: expected the file"});
+    expectBadInput(run({"calibrate", path("nowhere.txt"), "--topology", "h100-8x400", "-o", path("ours.json")}),
+                   {"nowhere.txt", "cannot"});
     const Finished learned
         = run({"calibrate", path("gathered.txt"), "--topology", "h100-8x400", "-o", path("ours.json"), "--json"});
     ASSERT_EQ(learned.exitCode, 0) << learned.err;
