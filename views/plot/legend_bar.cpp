@@ -89,6 +89,7 @@ double LegendBar::choicesWidth() const
 void LegendBar::layOut()
 {
     legend_.emplace(title_, entries_, static_cast<double>(width()), Theme::of(*this), choicesWidth());
+    setToolTip(legend_->title() == title_ ? QString() : title_);
     setFixedHeight(static_cast<int>(std::ceil(legend_->height())));
     int x = static_cast<int>(std::ceil(legend_->titleWidth() + choicesGap));
     for (auto* button : choices_) {

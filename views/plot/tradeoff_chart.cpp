@@ -5,6 +5,7 @@
 #include "views/plot/accessible_chart.h"
 #include "views/plot/axis_map.h"
 #include "views/plot/number_text.h"
+#include "views/plot/text_line.h"
 
 #include <QChart>
 #include <QGraphicsLayout>
@@ -197,7 +198,7 @@ void TradeOffChart::paintPlan(QPainter& painter, const Theme& theme) const
         painter.setFont(theme.body);
         painter.setPen(theme.secondText);
         painter.drawText(QRectF(viewport()->rect()).adjusted(24, 0, -24, 0), Qt::AlignCenter | Qt::TextWordWrap,
-                         empty_);
+                         withBreakPoints(empty_));
         return;
     }
     const auto plane = this->plane();

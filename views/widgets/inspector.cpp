@@ -51,7 +51,7 @@ protected:
     }
 };
 
-QLabel* makeText(QWidget* parent, const char* objectName, bool second)
+WrappedLabel* makeText(QWidget* parent, const char* objectName, bool second)
 {
     auto* label = new WrappedLabel(parent);
     label->setObjectName(QLatin1String(objectName));

@@ -6,12 +6,12 @@
 #include "views/models/ops_model.h"
 #include "views/models/table_delegate.h"
 #include "views/plot/tradeoff_view.h"
+#include "views/widgets/wrapped_label.h"
 
 #include <QButtonGroup>
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QHeaderView>
-#include <QLabel>
 #include <QStackedWidget>
 #include <QToolButton>
 #include <QTreeView>
@@ -46,8 +46,8 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     : QWidget(parent)
     , switch_(new QButtonGroup(this))
     , pages_(new QStackedWidget(this))
-    , liveTitle_(new QLabel(this))
-    , opsTitle_(new QLabel(this))
+    , liveTitle_(new WrappedLabel(this))
+    , opsTitle_(new WrappedLabel(this))
     , live_(makeView(blocks, true))
     , ops_(makeView(ops, false))
     , onlyFlips_(new QToolButton(this))
@@ -110,14 +110,13 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     switch_->button(0)->setChecked(true);
 }
 
-QWidget* LowerPanel::makeTable(QTreeView* view, QLabel* title, const QString& name, QWidget* beside)
+QWidget* LowerPanel::makeTable(QTreeView* view, WrappedLabel* title, const QString& name, QWidget* beside)
 {
     auto* page = new QWidget(this);
     auto* column = new QVBoxLayout(page);
     column->setContentsMargins(12, 6, 8, 8);
     column->setSpacing(4);
     title->setProperty("second", true);
-    title->setWordWrap(true);
     view->setAccessibleName(name);
     auto* head = new QHBoxLayout;
     head->addWidget(title, 1);

@@ -8,7 +8,6 @@
 
 class QAbstractItemModel;
 class QButtonGroup;
-class QLabel;
 class QStackedWidget;
 class QToolButton;
 class QTreeView;
@@ -18,6 +17,7 @@ namespace headroom {
 class LiveBlocksModel;
 class OpsModel;
 class TradeOffView;
+class WrappedLabel;
 
 /// The panel below the timeline. It shows one of four pages: the trade-off curve of the selected module, a table of the
 /// live blocks at an instant, a table of the module's ops, or the memory that the caching allocator reserves.
@@ -52,12 +52,12 @@ protected:
 
 private:
     void giveWidths();
-    QWidget* makeTable(QTreeView* view, QLabel* title, const QString& name, QWidget* beside = nullptr);
+    QWidget* makeTable(QTreeView* view, WrappedLabel* title, const QString& name, QWidget* beside = nullptr);
 
     QButtonGroup* switch_;
     QStackedWidget* pages_;
-    QLabel* liveTitle_;
-    QLabel* opsTitle_;
+    WrappedLabel* liveTitle_;
+    WrappedLabel* opsTitle_;
     QTreeView* live_;
     QTreeView* ops_;
     QToolButton* onlyFlips_;
