@@ -98,7 +98,6 @@ private:
     void makeInfeasible(QVBoxLayout* column);
     void makeSolver(QVBoxLayout* column);
     QLayout* makeSharding();
-    void showOptions(bool shown);
 
     ElidedLabel* name_;
     WrappedLabel* description_;

@@ -6,7 +6,6 @@
 
 #include <QWidget>
 
-class QAbstractItemModel;
 class QButtonGroup;
 class QStackedWidget;
 class QToolButton;
@@ -45,14 +44,14 @@ Q_SIGNALS:
     void pageShown(headroom::LowerPanel::Page page);
     void moduleWanted(headroom::ModuleId module); ///< a row was activated
     void onlyFlipsWanted(bool only);
-    void unitsWanted(bool wanted); ///< live blocks: what is unsharded, by unit
+    void unitsWanted(bool wanted); ///< request for the unsharded live blocks, by unit
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
     void giveWidths();
-    QWidget* makeTable(QTreeView* view, WrappedLabel* title, const QString& name, QWidget* beside = nullptr);
+    QWidget* makeTable(QTreeView* view, WrappedLabel* title, const QString& name, QWidget* beside);
 
     QButtonGroup* switch_;
     QStackedWidget* pages_;
