@@ -16,10 +16,10 @@
 namespace headroom {
 namespace {
 
-constexpr int patienceMs = 15'000; // a Python on a network folder
+constexpr int timeoutMs = 15'000; // enough for a Python in a network folder
 constexpr int levelsAbove = 3;
 
-// Looks where the packages are without importing them: torch takes seconds.
+// Finds the packages without importing them, since the import of torch takes seconds.
 const auto question = QStringLiteral(R"(import importlib.metadata, importlib.util, json, os, platform
 def version(name):
     try:
@@ -110,9 +110,9 @@ InterpreterProbe::InterpreterProbe(QObject* parent)
 {
     process_.setStandardInputFile(QProcess::nullDevice());
     process_.setStandardErrorFile(QProcess::nullDevice());
-    impatience_.setSingleShot(true);
-    impatience_.setInterval(patienceMs);
-    connect(&impatience_, &QTimer::timeout, &process_, &QProcess::kill);
+    timeout_.setSingleShot(true);
+    timeout_.setInterval(timeoutMs);
+    connect(&timeout_, &QTimer::timeout, &process_, &QProcess::kill);
     connect(&process_, &QProcess::finished, this, &InterpreterProbe::read);
     connect(&process_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
         if (error == QProcess::FailedToStart)
@@ -141,13 +141,13 @@ void InterpreterProbe::ask(const QString& interpreter, const QString& workingFol
 void InterpreterProbe::start()
 {
     process_.setWorkingDirectory(QFileInfo(workingFolder_).isDir() ? workingFolder_ : QString());
-    impatience_.start();
+    timeout_.start();
     process_.start(path_, {QStringLiteral("-c"), question});
 }
 
 void InterpreterProbe::read()
 {
-    impatience_.stop();
+    timeout_.stop();
     if (std::exchange(again_, false)) {
         process_.readAllStandardOutput();
         start();

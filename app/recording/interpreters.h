@@ -5,7 +5,6 @@
 #include <QObject>
 #include <QProcess>
 #include <QString>
-#include <QStringList>
 #include <QTimer>
 
 #include <vector>
@@ -54,10 +53,10 @@ private:
     void read();
 
     QProcess process_;
-    QTimer impatience_;
+    QTimer timeout_;
     QString path_;
     QString workingFolder_;
-    bool again_ = false;
+    bool again_ = false; ///< another request came while the process ran
 };
 
 /// The command that installs the package torch-headroom into an interpreter, from a folder beside this program or from

@@ -32,7 +32,7 @@ QList<QByteArray> OutputLines::take(const QByteArray& bytes)
         const qsizetype end = newline < 0 ? bytes.size() : newline;
         QByteArray piece = bytes.mid(begin, end - begin);
         const qsizetype back = piece.lastIndexOf('\r', piece.size() - 2);
-        if (piece.size() > 1 && back >= 0) { // a bar that is drawn over and over: only the last state is a line
+        if (piece.size() > 1 && back >= 0) { // a progress bar that overwrites itself: only its last state is a line
             piece.remove(0, back + 1);
             pending_.clear();
             skipping_ = false;

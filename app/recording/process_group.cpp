@@ -18,7 +18,7 @@ constexpr int lastWaitMs = 2000;
 /// Runs in the child, between fork and exec: only calls that are safe there.
 void leadOwnGroup()
 {
-    setsid(); // without a terminal: nothing in it can wait for an answer
+    setsid(); // no terminal, so no program of the group can wait for input
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
@@ -48,7 +48,7 @@ ProcessGroup::~ProcessGroup()
 void ProcessGroup::endNow()
 {
     signalAll(SIGKILL);
-    process_.kill(); // should it not lead its group yet
+    process_.kill(); // in case it does not lead its group yet
     process_.waitForFinished(lastWaitMs);
 }
 

@@ -21,16 +21,11 @@ QString tr(const char* text)
     return QCoreApplication::translate("RecordRequest", text);
 }
 
-bool isWhole(const QString& text, qlonglong least, qlonglong most)
+QString numberProblem(const QString& text, qlonglong least, qlonglong most)
 {
     bool good = false;
     const qlonglong value = text.toLongLong(&good);
-    return good && value >= least && value <= most;
-}
-
-QString numberProblem(const QString& text, qlonglong least, qlonglong most)
-{
-    if (text.isEmpty() || isWhole(text, least, most))
+    if (text.isEmpty() || (good && value >= least && value <= most))
         return {};
     return tr("A whole number from %1 to %2").arg(least).arg(most);
 }
@@ -85,36 +80,29 @@ void addScriptProblems(const RecordRequest& request, QMap<RecordField, QString>&
     addJobProblems(request, found);
 }
 
-QStringList jobOptions(const RecordRequest& request)
+/// Adds an option with its value, unless the value is empty.
+void add(QStringList& options, const char* option, const QString& value)
 {
-    QStringList options;
-    for (const auto& [option, value] : {std::pair("--nproc-per-node", request.processes),
-                                        std::pair("--nnodes", request.nodes), std::pair("--rank", request.rank)})
-        if (!value.isEmpty())
-            options << QString::fromLatin1(option) << value;
-    return options;
+    if (!value.isEmpty())
+        options << QString::fromLatin1(option) << value;
 }
 
 QStringList modelOptions(const RecordRequest& request)
 {
     QStringList options;
-    const auto add = [&options](const QString& option, const QString& value) {
-        if (!value.isEmpty())
-            options << option << value;
-    };
-    add(QStringLiteral("--gpu"), request.gpu);
-    add(QStringLiteral("--batch"), request.batch);
-    add(QStringLiteral("--seq"), request.sequence);
+    add(options, "--gpu", request.gpu);
+    add(options, "--batch", request.batch);
+    add(options, "--seq", request.sequence);
     if (request.precision == QLatin1String("autocast"))
         options << QStringLiteral("--autocast");
     else
-        add(QStringLiteral("--dtype"), request.precision);
-    add(QStringLiteral("--optimizer"), request.optimizer);
+        add(options, "--dtype", request.precision);
+    add(options, "--optimizer", request.optimizer);
     if (request.optimizer == QLatin1String("sgd"))
-        add(QStringLiteral("--momentum"), request.momentum);
-    add(QStringLiteral("--loss"), request.loss);
+        add(options, "--momentum", request.momentum);
+    add(options, "--loss", request.loss);
     if (request.kind == SourceKind::exported && request.lifetimes != QLatin1String("frame"))
-        add(QStringLiteral("--lifetimes"), request.lifetimes);
+        add(options, "--lifetimes", request.lifetimes);
     if (request.holdOutput)
         options << QStringLiteral("--hold-output");
     bool complete = true;
@@ -139,22 +127,22 @@ QString quoted(const QString& word)
 using Member = QString RecordRequest::*;
 using Members = std::initializer_list<std::pair<const char*, Member>>;
 
-constexpr Members ofKind{{"gpu", &RecordRequest::gpu},
-                         {"precision", &RecordRequest::precision},
-                         {"optimizer", &RecordRequest::optimizer},
-                         {"momentum", &RecordRequest::momentum},
-                         {"loss", &RecordRequest::loss},
-                         {"lifetimes", &RecordRequest::lifetimes},
-                         {"interpreter", &RecordRequest::interpreter}};
-constexpr Members ofFile{{"batch", &RecordRequest::batch},
-                         {"sequence", &RecordRequest::sequence},
-                         {"settings", &RecordRequest::settings},
-                         {"arguments", &RecordRequest::scriptArguments},
-                         {"folder", &RecordRequest::workingFolder},
-                         {"steps", &RecordRequest::steps},
-                         {"processes", &RecordRequest::processes},
-                         {"nodes", &RecordRequest::nodes},
-                         {"rank", &RecordRequest::rank}};
+constexpr Members kindMembers{{"gpu", &RecordRequest::gpu},
+                              {"precision", &RecordRequest::precision},
+                              {"optimizer", &RecordRequest::optimizer},
+                              {"momentum", &RecordRequest::momentum},
+                              {"loss", &RecordRequest::loss},
+                              {"lifetimes", &RecordRequest::lifetimes},
+                              {"interpreter", &RecordRequest::interpreter}};
+constexpr Members fileMembers{{"batch", &RecordRequest::batch},
+                              {"sequence", &RecordRequest::sequence},
+                              {"settings", &RecordRequest::settings},
+                              {"arguments", &RecordRequest::scriptArguments},
+                              {"folder", &RecordRequest::workingFolder},
+                              {"steps", &RecordRequest::steps},
+                              {"processes", &RecordRequest::processes},
+                              {"nodes", &RecordRequest::nodes},
+                              {"rank", &RecordRequest::rank}};
 const auto holdOutputKey = QStringLiteral("holdOutput");
 
 QVariantMap choices(const RecordRequest& request, const Members& members)
@@ -230,11 +218,11 @@ RecordCommand recordCommand(const RecordRequest& request, const QString& recorde
     command.isScript = true;
     command.workingFolder = request.workingFolder;
     command.options = QStringList{QStringLiteral("-m"), QStringLiteral("torch_headroom.record")};
-    if (!request.gpu.isEmpty())
-        command.options << QStringLiteral("--gpu") << request.gpu;
-    if (!request.steps.isEmpty())
-        command.options << QStringLiteral("--steps") << request.steps;
-    command.options << jobOptions(request);
+    add(command.options, "--gpu", request.gpu);
+    add(command.options, "--steps", request.steps);
+    add(command.options, "--nproc-per-node", request.processes);
+    add(command.options, "--nnodes", request.nodes);
+    add(command.options, "--rank", request.rank);
     bool complete = true;
     command.target = QStringList{model} + shellWords(request.scriptArguments, complete);
     return command;
@@ -265,7 +253,7 @@ QStringList commandWords(const RecordCommand& command, const QString& output)
     QStringList words;
     if (!command.workingFolder.isEmpty())
         words << QStringLiteral("cd") << quoted(command.workingFolder) << QStringLiteral("&&");
-    // Not the path of torch-headroom-record, which `torch-headroom record` finds by itself.
+    // `torch-headroom record` finds torch-headroom-record by itself.
     words << (command.isScript ? quoted(command.program) : QStringLiteral("torch-headroom"));
     for (const QString& word : command.options + QStringList{QStringLiteral("-o"), output} + command.target)
         words << quoted(word);
@@ -337,19 +325,19 @@ QStringList shellWords(const QString& line, bool& complete)
 
 QVariantMap kindChoices(const RecordRequest& request)
 {
-    QVariantMap map = choices(request, ofKind);
+    QVariantMap map = choices(request, kindMembers);
     map.insert(holdOutputKey, request.holdOutput);
     return map;
 }
 
 QVariantMap fileChoices(const RecordRequest& request)
 {
-    return choices(request, ofFile);
+    return choices(request, fileMembers);
 }
 
 void takeChoices(RecordRequest& request, const QVariantMap& choices)
 {
-    for (const Members& members : {ofKind, ofFile}) {
+    for (const Members& members : {kindMembers, fileMembers}) {
         for (const auto& [key, member] : members) {
             const auto found = choices.find(QString::fromLatin1(key));
             if (found != choices.end())

@@ -4,6 +4,7 @@
 
 #include "app/recording/model_form.h"
 #include "app/recording/script_form.h"
+#include "views/theme/looks.h"
 #include "views/widgets/elided_label.h"
 
 #include <QClipboard>
@@ -36,9 +37,7 @@ RecordSheet::RecordSheet(const RecordRequest& request, const QString& recorder, 
     setObjectName(QStringLiteral("recordSheet"));
     const QString name = QFileInfo(request.model).fileName();
     setWindowTitle(tr("Record %1").arg(name));
-    auto* column = new QVBoxLayout(this);
-    column->setContentsMargins(margin, margin - 4, margin, margin - 4);
-    column->setSpacing(4);
+    auto* column = makeLayout<QVBoxLayout>(this, {margin, margin - 4, margin, margin - 4}, 4);
     auto* title = new ElidedLabel(Qt::ElideMiddle, this);
     title->setText(windowTitle());
     title->setProperty("selection", true);
@@ -53,33 +52,26 @@ RecordSheet::RecordSheet(const RecordRequest& request, const QString& recorder, 
     column->addWidget(words);
     column->addSpacing(12);
     if (request.isScript())
-        column->addWidget(script_ = new ScriptForm(this));
+        form_ = new ScriptForm(this);
     else
-        column->addWidget(model_ = new ModelForm(this));
+        form_ = new ModelForm(this);
+    column->addWidget(form_);
     column->addSpacing(10);
     column->addWidget(makeCommand());
     column->addSpacing(10);
     column->addStretch(1);
     column->addWidget(makeButtons());
     setMinimumWidth(sheetWidth);
-    if (script_) {
-        connect(script_, &ScriptForm::changed, this, &RecordSheet::take);
-        script_->show(request_);
-        script_->firstField()->setFocus();
-    } else {
-        connect(model_, &ModelForm::changed, this, &RecordSheet::take);
-        model_->show(request_);
-        model_->firstField()->setFocus();
-    }
+    connect(form_, &RecordForm::changed, this, &RecordSheet::take);
+    form_->show(request_);
+    form_->firstField()->setFocus();
     take();
 }
 
 QWidget* RecordSheet::makeCommand()
 {
-    auto* box = new QFrame(this);
-    box->setProperty("card", true);
-    auto* row = new QHBoxLayout(box);
-    row->setContentsMargins(12, 8, 8, 8);
+    QFrame* box = makeCard(this);
+    auto* row = makeLayout<QHBoxLayout>(box, {12, 8, 8, 8});
     command_->setObjectName(QStringLiteral("recordCommand"));
     command_->setProperty("code", true);
     command_->setAccessibleName(tr("Command that records"));
@@ -100,8 +92,7 @@ QWidget* RecordSheet::makeCommand()
 QWidget* RecordSheet::makeButtons()
 {
     auto* buttons = new QWidget(this);
-    auto* row = new QHBoxLayout(buttons);
-    row->setContentsMargins(0, 0, 0, 0);
+    auto* row = makeLayout<QHBoxLayout>(buttons, {0, 0, 0, 0});
     auto* reset = new QPushButton(tr("Reset"), buttons);
     reset->setObjectName(QStringLiteral("resetChoices"));
     reset->setToolTip(tr("What Headroom would choose"));
@@ -126,25 +117,16 @@ void RecordSheet::resetChoices()
     fresh.kind = request_.kind;
     fresh.model = request_.model;
     fresh.workingFolder = QFileInfo(request_.model).absolutePath();
-    if (script_)
-        script_->show(fresh);
-    else
-        model_->show(fresh);
+    form_->show(fresh);
     take();
 }
 
 void RecordSheet::take()
 {
-    if (script_)
-        script_->read(request_);
-    else
-        model_->read(request_);
+    form_->read(request_);
     const auto found = problems(request_);
-    if (script_)
-        script_->setProblems(found);
-    else
-        model_->setProblems(found);
-    record_->setEnabled(found.isEmpty() && (!script_ || script_->canRecord()));
+    form_->setProblems(found);
+    record_->setEnabled(found.isEmpty() && form_->canRecord());
     words_ = commandWords(recordCommand(request_, recorder_), destination_);
     command_->setText(foldedLine(words_, commandColumns));
 }

@@ -11,8 +11,7 @@ class QPushButton;
 
 namespace headroom {
 
-class ModelForm;
-class ScriptForm;
+class RecordForm;
 
 /// The dialog with the options for recording a model or a training script, and the command that will run. Problems are
 /// shown beside the fields during typing; the recording can start only without problems.
@@ -35,8 +34,7 @@ private:
     RecordRequest request_;
     QString recorder_;
     QString destination_;
-    ModelForm* model_ = nullptr; ///< either model_ or script_ is not null
-    ScriptForm* script_ = nullptr;
+    RecordForm* form_;
     QStringList words_; ///< words of the command
     QLabel* command_;
     QPushButton* record_;

@@ -24,7 +24,7 @@ std::optional<std::filesystem::path> recorderProgram()
 
 std::string becomeRecorder(const std::filesystem::path& recorder, char** argv)
 {
-    std::string name = "torch-headroom"; // what was typed, and so what its help and its errors say
+    std::string name = "torch-headroom"; // the name that the user typed, for its help and errors
     std::vector<char*> arguments{name.data()};
     for (char** argument = argv + 1; *argument != nullptr; ++argument)
         arguments.push_back(*argument);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int shellSignalBase = 128; // a shell reports a signal as 128 + its number
 
-/// The recorder says who it is; the window does not.
+/// The message without the name of the program in front, which the window does not show.
 QString withoutProgram(const QString& message)
 {
     for (const QString& prefix : {QStringLiteral("torch-headroom-record: "), QStringLiteral("torch_headroom.record: "),
@@ -91,7 +91,7 @@ void RecorderRun::launch(const QStringList& arguments)
     QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
     if (command_.isScript) {
         environment.insert(QStringLiteral("PYTHONUNBUFFERED"), QStringLiteral("1")); // its output is shown as it comes
-        environment.insert(QStringLiteral("PYTHONFAULTHANDLER"), QStringLiteral("1")); // a crash says where it was
+        environment.insert(QStringLiteral("PYTHONFAULTHANDLER"), QStringLiteral("1")); // a crash prints a traceback
     }
     process.setProcessEnvironment(environment);
     Q_EMIT progressed(-1, tr("starting"));
@@ -116,7 +116,7 @@ void RecorderRun::readErrors()
         Q_EMIT printed(shown);
 }
 
-/// Progress, or a message for the user.
+/// Reads a line of stderr: progress, or a message, which is added to `shown`.
 void RecorderRun::readMessage(const QByteArray& line, QStringList& shown)
 {
     if (const auto progress = progressIn(line)) {

@@ -21,7 +21,7 @@ QString resultIn(const QTemporaryDir& folder)
     return folder.filePath(QStringLiteral("step.hrs"));
 }
 
-/// Folders that recordings of a program left which was ended by force.
+/// Removes the folders of programs that were killed during a recording.
 void removeAbandoned(QDir place)
 {
     const QStringList folders = place.entryList({folderPrefix + QLatin1Char('*')}, QDir::Dirs | QDir::Hidden);
@@ -55,7 +55,7 @@ void Recording::start(const RecordCommand& command, const QString& destination)
         return;
     }
     removeAbandoned(place);
-    // Beside the destination: the finished file is then moved by a rename.
+    // The folder is beside the destination, so that a rename moves the finished file.
     const QString name = folderPrefix + QString::number(QCoreApplication::applicationPid()) + QStringLiteral("-XXXXXX");
     folder_ = std::make_unique<QTemporaryDir>(place.filePath(name));
     if (!folder_->isValid()) {
@@ -89,9 +89,9 @@ void Recording::exited(int exitCode)
         return;
     }
     QString reason = reasonOfExit(exitCode);
-    reason.replace(resultIn(*folder_), QFileInfo(destination_).fileName()); // where it will be
+    reason.replace(resultIn(*folder_), QFileInfo(destination_).fileName()); // the user knows only the destination
     if (QFile::exists(resultIn(*folder_)))
-        keepResult(reason); // it is written when it is complete: the script went wrong after its step
+        keepResult(reason); // the step is complete: the script failed after it
     else
         fail(reason);
 }

@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/recording/recording_bar.h"
 
-#include <QAccessible>
+#include "views/theme/looks.h"
+
 #include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QLabel>
 #include <QPlainTextEdit>
 #include <QProgressBar>
 #include <QPushButton>
-#include <QStyle>
 #include <QToolButton>
 #include <QVBoxLayout>
 
@@ -19,9 +19,8 @@ namespace headroom {
 namespace {
 
 constexpr int tickMs = 250;
-constexpr int progressSteps = 1000;
 constexpr int logHeight = 168;
-constexpr double silenceSeconds = 30; // without a word for so long is worth saying
+constexpr double silenceSeconds = 30; // a recording without output for this long is reported
 
 } // namespace
 
@@ -30,10 +29,10 @@ RecordingBar::RecordingBar(QWidget* parent)
     , mark_(new QLabel(QStringLiteral("!"), this))
     , message_(new QLabel(this))
     , times_(new QLabel(this))
-    , progress_(new QProgressBar(this))
-    , output_(new QToolButton(this))
+    , progress_(makeProgressBar(this))
+    , output_(makeSegment(tr("Output"), this))
     , action_(new QPushButton(this))
-    , close_(new QToolButton(this))
+    , close_(makeCloseButton(tr("Close this message"), this))
     , log_(new QPlainTextEdit(this))
 {
     setObjectName(QStringLiteral("recordingBar"));
@@ -62,17 +61,9 @@ void RecordingBar::layOut()
     message_->setWordWrap(true);
     message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
     times_->setProperty("second", true);
-    progress_->setFixedSize(160, 6);
-    progress_->setTextVisible(false);
+    progress_->setFixedWidth(160);
     progress_->setAccessibleName(tr("Share of the recording that is done"));
-    output_->setText(tr("Output"));
     output_->setToolTip(tr("What the script prints"));
-    output_->setCheckable(true);
-    output_->setProperty("segment", true);
-    close_->setText(QStringLiteral("×"));
-    close_->setAutoRaise(true);
-    close_->setToolTip(tr("Close this message"));
-    close_->setAccessibleName(tr("Close this message"));
     log_->setReadOnly(true);
     log_->setProperty("code", true);
     log_->setFrameShape(QFrame::NoFrame);
@@ -81,9 +72,7 @@ void RecordingBar::layOut()
     log_->setTabChangesFocus(true);
     log_->setAccessibleName(tr("Output of the recording"));
 
-    auto* row = new QHBoxLayout;
-    row->setContentsMargins(12, 6, 6, 6);
-    row->setSpacing(10);
+    auto* row = makeLayout<QHBoxLayout>(nullptr, {12, 6, 6, 6}, 10);
     row->addWidget(mark_);
     row->addWidget(message_, 1);
     row->addWidget(times_);
@@ -91,9 +80,7 @@ void RecordingBar::layOut()
     row->addWidget(output_);
     row->addWidget(action_);
     row->addWidget(close_);
-    auto* column = new QVBoxLayout(this);
-    column->setContentsMargins(1, 1, 1, 1);
-    column->setSpacing(0);
+    auto* column = makeLayout<QVBoxLayout>(this, {1, 1, 1, 1}, 0);
     column->addLayout(row);
     column->addWidget(log_);
 }
@@ -114,7 +101,7 @@ void RecordingBar::begin(const QString& title, bool showsOutput)
     clock_.start();
     silentSince_ = 0;
     ticking_.start();
-    setLook();
+    showState();
     setProgress(-1, tr("starting"));
     show();
 }
@@ -128,9 +115,7 @@ void RecordingBar::setProgress(double share, const QString& stage)
     message_->setText(share >= 0 ? tr("Recording %1: %2, %3 %").arg(title_, stage).arg(static_cast<int>(100 * share))
                                  : tr("Recording %1: %2").arg(title_, stage));
     setAccessibleName(message_->text());
-    progress_->setRange(0, share < 0 ? 0 : progressSteps);
-    if (share >= 0)
-        progress_->setValue(static_cast<int>(share * progressSteps));
+    showShare(*progress_, share);
     tick();
 }
 
@@ -174,12 +159,9 @@ void RecordingBar::showFailure(const QString& reason, bool canChange)
     action_->setVisible(canChange);
     output_->setVisible(!log_->document()->isEmpty());
     output_->setToolTip(tr("What was printed before"));
-    setLook();
+    showState();
     show();
-    if (QAccessible::isActive()) {
-        QAccessibleEvent event(this, QAccessible::Alert);
-        QAccessible::updateAccessibility(&event);
-    }
+    announce(*this);
 }
 
 void RecordingBar::finish()
@@ -200,15 +182,13 @@ QString RecordingBar::times() const
     return times_->text();
 }
 
-void RecordingBar::setLook()
+void RecordingBar::showState()
 {
     mark_->setVisible(failed_);
     times_->setVisible(!failed_);
     progress_->setVisible(!failed_);
     close_->setVisible(failed_);
-    setProperty("message", failed_ ? QStringLiteral("error") : QStringLiteral("plain"));
-    style()->unpolish(this);
-    style()->polish(this);
+    setLook(*this, "message", failed_ ? QStringLiteral("error") : QStringLiteral("plain"));
 }
 
 void RecordingBar::keyPressEvent(QKeyEvent* event)

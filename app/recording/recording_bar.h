@@ -49,7 +49,7 @@ protected:
 
 private:
     void layOut();
-    void setLook();
+    void showState();
     void tick();
     void flush();
 

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/recording/script_form.h"
 
-#include "app/recording/model_form.h"
-#include "core/cost/roofline.h"
+#include "views/theme/looks.h"
 #include "views/widgets/form_field.h"
 
 #include <QClipboard>
@@ -21,65 +20,64 @@
 namespace headroom {
 namespace {
 
-constexpr int spacing = 12;
 constexpr int typingMs = 300;
 
 } // namespace
 
 ScriptForm::ScriptForm(QWidget* parent)
-    : QWidget(parent)
+    : RecordForm(3, parent)
     , interpreter_(new QComboBox(this))
-    , arguments_(new QLineEdit(this))
-    , workingFolder_(new QLineEdit(this))
-    , gpu_(makeGpuChoice(this))
-    , steps_(new QLineEdit(this))
-    , processes_(new QLineEdit(this))
-    , nodes_(new QLineEdit(this))
-    , rank_(new QLineEdit(this))
-    , browseInterpreter_(new QPushButton(tr("Browse…"), this))
-    , browseFolder_(new QPushButton(tr("Browse…"), this))
-    , install_(new QFrame(this))
-    , installCommand_(new QLabel(install_))
 {
     interpreter_->setObjectName(QStringLiteral("interpreter"));
     interpreter_->setEditable(true);
     interpreter_->setInsertPolicy(QComboBox::NoInsert);
     interpreter_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
-    arguments_->setObjectName(QStringLiteral("arguments"));
-    arguments_->setPlaceholderText(tr("none, for example --batch-size 32 --config gpt2.yaml"));
-    workingFolder_->setObjectName(QStringLiteral("workingFolder"));
-    steps_->setObjectName(QStringLiteral("steps"));
-    steps_->setPlaceholderText(tr("2"));
-    processes_->setObjectName(QStringLiteral("processes"));
-    processes_->setPlaceholderText(tr("none: one GPU"));
-    nodes_->setObjectName(QStringLiteral("nodes"));
-    nodes_->setPlaceholderText(QStringLiteral("1"));
-    rank_->setObjectName(QStringLiteral("rank"));
-    rank_->setPlaceholderText(QStringLiteral("0"));
-    browseInterpreter_->setAccessibleName(tr("Browse for a Python"));
-    browseFolder_->setAccessibleName(tr("Browse for the working folder"));
-    install_->setObjectName(QStringLiteral("install"));
-    installCommand_->setObjectName(QStringLiteral("installCommand"));
-    askSoon_.setSingleShot(true);
-    askSoon_.setInterval(typingMs);
-    layOut();
-    wire();
+    QLineEdit* arguments = makeEdit("arguments", tr("none, for example --batch-size 32 --config gpt2.yaml"),
+                                    &RecordRequest::scriptArguments);
+    workingFolder_ = makeEdit("workingFolder", {}, &RecordRequest::workingFolder);
+    QComboBox* gpu = makeGpuChoice();
+    QLineEdit* steps = makeEdit("steps", tr("2"), &RecordRequest::steps);
+    QLineEdit* processes = makeEdit("processes", tr("none: one GPU"), &RecordRequest::processes);
+    QLineEdit* nodes = makeEdit("nodes", QStringLiteral("1"), &RecordRequest::nodes);
+    QLineEdit* rank = makeEdit("rank", QStringLiteral("0"), &RecordRequest::rank);
+    const auto addBrowse = [this](FormField* field, const QString& name, void (ScriptForm::*browse)()) {
+        auto* button = new QPushButton(tr("Browse…"), this);
+        button->setAccessibleName(name);
+        connect(button, &QPushButton::clicked, this, browse);
+        field->addBeside(button);
+    };
+
+    interpreterField_ = add(tr("&Python"), interpreter_, 0, 0, 3);
+    addBrowse(interpreterField_, tr("Browse for a Python"), &ScriptForm::browseInterpreter);
+    grid()->addWidget(makeInstall(), 1, 0, 1, 3);
+    add(tr("&Arguments of the script"), arguments, 2, 0, 3, RecordField::scriptArguments);
+    addBrowse(add(tr("&Working folder"), workingFolder_, 3, 0, 3, RecordField::workingFolder),
+              tr("Browse for the working folder"), &ScriptForm::browseFolder);
+    add(tr("Simulated &GPU"), gpu, 4, 0, 2, tr("What “cuda” stands for in the script"));
+    add(tr("&Steps"), steps, 4, 2, 1, RecordField::steps, tr("The last is recorded"));
+    add(tr("P&rocesses per node"), processes, 5, 0, 1, RecordField::processes, tr("As torchrun starts it"));
+    add(tr("&Nodes"), nodes, 5, 1, 1, RecordField::nodes, tr("Machines of the job"));
+    add(tr("Ran&k"), rank, 5, 2, 1, RecordField::rank, tr("The one that is recorded"));
+    setFirstField(arguments);
+
+    typing_.setSingleShot(true);
+    typing_.setInterval(typingMs);
+    connect(interpreter_, &QComboBox::currentTextChanged, this, [this] {
+        typing_.start();
+        Q_EMIT changed();
+    });
+    connect(workingFolder_, &QLineEdit::textChanged, &typing_, qOverload<>(&QTimer::start));
+    connect(&typing_, &QTimer::timeout, this, &ScriptForm::askInterpreter);
+    connect(&probe_, &InterpreterProbe::answered, this, &ScriptForm::showFacts);
 }
 
-void ScriptForm::layOut()
+/// The command that installs the package, shown for an interpreter without it.
+QWidget* ScriptForm::makeInstall()
 {
-    auto* grid = new QGridLayout(this);
-    grid->setContentsMargins(0, 0, 0, 0);
-    grid->setHorizontalSpacing(spacing);
-    grid->setVerticalSpacing(6);
-    interpreterField_ = new FormField(tr("&Python"), interpreter_, {}, this);
-    interpreterField_->addBeside(browseInterpreter_);
-    grid->addWidget(interpreterField_, 0, 0, 1, 3);
-
-    install_->setProperty("card", true);
-    auto* row = new QHBoxLayout(install_);
-    row->setContentsMargins(10, 6, 6, 6);
-    installCommand_->setProperty("code", true);
+    install_ = makeCard(this);
+    install_->setObjectName(QStringLiteral("install"));
+    installCommand_ = makeLabel({}, "code", install_);
+    installCommand_->setObjectName(QStringLiteral("installCommand"));
     installCommand_->setWordWrap(true);
     installCommand_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
     installCommand_->setAccessibleName(tr("Command that installs the package torch-headroom"));
@@ -90,45 +88,12 @@ void ScriptForm::layOut()
     auto* again = new QPushButton(tr("Look again"), install_);
     again->setToolTip(tr("Ask this Python once more whether it has the package"));
     connect(again, &QPushButton::clicked, this, &ScriptForm::askInterpreter);
+    auto* row = makeLayout<QHBoxLayout>(install_, {10, 6, 6, 6});
     row->addWidget(installCommand_, 1);
     row->addWidget(copy);
     row->addWidget(again);
     install_->hide();
-    grid->addWidget(install_, 1, 0, 1, 3);
-
-    argumentsField_ = new FormField(tr("&Arguments of the script"), arguments_, {}, this);
-    grid->addWidget(argumentsField_, 2, 0, 1, 3);
-    folderField_ = new FormField(tr("&Working folder"), workingFolder_, {}, this);
-    folderField_->addBeside(browseFolder_);
-    grid->addWidget(folderField_, 3, 0, 1, 3);
-    grid->addWidget(new FormField(tr("Simulated &GPU"), gpu_, tr("What “cuda” stands for in the script"), this), 4, 0,
-                    1, 2);
-    stepsField_ = new FormField(tr("&Steps"), steps_, tr("The last is recorded"), this);
-    grid->addWidget(stepsField_, 4, 2);
-    processesField_ = new FormField(tr("P&rocesses per node"), processes_, tr("As torchrun starts it"), this);
-    grid->addWidget(processesField_, 5, 0);
-    nodesField_ = new FormField(tr("&Nodes"), nodes_, tr("Machines of the job"), this);
-    grid->addWidget(nodesField_, 5, 1);
-    rankField_ = new FormField(tr("Ran&k"), rank_, tr("The one that is recorded"), this);
-    grid->addWidget(rankField_, 5, 2);
-    for (int column = 0; column < 3; ++column)
-        grid->setColumnStretch(column, 1);
-}
-
-void ScriptForm::wire()
-{
-    for (QLineEdit* edit : {arguments_, workingFolder_, steps_, processes_, nodes_, rank_})
-        connect(edit, &QLineEdit::textChanged, this, &ScriptForm::changed);
-    connect(gpu_, &QComboBox::currentIndexChanged, this, &ScriptForm::changed);
-    connect(interpreter_, &QComboBox::currentTextChanged, this, [this] {
-        askSoon_.start();
-        Q_EMIT changed();
-    });
-    connect(workingFolder_, &QLineEdit::textChanged, &askSoon_, qOverload<>(&QTimer::start));
-    connect(&askSoon_, &QTimer::timeout, this, &ScriptForm::askInterpreter);
-    connect(&probe_, &InterpreterProbe::answered, this, &ScriptForm::showFacts);
-    connect(browseInterpreter_, &QPushButton::clicked, this, &ScriptForm::browseInterpreter);
-    connect(browseFolder_, &QPushButton::clicked, this, &ScriptForm::browseFolder);
+    return install_;
 }
 
 void ScriptForm::show(const RecordRequest& request)
@@ -142,28 +107,16 @@ void ScriptForm::show(const RecordRequest& request)
         }
         if (!request.interpreter.isEmpty())
             interpreter_->setEditText(request.interpreter);
-        arguments_->setText(request.scriptArguments);
-        workingFolder_->setText(request.workingFolder);
-        chooseData(gpu_, request.gpu.isEmpty() ? QString::fromUtf8(defaultDeviceName) : request.gpu);
-        steps_->setText(request.steps);
-        processes_->setText(request.processes);
-        nodes_->setText(request.nodes);
-        rank_->setText(request.rank);
     }
-    askSoon_.stop();
+    RecordForm::show(request);
+    typing_.stop();
     askInterpreter();
 }
 
 void ScriptForm::read(RecordRequest& request) const
 {
+    RecordForm::read(request);
     request.interpreter = interpreter();
-    request.scriptArguments = arguments_->text().trimmed();
-    request.workingFolder = workingFolder_->text().trimmed();
-    request.gpu = gpu_->currentData().toString();
-    request.steps = steps_->text().trimmed();
-    request.processes = processes_->text().trimmed();
-    request.nodes = nodes_->text().trimmed();
-    request.rank = rank_->text().trimmed();
 }
 
 QString ScriptForm::interpreter() const
@@ -174,27 +127,17 @@ QString ScriptForm::interpreter() const
 
 void ScriptForm::setProblems(const QMap<RecordField, QString>& problems)
 {
+    RecordForm::setProblems(problems);
     const QString wrong = problems.value(RecordField::interpreter);
     const bool known = facts_.path == interpreter();
     interpreterField_->setProblem(!wrong.isEmpty() ? wrong : known ? facts_.problem() : QString());
     interpreterField_->setHint(known ? facts_.text() : tr("Asking this Python what it has …"));
     install_->setVisible(wrong.isEmpty() && known && !facts_.torch.isEmpty() && !facts_.problem().isEmpty());
-    argumentsField_->setProblem(problems.value(RecordField::scriptArguments));
-    folderField_->setProblem(problems.value(RecordField::workingFolder));
-    stepsField_->setProblem(problems.value(RecordField::steps));
-    processesField_->setProblem(problems.value(RecordField::processes));
-    nodesField_->setProblem(problems.value(RecordField::nodes));
-    rankField_->setProblem(problems.value(RecordField::rank));
 }
 
 bool ScriptForm::canRecord() const
 {
     return facts_.path != interpreter() || facts_.problem().isEmpty();
-}
-
-QWidget* ScriptForm::firstField() const
-{
-    return arguments_;
 }
 
 void ScriptForm::askInterpreter()

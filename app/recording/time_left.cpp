@@ -9,7 +9,7 @@
 namespace headroom {
 namespace {
 
-// Below these a pace is noise: the start of a process, one stage of several.
+// With less than this the pace would be that of the start, or of one stage.
 constexpr double leastSeconds = 2;
 constexpr double leastShare = 0.1;
 constexpr int leastReports = 3;

@@ -3,6 +3,7 @@
 #include "app/window/allocator_page.h"
 
 #include "app/recording/sentence.h"
+#include "app/window/call_later.h"
 #include "app/window/session.h"
 #include "core/allocator/replay.h"
 #include "core/cost/card_memory.h"
@@ -39,7 +40,7 @@ public:
         last_ = bytes;
     }
 
-    /// Up to the end, or to the instant where memory ran out.
+    /// Returns the curve up to `endMs`, where memory ran out; nullopt: up to the end.
     BytesOverTime finish(std::optional<double> endMs)
     {
         const std::size_t end = endMs ? place(*endMs) : highest_.size() - 1;
@@ -68,7 +69,7 @@ private:
     std::size_t filled_ = 0;
 };
 
-/// The recorded bytes stand at events; time passes in ops.
+/// The recorded reserved bytes, which the trace has by event, over the time of its ops.
 BytesOverTime recordedCurve(const StepTrace& trace, double durationMs, std::size_t count)
 {
     if (trace.reserved.size() == 0)
@@ -100,10 +101,9 @@ QString words(const StepTrace& trace, const Timeline& timeline, const AllocatorR
     for (const std::string& note : {noteOnActive(timeline), noteOnRules(rules)})
         if (!note.empty())
             text += QLatin1Char(' ') + sentence(QString::fromStdString(note));
-    if (run.failure) {
-        QString sentence = QString::fromStdString(outOfMemorySentence(trace, *run.failure));
-        text = AllocatorPage::tr("Does not fit: %1.").arg(sentence);
-    }
+    if (run.failure)
+        return AllocatorPage::tr("Does not fit: %1.")
+            .arg(QString::fromStdString(outOfMemorySentence(trace, *run.failure)));
     return text;
 }
 
@@ -174,7 +174,7 @@ void AllocatorPage::setShown(bool shown)
     ask();
 }
 
-/// A step opens with the settings that its program ran with.
+/// Fills in the settings with which the step was recorded.
 void AllocatorPage::showStep()
 {
     if (!session_.isOpen())
@@ -199,15 +199,12 @@ void AllocatorPage::ask()
     lane_.post([this, question, step, timeline, rules = *rules, card = panel_->card()](std::stop_token) {
         const auto answer = std::make_shared<const AllocatorAnswer>(
             allocatorAnswer(step->trace(), *timeline, rules, workspacesOn(card, step->trace()), stretches));
-        QMetaObject::invokeMethod(
-            this,
-            [this, question, answer] {
-                if (question != asked_)
-                    return;
-                panel_->showAnswer(answer->words, answer->curves);
-                Q_EMIT answered();
-            },
-            Qt::QueuedConnection);
+        callLater(this, [this, question, answer] {
+            if (question != asked_)
+                return;
+            panel_->showAnswer(answer->words, answer->curves);
+            Q_EMIT answered();
+        });
     });
 }
 

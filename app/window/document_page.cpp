@@ -19,6 +19,7 @@
 #include "views/plot/number_text.h"
 #include "views/plot/timeline_view.h"
 #include "views/plot/tradeoff_view.h"
+#include "views/theme/looks.h"
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/comparison_bar.h"
 #include "views/widgets/inspector.h"
@@ -55,16 +56,14 @@ std::vector<TimelineFailure> failureMarks(const StepTrace& trace)
     return marks;
 }
 
-// The content has a ground of its own: else what changes in it is painted on the window's ground and on the card's,
-// with its border. It lies inside of the round corners.
+// The content fills its own background: otherwise each change in it repaints the window's background and the card's,
+// too. The margins keep it inside of the round corners.
 QFrame* cardAround(QWidget* content)
 {
-    auto* card = new QFrame;
-    card->setProperty("card", true);
+    QFrame* card = makeCard();
     content->setBackgroundRole(QPalette::Base);
     content->setAutoFillBackground(true);
-    auto* layout = new QVBoxLayout(card);
-    layout->setContentsMargins(2, 2, 2, 2);
+    auto* layout = makeLayout<QVBoxLayout>(card, {2, 2, 2, 2});
     layout->addWidget(content);
     return card;
 }
@@ -115,9 +114,7 @@ void DocumentPage::layOut()
         splitter->setChildrenCollapsible(false);
     }
     modules_->setMinimumWidth(280);
-    auto* column = new QVBoxLayout(this);
-    column->setContentsMargins(12, 6, 12, 12);
-    column->setSpacing(spacing);
+    auto* column = makeLayout<QVBoxLayout>(this, {12, 6, 12, 12}, spacing);
     column->addWidget(header_);
     column->addWidget(comparisonCard_);
     comparisonCard_->hide();
@@ -268,7 +265,7 @@ void DocumentPage::showStep()
     selectionIsOurs_ = true;
 }
 
-/// A step opens with a module selected that the plan changes, so that there is something to read.
+/// Selects a module that the plan changes when a step opens, so that the inspector has something to show.
 void DocumentPage::selectFirstRegion()
 {
     const CheckpointPlan& regions = session_.answer()->shown().regions;
@@ -307,7 +304,7 @@ void DocumentPage::showMode()
     showInspector();
 }
 
-/// Without a plan: the step as it was recorded.
+/// Shows the step as it was recorded.
 void DocumentPage::showNoAnswer()
 {
     moduleModel_->clearPlan();
@@ -353,7 +350,7 @@ void DocumentPage::showAnswer()
     showInspector();
 }
 
-/// A measured step lies over the prediction, in place of the plan.
+/// Shows a measured step over the prediction, in place of the plan.
 void DocumentPage::showComparison()
 {
     const StepComparisonPtr& comparison = session_.comparison();
@@ -367,7 +364,7 @@ void DocumentPage::showComparison()
     actions_.stopComparing->setEnabled(comparison != nullptr);
 }
 
-/// Of the step that the timeline's stack is of.
+/// Shows the collectives of the same step as the timeline's stack: the planned or the recorded one.
 void DocumentPage::showCollectives()
 {
     const OpenStepPtr& step = session_.step();
@@ -422,7 +419,7 @@ void DocumentPage::showInspector()
     if (ops)
         inspector_->opsPanel()->setFacts(opsFacts(session_));
     inspector_->setInfeasible(infeasibleFacts(session_));
-    // What does not fit is said in red, which is not for the curve.
+    // The line is red if no plan fits, and then says nothing about the cost curve and the clock.
     QStringList lines{solverLine(session_)};
     if (session_.feasible())
         lines << frontierLine(session_) << clockLine(session_);

@@ -46,10 +46,12 @@ QString Exporter::ask(const QString& title, const QString& fileName, const QStri
     return QFileDialog::getSaveFileName(window_, title, place, filter);
 }
 
-QString Exporter::askPicture(const QString& title, const QString& what)
+void Exporter::askPicture(const QString& title, const QString& what, bool (Exporter::*write)(const QString& path))
 {
     const QString name = QFileInfo(session_.step()->path).completeBaseName() + QLatin1Char('-') + what;
-    return ask(title, name + QStringLiteral(".svg"), tr("Pictures and tables (*.svg *.pdf *.png *.csv)"));
+    const QString path = ask(title, name + QStringLiteral(".svg"), tr("Pictures and tables (*.svg *.pdf *.png *.csv)"));
+    if (!path.isEmpty())
+        (this->*write)(path);
 }
 
 void Exporter::askPolicy()
@@ -61,23 +63,17 @@ void Exporter::askPolicy()
 
 void Exporter::askTimeline()
 {
-    const QString path = askPicture(tr("Export timeline"), QStringLiteral("timeline"));
-    if (!path.isEmpty())
-        writeTimelineTo(path);
+    askPicture(tr("Export timeline"), QStringLiteral("timeline"), &Exporter::writeTimelineTo);
 }
 
 void Exporter::askTradeOff()
 {
-    const QString path = askPicture(tr("Export trade-off curves"), QStringLiteral("tradeoff"));
-    if (!path.isEmpty())
-        writeTradeOffTo(path);
+    askPicture(tr("Export trade-off curves"), QStringLiteral("tradeoff"), &Exporter::writeTradeOffTo);
 }
 
 void Exporter::askFrontier()
 {
-    const QString path = askPicture(tr("Export frontier"), QStringLiteral("frontier"));
-    if (!path.isEmpty())
-        writeFrontierTo(path);
+    askPicture(tr("Export frontier"), QStringLiteral("frontier"), &Exporter::writeFrontierTo);
 }
 
 bool Exporter::writePolicyTo(const QString& path)

@@ -37,7 +37,7 @@ public:
 
 private:
     QString ask(const QString& title, const QString& fileName, const QString& filter);
-    QString askPicture(const QString& title, const QString& what);
+    void askPicture(const QString& title, const QString& what, bool (Exporter::*write)(const QString& path));
     bool report(const Status& written, const QString& path);
 
     Session& session_;

@@ -33,7 +33,7 @@ void FramePacer::release()
     repaint();
 }
 
-// After the layout that the same change asked for.
+// The priority is low, so that the layout that the same change requested comes first.
 void FramePacer::repaint()
 {
     QCoreApplication::postEvent(window_, new QEvent(QEvent::UpdateRequest), Qt::LowEventPriority);

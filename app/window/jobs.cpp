@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/jobs.h"
 
+#include "app/window/call_later.h"
 #include "core/profile/import.h"
 #include "core/snapshot/import.h"
 #include "core/trace/step_file.h"
 
-#include <string>
 #include <utility>
 
 namespace headroom {
@@ -32,18 +32,13 @@ Jobs::Jobs(StepEngineFactory makeEngine, QObject* parent)
 {
 }
 
-Jobs::~Jobs() = default;
-
 Jobs::Report Jobs::reportOpening()
 {
     return [this, generation = ++openGeneration_](std::function<void()> send) {
-        QMetaObject::invokeMethod(
-            this,
-            [this, generation, send = std::move(send)] {
-                if (generation == openGeneration_)
-                    send();
-            },
-            Qt::QueuedConnection);
+        callLater(this, [this, generation, send = std::move(send)] {
+            if (generation == openGeneration_)
+                send();
+        });
     };
 }
 
@@ -155,13 +150,10 @@ void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, 
         const auto memory = std::make_shared<const LiveBlocksAt>(LiveBlocksAt{
             timeline, changeCount, instantOf(*timeline, changeCount),
             makeLiveBlocksTable(step->engine->trace(), liveBlocks(step->trace(), *timeline, changeCount), of)});
-        QMetaObject::invokeMethod(
-            this,
-            [this, generation, memory] {
-                if (generation == memoryGeneration_)
-                    Q_EMIT liveMemoryListed(memory);
-            },
-            Qt::QueuedConnection);
+        callLater(this, [this, generation, memory] {
+            if (generation == memoryGeneration_)
+                Q_EMIT liveMemoryListed(memory);
+        });
     });
 }
 

@@ -9,7 +9,6 @@
 
 #include <functional>
 #include <optional>
-#include <string>
 
 namespace headroom {
 
@@ -20,7 +19,6 @@ class Jobs : public QObject
     Q_OBJECT
 public:
     explicit Jobs(StepEngineFactory makeEngine, QObject* parent = nullptr);
-    ~Jobs() override;
 
     /// Reads a file. `part` is a part of a memory snapshot; without it, the result of a large snapshot or one of
     /// several devices is snapshotRead().

@@ -89,7 +89,7 @@ void LowerPages::showStep()
     live_->clear();
     ops_->setStep(nullptr);
     showOps();
-    // Where no plan can be made there is no trade-off to show.
+    // A step that cannot be planned has no trade-off to show.
     if (session_.isOpen() && !plannable(session_.step()->trace()))
         panel_->show(LowerPanel::Page::reserved);
 }
@@ -99,7 +99,7 @@ void LowerPages::askForLiveMemory()
     if (!session_.isOpen() || panel_->page() != LowerPanel::Page::liveBlocks)
         return;
     const TimelinePtr& recorded = session_.step()->engine->recorded();
-    // Beside a measured step the timeline shows the step without a plan.
+    // With a measured step, the timeline shows the step without a plan.
     const TimelinePtr planned = session_.comparison() ? nullptr : session_.shownTimeline();
     const bool ofPlan = planned && (!pinned_ || pinned_->planned);
     const TimelinePtr& timeline = ofPlan ? planned : recorded;
@@ -142,7 +142,7 @@ void LowerPages::showOps()
     panel_->setComparing(session_.comparison() && session_.comparison()->hasTimes);
     ops_->setComparison(session_.comparison());
     ops_->setPlan(answer ? answer->fates : std::vector<OpFate>(), answer ? answer->flips : std::vector<OpFlip>());
-    ops_->setModule(onlyFlips_ ? ModuleId() : session_.selected()); // flips are looked for in the whole step
+    ops_->setModule(onlyFlips_ ? ModuleId() : session_.selected()); // flips are shown of the whole step
     showOpsTitle();
 }
 

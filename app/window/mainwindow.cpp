@@ -20,6 +20,7 @@
 #include "app/window/verify_desk.h"
 #include "app/window/what_if.h"
 #include "views/plot/timeline_view.h"
+#include "views/theme/looks.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
@@ -43,7 +44,7 @@ namespace {
 
 const auto windowName = QStringLiteral("window");
 
-/// The first local file of what is dragged.
+/// The first local file that is dragged; empty: none.
 QString draggedFile(const QMimeData& data)
 {
     for (const QUrl& url : data.urls()) {
@@ -78,7 +79,7 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     , opsChoiceDesk_(new OpsChoiceDesk(session_, *page_->inspector()->solverChoice(), this))
     , exporter_(new Exporter(session_, settings_, *messages_, this))
     , opener_(new Opener({session_, jobs_, settings_, *actions_, *messages_, *start_, *recordDesk_, *whatIf_,
-                          [this] { return maySayGoodbye(); }, this}))
+                          [this] { return mayCloseStep(); }, this}))
     , manualDesk_(new ManualDesk(*this, settings_, *actions_->manual))
 {
     setObjectName(windowName);
@@ -98,26 +99,22 @@ MainWindow::~MainWindow()
     session_.disconnect(this);
     jobs_.disconnect(this);
     delete opener_;
-    delete recordDesk_; // these end what they record, before what shows it
+    delete recordDesk_; // the desks end their recordings before the widgets that show them are deleted
     delete whatIf_;
     delete verifyDesk_;
     delete modulesDesk_;
     delete opsDesk_;
     delete opsChoiceDesk_;
     delete measuredDesk_;
-    delete takeCentralWidget(); // before the session and the jobs that it shows
+    delete takeCentralWidget(); // before the session and the jobs, which it uses
 }
 
 void MainWindow::layOut()
 {
     actions_->fillMenuBar(menuBar());
     auto* centre = new QWidget;
-    auto* column = new QVBoxLayout(centre);
-    column->setContentsMargins(0, 0, 0, 0);
-    column->setSpacing(0);
-    auto* messageRow = new QVBoxLayout;
-    messageRow->setContentsMargins(12, 6, 12, 0);
-    messageRow->setSpacing(6);
+    auto* column = makeLayout<QVBoxLayout>(centre, {0, 0, 0, 0}, 0);
+    auto* messageRow = makeLayout<QVBoxLayout>(nullptr, {12, 6, 12, 0}, 6);
     messageRow->addWidget(recordingBar_);
     messageRow->addWidget(messages_);
     column->addLayout(messageRow);
@@ -262,8 +259,8 @@ void MainWindow::showAbout()
                            .arg(QStringLiteral(HEADROOM_VERSION)));
 }
 
-/// Asks when the plan was changed and not exported since.
-bool MainWindow::maySayGoodbye()
+/// Asks what to do with a plan that has changed since the last export; false: the step stays open.
+bool MainWindow::mayCloseStep()
 {
     if (!session_.dirty() || !askBeforeClosing_)
         return true;
@@ -283,7 +280,7 @@ bool MainWindow::maySayGoodbye()
 
 void MainWindow::closeEvent(QCloseEvent* event)
 {
-    if (!maySayGoodbye()) {
+    if (!mayCloseStep()) {
         event->ignore();
         return;
     }

@@ -99,7 +99,7 @@ private:
     void showTitle();
     bool planIsComing() const; ///< the window does not show the plan for the budget yet
     void showAbout();
-    bool maySayGoodbye();
+    bool mayCloseStep();
 
     Settings& settings_;
     ThemeSwitch theme_;

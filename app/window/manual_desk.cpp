@@ -26,7 +26,6 @@
 #include <QAction>
 #include <QApplication>
 #include <QChildEvent>
-#include <QTreeView>
 
 namespace headroom {
 namespace {
@@ -53,7 +52,7 @@ ManualDesk::ManualDesk(MainWindow& window, Settings& settings, QAction& wanted)
 
 ManualDesk::~ManualDesk() = default;
 
-/// What is inside of one of these has its page, too.
+/// Names the page of each part of the window. A widget inside of a part has the part's page.
 void ManualDesk::nameLinks(MainWindow& window)
 {
     DocumentPage& page = window.page();
@@ -106,7 +105,7 @@ void ManualDesk::close()
     manual_->close();
 }
 
-/// A sheet is in front of the window, whose actions it does not have.
+/// Gives a sheet its page and the action that opens it: a modal sheet does not have the window's actions.
 bool ManualDesk::eventFilter(QObject* watched, QEvent* event)
 {
     if (event->type() == QEvent::ChildPolished) {

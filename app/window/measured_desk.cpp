@@ -3,6 +3,7 @@
 #include "app/window/measured_desk.h"
 
 #include "app/recording/sentence.h"
+#include "app/window/call_later.h"
 #include "app/window/session.h"
 #include "views/plot/number_text.h"
 
@@ -40,8 +41,7 @@ ComparisonFacts comparisonFacts(const StepComparison& comparison, const QString&
     const bool byOps = comparison.axis == StepComparison::Axis::ops;
     facts.axis = byOps
         ? MeasuredDesk::tr("Time is predicted time: %1 of %2 ops are the same and begin at the same place.")
-              .arg(QString::fromStdString(groupedDigits(static_cast<std::int64_t>(comparison.pairs))),
-                   QString::fromStdString(groupedDigits(static_cast<std::int64_t>(comparison.measuredOp.size()))))
+              .arg(countText(comparison.pairs), countText(comparison.measuredOp.size()))
         : QString();
     if (!comparison.note.empty())
         facts.axis
@@ -103,7 +103,7 @@ void MeasuredDesk::stop()
     session_.setComparison(nullptr, {});
 }
 
-/// After another step took the place of the open one, or was opened.
+/// Compares again if the open step was replaced, and stops if another one was opened.
 void MeasuredDesk::askAgain()
 {
     const bool inPlace = session_.isOpen() && session_.peakBefore() > 0 && whyNot().isEmpty();
@@ -121,15 +121,12 @@ void MeasuredDesk::post(const QString& path, StepTracePtr measured, bool orOpen)
     lane_.post([this, path, measured = std::move(measured), orOpen, step, number,
                 profile = profile_](const std::stop_token&) {
         const auto report = [&](auto send) {
-            QMetaObject::invokeMethod(
-                this,
-                [this, number, send] {
-                    if (number != asked_)
-                        return;
-                    answered_ = number;
-                    send();
-                },
-                Qt::QueuedConnection);
+            callLater(this, [this, number, send] {
+                if (number != asked_)
+                    return;
+                answered_ = number;
+                send();
+            });
         };
         const auto fail = [&](const Error& error) {
             report([this, reason = sentence(QString::fromStdString(error.message))] { Q_EMIT failed(reason); });

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/modules_desk.h"
 
+#include "app/window/call_later.h"
 #include "app/window/session.h"
 
 #include <map>
@@ -12,7 +13,7 @@
 namespace headroom {
 namespace {
 
-/// An answer without what comes closest to it.
+/// The answer with a plan, without PlanAnswer::closest.
 PlanAnswer answerOf(const OpenStep& step, quint64 generation, const PlanRequest& request, PlannedStep planned)
 {
     PlanAnswer made{generation, request, std::move(planned), {}, {}, false};
@@ -24,7 +25,7 @@ PlanAnswer answerOf(const OpenStep& step, quint64 generation, const PlanRequest&
 
 } // namespace
 
-/// Remembers the plan at the least budget, so that dragging where nothing fits asks for it once.
+/// Caches the plan at the least budget, which is shown for every budget that no plan fits.
 class ModulesDesk::ClosestPlan
 {
 public:
@@ -74,14 +75,6 @@ ModulesDesk::ModulesDesk(Session& session, QObject* parent)
     connect(&session_.undoStack(), &QUndoStack::indexChanged, this, [this] { budgetIsGuess_ = false; });
 }
 
-ModulesDesk::~ModulesDesk() = default;
-
-template <typename Function>
-void ModulesDesk::report(Function function)
-{
-    QMetaObject::invokeMethod(this, std::move(function), Qt::QueuedConnection);
-}
-
 void ModulesDesk::ask()
 {
     if (session_.mode() != PlanMode::modules)
@@ -92,11 +85,11 @@ void ModulesDesk::ask()
                     closest = closest_](const std::stop_token& stop) {
         Result<PlannedStep> planned = step->engine->solve(request, stop, firstAnswerMs);
         if (!planned) {
-            report([this, generation, error = planned.error()] { acceptFailure(generation, error); });
+            callLater(this, [this, generation, error = planned.error()] { acceptFailure(generation, error); });
             return;
         }
         if (planned->plan.status == PlanStatus::stopped)
-            return; // a newer question waits, and will be answered
+            return; // a newer request waits
         PlanAnswer made = answerOf(*step, generation, request, *std::move(planned));
         made.proving = made.step.plan.status == PlanStatus::feasible;
         if (made.step.plan.status == PlanStatus::infeasible)
@@ -105,8 +98,9 @@ void ModulesDesk::ask()
             made.effects = made.closest->effects;
             made.clock = step->engine->clock(made.closest->regions);
         }
-        report(
-            [this, step, answer = std::make_shared<const PlanAnswer>(std::move(made))] { acceptAnswer(step, answer); });
+        callLater(this, [this, step, answer = std::make_shared<const PlanAnswer>(std::move(made))] {
+            acceptAnswer(step, answer);
+        });
     });
     stopStaleSolve();
 }
@@ -127,7 +121,8 @@ void ModulesDesk::prove(const OpenStepPtr& step, const PlanAnswer& first)
         Result<PlannedStep> planned = step->engine->solve(request, stop, proofMs);
         if (!planned || planned->plan.status == PlanStatus::stopped)
             return;
-        report(
+        callLater(
+            this,
             [this,
              answer = std::make_shared<const PlanAnswer>(answerOf(*step, generation, request, *std::move(planned)))] {
                 if (answer->generation == answeredGeneration_ && !solving())
@@ -139,7 +134,7 @@ void ModulesDesk::prove(const OpenStepPtr& step, const PlanAnswer& first)
 void ModulesDesk::show(const PlanAnswerPtr& answer)
 {
     if (session_.mode() != PlanMode::modules)
-        return; // ops are planned by now
+        return; // meanwhile plans are by op
     session_.setAnswer(answer);
     const Plan& plan = answer->step.plan;
     if (std::exchange(budgetIsGuess_, false) && plan.status == PlanStatus::infeasible && plan.leastBudget > 0)
@@ -169,7 +164,7 @@ void ModulesDesk::askFrontier()
     frontierLane_.post(
         [this, step = session_.step(), request = session_.request(), generation](const std::stop_token& stop) {
             const auto tell = [this, generation](auto function) {
-                report([this, generation, function = std::move(function)] {
+                callLater(this, [this, generation, function = std::move(function)] {
                     if (generation == frontierGeneration_)
                         function();
                 });
@@ -202,8 +197,9 @@ void ModulesDesk::askWays()
     waysLane_.post([this, step = session_.step(), module = session_.selected(), generation](const std::stop_token&) {
         Result<std::vector<ModuleWay>> ways = step->engine->ways(module);
         if (!ways)
-            return; // that the step cannot be planned is said where a plan was asked for
-        report(
+            return; // the request for a plan reports the same error
+        callLater(
+            this,
             [this, generation, found = std::make_shared<const WaysOfModule>(WaysOfModule{module, *std::move(ways)})] {
                 if (generation == waysGeneration_)
                     session_.setWays(found);

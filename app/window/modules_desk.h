@@ -37,7 +37,6 @@ public:
     static constexpr int frontierPoints = 60;
 
     explicit ModulesDesk(Session& session, QObject* parent = nullptr);
-    ~ModulesDesk() override;
 
     /// Whether the session's budget is the window's own choice: then, until the user changes something, the least
     /// feasible budget replaces it if no plan fits.
@@ -62,10 +61,6 @@ private:
     void show(const PlanAnswerPtr& answer);
     void stopStaleSolve();
 
-    /// Runs `function` on the GUI thread, later.
-    template <typename Function>
-    void report(Function function);
-
     Session& session_;
     std::shared_ptr<ClosestPlan> closest_; ///< used only on planLane_
     QTimer staleTimer_;
@@ -74,7 +69,7 @@ private:
     quint64 answeredGeneration_ = 0;
     quint64 frontierGeneration_ = 0;
     quint64 waysGeneration_ = 0;
-    Lane planLane_; ///< lanes last: their threads end before what they report to
+    Lane planLane_; ///< lanes are the last members: their threads end before the others are destroyed
     Lane proofLane_;
     Lane frontierLane_;
     Lane waysLane_;

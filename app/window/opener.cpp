@@ -45,7 +45,7 @@ void Opener::wireReading()
 {
     connect(&parts_.jobs, &Jobs::openProgressed, this, [this](const QString& path, const QString& stage, double share) {
         if (!wanted_.inPlace.isEmpty())
-            return; // the header says it
+            return; // the header shows the progress
         parts_.messages.showProgress(tr("Opening %1: %2").arg(QFileInfo(path).fileName(), stage), share,
                                      {tr("Cancel"), [this] {
                                           parts_.jobs.forgetOpening();
@@ -98,7 +98,7 @@ void Opener::openFile(const QString& path, const Wanted& wanted)
         parts_.records.ask(path);
 }
 
-/// A profiler's trace is laid beside the simulated step that is open.
+/// Whether the file is a profiler's trace and the open step is simulated, so that they are compared.
 bool Opener::isMeasurementOfOpenStep(const QString& path) const
 {
     const Session& session = parts_.session;
@@ -130,7 +130,7 @@ void Opener::changeTimes(const TimeChoice& times)
 {
     const OpenStepPtr step = parts_.session.step();
     TimeChoice wanted = times;
-    // The file that the window was started with is of the card that the step was recorded for.
+    // The calibration of the command line is of the GPU that the step was recorded for.
     const bool isRecorded = times.gpu.empty() || times.gpu == step->file->info.gpu;
     if (times.calibration == "auto" && times_.calibration != "none" && isRecorded)
         wanted.calibration = times_.calibration;
@@ -138,7 +138,7 @@ void Opener::changeTimes(const TimeChoice& times)
     parts_.jobs.changeTimes(step, wanted);
 }
 
-/// A snapshot of several devices, or a large one: which part of it?
+/// Asks for a part of a snapshot that is large or has several devices.
 void Opener::askForPart(const ReadSnapshotPtr& snapshot)
 {
     parts_.messages.dismiss();
@@ -157,14 +157,14 @@ void Opener::takeStep(const OpenStepPtr& step)
 {
     Session& session = parts_.session;
     if (!wanted_.inPlace.isEmpty()) {
-        // At another size, or with other times: kept in the undo stack, with what was found for it.
+        // The step at another size or with other times replaces the open one in an undo step.
         const QString what = std::exchange(wanted_, {}).inPlace;
         if (session.isOpen())
             session.replaceStep(step, what);
         return;
     }
     parts_.messages.dismiss();
-    if (session.isOpen() && !parts_.maySayGoodbye())
+    if (session.isOpen() && !parts_.mayCloseStep())
         return;
     parts_.settings.addRecentFile(step->path);
     fillRecentFiles();
@@ -190,7 +190,7 @@ void Opener::refuse(const QString& reason)
     Q_EMIT failed(reason);
 }
 
-/// The open step says nothing of a card that would run other kernels: it can be recorded for it, if at all.
+/// Times of a GPU that runs other kernels need a new recording. It is offered where it is possible.
 void Opener::offerRecording(const QString& reason)
 {
     const OpenStepPtr step = parts_.session.step();
@@ -213,9 +213,9 @@ bool Opener::closeStep()
 {
     if (!parts_.session.isOpen())
         return true;
-    if (!parts_.maySayGoodbye())
+    if (!parts_.mayCloseStep())
         return false;
-    parts_.jobs.forgetOpening(); // of the step at another size
+    parts_.jobs.forgetOpening(); // the step at another size, if it is being read
     parts_.session.close();
     return true;
 }

@@ -38,7 +38,7 @@ public:
         StartPage& start;
         RecordDesk& records;
         WhatIf& whatIf;
-        std::function<bool()> maySayGoodbye; ///< whether the open step may be closed
+        std::function<bool()> mayCloseStep; ///< whether the open step may be closed
         QWidget* window = nullptr; ///< parent of dialogs
     };
     explicit Opener(Parts parts);

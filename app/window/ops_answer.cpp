@@ -11,7 +11,7 @@
 namespace headroom {
 namespace {
 
-/// Those that are worth choosing: the lower peak always takes more time. Plans that were chosen by flops need not.
+/// Leaves out each plan that takes no less time than one of lower peak, as plans chosen by flops may.
 std::vector<OpsPlan> worthwhile(std::vector<OpsPlan> plans, OpsPlan recorded)
 {
     std::vector<OpsPlan> chosen;

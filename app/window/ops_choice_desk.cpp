@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/ops_choice_desk.h"
 
+#include "app/window/call_later.h"
 #include "app/window/session.h"
 #include "core/joint/ops_request.h"
 #include "views/widgets/solver_choice.h"
@@ -21,7 +22,8 @@ OpsChoiceDesk::OpsChoiceDesk(Session& session, SolverChoice& view, QObject* pare
     , view_(view)
 {
     connect(&session_, &Session::opsChoiceChanged, this, &OpsChoiceDesk::show);
-    connect(&session_, &Session::stepChanged, this, &OpsChoiceDesk::show); // whose times those are not
+    connect(&session_, &Session::stepChanged, this,
+            &OpsChoiceDesk::show); // the times of the file were of the previous step
     connect(&view_, &SolverChoice::solverWanted, this, [this](OpsSolver solver) {
         OpsChoice choice = session_.opsChoice();
         choice.solver = solver;
@@ -29,7 +31,7 @@ OpsChoiceDesk::OpsChoiceDesk(Session& session, SolverChoice& view, QObject* pare
     });
     connect(&view_, &SolverChoice::costWanted, this, [this](OpCost cost) {
         if (cost == OpCost::timesOfFile) {
-            show(); // until there is a file
+            show(); // the choice changes when there is a file
             askForTimes();
             return;
         }
@@ -41,8 +43,6 @@ OpsChoiceDesk::OpsChoiceDesk(Session& session, SolverChoice& view, QObject* pare
     });
     show();
 }
-
-OpsChoiceDesk::~OpsChoiceDesk() = default;
 
 void OpsChoiceDesk::show()
 {
@@ -67,22 +67,19 @@ void OpsChoiceDesk::takeTimes(const QString& path)
 {
     lane_.post([this, path, step = session_.step()](const std::stop_token&) {
         Result<std::vector<double>> read = readOpTimes(std::filesystem::path(path.toStdU16String()), step->trace());
-        QMetaObject::invokeMethod(
-            this,
-            [this, path, step, times = std::move(read)] {
-                if (session_.step() != step)
-                    return;
-                if (!times) {
-                    Q_EMIT refused(QString::fromStdString(times.error().message));
-                    return;
-                }
-                OpsChoice choice = session_.opsChoice();
-                choice.runtime = OpsRuntime::measured;
-                choice.times = std::make_shared<const std::vector<double>>(*times);
-                choice.timesFile = QFileInfo(path).fileName();
-                session_.setOpsChoice(choice);
-            },
-            Qt::QueuedConnection);
+        callLater(this, [this, path, step, times = std::move(read)] {
+            if (session_.step() != step)
+                return;
+            if (!times) {
+                Q_EMIT refused(QString::fromStdString(times.error().message));
+                return;
+            }
+            OpsChoice choice = session_.opsChoice();
+            choice.runtime = OpsRuntime::measured;
+            choice.times = std::make_shared<const std::vector<double>>(*times);
+            choice.timesFile = QFileInfo(path).fileName();
+            session_.setOpsChoice(choice);
+        });
     });
 }
 

@@ -19,7 +19,6 @@ class OpsChoiceDesk : public QObject
     Q_OBJECT
 public:
     OpsChoiceDesk(Session& session, SolverChoice& view, QObject* parent = nullptr);
-    ~OpsChoiceDesk() override;
 
     /// Plans by the times in this file; emits refused() if it has none.
     void takeTimes(const QString& path);
@@ -33,7 +32,7 @@ private:
 
     Session& session_;
     SolverChoice& view_;
-    Lane lane_; ///< last: its thread ends before what it reports to
+    Lane lane_; ///< the last member: its thread ends before the others are destroyed
 };
 
 } // namespace headroom

@@ -3,6 +3,7 @@
 #include "app/window/ops_desk.h"
 
 #include "app/recording/sentence.h"
+#include "app/window/call_later.h"
 #include "app/window/session.h"
 #include "core/joint/ops_clock.h"
 #include "core/joint/ops_policy.h"
@@ -12,7 +13,7 @@
 namespace headroom {
 namespace {
 
-// Save lists are predicted on the whole step: not for each budget of a drag.
+// The prediction of save lists takes too long to be made for each budget of a drag.
 constexpr int restMs = 150;
 
 } // namespace
@@ -40,18 +41,13 @@ OpsDesk::OpsDesk(Session& session, QObject* parent)
     });
 }
 
-OpsDesk::~OpsDesk() = default;
-
 template <typename Function>
 void OpsDesk::report(quint64 generation, Function function)
 {
-    QMetaObject::invokeMethod(
-        this,
-        [this, generation, function = std::move(function)] {
-            if (generation == generation_)
-                function();
-        },
-        Qt::QueuedConnection);
+    callLater(this, [this, generation, function = std::move(function)] {
+        if (generation == generation_)
+            function();
+    });
 }
 
 void OpsDesk::ask()

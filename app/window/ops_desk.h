@@ -8,8 +8,6 @@
 #include <QObject>
 #include <QTimer>
 
-#include <optional>
-
 namespace headroom {
 
 class Session;
@@ -26,7 +24,6 @@ public:
     static constexpr int allPoints = 201;
 
     explicit OpsDesk(Session& session, QObject* parent = nullptr);
-    ~OpsDesk() override;
 
 private:
     void ask();
@@ -44,7 +41,7 @@ private:
     OpenStepPtr asked_; ///< the step whose frontier is being computed
     quint64 generation_ = 0; ///< number of the step
     quint64 question_ = 0;
-    Lane frontierLane_; ///< lanes last: their threads end before what they report to
+    Lane frontierLane_; ///< lanes are the last members: their threads end before the others are destroyed
     Lane planLane_;
     Lane policyLane_;
 };

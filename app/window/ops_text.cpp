@@ -5,7 +5,6 @@
 #include "app/recording/sentence.h"
 #include "app/window/plan_text.h"
 #include "core/joint/ops_request.h"
-#include "core/sac/module_info.h"
 #include "views/plot/number_text.h"
 
 #include <QCoreApplication>
@@ -24,11 +23,6 @@ constexpr std::size_t mostFlips = 5;
 QString tr(const char* text)
 {
     return QCoreApplication::translate("OpsText", text);
-}
-
-QString bold(const QString& text)
-{
-    return QStringLiteral("<b>") + text.toHtmlEscaped() + QStringLiteral("</b>");
 }
 
 QString fractionText(double fraction)
@@ -56,13 +50,13 @@ QString fateText(const OpFlip& flip)
     return flip.before == OpFate::again ? tr("no longer runs again") : tr("is no longer kept");
 }
 
-/// Of the wall clock: nobody wants more of it than two digits.
+/// A duration of the wall clock, rounded.
 QString tookText(double ms)
 {
     return ms < 1000 ? tr("%1 ms").arg(std::round(ms)) : tr("%1 s").arg(ms / 1000, 0, 'f', 1);
 }
 
-/// In torch.compile's words.
+/// The solver's name in torch.compile.
 QString solverWord(const Session& session)
 {
     return QString::fromUtf8(opsSolverName(session.opsChoice().solver));
@@ -73,7 +67,7 @@ QString estimatorWord(const Session& session)
     return session.opsChoice().runtime == OpsRuntime::flops ? QStringLiteral("flops") : QStringLiteral("profile");
 }
 
-/// The answer of a plan of ops that is shown; null: there is none.
+/// The shown plan by op; null: none.
 const OpsAnswer* shown(const Session& session)
 {
     return session.mode() == PlanMode::ops && session.answer() ? session.answer()->ops.get() : nullptr;
@@ -168,22 +162,10 @@ QString reasonOf(const Session& session, const OpsAnswer& answer, ModuleId modul
 
 } // namespace
 
-ModuleFacts opsModuleFacts(const Session& session)
+QString opsModuleReason(const Session& session)
 {
-    const StepTrace& trace = session.step()->trace();
-    const ModuleId module = session.selected();
-    ModuleFacts facts;
-    facts.treatable = false;
-    facts.fqn = QString::fromStdString(session.selectedFqn());
-    const auto dot = facts.fqn.indexOf(QLatin1Char('.'));
-    facts.name = dot < 0 ? facts.fqn : facts.fqn.mid(dot + 1);
-    const ModuleStats* stats = findModule(*session.step()->engine->moduleInfo(), session.selectedFqn());
-    const QString type = QString::fromUtf8(trace.moduleType(module));
-    facts.description = stats && stats->paramBytes > 0 ? tr("%1, %2 of weights").arg(type, bytesText(stats->paramBytes))
-                                                       : tr("%1, no weights").arg(type);
-    if (const OpsAnswer* answer = shown(session); answer && session.feasible())
-        facts.reason = reasonOf(session, *answer, module);
-    return facts;
+    const OpsAnswer* answer = shown(session);
+    return answer && session.feasible() ? reasonOf(session, *answer, session.selected()) : QString();
 }
 
 OpsFacts opsFacts(const Session& session)

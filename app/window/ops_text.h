@@ -5,7 +5,6 @@
 #include "app/window/session.h"
 #include "views/plot/flip_layer.h"
 #include "views/widgets/budget_bar.h"
-#include "views/widgets/inspector.h"
 #include "views/widgets/ops_panel.h"
 
 #include <QString>
@@ -14,10 +13,10 @@
 
 namespace headroom {
 
-/// Texts of the window about a plan by op, made from the session's values.
+// Texts of the window about a plan by op, made from the session's values.
 
-/// The inspector's facts about the selected module, which must be valid.
-ModuleFacts opsModuleFacts(const Session& session);
+/// What the plan does with the selected module, which must be valid, as rich text; empty: no plan fits.
+QString opsModuleReason(const Session& session);
 
 /// The facts of the inspector's OpsPanel.
 OpsFacts opsFacts(const Session& session);
@@ -25,7 +24,7 @@ OpsFacts opsFacts(const Session& session);
 /// The figures of the shown plan; nullopt: no plan fits.
 std::optional<OpsFigures> opsFigures(const Session& session);
 
-/// "62 plans in 304 ms, the cheapest by the times of the step's ops".
+/// "Plan 12 of 62, found in 304 ms".
 QString opsSolverLine(const Session& session);
 
 /// Python code that sets the fraction in torch.compile; empty: there is no plan.

@@ -6,6 +6,7 @@
 #include "app/window/ops_text.h"
 #include "app/window/times_text.h"
 #include "core/cost/roofline.h"
+#include "views/plot/module_grouping.h"
 #include "views/plot/number_text.h"
 #include "views/plot/tradeoff_curve.h"
 
@@ -24,11 +25,6 @@ QString tr(const char* text)
     return QCoreApplication::translate("PlanText", text);
 }
 
-QString bold(const QString& text)
-{
-    return QStringLiteral("<b>") + text.toHtmlEscaped() + QStringLiteral("</b>");
-}
-
 QString number(double value, int decimals)
 {
     return QLocale::c().toString(value, 'f', decimals);
@@ -44,14 +40,12 @@ QString costText(double ms)
     return ms > 0 ? tr("+%1 ms").arg(number(ms, 2)) : tr("no recompute");
 }
 
-/// Name without the root's class name, which every path begins with.
 QString shortName(std::string_view fqn)
 {
-    const auto dot = fqn.find('.');
-    return QString::fromUtf8(dot == std::string_view::npos ? fqn : fqn.substr(dot + 1));
+    return QString::fromUtf8(withoutRoot(fqn));
 }
 
-/// The corner of the curve that the plan chose; -1: none, or between two of them.
+/// Index of the point of the curve that the plan chose; -1: none.
 int chosenPoint(const std::vector<TradeOffPoint>& curve, double share)
 {
     for (std::size_t i = 0; i < curve.size(); ++i) {
@@ -61,7 +55,7 @@ int chosenPoint(const std::vector<TradeOffPoint>& curve, double share)
     return -1;
 }
 
-/// The module that the plan checkpoints and that holds `module` inside; invalid: none.
+/// The checkpointed module around `module`; invalid: none.
 ModuleId regionAround(const Session& session, ModuleId module)
 {
     const StepTrace& trace = session.step()->trace();
@@ -82,7 +76,7 @@ QString priceText(const Session& session)
         : QString();
 }
 
-/// The solver's sentence begins with what the headline says.
+/// The solver's reason without its first words, which the headline shows.
 QString withoutHeadline(const QString& reason)
 {
     const qsizetype colon = reason.indexOf(QLatin1String(": "));
@@ -118,7 +112,7 @@ QString reasonText(const Session& session, ModuleId module)
     return tr("Other modules give memory for less time, so this one keeps everything.") + priceText(session);
 }
 
-/// What a recording from Python notes of its program; empty when it does not.
+/// A setting that a recording from Python stores about its program; empty: none.
 QString settingOf(const StepTrace& trace, std::string_view key)
 {
     for (const auto& [name, value] : trace.info.settings) {
@@ -129,6 +123,11 @@ QString settingOf(const StepTrace& trace, std::string_view key)
 }
 
 } // namespace
+
+QString bold(const QString& text)
+{
+    return QStringLiteral("<b>") + text.toHtmlEscaped() + QStringLiteral("</b>");
+}
 
 ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace)
 {
@@ -162,6 +161,14 @@ QString stepName(const StepTrace& trace)
 bool canRecordAgain(const StepTrace& trace)
 {
     return !trace.info.arguments.empty() && !trace.info.dimensions.empty();
+}
+
+QStringList recordArguments(const StepTrace& trace)
+{
+    QStringList arguments;
+    for (const std::string& argument : trace.info.arguments)
+        arguments << QString::fromStdString(argument);
+    return arguments;
 }
 
 QString recordedScript(const StepTrace& trace)
@@ -214,12 +221,12 @@ QString stepFacts(const StepTrace& trace)
             facts << QString::fromStdString(fact);
     }
     if (info.simulated)
-        facts << tr("simulated"); // the times say the card
+        facts << tr("simulated"); // the button for the times names the card
     else if (!info.gpu.empty())
         facts << gpuTitle(info.gpu);
     if (info.distributed)
         facts << tr("rank %1 of %2").arg(info.distributed->rank).arg(info.distributed->worldSize);
-    facts << tr("%1 events").arg(QString::fromStdString(groupedDigits(static_cast<std::int64_t>(trace.events.size()))));
+    facts << tr("%1 events").arg(countText(trace.events.size()));
     return facts.join(QStringLiteral(", "));
 }
 
@@ -244,8 +251,6 @@ PlannedPoint plannedPoints(const Session& session)
 
 ModuleFacts moduleFacts(const Session& session)
 {
-    if (session.mode() == PlanMode::ops)
-        return opsModuleFacts(session);
     const OpenStep& step = *session.step();
     const StepTrace& trace = step.trace();
     const ModuleId module = session.selected();
@@ -258,6 +263,11 @@ ModuleFacts moduleFacts(const Session& session)
     const QString type = QString::fromUtf8(trace.moduleType(module));
     facts.description = stats && stats->paramBytes > 0 ? tr("%1, %2 of weights").arg(type, bytesText(stats->paramBytes))
                                                        : tr("%1, no weights").arg(type);
+    if (session.mode() == PlanMode::ops) {
+        facts.treatable = false;
+        facts.reason = opsModuleReason(session);
+        return facts;
+    }
     facts.reason = reasonText(session, module);
     if (const Status can = plannable(trace); !can)
         facts.whyNot = sentence(QString::fromStdString(can.error().message));

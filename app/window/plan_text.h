@@ -11,9 +11,9 @@
 
 namespace headroom {
 
-/// Texts of the window about a session, made from its values.
+// Texts of the window about a session, made from its values.
 
-/// The step's name, "transformer", and its facts, "batch 8 of 1024 tokens, float32, adam, …".
+/// The step's name, "transformer", and its facts, "batch 8 × 1024, float32, adam, simulated, 1,204 events".
 QString stepName(const StepTrace& trace);
 QString stepFacts(const StepTrace& trace);
 
@@ -21,6 +21,8 @@ QString gpuTitle(const std::string& name);
 
 /// Whether the step has a command that can record it again at other sizes.
 bool canRecordAgain(const StepTrace& trace);
+/// The command line with which the step was recorded; empty: not known.
+QStringList recordArguments(const StepTrace& trace);
 /// The script that `torch-headroom record` recorded; empty: another source. A sheet asks how to run it again.
 QString recordedScript(const StepTrace& trace);
 
@@ -36,19 +38,21 @@ QString sizeResult(const Session& session);
 /// Title of exported pictures: name, batch, GPU.
 QString pictureTitle(const StepTrace& trace);
 
+QString bold(const QString& text); ///< as rich text
+
 /// The shown plan's point of each module, by fqn.
 PlannedPoint plannedPoints(const Session& session);
 
 /// The inspector's facts about the selected module, which must be valid.
 ModuleFacts moduleFacts(const Session& session);
 
-/// The plan in one line, shown if no module is selected: "Recomputes 12 modules, which adds 1.2 ms (3.1 %)."
+/// The plan in one line, shown if no module is selected: "12 modules are recomputed, which adds 1.20 ms (3.1 %)."
 QString planSummary(const Session& session);
 
 /// Why no plan fits; nullopt: there is no answer, or a plan fits.
 std::optional<InfeasibleFacts> infeasibleFacts(const Session& session);
 
-/// "Optimal in 1.1 ms".
+/// "Proven optimal in 1.10 ms".
 QString solverLine(const Session& session);
 QString frontierLine(const Session& session); ///< whether the frontier is complete and proven; empty: not known yet
 

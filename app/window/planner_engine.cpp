@@ -37,7 +37,7 @@ private:
     StepPlanner planner_;
 };
 
-/// A step that can be looked at, but of which no plan can be made but to change nothing.
+/// The engine of a step that is not plannable(): its only plan changes nothing.
 class ViewEngine : public StepEngine
 {
 public:
@@ -87,7 +87,7 @@ private:
 
 Result<StepEnginePtr> makePlannerEngine(StepTracePtr trace)
 {
-    // What is known of the modules of a step that was recorded under a policy is shown all the same.
+    // A step that was recorded under a policy cannot be planned either, but StepPlanner knows its modules.
     if (!plannable(*trace) && trace->info.policy.empty())
         return StepEnginePtr(std::make_shared<const ViewEngine>(std::move(trace)));
     Result<StepPlanner> planner = StepPlanner::create(std::move(trace));

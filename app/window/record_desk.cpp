@@ -11,7 +11,6 @@
 #include <QDir>
 #include <QFileInfo>
 
-#include <algorithm>
 #include <utility>
 
 namespace headroom {
@@ -68,18 +67,21 @@ bool RecordDesk::refuseWhileBusy()
     return recording_.running();
 }
 
-void RecordDesk::ask(const QString& path)
+bool RecordDesk::refuseMissing(const QString& path)
 {
-    if (refuseWhileBusy())
-        return;
-    if (!QFileInfo(path).isFile()) {
+    const bool missing = !QFileInfo(path).isFile();
+    if (missing)
         Q_EMIT refused(tr("%1 is not there.").arg(QDir::toNativeSeparators(path)));
-        return;
-    }
-    openSheet(requestFor(path));
+    return missing;
 }
 
-/// What was chosen for the file before, or for one of its kind.
+void RecordDesk::ask(const QString& path)
+{
+    if (!refuseWhileBusy() && !refuseMissing(path))
+        openSheet(requestFor(path));
+}
+
+/// The request with the options of the last recording of the file, else of a file of its kind.
 RecordRequest RecordDesk::requestFor(const QString& path) const
 {
     const QFileInfo file(path);
@@ -100,19 +102,12 @@ RecordRequest RecordDesk::requestFor(const QString& path) const
 void RecordDesk::askAgain(const StepTrace& trace, const std::string& card)
 {
     const QString script = recordedScript(trace);
-    if (refuseWhileBusy())
+    if (refuseWhileBusy() || refuseMissing(script))
         return;
-    if (!QFileInfo(script).isFile()) {
-        Q_EMIT refused(tr("%1 is not there.").arg(QDir::toNativeSeparators(script)));
-        return;
-    }
     RecordRequest request = requestFor(script);
     request.gpu = QString::fromStdString(card);
-    const std::vector<std::string>& words = trace.info.arguments;
-    QStringList arguments;
-    for (auto word = std::ranges::find(words, script.toStdString()); word != words.end(); ++word)
-        arguments << QString::fromStdString(*word);
-    request.scriptArguments = shellLine(arguments.mid(1));
+    const QStringList arguments = recordArguments(trace);
+    request.scriptArguments = shellLine(arguments.mid(arguments.indexOf(script) + 1));
     for (const auto& [key, value] : trace.info.settings) {
         if (key == "interpreter" || key == "folder")
             takeChoices(request, {{QString::fromStdString(key), QString::fromStdString(value)}});

@@ -51,6 +51,7 @@ Q_SIGNALS:
 private:
     void wire();
     bool refuseWhileBusy();
+    bool refuseMissing(const QString& path);
     RecordRequest requestFor(const QString& path) const;
     void openSheet(const RecordRequest& request);
     void run(const RecordCommand& command, const QString& name);

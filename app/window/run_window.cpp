@@ -50,10 +50,8 @@ QString samplePath()
 
 void applyOptions(MainWindow& window, const WindowOptions& options)
 {
-    if (options.theme == QLatin1String("light"))
-        window.theme().useOnce(ThemeChoice::light);
-    else if (options.theme == QLatin1String("dark"))
-        window.theme().useOnce(ThemeChoice::dark);
+    if (!options.theme.isEmpty())
+        window.theme().useOnce(themeNamed(options.theme));
     if (options.size.isValid())
         window.resize(options.size);
     window.useTimes(options.times);
@@ -91,9 +89,9 @@ int runWindow(int& argc, char** argv, const WindowOptions& options)
     QApplication::setOrganizationName(QStringLiteral("Headroom"));
     QApplication::setDesktopFileName(QStringLiteral("org.headroom.Headroom"));
 
-    // A picture shows the window as it is at first, and leaves the user's settings alone.
-    const auto nobody = picture ? std::make_unique<QTemporaryDir>() : nullptr;
-    Settings settings = picture ? Settings(nobody->filePath(QStringLiteral("settings.ini"))) : Settings();
+    // A screenshot shows the window with the default settings, and does not change the user's.
+    const auto temporary = picture ? std::make_unique<QTemporaryDir>() : nullptr;
+    Settings settings = picture ? Settings(temporary->filePath(QStringLiteral("settings.ini"))) : Settings();
     const QString data = QStandardPaths::writableLocation(QStandardPaths::AppLocalDataLocation);
     const QString recordings = QDir(data).filePath(QStringLiteral("recordings"));
     MainWindow window({makePlannerEngine, recorderPath(), recordings, samplePath()}, settings);

@@ -11,7 +11,6 @@
 #include <QString>
 
 #include <optional>
-#include <string>
 
 namespace headroom {
 

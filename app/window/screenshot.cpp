@@ -16,10 +16,10 @@
 namespace headroom {
 namespace {
 
-constexpr int lookMs = 30; // how often to look whether all is shown
-constexpr int looks = 5; // it must be so this often, one after another: layout and repaints settle meanwhile
+constexpr int checkMs = 30; // time between two checks whether everything is shown
+constexpr int checks = 5; // consecutive checks that must succeed: layout and repaints take a while
 
-/// Plans of ops come in several parts.
+/// Whether all parts of a plan by op are there: it is of the latest frontier, and its policy is made.
 bool opsAreThere(const Session& session)
 {
     if (session.mode() == PlanMode::modules)
@@ -39,7 +39,7 @@ Screenshot::Screenshot(MainWindow& window, QString path, QObject* parent)
     connect(&window.modulesDesk(), &ModulesDesk::frontierFailed, this, &Screenshot::failed);
     connect(&window, &MainWindow::openFailed, this, &Screenshot::failed);
     connect(&looking_, &QTimer::timeout, this, &Screenshot::look);
-    looking_.start(lookMs);
+    looking_.start(checkMs);
 }
 
 void Screenshot::look()
@@ -49,7 +49,7 @@ void Screenshot::look()
         && window_.page().timeline()->upToDate() && !window_.measuredDesk().busy();
     const bool refused = session.mode() == PlanMode::ops && !session.whyNoOps().isEmpty();
     complete_ = (complete && opsAreThere(session)) || refused ? complete_ + 1 : 0;
-    if (complete_ < looks)
+    if (complete_ < checks)
         return;
     looking_.stop();
     save();

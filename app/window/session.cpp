@@ -7,14 +7,13 @@
 
 #include <QUndoCommand>
 
-#include <algorithm>
 #include <utility>
 
 namespace headroom {
 
 namespace {
 
-/// One undo step of a session: what it does, and what takes it back.
+/// One undo step of a session, made of two functions.
 class Change : public QUndoCommand
 {
 public:
@@ -110,7 +109,7 @@ void Session::forgetAnswers()
     opsPolicy_.reset();
     whyNoOps_.clear();
     ways_.reset();
-    opsChoice_.times.reset(); // of another step
+    opsChoice_.times.reset(); // times of the previous step
     opsChoice_.timesFile.clear();
     dragStart_.reset();
 }
@@ -128,7 +127,7 @@ void Session::dragBudget(Bytes budget)
     if (!dragStart_)
         dragStart_ = request_.budget;
     if (budget == *dragStart_)
-        dragStart_.reset(); // back where it began, as after Esc: the next move begins anew
+        dragStart_.reset(); // the drag is back where it began, as after Esc
     applyBudget(budget);
 }
 
@@ -140,9 +139,7 @@ void Session::commitBudget(Bytes budget)
     if (from == budget)
         applyBudget(budget);
     else
-        pushChange(
-            tr("budget %1").arg(QString::fromStdString(formatBytes(budget))), [this, budget] { setBudget(budget); },
-            [this, from] { setBudget(from); });
+        pushChange(tr("budget %1").arg(QString::fromStdString(formatBytes(budget))), &Session::setBudget, from, budget);
 }
 
 void Session::suggestBudget(Bytes budget)
@@ -177,24 +174,18 @@ void Session::setPin(const std::string& fqn, std::optional<Pin> pin)
         pins.erase(fqn);
     const QString name = QString::fromStdString(fqn);
     const QString text = !pin ? tr("leave %1 to the plan") : *pin == Pin::save ? tr("keep %1") : tr("recompute %1");
-    pushPins(text.arg(name), std::move(pins));
+    pushChange(text.arg(name), &Session::applyPins, request_.pins, std::move(pins));
 }
 
 void Session::clearPins()
 {
     if (hasPins())
-        pushPins(tr("leave all modules to the plan"), {});
+        pushChange(tr("leave all modules to the plan"), &Session::applyPins, request_.pins, {});
 }
 
-void Session::pushPins(const QString& text, std::map<std::string, Pin> pins)
+void Session::applyPins(const std::map<std::string, Pin>& pins)
 {
-    pushChange(
-        text, [this, pins = std::move(pins)] { applyPins(pins); }, [this, pins = request_.pins] { applyPins(pins); });
-}
-
-void Session::applyPins(std::map<std::string, Pin> pins)
-{
-    request_.pins = std::move(pins);
+    request_.pins = pins;
     Q_EMIT pinsChanged();
     Q_EMIT questionChanged();
 }
@@ -202,10 +193,8 @@ void Session::applyPins(std::map<std::string, Pin> pins)
 void Session::setWorldSize(int worldSize)
 {
     if (isOpen() && worldSize >= 1 && worldSize != request_.worldSize)
-        pushChange(
-            worldSize == 1 ? tr("one GPU") : tr("%1 GPUs").arg(worldSize),
-            [this, worldSize] { applyWorldSize(worldSize); },
-            [this, from = request_.worldSize] { applyWorldSize(from); });
+        pushChange(worldSize == 1 ? tr("one GPU") : tr("%1 GPUs").arg(worldSize), &Session::applyWorldSize,
+                   request_.worldSize, worldSize);
 }
 
 void Session::applyWorldSize(int worldSize)
@@ -240,7 +229,7 @@ bool Session::answerIsCurrent() const noexcept
 {
     if (!answer_ || answer_->mode() != mode_ || answer_->request.budget != request_.budget)
         return false;
-    if (mode_ == PlanMode::ops) // knows neither pins nor GPUs
+    if (mode_ == PlanMode::ops) // plans by op depend on neither pins nor GPUs
         return answer_->ops->frontier == opsFrontier_;
     return answer_->request.pins == request_.pins && answer_->request.worldSize == request_.worldSize;
 }

@@ -12,6 +12,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 namespace headroom {
 
@@ -122,11 +124,19 @@ private:
     /// Adds one undo step and calls `redo` at once. Each function must set everything that it changes, whatever
     /// happened in between.
     void pushChange(const QString& text, std::function<void()> redo, std::function<void()> undo);
-    void pushPins(const QString& text, std::map<std::string, Pin> pins);
+    /// Adds one undo step that applies `to`, and takes it back by applying `from`.
+    template <typename Value>
+    void pushChange(const QString& text, void (Session::*apply)(Value), std::decay_t<Value> from,
+                    std::decay_t<Value> to)
+    {
+        pushChange(
+            text, [this, apply, to = std::move(to)] { (this->*apply)(to); },
+            [this, apply, from = std::move(from)] { (this->*apply)(from); });
+    }
     void applyStep(const OpenStepPtr& step, const std::map<std::string, Pin>& pins);
     void setBudget(Bytes budget);
     void applyBudget(Bytes budget);
-    void applyPins(std::map<std::string, Pin> pins);
+    void applyPins(const std::map<std::string, Pin>& pins);
     void applyWorldSize(int worldSize);
     void applyMode(PlanMode mode);
     void applyOpsChoice(const OpsChoice& choice);

@@ -2,22 +2,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/session.h"
 
-#include <utility>
-
 namespace headroom {
 
 void Session::setOpsChoice(const OpsChoice& choice)
 {
     if (isOpen() && !(choice == opsChoice_))
-        pushChange(
-            tr("how ops are planned"), [this, choice] { applyOpsChoice(choice); },
-            [this, from = opsChoice_] { applyOpsChoice(from); });
+        pushChange(tr("how ops are planned"), &Session::applyOpsChoice, opsChoice_, choice);
 }
 
 void Session::applyOpsChoice(const OpsChoice& choice)
 {
     opsChoice_ = choice;
-    // Times are of one step, which another size of it is not.
+    // The times are of the step at another size.
     if (opsChoice_.times && opsChoice_.times->size() != step_->trace().ops.size()) {
         opsChoice_.times.reset();
         opsChoice_.timesFile.clear();
@@ -35,9 +31,8 @@ void Session::applyOpsChoice(const OpsChoice& choice)
 void Session::setMode(PlanMode mode)
 {
     if (isOpen() && mode != mode_)
-        pushChange(
-            mode == PlanMode::ops ? tr("planning by op") : tr("planning by module"), [this, mode] { applyMode(mode); },
-            [this, from = mode_] { applyMode(from); });
+        pushChange(mode == PlanMode::ops ? tr("planning by op") : tr("planning by module"), &Session::applyMode, mode_,
+                   mode);
 }
 
 void Session::applyMode(PlanMode mode)
@@ -46,7 +41,7 @@ void Session::applyMode(PlanMode mode)
     Q_EMIT modeChanged(mode);
     Q_EMIT frontierChanged();
     if (mode == PlanMode::ops && !whyNoOps_.isEmpty())
-        refuseOps(whyNoOps_); // nobody will answer
+        refuseOps(whyNoOps_); // no answer will come
     else
         Q_EMIT questionChanged();
 }
@@ -67,7 +62,7 @@ void Session::setOpsFrontier(const OpsFrontierPtr& frontier)
     opsPoints_ = std::make_shared<const std::vector<FrontierPoint>>(frontier->points());
     Q_EMIT frontierChanged();
     if (mode_ == PlanMode::ops)
-        Q_EMIT questionChanged(); // the answer comes from there
+        Q_EMIT questionChanged(); // answers are plans of the frontier
 }
 
 void Session::refuseOps(const QString& why)

@@ -12,6 +12,8 @@ namespace {
 const auto recentFilesKey = QStringLiteral("recentFiles");
 const auto themeKey = QStringLiteral("theme");
 const auto exportFolderKey = QStringLiteral("exportFolder");
+const auto lightName = QStringLiteral("light");
+const auto darkName = QStringLiteral("dark");
 
 QString layoutKey(const QString& widget)
 {
@@ -26,7 +28,7 @@ QString recordKey(SourceKind kind)
     return QStringLiteral("record/") + QString::fromLatin1(name);
 }
 
-/// A path has slashes, which group keys.
+/// The key is a hash, since the slashes of a path would group keys.
 QString recordKey(const QString& file)
 {
     const QByteArray hash = QCryptographicHash::hash(file.toUtf8(), QCryptographicHash::Sha1).toHex();
@@ -34,6 +36,11 @@ QString recordKey(const QString& file)
 }
 
 } // namespace
+
+ThemeChoice themeNamed(const QString& name)
+{
+    return name == lightName ? ThemeChoice::light : name == darkName ? ThemeChoice::dark : ThemeChoice::followDesktop;
+}
 
 Settings::Settings()
     : store_(std::make_unique<QSettings>(QStringLiteral("torch-headroom"), QStringLiteral("torch-headroom")))
@@ -68,25 +75,15 @@ void Settings::clearRecentFiles()
 
 ThemeChoice Settings::theme() const
 {
-    const QString name = store_->value(themeKey).toString();
-    return name == QLatin1String("light") ? ThemeChoice::light
-        : name == QLatin1String("dark")   ? ThemeChoice::dark
-                                          : ThemeChoice::followDesktop;
+    return themeNamed(store_->value(themeKey).toString());
 }
 
 void Settings::setTheme(ThemeChoice choice)
 {
-    switch (choice) {
-    case ThemeChoice::light:
-        store_->setValue(themeKey, QStringLiteral("light"));
-        break;
-    case ThemeChoice::dark:
-        store_->setValue(themeKey, QStringLiteral("dark"));
-        break;
-    case ThemeChoice::followDesktop:
+    if (choice == ThemeChoice::followDesktop)
         store_->remove(themeKey);
-        break;
-    }
+    else
+        store_->setValue(themeKey, choice == ThemeChoice::light ? lightName : darkName);
 }
 
 QByteArray Settings::layout(const QString& widget) const

@@ -15,6 +15,7 @@
 namespace headroom {
 
 enum class ThemeChoice { followDesktop, light, dark };
+ThemeChoice themeNamed(const QString& name); ///< "light" or "dark"; any other: followDesktop
 
 /// Settings that the window stores between two runs: recent files, geometry, theme and more. Each set function writes
 /// at once.

@@ -4,6 +4,7 @@
 
 #include "views/models/table_delegate.h"
 #include "views/plot/number_text.h"
+#include "views/theme/looks.h"
 
 #include <QDoubleSpinBox>
 #include <QFileInfo>
@@ -23,12 +24,7 @@ namespace headroom {
 
 namespace {
 
-QString grouped(std::size_t count)
-{
-    return QString::fromStdString(groupedDigits(static_cast<std::int64_t>(count)));
-}
-
-/// Events of so many bytes and more in an open step.
+/// Memory that an event takes in an open step, with everything that is derived from it.
 constexpr std::size_t bytesOfEvent = 200;
 
 } // namespace
@@ -44,11 +40,8 @@ SnapshotSheet::SnapshotSheet(const ReadSnapshot& snapshot, QWidget* parent)
 {
     setObjectName(QStringLiteral("snapshotSheet"));
     setWindowTitle(tr("Open a part of %1").arg(QFileInfo(snapshot.path).fileName()));
-    auto* column = new QVBoxLayout(this);
-    column->setContentsMargins(20, 16, 20, 16);
-    column->setSpacing(12);
-    auto* title = new QLabel(tr("Which part of %1?").arg(QFileInfo(snapshot.path).fileName()));
-    title->setProperty("selection", true);
+    auto* column = makeLayout<QVBoxLayout>(this, {20, 16, 20, 16}, 12);
+    auto* title = makeLabel(tr("Which part of %1?").arg(QFileInfo(snapshot.path).fileName()), "selection");
     column->addWidget(title);
     column->addWidget(makeDevices(), 1);
     column->addWidget(makeRange());
@@ -89,7 +82,7 @@ QWidget* SnapshotSheet::makeDevices()
     for (const SnapshotDevice& device : devices_) {
         auto* row = new QTreeWidgetItem(list_);
         row->setText(0, QStringLiteral("cuda:%1").arg(device.device));
-        row->setText(1, grouped(device.events));
+        row->setText(1, countText(device.events));
         row->setText(2, tr("%1 to %2").arg(msText(device.fromMs), msText(device.toMs)));
         row->setText(3, bytesText(device.reservedPeak, 2));
         for (int i = 1; i < 4; ++i)
@@ -98,13 +91,11 @@ QWidget* SnapshotSheet::makeDevices()
     for (int i = 1; i < 4; ++i)
         list_->headerItem()->setTextAlignment(i, Qt::AlignRight | Qt::AlignVCenter);
     list_->header()->setStretchLastSection(false);
-    list_->header()->setMinimumSectionSize(84); // headings need more than the digits below some of them
+    list_->header()->setMinimumSectionSize(84); // wide enough for the headings of short numbers
     list_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
     list_->header()->setSectionResizeMode(2, QHeaderView::Stretch);
-    auto* card = new QFrame;
-    card->setProperty("card", true);
-    auto* inside = new QVBoxLayout(card);
-    inside->setContentsMargins(6, 6, 6, 6);
+    QFrame* card = makeCard();
+    auto* inside = makeLayout<QVBoxLayout>(card, {6, 6, 6, 6});
     inside->addWidget(list_);
     return card;
 }
@@ -163,10 +154,10 @@ void SnapshotSheet::showCount()
     }));
     const bool right = from < to && inside > 0;
     open_->setEnabled(right);
-    count_->setText(
-        right ? tr("%1 of %2 events, which take about %3 when they are open.")
-                    .arg(grouped(inside), grouped(events.size()), bytesText(static_cast<Bytes>(inside * bytesOfEvent)))
-              : tr("There is no event in this range: let it end after it begins."));
+    count_->setText(right ? tr("%1 of %2 events, which take about %3 when they are open.")
+                                .arg(countText(inside), countText(events.size()),
+                                     bytesText(static_cast<Bytes>(inside * bytesOfEvent)))
+                          : tr("There is no event in this range: let it end after it begins."));
 }
 
 ImportRequest SnapshotSheet::part() const
@@ -174,7 +165,7 @@ ImportRequest SnapshotSheet::part() const
     ImportRequest request;
     const SnapshotDevice& chosen = device();
     request.device = chosen.device;
-    // The ends are all there is, also where the fields have rounded them.
+    // A field at its end means no limit: it shows a rounded value.
     if (from_->value() > from_->minimum())
         request.range.fromMs = from_->value();
     if (to_->value() < to_->maximum())

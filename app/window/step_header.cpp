@@ -6,6 +6,7 @@
 #include "app/window/plan_text.h"
 #include "app/window/times_text.h"
 #include "core/trace/remarks.h"
+#include "views/theme/looks.h"
 #include "views/widgets/elided_label.h"
 #include "views/widgets/remarks_button.h"
 #include "views/widgets/size_fields.h"
@@ -29,7 +30,7 @@ QToolButton* makeButton(QAction* action)
     return button;
 }
 
-/// Those that are not empty, one below the other.
+/// Joins the texts that are not empty, one in each line.
 QString lines(QStringList texts)
 {
     texts.removeAll(QString());
@@ -60,9 +61,7 @@ StepHeader::StepHeader(Actions& actions, QWidget* parent)
     picture->setPopupMode(QToolButton::InstantPopup);
     QToolButton* policy = makeButton(actions.exportPolicy);
     policy->setProperty("primary", true);
-    auto* row = new QHBoxLayout(this);
-    row->setContentsMargins(6, 0, 0, 0);
-    row->setSpacing(8);
+    auto* row = makeLayout<QHBoxLayout>(this, {6, 0, 0, 0}, 8);
     row->addWidget(name_);
     row->addSpacing(8);
     row->addWidget(sizes_);

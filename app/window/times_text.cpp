@@ -20,7 +20,7 @@ QString tr(const char* text)
     return QCoreApplication::translate("TimesText", text);
 }
 
-/// Title of what timesOf() says.
+/// The title of a value of timesOf().
 QString timesTitle(const std::string& times)
 {
     return times == "kernel"     ? tr("Kernel model")
@@ -54,7 +54,7 @@ QString bindsText(const StepClock& clock)
     return tr("the GPU binds");
 }
 
-/// Of a distributed step: what it waits for its collectives.
+/// The exposed communication of a distributed step.
 QString exposedText(const StepClock& clock)
 {
     return tr("%1 of %2 of communication is exposed").arg(msText(clock.exposedMs), msText(clock.communicationMs));
@@ -89,7 +89,7 @@ TimesMenu timesMenu(const OpenStep& step)
     const std::string& recorded = step.file->info.gpu;
     if (!findDeviceSpec(recorded))
         return menu;
-    std::map<int, bool> isSame; ///< kernels, by compute capability
+    std::map<int, bool> isSame; // by compute capability: whether its kernels are those of the recorded GPU
     for (const DeviceSpec& device : deviceSpecs()) {
         const auto [same, isNew] = isSame.try_emplace(device.computeCapability);
         if (isNew)
@@ -118,8 +118,7 @@ QString timesTip(const OpenStep& step)
     if (step.clock)
         tip += QLatin1Char('\n')
             + tr("%1: the GPU works %2, the CPU issues %3 kernels in %4; %5.")
-                  .arg(clockText(*step.clock), msText(step.clock->gpuMs),
-                       QString::fromStdString(groupedDigits(std::llround(step.clock->kernels))),
+                  .arg(clockText(*step.clock), msText(step.clock->gpuMs), countText(std::llround(step.clock->kernels)),
                        msText(step.clock->cpuMs), bindsText(*step.clock));
     if (step.clock && !step.clock->collectives.empty())
         tip += QLatin1Char('\n') + exposedText(*step.clock);
@@ -149,8 +148,7 @@ QString clockLine(const Session& session)
                      : QString();
     text += tr("; %1").arg(bindsText(shown));
     if (more)
-        text += tr("; %1 kernels are launched again")
-                    .arg(QString::fromStdString(groupedDigits(std::llround(shown.recomputedKernels))));
+        text += tr("; %1 kernels are launched again").arg(countText(std::llround(shown.recomputedKernels)));
     if (!shown.collectives.empty())
         text += tr("; %1").arg(exposedText(shown));
     return text;

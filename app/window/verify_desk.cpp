@@ -23,12 +23,10 @@ QString verdictText(const VerifyResult& result)
     QString text
         = VerifyDesk::tr("Run on the simulated GPU: peak %1 as predicted, memory equal to the byte after each of "
                          "%2 allocations.")
-              .arg(bytesText(result.executedPeak, 2),
-                   QString::fromStdString(groupedDigits(static_cast<std::int64_t>(result.allocations))));
+              .arg(bytesText(result.executedPeak, 2), countText(result.allocations));
     if (result.savedBytes)
         text += VerifyDesk::tr(" It keeps %1 for backward, as planned, and runs %2 ops again.")
-                    .arg(bytesText(*result.savedBytes, 2),
-                         QString::fromStdString(groupedDigits(static_cast<std::int64_t>(result.repeatedOps))));
+                    .arg(bytesText(*result.savedBytes, 2), countText(result.repeatedOps));
     if (result.gradientsCompared)
         text += VerifyDesk::tr(" Gradients of %1 parameters equal to the bit.").arg(result.parameters);
     else if (!result.whyNotCompared.isEmpty())
@@ -106,13 +104,10 @@ void VerifyDesk::verify()
         row_.setVerdict(VerifyRow::Verdict::broken, sentence(QString::fromStdString(written.error().message)));
         return;
     }
-    QStringList arguments;
-    for (const std::string& argument : session_.step()->trace().info.arguments)
-        arguments << QString::fromStdString(argument);
-    verifying_.start(verifyCommand(recorder_, arguments, kind, file));
+    verifying_.start(verifyCommand(recorder_, recordArguments(session_.step()->trace()), kind, file));
 }
 
-/// The plan that is shown: of ops exactly that one, whatever fraction it is the answer for.
+/// Writes the shown plan. A plan by op is written as its ops, not as the fraction that it was made for.
 Status VerifyDesk::writePlan(const QString& file) const
 {
     if (const OpsAnswerPtr& ops = session_.answer()->ops)

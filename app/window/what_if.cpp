@@ -46,19 +46,19 @@ WhatIf::WhatIf(Session& session, SizeFields& fields, QString recorder, QString f
     , recorder_(std::move(recorder))
     , folder_(std::move(folder))
 {
-    soon_.setSingleShot(true);
-    soon_.setInterval(typingMs);
-    connect(&soon_, &QTimer::timeout, this, &WhatIf::begin);
+    typing_.setSingleShot(true);
+    typing_.setInterval(typingMs);
+    connect(&typing_, &QTimer::timeout, this, &WhatIf::begin);
     connect(&recording_, &Recording::progressed, this, [this](double share, const QString&) { showProgress(share); });
     connect(&recording_, &Recording::finished, this, [this](const QString& path) {
-        if (soon_.isActive())
+        if (typing_.isActive())
             return; // another size is wanted by now
         const QString sizes = sizesText();
         const QString gpu = std::exchange(wanted_, {}).value(card);
         Q_EMIT recorded(path, sizes, gpu);
     });
     connect(&recording_, &Recording::failed, this, [this](const QString& reason) {
-        if (soon_.isActive())
+        if (typing_.isActive())
             return; // another size is wanted by now
         wanted_.clear();
         showStep();
@@ -95,12 +95,12 @@ void WhatIf::want(const QString& what, const QString& value)
     if (!session_.isOpen())
         return;
     wanted_.insert(what, value);
-    soon_.start();
+    typing_.start();
 }
 
 void WhatIf::cancel()
 {
-    soon_.stop();
+    typing_.stop();
     wanted_.clear();
     again_ = false;
     if (recording_.running())
@@ -128,14 +128,12 @@ void WhatIf::start()
     if (!session_.isOpen() || wanted_.isEmpty())
         return;
     if (!place_) {
-        // Named as a recording's own folder: when this program is ended by force, the next one removes it.
+        // The name is that of a recording's folder: if this program is killed, the next one removes it.
         QDir().mkpath(folder_);
         place_ = std::make_unique<QTemporaryDir>(QDir(folder_).filePath(
             QStringLiteral(".recording-%1-sizes-XXXXXX").arg(QCoreApplication::applicationPid())));
     }
-    QStringList arguments;
-    for (const std::string& argument : session_.step()->trace().info.arguments)
-        arguments << QString::fromStdString(argument);
+    QStringList arguments = recordArguments(session_.step()->trace());
     for (auto wish = wanted_.begin(); wish != wanted_.end(); ++wish)
         arguments = withOption(arguments, optionOf(wish.key()), wish.value());
     const QString sizes = sizesText();

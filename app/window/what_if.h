@@ -28,7 +28,7 @@ public:
 
     void want(const QString& what, const QString& value); ///< requests another value of a dimension, or of `card`
     void cancel(); ///< drops the request
-    bool running() const noexcept { return recording_.running() || soon_.isActive(); }
+    bool running() const noexcept { return recording_.running() || typing_.isActive(); }
 
 Q_SIGNALS:
     /// `sizes` is "batch 64"; `card` is empty for the same GPU.
@@ -49,7 +49,7 @@ private:
     QString folder_;
     std::unique_ptr<QTemporaryDir> place_; ///< folder of the recordings
     Recording recording_;
-    QTimer soon_; ///< runs while the user is typing
+    QTimer typing_; ///< runs while the user is typing
     QMap<QString, QString> wanted_; ///< requested values by dimension, or `card`
     bool again_ = false; ///< the request changed while the last recording was being ended
 };

@@ -129,7 +129,7 @@ TEST(TradeOff, WaysOfThePlannerStandBeforePyTorchsEstimate)
                                                       {"GPT.layers.1", {400 * MiB, 100 * MiB, 3}},
                                                       {"GPT.layers.2", {400 * MiB, 100 * MiB, 3}}};
     const auto planned = [&](const std::string& fqn) { return plannedPoint(effects.at(fqn)); };
-    const auto picture = tradeOffPicture(info, "GPT.layers.0", ways, planned);
+    const auto picture = tradeOffPicture(info, "GPT.layers.0", planned, ways);
     ASSERT_EQ(picture.curve.size(), 3u);
     EXPECT_DOUBLE_EQ(picture.curve[1].ratio, 0.25);
     EXPECT_DOUBLE_EQ(picture.curve[1].kept, 300.0 * MiB);
@@ -141,8 +141,8 @@ TEST(TradeOff, WaysOfThePlannerStandBeforePyTorchsEstimate)
     EXPECT_EQ(picture.choices[0].modules, 2);
     EXPECT_DOUBLE_EQ(picture.mostKept, 400.0 * MiB);
     EXPECT_DOUBLE_EQ(picture.mostMs, 3);
-    EXPECT_FALSE(tradeOffPicture(info, "GPT.layers.0", ways, {}).hasPlan);
-    EXPECT_FALSE(tradeOffPicture(info, "no.such", ways, planned).selected);
+    EXPECT_FALSE(tradeOffPicture(info, "GPT.layers.0", {}, ways).hasPlan);
+    EXPECT_FALSE(tradeOffPicture(info, "no.such", planned, ways).selected);
 }
 
 TEST(TradeOff, OfVeryManyWaysTheEndsAreDrawn)

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/views/made_up.h"
+#include "views/plot/legend_bar.h"
 #include "views/plot/tradeoff_chart.h"
 #include "views/plot/tradeoff_view.h"
 #include "views/theme/theme.h"
@@ -70,6 +71,27 @@ private Q_SLOTS:
         QVERIFY(chart_->accessibleDescription().contains(QStringLiteral("Open a step")));
         QCOMPARE(view_->table()->rowCount(), 0);
         view_->grab();
+    }
+
+    /// FSDP1 writes each wrapper into the name.
+    void aLongNameIsElidedInTheMiddleOfTheTitle()
+    {
+        const std::string fqn = "FullyShardedDataParallel._fsdp_wrapped_module.model.layers.42._fsdp_wrapped_module."
+                                "self_attn._checkpoint_wrapped_module.q_proj";
+        const QString whole = QStringLiteral("Trade-off of ") + QString::fromStdString(fqn);
+        auto info = std::make_shared<ModuleInfo>(*info_);
+        std::ranges::find(info->stats, "GPT.layers.42", &ModuleStats::fqn)->fqn = fqn;
+        view_->resize(560, 320);
+        view_->setModules(info);
+        view_->select(fqn);
+        const auto* head = view_->findChild<LegendBar*>();
+        QCOMPARE(head->toolTip(), whole);
+        const Legend legend(whole, {}, head->width(), Theme::light());
+        QVERIFY(legend.titleWidth() <= head->width());
+        QVERIFY(legend.title().startsWith(QStringLiteral("Trade-off of FullyShardedDataParallel")));
+        QVERIFY(legend.title().endsWith(QStringLiteral(".q_proj")));
+        view_->select("GPT.layers.41");
+        QVERIFY(head->toolTip().isEmpty());
     }
 
     void clickOnACornerChoosesIt()

@@ -26,7 +26,7 @@ struct Plane
     QPointF at(double dataX, double dataY) const { return {x.toPixel(dataX), y.toPixel(dataY)}; }
 };
 
-// From a little below 0, so that dots on an axis are whole.
+// The range begins a little below 0, so that dots on an axis are whole.
 AxisRange fromZero(double most)
 {
     const double end = most > 0 ? most : 1;
@@ -53,8 +53,7 @@ void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOp
 {
     const auto& theme = Theme::make(options.dark);
     const auto picture = data.selected.empty() ? wholeModel(*data.info)
-        : data.ways.empty()                    ? tradeOffPicture(*data.info, data.selected, data.planned)
-                                               : tradeOffPicture(*data.info, data.selected, data.ways, data.planned);
+                                               : tradeOffPicture(*data.info, data.selected, data.planned, data.ways);
     std::vector<LegendEntry> entries;
     if (!picture.estimate.empty()) {
         entries.push_back({QStringLiteral("ways to checkpoint it"), theme.text, LegendEntry::Symbol::line});
@@ -133,18 +132,16 @@ Status exportTradeOff(const TradeOffExport& data, const std::filesystem::path& p
 {
     if (!data.selected.empty() && !findModule(*data.info, data.selected))
         return badInput(data.selected + ": the model has no such module; `torch-headroom modules` lists them");
-    const Picture picture{QString::fromStdString(data.title), QSize(options.width, options.height), options.scale,
-                          [&](QPainter& painter) { paintTradeOff(painter, data, options); }};
     return writePicture(
-        picture, [&] { return tradeOffCsv(data); }, path);
+        data.title, options, [&](QPainter& painter) { paintTradeOff(painter, data, options); },
+        [&] { return tradeOffCsv(data); }, path);
 }
 
 Status exportFrontier(const FrontierExport& data, const std::filesystem::path& path, const ExportOptions& options)
 {
-    const Picture picture{QString::fromStdString(data.title), QSize(options.width, options.height), options.scale,
-                          [&](QPainter& painter) { paintFrontier(painter, data, options); }};
     return writePicture(
-        picture, [&] { return frontierCsv(data); }, path);
+        data.title, options, [&](QPainter& painter) { paintFrontier(painter, data, options); },
+        [&] { return frontierCsv(data); }, path);
 }
 
 } // namespace headroom

@@ -21,6 +21,14 @@ namespace {
 constexpr int pixelsPerInch = 96;
 constexpr double pointsPerPixel = 72.0 / pixelsPerInch;
 
+struct Picture
+{
+    QString title;
+    QSize size; ///< in pixels at scale 1
+    double scale = 1;
+    std::function<void(QPainter&)> paint;
+};
+
 QByteArray svg(const Picture& picture)
 {
     QBuffer buffer;
@@ -69,8 +77,8 @@ QByteArray png(const Picture& picture)
 
 } // namespace
 
-Status writePicture(const Picture& picture, const std::function<std::string()>& table,
-                    const std::filesystem::path& path)
+Status writePicture(const std::string& title, const ExportOptions& options, const std::function<void(QPainter&)>& paint,
+                    const std::function<std::string()>& table, const std::filesystem::path& path)
 {
     using Draw = QByteArray (*)(const Picture&);
     static const std::map<QString, Draw> formats{
@@ -82,7 +90,8 @@ Status writePicture(const Picture& picture, const std::function<std::string()>& 
     if (format == formats.end())
         return badInput(path.string() + ": the suffix decides the format: expected .svg, .pdf, .png or .csv");
     loadFonts();
-    const QByteArray bytes = format->second(picture);
+    const QByteArray bytes
+        = format->second({QString::fromStdString(title), QSize(options.width, options.height), options.scale, paint});
     return writeAtomically(path, {bytes.constData(), static_cast<std::size_t>(bytes.size())});
 }
 

@@ -2,10 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/base/error.h"
-
-#include <QSize>
-#include <QString>
+#include "views/export/export.h"
 
 #include <filesystem>
 #include <functional>
@@ -15,18 +12,10 @@ class QPainter;
 
 namespace headroom {
 
-/// A picture to draw, with its size in pixels at scale 1.
-struct Picture
-{
-    QString title; ///< title of the document
-    QSize size;
-    double scale = 1; ///< factor of the pixels of a .png
-    std::function<void(QPainter&)> paint;
-};
-
-/// Draws into memory, then replaces the file at once; the suffix of the path, case-insensitive, is the format. A .csv
-/// is what `table` returns. Errors (badInput): another suffix or none, or a folder that is not writable.
-Status writePicture(const Picture& picture, const std::function<std::string()>& table,
-                    const std::filesystem::path& path);
+/// Writes a document with this title, drawn by `paint` in memory, or for a .csv the text of `table`, and replaces the
+/// file at once. The suffix of the path, case-insensitive, is the format. Errors (badInput): another suffix or none, or
+/// a folder that is not writable.
+Status writePicture(const std::string& title, const ExportOptions& options, const std::function<void(QPainter&)>& paint,
+                    const std::function<std::string()>& table, const std::filesystem::path& path);
 
 } // namespace headroom

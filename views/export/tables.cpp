@@ -55,7 +55,7 @@ public:
 private:
     void row(const Timeline& timeline, double ms, const MemoryChange* change, const CategoryBytes& now)
     {
-        // Phases follow one another as changes do.
+        // Phases and changes are both in the order of time.
         while (phase_ < timeline.phases.size() && ms > timeline.phases[phase_].endMs)
             ++phase_;
         const bool inside = phase_ < timeline.phases.size() && ms >= timeline.phases[phase_].beginMs;

@@ -84,10 +84,9 @@ void paintTimeline(QPainter& painter, const TimelineExport& data, const ExportOp
 
 Status exportTimeline(const TimelineExport& data, const std::filesystem::path& path, const ExportOptions& options)
 {
-    const Picture picture{QString::fromStdString(data.title), QSize(options.width, options.height), options.scale,
-                          [&](QPainter& painter) { paintTimeline(painter, data, options); }};
     return writePicture(
-        picture, [&] { return timelineCsv(data); }, path);
+        data.title, options, [&](QPainter& painter) { paintTimeline(painter, data, options); },
+        [&] { return timelineCsv(data); }, path);
 }
 
 } // namespace headroom

@@ -69,7 +69,7 @@ void setCodeLook(QTextCursor& cursor)
     cursor.mergeCharFormat(characters);
 }
 
-/// A frame leaves an empty line above or below, which takes no room then.
+/// Takes the height from an empty line that a frame leaves above or below.
 void flatten(const QTextBlock& block)
 {
     if (!block.isValid() || block.length() > 1)
@@ -82,7 +82,7 @@ void flatten(const QTextBlock& block)
     cursor.mergeBlockFormat(format);
 }
 
-/// Lines of one listing lie on one ground.
+/// Puts each listing into a frame with a background.
 void groundListings(QTextDocument& document, const Theme& theme)
 {
     QTextFrameFormat ground;
@@ -101,7 +101,7 @@ void groundListings(QTextDocument& document, const Theme& theme)
         QTextFrame* frame = cursor.insertFrame(ground);
         cursor = frame->firstCursorPosition();
         cursor.setPosition(frame->lastPosition(), QTextCursor::KeepAnchor);
-        setCodeLook(cursor); // the first line has the look of the paragraph above
+        setCodeLook(cursor); // the first line has the format of the paragraph above
         last = document.findBlock(frame->firstPosition() - 1);
         flatten(last);
         flatten(document.findBlock(frame->lastPosition() + 1));
@@ -116,7 +116,7 @@ bool hasPicture(const QTextBlock& block)
 void setTextLook(QTextCursor& cursor, const QTextBlock& block)
 {
     QTextBlockFormat format;
-    // A line is as high as its picture, which needs no room between lines.
+    // A line with a picture is as high as the picture, and needs no space between lines.
     format.setLineHeight(hasPicture(block) ? 100 : lineHeight, QTextBlockFormat::ProportionalHeight);
     const bool inTable = cursor.currentTable() != nullptr;
     format.setTopMargin(0);
@@ -142,7 +142,7 @@ void setLooks(QTextDocument& document, const std::vector<Stretch>& stretches)
     }
 }
 
-/// Code inside of a sentence, and links.
+/// Formats code inside of sentences, and links.
 void setFragmentLooks(QTextDocument& document, const QTextBlock& block, const Theme& theme)
 {
     std::vector<Stretch> stretches;
@@ -155,7 +155,7 @@ void setFragmentLooks(QTextDocument& document, const QTextBlock& block, const Th
             format.setProperty(QTextFormat::FontPixelSize, codePixels);
             format.setBackground(theme.hover);
         }
-        if (before.fontWeight() > QFont::DemiBold) // the heaviest one that there is
+        if (before.fontWeight() > QFont::DemiBold) // the heaviest weight of the fonts
             format.setFontWeight(QFont::DemiBold);
         if (before.isAnchor()) {
             format.setForeground(theme.text);
@@ -215,7 +215,7 @@ void setTableLook(QTextTable& table, const Theme& theme)
     }
 }
 
-/// The document's own way to make a picture smaller leaves pixels out.
+/// The scaled picture; QTextDocument would scale without smoothing.
 QImage scaled(const QImage& picture, int width, double pixelRatio)
 {
     QImage made = picture.scaledToWidth(qRound(width * pixelRatio), Qt::SmoothTransformation);

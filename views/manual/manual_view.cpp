@@ -24,7 +24,7 @@ constexpr int leastMargin = 28;
 constexpr int topMargin = 24;
 constexpr int aboveTarget = 14;
 
-/// Covers where it stands: what is behind a place is not one of its own.
+/// Whether a match lies inside of another one.
 bool liesIn(const QTextCursor& place, const QTextCursor& other)
 {
     return place.selectionStart() >= other.selectionStart() && place.selectionEnd() <= other.selectionEnd();
@@ -54,10 +54,10 @@ void ManualView::showPage(const ManualPage& page)
 
 void ManualView::fill()
 {
-    places_.clear(); // cursors of what goes
+    places_.clear(); // cursors in the old document
     current_ = -1;
     setExtraSelections({});
-    auto* made = new QTextDocument(this); // not laid out again for each change of its look
+    auto* made = new QTextDocument(this); // without a view it is not laid out for each change
     made->setMarkdown(page_->markdown, QTextDocument::MarkdownDialectGitHub);
     applyManualLook(*made, Theme::of(*this));
     fit(*made);
@@ -67,7 +67,7 @@ void ManualView::fill()
     moveCursor(QTextCursor::Start);
 }
 
-/// One column at the left, which does not grow wider than is comfortable to read.
+/// Lays out the page as one column at the left, not wider than is comfortable to read.
 void ManualView::fit(QTextDocument& document) const
 {
     const int width = viewport()->width();

@@ -5,6 +5,7 @@
 #include "views/manual/hit_delegate.h"
 #include "views/manual/manual_pages.h"
 #include "views/manual/manual_view.h"
+#include "views/theme/looks.h"
 
 #include <QHBoxLayout>
 #include <QKeyEvent>
@@ -24,13 +25,6 @@ namespace {
 constexpr int linkRole = HitDelegate::linkRole;
 constexpr int shortestSearch = 2;
 constexpr int rowHeight = 24;
-
-QFrame* makeCard(QWidget* parent)
-{
-    auto* card = new QFrame(parent);
-    card->setProperty("card", true);
-    return card;
-}
 
 QToolButton* makeButton(const QString& text, const QString& tip, QWidget* parent)
 {
@@ -61,9 +55,7 @@ ManualWindow::ManualWindow(QWidget* parent)
     setObjectName(QStringLiteral("manual"));
     setWindowTitle(tr("Manual – Headroom"));
     auto* page = makeCard(this);
-    auto* column = new QVBoxLayout(page);
-    column->setContentsMargins(1, 1, 1, 1);
-    column->setSpacing(0);
+    auto* column = makeLayout<QVBoxLayout>(page, {1, 1, 1, 1}, 0);
     column->addWidget(makeBar());
     column->addWidget(view_, 1);
     auto* sides = new QSplitter(Qt::Horizontal, this);
@@ -73,8 +65,7 @@ ManualWindow::ManualWindow(QWidget* parent)
     sides->setSizes({290, 800});
     sides->setHandleWidth(8);
     sides->setChildrenCollapsible(false);
-    auto* whole = new QVBoxLayout(this);
-    whole->setContentsMargins(12, 12, 12, 12);
+    auto* whole = makeLayout<QVBoxLayout>(this, {12, 12, 12, 12});
     whole->addWidget(sides);
     fillContents();
     addKeys();
@@ -115,9 +106,7 @@ QWidget* ManualWindow::makeSide()
         side_->addWidget(widget);
     auto* card = makeCard(this);
     card->setMinimumWidth(220);
-    auto* column = new QVBoxLayout(card);
-    column->setContentsMargins(8, 8, 8, 8);
-    column->setSpacing(8);
+    auto* column = makeLayout<QVBoxLayout>(card, {8, 8, 8, 8}, 8);
     column->addWidget(search_);
     column->addWidget(side_, 1);
     return card;
@@ -126,8 +115,7 @@ QWidget* ManualWindow::makeSide()
 QWidget* ManualWindow::makeBar()
 {
     auto* bar = new QWidget(this);
-    auto* row = new QHBoxLayout(bar);
-    row->setContentsMargins(10, 8, 14, 0);
+    auto* row = makeLayout<QHBoxLayout>(bar, {10, 8, 14, 0});
     row->addWidget(back_);
     row->addWidget(forward_);
     row->addStretch(1);

@@ -13,9 +13,9 @@
 namespace headroom {
 namespace {
 
-/// Sorts by a key, equal keys in their order before; descending turns the comparison, not the result.
-template <class Rows, class Key>
-void sortBy(Rows& rows, Qt::SortOrder direction, Key key)
+/// Sorts by a key; rows with equal keys keep their order in both directions.
+template <class Key>
+void sortBy(std::vector<std::uint32_t>& rows, Qt::SortOrder direction, Key key)
 {
     std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
         return direction == Qt::AscendingOrder ? key(a) < key(b) : key(b) < key(a);
@@ -41,29 +41,26 @@ LiveBlocksTable::Key keyOf(int column)
 
 void LiveBlocksTable::sort(Key key, Qt::SortOrder direction)
 {
-    switch (key) {
-    case Key::size:
-        sortBy(order, direction, [&](std::uint32_t i) { return groups[i].bytes; });
-        break;
-    case Key::category:
-        sortBy(order, direction, [&](std::uint32_t i) { return categoryTitle(groups[i].category); });
-        break;
-    case Key::name:
-        sortBy(order, direction, [&](std::uint32_t i) { return groups[i].module.value; });
-    }
+    const auto sortRows = [&](std::vector<std::uint32_t>& rows, auto bytes, auto category, auto id) {
+        switch (key) {
+        case Key::size:
+            return sortBy(rows, direction, bytes);
+        case Key::category:
+            return sortBy(rows, direction, [&](std::uint32_t i) { return categoryTitle(category(i)); });
+        case Key::name:
+            return sortBy(rows, direction, id);
+        }
+    };
+    sortRows(
+        order, [&](std::uint32_t i) { return groups[i].bytes; }, [&](std::uint32_t i) { return groups[i].category; },
+        [&](std::uint32_t i) { return groups[i].module.value; });
     for (std::size_t row = 0; row < order.size(); ++row) {
         Group& group = groups[order[row]];
         group.row = static_cast<int>(row);
-        switch (key) {
-        case Key::size:
-            sortBy(group.blocks, direction, [&](std::uint32_t i) { return blocks[i].live.bytes; });
-            break;
-        case Key::category:
-            sortBy(group.blocks, direction, [&](std::uint32_t i) { return categoryTitle(blocks[i].live.category); });
-            break;
-        case Key::name:
-            sortBy(group.blocks, direction, [&](std::uint32_t i) { return blocks[i].live.storage.value; });
-        }
+        sortRows(
+            group.blocks, [&](std::uint32_t i) { return blocks[i].live.bytes; },
+            [&](std::uint32_t i) { return blocks[i].live.category; },
+            [&](std::uint32_t i) { return blocks[i].live.storage.value; });
         for (std::size_t at = 0; at < group.blocks.size(); ++at)
             blocks[group.blocks[at]].row = static_cast<int>(at);
     }
@@ -75,7 +72,7 @@ LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBl
     const StorageOwners owners(*trace);
     const bool ofUnits = of == LiveBlocksTable::Of::units;
     table.hasUnits = owners.anyUnit();
-    // What belongs to no module is told apart by its category: optimizer state, inputs.
+    // Blocks of no module, such as optimizer state and inputs, are grouped by category.
     std::map<std::pair<std::uint32_t, Category>, std::size_t> groupOf;
     table.blocks.reserve(blocks.size());
     for (const LiveBlock& live : blocks) {
@@ -107,11 +104,6 @@ LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBl
     table.trace = std::move(trace);
     table.sort(LiveBlocksTable::Key::size, Qt::DescendingOrder);
     return table;
-}
-
-LiveBlocksModel::LiveBlocksModel(QObject* parent)
-    : QAbstractItemModel(parent)
-{
 }
 
 void LiveBlocksModel::setTable(LiveBlocksTable table)
@@ -202,8 +194,7 @@ QVariant LiveBlocksModel::data(const QModelIndex& index, int role) const
     if (!index.isValid())
         return {};
     if (role == Qt::TextAlignmentRole)
-        return QVariant::fromValue(Qt::Alignment(index.column() == sizeColumn ? Qt::AlignRight : Qt::AlignLeft)
-                                   | Qt::AlignVCenter);
+        return cellAlignment(index.column() == sizeColumn);
     if (role == CategoryRole && index.column() == categoryColumn)
         return static_cast<int>(isGroup(index) ? groupAt(index).category : blockAt(index).live.category);
     return isGroup(index) ? groupData(groupAt(index), index.column(), role)
@@ -225,7 +216,7 @@ QVariant LiveBlocksModel::groupData(const Group& group, int column, int role) co
 QVariant LiveBlocksModel::blockData(const Block& block, int column, int role) const
 {
     if (role == Qt::ToolTipRole)
-        return tr("%1: %2 bytes").arg(blockName(block), QString::fromStdString(groupedDigits(block.live.bytes)));
+        return tr("%1: %2 bytes").arg(blockName(block), countText(block.live.bytes));
     if (role != Qt::DisplayRole)
         return {};
     return column == nameColumn    ? blockName(block)
@@ -238,8 +229,7 @@ QVariant LiveBlocksModel::headerData(int section, Qt::Orientation orientation, i
     if (orientation != Qt::Horizontal)
         return {};
     if (role == Qt::TextAlignmentRole)
-        return QVariant::fromValue(Qt::Alignment(section == sizeColumn ? Qt::AlignRight : Qt::AlignLeft)
-                                   | Qt::AlignVCenter);
+        return cellAlignment(section == sizeColumn);
     if (role != Qt::DisplayRole)
         return {};
     return section == nameColumn    ? tr("Module, and the op that made the block")

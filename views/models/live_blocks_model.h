@@ -15,7 +15,7 @@ namespace headroom {
 /// then passed to the model.
 struct LiveBlocksTable
 {
-    /// Whose blocks are listed: all, by module; or what FSDP has unsharded, by unit.
+    /// The listed blocks: all of them by module, or those that FSDP has unsharded by unit.
     enum class Of { modules, units };
 
     struct Group
@@ -39,7 +39,7 @@ struct LiveBlocksTable
     std::vector<std::uint32_t> order; ///< indices in `groups`, in the order of their rows
     std::vector<Block> blocks;
     Bytes total = 0;
-    Bytes unsharded = 0; ///< of what is alive, whatever is listed
+    Bytes unsharded = 0; ///< unsharded bytes among all live blocks
     bool hasUnits = false; ///< FSDP has units in this step
 
     enum class Key { name, category, size };
@@ -57,7 +57,7 @@ public:
     enum Column { nameColumn, categoryColumn, sizeColumn, columns };
     enum Role { CategoryRole = Qt::UserRole }; ///< int, value of Category; in the category column only
 
-    explicit LiveBlocksModel(QObject* parent = nullptr);
+    using QAbstractItemModel::QAbstractItemModel;
 
     void setTable(LiveBlocksTable table);
     void clear();

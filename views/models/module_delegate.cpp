@@ -16,20 +16,20 @@ constexpr int rowHeight = 25;
 constexpr int pillPadding = 7;
 constexpr int pillHeight = 16;
 constexpr int smallestPill = 24;
-constexpr int shortPill = 56; // "100 %": a number is shown whole or not at all
+constexpr int shortPill = 56; // width of "100 %": a number is shown whole or not at all
 constexpr int nameMargin = 3;
 constexpr int longestBar = 54;
-constexpr int numberWidth = 36; // "2210", with a gap
+constexpr int numberWidth = 36; // width of "2210" with a gap
 constexpr int barHeight = 6;
 constexpr int gap = 6;
-constexpr int cellMargin = 14; // as the header, which keeps room for its arrow
-constexpr int mostKibibytes = 32 * 1024; ///< of pictures: a screen full of rows, each in some states
+constexpr int cellMargin = 14; // as in the header, which has room for its arrow
+constexpr int cacheKibibytes = 32 * 1024; // enough for a screen full of rows, each in several states
 
 } // namespace
 
 ModuleDelegate::ModuleDelegate(QObject* parent)
     : QStyledItemDelegate(parent)
-    , pictures_(mostKibibytes)
+    , pictures_(cacheKibibytes)
 {
 }
 
@@ -108,7 +108,7 @@ void ModuleDelegate::paintModule(QPainter& painter, const Cell& cell) const
 {
     const QFont& font = cell.strong ? theme_->bodyStrong : theme_->body;
 
-    // The name comes first: long pills take what it leaves.
+    // The name has priority: long pills get the rest of the width.
     QRect rest = QRect(QPoint(0, 0), cell.size).adjusted(nameMargin, 0, -gap, 0);
     int room = rest.width() - qRound(lineWidth(font, cell.text)) - gap;
     const auto pill = [&](const QString& text, bool filled) {
@@ -124,7 +124,7 @@ void ModuleDelegate::paintModule(QPainter& painter, const Cell& cell) const
     paintElided(painter, rest, Qt::AlignLeft | Qt::AlignVCenter, cell.text, Qt::ElideMiddle);
 }
 
-/// At the right of the cell, a long one not wider than `room`; returns its width, 0 when there is no room for it.
+/// Paints a pill at the right of the cell; a long one takes at most `room`. Returns its width; 0: no room for it.
 int ModuleDelegate::paintPill(QPainter& painter, const QRect& box, const QString& text, bool filled, int room) const
 {
     const int whole = qRound(lineWidth(theme_->caption, text)) + 2 * pillPadding;
@@ -138,7 +138,7 @@ int ModuleDelegate::paintPill(QPainter& painter, const QRect& box, const QString
     painter.setBrush(filled ? QBrush(theme_->accentSoft) : QBrush(Qt::NoBrush));
     painter.drawRoundedRect(pill, pillHeight / 2.0, pillHeight / 2.0);
     painter.setPen(filled ? theme_->accent : theme_->secondText);
-    // A short one may be wider than what its padding leaves, by what the width was rounded.
+    // The width is rounded, so that a whole text may need a pixel of the padding.
     const double padding = width == whole ? pillPadding - 1 : pillPadding;
     paintElided(painter, pill.adjusted(padding, 0, -padding, 0), Qt::AlignCenter, text, Qt::ElideRight);
     return width;

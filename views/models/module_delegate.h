@@ -12,8 +12,8 @@
 namespace headroom {
 
 /// Paints a row of the module tree: a stripe and a pill where the plan checkpoints, the kept bytes as a number beside a
-/// bar (pale: recorded, solid: kept), the recompute time. Colours only repeat what the text says. Pictures of cells are
-/// kept: from plan to plan a cell goes back and forth between few of them.
+/// bar (pale: recorded, solid: kept), the recompute time. Colours only repeat what the text says. It caches the
+/// pictures of cells, since plans switch a cell between few states.
 class ModuleDelegate : public QStyledItemDelegate
 {
     Q_OBJECT
@@ -24,7 +24,7 @@ public:
     QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
 
 private:
-    /// All that the picture of a cell is made of.
+    /// Everything that the picture of a cell depends on.
     struct Cell
     {
         int column = 0;
@@ -56,8 +56,8 @@ private:
     void paintRecompute(QPainter& painter, const Cell& cell) const;
     int paintPill(QPainter& painter, const QRect& box, const QString& text, bool filled, int room) const;
 
-    mutable const Theme* theme_ = nullptr; ///< that of the last paint
-    mutable QCache<Cell, QPixmap> pictures_; ///< by kibibytes
+    mutable const Theme* theme_ = nullptr; ///< theme of the last paint
+    mutable QCache<Cell, QPixmap> pictures_; ///< cost in KiB
 };
 
 } // namespace headroom

@@ -19,7 +19,7 @@ bool same(const ModuleEffect& a, const ModuleEffect& b)
     return a.recorded == b.recorded && a.kept == b.kept && a.recomputeMs == b.recomputeMs;
 }
 
-/// Modules that no row stands for: containers that never ran and only lead to others.
+/// By ModuleId: whether the module has no row, since it is the root or a container that never ran.
 std::vector<bool> passedThrough(const StepTrace& trace)
 {
     std::vector<bool> ran(trace.modules.size(), false);
@@ -37,11 +37,6 @@ std::vector<bool> passedThrough(const StepTrace& trace)
 }
 
 } // namespace
-
-ModuleTreeModel::ModuleTreeModel(QObject* parent)
-    : QAbstractItemModel(parent)
-{
-}
 
 void ModuleTreeModel::setStep(StepTracePtr trace, const std::vector<ModuleEffect>& recorded)
 {
@@ -155,7 +150,7 @@ std::vector<ModuleTreeModel::Treatment> ModuleTreeModel::treatmentsOf(const Chec
     return treatments;
 }
 
-/// What lies around the checkpointed modules names one or two of them, and counts more.
+/// Marks the modules around the checkpointed ones, with the names of one or two of these, or their number.
 void ModuleTreeModel::markParents(const CheckpointPlan& plan, std::vector<Treatment>& treatments) const
 {
     std::vector<int> parts(treatments.size(), 0);
@@ -187,7 +182,8 @@ void ModuleTreeModel::setTreatments(const std::vector<Treatment>& treatments, co
     reportChanges(changed);
 }
 
-/// The share of its memory that a checkpointed module discards, "62 %"; what is checkpointed inside of another.
+/// For a checkpointed module the share of its memory that it discards, "62 %"; for one around it the checkpointed
+/// parts.
 QString ModuleTreeModel::pillOf(const Row& row) const
 {
     if (row.treatment.mark != PlanMark::checkpointed && row.treatment.mark != PlanMark::ops)
@@ -212,8 +208,8 @@ void ModuleTreeModel::setPins(const std::map<std::string, Pin>& pins)
     reportChanges(changed);
 }
 
-/// One dataChanged for each run of changed siblings. Names are not among what changes: whoever filters by them would
-/// look at all rows around.
+/// Emits dataChanged once for each run of changed siblings. The roles do not include names: a proxy that filters by
+/// name would check all parents and children again.
 void ModuleTreeModel::reportChanges(const std::vector<bool>& changed)
 {
     static const QList<int> roles{Qt::DisplayRole, Qt::ToolTipRole, Qt::AccessibleTextRole, SortRole, MarkRole,
@@ -295,8 +291,7 @@ QVariant ModuleTreeModel::data(const QModelIndex& index, int role) const
     case Qt::DisplayRole:
         return textOf(*row, index.column());
     case Qt::TextAlignmentRole:
-        return QVariant::fromValue(Qt::Alignment(index.column() == moduleColumn ? Qt::AlignLeft : Qt::AlignRight)
-                                   | Qt::AlignVCenter);
+        return cellAlignment(index.column() != moduleColumn);
     case Qt::ToolTipRole:
         return toolTipOf(*row);
     case Qt::AccessibleTextRole:
@@ -335,8 +330,7 @@ QVariant ModuleTreeModel::headerData(int section, Qt::Orientation orientation, i
     if (orientation != Qt::Horizontal || section >= Column::columns)
         return {};
     if (role == Qt::TextAlignmentRole)
-        return QVariant::fromValue(Qt::Alignment(section == moduleColumn ? Qt::AlignLeft : Qt::AlignRight)
-                                   | Qt::AlignVCenter);
+        return cellAlignment(section != moduleColumn);
     if (role != Qt::DisplayRole && role != Qt::ToolTipRole)
         return {};
     const auto words = [&](const QString& title, const QString& tip) { return role == Qt::DisplayRole ? title : tip; };

@@ -46,7 +46,7 @@ public:
         ScaleRole, ///< qlonglong, bytes of the largest sibling: full length of the bar
     };
 
-    explicit ModuleTreeModel(QObject* parent = nullptr);
+    using QAbstractItemModel::QAbstractItemModel;
 
     void setStep(StepTracePtr trace, const std::vector<ModuleEffect>& recorded); ///< null: no rows
     void setPlan(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects); ///< by ModuleId

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// The columns of a ModuleTreeModel that say how long something takes beside the plan: measured, exposed.
+// The columns of a ModuleTreeModel for measured times and for exposed communication.
 
 #include "views/models/module_tree_model.h"
 #include "views/plot/number_text.h"

@@ -20,11 +20,6 @@ bool isNumber(int column)
 
 } // namespace
 
-OpsModel::OpsModel(QObject* parent)
-    : QAbstractTableModel(parent)
-{
-}
-
 void OpsModel::setStep(StepTracePtr trace)
 {
     if (trace == trace_)
@@ -175,8 +170,7 @@ QVariant OpsModel::data(const QModelIndex& index, int role) const
     if (!index.isValid())
         return {};
     if (role == Qt::TextAlignmentRole)
-        return QVariant::fromValue(Qt::Alignment(isNumber(index.column()) ? Qt::AlignRight : Qt::AlignLeft)
-                                   | Qt::AlignVCenter);
+        return cellAlignment(isNumber(index.column()));
     if (role == FlipRole)
         return flipOf(opAt(index)) != nullptr;
     return role == Qt::DisplayRole ? QVariant(textOf(opAt(index), index.column())) : QVariant();
@@ -213,30 +207,13 @@ QVariant OpsModel::headerData(int section, Qt::Orientation orientation, int role
     if (orientation != Qt::Horizontal || section >= Column::columns)
         return {};
     if (role == Qt::TextAlignmentRole)
-        return QVariant::fromValue(Qt::Alignment(isNumber(section) ? Qt::AlignRight : Qt::AlignLeft)
-                                   | Qt::AlignVCenter);
+        return cellAlignment(isNumber(section));
     if (role != Qt::DisplayRole)
         return {};
-    switch (section) {
-    case numberColumn:
-        return tr("#");
-    case nameColumn:
-        return tr("Op");
-    case moduleColumn:
-        return tr("Module");
-    case phaseColumn:
-        return tr("Phase");
-    case bytesColumn:
-        return tr("Result, %1").arg(QLatin1String(unit_.name));
-    case measuredColumn:
-        return tr("Measured, ms");
-    case ratioColumn:
-        return tr("Ratio");
-    case planColumn:
-        return tr("Plan");
-    default:
-        return tr("Time, ms");
-    }
+    const QString bytes = tr("Result, %1").arg(QLatin1String(unit_.name));
+    return QStringList{tr("#"),        tr("Op"),           tr("Module"), tr("Phase"), bytes,
+                       tr("Time, ms"), tr("Measured, ms"), tr("Ratio"),  tr("Plan")}
+        .value(section);
 }
 
 void OpsModel::sort(int column, Qt::SortOrder order)
@@ -272,31 +249,23 @@ void OpsModel::sortRows()
     };
     switch (sortColumn_) {
     case nameColumn:
-        by([this](OpId op) { return trace_->opName(op); });
-        break;
+        return by([this](OpId op) { return trace_->opName(op); });
     case moduleColumn:
-        by([this](OpId op) { return trace_->ops.module[op]; });
-        break;
+        return by([this](OpId op) { return trace_->ops.module[op]; });
     case phaseColumn:
-        by([this](OpId op) { return trace_->ops.phase[op]; });
-        break;
+        return by([this](OpId op) { return trace_->ops.phase[op]; });
     case bytesColumn:
-        by([this](OpId op) { return outputBytes(op); });
-        break;
+        return by([this](OpId op) { return outputBytes(op); });
     case msColumn:
-        by([this](OpId op) { return trace_->ops.ms[op]; });
-        break;
+        return by([this](OpId op) { return trace_->ops.ms[op]; });
     case measuredColumn:
-        by([this](OpId op) { return measuredMs(op); });
-        break;
+        return by([this](OpId op) { return measuredMs(op); });
     case ratioColumn:
-        by([this](OpId op) { return ratio(op); });
-        break;
+        return by([this](OpId op) { return ratio(op); });
     case planColumn:
-        by([this](OpId op) { return planRank(op); });
-        break;
+        return by([this](OpId op) { return planRank(op); });
     default:
-        by([](OpId op) { return op; });
+        return by([](OpId op) { return op; });
     }
 }
 

@@ -36,7 +36,7 @@ public:
         FlipRole = Qt::UserRole + 32, ///< bool: the op flips: the previous plan of the frontier treats it differently
     };
 
-    explicit OpsModel(QObject* parent = nullptr);
+    using QAbstractTableModel::QAbstractTableModel;
 
     void setStep(StepTracePtr trace); ///< shows all ops of the step; null: no rows
     void setModule(ModuleId module); ///< invalid: ops of the whole step

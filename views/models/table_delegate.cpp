@@ -13,8 +13,8 @@ namespace {
 
 constexpr int rowHeight = 23;
 constexpr int swatch = 8;
-constexpr int headingGap = 10; // that a heading aligned to the right keeps more than a cell
-constexpr int headingIndent = 3; // of one aligned to the left
+constexpr int headingGap = 10; // additional margin of a right-aligned heading
+constexpr int headingIndent = 3; // additional margin of a left-aligned heading
 
 } // namespace
 
@@ -22,7 +22,7 @@ void TableDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option,
 {
     const QVariant category = index.data(LiveBlocksModel::CategoryRole);
     if (!category.isValid()) {
-        if (option.state.testFlag(QStyle::State_Selected)) // all of the cell, below what is indented
+        if (option.state.testFlag(QStyle::State_Selected)) // the whole cell: the text is indented
             painter->fillRect(option.rect, option.palette.highlight());
         QStyledItemDelegate::paint(painter, option, index);
         return;
@@ -45,11 +45,11 @@ QSize TableDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIn
 void TableDelegate::initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const
 {
     QStyledItemDelegate::initStyleOption(option, index);
-    static const QFont number = Theme::light().number; // fonts are those of both themes
+    static const QFont number = Theme::light().number; // both themes have the same fonts
     const bool right = option->displayAlignment.testFlag(Qt::AlignRight);
     if (right)
         option->font = number;
-    // Below its heading, which has more room around it.
+    // A text has the margins of its heading.
     if (!index.data(LiveBlocksModel::CategoryRole).isValid())
         option->rect.adjust(right ? 0 : headingIndent, 0, right ? -headingGap : 0, 0);
     if (index.data(OpsModel::FlipRole).toBool() && option->widget)

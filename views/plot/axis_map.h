@@ -66,7 +66,7 @@ class ZoomStack
 public:
     explicit ZoomStack(AxisRange all = {});
 
-    void reset(AxisRange all); ///< for other data: empties the stack, but for `all`
+    void reset(AxisRange all); ///< for other data: the stack has only `all`
     void setAll(AxisRange all); ///< for data that grew or shrank: clamps the ranges to the new limits
     void push(AxisRange range); ///< shows a new range; pop() goes back
     void replaceTop(AxisRange range); ///< replaces the shown range: a turn of the wheel or a pan is one entry

@@ -17,8 +17,8 @@ namespace headroom {
 namespace {
 
 constexpr double laneHeight = 15;
-constexpr double lowHeight = 5; ///< of what other kernels hide
-constexpr double reachPixels = 3; ///< of the pointer
+constexpr double lowHeight = 5; // height of a block that other kernels hide
+constexpr double reachPixels = 3; // distance at which the pointer finds a block
 constexpr int bottom = 4;
 
 const QColor& colorOf(CollectiveKind kind, const Theme& theme)
@@ -194,7 +194,7 @@ void CollectiveLane::choose()
         Q_EMIT chosen(rows_.module(*current_), rows_.range(*current_).begin);
 }
 
-/// For who does not see the plot: what the keys went to, else what there is.
+/// Describes the current run, or all of them, for screen readers.
 void CollectiveLane::describe()
 {
     setAccessibleDescription(

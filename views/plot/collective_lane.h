@@ -9,8 +9,9 @@
 
 namespace headroom {
 
-/// Below the timeline of a distributed step: its collectives, a row for each communicator, on the same axis. The colour
-/// is the kind; what the GPU waits for is tall, what runs beside other kernels is low. Hidden while there are none.
+/// Shows the collectives of a distributed step below its timeline, on the same axis, with a row for each communicator.
+/// The colour is the kind; a block is tall where the GPU waits for it, and low where other kernels run beside it.
+/// Hidden while there are none.
 class CollectiveLane : public QWidget
 {
     Q_OBJECT
@@ -18,18 +19,18 @@ public:
     explicit CollectiveLane(QWidget* parent = nullptr);
 
     void setRows(CollectiveRows rows);
-    void setPlotEdges(double left, double right); ///< so that it lies below the plot, in own pixels
+    void setPlotEdges(double left, double right); ///< x of the plot's edges in own pixels, to align with the plot
     void setRange(AxisRange shown);
 
     const CollectiveRows& rows() const noexcept { return rows_; }
-    std::optional<std::size_t> current() const noexcept { return current_; } ///< that the keys or a click went to
+    std::optional<std::size_t> current() const noexcept { return current_; } ///< the run that keys or a click chose
     QRectF rowRect(std::size_t row) const;
 
     QSize sizeHint() const override;
 
 Q_SIGNALS:
     void chosen(headroom::ModuleId module, double ms); ///< a click, or Return
-    void instantWanted(double ms); ///< it lies outside of what is shown
+    void instantWanted(double ms); ///< request to show an instant outside of the range
 
 protected:
     bool event(QEvent* event) override;
@@ -52,7 +53,7 @@ private:
     CollectiveRows rows_;
     std::vector<CollectiveBlock> blocks_;
     AxisRange shown_;
-    double top_ = 0; ///< of the first row, below the legend
+    double top_ = 0; ///< y of the first row, below the legend
     double left_ = 0;
     double right_ = 1;
     std::optional<std::size_t> current_;

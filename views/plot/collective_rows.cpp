@@ -20,12 +20,7 @@ QString tr(const char* text)
     return QCoreApplication::translate("CollectiveRows", text);
 }
 
-QString utf8(std::string_view view)
-{
-    return QString::fromUtf8(view.data(), static_cast<qsizetype>(view.size()));
-}
-
-/// What of one pixel the runs of a row take that are narrower than it.
+/// The runs of a row that are narrower than a pixel and begin in the same one.
 struct Pixel
 {
     double at = -1;
@@ -86,7 +81,7 @@ QString CollectiveRows::groupText(GroupId group) const
         names << tr("… %1").arg(ranks.back());
     return tr("%1 ranks: %2 (group %3)")
         .arg(ranks.size())
-        .arg(names.join(QStringLiteral(", ")), utf8(trace_->strings[trace_->groups.name[group]]));
+        .arg(names.join(QStringLiteral(", ")), QString::fromUtf8(trace_->strings[trace_->groups.name[group]]));
 }
 
 QString CollectiveRows::text(std::size_t run) const
@@ -98,7 +93,7 @@ QString CollectiveRows::text(std::size_t run) const
     lines << tr("%1, %2").arg(collectiveTitle(kind(run)), bytesText(trace_->collectives.bytes[row], 2));
     lines << (peer == StepTrace::Collectives::noPeer ? tr("among %1").arg(groupText(group(run)))
                                                      : tr("with rank %1 of %2").arg(peer).arg(groupText(group(run))));
-    lines << utf8(trace_->moduleFqn(module(run)));
+    lines << QString::fromUtf8(trace_->moduleFqn(module(run)));
     lines << (timed.exposedMs > 0 ? tr("takes %1, %2 of it exposed").arg(msText(timed.ms), msText(timed.exposedMs))
                                   : tr("takes %1, hidden by other kernels").arg(msText(timed.ms)));
     lines << tr("on the GPU from %1 on").arg(msText(timed.beginMs));
@@ -159,7 +154,7 @@ std::optional<CollectiveRows::Found> CollectiveRows::find(std::size_t row, doubl
             continue;
         const double distance = std::max({0.0, at.begin - ms, ms - at.end});
         const bool nearer = !found || distance < nearest
-            || (distance == nearest && runs_[run].ms > runs_[found->run].ms); // of several in a pixel the longest
+            || (distance == nearest && runs_[run].ms > runs_[found->run].ms); // the longest of several in a pixel
         const int more = found ? found->more + 1 : 0;
         found = Found{nearer ? run : found->run, more};
         nearest = nearer ? distance : nearest;
@@ -193,7 +188,7 @@ std::optional<std::size_t> CollectiveRows::beside(std::size_t from, int directio
 
 QString collectiveTitle(CollectiveKind kind)
 {
-    return utf8(collectiveName(kind)).replace(QLatin1Char('_'), QLatin1Char('-'));
+    return QString::fromUtf8(collectiveName(kind)).replace(QLatin1Char('_'), QLatin1Char('-'));
 }
 
 } // namespace headroom

@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// What the lane paints: a stretch of one kind in a row, in pixels.
+/// A part of a row with one kind of collective, in pixels.
 struct CollectiveBlock
 {
     std::size_t row = 0;
@@ -25,7 +25,7 @@ struct CollectiveBlock
 };
 
 /// The collectives of a step on the axis of its timeline, a row for each communicator that is used, in the order of
-/// their first use. Communicators beyond the fourth share the last row. A value, that knows no widget.
+/// their first use. Communicators beyond the fourth share the last row. Independent of widgets.
 class CollectiveRows
 {
 public:
@@ -38,17 +38,17 @@ public:
     std::size_t size() const noexcept { return runs_.size(); }
     std::size_t rowCount() const noexcept { return titles_.size(); }
     const QString& title(std::size_t row) const { return titles_[row]; } ///< "8 ranks"
-    const std::vector<CollectiveKind>& kinds() const noexcept { return kinds_; } ///< that there are, ascending
+    const std::vector<CollectiveKind>& kinds() const noexcept { return kinds_; } ///< the kinds of all runs, ascending
     double ms() const noexcept { return ms_; }
     double exposedMs() const noexcept { return exposedMs_; }
 
     std::size_t row(std::size_t run) const { return rowOfGroup_[group(run).value]; }
     AxisRange range(std::size_t run) const { return {runs_[run].atMs, runs_[run].atMs + runs_[run].ms}; }
     ModuleId module(std::size_t run) const { return modules_[rows_[run]]; }
-    QString text(std::size_t run) const; ///< lines
+    QString text(std::size_t run) const; ///< the run in some lines
 
-    /// What is painted of the range that is shown: runs narrower than a pixel are one block a pixel, of the kind that
-    /// takes most of it. An exposed part stands at the end of its run.
+    /// The blocks in the shown range. Runs narrower than a pixel share one block, of the kind that takes most of it.
+    /// The exposed part of a run is at its end.
     std::vector<CollectiveBlock> blocks(const AxisMap& axis) const;
 
     /// The run of a row at an instant, or the nearest within `reach` ms, and how many more are there.
@@ -58,8 +58,8 @@ public:
         int more = 0;
     };
     std::optional<Found> find(std::size_t row, double ms, double reach) const;
-    std::optional<std::size_t> next(std::optional<std::size_t> from, int direction) const; ///< in time
-    std::optional<std::size_t> beside(std::size_t from, int direction) const; ///< the nearest of the next row
+    std::optional<std::size_t> next(std::optional<std::size_t> from, int direction) const; ///< the next run in time
+    std::optional<std::size_t> beside(std::size_t from, int direction) const; ///< the nearest run of the next row
 
 private:
     GroupId group(std::size_t run) const { return trace_->collectives.group[rows_[run]]; }
@@ -68,9 +68,9 @@ private:
 
     StepTracePtr trace_;
     std::vector<ModuleId> modules_; ///< by row of StepTrace::Collectives
-    std::vector<TimedCollective> runs_; ///< as they are on the axis, where none lies over another
-    std::vector<std::size_t> rows_; ///< of StepTrace::Collectives, by run
-    std::vector<std::size_t> rowOfGroup_;
+    std::vector<TimedCollective> runs_; ///< ascending by time on the axis, where runs do not overlap
+    std::vector<std::size_t> rows_; ///< by run: row of StepTrace::Collectives
+    std::vector<std::size_t> rowOfGroup_; ///< by GroupId: row of the lane
     std::vector<QString> titles_;
     std::vector<CollectiveKind> kinds_;
     double ms_ = 0;

@@ -5,21 +5,13 @@
 #include <QFontMetricsF>
 #include <QPainter>
 
-#include <algorithm>
-
 namespace headroom {
 namespace {
 
-constexpr double closest = 3; ///< pixels between two lines: nearer ones are one
+constexpr double closest = 3; // pixels; lines with less distance are painted as one
 constexpr double padding = 4;
 
 } // namespace
-
-// Above the bands, below the cursor.
-FailureLayer::FailureLayer(QGraphicsItem* chart)
-    : TimelineLayer(chart, 52)
-{
-}
 
 void FailureLayer::setFailures(std::vector<TimelineFailure> failures)
 {
@@ -41,7 +33,7 @@ void FailureLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWi
     painter->setPen(QPen(theme().danger, 1.5, Qt::DashLine));
     for (const auto& [x, failure] : shown)
         painter->drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()));
-    // From the right: what is left of a line is covered by no later label.
+    // From right to left: a label ends at the line to its right.
     double right = plot.right();
     for (auto line = shown.rbegin(); line != shown.rend(); ++line) {
         if (!paintLabel(*painter, line->first, line->second->label, right))
@@ -50,7 +42,7 @@ void FailureLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWi
     }
 }
 
-/// Beside the line, on the side where there is room; false: there is none.
+/// Paints a label beside the line, on the side with room for it; false: no room.
 bool FailureLayer::paintLabel(QPainter& painter, double x, const QString& text, double right) const
 {
     const QRectF& plot = geometry().plot;

@@ -25,7 +25,7 @@ class FailureLayer : public TimelineLayer
 {
     Q_OBJECT
 public:
-    explicit FailureLayer(QGraphicsItem* chart);
+    using TimelineLayer::TimelineLayer;
 
     void setFailures(std::vector<TimelineFailure> failures); ///< ms ascending
     const std::vector<TimelineFailure>& failures() const noexcept { return failures_; }

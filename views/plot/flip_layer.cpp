@@ -10,8 +10,8 @@ namespace headroom {
 namespace {
 
 constexpr double symbolSize = 8;
-constexpr double halo = 4; ///< around it: the bands below have colours as dark as the accent
-constexpr double flipDistance = 4; ///< pixels between two triangles of one kind: nearer ones are one
+constexpr double halo = 4; // background around a symbol: bands may be as dark as the accent
+constexpr double flipDistance = 4; // pixels; triangles of one kind with less distance are painted as one
 
 } // namespace
 
@@ -21,12 +21,6 @@ void paintFlipSymbol(QPainter& painter, QPointF bottom, double size, const QColo
     painter.setBrush(ground);
     painter.drawPolygon(
         QPolygonF{bottom + QPointF(-size / 2, 0), bottom + QPointF(size / 2, 0), bottom + QPointF(0, -size * 0.9)});
-}
-
-// Above the bands, below the cursor.
-FlipLayer::FlipLayer(QGraphicsItem* chart)
-    : TimelineLayer(chart, 51)
-{
 }
 
 void FlipLayer::setFlips(std::vector<TimelineFlip> flips)

@@ -22,7 +22,7 @@ class FlipLayer : public TimelineLayer
 {
     Q_OBJECT
 public:
-    explicit FlipLayer(QGraphicsItem* chart);
+    using TimelineLayer::TimelineLayer;
 
     void setFlips(std::vector<TimelineFlip> flips); ///< ms ascending
     const std::vector<TimelineFlip>& flips() const noexcept { return flips_; }

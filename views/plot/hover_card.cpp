@@ -3,6 +3,7 @@
 #include "views/plot/hover_card.h"
 
 #include "views/plot/number_text.h"
+#include "views/plot/timeline_paint.h"
 
 #include <QFontMetricsF>
 #include <QPainter>
@@ -18,16 +19,6 @@ constexpr double lineHeight = 17;
 constexpr double gap = 6;
 constexpr double widest = 300;
 constexpr double narrowest = 196;
-
-double covered(const QRectF& box, const std::vector<QRectF>& avoid)
-{
-    double area = 0;
-    for (const auto& other : avoid) {
-        const auto common = box & other;
-        area += common.isValid() ? common.width() * common.height() : 0;
-    }
-    return area;
-}
 
 } // namespace
 
@@ -45,7 +36,7 @@ HoverCard::HoverCard(const Instant& instant, std::span<const Band> bands, std::s
         when_ += QLatin1String(", ") + instant.phase;
     if (instant.recomputed)
         when_ += QLatin1String(", recomputed");
-    // Top of the stack first, as the eye meets the bands.
+    // Top of the stack first, in the order of the bands on the screen.
     for (std::size_t i = bands.size(); i-- > 0;)
         rows_.push_back({bands[i].title, bands[i].color(theme), inUnit(parts[i], unit, 2)});
     const double head = std::max({QFontMetricsF(theme.bodyStrong).horizontalAdvance(title_),
@@ -129,7 +120,7 @@ QRectF placeBeside(QPointF anchor, QSizeF size, const QRectF& bounds, const std:
         for (const double top : tops) {
             const auto box = inside({QPointF(left, top), size});
             const bool overAnchor = box.left() <= anchor.x() && box.right() >= anchor.x();
-            const double cost = covered(box, avoid) + (overAnchor ? size.width() * size.height() : 0);
+            const double cost = overlap(box, avoid) + (overAnchor ? size.width() * size.height() : 0);
             if (cost < least) {
                 least = cost;
                 best = box;

@@ -5,14 +5,6 @@
 #include <algorithm>
 
 namespace headroom {
-namespace {
-
-QString text(std::string_view view)
-{
-    return QString::fromUtf8(view.data(), static_cast<qsizetype>(view.size()));
-}
-
-} // namespace
 
 Instant describeInstant(const StepTrace* trace, const TimelinePyramid& pyramid, std::size_t changeCount)
 {
@@ -26,13 +18,13 @@ Instant describeInstant(const StepTrace* trace, const TimelinePyramid& pyramid, 
         made.ms = change.ms;
         made.recomputed = change.recomputed;
         if (trace && change.op.valid()) {
-            made.op = text(trace->opName(change.op));
-            made.module = text(trace->moduleFqn(trace->ops.module[change.op]));
+            made.op = QString::fromUtf8(trace->opName(change.op));
+            made.module = QString::fromUtf8(trace->moduleFqn(trace->ops.module[change.op]));
         }
     }
     for (const auto& span : timeline.phases) {
         if (made.ms >= span.beginMs && made.ms <= span.endMs) {
-            made.phase = text(phaseName(span.phase));
+            made.phase = QString::fromUtf8(phaseName(span.phase));
             break;
         }
     }

@@ -13,8 +13,8 @@ namespace headroom {
 
 struct Theme;
 
-/// What stays the same from paint to paint of a widget on a card: painted once, then copied. It covers the whole
-/// widget, and is painted again at another size, density or theme.
+/// Caches the part of a widget that does not change from paint to paint. The picture covers the whole widget, and is
+/// painted again at another size, pixel density or theme.
 class KeptPicture
 {
 public:

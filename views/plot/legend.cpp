@@ -5,8 +5,10 @@
 #include "views/plot/flip_layer.h"
 #include "views/plot/text_line.h"
 
+#include <QFontMetricsF>
 #include <QPainter>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -60,9 +62,10 @@ void paintSymbol(QPainter& painter, const LegendEntry& entry, const QRectF& box)
 
 } // namespace
 
-Legend::Legend(QString title, std::vector<LegendEntry> entries, double width, const Theme& theme, double afterTitle)
+Legend::Legend(const QString& title, std::vector<LegendEntry> entries, double width, const Theme& theme,
+               double afterTitle)
     : theme_(theme)
-    , title_(std::move(title))
+    , title_(QFontMetricsF(theme.title).elidedText(title, Qt::ElideMiddle, std::max(0.0, width - afterTitle)))
     , entries_(std::move(entries))
 {
     std::vector<double> widths;

@@ -30,10 +30,13 @@ struct LegendEntry
 class Legend
 {
 public:
-    /// `afterTitle` is the width in pixels reserved after the title.
-    Legend(QString title, std::vector<LegendEntry> entries, double width, const Theme& theme, double afterTitle = 0);
+    /// `afterTitle` is the width in pixels reserved after the title. A title that is still too wide is elided in the
+    /// middle.
+    Legend(const QString& title, std::vector<LegendEntry> entries, double width, const Theme& theme,
+           double afterTitle = 0);
 
     double height() const noexcept { return height_; }
+    const QString& title() const noexcept { return title_; } ///< as it is painted
     double titleWidth() const noexcept { return titleWidth_; }
     void paint(QPainter& painter, QPointF topLeft) const;
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/legend_bar.h"
 
+#include "views/theme/looks.h"
+
 #include <QButtonGroup>
 #include <QPainter>
 #include <QToolButton>
@@ -48,15 +50,10 @@ void LegendBar::setEntries(std::vector<LegendEntry> entries)
 void LegendBar::setChoices(const QString& first, const QString& second)
 {
     auto* group = new QButtonGroup(this);
-    const std::array names{first, second};
-    for (int i = 0; i < 2; ++i) {
-        auto*& button = choices_[static_cast<std::size_t>(i)];
-        button = new QToolButton(this);
-        button->setText(names[static_cast<std::size_t>(i)]);
-        button->setCheckable(true);
-        button->setProperty("segment", true);
+    choices_ = {makeSegment(first, this), makeSegment(second, this)};
+    for (auto* button : choices_) {
         button->setFocusPolicy(Qt::TabFocus);
-        group->addButton(button, i);
+        group->addButton(button, button == choices_.front() ? 0 : 1);
     }
     choices_.front()->setChecked(true);
     connect(group, &QButtonGroup::idClicked, this, &LegendBar::chosen);
@@ -84,11 +81,12 @@ double LegendBar::choicesWidth() const
     return width > 0 ? width + choicesGap : 0;
 }
 
-// A fixed height for the width that is there, not height-for-width: a layout with such an item forgets the minimum size
-// of the plot around it.
+// The height is fixed for the current width. A layout with an item that has height-for-width would ignore the minimum
+// size of the plot.
 void LegendBar::layOut()
 {
     legend_.emplace(title_, entries_, static_cast<double>(width()), Theme::of(*this), choicesWidth());
+    setToolTip(legend_->title() == title_ ? QString() : title_);
     setFixedHeight(static_cast<int>(std::ceil(legend_->height())));
     int x = static_cast<int>(std::ceil(legend_->titleWidth() + choicesGap));
     for (auto* button : choices_) {
@@ -97,11 +95,6 @@ void LegendBar::layOut()
         button->setGeometry(x, 0, button->sizeHint().width(), choiceHeight);
         x += button->width();
     }
-}
-
-QSize LegendBar::sizeHint() const
-{
-    return {400, height()};
 }
 
 void LegendBar::resizeEvent(QResizeEvent* event)

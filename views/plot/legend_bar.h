@@ -27,7 +27,7 @@ public:
     void choose(int index); ///< emits no signal
     void setChoicesEnabled(bool enabled);
 
-    QSize sizeHint() const override;
+    QSize sizeHint() const override { return {400, height()}; }
 
 Q_SIGNALS:
     void chosen(int index);
@@ -38,13 +38,13 @@ protected:
     void changeEvent(QEvent* event) override;
 
 private:
-    void layOut(); ///< and fits the height
+    void layOut(); ///< also sets the height
     double choicesWidth() const;
 
     QString title_;
     std::vector<LegendEntry> entries_;
     std::array<QToolButton*, 2> choices_{};
-    std::optional<Legend> legend_; ///< as laid out for the width; nullopt: there was no width yet
+    std::optional<Legend> legend_; ///< nullopt: not laid out yet
 };
 
 } // namespace headroom

@@ -8,11 +8,11 @@
 namespace headroom {
 namespace {
 
-/// A module with this share of all is looked into: its children take its place.
+/// A module with at least this share of the memory is replaced by its children.
 constexpr double largeShare = 0.3;
-/// A module with less than this share is not worth a band of its own.
+/// A module with less than this share gets no band of its own.
 constexpr double smallShare = 0.01;
-/// Bands of modules.
+/// Largest number of bands of modules.
 constexpr std::size_t mostGroups = 10;
 
 class Partition
@@ -147,12 +147,9 @@ private:
             mark(child, number);
     }
 
-    // Without the root's class name.
     std::string shortName(std::uint32_t module) const
     {
-        const auto fqn = trace_.moduleFqn(ModuleId(module));
-        const auto dot = fqn.find('.');
-        return std::string(dot == std::string_view::npos ? fqn : fqn.substr(dot + 1));
+        return std::string(withoutRoot(trace_.moduleFqn(ModuleId(module))));
     }
 
     const StepTrace& trace_;
@@ -164,6 +161,12 @@ private:
 };
 
 } // namespace
+
+std::string_view withoutRoot(std::string_view fqn)
+{
+    const auto dot = fqn.find('.');
+    return dot == std::string_view::npos ? fqn : fqn.substr(dot + 1);
+}
 
 std::uint8_t ModuleGrouping::groupOf(StorageId storage, Category category) const noexcept
 {

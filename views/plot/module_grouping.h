@@ -8,9 +8,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace headroom {
+
+/// A module's name without the class name of the root, with which every fqn begins.
+std::string_view withoutRoot(std::string_view fqn);
 
 /// Divides the modules of a step into a few groups, so that memory can be stacked by module. A module with a large
 /// share of the memory is replaced by its children, and many children by runs of them ("layers.0–11"). Small modules

@@ -30,6 +30,11 @@ QString ratioText(double ratio)
     return QLocale::c().toString(ratio, 'f', ratio < 9.995 ? 2 : ratio < 99.95 ? 1 : 0);
 }
 
+QVariant cellAlignment(bool isNumber)
+{
+    return QVariant::fromValue(Qt::Alignment(isNumber ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+}
+
 TimeUnit timeUnitFor(AxisRange ms) noexcept
 {
     if (ms.end >= 10'000 && ms.length() >= 1000)

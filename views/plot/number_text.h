@@ -6,6 +6,9 @@
 #include "views/plot/axis_map.h"
 
 #include <QString>
+#include <QVariant>
+
+#include <concepts>
 
 namespace headroom {
 
@@ -18,8 +21,18 @@ QString inUnit(Bytes bytes, const ByteUnit& unit, int decimals);
 /// "576.18 ms", "0.42 ms", "12.30 s".
 QString msText(double ms);
 
+/// A number with its digits in groups: "10,946".
+template <std::integral Number>
+QString countText(Number count)
+{
+    return QString::fromStdString(groupedDigits(static_cast<std::int64_t>(count)));
+}
+
 /// A ratio: "2.04", "31.7", "10,946".
 QString ratioText(double ratio);
+
+/// Qt::TextAlignmentRole of a table's cell: numbers are at the right.
+QVariant cellAlignment(bool isNumber);
 
 /// One unit for the labels of a time axis.
 struct TimeUnit

@@ -70,7 +70,7 @@ void OverviewStrip::paintSilhouette(QPainter& painter, const std::vector<Bytes>&
     const AxisMap y{request.bytes, height() - 2.0, 2.0};
     const double density = devicePixelRatioF();
     const auto onPixel = [&](double at) { return qRound(at * density) / density; };
-    // One outline, whole pixels high: filled row by row, where thousands of columns are filled one after the other.
+    // One polygon with whole pixels as heights is filled faster than thousands of columns.
     QPolygonF outline{{left_, onPixel(y.pixelBegin + 0.5)}};
     outline.reserve(2 * static_cast<qsizetype>(totals.size()) + 2);
     for (std::size_t i = 0; i < totals.size(); ++i) {

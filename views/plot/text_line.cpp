@@ -7,6 +7,7 @@
 #include <QGlyphRun>
 #include <QPaintEngine>
 #include <QPainter>
+#include <QRegularExpression>
 #include <QTextLayout>
 
 #include <utility>
@@ -41,6 +42,22 @@ ShapedLine& shaped(const QFont& font, const QString& text)
 }
 
 } // namespace
+
+QString withBreakPoints(const QString& text)
+{
+    static const QRegularExpression words(QStringLiteral("[^\\s<>]{%1,}").arg(longWord));
+    // An underscore at the begin of a component stays with it: "layers.0.|_fsdp_|wrapped_|module".
+    static const QRegularExpression places(QStringLiteral(R"((\.|(?<=[^._])_+)(?=[^.]))"));
+    QString made = text;
+    qsizetype added = 0;
+    for (auto word = words.globalMatch(text); word.hasNext();) {
+        const QRegularExpressionMatch match = word.next();
+        const QString broken = match.captured().replace(places, QStringLiteral("\\1") + breakPoint);
+        made.replace(match.capturedStart() + added, match.capturedLength(), broken);
+        added += broken.size() - match.capturedLength();
+    }
+    return made;
+}
 
 double lineWidth(const QFont& font, const QString& text)
 {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <QChar>
 #include <QRectF>
 #include <QString>
 
@@ -10,16 +11,26 @@ class QPainter;
 
 namespace headroom {
 
-// Lines of text that are painted again and again: names, captions, and numbers that many rows have. Each is shaped
-// once, which takes longer than to paint it.
+/// A zero-width space: a line of text may break there.
+inline constexpr QChar breakPoint(u'\u200B');
 
-/// As QFontMetricsF::horizontalAdvance().
+/// A word with fewer characters fits in every column of the window.
+inline constexpr qsizetype longWord = 24;
+
+/// Adds break points after the dots and underscores of long words, for display only. Tags of rich text stay as they
+/// are.
+QString withBreakPoints(const QString& text);
+
+// The functions below are for lines that are painted repeatedly, such as names, captions and numbers of many rows. They
+// shape each line once, since shaping takes longer than painting.
+
+/// Width in pixels, as QFontMetricsF::horizontalAdvance().
 double lineWidth(const QFont& font, const QString& text);
 
 /// Paints one line in the painter's font and pen, as QPainter::drawText() does.
 void paintLine(QPainter& painter, const QRectF& box, Qt::Alignment alignment, const QString& text);
 
-/// The same; what does not fit in the box is elided.
+/// Paints one line as paintLine() does, elided if it does not fit in the box.
 void paintElided(QPainter& painter, const QRectF& box, Qt::Alignment alignment, const QString& text,
                  Qt::TextElideMode mode);
 

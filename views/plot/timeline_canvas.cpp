@@ -2,11 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/timeline_canvas.h"
 
-#include "views/plot/accessible_chart.h"
 #include "views/plot/number_text.h"
 
 #include <QChart>
-#include <QGraphicsLayout>
 #include <QMouseEvent>
 #include <QNativeGestureEvent>
 #include <QPinchGesture>
@@ -19,66 +17,29 @@ namespace {
 
 constexpr double leftMargin = 46;
 constexpr double bottomMargin = 26;
-constexpr int sameTurnMs = 800; ///< between notches of one turn of the wheel
+constexpr int sameTurnMs = 800; // longest time between two notches of one turn of the wheel
 constexpr double clickReach = 4; ///< pixels before a press becomes a drag
-
-// Each setter lays the whole axis out again: what stays the same is not set.
-void setAxis(QValueAxis& axis, AxisRange range, double mostSteps, const char* unit)
-{
-    const auto ticks = niceTicks(range, std::max(2, static_cast<int>(mostSteps)));
-    QString format = QStringLiteral("%.") + QString::number(ticks.decimals) + QLatin1Char('f');
-    if (*unit != '\0')
-        format += QLatin1Char(' ') + QString::fromUtf8(unit);
-    if (axis.labelFormat() != format)
-        axis.setLabelFormat(format);
-    if (axis.tickInterval() != ticks.step)
-        axis.setTickInterval(ticks.step);
-    if (axis.min() != range.begin || axis.max() != range.end)
-        axis.setRange(range.begin, range.end);
-}
 
 } // namespace
 
 TimelineCanvas::TimelineCanvas(QWidget* parent)
-    : QChartView(parent)
-    , msAxis_(new QValueAxis(this))
-    , bytesAxis_(new QValueAxis(this))
+    : PlotChart(tr("Memory over time"), parent)
 {
-    chart()->legend()->hide();
-    chart()->setBackgroundVisible(false);
-    chart()->setMargins({});
-    chart()->layout()->setContentsMargins(0, 0, 0, 0);
-    chart()->addAxis(msAxis_, Qt::AlignBottom);
-    chart()->addAxis(bytesAxis_, Qt::AlignLeft);
-    for (auto* axis : {msAxis_, bytesAxis_}) {
-        axis->setTickType(QValueAxis::TicksDynamic);
-        axis->setTickAnchor(0);
-        axis->setLineVisible(false);
-        axis->setTruncateLabels(false);
-    }
-    msAxis_->setGridLineVisible(false);
-    phases_ = new PhaseLayer(chart());
-    bands_ = new BandsLayer(chart());
-    budget_ = new BudgetLayer(chart());
-    flips_ = new FlipLayer(chart());
-    failures_ = new FailureLayer(chart());
-    marks_ = new MarksLayer(chart());
-    cursor_ = new CursorLayer(chart());
+    xAxis().setGridLineVisible(false);
+    // Grid, axes and series of the chart are below 49.
+    phases_ = new PhaseLayer(chart(), 49);
+    bands_ = new BandsLayer(chart(), 50);
+    budget_ = new BudgetLayer(chart(), 51);
+    flips_ = new FlipLayer(chart(), 51);
+    failures_ = new FailureLayer(chart(), 52);
+    marks_ = new MarksLayer(chart(), 52);
+    cursor_ = new CursorLayer(chart(), 53);
     handle_ = new BudgetHandle(this);
     handle_->hide();
     connect(handle_, &BudgetHandle::moved, this,
             [this] { budget_->setBudget(budgetVisible_ ? handle_->value() : 0, handle_->feasible()); });
-    setFrameShape(QFrame::NoFrame);
     setViewportUpdateMode(QGraphicsView::MinimalViewportUpdate);
-    setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-    setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-    setFocusPolicy(Qt::StrongFocus);
-    setMouseTracking(true);
-    viewport()->setMouseTracking(true);
-    viewport()->setAttribute(Qt::WA_OpaquePaintEvent); // the background brush covers it
     viewport()->grabGesture(Qt::PinchGesture);
-    makeChartsAccessible();
-    setAccessibleName(tr("Memory over time"));
     applyLook(Theme::of(*this));
 }
 
@@ -114,11 +75,7 @@ void TimelineCanvas::setBudgetVisible(bool visible)
 void TimelineCanvas::applyLook(const Theme& theme)
 {
     setBackgroundBrush(theme.card);
-    for (auto* axis : {msAxis_, bytesAxis_}) {
-        axis->setLabelsFont(theme.numberCaption);
-        axis->setLabelsColor(theme.secondText);
-        axis->setGridLineColor(theme.line);
-    }
+    setAxisLook(theme);
     for (auto* layer :
          std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, flips_, failures_, marks_, cursor_})
         layer->setTheme(theme);
@@ -131,12 +88,9 @@ void TimelineCanvas::place()
     if (plot.width() < 10 || plot.height() < 10)
         return;
     geometry_ = TimelineGeometry::of(plot, ms_, bytes_);
-    // Laid out again only when it has another size: with each range it would cost a millisecond. The chart moves its
-    // series at once, its axes when the layout is invalid.
-    if (std::exchange(plotIsStale_, false)) {
-        chart()->setPlotArea(plot);
-        chart()->layout()->invalidate();
-    }
+    // The layout of the chart takes a millisecond, too long for each new range.
+    if (std::exchange(plotIsStale_, false))
+        setPlotArea(plot);
     updateAxes();
     for (auto* layer :
          std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, flips_, failures_, marks_, cursor_})
@@ -149,15 +103,19 @@ void TimelineCanvas::updateAxes()
     const auto time = timeUnitFor(ms_);
     const auto unit = byteUnitFor(bytes_.end);
     const auto& plot = geometry_.plot;
-    // Qt Charts takes label formats as Latin-1 and reads them as UTF-8.
+    // Qt Charts converts a label's format to Latin-1 and reads it as UTF-8, which "µ" does not survive.
     const char* const name = time.ms < 0.5 ? "us" : time.name;
-    setAxis(*msAxis_, {ms_.begin / time.ms, ms_.end / time.ms}, plot.width() / 78, name);
-    setAxis(*bytesAxis_, {bytes_.begin / unit.bytes, bytes_.end / unit.bytes}, plot.height() / 32, "");
+    const auto set = [](QValueAxis& axis, AxisRange range, double mostSteps, const QString& suffix) {
+        setAxis(axis, range, niceTicks(range, std::max(2, static_cast<int>(mostSteps))), suffix);
+    };
+    set(xAxis(), {ms_.begin / time.ms, ms_.end / time.ms}, plot.width() / 78,
+        QLatin1Char(' ') + QString::fromUtf8(name));
+    set(yAxis(), {bytes_.begin / unit.bytes, bytes_.end / unit.bytes}, plot.height() / 32, {});
 }
 
 void TimelineCanvas::resizeEvent(QResizeEvent* event)
 {
-    QChartView::resizeEvent(event);
+    PlotChart::resizeEvent(event);
     plotIsStale_ = true;
     place();
     Q_EMIT placed();
@@ -323,13 +281,6 @@ void TimelineCanvas::focusOutEvent(QFocusEvent* event)
 {
     QChartView::focusOutEvent(event);
     marks_->setFocused(false);
-}
-
-void TimelineCanvas::changeEvent(QEvent* event)
-{
-    QChartView::changeEvent(event);
-    if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange)
-        Q_EMIT lookChanged();
 }
 
 } // namespace headroom

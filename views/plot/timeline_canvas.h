@@ -5,17 +5,16 @@
 #include "views/plot/budget_handle.h"
 #include "views/plot/failure_layer.h"
 #include "views/plot/flip_layer.h"
+#include "views/plot/plot_chart.h"
 #include "views/plot/timeline_items.h"
 
-#include <QChartView>
 #include <QElapsedTimer>
-#include <QValueAxis>
 
 namespace headroom {
 
 /// The drawing area of the timeline: a chart with axes and grid, its layers, and the budget handle in its margin. It
 /// only turns input into signals: a range to show, a selected range, a clicked instant.
-class TimelineCanvas : public QChartView
+class TimelineCanvas : public PlotChart
 {
     Q_OBJECT
 public:
@@ -47,7 +46,6 @@ Q_SIGNALS:
     void hovered(double ms);
     void hoverLeft();
     void placed(); ///< the plot's size changed
-    void lookChanged();
 
 protected:
     void resizeEvent(QResizeEvent* event) override;
@@ -59,7 +57,6 @@ protected:
     bool viewportEvent(QEvent* event) override;
     void focusInEvent(QFocusEvent* event) override;
     void focusOutEvent(QFocusEvent* event) override;
-    void changeEvent(QEvent* event) override;
 
 private:
     enum class Drag { none, press, select, pan, budget };
@@ -71,8 +68,6 @@ private:
     bool nearBudgetLine(QPointF position) const;
     bool gesture(QEvent* event);
 
-    QValueAxis* msAxis_;
-    QValueAxis* bytesAxis_;
     PhaseLayer* phases_;
     BandsLayer* bands_;
     BudgetLayer* budget_;

@@ -36,7 +36,7 @@ std::vector<Bytes> totalsOf(const PixelColumns& columns)
     return totals;
 }
 
-// Bands for the categories of the recorded step and of what is on the screen.
+// Adds a band for each category of the recorded step and of the shown columns.
 void stackByCategory(const TimelineScene& scene, const PixelColumns& columns, TimelineDrawList& list)
 {
     CategoryMask mask = scene.recordedCategories;

@@ -11,7 +11,7 @@
 namespace headroom {
 namespace {
 
-constexpr double beyondPlot = 6; ///< pixels, of a mark at the plot's edge
+constexpr double beyondPlot = 6; // pixels by which a mark at the plot's edge reaches beyond it
 
 } // namespace
 
@@ -31,7 +31,7 @@ void TimelineLayer::setGeometryOf(const TimelineGeometry& geometry, const QRectF
     update();
 }
 
-// Without the labels of the axes: they stay as they are when a layer changes.
+// The rectangle excludes the labels of the axes, which need no repaint when a layer changes.
 QRectF TimelineLayer::boundingRect() const
 {
     const QPointF corner(geometry_.plot.left() - beyondPlot, geometry_.plot.bottom() + beyondPlot);
@@ -43,12 +43,6 @@ void TimelineLayer::setTheme(const Theme& theme)
     theme_ = theme;
     placed();
     update();
-}
-
-// Above the chart's grid, axes and series.
-BandsLayer::BandsLayer(QGraphicsItem* chart)
-    : TimelineLayer(chart, 50)
-{
 }
 
 void BandsLayer::setPrepared(PreparedTimelinePtr prepared)
@@ -76,12 +70,6 @@ void BandsLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidg
     painter->restore();
 }
 
-// Above the chart's grid, below the bands.
-PhaseLayer::PhaseLayer(QGraphicsItem* chart)
-    : TimelineLayer(chart, 49)
-{
-}
-
 void PhaseLayer::setPhases(std::vector<PhaseSpan> phases)
 {
     phases_ = std::move(phases);
@@ -97,11 +85,6 @@ void PhaseLayer::placed()
 void PhaseLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*)
 {
     paintPhases(*painter, placed_, geometry(), theme());
-}
-
-MarksLayer::MarksLayer(QGraphicsItem* chart)
-    : TimelineLayer(chart, 52)
-{
 }
 
 void MarksLayer::setPeaks(std::vector<PeakMark> peaks)
@@ -207,11 +190,6 @@ void MarksLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidg
     }
 }
 
-BudgetLayer::BudgetLayer(QGraphicsItem* chart)
-    : TimelineLayer(chart, 51)
-{
-}
-
 void BudgetLayer::setBudget(Bytes budget, bool feasible)
 {
     if (budget == budget_ && feasible == feasible_)
@@ -232,11 +210,6 @@ void BudgetLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWid
 {
     if (budget_ > 0)
         paintBudgetLine(*painter, budget_, feasible_, geometry(), theme());
-}
-
-CursorLayer::CursorLayer(QGraphicsItem* chart)
-    : TimelineLayer(chart, 53)
-{
 }
 
 void CursorLayer::show(double ms, Bytes sum, HoverCard card, const std::vector<QRectF>& avoid)

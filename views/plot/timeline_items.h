@@ -18,7 +18,7 @@ class TimelineLayer : public QGraphicsObject
 {
     Q_OBJECT
 public:
-    TimelineLayer(QGraphicsItem* chart, double z);
+    TimelineLayer(QGraphicsItem* chart, double z); ///< layers of higher `z` are on top
 
     void setGeometryOf(const TimelineGeometry& geometry, const QRectF& canvas);
     void setTheme(const Theme& theme);
@@ -41,7 +41,7 @@ class BandsLayer : public TimelineLayer
 {
     Q_OBJECT
 public:
-    explicit BandsLayer(QGraphicsItem* chart);
+    using TimelineLayer::TimelineLayer;
 
     void setPrepared(PreparedTimelinePtr prepared);
     QRectF boundingRect() const override { return geometry().plot; }
@@ -64,7 +64,7 @@ class PhaseLayer : public TimelineLayer
 {
     Q_OBJECT
 public:
-    explicit PhaseLayer(QGraphicsItem* chart);
+    using TimelineLayer::TimelineLayer;
 
     void setPhases(std::vector<PhaseSpan> phases);
     void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
@@ -82,7 +82,7 @@ class MarksLayer : public TimelineLayer
 {
     Q_OBJECT
 public:
-    explicit MarksLayer(QGraphicsItem* chart);
+    using TimelineLayer::TimelineLayer;
 
     void setPeaks(std::vector<PeakMark> peaks);
     void setAddedTime(std::optional<AddedTime> added);
@@ -113,7 +113,7 @@ class BudgetLayer : public TimelineLayer
 {
     Q_OBJECT
 public:
-    explicit BudgetLayer(QGraphicsItem* chart);
+    using TimelineLayer::TimelineLayer;
 
     void setBudget(Bytes budget, bool feasible);
     QRectF boundingRect() const override;
@@ -129,7 +129,7 @@ class CursorLayer : public TimelineLayer
 {
     Q_OBJECT
 public:
-    explicit CursorLayer(QGraphicsItem* chart);
+    using TimelineLayer::TimelineLayer;
 
     void show(double ms, Bytes sum, HoverCard card, const std::vector<QRectF>& avoid);
     void clear();

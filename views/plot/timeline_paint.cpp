@@ -17,16 +17,6 @@ constexpr double markRadius = 3.5;
 constexpr double labelGap = 6; ///< between name and value
 constexpr double labelPadding = 3;
 
-double overlap(const QRectF& box, const std::vector<QRectF>& others)
-{
-    double area = 0;
-    for (const auto& other : others) {
-        const auto common = box & other;
-        area += common.isValid() ? common.width() * common.height() : 0;
-    }
-    return area;
-}
-
 QSizeF labelSize(const PeakMark& mark, const Theme& theme)
 {
     const QFontMetricsF name(theme.bodyStrong);
@@ -70,6 +60,16 @@ QRectF placeLabel(QPointF point, QSizeF size, const QRectF& plot, const std::vec
 }
 
 } // namespace
+
+double overlap(const QRectF& box, const std::vector<QRectF>& others)
+{
+    double area = 0;
+    for (const auto& other : others) {
+        const auto common = box & other;
+        area += common.isValid() ? common.width() * common.height() : 0;
+    }
+    return area;
+}
 
 TimelineGeometry TimelineGeometry::of(const QRectF& plot, AxisRange ms, AxisRange bytes)
 {

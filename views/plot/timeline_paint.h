@@ -26,6 +26,9 @@ struct TimelineGeometry
     static TimelineGeometry of(const QRectF& plot, AxisRange ms, AxisRange bytes);
 };
 
+/// The area of `box` that the others cover, counted for each of them.
+double overlap(const QRectF& box, const std::vector<QRectF>& others);
+
 /// The vertical range for a plot of `height` pixels: from 0 to above the highest peak, with room for its label.
 AxisRange byteRangeFor(Bytes highestPeak, double height);
 

@@ -10,7 +10,7 @@
 namespace headroom {
 namespace {
 
-// Heights of columns [first, last) as a staircase, points that lie on a straight line left out.
+// The heights of columns [first, last) as a staircase, without points inside of straight lines.
 QPolygonF staircase(const std::vector<Bytes>& heights, std::size_t first, std::size_t last,
                     const TimelineViewport& viewport, const TimelineGeometry& geometry)
 {
@@ -29,12 +29,6 @@ QPolygonF staircase(const std::vector<Bytes>& heights, std::size_t first, std::s
     if (last > first)
         line << QPointF(x(last), line.last().y());
     return line;
-}
-
-QPolygonF staircase(const std::vector<Bytes>& heights, const TimelineViewport& viewport,
-                    const TimelineGeometry& geometry)
-{
-    return staircase(heights, 0, heights.size(), viewport, geometry);
 }
 
 // The area between two staircases.
@@ -105,7 +99,7 @@ void paintBandPolygons(QPainter& painter, const TimelineDrawList& list, const Ti
     painter.save();
     painter.setRenderHint(QPainter::Antialiasing);
     std::vector<Bytes> heights(list.main.size(), 0);
-    auto lower = staircase(heights, list.viewport, geometry);
+    auto lower = staircase(heights, 0, heights.size(), list.viewport, geometry);
     for (std::size_t band = 0; band < list.bands.size(); ++band) {
         bool any = false;
         for (std::size_t i = 0; i < heights.size(); ++i) {
@@ -115,7 +109,7 @@ void paintBandPolygons(QPainter& painter, const TimelineDrawList& list, const Ti
         }
         if (!any)
             continue;
-        const auto upper = staircase(heights, list.viewport, geometry);
+        const auto upper = staircase(heights, 0, heights.size(), list.viewport, geometry);
         painter.setPen(Qt::NoPen);
         painter.setBrush(list.bands[band].color(theme));
         painter.drawPolygon(between(upper, lower));

@@ -2,12 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/timeline_preparer.h"
 
-#include <algorithm>
-
 namespace headroom {
 namespace {
 
-// The pyramid of a timeline: that of the answer before where it is the same timeline, as it is while a view zooms.
+// The pyramid of a timeline; that of `last` if the timeline is the same, as during a zoom.
 PyramidPtr pyramidOf(const TimelinePtr& timeline, const PreparedTimeline* last)
 {
     if (!timeline)
@@ -21,7 +19,7 @@ PyramidPtr pyramidOf(const TimelinePtr& timeline, const PreparedTimeline* last)
     return std::make_shared<const TimelinePyramid>(timeline);
 }
 
-// The stack by module: groups are chosen once for a step, summed up once for a plan.
+// Adds the stack by module. Groups are made once for a step, and their sums once for a plan.
 void group(PreparedTimeline& made, const PreparedTimeline* last)
 {
     const auto& request = made.request;
@@ -35,11 +33,6 @@ void group(PreparedTimeline& made, const PreparedTimeline* last)
 }
 
 } // namespace
-
-TimelinePreparer::TimelinePreparer(QObject* parent)
-    : QObject(parent)
-{
-}
 
 void TimelinePreparer::request(TimelineRequest wanted)
 {

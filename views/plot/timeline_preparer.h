@@ -48,7 +48,7 @@ class TimelinePreparer : public QObject
 {
     Q_OBJECT
 public:
-    explicit TimelinePreparer(QObject* parent = nullptr);
+    using QObject::QObject;
 
     void request(TimelineRequest wanted);
     bool busy() const noexcept { return asked_ != answered_; } ///< whether a result is pending; GUI thread only

@@ -61,7 +61,7 @@ public:
             });
     }
 
-    // Over what is there already.
+    // Paints over the pixels, which may be transparent.
     void blend(double top, double bottom, QRgb color)
     {
         const auto over = [&](QRgb& pixel, unsigned share) {
@@ -150,7 +150,7 @@ public:
     }
 
 private:
-    // Returns where the stack ends.
+    // Returns the y of the stack's top.
     double paintBands(PixelColumnPainter& painter, std::span<const Bytes> parts) const
     {
         double bottom = y_.pixelBegin;
@@ -160,7 +160,7 @@ private:
                 continue;
             sum += parts[band];
             const double top = y_.toPixel(static_cast<double>(sum));
-            // A thin band gives up a third of itself, not all.
+            // A thin band loses at most a third of its height.
             const double gap = bottom < y_.pixelBegin ? std::min(edge_, (bottom - top) / 3) : 0;
             painter.add(bottom - gap, bottom, edgeColor_);
             painter.add(top, bottom - gap, colors_[band]);

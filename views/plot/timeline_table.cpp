@@ -10,17 +10,7 @@ namespace {
 
 enum FixedColumn { timeColumn, phaseColumn, moduleColumn, opColumn, totalColumn, fixedColumns };
 
-QString plainBytes(Bytes bytes)
-{
-    return QString::fromStdString(groupedDigits(bytes));
-}
-
 } // namespace
-
-TimelineTable::TimelineTable(QObject* parent)
-    : QAbstractTableModel(parent)
-{
-}
 
 void TimelineTable::setPrepared(StepTracePtr trace, PreparedTimelinePtr prepared)
 {
@@ -52,16 +42,14 @@ QVariant TimelineTable::data(const QModelIndex& index, int role) const
 {
     if (!index.isValid())
         return {};
-    if (role == Qt::TextAlignmentRole) {
-        const bool number = index.column() == timeColumn || index.column() >= totalColumn;
-        return QVariant::fromValue(Qt::Alignment((number ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter));
-    }
+    if (role == Qt::TextAlignmentRole)
+        return cellAlignment(index.column() == timeColumn || index.column() >= totalColumn);
     if (role != Qt::DisplayRole)
         return {};
     const auto& main = prepared_->list->main;
     const auto column = columns_[static_cast<std::size_t>(index.row())];
     if (index.column() >= fixedColumns)
-        return plainBytes(main.at(column)[static_cast<std::size_t>(index.column() - fixedColumns)]);
+        return countText(main.at(column)[static_cast<std::size_t>(index.column() - fixedColumns)]);
     const auto instant = describeInstant(trace_.get(), prepared_->scene.main(), main.changes[column]);
     switch (index.column()) {
     case timeColumn:
@@ -73,7 +61,7 @@ QVariant TimelineTable::data(const QModelIndex& index, int role) const
     case opColumn:
         return instant.op;
     default:
-        return plainBytes(instant.sum);
+        return countText(instant.sum);
     }
 }
 
@@ -81,20 +69,9 @@ QVariant TimelineTable::headerData(int section, Qt::Orientation orientation, int
 {
     if (orientation != Qt::Horizontal || role != Qt::DisplayRole || !prepared_)
         return {};
-    switch (section) {
-    case timeColumn:
-        return tr("Time");
-    case phaseColumn:
-        return tr("Phase");
-    case moduleColumn:
-        return tr("Module");
-    case opColumn:
-        return tr("Op");
-    case totalColumn:
-        return tr("Total, bytes");
-    default:
+    if (section >= fixedColumns)
         return tr("%1, bytes").arg(prepared_->list->bands[static_cast<std::size_t>(section - fixedColumns)].title);
-    }
+    return QStringList{tr("Time"), tr("Phase"), tr("Module"), tr("Op"), tr("Total, bytes")}.value(section);
 }
 
 } // namespace headroom

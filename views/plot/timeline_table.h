@@ -14,7 +14,7 @@ class TimelineTable : public QAbstractTableModel
 {
     Q_OBJECT
 public:
-    explicit TimelineTable(QObject* parent = nullptr);
+    using QAbstractTableModel::QAbstractTableModel;
 
     void setPrepared(StepTracePtr trace, PreparedTimelinePtr prepared);
 

@@ -59,7 +59,7 @@ void TimelineView::setMeasured(TimelinePtr measured)
 {
     if (measured == d_->measured)
         return;
-    unpin(); // it names an instant of another stack
+    unpin(); // the pinned instant is of the previous stack
     d_->measured = std::move(measured);
     d_->recorded = d_->measured ? d_->measured : d_->own;
     d_->planned = d_->measured ? d_->own : d_->plan;
@@ -187,8 +187,7 @@ QAbstractItemModel* TimelineView::table() const
 
 bool TimelineView::drawn() const
 {
-    // Nothing is asked for before the plot has its place, so that no answer to wait for does not mean that there is
-    // one.
+    // Nothing is requested before the first layout: a preparer that is not busy need not have an answer.
     const auto& answer = d_->answer;
     return !d_->recorded
         || (answer && answer->request.recorded == d_->recorded && answer->request.planned == d_->planned);
@@ -197,16 +196,6 @@ bool TimelineView::drawn() const
 bool TimelineView::upToDate() const
 {
     return !d_->preparer.busy() && !d_->settle.isActive() && drawn();
-}
-
-QSize TimelineView::sizeHint() const
-{
-    return {860, 480};
-}
-
-QSize TimelineView::minimumSizeHint() const
-{
-    return {420, 240};
 }
 
 bool TimelineView::eventFilter(QObject* watched, QEvent* event)

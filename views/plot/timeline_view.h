@@ -68,8 +68,8 @@ public:
     bool drawn() const; ///< whether this step and plan are painted; during a drag perhaps as a draft
     bool upToDate() const; ///< whether this step and plan are painted and in the table
 
-    QSize sizeHint() const override;
-    QSize minimumSizeHint() const override;
+    QSize sizeHint() const override { return {860, 480}; }
+    QSize minimumSizeHint() const override { return {420, 240}; }
 
 Q_SIGNALS:
     void prepared(); ///< the worker's result is shown

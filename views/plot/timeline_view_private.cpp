@@ -3,6 +3,7 @@
 #include "views/plot/timeline_view_private.h"
 
 #include "views/plot/number_text.h"
+#include "views/theme/looks.h"
 
 #include <QKeyEvent>
 #include <QVBoxLayout>
@@ -13,8 +14,8 @@
 namespace headroom {
 namespace {
 
-// Requests that follow one another as fast as this belong to a drag: on a dense screen they are drawn at scale 1, and
-// once more at full density when they stop.
+// Requests in quick succession belong to a drag: on a screen of high density they are drawn at scale 1, and once more
+// at full density after the last one.
 constexpr int draftMs = 100;
 constexpr int settleMs = 140;
 
@@ -28,9 +29,7 @@ TimelineView::Private::Private(TimelineView* view)
     , overview(new OverviewStrip(view))
     , table(new TimelineTable(view))
 {
-    auto* column = new QVBoxLayout(q);
-    column->setContentsMargins(12, 8, 8, 8);
-    column->setSpacing(2);
+    auto* column = makeLayout<QVBoxLayout>(q, {12, 8, 8, 8}, 2);
     column->addWidget(legend);
     column->addWidget(canvas, 1);
     column->addWidget(lane);
@@ -119,7 +118,7 @@ void TimelineView::Private::request()
 void TimelineView::Private::take(PreparedTimelinePtr made)
 {
     if (made->request.recorded != recorded || made->request.planned != planned || !made->list)
-        return; // of a step or plan before; the answer for this one comes
+        return; // of a previous step or plan
     answer = std::move(made);
     canvas->setPrepared(answer);
     overview->setPrepared(answer);
@@ -138,8 +137,7 @@ void TimelineView::Private::rescale()
 {
     const double duration = std::max(recorded ? recorded->durationMs : 0, planned ? planned->durationMs : 0);
     const Bytes peak = std::max(recorded ? recorded->peak : 0, planned ? planned->peak : 0);
-    // Up to the next of coarse marks, so that the axis stands still while a drag makes the step a little longer or
-    // shorter.
+    // The axis ends at a coarse mark, so that it does not move while a drag makes the step a little longer or shorter.
     const double mark = niceTicks({0, std::max(duration, 1e-6)}, 20).step;
     const AxisRange all{0, std::max(1.0, std::ceil(duration * 1.01 / mark)) * mark};
     bytes = byteRangeFor(peak, canvas->geometryOfPlot().plot.height());
@@ -210,7 +208,7 @@ void TimelineView::Private::pinAt(double ms)
         pinChange(answer->list->main.changes[column]);
 }
 
-/// The instant before the collective: what is alive while it runs was allocated by then.
+/// Pins the last change before the collective: the memory that is live while it runs.
 void TimelineView::Private::chooseCollective(ModuleId module, double ms)
 {
     if (const Timeline* timeline = mainTimeline()) {
@@ -234,14 +232,14 @@ void TimelineView::Private::stepPin(int columns)
     const auto& changes = answer->list->main.changes;
     auto index = std::lower_bound(changes.begin(), changes.end(), *pin) - changes.begin();
     const auto last = static_cast<std::ptrdiff_t>(changes.size()) - 1;
-    // Columns without a change of their own repeat the instant of the one before: go on to another instant.
+    // A column without a change repeats the instant of the previous one, and is skipped.
     do
         index += columns;
     while (index > 0 && index < last && changes[static_cast<std::size_t>(index)] == *pin);
     pinChange(changes[static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(index, 0, last))]);
 }
 
-// Another plan moves the pinned instant: the same storage comes or goes at another count of changes.
+// Finds the pinned change again in the timeline of another plan, where it has another number.
 void TimelineView::Private::followPin(const Timeline* before)
 {
     if (!pin || *pin == 0)
@@ -294,8 +292,8 @@ void TimelineView::Private::updateLegend()
 {
     const auto& theme = Theme::of(*q);
     std::vector<LegendEntry> entries;
-    // Of what is drawn: until the image of another plan is ready, the one before. Without entries in between, the
-    // legend would lose its second row, and the plot change its height twice with each plan.
+    // The entries are those of the drawn image, which may be of the previous plan. Without entries in between, the
+    // legend would lose its second row, and the plot would change its height twice for each plan.
     if (answer && answer->overview) {
         for (const auto& band : visibleBands(*answer->overview))
             entries.push_back({band.title, band.color(theme), LegendEntry::Symbol::square});

@@ -2,12 +2,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/tradeoff_chart.h"
 
-#include "views/plot/accessible_chart.h"
 #include "views/plot/axis_map.h"
 #include "views/plot/number_text.h"
+#include "views/plot/text_line.h"
 
 #include <QChart>
-#include <QGraphicsLayout>
 #include <QKeyEvent>
 #include <QPainter>
 #include <QToolTip>
@@ -25,48 +24,20 @@ constexpr double rightMargin = 18;
 constexpr double bottomMargin = 44;
 constexpr double roomBelowZero = 9; ///< pixels
 constexpr double cornerReach = 9; ///< pixels
-// What is painted around a point of the plan, in pixels: its dot, and a count beside it.
+// Pixels that are painted around a point of the plan: its dot, and a count beside it.
 constexpr double dotReach = 8;
 constexpr double countHeight = 20;
 constexpr double countWidth = 76;
 constexpr double mib = static_cast<double>(MiB);
 
-QString numberFormat(int decimals)
-{
-    return QStringLiteral("%.") + QString::number(decimals) + QLatin1Char('f');
-}
-
 } // namespace
 
 TradeOffChart::TradeOffChart(QWidget* parent)
-    : QChartView(parent)
-    , keptAxis_(new QValueAxis(this))
-    , msAxis_(new QValueAxis(this))
+    : PlotChart(tr("Trade-off of the selected module"), parent)
 {
-    chart()->legend()->hide();
-    chart()->setBackgroundVisible(false);
-    chart()->setMargins({});
-    chart()->layout()->setContentsMargins(0, 0, 0, 0);
-    chart()->addAxis(keptAxis_, Qt::AlignBottom);
-    chart()->addAxis(msAxis_, Qt::AlignLeft);
-    for (auto* axis : {keptAxis_, msAxis_}) {
-        axis->setTickType(QValueAxis::TicksDynamic);
-        axis->setTickAnchor(0);
-        axis->setLineVisible(false);
-        axis->setTruncateLabels(false);
-    }
-    keptAxis_->setTitleText(tr("Activation memory kept, MiB"));
-    msAxis_->setTitleText(tr("Recompute, ms"));
+    xAxis().setTitleText(tr("Activation memory kept, MiB"));
+    yAxis().setTitleText(tr("Recompute, ms"));
     connect(chart()->scene(), &QGraphicsScene::changed, this, [this] { scenery_.forget(); });
-    setFrameShape(QFrame::NoFrame);
-    setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-    setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-    setFocusPolicy(Qt::StrongFocus);
-    setMouseTracking(true);
-    viewport()->setMouseTracking(true);
-    viewport()->setAttribute(Qt::WA_OpaquePaintEvent);
-    makeChartsAccessible();
-    setAccessibleName(tr("Trade-off of the selected module"));
 }
 
 void TradeOffChart::setPicture(const TradeOffPicture& picture, double msPerGiB, const QString& empty)
@@ -78,16 +49,15 @@ void TradeOffChart::setPicture(const TradeOffPicture& picture, double msPerGiB, 
     const bool sameCurves = !picture.curve.empty() && picture.selected == picture_.selected
         && picture.curve == picture_.curve && picture.others == picture_.others
         && picture.estimate == picture_.estimate;
-    const auto shown
-        = [this] { return std::tuple(keptAxis_->min(), keptAxis_->max(), msAxis_->min(), msAxis_->max()); };
+    const auto shown = [this] { return std::tuple(xAxis().min(), xAxis().max(), yAxis().min(), yAxis().max()); };
     const auto before = shown();
     QRectF changed = planRect();
     picture_ = picture;
     msPerGiB_ = msPerGiB;
     empty_ = empty;
     const bool any = !picture_.curve.empty();
-    keptAxis_->setVisible(any);
-    msAxis_->setVisible(any);
+    xAxis().setVisible(any);
+    yAxis().setVisible(any);
     updateAxes(Theme::of(*this));
     setAccessibleDescription(any && picture_.hasPlan ? tr("The plan: %1").arg(words(picture_.chosen)) : empty_);
     changed |= planRect();
@@ -97,7 +67,7 @@ void TradeOffChart::setPicture(const TradeOffPicture& picture, double msPerGiB, 
         viewport()->update();
 }
 
-/// What shows the plan: its choices, the counts beside them, and the line of its price.
+/// The rectangle that a plan changes: its choices, the counts beside them, and the line of its price.
 QRectF TradeOffChart::planRect() const
 {
     const auto plane = this->plane();
@@ -121,19 +91,8 @@ QRectF TradeOffChart::planRect() const
 
 void TradeOffChart::updateAxes(const Theme& theme)
 {
-    for (auto* axis : {keptAxis_, msAxis_}) {
-        if (axis->labelsFont() != theme.numberCaption)
-            axis->setLabelsFont(theme.numberCaption);
-        if (axis->labelsColor() != theme.secondText)
-            axis->setLabelsColor(theme.secondText);
-        if (axis->gridLineColor() != theme.line)
-            axis->setGridLineColor(theme.line);
-        if (axis->titleFont() != theme.caption)
-            axis->setTitleFont(theme.caption);
-        if (axis->titleBrush() != QBrush(theme.secondText))
-            axis->setTitleBrush(theme.secondText);
-    }
-    // Some pixels below zero, so that dots on an axis are whole, and above the highest for a count beside its dot.
+    setAxisLook(theme);
+    // The ranges leave room below zero, so that dots on an axis are whole, and after the last point for its count.
     const auto range = [](double most, double pixels, double above) {
         const double perPixel = std::max(most, 1e-6) / std::max(pixels - roomBelowZero - above, 1.0);
         return AxisRange{-roomBelowZero * perPixel, std::max(most, 1e-6) + above * perPixel};
@@ -141,17 +100,11 @@ void TradeOffChart::updateAxes(const Theme& theme)
     const auto plot = chart()->plotArea();
     const auto kept = range(picture_.mostKept / mib, plot.width(), 36);
     const auto ms = range(picture_.mostMs, plot.height(), 18);
-    const auto set = [](QValueAxis* axis, AxisRange shown, int mostSteps) {
-        const auto ticks = niceTicks({0, shown.end}, std::max(2, mostSteps));
-        if (axis->labelFormat() != numberFormat(ticks.decimals))
-            axis->setLabelFormat(numberFormat(ticks.decimals));
-        if (axis->tickInterval() != ticks.step)
-            axis->setTickInterval(ticks.step);
-        if (axis->min() != shown.begin || axis->max() != shown.end)
-            axis->setRange(shown.begin, shown.end);
+    const auto ticks = [](AxisRange shown, double mostSteps) {
+        return niceTicks({0, shown.end}, std::max(2, static_cast<int>(mostSteps)));
     };
-    set(keptAxis_, kept, static_cast<int>(plot.width() / 80));
-    set(msAxis_, ms, static_cast<int>(plot.height() / 36));
+    setAxis(xAxis(), kept, ticks(kept, plot.width() / 80));
+    setAxis(yAxis(), ms, ticks(ms, plot.height() / 36));
 }
 
 void TradeOffChart::place()
@@ -160,8 +113,7 @@ void TradeOffChart::place()
     const auto plot = canvas.adjusted(leftMargin, topMargin, -rightMargin, -bottomMargin);
     if (plot.width() < 10 || plot.height() < 10)
         return;
-    chart()->setPlotArea(plot);
-    chart()->layout()->invalidate(); // else the axes stay where they were
+    setPlotArea(plot);
     updateAxes(Theme::of(*this));
 }
 
@@ -174,8 +126,8 @@ void TradeOffChart::resizeEvent(QResizeEvent* event)
 TradeOffPlane TradeOffChart::plane() const
 {
     const auto plot = chart()->plotArea();
-    return {{{keptAxis_->min() * mib, keptAxis_->max() * mib}, plot.left(), plot.right()},
-            {{msAxis_->min(), msAxis_->max()}, plot.bottom(), plot.top()}};
+    return {{{xAxis().min() * mib, xAxis().max() * mib}, plot.left(), plot.right()},
+            {{yAxis().min(), yAxis().max()}, plot.bottom(), plot.top()}};
 }
 
 void TradeOffChart::paintEvent(QPaintEvent*)
@@ -197,7 +149,7 @@ void TradeOffChart::paintPlan(QPainter& painter, const Theme& theme) const
         painter.setFont(theme.body);
         painter.setPen(theme.secondText);
         painter.drawText(QRectF(viewport()->rect()).adjusted(24, 0, -24, 0), Qt::AlignCenter | Qt::TextWordWrap,
-                         empty_);
+                         withBreakPoints(empty_));
         return;
     }
     const auto plane = this->plane();
@@ -305,13 +257,6 @@ void TradeOffChart::focusOutEvent(QFocusEvent* event)
 void TradeOffChart::wheelEvent(QWheelEvent* event)
 {
     event->ignore();
-}
-
-void TradeOffChart::changeEvent(QEvent* event)
-{
-    QChartView::changeEvent(event);
-    if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange)
-        Q_EMIT lookChanged();
 }
 
 } // namespace headroom

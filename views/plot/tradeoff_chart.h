@@ -3,16 +3,14 @@
 #pragma once
 
 #include "views/plot/kept_picture.h"
+#include "views/plot/plot_chart.h"
 #include "views/plot/tradeoff_paint.h"
-
-#include <QChartView>
-#include <QValueAxis>
 
 namespace headroom {
 
 /// The chart of the trade-off plot: axes, curves and dots, and a current point. Arrow keys move the current point along
 /// the curve, and Enter chooses it. What is the same for every plan is painted once.
-class TradeOffChart : public QChartView
+class TradeOffChart : public PlotChart
 {
     Q_OBJECT
 public:
@@ -25,7 +23,6 @@ public:
 
 Q_SIGNALS:
     void pointChosen(double ratio);
-    void lookChanged();
 
 protected:
     void resizeEvent(QResizeEvent* event) override;
@@ -34,7 +31,6 @@ protected:
     void mousePressEvent(QMouseEvent* event) override;
     void focusInEvent(QFocusEvent* event) override;
     void focusOutEvent(QFocusEvent* event) override;
-    void changeEvent(QEvent* event) override;
     void paintEvent(QPaintEvent* event) override;
     void wheelEvent(QWheelEvent* event) override;
 
@@ -46,8 +42,6 @@ private:
     int cornerAt(QPointF position) const; ///< -1: none
     QString words(const TradeOffPoint& point) const;
 
-    QValueAxis* keptAxis_;
-    QValueAxis* msAxis_;
     KeptPicture scenery_; ///< axes, grid, and the curves of other modules
     TradeOffPicture picture_;
     double msPerGiB_ = 0;

@@ -14,11 +14,6 @@ constexpr std::size_t mostOthers = 40;
 constexpr std::size_t mostWays = 100;
 constexpr std::size_t fewCorners = 6;
 
-TradeOffPoint pointOf(const ModuleEffect& effect)
-{
-    return {discardedShare(effect), static_cast<double>(effect.kept), effect.recomputeMs};
-}
-
 bool samePoint(const TradeOffPoint& a, const TradeOffPoint& b)
 {
     const auto near = [](double x, double y) { return std::abs(x - y) <= 1e-9 * std::max(std::abs(x), std::abs(y)); };
@@ -95,7 +90,7 @@ const ModuleStats* findModule(const ModuleInfo& info, std::string_view fqn)
 
 namespace {
 
-/// The other modules of the selected one's class that have something to discard.
+/// Visits the other modules of the selected one's class that have something to discard.
 template <class Visit>
 void forClass(const ModuleInfo& info, const TradeOffPicture& picture, Visit visit)
 {
@@ -122,7 +117,21 @@ void include(TradeOffPicture& picture, const std::vector<TradeOffPoint>& points)
     }
 }
 
-/// What the plan did with the selected module and with the others of its class.
+/// Adds the different curves of the other modules of the class.
+void addOthers(TradeOffPicture& picture, const ModuleInfo& info)
+{
+    forClass(info, picture, [&](const ModuleStats& module) {
+        std::vector<TradeOffPoint> curve = tradeOffCurve(module);
+        const bool seen = sameCurve(curve, picture.curve)
+            || std::ranges::any_of(picture.others, [&](const auto& other) { return sameCurve(other, curve); });
+        if (seen || picture.others.size() == mostOthers)
+            return;
+        include(picture, curve);
+        picture.others.push_back(std::move(curve));
+    });
+}
+
+/// Adds the plan's choices for the selected module and for the others of its class.
 void chooseAll(TradeOffPicture& picture, const ModuleInfo& info, const PlannedPoint& planned)
 {
     picture.hasPlan = static_cast<bool>(planned);
@@ -141,13 +150,13 @@ std::vector<TradeOffPoint> wayPoints(const std::vector<ModuleWay>& ways)
 {
     std::vector<TradeOffPoint> points;
     for (const ModuleWay& way : ways)
-        points.push_back(pointOf({ways.front().kept, way.kept, way.recomputeMs}));
+        points.push_back(plannedPoint({ways.front().kept, way.kept, way.recomputeMs}));
     return spreadEvenly(points, mostWays);
 }
 
 TradeOffPoint plannedPoint(const ModuleEffect& effect)
 {
-    return pointOf(effect);
+    return {discardedShare(effect), static_cast<double>(effect.kept), effect.recomputeMs};
 }
 
 std::vector<TradeOffPoint> fewPoints(const std::vector<TradeOffPoint>& points, const TradeOffPoint* chosen)
@@ -165,37 +174,21 @@ std::vector<TradeOffPoint> fewPoints(const std::vector<TradeOffPoint>& points, c
     return few;
 }
 
-TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const PlannedPoint& planned)
+TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const PlannedPoint& planned,
+                                const std::vector<ModuleWay>& ways)
 {
     TradeOffPicture picture;
     picture.selected = findModule(info, fqn);
     if (!picture.selected)
         return picture;
-    picture.curve = tradeOffCurve(*picture.selected);
-    forClass(info, picture, [&](const ModuleStats& module) {
-        std::vector<TradeOffPoint> curve = tradeOffCurve(module);
-        const bool seen = sameCurve(curve, picture.curve)
-            || std::any_of(picture.others.begin(), picture.others.end(),
-                           [&](const auto& other) { return sameCurve(other, curve); });
-        if (!seen && picture.others.size() < mostOthers)
-            picture.others.push_back(std::move(curve));
-    });
-    include(picture, picture.curve);
-    for (const auto& other : picture.others)
-        include(picture, other);
-    chooseAll(picture, info, planned);
-    return picture;
-}
-
-TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const std::vector<ModuleWay>& ways,
-                                const PlannedPoint& planned)
-{
-    TradeOffPicture picture;
-    picture.selected = findModule(info, fqn);
-    if (!picture.selected)
-        return picture;
-    picture.curve = wayPoints(ways);
-    picture.estimate = tradeOffCurve(*picture.selected);
+    std::vector<TradeOffPoint> estimate = tradeOffCurve(*picture.selected);
+    if (ways.empty()) {
+        picture.curve = std::move(estimate);
+        addOthers(picture, info);
+    } else {
+        picture.curve = wayPoints(ways);
+        picture.estimate = std::move(estimate);
+    }
     include(picture, picture.curve);
     include(picture, picture.estimate);
     chooseAll(picture, info, planned);

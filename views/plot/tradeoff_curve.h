@@ -62,18 +62,10 @@ struct TradeOffPicture
     double mostKept = 0;
     double mostMs = 0;
 };
-/// Makes the picture from PyTorch's estimate and the plan's choices; `planned` empty: no plan.
-TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const PlannedPoint& planned);
-
-/// Makes the picture from the planner's `ways` for the selected module.
-TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const std::vector<ModuleWay>& ways,
-                                const PlannedPoint& planned);
-
-/// Whether the curve is drawn as many single points instead of corners of a line.
-inline bool hasManyPoints(const TradeOffPicture& picture)
-{
-    return picture.curve.size() > 12;
-}
+/// Makes the picture of a module from the plan's choices (`planned` empty: no plan), and from the planner's ways for
+/// the module (empty: from PyTorch's estimate).
+TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const PlannedPoint& planned,
+                                const std::vector<ModuleWay>& ways = {});
 
 /// The part of a tangent that is inside the picture.
 struct TangentPiece

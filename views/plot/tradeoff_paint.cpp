@@ -7,6 +7,8 @@
 namespace headroom {
 namespace {
 
+constexpr std::size_t mostCorners = 12; // a curve of more points is drawn as single points
+
 QPolygonF lineOf(const std::vector<TradeOffPoint>& curve, const TradeOffPlane& plane)
 {
     QPolygonF line;
@@ -53,7 +55,7 @@ void paintChoices(QPainter& painter, const TradeOffPicture& picture, double msPe
     for (const auto& choice : picture.choices)
         paintDot(painter, plane.at(choice.point), 3.5, pale, {}, 0);
     painter.setBrush(Qt::NoBrush);
-    const bool many = hasManyPoints(picture);
+    const bool many = picture.curve.size() > mostCorners;
     painter.setPen(QPen(theme.text, many ? 1 : 2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
     painter.drawPolyline(lineOf(picture.curve, plane));
     for (const auto& point : picture.curve)

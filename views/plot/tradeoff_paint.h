@@ -12,7 +12,7 @@ class QPainter;
 
 namespace headroom {
 
-/// Where the points of a trade-off picture are painted.
+/// The axes on which a trade-off picture is painted.
 struct TradeOffPlane
 {
     AxisMap kept; ///< bytes
@@ -21,18 +21,16 @@ struct TradeOffPlane
     QPointF at(const TradeOffPoint& point) const { return {kept.toPixel(point.kept), ms.toPixel(point.ms)}; }
 };
 
-// Curves and dots of the window and of exported pictures.
-
-/// A disc with a border of `width`, half of it inside of the radius; 0: none. Two discs: to stroke a circle takes
-/// several times as long as to fill it.
+/// Paints a disc with a border of `width`, half of it inside of the radius; 0: no border. It fills two discs, since
+/// stroking a circle takes several times as long.
 void paintDot(QPainter& painter, QPointF at, double radius, const QColor& fill, const QColor& border,
               double width = 1.5);
 
-/// What is the same for every plan: the curves of other modules and PyTorch's estimate.
+/// Paints the parts that are the same for every plan: the curves of other modules, and PyTorch's estimate.
 void paintOtherCurves(QPainter& painter, const TradeOffPicture& picture, const TradeOffPlane& plane,
                       const Theme& theme);
 
-/// The selected module's curve, with the plan's choices and its exchange rate of time for memory.
+/// Paints the selected module's curve, the plan's choices, and the tangent of its price of memory.
 void paintChoices(QPainter& painter, const TradeOffPicture& picture, double msPerGiB, const TradeOffPlane& plane,
                   const Theme& theme);
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/tradeoff_table.h"
 
+#include "views/plot/number_text.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -11,11 +13,6 @@ namespace {
 enum ColumnOf { discardedColumn, keptColumn, recomputeColumn, chosenColumn, columns };
 
 } // namespace
-
-TradeOffTable::TradeOffTable(QObject* parent)
-    : QAbstractTableModel(parent)
-{
-}
 
 void TradeOffTable::setPicture(const TradeOffPicture& picture)
 {
@@ -53,7 +50,7 @@ QVariant TradeOffTable::data(const QModelIndex& index, int role) const
     if (!index.isValid())
         return {};
     if (role == Qt::TextAlignmentRole && index.column() != chosenColumn)
-        return QVariant::fromValue(Qt::Alignment(Qt::AlignRight | Qt::AlignVCenter));
+        return cellAlignment(true);
     if (role != Qt::DisplayRole)
         return {};
     const auto& row = rows_[static_cast<std::size_t>(index.row())];
@@ -73,16 +70,7 @@ QVariant TradeOffTable::headerData(int section, Qt::Orientation orientation, int
 {
     if (orientation != Qt::Horizontal || role != Qt::DisplayRole)
         return {};
-    switch (section) {
-    case discardedColumn:
-        return tr("Discarded, %");
-    case keptColumn:
-        return tr("Kept, MiB");
-    case recomputeColumn:
-        return tr("Recompute, ms");
-    default:
-        return tr("Plan");
-    }
+    return QStringList{tr("Discarded, %"), tr("Kept, MiB"), tr("Recompute, ms"), tr("Plan")}.value(section);
 }
 
 } // namespace headroom

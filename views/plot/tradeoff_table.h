@@ -13,7 +13,7 @@ class TradeOffTable : public QAbstractTableModel
 {
     Q_OBJECT
 public:
-    explicit TradeOffTable(QObject* parent = nullptr);
+    using QAbstractTableModel::QAbstractTableModel;
 
     void setPicture(const TradeOffPicture& picture);
 

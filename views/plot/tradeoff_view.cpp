@@ -6,6 +6,7 @@
 #include "views/plot/number_text.h"
 #include "views/plot/tradeoff_chart.h"
 #include "views/plot/tradeoff_table.h"
+#include "views/theme/looks.h"
 
 #include <QVBoxLayout>
 
@@ -14,60 +15,36 @@
 
 namespace headroom {
 
-class TradeOffView::Private
+TradeOffView::TradeOffView(QWidget* parent)
+    : QWidget(parent)
+    , head_(new LegendBar(this))
+    , chart_(new TradeOffChart(this))
+    , table_(new TradeOffTable(this))
 {
-public:
-    explicit Private(TradeOffView* view);
-
-    void update();
-    TradeOffPicture picture() const;
-    void updateHead(const TradeOffPicture& picture);
-    QString whyEmpty(const TradeOffPicture& picture) const;
-
-    TradeOffView* q;
-    LegendBar* head;
-    TradeOffChart* chart;
-    TradeOffTable* table;
-    ModuleInfoPtr info;
-    std::string fqn;
-    std::string waysFqn;
-    std::vector<ModuleWay> ways;
-    PlannedPoint planned;
-    double price = 0; ///< ms per GiB
-};
-
-TradeOffView::Private::Private(TradeOffView* view)
-    : q(view)
-    , head(new LegendBar(view))
-    , chart(new TradeOffChart(view))
-    , table(new TradeOffTable(view))
-{
-    auto* column = new QVBoxLayout(q);
-    column->setContentsMargins(12, 8, 8, 8);
-    column->setSpacing(2);
-    column->addWidget(head);
-    column->addWidget(chart, 1);
-    q->setFocusProxy(chart);
-    connect(chart, &TradeOffChart::pointChosen, q, [this](double ratio) { Q_EMIT q->pointChosen(fqn, ratio); });
-    connect(chart, &TradeOffChart::lookChanged, q, [this] { update(); });
-    update();
+    auto* column = makeLayout<QVBoxLayout>(this, {12, 8, 8, 8}, 2);
+    column->addWidget(head_);
+    column->addWidget(chart_, 1);
+    setFocusProxy(chart_);
+    connect(chart_, &TradeOffChart::pointChosen, this, [this](double ratio) { Q_EMIT pointChosen(fqn_, ratio); });
+    connect(chart_, &TradeOffChart::lookChanged, this, &TradeOffView::showPicture);
+    showPicture();
 }
 
-QString TradeOffView::Private::whyEmpty(const TradeOffPicture& picture) const
+QString TradeOffView::whyEmpty(const TradeOffPicture& picture) const
 {
-    if (!info)
+    if (!info_)
         return tr("Open a step to see what its memory costs");
     if (!picture.selected)
         return tr("Select a module to see what its memory costs to recompute");
     if (picture.selected->isLeaf)
         return tr("%1 has no modules inside: only a module with children is checkpointed")
-            .arg(QString::fromStdString(fqn));
-    return tr("%1 keeps nothing that could be recomputed").arg(QString::fromStdString(fqn));
+            .arg(QString::fromStdString(fqn_));
+    return tr("%1 keeps nothing that could be recomputed").arg(QString::fromStdString(fqn_));
 }
 
-void TradeOffView::Private::updateHead(const TradeOffPicture& picture)
+void TradeOffView::showHead(const TradeOffPicture& picture)
 {
-    const auto& theme = Theme::of(*q);
+    const auto& theme = Theme::of(*this);
     std::vector<LegendEntry> entries;
     if (!picture.curve.empty()) {
         if (!picture.estimate.empty()) {
@@ -78,94 +55,69 @@ void TradeOffView::Private::updateHead(const TradeOffPicture& picture)
             entries.push_back({tr("others of its class"), theme.hatch, LegendEntry::Symbol::line});
         if (picture.hasPlan)
             entries.push_back({tr("chosen by the plan"), theme.accent, LegendEntry::Symbol::dot});
-        if (picture.hasPlan && price > 0)
-            entries.push_back(
-                {tr("%1 ms per GiB").arg(price, 0, 'f', price < 10 ? 1 : 0), theme.accent, LegendEntry::Symbol::dash});
+        if (picture.hasPlan && price_ > 0)
+            entries.push_back({tr("%1 ms per GiB").arg(price_, 0, 'f', price_ < 10 ? 1 : 0), theme.accent,
+                               LegendEntry::Symbol::dash});
     }
-    head->setTitle(picture.selected ? tr("Trade-off of %1").arg(QString::fromStdString(fqn)) : tr("Trade-off"));
-    head->setEntries(std::move(entries));
+    head_->setTitle(picture.selected ? tr("Trade-off of %1").arg(QString::fromStdString(fqn_)) : tr("Trade-off"));
+    head_->setEntries(std::move(entries));
 }
 
-TradeOffPicture TradeOffView::Private::picture() const
+TradeOffPicture TradeOffView::picture() const
 {
-    if (!info)
+    if (!info_)
         return {};
-    if (!ways.empty() && waysFqn == fqn)
-        return tradeOffPicture(*info, fqn, ways, planned);
-    return tradeOffPicture(*info, fqn, planned);
+    return tradeOffPicture(*info_, fqn_, planned_, waysFqn_ == fqn_ ? ways_ : std::vector<ModuleWay>());
 }
 
-void TradeOffView::Private::update()
+void TradeOffView::showPicture()
 {
     const auto picture = this->picture();
-    updateHead(picture);
-    chart->setPicture(picture, price, picture.curve.empty() ? whyEmpty(picture) : QString());
-    table->setPicture(picture);
+    showHead(picture);
+    chart_->setPicture(picture, price_, picture.curve.empty() ? whyEmpty(picture) : QString());
+    table_->setPicture(picture);
 }
-
-TradeOffView::TradeOffView(QWidget* parent)
-    : QWidget(parent)
-    , d_(std::make_unique<Private>(this))
-{
-}
-
-TradeOffView::~TradeOffView() = default;
 
 void TradeOffView::setModules(ModuleInfoPtr info)
 {
-    d_->info = std::move(info);
-    d_->ways.clear();
-    d_->planned = {};
-    d_->price = 0;
-    d_->update();
+    info_ = std::move(info);
+    ways_.clear();
+    planned_ = {};
+    price_ = 0;
+    showPicture();
 }
 
 void TradeOffView::select(const std::string& fqn)
 {
-    if (fqn == d_->fqn)
+    if (fqn == fqn_)
         return;
-    d_->fqn = fqn;
-    d_->update();
+    fqn_ = fqn;
+    showPicture();
 }
 
 void TradeOffView::setWays(const std::string& fqn, std::vector<ModuleWay> ways)
 {
-    d_->waysFqn = fqn;
-    d_->ways = std::move(ways);
-    d_->update();
+    waysFqn_ = fqn;
+    ways_ = std::move(ways);
+    showPicture();
 }
 
 void TradeOffView::setPlan(PlannedPoint planned, double msPerGiB)
 {
-    d_->price = std::isfinite(msPerGiB) ? msPerGiB : 0;
-    d_->planned = std::move(planned);
-    d_->update();
+    price_ = std::isfinite(msPerGiB) ? msPerGiB : 0;
+    planned_ = std::move(planned);
+    showPicture();
 }
 
 void TradeOffView::clearPlan()
 {
-    d_->planned = {};
-    d_->update();
-}
-
-std::string TradeOffView::selected() const
-{
-    return d_->fqn;
+    planned_ = {};
+    showPicture();
 }
 
 QAbstractItemModel* TradeOffView::table() const
 {
-    return d_->table;
-}
-
-QSize TradeOffView::sizeHint() const
-{
-    return {860, 320};
-}
-
-QSize TradeOffView::minimumSizeHint() const
-{
-    return {320, 200};
+    return table_;
 }
 
 } // namespace headroom

@@ -8,12 +8,16 @@
 
 #include <QWidget>
 
-#include <memory>
 #include <string>
+#include <vector>
 
 class QAbstractItemModel;
 
 namespace headroom {
+
+class LegendBar;
+class TradeOffChart;
+class TradeOffTable;
 
 /// The trade-off plot: activation memory kept against time to recompute the rest. For the selected module it shows the
 /// planner's ways, with PyTorch's estimate in grey; until the ways are known, PyTorch's estimate, with other modules of
@@ -24,7 +28,6 @@ class TradeOffView : public QWidget
     Q_OBJECT
 public:
     explicit TradeOffView(QWidget* parent = nullptr);
-    ~TradeOffView() override;
 
     void setModules(ModuleInfoPtr info); ///< null: empty
     void select(const std::string& fqn); ///< empty: none
@@ -33,21 +36,33 @@ public:
     void setPlan(PlannedPoint planned, double msPerGiB);
     void clearPlan();
 
-    std::string selected() const;
+    const std::string& selected() const noexcept { return fqn_; }
 
     /// The same numbers as a table: point, kept, recompute, chosen. Owned by the view.
     QAbstractItemModel* table() const;
 
-    QSize sizeHint() const override;
-    QSize minimumSizeHint() const override;
+    QSize sizeHint() const override { return {860, 320}; }
+    QSize minimumSizeHint() const override { return {320, 200}; }
 
 Q_SIGNALS:
     /// A point of the selected module was clicked: `ratio` is the share of its activation memory discarded.
     void pointChosen(const std::string& fqn, double ratio);
 
 private:
-    class Private;
-    std::unique_ptr<Private> d_;
+    void showPicture();
+    void showHead(const TradeOffPicture& picture);
+    TradeOffPicture picture() const;
+    QString whyEmpty(const TradeOffPicture& picture) const;
+
+    LegendBar* head_;
+    TradeOffChart* chart_;
+    TradeOffTable* table_;
+    ModuleInfoPtr info_;
+    std::string fqn_; ///< the selected module; empty: none
+    std::string waysFqn_; ///< the module of `ways_`
+    std::vector<ModuleWay> ways_;
+    PlannedPoint planned_;
+    double price_ = 0; ///< ms per GiB; 0: none
 };
 
 } // namespace headroom

@@ -4,7 +4,6 @@
 
 #include <QApplication>
 #include <QFontDatabase>
-#include <QGuiApplication>
 #include <QStyleFactory>
 #include <QWidget>
 
@@ -129,7 +128,7 @@ Theme Theme::dark()
     return theme;
 }
 
-/// Made once: a font that is made anew for each paint has to be looked up anew, too.
+/// The themes are made once, since Qt looks up the font of each new QFont again.
 const Theme& Theme::make(bool isDark)
 {
     static const Theme themes[]{light(), dark()};
@@ -184,11 +183,10 @@ QPalette Theme::palette() const
 
 QString Theme::styleSheet() const
 {
-    // Only what the palette cannot say. Widgets ask for a look by a dynamic property: a QFrame for `card`,
+    // The looks that the palette does not cover. Widgets ask for them by dynamic properties: a QFrame for `card`,
     // `separator` or `message`; a QLabel for a size (`headline`, `selection`, `title`, `strong`, `caption`) and for a
-    // colour
-    // (`second`, `danger`); a QToolButton for `framed`, `primary` or `segment`. A checked push button is drawn in ink.
-    // Set on a label, font and palette would be lost when the theme changes: a new style resets both.
+    // colour (`second`, `danger`); a QToolButton for `framed`, `primary` or `segment`. A label's own font and palette
+    // would be lost when the theme changes, since a new style resets both.
     return QStringLiteral(R"(
 QFrame[card="true"] { background: %1; border: 1px solid %2; border-radius: 6px; }
 QLabel[second="true"] { color: %4; }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/allocator_panel.h"
 
+#include "views/theme/looks.h"
+
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QLineEdit>
@@ -39,9 +41,7 @@ AllocatorPanel::AllocatorPanel(QWidget* parent)
     row->addWidget(settings_, 1);
     row->addWidget(cardLabel);
     row->addWidget(card_);
-    auto* column = new QVBoxLayout(this);
-    column->setContentsMargins(12, 8, 12, 8);
-    column->setSpacing(6);
+    auto* column = makeLayout<QVBoxLayout>(this, {12, 8, 12, 8}, 6);
     column->addLayout(row);
     column->addWidget(words_);
     column->addWidget(plot_, 1);

@@ -5,14 +5,22 @@
 #include "core/plan/plan.h"
 #include "core/plan/plan_mode.h"
 #include "core/policy/step_planner.h"
+#include "views/widgets/result_figure.h"
 
+#include <QTimer>
 #include <QWidget>
 
-#include <memory>
 #include <optional>
 #include <vector>
 
+class QButtonGroup;
+class QHBoxLayout;
+class QPushButton;
+
 namespace headroom {
+
+class BudgetEdit;
+class BudgetScale;
 
 /// The figures of a plan by op, shown in place of the number of modules.
 struct OpsFigures
@@ -30,11 +38,11 @@ class BudgetBar : public QWidget
     Q_OBJECT
 public:
     explicit BudgetBar(QWidget* parent = nullptr);
-    ~BudgetBar() override;
 
     /// `least` is the smallest feasible budget (0: not known yet). From `recordedPeak` on nothing is recomputed.
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
-    void setStep(StepTracePtr step); ///< whose communicators take memory of the cards; before setRange()
+    /// Sets the step by whose communicators cards have less memory; to be called before setRange().
+    void setStep(StepTracePtr step);
     void setWindowHeight(int height); ///< the curve's height is a share of it
     void setFrontier(std::vector<FrontierPoint> frontier); ///< peak ascending; empty: not known yet
     void setBudget(Bytes budget); ///< emits nothing
@@ -54,8 +62,26 @@ Q_SIGNALS:
     void leastBudgetWanted(); ///< the button shown when no plan fits was clicked
 
 private:
-    class Private;
-    std::unique_ptr<Private> d_;
+    QHBoxLayout* makeHead();
+    void moved(Bytes value);
+    void showPlan(const Plan& plan);
+    void showNothing();
+    void showFigures();
+    void setMood(ResultFigure::Mood mood);
+    void updateFeasible();
+
+    BudgetEdit* edit_;
+    BudgetScale* scale_;
+    ResultFigure* peak_;
+    ResultFigure* time_;
+    ResultFigure* modules_;
+    ResultFigure* fraction_; ///< this and the next replace the number of modules for plans by op
+    ResultFigure* ops_;
+    QButtonGroup* modes_;
+    QPushButton* leastButton_;
+    QTimer grey_; ///< runs while the figures are of the previous plan, before they turn grey
+    bool infeasible_ = false;
+    PlanMode mode_ = PlanMode::modules;
 };
 
 } // namespace headroom

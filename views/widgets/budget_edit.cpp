@@ -3,6 +3,7 @@
 #include "views/widgets/budget_edit.h"
 
 #include "views/plot/number_text.h"
+#include "views/theme/looks.h"
 #include "views/theme/theme.h"
 
 #include <QHBoxLayout>
@@ -19,9 +20,7 @@ BudgetEdit::BudgetEdit(QWidget* parent)
     , line_(new QLineEdit(this))
     , unit_(new QLabel(this))
 {
-    auto* row = new QHBoxLayout(this);
-    row->setContentsMargins(0, 0, 0, 0);
-    row->setSpacing(4);
+    auto* row = makeLayout<QHBoxLayout>(this, {0, 0, 0, 0}, 4);
     row->addWidget(line_);
     row->addWidget(unit_, 0, Qt::AlignBottom);
     row->addStretch(1);
@@ -76,7 +75,7 @@ void BudgetEdit::show()
     }
 }
 
-// As wide as what it holds, so that the unit follows the number; never narrower than a usual one.
+// Fits the width to the text, so that the unit follows the number, with a usual number as the least.
 void BudgetEdit::fitWidth()
 {
     const QFontMetrics metrics(Theme::of(*this).numberLarge);

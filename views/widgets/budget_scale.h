@@ -21,7 +21,7 @@ public:
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
     void setFrontier(std::vector<FrontierPoint> frontier);
     void setStepMs(double ms) { stepMs_ = ms; } ///< step time without recomputation, for the percentage in the tool tip
-    void setStep(StepTracePtr step) { step_ = std::move(step); } ///< whose communicators take memory; before setRange()
+    void setStep(StepTracePtr step) { step_ = std::move(step); } ///< its communicators take memory; before setRange()
     void setCurveHeight(int height); ///< in pixels; larger in a large window
     static constexpr int leastCurveHeight = 26;
     Bytes least() const noexcept { return least_; }
@@ -67,7 +67,7 @@ private:
     double stepMs_ = 0;
     double grabbedAt_ = 0;
     int curveHeight_ = leastCurveHeight;
-    KeptPicture scenery_; ///< all but the track and its knob
+    KeptPicture scenery_; ///< everything but the track and its knob
 };
 
 } // namespace headroom

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/comparison_bar.h"
 
+#include "views/theme/looks.h"
 #include "views/widgets/elided_label.h"
 
 #include <QHBoxLayout>
@@ -15,16 +16,14 @@ ComparisonBar::ComparisonBar(QWidget* parent)
     : QWidget(parent)
     , title_(new ElidedLabel(Qt::ElideMiddle, this))
     , axis_(new ElidedLabel(Qt::ElideRight, this))
-    , close_(new QToolButton(this))
+    , close_(makeCloseButton(tr("Stop comparing"), this))
 {
     setAccessibleName(tr("Comparison with a measured step"));
     title_->setObjectName(QStringLiteral("comparisonTitle"));
     title_->setProperty("strong", true);
     axis_->setObjectName(QStringLiteral("comparisonAxis"));
     axis_->setProperty("second", true);
-    auto* row = new QHBoxLayout(this);
-    row->setContentsMargins(12, 6, 6, 6);
-    row->setSpacing(20);
+    auto* row = makeLayout<QHBoxLayout>(this, {12, 6, 6, 6}, 20);
     auto* words = new QVBoxLayout;
     words->setSpacing(1);
     words->addWidget(title_);
@@ -40,9 +39,6 @@ ComparisonBar::ComparisonBar(QWidget* parent)
     row->addWidget(times);
     close_->setObjectName(QStringLiteral("stopComparing"));
     close_->setText(QStringLiteral("✕"));
-    close_->setAutoRaise(true);
-    close_->setToolTip(tr("Stop comparing"));
-    close_->setAccessibleName(close_->toolTip());
     close_->setFocusPolicy(Qt::TabFocus);
     connect(close_, &QToolButton::clicked, this, &ComparisonBar::closed);
     row->addWidget(close_, 0, Qt::AlignTop);
@@ -50,11 +46,8 @@ ComparisonBar::ComparisonBar(QWidget* parent)
 
 QLabel* ComparisonBar::figure(QWidget* column, const QString& caption)
 {
-    auto* lines = new QVBoxLayout(column);
-    lines->setContentsMargins(0, 0, 0, 0);
-    lines->setSpacing(1);
-    auto* head = new QLabel(caption, column);
-    head->setProperty("second", true);
+    auto* lines = makeLayout<QVBoxLayout>(column, {0, 0, 0, 0}, 1);
+    auto* head = makeLabel(caption, "second", column);
     auto* value = new QLabel(column);
     value->setTextFormat(Qt::PlainText);
     lines->addWidget(head);

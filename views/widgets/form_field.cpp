@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/form_field.h"
 
+#include "views/theme/looks.h"
+
 #include <QHBoxLayout>
 #include <QLabel>
-#include <QStyle>
 #include <QVBoxLayout>
 
 namespace headroom {
@@ -13,24 +14,20 @@ FormField::FormField(const QString& label, QWidget* editor, const QString& hint,
     : QWidget(parent)
     , editor_(editor)
     , row_(new QHBoxLayout)
-    , line_(new QLabel(this))
+    , line_(makeLabel({}, "caption", this))
     , hint_(hint)
 {
-    auto* name = new QLabel(label, this);
+    QLabel* name = makeLabel(label, "strong", this);
     name->setBuddy(editor);
-    name->setProperty("strong", true);
     QString plain = label;
     editor->setAccessibleName(plain.remove(QLatin1Char('&')));
-    line_->setProperty("caption", true);
     line_->setWordWrap(true);
     line_->setAlignment(Qt::AlignLeft | Qt::AlignTop);
     line_->setMinimumHeight(line_->fontMetrics().height() + 2);
     row_->setContentsMargins(0, 0, 0, 0);
     row_->setSpacing(6);
     row_->addWidget(editor, 1);
-    auto* column = new QVBoxLayout(this);
-    column->setContentsMargins(0, 0, 0, 0);
-    column->setSpacing(4);
+    auto* column = makeLayout<QVBoxLayout>(this, {0, 0, 0, 0}, 4);
     column->addWidget(name);
     column->addLayout(row_);
     column->addWidget(line_);
@@ -59,14 +56,9 @@ void FormField::setProblem(const QString& problem)
 void FormField::showLine()
 {
     line_->setText(problem_.isEmpty() ? hint_ : problem_);
-    line_->setProperty("danger", !problem_.isEmpty());
-    line_->setProperty("second", problem_.isEmpty());
-    line_->style()->unpolish(line_);
-    line_->style()->polish(line_);
+    setDanger(*line_, !problem_.isEmpty());
     editor_->setAccessibleDescription(line_->text());
-    editor_->setProperty("wrong", !problem_.isEmpty());
-    editor_->style()->unpolish(editor_);
-    editor_->style()->polish(editor_);
+    setLook(*editor_, "wrong", !problem_.isEmpty());
 }
 
 } // namespace headroom

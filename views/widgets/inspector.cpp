@@ -3,6 +3,7 @@
 #include "views/widgets/inspector.h"
 
 #include "views/plot/number_text.h"
+#include "views/theme/looks.h"
 #include "views/widgets/elided_label.h"
 #include "views/widgets/ops_panel.h"
 #include "views/widgets/option_button.h"
@@ -19,10 +20,8 @@
 #include <QScrollBar>
 #include <QSignalBlocker>
 #include <QSpinBox>
-#include <QStyle>
 #include <QToolButton>
 #include <QVBoxLayout>
-#include <QWheelEvent>
 
 namespace headroom {
 namespace {
@@ -31,39 +30,12 @@ constexpr int margin = 16;
 constexpr int preferredWidth = 290;
 constexpr int mostGpus = 4096;
 
-/// A number that scrolling past does not change.
-class CalmSpinBox : public QSpinBox
-{
-public:
-    explicit CalmSpinBox(QWidget* parent)
-        : QSpinBox(parent)
-    {
-        setFocusPolicy(Qt::StrongFocus);
-    }
-
-protected:
-    void wheelEvent(QWheelEvent* event) override
-    {
-        if (hasFocus())
-            QSpinBox::wheelEvent(event);
-        else
-            event->ignore();
-    }
-};
-
-QLabel* makeText(QWidget* parent, const char* objectName, bool second)
+WrappedLabel* makeText(QWidget* parent, const char* objectName, bool second)
 {
     auto* label = new WrappedLabel(parent);
     label->setObjectName(QLatin1String(objectName));
     label->setProperty("second", second);
     return label;
-}
-
-QFrame* makeLine(QWidget* parent)
-{
-    auto* line = new QFrame(parent);
-    line->setProperty("separator", true);
-    return line;
 }
 
 } // namespace
@@ -78,9 +50,7 @@ Inspector::Inspector(QWidget* parent)
     setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     auto* content = new QWidget;
     content->setObjectName(QStringLiteral("inspectorContent"));
-    auto* column = new QVBoxLayout(content);
-    column->setContentsMargins(margin, 14, margin, 14);
-    column->setSpacing(6);
+    auto* column = makeLayout<QVBoxLayout>(content, {margin, 14, margin, 14}, 6);
     setWidget(content);
     content->setAutoFillBackground(false);
     viewport()->setAutoFillBackground(false);
@@ -91,7 +61,7 @@ Inspector::Inspector(QWidget* parent)
     makeSolver(column);
     column->addStretch(1);
     setInfeasible(std::nullopt);
-    showOptions(false);
+    options_->hide();
 }
 
 void Inspector::makeHead(QVBoxLayout* column)
@@ -108,9 +78,7 @@ void Inspector::makeHead(QVBoxLayout* column)
 void Inspector::makeInfeasible(QVBoxLayout* column)
 {
     infeasible_ = new QWidget(this);
-    auto* inside = new QVBoxLayout(infeasible_);
-    inside->setContentsMargins(0, 0, 0, 8);
-    inside->setSpacing(6);
+    auto* inside = makeLayout<QVBoxLayout>(infeasible_, {0, 0, 0, 8}, 6);
     infeasibleHeadline_ = makeText(infeasible_, "infeasibleHeadline", false);
     infeasibleHeadline_->setProperty("title", true);
     infeasibleHeadline_->setProperty("danger", true);
@@ -129,11 +97,8 @@ void Inspector::makeInfeasible(QVBoxLayout* column)
 void Inspector::makeOptions(QVBoxLayout* column)
 {
     options_ = new QWidget(this);
-    auto* inside = new QVBoxLayout(options_);
-    inside->setContentsMargins(0, 0, 0, 0);
-    inside->setSpacing(2);
-    auto* title = new QLabel(tr("What to keep"), options_);
-    title->setProperty("strong", true);
+    auto* inside = makeLayout<QVBoxLayout>(options_, {0, 0, 0, 0}, 2);
+    auto* title = makeLabel(tr("What to keep"), "strong", options_);
     inside->addWidget(title);
     inside->addSpacing(4);
     decided_ = new OptionButton(tr("Let the plan decide"), options_);
@@ -154,8 +119,7 @@ void Inspector::makeOptions(QVBoxLayout* column)
     connect(keepAll_, &QRadioButton::clicked, this, [this] { Q_EMIT pinWanted(Pin::save); });
     connect(recompute_, &QRadioButton::clicked, this, [this] { Q_EMIT pinWanted(Pin::recompute); });
     inside->addSpacing(8);
-    curveTitle_ = new QLabel(options_);
-    curveTitle_->setProperty("second", true);
+    curveTitle_ = makeLabel({}, "second", options_);
     curveTitle_->setProperty("caption", true);
     curve_ = new CurveTable(options_);
     inside->addWidget(curveTitle_);
@@ -173,10 +137,11 @@ void Inspector::makeSolver(QVBoxLayout* column)
 {
     const auto heading = [&](const QString& text) {
         column->addSpacing(8);
-        column->addWidget(makeLine(this));
+        auto* line = new QFrame(this);
+        line->setProperty("separator", true);
+        column->addWidget(line);
         column->addSpacing(8);
-        auto* label = new QLabel(text, this);
-        label->setProperty("strong", true);
+        auto* label = makeLabel(text, "strong", this);
         column->addWidget(label);
         return label;
     };
@@ -213,7 +178,7 @@ void Inspector::makeSolver(QVBoxLayout* column)
 /// "Sharded over [−] 8 GPUs [+]": half or twice as many, as clusters are.
 QLayout* Inspector::makeSharding()
 {
-    worldSize_ = new CalmSpinBox(this);
+    worldSize_ = new Calm<QSpinBox>(this);
     worldSize_->setObjectName(QStringLiteral("worldSize"));
     worldSize_->setRange(1, mostGpus);
     worldSize_->setKeyboardTracking(false);
@@ -234,8 +199,7 @@ QLayout* Inspector::makeSharding()
         connect(made, &QToolButton::clicked, this, [this, next] { worldSize_->setValue(next(worldSize_->value())); });
         return made;
     };
-    auto* label = new QLabel(tr("Sharded over"), this);
-    label->setProperty("second", true);
+    auto* label = makeLabel(tr("Sharded over"), "second", this);
     label->setBuddy(worldSize_);
     auto* row = new QHBoxLayout;
     row->setSpacing(2);
@@ -252,7 +216,7 @@ void Inspector::setModule(const ModuleFacts& facts)
     name_->setToolTip(facts.fqn);
     description_->setText(facts.description);
     const bool possible = facts.treatable && facts.whyNot.isEmpty();
-    showOptions(possible);
+    options_->setVisible(possible);
     whyNot_->setText(facts.whyNot);
     whyNot_->setVisible(!facts.whyNot.isEmpty());
     reason_->setText(facts.reason);
@@ -276,14 +240,9 @@ void Inspector::setNoModule(const QString& name, const QString& description)
     name_->setText(name);
     name_->setToolTip(name);
     description_->setText(description);
-    showOptions(false);
+    options_->hide();
     whyNot_->hide();
     reason_->hide();
-}
-
-void Inspector::showOptions(bool shown)
-{
-    options_->setVisible(shown);
 }
 
 void Inspector::setInfeasible(const std::optional<InfeasibleFacts>& facts)
@@ -303,12 +262,8 @@ void Inspector::setInfeasible(const std::optional<InfeasibleFacts>& facts)
 void Inspector::setSolver(const QString& line, bool fits, int pins)
 {
     solver_->setText(line);
-    if (solver_->property("danger").toBool() == fits) {
-        solver_->setProperty("danger", !fits);
-        solver_->setProperty("second", fits);
-        solver_->style()->unpolish(solver_);
-        solver_->style()->polish(solver_);
-    }
+    if (solver_->property("danger").toBool() == fits)
+        setDanger(*solver_, !fits);
     pins_->setVisible(pins > 0);
     clearPins_->setVisible(pins > 0);
     pins_->setText(pins == 1 ? tr("One module is pinned by hand.") : tr("%1 modules are pinned by hand.").arg(pins));

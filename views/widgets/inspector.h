@@ -26,6 +26,7 @@ class OptionButton;
 class PeakTable;
 class SolverChoice;
 class VerifyRow;
+class WrappedLabel;
 
 /// The inspector's text about the selected module.
 struct ModuleFacts
@@ -97,14 +98,13 @@ private:
     void makeInfeasible(QVBoxLayout* column);
     void makeSolver(QVBoxLayout* column);
     QLayout* makeSharding();
-    void showOptions(bool shown);
 
     ElidedLabel* name_;
-    QLabel* description_;
+    WrappedLabel* description_;
     QWidget* infeasible_;
-    QLabel* infeasibleHeadline_;
-    QLabel* infeasibleReason_;
-    QLabel* infeasibleAdvice_;
+    WrappedLabel* infeasibleHeadline_;
+    WrappedLabel* infeasibleReason_;
+    WrappedLabel* infeasibleAdvice_;
     QPushButton* leastBudget_;
     QWidget* options_;
     OptionButton* decided_;
@@ -112,11 +112,11 @@ private:
     OptionButton* recompute_;
     QLabel* curveTitle_;
     CurveTable* curve_;
-    QLabel* whyNot_;
-    QLabel* reason_;
-    QLabel* solver_;
+    WrappedLabel* whyNot_;
+    WrappedLabel* reason_;
+    WrappedLabel* solver_;
     SolverChoice* choice_; ///< for plans by op
-    QLabel* pins_;
+    WrappedLabel* pins_;
     QPushButton* clearPins_;
     VerifyRow* verify_;
     OpsPanel* ops_;

@@ -6,12 +6,13 @@
 #include "views/models/ops_model.h"
 #include "views/models/table_delegate.h"
 #include "views/plot/tradeoff_view.h"
+#include "views/theme/looks.h"
+#include "views/widgets/wrapped_label.h"
 
 #include <QButtonGroup>
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QHeaderView>
-#include <QLabel>
 #include <QStackedWidget>
 #include <QToolButton>
 #include <QTreeView>
@@ -46,49 +47,36 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     : QWidget(parent)
     , switch_(new QButtonGroup(this))
     , pages_(new QStackedWidget(this))
-    , liveTitle_(new QLabel(this))
-    , opsTitle_(new QLabel(this))
+    , liveTitle_(new WrappedLabel(this))
+    , opsTitle_(new WrappedLabel(this))
     , live_(makeView(blocks, true))
     , ops_(makeView(ops, false))
-    , onlyFlips_(new QToolButton(this))
-    , units_(new QToolButton(this))
+    , onlyFlips_(makeSegment(tr("Only what flips"), this))
+    , units_(makeSegment(tr("Unsharded, by unit"), this))
 {
-    auto* row = new QHBoxLayout;
-    row->setContentsMargins(12, 8, 12, 0);
-    row->setSpacing(2);
+    auto* row = makeLayout<QHBoxLayout>(nullptr, {12, 8, 12, 0}, 2);
     int id = 0;
     for (const QString& text : {tr("Trade-off"), tr("Live blocks"), tr("Ops"), tr("Reserved")}) {
-        auto* button = new QToolButton(this);
-        button->setText(text);
-        button->setCheckable(true);
-        button->setProperty("segment", true);
+        auto* button = makeSegment(text, this);
         switch_->addButton(button, id++);
         row->addWidget(button);
     }
     row->addStretch(1);
-    auto* column = new QVBoxLayout(this);
-    column->setContentsMargins(0, 0, 0, 0);
-    column->setSpacing(0);
+    auto* column = makeLayout<QVBoxLayout>(this, {0, 0, 0, 0}, 0);
     column->addLayout(row);
     column->addWidget(pages_, 1);
 
     pages_->addWidget(tradeOff);
     units_->setObjectName(QStringLiteral("unshardedUnits"));
-    units_->setText(tr("Unsharded, by unit"));
     units_->setToolTip(
         tr("Show what FSDP has unsharded, by the modules that the script wrapped: parameters, gradients and "
            "buffers of collectives"));
-    units_->setCheckable(true);
-    units_->setProperty("segment", true);
     units_->hide();
     connect(units_, &QToolButton::toggled, this, &LowerPanel::unitsWanted);
     pages_->addWidget(makeTable(live_, liveTitle_, tr("Live blocks"), units_));
     onlyFlips_->setObjectName(QStringLiteral("onlyFlips"));
-    onlyFlips_->setText(tr("Only what flips"));
     onlyFlips_->setToolTip(
         tr("Show the ops that the plan treats in another way than the one with the next more memory"));
-    onlyFlips_->setCheckable(true);
-    onlyFlips_->setProperty("segment", true);
     connect(onlyFlips_, &QToolButton::toggled, this, &LowerPanel::onlyFlipsWanted);
     pages_->addWidget(makeTable(ops_, opsTitle_, tr("Ops"), onlyFlips_));
     pages_->addWidget(reserved);
@@ -110,19 +98,15 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     switch_->button(0)->setChecked(true);
 }
 
-QWidget* LowerPanel::makeTable(QTreeView* view, QLabel* title, const QString& name, QWidget* beside)
+QWidget* LowerPanel::makeTable(QTreeView* view, WrappedLabel* title, const QString& name, QWidget* beside)
 {
     auto* page = new QWidget(this);
-    auto* column = new QVBoxLayout(page);
-    column->setContentsMargins(12, 6, 8, 8);
-    column->setSpacing(4);
+    auto* column = makeLayout<QVBoxLayout>(page, {12, 6, 8, 8}, 4);
     title->setProperty("second", true);
-    title->setWordWrap(true);
     view->setAccessibleName(name);
     auto* head = new QHBoxLayout;
     head->addWidget(title, 1);
-    if (beside)
-        head->addWidget(beside);
+    head->addWidget(beside);
     column->addLayout(head);
     column->addWidget(view, 1);
     return page;
@@ -143,8 +127,8 @@ LowerPanel::Page LowerPanel::page() const
     return static_cast<Page>(pages_->currentIndex());
 }
 
-/// What an op and its module are called takes what the numbers leave, and never so little that no name can be read:
-/// then the table scrolls.
+/// Divides the width that the numbers leave between the names of op and module. Each has a minimum width, with which
+/// the table may scroll.
 void LowerPanel::giveWidths()
 {
     QHeaderView& header = *ops_->header();

@@ -6,9 +6,7 @@
 
 #include <QWidget>
 
-class QAbstractItemModel;
 class QButtonGroup;
-class QLabel;
 class QStackedWidget;
 class QToolButton;
 class QTreeView;
@@ -18,6 +16,7 @@ namespace headroom {
 class LiveBlocksModel;
 class OpsModel;
 class TradeOffView;
+class WrappedLabel;
 
 /// The panel below the timeline. It shows one of four pages: the trade-off curve of the selected module, a table of the
 /// live blocks at an instant, a table of the module's ops, or the memory that the caching allocator reserves.
@@ -45,19 +44,19 @@ Q_SIGNALS:
     void pageShown(headroom::LowerPanel::Page page);
     void moduleWanted(headroom::ModuleId module); ///< a row was activated
     void onlyFlipsWanted(bool only);
-    void unitsWanted(bool wanted); ///< live blocks: what is unsharded, by unit
+    void unitsWanted(bool wanted); ///< request for the unsharded live blocks, by unit
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
     void giveWidths();
-    QWidget* makeTable(QTreeView* view, QLabel* title, const QString& name, QWidget* beside = nullptr);
+    QWidget* makeTable(QTreeView* view, WrappedLabel* title, const QString& name, QWidget* beside);
 
     QButtonGroup* switch_;
     QStackedWidget* pages_;
-    QLabel* liveTitle_;
-    QLabel* opsTitle_;
+    WrappedLabel* liveTitle_;
+    WrappedLabel* opsTitle_;
     QTreeView* live_;
     QTreeView* ops_;
     QToolButton* onlyFlips_;

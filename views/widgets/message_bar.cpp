@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/message_bar.h"
 
-#include <QAccessible>
+#include "views/theme/looks.h"
+
 #include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QLabel>
 #include <QProgressBar>
 #include <QPushButton>
-#include <QStyle>
 #include <QToolButton>
 
 #include <utility>
@@ -17,7 +17,6 @@ namespace headroom {
 namespace {
 
 constexpr int doneMs = 8000;
-constexpr int progressSteps = 1000;
 
 } // namespace
 
@@ -25,26 +24,19 @@ MessageBar::MessageBar(QWidget* parent)
     : QFrame(parent)
     , mark_(new QLabel(this))
     , message_(new QLabel(this))
-    , progress_(new QProgressBar(this))
+    , progress_(makeProgressBar(this))
     , action_(new QPushButton(this))
-    , close_(new QToolButton(this))
+    , close_(makeCloseButton(tr("Close this message"), this))
 {
     setObjectName(QStringLiteral("messageBar"));
     mark_->setProperty("strong", true);
     message_->setObjectName(QStringLiteral("message"));
     message_->setWordWrap(true);
     message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    progress_->setFixedSize(160, 6);
-    progress_->setTextVisible(false);
+    progress_->setFixedWidth(160);
     action_->setObjectName(QStringLiteral("messageAction"));
-    close_->setText(QStringLiteral("×"));
-    close_->setAutoRaise(true);
-    close_->setToolTip(tr("Close this message"));
-    close_->setAccessibleName(tr("Close this message"));
 
-    auto* row = new QHBoxLayout(this);
-    row->setContentsMargins(12, 6, 6, 6);
-    row->setSpacing(10);
+    auto* row = makeLayout<QHBoxLayout>(this, {12, 6, 6, 6}, 10);
     row->addWidget(mark_);
     row->addWidget(message_, 1);
     row->addWidget(progress_);
@@ -77,9 +69,7 @@ void MessageBar::showDone(const QString& message, Action action)
 void MessageBar::showProgress(const QString& message, double share, Action action)
 {
     show(Kind::progress, message, std::move(action));
-    progress_->setRange(0, share < 0 ? 0 : progressSteps);
-    if (share >= 0)
-        progress_->setValue(static_cast<int>(share * progressSteps));
+    showShare(*progress_, share);
 }
 
 void MessageBar::dismiss()
@@ -107,23 +97,19 @@ void MessageBar::show(Kind kind, const QString& message, Action action)
     run_ = std::move(action.run);
     close_->setVisible(kind != Kind::progress);
     if (another)
-        setLook();
+        showState();
     setAccessibleName(message);
     QFrame::show();
-    if (another && QAccessible::isActive()) {
-        QAccessibleEvent event(this, QAccessible::Alert);
-        QAccessible::updateAccessibility(&event);
-    }
+    if (another)
+        announce(*this);
 }
 
-void MessageBar::setLook()
+void MessageBar::showState()
 {
     const bool error = kind_ == Kind::error;
     mark_->setText(error ? QStringLiteral("!") : kind_ == Kind::done ? QStringLiteral("✓") : QString());
     mark_->setVisible(!mark_->text().isEmpty());
-    setProperty("message", error ? QStringLiteral("error") : QStringLiteral("plain"));
-    style()->unpolish(this);
-    style()->polish(this);
+    setLook(*this, "message", error ? QStringLiteral("error") : QStringLiteral("plain"));
 }
 
 void MessageBar::keyPressEvent(QKeyEvent* event)

@@ -44,7 +44,7 @@ protected:
 
 private:
     void show(Kind kind, const QString& message, Action action);
-    void setLook();
+    void showState();
 
     Kind kind_ = Kind::none;
     QLabel* mark_;

@@ -4,6 +4,7 @@
 
 #include "views/models/module_delegate.h"
 #include "views/models/module_tree_model.h"
+#include "views/theme/looks.h"
 #include "views/widgets/module_tree_view.h"
 
 #include <QHeaderView>
@@ -12,20 +13,20 @@
 #include <QVBoxLayout>
 
 #include <algorithm>
+#include <utility>
 
 namespace headroom {
 namespace {
 
-constexpr int keptWidths[]{110, 80, 76, 0}; // a number and a bar, a short one, none; nothing
+constexpr int keptWidths[]{110, 80, 76, 0}; // with a bar, with a short one, without; hidden
 constexpr int recomputeWidth = 92;
 constexpr int measuredWidth = 104;
 constexpr int ratioWidth = 56;
 constexpr int exposedWidth = 72;
-constexpr int nameWidth = 160; // that names have before the bar does
+constexpr int nameWidth = 160; // names get this width before the kept column gets its bar
 constexpr int indentation = 14;
 
-/// Modules come in their order already: where they are sorted by it, no change of a row asks whether it is still in
-/// its place.
+/// Does not sort by module, since the model has that order: a proxy that sorts checks the place of each changed row.
 class ModuleOrder : public QSortFilterProxyModel
 {
 public:
@@ -74,20 +75,17 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     header->setSectionsMovable(false);
     header->setSortIndicatorShown(false);
     header->setSectionResizeMode(ModuleTreeModel::moduleColumn, QHeaderView::Stretch);
-    header->setSectionResizeMode(ModuleTreeModel::keptColumn, QHeaderView::Fixed);
-    header->setSectionResizeMode(ModuleTreeModel::recomputeColumn, QHeaderView::Fixed);
-    header->resizeSection(ModuleTreeModel::recomputeColumn, recomputeWidth);
-    header->setSectionResizeMode(ModuleTreeModel::measuredColumn, QHeaderView::Fixed);
-    header->resizeSection(ModuleTreeModel::measuredColumn, measuredWidth);
-    header->setSectionResizeMode(ModuleTreeModel::ratioColumn, QHeaderView::Fixed);
-    header->resizeSection(ModuleTreeModel::ratioColumn, ratioWidth);
-    header->setSectionResizeMode(ModuleTreeModel::exposedColumn, QHeaderView::Fixed);
-    header->resizeSection(ModuleTreeModel::exposedColumn, exposedWidth);
+    for (const auto& [column, width] : {std::pair(ModuleTreeModel::keptColumn, keptWidths[0]),
+                                        std::pair(ModuleTreeModel::recomputeColumn, recomputeWidth),
+                                        std::pair(ModuleTreeModel::measuredColumn, measuredWidth),
+                                        std::pair(ModuleTreeModel::ratioColumn, ratioWidth),
+                                        std::pair(ModuleTreeModel::exposedColumn, exposedWidth)}) {
+        header->setSectionResizeMode(column, QHeaderView::Fixed);
+        header->resizeSection(column, width);
+    }
     setComparing(false);
 
-    auto* column = new QVBoxLayout(this);
-    column->setContentsMargins(8, 8, 8, 8);
-    column->setSpacing(6);
+    auto* column = makeLayout<QVBoxLayout>(this, {8, 8, 8, 8}, 6);
     column->addWidget(filter_);
     column->addWidget(tree_, 1);
     setFocusProxy(tree_);
@@ -138,7 +136,7 @@ void ModulePanel::setDistributed(bool distributed)
     setComparing(comparing_);
 }
 
-/// Names come first; the memory kept takes what they and the times leave.
+/// Gives the kept column the width that names and times leave.
 void ModulePanel::giveWidths()
 {
     const int times = comparing_ ? measuredWidth + ratioWidth : recomputeWidth + (distributed_ ? exposedWidth : 0);

@@ -24,7 +24,7 @@ ModuleTreeView::ModuleTreeView(QWidget* parent)
     viewport()->setAttribute(Qt::WA_OpaquePaintEvent);
 }
 
-// The ground is painted here: else the window, the card and the tree would each paint theirs, all over one another.
+// The background is painted here, so that window, card and tree do not paint theirs one over the other.
 void ModuleTreeView::paintEvent(QPaintEvent* event)
 {
     QPainter(viewport()).fillRect(event->rect(), Theme::of(*this).card);
@@ -50,11 +50,11 @@ void ModuleTreeView::drawRow(QPainter* painter, const QStyleOptionViewItem& opti
     }
 }
 
-// Another plan changes rows all over the tree, a run of siblings at a time. QTreeView looks for each of them among the
-// rows it shows; painting what is to be seen, once, costs less. No row gets another height.
+// A new plan changes many runs of siblings. QTreeView searches for each of them among the visible rows; one repaint of
+// the viewport costs less. No row changes its height.
 void ModuleTreeView::dataChanged(const QModelIndex& topLeft, const QModelIndex& bottomRight, const QList<int>& roles)
 {
-    if (QAccessible::isActive()) // a screen reader is told what has changed
+    if (QAccessible::isActive()) // screen readers need to know what has changed
         QTreeView::dataChanged(topLeft, bottomRight, roles);
     else
         viewport()->update();

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/ops_panel.h"
 
+#include "views/plot/flip_layer.h"
+#include "views/theme/looks.h"
 #include "views/theme/theme.h"
 
 #include <QFontMetrics>
@@ -12,7 +14,7 @@
 
 namespace headroom {
 
-/// The flips as rows: what runs again now with a filled triangle, as in the timeline, what is kept with a hollow one.
+/// The flips as rows, with the triangles of the timeline: filled for ops that run again now, hollow for the others.
 class OpsPanel::FlipList : public QWidget
 {
 public:
@@ -48,7 +50,8 @@ protected:
         painter.setRenderHint(QPainter::Antialiasing);
         for (std::size_t i = 0; i < rows_.size(); ++i) {
             const int top = static_cast<int>(i) * rowHeight;
-            paintSymbol(painter, theme, rows_[i].again, QPointF(6, top + 9));
+            paintFlipSymbol(painter, QPointF(6, top + 12.5), 8, theme.accent,
+                            rows_[i].again ? theme.accent : theme.card);
             const QRect line(18, top, width() - 18, 18);
             painter.setPen(theme.text);
             painter.setFont(theme.numberStrong);
@@ -67,22 +70,13 @@ protected:
 private:
     static constexpr int rowHeight = 38;
 
-    static void paintSymbol(QPainter& painter, const Theme& theme, bool filled, QPointF middle)
-    {
-        painter.setPen(QPen(theme.accent, 1.2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
-        painter.setBrush(filled ? theme.accent : theme.card);
-        painter.drawPolygon(QPolygonF{middle + QPointF(-4, 3.5), middle + QPointF(4, 3.5), middle + QPointF(0, -3.5)});
-    }
-
     std::vector<OpsFacts::Flip> rows_;
 };
 
 OpsPanel::OpsPanel(QWidget* parent)
     : QWidget(parent)
 {
-    auto* column = new QVBoxLayout(this);
-    column->setContentsMargins(0, 0, 0, 0);
-    column->setSpacing(6);
+    auto* column = makeLayout<QVBoxLayout>(this, {0, 0, 0, 0}, 6);
     problem_ = addText("opsProblem", false);
     modules_ = new QPushButton(tr("Plan by module"), this);
     modules_->setObjectName(QStringLiteral("opsToModules"));
@@ -91,25 +85,23 @@ OpsPanel::OpsPanel(QWidget* parent)
         column->addWidget(part);
 
     summary_ = addText("opsSummary", true);
-    flipsTitle_ = addHeading({});
+    flipsTitle_ = makeLabel({}, "strong", this);
     flipsTitle_->setObjectName(QStringLiteral("flipsTitle"));
     flipsTitle_->setWordWrap(true);
     flips_ = new FlipList(plan_);
     table_ = new QPushButton(plan_);
     table_->setObjectName(QStringLiteral("opsTable"));
-    compileTitle_ = addHeading(tr("For torch.compile"));
+    compileTitle_ = makeLabel(tr("For torch.compile"), "strong", this);
     compile_ = addText("compileLines", false);
     compile_->setProperty("code", true);
     copy_ = new QPushButton(tr("Copy these lines"), plan_);
     copy_->setObjectName(QStringLiteral("copyCompile"));
-    policyTitle_ = addHeading(tr("As save lists for eager PyTorch"));
+    policyTitle_ = makeLabel(tr("As save lists for eager PyTorch"), "strong", this);
     policy_ = addText("opsPolicy", true);
     export_ = new QPushButton(tr("Export policy…"), plan_);
     export_->setObjectName(QStringLiteral("exportSaveLists"));
 
-    auto* inside = new QVBoxLayout(plan_);
-    inside->setContentsMargins(0, 0, 0, 0);
-    inside->setSpacing(6);
+    auto* inside = makeLayout<QVBoxLayout>(plan_, {0, 0, 0, 0}, 6);
     for (QWidget* part : std::initializer_list<QWidget*>{summary_, flipsTitle_, flips_, table_, compileTitle_, compile_,
                                                          copy_, policyTitle_, policy_, export_})
         inside->addWidget(part);
@@ -131,20 +123,13 @@ QLabel* OpsPanel::addText(const char* name, bool second)
     return label;
 }
 
-QLabel* OpsPanel::addHeading(const QString& text)
-{
-    auto* label = new QLabel(text, this);
-    label->setProperty("strong", true);
-    return label;
-}
-
 void OpsPanel::setFacts(const OpsFacts& facts)
 {
     const bool broken = !facts.problem.isEmpty();
     problem_->setText(facts.problem);
     problem_->setVisible(broken);
     modules_->setVisible(broken);
-    plan_->setVisible(!broken && !facts.summary.isEmpty()); // no room for a plan that does not fit
+    plan_->setVisible(!broken && !facts.summary.isEmpty()); // hidden if no plan fits
     summary_->setText(facts.summary);
     flipsTitle_->setText(facts.flipsTitle);
     flipsTitle_->setVisible(!facts.flipsTitle.isEmpty());

@@ -53,7 +53,6 @@ private:
     class FlipList;
 
     QLabel* addText(const char* name, bool second);
-    QLabel* addHeading(const QString& text);
 
     QLabel* problem_;
     QPushButton* modules_;

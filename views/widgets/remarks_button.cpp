@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/remarks_button.h"
 
+#include "views/theme/looks.h"
+
 #include <QLabel>
 #include <QMenu>
 #include <QVBoxLayout>
@@ -35,9 +37,7 @@ void RemarksButton::setRemarks(const QStringList& remarks)
     setToolTip(remarks.join(QLatin1Char('\n')));
     setAccessibleDescription(remarks.join(QStringLiteral(". ")));
     auto* page = new QWidget;
-    auto* column = new QVBoxLayout(page);
-    column->setContentsMargins(margin, margin - 4, margin, margin - 4);
-    column->setSpacing(8);
+    auto* column = makeLayout<QVBoxLayout>(page, {margin, margin - 4, margin, margin - 4}, 8);
     const auto add = [&](const QString& text) {
         auto* label = new QLabel(text);
         label->setTextFormat(Qt::PlainText);

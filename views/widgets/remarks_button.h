@@ -9,8 +9,8 @@ class QWidgetAction;
 
 namespace headroom {
 
-/// "2 remarks": pressed, by the mouse or a key, it shows each of them as a sentence, in what the recorded step is other
-/// than on the card. Hidden while there are none.
+/// The button "2 remarks": its popup says in one sentence for each remark how the recorded step differs from the same
+/// step on the GPU. Hidden while there are none.
 class RemarksButton : public QToolButton
 {
     Q_OBJECT

@@ -18,9 +18,9 @@ constexpr qreal left = 76;
 constexpr qreal right = 14;
 constexpr qreal above = 26;
 constexpr qreal below = 24;
-constexpr int lines = 4; ///< of the grid
+constexpr int lines = 4; // intervals of the grid
 
-/// Steps from left to right; `count` stretches fill the area.
+/// The bytes as a staircase; `count` intervals fill the area.
 QPainterPath steps(const BytesOverTime& bytes, std::size_t count, Bytes top, const QRectF& area)
 {
     QPainterPath path;
@@ -69,7 +69,7 @@ Bytes ReservedPlot::top() const
 {
     const Bytes most
         = std::max({highest(curves_.active), highest(curves_.reserved), highest(curves_.recorded), Bytes{1}});
-    // The card's line is shown where it does not flatten everything else.
+    // The line of the card's memory is left out if it would flatten the curves.
     const Bytes shown = curves_.capacity > 0 && curves_.capacity < 3 * most ? std::max(most, curves_.capacity) : most;
     return shown + shown / 12;
 }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/size_fields.h"
 
+#include "views/theme/looks.h"
+
 #include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QLabel>
@@ -18,11 +20,10 @@
 namespace headroom {
 namespace {
 
-constexpr int progressSteps = 1000;
 constexpr int widestField = 84; // a size without a bound would take the width of the largest number
 constexpr int mostShown = std::numeric_limits<int>::max();
 
-/// A size: its arrows move by about an eighth, in powers of two, as batches and sequences are chosen.
+/// A size. Its arrows move by about an eighth, in powers of two, as batches and sequences are chosen.
 class SizeField : public QSpinBox
 {
 public:
@@ -42,7 +43,7 @@ public:
     }
 
 protected:
-    void wheelEvent(QWheelEvent* event) override { event->ignore(); } // scrolling by must not record anything
+    void wheelEvent(QWheelEvent* event) override { event->ignore(); } // scrolling past must not start a recording
 };
 
 int shown(std::int64_t value)
@@ -55,31 +56,22 @@ int shown(std::int64_t value)
 SizeFields::SizeFields(QWidget* parent)
     : QWidget(parent)
     , busy_(new QWidget(this))
-    , progress_(new QProgressBar(busy_))
-    , busyText_(new QLabel(busy_))
-    , cancel_(new QToolButton(busy_))
+    , progress_(makeProgressBar(busy_))
+    , busyText_(makeLabel({}, "second", busy_))
+    , cancel_(makeCloseButton(tr("Keep the step as it is (Esc)"), busy_))
     , result_(new QLabel(this))
 {
     setObjectName(QStringLiteral("sizeFields"));
-    progress_->setFixedSize(72, 6);
-    progress_->setTextVisible(false);
-    busyText_->setProperty("second", true);
+    progress_->setFixedWidth(72);
     cancel_->setObjectName(QStringLiteral("cancelSize"));
-    cancel_->setText(QStringLiteral("×"));
-    cancel_->setAutoRaise(true);
-    cancel_->setToolTip(tr("Keep the step as it is (Esc)"));
     cancel_->setAccessibleName(tr("Cancel the recording at the new size"));
     result_->setObjectName(QStringLiteral("sizeResult"));
-    auto* busyRow = new QHBoxLayout(busy_);
-    busyRow->setContentsMargins(8, 0, 0, 0);
-    busyRow->setSpacing(6);
+    auto* busyRow = makeLayout<QHBoxLayout>(busy_, {8, 0, 0, 0}, 6);
     busyRow->addWidget(busyText_);
     busyRow->addWidget(progress_);
     busyRow->addWidget(cancel_);
     result_->setIndent(8);
-    auto* row = new QHBoxLayout(this);
-    row->setContentsMargins(0, 0, 0, 0);
-    row->setSpacing(6);
+    auto* row = makeLayout<QHBoxLayout>(this, {0, 0, 0, 0}, 6);
     row->addWidget(busy_);
     row->addWidget(result_);
     connect(cancel_, &QToolButton::clicked, this, &SizeFields::cancelWanted);
@@ -108,8 +100,7 @@ void SizeFields::setDimensions(const std::vector<StepInfo::Dimension>& dimension
             field->setToolTip(tr("Records the step again at another %1; budget and pins stay").arg(name));
             field->setKeyboardTracking(false);
             field->setMaximumWidth(widestField);
-            auto* label = new QLabel(name, this);
-            label->setProperty("second", true);
+            auto* label = makeLabel(name, "second", this);
             label->setBuddy(field);
             row->insertWidget(place++, label);
             row->insertWidget(place++, field);
@@ -140,9 +131,7 @@ void SizeFields::setRecording(double share, const QString& text)
     result_->hide();
     busy_->show();
     busyText_->setText(tr("recording %1").arg(text));
-    progress_->setRange(0, share < 0 ? 0 : progressSteps);
-    if (share >= 0)
-        progress_->setValue(static_cast<int>(share * progressSteps));
+    showShare(*progress_, share);
 }
 
 void SizeFields::setResult(const QString& text)

@@ -2,37 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/solver_choice.h"
 
+#include "views/theme/looks.h"
+
 #include <QComboBox>
 #include <QFormLayout>
 #include <QLabel>
-#include <QWheelEvent>
 
 namespace headroom {
-namespace {
-
-/// A list that scrolling past does not change.
-class CalmComboBox : public QComboBox
-{
-public:
-    explicit CalmComboBox(QWidget* parent)
-        : QComboBox(parent)
-    {
-        setFocusPolicy(Qt::StrongFocus);
-        setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon); // the inspector is narrow
-        setMinimumContentsLength(8);
-    }
-
-protected:
-    void wheelEvent(QWheelEvent* event) override
-    {
-        if (hasFocus())
-            QComboBox::wheelEvent(event);
-        else
-            event->ignore();
-    }
-};
-
-} // namespace
 
 SolverChoice::SolverChoice(QWidget* parent)
     : QWidget(parent)
@@ -64,13 +40,14 @@ SolverChoice::SolverChoice(QWidget* parent)
 
 QComboBox* SolverChoice::addRow(const char* name, const QString& label, const QString& tip)
 {
-    auto* box = new CalmComboBox(this);
+    auto* box = new Calm<QComboBox>(this);
+    box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon); // the inspector is narrow
+    box->setMinimumContentsLength(8);
     box->setObjectName(QLatin1String(name));
     box->setToolTip(tip);
     box->setAccessibleName(label);
     box->setAccessibleDescription(tip);
-    auto* text = new QLabel(label, this);
-    text->setProperty("second", true);
+    auto* text = makeLabel(label, "second", this);
     text->setBuddy(box);
     rows_->addRow(text, box);
     return box;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/start_page.h"
 
+#include "views/theme/looks.h"
 #include "views/theme/theme.h"
 #include "views/widgets/row_button.h"
 
@@ -24,7 +25,7 @@ namespace {
 constexpr int columnWidth = 680;
 const auto ownCommand = QStringLiteral("python -m torch_headroom.record train.py");
 
-/// Where a file can be dropped: a dashed frame, though the whole window takes it.
+/// A dashed frame that invites to drop a file; the whole window accepts one.
 class DropZone : public QWidget
 {
 public:
@@ -77,16 +78,16 @@ StartPage::StartPage(QWidget* parent)
     column->addSpacing(12);
     column->addWidget(dropZone_ = makeDropZone());
     column->addSpacing(18);
-    column->addWidget(makeHeading(tr("Record your own training step")));
+    column->addWidget(makeLabel(tr("Record your own training step"), "title", this));
     column->addWidget(makeOwnStep());
     column->addSpacing(18);
-    column->addWidget(makeHeading(tr("Or record a demo model now, on a simulated GPU")));
+    column->addWidget(makeLabel(tr("Or record a demo model now, on a simulated GPU"), "title", this));
     demos_->setLayout(demoRows_);
     demoRows_->setContentsMargins(0, 0, 0, 0);
     demoRows_->setSpacing(6);
     column->addWidget(demos_);
     column->addSpacing(18);
-    column->addWidget(recentTitle_ = makeHeading(tr("Opened last")));
+    column->addWidget(recentTitle_ = makeLabel(tr("Opened last"), "title", this));
     recentRows_->setSpacing(6);
     column->addLayout(recentRows_);
     column->addStretch(3);
@@ -105,24 +106,15 @@ StartPage::StartPage(QWidget* parent)
     scroll->setWidget(page);
     scroll->viewport()->setAutoFillBackground(false);
     page->setAutoFillBackground(false);
-    auto* whole = new QVBoxLayout(this);
-    whole->setContentsMargins(0, 0, 0, 0);
+    auto* whole = makeLayout<QVBoxLayout>(this, {0, 0, 0, 0});
     whole->addWidget(scroll);
     setRecentFiles({});
-}
-
-QLabel* StartPage::makeHeading(const QString& text)
-{
-    auto* heading = new QLabel(text, this);
-    heading->setProperty("title", true);
-    return heading;
 }
 
 QWidget* StartPage::makeDropZone()
 {
     auto* zone = new DropZone(this);
-    auto* row = new QHBoxLayout(zone);
-    row->setContentsMargins(20, 22, 20, 22);
+    auto* row = makeLayout<QHBoxLayout>(zone, {20, 22, 20, 22});
     auto* words = new QLabel(tr("Drop a training script (.py), a model exported by PyTorch (.pt2, TorchScript .pt) or "
                                 "a recorded step (.hrs) or a memory snapshot of PyTorch (.pickle) "
                                 "anywhere in this window."),
@@ -139,10 +131,8 @@ QWidget* StartPage::makeDropZone()
 
 QWidget* StartPage::makeOwnStep()
 {
-    auto* card = new QFrame(this);
-    card->setProperty("card", true);
-    auto* column = new QVBoxLayout(card);
-    column->setContentsMargins(14, 12, 14, 12);
+    QFrame* card = makeCard(this);
+    auto* column = makeLayout<QVBoxLayout>(card, {14, 12, 14, 12});
     auto* words
         = new QLabel(tr("Your script runs unmodified until its second training step, with “cuda” standing for a "
                         "simulated GPU: no card is needed."),
@@ -155,8 +145,7 @@ QWidget* StartPage::makeOwnStep()
     top->addWidget(words, 1);
     top->addSpacing(12);
     top->addWidget(choose);
-    auto* elsewhere = new QLabel(tr("On another machine:"), card);
-    elsewhere->setProperty("second", true);
+    auto* elsewhere = makeLabel(tr("On another machine:"), "second", card);
     auto* command = new QLabel(ownCommand, card);
     command->setObjectName(QStringLiteral("command"));
     command->setProperty("code", true);

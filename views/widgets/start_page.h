@@ -45,7 +45,6 @@ protected:
 private:
     QWidget* makeDropZone();
     QWidget* makeOwnStep();
-    QLabel* makeHeading(const QString& text);
 
     QLabel* title_;
     QWidget* dropZone_;

@@ -2,24 +2,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/verify_row.h"
 
+#include "views/theme/looks.h"
+
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QProgressBar>
 #include <QPushButton>
-#include <QStyle>
 #include <QVBoxLayout>
 
 namespace headroom {
-namespace {
-
-constexpr int progressSteps = 1000;
-
-} // namespace
 
 VerifyRow::VerifyRow(QWidget* parent)
     : QWidget(parent)
     , button_(new QPushButton(tr("Verify"), this))
-    , progress_(new QProgressBar(this))
+    , progress_(makeProgressBar(this))
     , text_(new QLabel(this))
 {
     setObjectName(QStringLiteral("verifyRow"));
@@ -27,17 +23,13 @@ VerifyRow::VerifyRow(QWidget* parent)
     text_->setObjectName(QStringLiteral("verifyText"));
     text_->setWordWrap(true);
     text_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    progress_->setFixedHeight(6);
-    progress_->setTextVisible(false);
     progress_->setAccessibleName(tr("Share of the verification that is done"));
     auto* row = new QHBoxLayout;
     row->setSpacing(8);
     row->addWidget(button_);
     row->addWidget(progress_, 1);
     row->addStretch(0);
-    auto* column = new QVBoxLayout(this);
-    column->setContentsMargins(0, 4, 0, 4);
-    column->setSpacing(4);
+    auto* column = makeLayout<QVBoxLayout>(this, {0, 4, 0, 4}, 4);
     column->addLayout(row);
     column->addWidget(text_);
     connect(button_, &QPushButton::clicked, this, [this] {
@@ -63,13 +55,8 @@ void VerifyRow::setProgress(double share, const QString& stage)
     button_->setText(tr("Cancel"));
     button_->setEnabled(true);
     progress_->show();
-    progress_->setRange(0, share < 0 ? 0 : progressSteps);
-    if (share >= 0)
-        progress_->setValue(static_cast<int>(share * progressSteps));
-    text_->setProperty("danger", false);
-    text_->setProperty("second", true);
-    text_->style()->unpolish(text_);
-    text_->style()->polish(text_);
+    showShare(*progress_, share);
+    setDanger(*text_, false);
     text_->setText(tr("Verifying: %1").arg(stage));
     text_->show();
 }
@@ -82,10 +69,7 @@ void VerifyRow::setVerdict(Verdict verdict, const QString& text)
     progress_->hide();
     text_->setText(verdict == Verdict::kept ? QStringLiteral("✓ %1").arg(text) : text);
     text_->setVisible(!text.isEmpty());
-    text_->setProperty("danger", verdict == Verdict::broken);
-    text_->setProperty("second", verdict != Verdict::broken);
-    text_->style()->unpolish(text_);
-    text_->style()->polish(text_);
+    setDanger(*text_, verdict == Verdict::broken);
 }
 
 QString VerifyRow::text() const

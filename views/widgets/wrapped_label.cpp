@@ -2,7 +2,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/wrapped_label.h"
 
+#include "views/plot/text_line.h"
+
 #include <QEvent>
+#include <QGuiApplication>
+#include <QRegularExpression>
+#include <QTextDocumentFragment>
 
 #include <algorithm>
 
@@ -18,6 +23,56 @@ WrappedLabel::WrappedLabel(QWidget* parent)
 {
     setWordWrap(true);
     setAlignment(Qt::AlignLeft | Qt::AlignTop); // in the middle plain text may begin between two pixels
+    connect(QGuiApplication::clipboard(), &QClipboard::changed, this, &WrappedLabel::mendCopy);
+}
+
+void WrappedLabel::setText(const QString& text)
+{
+    if (text == text_)
+        return;
+    text_ = text;
+    heights_.fill({});
+    showText();
+}
+
+void WrappedLabel::showText()
+{
+    static const QRegularExpression gap(QStringLiteral("(<[^>]*>|\\s|%1)+").arg(breakPoint));
+    const bool isRich = Qt::mightBeRichText(text_);
+    QFont widest = font();
+    widest.setBold(isRich);
+    QString shown = withBreakPoints(text_);
+    elided_.clear();
+    for (const QString& part : shown.split(gap, Qt::SkipEmptyParts)) {
+        const QString fitting = part.size() < longWord
+            ? part
+            : QFontMetrics(widest).elidedText(part, Qt::ElideMiddle, contentsRect().width());
+        if (fitting != part)
+            elided_.emplace_back(fitting, part);
+    }
+    for (const auto& [fitting, part] : elided_)
+        shown.replace(part, fitting);
+    const QString whole = isRich ? QTextDocumentFragment::fromHtml(text_).toPlainText() : text_;
+    setAccessibleName(shown == text_ ? QString() : whole);
+    setToolTip(elided_.isEmpty() ? QString() : whole);
+    QLabel::setText(shown);
+}
+
+/// Replaces the copied selection by the same part of the text as it was set.
+void WrappedLabel::mendCopy(QClipboard::Mode mode)
+{
+    if (!hasSelectedText())
+        return;
+    QClipboard& clipboard = *QGuiApplication::clipboard();
+    const QString copied = clipboard.text(mode);
+    if (copied != selectedText().replace(QChar::ParagraphSeparator, QChar::LineFeed))
+        return;
+    QString whole = copied;
+    for (const auto& [fitting, part] : elided_)
+        whole.replace(fitting, part);
+    whole.remove(breakPoint);
+    if (whole != copied)
+        clipboard.setText(whole, mode);
 }
 
 QSize WrappedLabel::minimumSizeHint() const
@@ -27,10 +82,6 @@ QSize WrappedLabel::minimumSizeHint() const
 
 int WrappedLabel::heightForWidth(int width) const
 {
-    if (text_ != text()) {
-        text_ = text();
-        heights_.fill({});
-    }
     const auto known = std::ranges::find(heights_, width, &Height::width);
     if (known != heights_.end())
         return known->height;
@@ -44,6 +95,12 @@ void WrappedLabel::changeEvent(QEvent* event)
     if (event->type() == QEvent::FontChange || event->type() == QEvent::StyleChange)
         heights_.fill({});
     QLabel::changeEvent(event);
+}
+
+void WrappedLabel::resizeEvent(QResizeEvent* event)
+{
+    QLabel::resizeEvent(event);
+    showText();
 }
 
 void WrappedLabel::setSelectable(bool selectable)

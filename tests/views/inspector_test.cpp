@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/theme/theme.h"
+#include "views/widgets/inspector.h"
+#include "views/widgets/wrapped_label.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QEnterEvent>
+#include <QTest>
+#include <QTextDocument>
+
+using namespace headroom;
+
+/// Long names in the inspector, at the width that it has in a window of 1280 pixels.
+class InspectorTest : public QObject
+{
+    Q_OBJECT
+
+    static inline const auto name = QStringLiteral("_fsdp_wrapped_module.model.layers.0._fsdp_wrapped_module.self_attn."
+                                                   "_checkpoint_wrapped_module.q_proj");
+    std::unique_ptr<Inspector> inspector_;
+
+    WrappedLabel& label(const char* objectName)
+    {
+        return *inspector_->findChild<WrappedLabel*>(QLatin1String(objectName));
+    }
+
+    static double widestLine(const QLabel& label)
+    {
+        QTextDocument document;
+        document.setDocumentMargin(0);
+        document.setDefaultFont(label.font());
+        document.setHtml(label.text());
+        document.setTextWidth(label.width());
+        return document.idealWidth();
+    }
+
+    static QString copied(WrappedLabel& label)
+    {
+        QGuiApplication::clipboard()->clear();
+        QEnterEvent enter({5, 5}, {5, 5}, {5, 5});
+        QCoreApplication::sendEvent(&label, &enter);
+        QTest::keyClick(&label, Qt::Key_A, Qt::ControlModifier);
+        QTest::keyClick(&label, Qt::Key_C, Qt::ControlModifier);
+        return QGuiApplication::clipboard()->text();
+    }
+
+private Q_SLOTS:
+    void initTestCase() { applyTheme(*qApp, Theme::light()); }
+
+    void init()
+    {
+        inspector_ = std::make_unique<Inspector>();
+        inspector_->resize(290, 700);
+        inspector_->show();
+    }
+
+    void aLongNameBreaksAfterDotsAndUnderscores()
+    {
+        ModuleFacts facts;
+        facts.reason = QStringLiteral("Frees <b>64.0 MiB</b>. It runs again with <b>%1</b>.").arg(name);
+        inspector_->setModule(facts);
+        QCoreApplication::processEvents();
+        WrappedLabel& reason = label("reason");
+        QVERIFY2(widestLine(reason) <= reason.width(), qPrintable(QString::number(widestLine(reason))));
+        QVERIFY(reason.height() >= 3 * reason.fontMetrics().height());
+        QVERIFY(!reason.QLabel::text().contains(QChar(u'…')));
+        QCOMPARE(reason.text(), facts.reason);
+        QVERIFY(reason.toolTip().isEmpty());
+        QCOMPARE(copied(reason), QStringLiteral("Frees 64.0 MiB. It runs again with %1.").arg(name));
+    }
+
+    void aNameWithoutAPlaceToBreakIsElidedInTheMiddle()
+    {
+        ModuleFacts facts;
+        facts.description = QStringLiteral("Mixture%1DecoderLayer, 64 MiB of weights").arg(QString(60, u'x'));
+        inspector_->setModule(facts);
+        QCoreApplication::processEvents();
+        WrappedLabel& description = label("moduleDescription");
+        QVERIFY(widestLine(description) <= description.width());
+        QVERIFY(description.QLabel::text().startsWith(QStringLiteral("Mixture")));
+        QVERIFY(description.QLabel::text().contains(QStringLiteral("DecoderLayer, 64 MiB")));
+        QCOMPARE(description.text(), facts.description);
+        QCOMPARE(description.toolTip(), facts.description);
+        QCOMPARE(copied(description), facts.description);
+        inspector_->resize(900, 700); // there is room for it now
+        QCoreApplication::processEvents();
+        QCOMPARE(description.QLabel::text(), facts.description);
+        QVERIFY(description.toolTip().isEmpty());
+    }
+};
+
+QTEST_MAIN(InspectorTest)
+#include "inspector_test.moc"

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QMargins>
+#include <QString>
+#include <QWheelEvent>
+#include <QWidget>
+
+class QFrame;
+class QLabel;
+class QProgressBar;
+class QToolButton;
+
+namespace headroom {
+
+// Widgets with a look of Theme::styleSheet(), which they ask for by dynamic properties. `parent` may be null: a layout
+// sets it.
+
+/// A label with one of the style sheet's looks for text: "second", "strong", "title", …
+QLabel* makeLabel(const QString& text, const char* look, QWidget* parent = nullptr);
+
+/// The background and border of a part of the window.
+QFrame* makeCard(QWidget* parent = nullptr);
+
+/// A flat button that can be checked.
+QToolButton* makeSegment(const QString& text, QWidget* parent);
+
+/// The button with which a message or a bar is closed; `tip` is also its accessible name.
+QToolButton* makeCloseButton(const QString& tip, QWidget* parent);
+
+/// A thin progress bar without text.
+QProgressBar* makeProgressBar(QWidget* parent);
+
+/// Shows a share of work done, 0 to 1; < 0: not known.
+void showShare(QProgressBar& bar, double share);
+
+/// Sets the property and applies the style sheet again: Qt reads properties only then.
+void setLook(QWidget& widget, const char* property, const QVariant& value);
+
+/// Shows a text in the colour of errors, or in the second text colour.
+void setDanger(QLabel& label, bool danger);
+
+/// Tells screen readers that the widget shows a message.
+void announce(QWidget& widget);
+
+/// A layout with its margins; `spacing` < 0: that of the style.
+template <class Layout>
+Layout* makeLayout(QWidget* parent, const QMargins& margins, int spacing = -1)
+{
+    auto* layout = new Layout(parent);
+    layout->setContentsMargins(margins);
+    layout->setSpacing(spacing);
+    return layout;
+}
+
+/// An input widget whose value the wheel changes only while it has the focus, not while the user scrolls past.
+template <class Input>
+class Calm : public Input
+{
+public:
+    explicit Calm(QWidget* parent)
+        : Input(parent)
+    {
+        this->setFocusPolicy(Qt::StrongFocus);
+    }
+
+protected:
+    void wheelEvent(QWheelEvent* event) override
+    {
+        if (this->hasFocus())
+            Input::wheelEvent(event);
+        else
+            event->ignore();
+    }
+};
+
+} // namespace headroom
