@@ -5,7 +5,6 @@
 #include "core/device/attention_choice.h"
 #include "core/device/boxed_values.h"
 #include "core/device/card_limit.h"
-#include "core/device/collectives.h"
 #include "core/device/cuda_hooks.h"
 #include "core/device/deferred_fill.h"
 #include "core/device/known_storage.h"
@@ -57,20 +56,19 @@ void checkArgument(const c10::OperatorHandle& op, const c10::IValue& value)
 
 bool concernsDevice(const c10::OperatorHandle& op, const Stack& stack)
 {
-    const auto arguments = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
-    return std::any_of(stack.end() - arguments, stack.end(), isOnDevice);
+    return std::ranges::any_of(argumentsOf(op, stack), isOnDevice);
 }
 
 bool concernsCuda(const c10::OperatorHandle& op, Stack* stack)
 {
     if (!concernsDevice(op, *stack))
         return false;
-    const auto& arguments = op.schema().arguments();
-    const std::size_t first = stack->size() - arguments.size();
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-        const c10::IValue& value = (*stack)[first + i];
+    const auto values = argumentsOf(op, *stack);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const c10::IValue& value = values[i];
         checkArgument(op, value);
-        if (value.isInt() && arguments[i].name() == "layout" && static_cast<at::Layout>(value.toInt()) != at::kStrided
+        if (value.isInt() && op.schema().arguments()[i].name() == "layout"
+            && static_cast<at::Layout>(value.toInt()) != at::kStrided
             && static_cast<at::Layout>(value.toInt()) != at::kJagged)
             refuseSparse(op, stack);
     }
@@ -85,9 +83,10 @@ void makeWhatCudaReads(const c10::OperatorHandle& op, const Stack& stack)
         return; // the ops that it is made of come here
     if (!traits.copies)
         return makeArguments(op, stack);
-    for (std::size_t i = stack.size() - op.schema().arguments().size(); i < stack.size(); ++i) {
-        forEachTensor(stack[i], [&](const at::Tensor& tensor) {
-            const bool destination = traits.written >> (i + op.schema().arguments().size() - stack.size()) & 1;
+    const auto arguments = argumentsOf(op, stack);
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        forEachTensor(arguments[i], [&](const at::Tensor& tensor) {
+            const bool destination = traits.written >> i & 1;
             if (destination || static_cast<Bytes>(tensor.nbytes()) <= knownValuesLimit(tensor.scalar_type()))
                 makeValues(tensor);
         });
@@ -187,18 +186,12 @@ Status simulateCuda(const DeviceSpec& spec)
     state.type = c10::DeviceType::CUDA;
     limitCard(1);
     c10::SetAllocator(c10::DeviceType::CUDA, &state.allocator, /*priority=*/1); // libtorch_cuda's has priority 0
-    static SimulatedGuard guard;
-    c10::impl::device_guard_impl_registry[static_cast<std::size_t>(c10::DeviceType::CUDA)].store(&guard);
+    c10::impl::device_guard_impl_registry[static_cast<std::size_t>(c10::DeviceType::CUDA)].store(&simulatedGuard());
     at::native::_fused_sdp_choice_stub.set_cuda_dispatch_ptr(&fusedAttentionChoice);
     registerMetaKernels();
     registerCollectives();
     replaceCudaKernels();
     return {};
-}
-
-void joinJob()
-{
-    registerCpuCollectives();
 }
 
 void call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack)

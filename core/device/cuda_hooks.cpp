@@ -37,7 +37,7 @@ struct SimulatedCudaHooks final : at::CUDAHooksInterface
     void deviceSynchronize(c10::DeviceIndex) const override {}
     at::Device getDeviceFromPtr(void*) const override { return device(); }
     const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override { return defaultGenerator(); }
-    at::Generator getNewGenerator(c10::DeviceIndex) const override { return at::make_generator<SimulatedGenerator>(); }
+    at::Generator getNewGenerator(c10::DeviceIndex) const override { return newGenerator(); }
     c10::Allocator* getCUDADeviceAllocator() const override { return &simulatedState().allocator; }
     c10::Allocator* getPinnedMemoryAllocator() const override { return pinnedMemoryAllocator(); }
     bool isPinnedPtr(const void* address) const override { return isPinnedMemory(address); }

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/device/cuda_library.h"
 #include "core/device/real_device.h"
 
 #include <dlfcn.h>
@@ -11,6 +10,14 @@ namespace headroom {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// The library that core/cuda builds, and its one exported function. It is a separate library so that programs also
+/// start on machines without CUDA.
+constexpr const char* cudaLibraryName = "libheadroom_cuda.so";
+constexpr const char* openCudaDeviceName = "headroom_open_cuda_device";
+
+/// Opens GPU `index`. Returns a new device that the caller owns, or null with `error` set.
+using OpenCudaDevice = RealDevice*(int index, Error* error) noexcept;
 
 /// The folder of the program or library that holds this code.
 fs::path ownFolder()

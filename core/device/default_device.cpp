@@ -1,10 +1,14 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/device/boxed_values.h"
 #include "core/device/simulated_device.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
+
+#include <algorithm>
+#include <optional>
 
 namespace headroom::sim {
 namespace {
@@ -18,17 +22,12 @@ constexpr DispatchKey topKey = DispatchKey::DeferredInit;
 /// What such a function calls in turn is left alone, as there.
 void fillInDevice(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
-    const auto& arguments = op.schema().arguments();
-    const std::size_t first = stack->size() - arguments.size();
-    std::size_t position = stack->size();
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-        if ((*stack)[first + i].isTensor())
-            return;
-        if (arguments[i].name() == "device")
-            position = first + i;
-    }
-    if (position < stack->size() && (*stack)[position].isNone())
-        (*stack)[position] = c10::IValue(device());
+    const auto values = argumentsOf(op, *stack);
+    if (std::ranges::any_of(values, &c10::IValue::isTensor))
+        return;
+    const std::optional<int> position = op.schema().argumentIndexWithName("device");
+    if (position && values[static_cast<std::size_t>(*position)].isNone())
+        values[static_cast<std::size_t>(*position)] = c10::IValue(device());
 }
 
 void onTop(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack)

@@ -208,8 +208,8 @@ void makeArguments(const c10::OperatorHandle& op, const Stack& stack)
 {
     if (fills().count == 0 || traitsOf(op).isView)
         return;
-    for (std::size_t i = stack.size() - op.schema().arguments().size(); i < stack.size(); ++i)
-        forEachTensor(stack[i], makeValues);
+    for (const c10::IValue& argument : argumentsOf(op, stack))
+        forEachTensor(argument, makeValues);
 }
 
 void enableDeferredFills()

@@ -21,6 +21,7 @@
 #include <cmath>
 #include <exception>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace headroom::sim {
@@ -48,7 +49,7 @@ public:
             return runOnDevice();
         if (traits_.filled != OpTraits::Filled::no)
             return runAndFill();
-        const auto onStack = std::span<const c10::IValue>(*stack_).last(op_.schema().arguments().size());
+        const auto onStack = argumentsOf(op_, std::as_const(*stack_));
         if (traits_.ofOneNumber && readsOneNumber(onStack))
             return runOfOneNumber(onStack);
         known_ = traits_.computable ? inputsKnown(onStack) : Known::nothing;
@@ -217,8 +218,7 @@ private:
     {
         if (traits_.chosen < 0)
             return;
-        const std::size_t first = stack_->size() - op_.schema().returns().size();
-        const Tensor& chosen = (*stack_)[first + static_cast<std::size_t>(traits_.chosen)].toTensor();
+        const Tensor& chosen = resultsOf(op_, *stack_)[static_cast<std::size_t>(traits_.chosen)].toTensor();
         if (!isSimulated(chosen.device()) || !isSmall(chosen))
             return;
         assumptions_.invented = true;
@@ -333,7 +333,7 @@ private:
     void runAndFill()
     {
         const at::Scalar number = traits_.filled == OpTraits::Filled::asSaid
-            ? (*stack_)[stack_->size() - op_.schema().arguments().size() + 1].toScalar()
+            ? argumentsOf(op_, *stack_)[1].toScalar()
             : at::Scalar(traits_.filled == OpTraits::Filled::ones ? 1 : 0);
         {
             const Inside guard;
@@ -352,11 +352,8 @@ private:
     template <class Predicate>
     bool allResults(Predicate&& holds) const
     {
-        for (std::size_t i = stack_->size() - op_.schema().returns().size(); i < stack_->size(); ++i) {
-            if (!allTensors((*stack_)[i], holds))
-                return false;
-        }
-        return true;
+        return std::ranges::all_of(resultsOf(op_, *stack_),
+                                   [&](const c10::IValue& result) { return allTensors(result, holds); });
     }
 
     /// Whether what the program gets is true or false.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace headroom {
 
@@ -106,11 +107,7 @@ OpSignature::Value numbersIn(const std::string& text)
 /// it only moves bytes (OpaqueType<2u>) a type of that size.
 Type typeIn(std::string_view kernel)
 {
-    struct Word
-    {
-        std::string_view text;
-        std::string_view type;
-    };
+    using Word = std::pair<std::string_view, std::string_view>; // text in the name, and the type that it stands for
     static constexpr std::array<Word, 10> words{{{"c10::BFloat16", "c10::BFloat16"},
                                                  {"__nv_bfloat16", "c10::BFloat16"},
                                                  {"c10::Half", "c10::Half"},
@@ -121,8 +118,8 @@ Type typeIn(std::string_view kernel)
                                                  {"OpaqueType<2u>", "c10::Half"},
                                                  {"OpaqueType<4u>", "float"},
                                                  {"OpaqueType<8u>", "double"}}};
-    const auto first = std::ranges::min_element(words, {}, [&](const Word& word) { return kernel.find(word.text); });
-    return kernel.find(first->text) == std::string_view::npos ? Type() : typeOf(&Type::name, first->type);
+    const auto first = std::ranges::min_element(words, {}, [&](const Word& word) { return kernel.find(word.first); });
+    return kernel.find(first->first) == std::string_view::npos ? Type() : typeOf(&Type::name, first->second);
 }
 
 /// [[2, 3], [4, 3]]

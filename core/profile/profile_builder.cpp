@@ -122,25 +122,16 @@ void ProfileBuilder::setDeviceNumber(Field field, std::string_view text)
 {
     const std::int64_t number = wholeNumber(text).value_or(0);
     const auto small = static_cast<int>(number >= 0 && number < 1'000'000 ? number : 0);
-    switch (field) {
-    case Field::number:
+    if (field == Field::number)
         device.number = small;
-        break;
-    case Field::memory:
+    else if (field == Field::memory)
         device.memory = number;
-        break;
-    case Field::major:
+    else if (field == Field::major)
         device.computeCapability += 10 * small;
-        break;
-    case Field::minor:
+    else if (field == Field::minor)
         device.computeCapability += small;
-        break;
-    case Field::multiprocessors:
+    else if (field == Field::multiprocessors)
         device.multiprocessors = small;
-        break;
-    default:
-        break;
-    }
 }
 
 } // namespace headroom

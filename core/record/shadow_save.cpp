@@ -5,7 +5,9 @@
 #include "core/device/hosted_memory.h"
 #include "core/device/known_storage.h"
 #include "core/device/simulated_state.h"
-#include "core/record/wrapper_tensor.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 namespace headroom {
 namespace {
@@ -15,6 +17,29 @@ c10::Storage simulatedStorage(c10::DataPtr pointer, Bytes bytes)
     return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
                                                               static_cast<std::size_t>(bytes), std::move(pointer),
                                                               &sim::simulatedState().allocator, /*resizable=*/false));
+}
+
+/// Calls an op that Python implements, outside of the step, and returns its first result.
+at::IValue ask(const char* name, std::vector<at::IValue> stack)
+{
+    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+    c10::Dispatcher::singleton().findSchemaOrThrow(name, "").callBoxed(stack);
+    return std::move(stack.front());
+}
+
+/// Returns the tensors that hold the memory of a tensor of a Python class such as DTensor; empty: it is no such tensor,
+/// or its class does not say. Python answers (packaging/python/torch_headroom/_wrappers.py).
+std::vector<at::Tensor> partsOf(const at::Tensor& tensor)
+{
+    if (!tensor.key_set().has(c10::DispatchKey::Python))
+        return {};
+    return ask("torch_headroom::parts", {tensor}).toTensorVector();
+}
+
+/// Returns the same tensor made of other parts, without its autograd history.
+at::Tensor withParts(const at::Tensor& tensor, const std::vector<at::Tensor>& parts)
+{
+    return ask("torch_headroom::with_parts", {tensor, parts}).toTensor();
 }
 
 } // namespace

@@ -3,10 +3,9 @@
 //
 // Collectives of torch.distributed in a job of which only this process is there. They take no memory of their own, are
 // over at once, and write what they write when all others hold what this process holds (collective_values.h).
-#include "core/device/collectives.h"
-
 #include "core/device/boxed_values.h"
 #include "core/device/card_limit.h"
+#include "core/device/cuda_device.h"
 #include "core/device/kernels/collective_values.h"
 #include "core/device/known_storage.h"
 #include "core/device/silence.h"
@@ -142,7 +141,7 @@ class Arguments
 public:
     Arguments(const c10::OperatorHandle& op, const Stack& stack)
         : arguments_(op.schema().arguments())
-        , values_(std::span<const c10::IValue>(stack).last(arguments_.size()))
+        , values_(argumentsOf(op, stack))
     {
     }
 
@@ -276,8 +275,8 @@ void run(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack)
                 simulatedState().allocator.recordStream(tensor.storage().data_ptr(), behind.stream);
     }
     const bool keeps = arguments.isAsync() && !isPointToPoint(collective.kind);
-    const c10::IValue written = (*stack)[stack->size() - op.schema().arguments().size()];
-    stack->resize(stack->size() - op.schema().arguments().size());
+    const c10::IValue written = argumentsOf(op, *stack)[0];
+    torch::jit::drop(*stack, op.schema().arguments().size());
     if (op.schema().returns().empty())
         return;
     if (op.schema().returns().size() == 2)
@@ -316,7 +315,7 @@ void registerCollectives()
     registerFor(c10::DispatchKey::PrivateUse1);
 }
 
-void registerCpuCollectives()
+void joinJob()
 {
     registerFor(c10::DispatchKey::CPU);
 }

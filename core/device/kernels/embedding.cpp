@@ -75,9 +75,7 @@ Tensor embeddingBagWeightsBackward(const Tensor& gradOutput, const Tensor&, cons
 
 Tensor& indexSelectOut(const Tensor& self, std::int64_t dim, const Tensor& index, Tensor& out)
 {
-    const std::vector<std::int64_t> sizes = selectedSizes(self, dim, index);
-    if (out.sizes() != at::IntArrayRef(sizes))
-        out.resize_(sizes);
+    resizeOut(out, selectedSizes(self, dim, index));
     return out;
 }
 

@@ -4,6 +4,7 @@
 // Indexing by positions, by masks and by boxes. How many elements are selected depends on values: where these are not
 // known, it is taken to be all of them, and counted as an invented value.
 #include "core/device/allocate.h"
+#include "core/device/boxed_values.h"
 #include "core/device/invented_values.h"
 #include "core/device/kernels/known_sizes.h"
 #include "core/device/meta_call.h"
@@ -15,7 +16,6 @@
 #include <torch/library.h>
 
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace headroom::sim {
@@ -127,7 +127,7 @@ Tensor& indexFillByTensor(Tensor& self, std::int64_t dim, const Tensor& index, c
 void index(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
     c10::IValue& argument = stack->back();
-    const Tensor self = (*stack)[stack->size() - op.schema().arguments().size()].toTensor();
+    const Tensor self = argumentsOf(op, *stack)[0].toTensor();
     checkPositions(self, argument);
     if (checkMasks(self, argument)) {
         c10::impl::GenericList indices(argument.toList().elementType());
@@ -145,7 +145,7 @@ void index(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 /// gather(self, dim, index, sparse_grad)
 void gather(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
-    const auto arguments = std::span<const c10::IValue>(*stack).last(op.schema().arguments().size());
+    const auto arguments = argumentsOf(op, *stack);
     const Tensor& self = arguments[0].toTensor();
     const std::int64_t dim = at::maybe_wrap_dim(arguments[1].toInt(), self.dim());
     const std::int64_t size = self.dim() == 0 ? 1 : self.size(dim);
@@ -157,7 +157,7 @@ void gather(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 /// nll_loss_forward(self, target, weight, reduction, ignore_index)
 void negativeLogLikelihood(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
-    const auto arguments = std::span<const c10::IValue>(*stack).last(op.schema().arguments().size());
+    const auto arguments = argumentsOf(op, *stack);
     const Tensor& self = arguments[0].toTensor();
     if (self.dim() > 0)
         checkTargets(arguments[1].toTensor(), self.size(-1), arguments[4].toInt());

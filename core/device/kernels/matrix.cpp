@@ -69,8 +69,7 @@ Tensor addBatchProductAs(const Tensor&, const Tensor& left, const Tensor& right,
 void prepareOut(const Tensor& out, const std::vector<std::int64_t>& sizes, at::ScalarType type)
 {
     TORCH_CHECK(out.scalar_type() == type, "out_dtype must be the same as the dtype of the provided out tensor");
-    if (out.sizes() != at::IntArrayRef(sizes))
-        out.resize_(sizes);
+    resizeOut(out, sizes);
 }
 
 Tensor& productInto(const Tensor& self, const Tensor& other, at::ScalarType type, Tensor& out)
@@ -172,11 +171,6 @@ Tensor pairDistances(const Tensor& self, double)
 {
     const std::int64_t rows = self.size(0);
     return emptyTensor({rows <= 1 ? 0 : rows * (rows - 1) / 2}, self.scalar_type());
-}
-
-Tensor pairDistancesBackward(const Tensor&, const Tensor& self, double, const Tensor&)
-{
-    return emptyContiguous(self);
 }
 
 /// aten/src/ATen/native/cuda/WeightNorm.cu: the norms are kept in float.
@@ -281,7 +275,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_cdist_forward", distances);
     library.impl("_cdist_backward", distancesBackward);
     library.impl("_pdist_forward", pairDistances);
-    library.impl("_pdist_backward", pairDistancesBackward);
     library.impl("_weight_norm_interface", weightNorm);
     library.impl("_weight_norm_interface_backward", weightNormBackward);
     library.impl("cholesky", cholesky);

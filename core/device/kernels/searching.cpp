@@ -37,17 +37,11 @@ std::vector<std::int64_t> reduced(const Tensor& self, std::int64_t dim, bool kee
     return sizes;
 }
 
-void resizeTo(const Tensor& out, const std::vector<std::int64_t>& sizes)
-{
-    if (out.sizes() != at::IntArrayRef(sizes))
-        out.resize_(sizes);
-}
-
 std::tuple<Tensor&, Tensor&> kthValue(const Tensor& self, c10::SymInt, std::int64_t dim, bool keepDim, Tensor& values,
                                       Tensor& indices)
 {
-    resizeTo(values, reduced(self, dim, keepDim));
-    resizeTo(indices, reduced(self, dim, keepDim));
+    resizeOut(values, reduced(self, dim, keepDim));
+    resizeOut(indices, reduced(self, dim, keepDim));
     return {values, indices};
 }
 
@@ -69,11 +63,6 @@ std::tuple<Tensor, Tensor> mode(const Tensor& self, std::int64_t dim, bool keepD
 }
 
 void cumulativeExtreme(const Tensor&, Tensor&, Tensor&, std::int64_t) {}
-
-Tensor logCumulativeSum(const Tensor& self, std::int64_t)
-{
-    return emptyContiguous(self);
-}
 
 Tensor positions(at::IntArrayRef sizes, bool int32)
 {
@@ -246,7 +235,7 @@ Tensor upperIndices(std::int64_t rows, std::int64_t columns, std::int64_t offset
 
 Tensor& randomPermutation(c10::SymInt count, std::optional<at::Generator>, Tensor& out)
 {
-    resizeTo(out, {number(count)});
+    resizeOut(out, {number(count)});
     return out;
 }
 
@@ -260,7 +249,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("mode", mode);
     library.impl("_cummax_helper", cumulativeExtreme);
     library.impl("_cummin_helper", cumulativeExtreme);
-    library.impl("_logcumsumexp", logCumulativeSum);
     library.impl("bucketize.Tensor", bucketize);
     library.impl("bucketize.Scalar", bucketizeNumber);
     library.impl("searchsorted.Tensor", searchSorted);

@@ -84,8 +84,9 @@ bool usesCudnn(const Tensor& logProbabilities, const Tensor& targets, IntArrayRe
                [](std::int64_t target, std::int64_t input) { return target <= longestByCudnn && target <= input; });
 }
 
-/// Where the lengths are tensors, CUDA asks only where no graph needs gradients; the other kernel serves both.
-bool usesCudnnOfTensors(const Tensor&, const Tensor&, const Tensor&, const Tensor&, std::int64_t)
+/// Answers `no` for cuDNN and MIOpen if the lengths are tensors: CUDA then uses cuDNN only if no graph needs gradients,
+/// and the native kernel serves both cases.
+bool usesNoLibraryOfTensors(const Tensor&, const Tensor&, const Tensor&, const Tensor&, std::int64_t)
 {
     return false;
 }
@@ -110,12 +111,6 @@ Tensor marginLoss(const Tensor& self, const Tensor& target, const at::Scalar&, c
     return emptyTensor({}, self.scalar_type());
 }
 
-Tensor marginLossBackward(const Tensor&, const Tensor& self, const Tensor&, const at::Scalar&, const at::Scalar&,
-                          const OptionalTensor&, std::int64_t)
-{
-    return emptyContiguous(self);
-}
-
 std::tuple<Tensor, Tensor> multilabelMarginLoss(const Tensor& self, const Tensor& target, std::int64_t reduction)
 {
     const Tensor isTarget = emptyTensor(target.sizes(), self.scalar_type());
@@ -125,18 +120,8 @@ std::tuple<Tensor, Tensor> multilabelMarginLoss(const Tensor& self, const Tensor
     return {emptyTensor({}, self.scalar_type()), isTarget};
 }
 
-Tensor multilabelMarginLossBackward(const Tensor&, const Tensor& self, const Tensor&, std::int64_t, const Tensor&)
-{
-    return emptyContiguous(self);
-}
-
-/// MIOpen's kernels are those of AMD's cards; libtorch asks first all the same.
+/// MIOpen has the kernels of AMD's cards. libtorch asks about them on every device.
 bool usesMiopen(const Tensor&, const Tensor&, IntArrayRef, IntArrayRef, std::int64_t)
-{
-    return false;
-}
-
-bool usesMiopenOfTensors(const Tensor&, const Tensor&, const Tensor&, const Tensor&, std::int64_t)
 {
     return false;
 }
@@ -148,14 +133,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_ctc_loss_backward", ctcLossBackward);
     library.impl("_ctc_loss_backward.Tensor", ctcLossOfTensorsBackward);
     library.impl("_use_cudnn_ctc_loss", usesCudnn);
-    library.impl("_use_cudnn_ctc_loss.Tensor", usesCudnnOfTensors);
+    library.impl("_use_cudnn_ctc_loss.Tensor", usesNoLibraryOfTensors);
     library.impl("_use_miopen_ctc_loss", usesMiopen);
-    library.impl("_use_miopen_ctc_loss.Tensor", usesMiopenOfTensors);
+    library.impl("_use_miopen_ctc_loss.Tensor", usesNoLibraryOfTensors);
     library.impl("_cudnn_ctc_loss", cudnnCtcLoss);
     library.impl("multi_margin_loss", marginLoss);
-    library.impl("multi_margin_loss_backward", marginLossBackward);
     library.impl("multilabel_margin_loss_forward", multilabelMarginLoss);
-    library.impl("multilabel_margin_loss_backward", multilabelMarginLossBackward);
 }
 
 } // namespace

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tensors of classes like DTensor, taken apart and made again for the library (core/record/wrapper_tensor.h)."""
+"""Tensors of classes like DTensor, taken apart and made again for the library (core/record/shadow_save.cpp)."""
 
 import functools
 
