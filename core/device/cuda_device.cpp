@@ -42,7 +42,7 @@ bool isOnDevice(const c10::IValue& value)
     return found;
 }
 
-/// The device is one GPU that holds dense tensors: everything else is refused by name.
+/// Throws if an argument is not on the one GPU that is simulated, or is not a dense tensor.
 void checkArgument(const c10::OperatorHandle& op, const c10::IValue& value)
 {
     if (value.isDevice()) {
@@ -75,12 +75,13 @@ bool concernsCuda(const c10::OperatorHandle& op, Stack* stack)
     return true;
 }
 
-/// A copy to the device takes along only the values of small tensors; all other CPU tensors are read, or written.
+/// Draws the deferred values of the CPU tensors that an op reads. A copy to the device reads only those of small
+/// tensors, since no others are kept there.
 void makeWhatCudaReads(const c10::OperatorHandle& op, const Stack& stack)
 {
     const OpTraits& traits = traitsOf(op);
     if (traits.composite)
-        return; // the ops that it is made of come here
+        return; // the ops that it decomposes into come here
     if (!traits.copies)
         return makeArguments(op, stack);
     const auto arguments = argumentsOf(op, stack);
@@ -93,21 +94,21 @@ void makeWhatCudaReads(const c10::OperatorHandle& op, const Stack& stack)
     }
 }
 
-/// In the place of a kernel for CUDA: for callers that leave out the interceptor's key (torch.tensor), and for threads
-/// that never had it.
+/// Replaces every kernel for CUDA. It serves callers that exclude the interceptor's key (torch.tensor), and threads
+/// without interception.
 void cudaKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
 {
     makeWhatCudaReads(op, *stack);
     callWithKnownValues(op, stack);
 }
 
-/// Ops of which the device has its own choice above autograd, such as that of the attention kernel.
+/// Replaces the autograd kernels of ops for which the device chooses above autograd, such as the attention kernel.
 void cudaAutogradKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
 {
     op.redispatchBoxed(DispatchKeySet(DispatchKey::AutogradPrivateUse1), stack);
 }
 
-/// An op that is made of others above autograd has to stay it: a kernel below would cut it off from its gradients.
+/// Returns whether an op only decomposes into others above autograd. A kernel below autograd would lose its gradients.
 bool isOnlyComposite(const c10::OperatorHandle& op)
 {
     return op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd)
@@ -135,7 +136,7 @@ std::vector<Replacement> replacements()
             {DispatchKey::NestedTensorCUDA, c10::KernelFunction::makeFromBoxedFunction<&refusal<refuseNested>>()}};
 }
 
-/// No kernel of libtorch_cuda may run: it would read addresses that are not there.
+/// Replaces all kernels of libtorch_cuda: they would read addresses without memory.
 void replaceCudaKernels()
 {
     const Silence silence;

@@ -37,13 +37,13 @@ fs::path ownFolder()
 Result<std::unique_ptr<RealDevice>> openCuda(int index)
 {
     const fs::path folder = ownFolder();
-    // Beside a library of Python's package; in the folder lib beside a program's bin.
+    // Python's package has it beside its own library, an installed program in the folder lib beside bin.
     std::string complaint;
     for (const fs::path& file : {folder / cudaLibraryName, folder / ".." / "lib" / cudaLibraryName}) {
         std::error_code ignored;
         if (!fs::exists(file, ignored))
             continue;
-        // It stays loaded: torch's allocator keeps a function of it.
+        // It stays loaded, since torch's allocator keeps one of its functions.
         void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
         const auto open = library ? reinterpret_cast<OpenCudaDevice*>(dlsym(library, openCudaDeviceName)) : nullptr;
         if (!open) {

@@ -15,11 +15,11 @@ namespace {
 
 using c10::DispatchKey;
 
-/// Sees every op before anything else does. libtorch leaves this key to code outside of it.
+/// The key of a kernel that sees every op first. libtorch itself does not use it.
 constexpr DispatchKey topKey = DispatchKey::DeferredInit;
 
-/// Python's device context (torch/utils/_device.py) fills in `device` where a factory function was called without one.
-/// What such a function calls in turn is left alone, as there.
+/// Sets the argument `device` of a factory function that was called without one, as Python's device context does
+/// (torch/utils/_device.py). Like that one, it leaves the ops that the function calls as they are.
 void fillInDevice(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
     const auto values = argumentsOf(op, *stack);

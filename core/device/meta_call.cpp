@@ -29,7 +29,7 @@ using c10::DispatchKeySet;
 c10::StorageImpl* storageOf(const Tensor& tensor)
 {
     if (!tensor.has_storage())
-        std::ignore = tensor.const_data_ptr(); // throws: a CUDA graph ran again since it made the tensor
+        std::ignore = tensor.const_data_ptr(); // throws: the CUDA graph that made the tensor has run again
     return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
@@ -47,7 +47,7 @@ void copyBits(const Tensor& from, const Tensor& to)
 }
 
 /// Returns a view of `base` with the layout of `like`. It has the dispatch keys of its base, as PyTorch's views have:
-/// what torch.inference_mode makes of a normal tensor stays normal.
+/// a view of a normal tensor stays normal in torch.inference_mode.
 Tensor viewOf(const Tensor& base, const Tensor& like)
 {
     const auto keys = base.key_set() - DispatchKeySet({DispatchKey::Conjugate, DispatchKey::Negative});
@@ -190,7 +190,7 @@ private:
                                                      c10::GetAllocator(c10::kMeta), /*resizable=*/true);
     }
 
-    /// The tensor joins the pairs: further results may be views of it.
+    /// Adds the tensor to the pairs, since further results may be views of it.
     Tensor newTensor(const Tensor& result) override
     {
         SimulatedAllocator& allocator = simulatedState().allocator;
@@ -253,8 +253,8 @@ private:
 
 using MetaKernels = std::unordered_map<c10::OperatorHandle, c10::SafeKernelFunction>;
 
-/// libtorch's own; empty in a program without Python. Never taken down: autograd's threads may call an op until the
-/// process ends.
+/// Returns libtorch's own Meta kernels; none in a program without Python. Never destroyed: autograd's threads may call
+/// an op until the process ends.
 MetaKernels& ownMetaKernels()
 {
     static auto* const kernels = new MetaKernels;

@@ -9,7 +9,7 @@
 namespace headroom::sim {
 namespace {
 
-/// What libtorch asks an accelerator for.
+/// Answers what libtorch asks of an accelerator.
 struct SimulatedHooks final : at::PrivateUse1HooksInterface
 {
     bool isBuilt() const override { return true; }

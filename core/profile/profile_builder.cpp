@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view modulePrefix = "nn.Module: ";
 
-/// More would not fit into ids, nor into memory.
+/// More events would fit neither into ids nor into memory.
 constexpr std::size_t mostEvents = std::size_t{1} << 30;
 
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t value)
@@ -45,7 +45,7 @@ bool ProfileBuilder::addEvent()
         addSpan(Profile::Kind::annotation);
         break;
     case EventClass::python:
-        // Frames are most of a trace with stacks, and only modules are wanted of them.
+        // Most events of a trace with stacks are Python frames; only modules are kept.
         if (event.name.starts_with(modulePrefix)) {
             event.name.erase(0, modulePrefix.size());
             addSpan(Profile::Kind::module);

@@ -25,7 +25,7 @@ TensorShape tensorShapeOf(const at::Tensor& tensor)
     return shape;
 }
 
-/// Lists longer than this are those of _foreach_ ops and fused optimizers: what counts is how much it is in all.
+/// Longer lists are those of _foreach_ ops and fused optimizers, for which only the total size counts.
 constexpr std::size_t mostTensors = 16;
 
 std::uint8_t modesNow()
@@ -116,7 +116,7 @@ void OpCost::add(const c10::IValue& value)
     });
 }
 
-/// headroom::opaque(name, reads, writes, flops): what it writes is its result, as for any other kernel.
+/// Adds headroom::opaque(name, reads, writes, flops). The written tensors count as results.
 void OpCost::addOpaque(std::span<const c10::IValue> arguments)
 {
     add(arguments[1]);

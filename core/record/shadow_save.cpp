@@ -101,7 +101,7 @@ void ShadowSave::call_pack_hook(const at::Tensor& tensor)
             address_ = tensor.storage().mutable_data();
         kept_ = shapeOf(tensor);
     } else {
-        // Without its autograd history: the hooks live inside of that of a result.
+        // The autograd history of a result holds these hooks: the kept tensor must not hold that history.
         kept_ = at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
             tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/false));
     }
@@ -120,7 +120,7 @@ at::Tensor ShadowSave::call_unpack_hook()
         recording->unpack(pack_);
     if (!pack_.shadowed)
         return kept_;
-    // Changed since it was saved: this is what CUDA would find there.
+    // The contents may have changed since they were saved, and CUDA would read the new ones.
     if (const auto alive = storage_.lock())
         contents_ = sim::knownContents(*alive);
     std::function<void()> onFree;
@@ -134,14 +134,14 @@ at::Tensor ShadowSave::call_unpack_hook()
     }
     c10::DataPtr block
         = sim::simulatedState().allocator.allocateUncounted(storageBytes_, tag, pack_.memory, std::move(onFree));
-    // Where it was: programs compare addresses, those of CUDA graphs for one.
+    // The address stays the same, since programs compare addresses, for example with CUDA graphs.
     static_cast<sim::Block*>(block.get_context())->address = pack_.address;
     const c10::DeleterFnPtr deleter = block.get_deleter();
     block = {pack_.address, block.release_context(), deleter, block.device()};
     return onStorage(kept_, simulatedStorage(withContents(std::move(block)), storageBytes_));
 }
 
-/// The same memory with what is in it, as far as that is known.
+/// Gives the block its known contents and, on a real device, the address of the saved data.
 c10::DataPtr ShadowSave::withContents(c10::DataPtr block) const
 {
     if (auto* simulated = static_cast<sim::Block*>(block.get_context()))

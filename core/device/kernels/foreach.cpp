@@ -25,7 +25,7 @@ namespace {
 using at::Tensor;
 using torch::jit::Stack;
 
-/// The other lists fit to the first, which is written to.
+/// Checks that the other lists can be expanded to the first, which the op writes in place.
 void inPlace(const c10::OperatorHandle& op, Stack* stack)
 {
     const auto arguments = argumentsOf(op, *stack);
@@ -48,8 +48,8 @@ void returnList(const c10::OperatorHandle& op, Stack* stack, std::vector<Tensor>
     stack->emplace_back(std::move(results));
 }
 
-/// One result like each tensor of the first list; with another list or tensor, of the type that both promote to.
-/// Numbers do not change the type of floating-point lists, and CUDA's kernels take no others.
+/// Returns a result like each tensor of the first list. With another list or tensor its type is the one to which both
+/// promote. Numbers do not change the type of floating-point lists, and CUDA's kernels support no others.
 void listLikeFirst(const c10::OperatorHandle& op, Stack* stack)
 {
     const auto arguments = argumentsOf(op, *stack);
@@ -69,7 +69,7 @@ void listLikeFirst(const c10::OperatorHandle& op, Stack* stack)
     returnList(op, stack, std::move(results));
 }
 
-/// pow.ScalarAndTensor(number, list).
+/// Runs pow.ScalarAndTensor(number, list).
 void listLikeSecond(const c10::OperatorHandle& op, Stack* stack)
 {
     std::vector<Tensor> results;
@@ -78,7 +78,7 @@ void listLikeSecond(const c10::OperatorHandle& op, Stack* stack)
     returnList(op, stack, std::move(results));
 }
 
-/// Reductions go through one number for each chunk of each tensor (ForeachReduceOp.cu).
+/// Returns the temporary tensor of a reduction: one number for each chunk of each tensor (ForeachReduceOp.cu).
 Tensor chunkResults(at::TensorList tensors)
 {
     constexpr std::int64_t chunk = 65536;
@@ -121,7 +121,7 @@ void implement(torch::Library& library, const std::string& name, const std::stri
     library.impl((name + "_" + overload).c_str(), torch::CppFunction::makeFromBoxedFunction<&inPlace>());
 }
 
-/// Those of these names that PyTorch has; it has not each op with each overload.
+/// Not every op exists with every overload: PyTorch ignores kernels without an op.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
     for (const char* name : unary)

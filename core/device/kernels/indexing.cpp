@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Indexing by positions, by masks and by boxes. How many elements are selected depends on values: where these are not
-// known, it is taken to be all of them, and counted as an invented value.
+// Indexing by positions, by masks and by boxes. The number of selected elements depends on values: if these are not
+// known, all elements count as selected, and the number counts as invented.
 #include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
 #include "core/device/invented_values.h"
@@ -29,7 +29,7 @@ bool isMask(const c10::IValue& value)
         && (value.toTensor().scalar_type() == at::kBool || value.toTensor().scalar_type() == at::kByte);
 }
 
-/// A mask of n dimensions stands for n lists of positions, as aten/src/ATen/native/IndexingUtils.h makes of it.
+/// Appends the n lists of positions that replace a mask of n dimensions (aten/src/ATen/native/IndexingUtils.h).
 void appendPositions(c10::impl::GenericList& indices, const Tensor& mask)
 {
     const std::int64_t selected = countNonzero(mask);
@@ -37,7 +37,7 @@ void appendPositions(c10::impl::GenericList& indices, const Tensor& mask)
         indices.push_back(c10::IValue(emptyTensor({selected}, at::kLong)));
 }
 
-/// Masks select in the dimensions from theirs on, which have to be as large. Returns whether there are any.
+/// Checks that the masks have the sizes of the dimensions that they index. Returns whether there are any masks.
 bool checkMasks(const Tensor& self, const c10::IValue& indices)
 {
     bool masked = false;
@@ -55,7 +55,7 @@ bool checkMasks(const Tensor& self, const c10::IValue& indices)
     return masked;
 }
 
-/// Positions count from the begin or, negative ones, from the end.
+/// Checks known positions, of which negative ones count from the end.
 void checkPosition(const Tensor& index, std::int64_t dim, std::int64_t size)
 {
     const auto outside = indexOutside(index, -size, size);
@@ -74,7 +74,7 @@ void checkPositions(const Tensor& self, const c10::IValue& indices)
     }
 }
 
-/// The sizes of self[indices], by the rules of NumPy: indexed dimensions that are not side by side come first.
+/// Returns the sizes of self[indices] by NumPy's rules: indexed dimensions that are not adjacent come first.
 std::vector<std::int64_t> indexedSizes(const Tensor& self, const c10::IValue& indices)
 {
     const auto elements = indices.toListRef();
@@ -96,7 +96,7 @@ std::vector<std::int64_t> indexedSizes(const Tensor& self, const c10::IValue& in
     return sizes;
 }
 
-/// index_put_: how much a mask selects may be unknown, and with it whether the values fit.
+/// Runs index_put_. With a mask the values are not checked: the number of selected elements may be unknown.
 Tensor& indexPut(Tensor& self, const c10::List<std::optional<Tensor>>& indices, const Tensor& values, bool, bool)
 {
     const c10::IValue list(indices);
@@ -164,7 +164,7 @@ void negativeLogLikelihood(const c10::OperatorHandle& op, torch::jit::Stack* sta
     callMeta(op, stack);
 }
 
-/// torchvision::nms(boxes, scores, threshold): which boxes are kept, here all of them.
+/// Runs torchvision::nms(boxes, scores, threshold), which returns the boxes that it keeps: here all of them.
 Tensor suppressNothing(const Tensor& boxes, const Tensor&, double)
 {
     countInvented(Invented::size);

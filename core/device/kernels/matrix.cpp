@@ -65,7 +65,7 @@ Tensor addBatchProductAs(const Tensor&, const Tensor& left, const Tensor& right,
     return batchProductAs(left, right, type);
 }
 
-// The same into a tensor that is there.
+// The same products with an out= argument.
 void prepareOut(const Tensor& out, const std::vector<std::int64_t>& sizes, at::ScalarType type)
 {
     TORCH_CHECK(out.scalar_type() == type, "out_dtype must be the same as the dtype of the provided out tensor");
@@ -108,7 +108,7 @@ Tensor scaledProduct(const Tensor& self, const Tensor& other, const Tensor&, con
     return productAs(self, other, type.value_or(self.scalar_type()));
 }
 
-/// Products of groups of rows, columns or matrices, rows of the result aligned to 16 bytes
+/// Creates the result of a product of groups of rows, columns or matrices. Its rows are aligned to 16 bytes
 /// (aten/src/ATen/native/GroupedMMUtils.h).
 Tensor groupedResult(const Tensor& self, const Tensor& other, const OptionalTensor& offsets, at::ScalarType type)
 {
@@ -145,7 +145,7 @@ Tensor scaledGroupedProduct(const Tensor& self, const Tensor& other, const Tenso
     return groupedResult(self, other, offsets, type.value_or(at::kBFloat16));
 }
 
-/// Batch dimensions of both, broadcast.
+/// Returns the broadcast batch dimensions of both.
 std::vector<std::int64_t> commonBatch(const Tensor& left, const Tensor& right)
 {
     return at::infer_size(left.sizes().slice(0, static_cast<std::size_t>(left.dim() - 2)),
@@ -186,7 +186,7 @@ std::tuple<Tensor, Tensor> weightNormBackward(const Tensor&, const Tensor& v, co
     return {emptyContiguous(v), emptyContiguous(g)};
 }
 
-/// Factorizations and solutions come in columns.
+/// Creates matrices in column-major order, as factorizations and solutions have it.
 Tensor emptyByColumns(at::IntArrayRef sizes, at::ScalarType type)
 {
     std::vector<std::int64_t> strides(sizes.size());
@@ -211,9 +211,9 @@ Tensor choleskyInverse(const Tensor& self, bool)
     return emptyByColumns(self.sizes(), self.scalar_type());
 }
 
-/// linalg.lstsq on CUDA, where LAPACK's gels is all there is: neither a rank nor singular values. The right sides are
-/// solved in their place, which is as high as the higher of the matrix and its transpose; below the solution stands
-/// what the residuals are made of.
+/// Runs linalg.lstsq, which on CUDA has only the driver gels, without rank and singular values. The solution replaces
+/// the right sides in a matrix with max(height, width) rows; the residuals are computed from the rows below the
+/// solution.
 std::tuple<Tensor, Tensor, Tensor, Tensor> leastSquares(const Tensor& self, const Tensor& other, std::optional<double>,
                                                         std::optional<std::string_view> driver)
 {

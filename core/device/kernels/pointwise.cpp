@@ -51,7 +51,7 @@ void contiguousLikeArgument(const c10::OperatorHandle& op, Stack* stack)
     returnTensor(op, stack, emptyContiguous(tensorArgument(op, *stack, position)));
 }
 
-/// f(self, …): floating point, of integers too.
+/// f(self, …): a result like self; of integers in the default floating-point type.
 void floatLikeFirst(const c10::OperatorHandle& op, Stack* stack)
 {
     const Tensor& self = tensorArgument(op, *stack, 0);
@@ -61,7 +61,7 @@ void floatLikeFirst(const c10::OperatorHandle& op, Stack* stack)
     returnTensor(op, stack, emptyLike(self, type));
 }
 
-/// angle(self): of complex numbers the real one.
+/// angle(self): a result of the real type for complex numbers.
 Tensor angle(const Tensor& self)
 {
     if (at::isIntegralType(self.scalar_type(), /*includeBool=*/true))
@@ -141,8 +141,9 @@ std::tuple<Tensor, Tensor> logSigmoid(const Tensor& self)
     return {emptyLike(self), emptyTensor({0}, self.scalar_type())};
 }
 
-// What CUDA checks before it writes in place, which the Meta kernels of these ops do not.
-/// -1e9 is none of half precision.
+// The following ops in place have checks of CUDA that their Meta kernels lack.
+
+/// Throws if the type cannot hold the number, such as -1e9 in half precision.
 void requireRoom(const at::Scalar& number, at::ScalarType type)
 {
     if (type == at::kHalf)
@@ -190,7 +191,7 @@ Tensor& bernoulli(Tensor& self, const Tensor& probabilities, std::optional<at::G
     return self;
 }
 
-/// The result of an elementwise op on two tensors.
+/// Creates the result of an elementwise op on two tensors.
 Tensor broadcast(const Tensor& self, const Tensor& other)
 {
     const at::ScalarType type = at::result_type(self, other);

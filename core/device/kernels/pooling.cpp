@@ -17,13 +17,13 @@ namespace {
 using at::IntArrayRef;
 using at::Tensor;
 
-/// One number for all spatial dimensions, or one for each.
+/// Returns a parameter that is one number for all spatial dimensions, or one for each.
 std::int64_t valueAt(IntArrayRef values, std::size_t dimension)
 {
     return values[values.size() == 1 ? 0 : dimension];
 }
 
-/// `input` with its last dimensions as in `spatial`.
+/// Returns the sizes of `input` with `spatial` as its last dimensions.
 std::vector<std::int64_t> withSpatial(const Tensor& input, c10::SymIntArrayRef spatial)
 {
     std::vector<std::int64_t> sizes = input.sizes().vec();

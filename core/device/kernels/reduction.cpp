@@ -84,7 +84,7 @@ Tensor binaryCrossEntropy(const Tensor& self, const Tensor&, const std::optional
     return loss;
 }
 
-/// All losses are computed, then reduced to a new tensor.
+/// The kernel computes all losses, then reduces them to a new tensor.
 Tensor huberLoss(const Tensor& self, const Tensor&, std::int64_t reduction, double)
 {
     Tensor losses = emptyLike(self);
