@@ -179,10 +179,7 @@ private:
                 return cpuTwin(tensor).as_strided(ones, ones, 0);
             });
         }
-        {
-            const Inside guard;
-            runOnDevice();
-        }
+        runInside();
         const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
         op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), &numbers);
         keepNumber(stack_->back().toTensor(), numbers.back().toTensor().item(), assumptions_);
@@ -247,6 +244,13 @@ private:
             callMeta(op_, stack_);
         else
             op_.redispatchBoxed(DispatchKeySet(DispatchKey::PrivateUse1), stack_);
+    }
+
+    /// Runs the op on the device as the inner op of this call.
+    void runInside() const
+    {
+        const Inside guard;
+        runOnDevice();
     }
 
     Stack onCpu() const
@@ -334,10 +338,7 @@ private:
         const at::Scalar number = traits_.filled == OpTraits::Filled::asSaid
             ? argumentsOf(op_, *stack_)[1].toScalar()
             : at::Scalar(traits_.filled == OpTraits::Filled::ones ? 1 : 0);
-        {
-            const Inside guard;
-            runOnDevice();
-        }
+        runInside();
         const Tensor& result = stack_->back().toTensor();
         if (isSimulated(result.device()) && isSmall(result))
             keepNumber(result, number);
@@ -398,10 +399,7 @@ private:
 
     void runOnBoth()
     {
-        {
-            const Inside guard;
-            runOnDevice();
-        }
+        runInside();
         const bool small
             = allResults([](const Tensor& tensor) { return isSimulated(tensor.device()) && isSmall(tensor); });
         if (!small)

@@ -39,8 +39,7 @@ at::Device device()
 
 MemoryStats memoryStats()
 {
-    const SimulatedAllocator& allocator = simulatedState().allocator;
-    return allocator.stats();
+    return simulatedState().allocator.stats();
 }
 
 void limitMemory(Bytes capacity)
